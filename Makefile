@@ -1,0 +1,43 @@
+# On a fresh machine with Python >= 3.11, pip and make:  make drive  or  make test  do all the set-up.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: drive test lint types check bench clean
+
+drive: $(VENV)/.drive
+	$(BIN)/tandem drive $(ARGS)
+
+test: $(VENV)/.dev lint types
+	$(BIN)/pytest $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+# what is measured against others; takes some ten minutes
+bench: $(VENV)/.drive
+	$(BIN)/python benchmarks/ring.py --seconds 60
+	$(BIN)/python benchmarks/correspondence.py --seconds 50
+	$(BIN)/tandem latency --seconds 60
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tandem needs Python 3.11 or newer, this is " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.drive: $(VENV)/bin/python requirements.txt pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.drive requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,120 @@
+"""Take all blocks available: the acquisition loop.
+
+Every turn takes all whole scans the source has, makes blocks of them (counters unwrapped, values packed), pushes all
+of them into the ring and puts only the newest on the wire. No scan at all is a normal turn. Turns, blocks, bytes,
+gaps and implausible values are counted; nothing is dropped without a number.
+"""
+
+import threading
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numba import int64, types
+
+from daq_service.counters import BITS, TOTAL, counter_table, unwrap
+from daq_service.sources import Source
+from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, T, put_integer
+from sync.clock import now_ns, sleep_until
+from sync.config import Config
+from sync.jit import kernel
+from sync.ring import EPOCH_WORD, HEAD_WORD, WORDS, WORDS_2D, RingWriter, beat, push
+from sync.wire import Publisher
+
+MOST_BLOCKS = 4096  # a turn; a longer backlog takes several
+_FAREWELL_NS = 60_000_000
+
+
+@dataclass
+class Counts:
+    loops: int = 0  # turns of take-all
+    empty: int = 0  # turns that found nothing
+    blocks: int = 0
+    bytes: int = 0
+    lost: int = 0  # scans that the source lost before we could take them
+    implausible: int = 0  # counter moves no encoder can make
+    saturated: int = 0  # values beyond their channel's type
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+@kernel(types.UniTuple(int64, 2)(WORDS, WORDS, WORDS_2D, WORDS, int64, WORDS_2D, WORDS_2D))
+def _push_scans(ring, block, scans, t_ns, count, table, counters):
+    """Scans into blocks into the ring; leaves the newest in `block`. Returns (implausible, saturated)."""
+    implausible = saturated = 0
+    for row in range(count):
+        block[PAYLOAD:] = 0
+        for channel in range(table.shape[0]):
+            value = scans[row, channel]
+            if counters[channel, BITS] > 0:
+                implausible += unwrap(counters[channel], value)
+                value = counters[channel, TOTAL]
+            saturated += put_integer(block, table[channel], value)
+        block[SEQ] = ring[HEAD_WORD]
+        block[EPOCH] = ring[EPOCH_WORD]
+        block[T] = t_ns[row]
+        block[PUSHED] = now_ns()
+        push(ring, block)
+    beat(ring)
+    return implausible, saturated
+
+
+class Acquisition:
+    """Runs in a thread of its own until told to stop."""
+
+    def __init__(self, config: Config, source: Source, ring: RingWriter, publisher: Publisher | None):
+        self.count = Counts()
+        self._source, self._ring, self._publisher = source, ring, publisher
+        self._wait_ns = round(config.daq.read_wait_ms * 1e6)
+        self._repeat_ns = round(config.daq.idle_repeat_ms * 1e6)
+        self._table = ring.layout.table
+        self._counters = counter_table(config.daq.channels, config.daq.rate_hz)
+        self._scans = np.zeros((MOST_BLOCKS, len(config.daq.channels)), np.int64)
+        self._t_ns = np.zeros(MOST_BLOCKS, np.int64)
+        self._block = np.zeros(ring.layout.words, np.int64)
+        self._block_bytes = ring.layout.payload_bytes
+        self._published_ns = 0
+
+    def run(self, stop: threading.Event) -> None:
+        self._source.start()
+        try:
+            while not stop.is_set():
+                self.turn()
+        finally:
+            self._source.stop()
+        self._farewell()
+
+    def turn(self) -> None:
+        """Take all blocks available; push all, publish the newest."""
+        count = self.count
+        taken, lost = self._source.read(self._scans, self._t_ns, self._wait_ns)
+        count.loops += 1
+        if lost:
+            count.lost += lost
+            self._ring.bump_epoch()
+        if taken:
+            implausible, saturated = _push_scans(
+                self._ring.words, self._block, self._scans, self._t_ns, taken, self._table, self._counters
+            )
+            self._publish()  # first: everything else can wait
+            count.blocks += taken
+            count.bytes += taken * self._block_bytes
+            count.implausible += implausible
+            count.saturated += saturated
+        else:
+            count.empty += 1
+            beat(self._ring.words)
+            if count.blocks and now_ns() - self._published_ns > self._repeat_ns:
+                self._publish()
+
+    def _publish(self) -> None:
+        if self._publisher is not None:
+            self._publisher.publish(self._block)
+            self._published_ns = now_ns()
+
+    def _farewell(self) -> None:
+        """The last block once more, and again: ZeroMQ may have dropped it, and nobody shall miss the end."""
+        end = now_ns() + _FAREWELL_NS
+        while self.count.blocks and now_ns() < end:
+            self._publish()
+            sleep_until(now_ns() + _FAREWELL_NS // 6)

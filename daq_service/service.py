@@ -1,0 +1,88 @@
+"""The acquisition process: a source, a ring with every block, a socket with the newest one."""
+
+import contextlib
+import threading
+from pathlib import Path
+from typing import Any
+
+from daq_service.acquire import Acquisition
+from daq_service.sources import Source, open_source
+from sync import realtime
+from sync.block import Channel, Layout
+from sync.config import Config
+from sync.ring import RingReader, RingWriter
+from sync.service import EVERY, Reporter, Worker, join, look_after
+from sync.watch import Peer
+from sync.wire import Publisher, Receiver, context
+
+# what a driver in the loop sees of the simulated car
+POSE = Layout(
+    tuple(Channel(name, "f8", unit) for name, unit in (("x", "m"), ("y", "m"), ("yaw", "rad"), ("vx", "m/s")))
+)
+
+
+def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:
+    peer = Peer("the simulator", config.ring("sim"))
+    received: list[RingReader] = []
+
+    def feedback() -> RingReader | None:
+        return received[0] if received else peer.ring if config.transport.kind == "shm" else None
+
+    source = open_source(config, file, feedback)
+    times = config.realtime
+    core, _ = realtime.cores(times)
+    workers: list[Worker] = []
+    with contextlib.ExitStack() as stack:
+        stack.callback(peer.close)
+        ring = RingWriter(config.ring("daq"), config.daq.layout, config.daq.ring_blocks)
+        stack.callback(ring.close)
+        publisher = None
+        if config.transport.kind != "shm":
+            zmq_context = context(times.wire_priority if times.enabled else None, core)
+            stack.callback(zmq_context.destroy, 0)
+            publisher = Publisher(zmq_context, config.endpoint("daq"), config.daq.layout)
+            stack.callback(publisher.close)
+            if _drives_by_sight(source):
+                pose_ring = RingWriter(config.ring("daq_in"), POSE, 64)
+                stack.callback(pose_ring.close)
+                receiver = Receiver(zmq_context, config.endpoint("sim"), pose_ring, any_layout=True)
+                stack.callback(receiver.close)
+                received.append(RingReader(config.ring("daq_in"), POSE))
+                stack.callback(received[0].close)
+                workers.append(
+                    Worker("feedback", lambda: _receive(receiver, stop), config, times.daq_priority - 1, core)
+                )
+        acquisition = Acquisition(config, source, ring, publisher)
+        workers.append(Worker("acquisition", lambda: acquisition.run(stop), config, times.daq_priority, core))
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.ready.wait()
+            for refused in worker.refused:
+                reporter.say(refused, once=True)
+
+        def look(turn: int) -> None:
+            if said := peer.poll():
+                reporter.say(said)
+            if turn % EVERY == 0:
+                reporter.status(acquisition.count.as_dict())
+
+        look_after(workers, stop, look)
+        join(workers, reporter)
+        return {
+            **acquisition.count.as_dict(),
+            "sent": publisher.sent if publisher else 0,
+            "repeated": publisher.repeated if publisher else 0,
+            "head": ring.head,
+            "epoch": ring.epoch,
+        }
+
+
+def _drives_by_sight(source: Source) -> bool:
+    return bool(getattr(source, "follows", False))
+
+
+def _receive(receiver: Receiver, stop: threading.Event) -> None:
+    receiver.connect()
+    while not stop.is_set():
+        receiver.receive()

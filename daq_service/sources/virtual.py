@@ -1,0 +1,236 @@
+"""The virtual source: a driver and the sensors of the car, as raw as the real ones.
+
+The steering wheel and the throttle pedal turn incremental encoders whose 16-bit registers start anywhere and wrap; the
+brake pressure passes a ±5 V converter with noise and a small negative offset. Each channel is sampled at its own
+instant (its skew). Scans become available at their sample instants on the monotonic clock and wait in a device buffer
+of finite size; what no longer fits is lost, and counted.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+from numba import float64, int64, types
+from pydantic import Field
+
+from daq_service.driver import (
+    BEFORE,
+    BRAKE,
+    MEMORY,
+    STEERING,
+    THROTTLE,
+    Manoeuvre,
+    drive_along,
+    evaluate,
+    follow_parameters,
+    prepare_path,
+    profile_tables,
+    read_manoeuvre,
+)
+from daq_service.sources import Feedback
+from sync.block import PUSHED
+from sync.clock import now_ns, sleep_until
+from sync.config import Config, Section
+from sync.errors import ConfigError
+from sync.jit import kernel
+from sync.ring import READ_ONLY, WORDS, WORDS_2D, newest
+
+POSE = ("x", "y", "yaw", "vx")
+_POSE_FRESH_NS = 300_000_000
+
+
+class Settings(Section):
+    kind: str
+    manoeuvre: str
+    seed: int = Field(1, ge=1)
+    buffer_blocks: int = Field(50_000, ge=1)
+    encoder_deg_per_count: float = Field(0.18, gt=0)
+    encoder_bits: int = Field(16, ge=8, le=32)
+    steering_start_count: int = 32_700  # so that every drive crosses the wrap of the register
+    throttle_start_count: int = 65_500
+    throttle_full_counts: float = Field(420.0, gt=0)
+    brake_full_bar: float = Field(40.0, gt=0)
+    brake_full_counts: float = Field(32_767.0, gt=0)
+    brake_noise_counts: float = Field(4.0, ge=0)
+    brake_offset_counts: float = -3.0
+
+
+# places in the tables that the kernel gets
+_RATE, _NOISE, _OFFSET, _DEG, _THROTTLE_FULL, _BAR, _BAR_COUNTS = range(7)
+_NEXT, _START, _RANDOM = range(3)
+_PERIOD, _BUFFER, _MASK, _STEERING_0, _THROTTLE_0 = range(5)
+
+_TABLE = float64[:, ::1]
+_VECTOR = float64[::1]
+
+
+@kernel()
+def _normal(state):
+    """A standard normal number from a state of our own (xorshift64*): the same seed drives the same way."""
+    total = 0.0
+    for _ in range(12):
+        s = np.uint64(state[_RANDOM])
+        s ^= s >> np.uint64(12)
+        s ^= s << np.uint64(25)
+        s ^= s >> np.uint64(27)
+        state[_RANDOM] = np.int64(s)
+        total += float(s * np.uint64(2685821657736338717) >> np.uint64(11)) / 9007199254740992.0
+    return total - 6.0
+
+
+@kernel()
+def _profiles(profiles, channel, t):
+    if channel == STEERING:
+        return evaluate(profiles[0], profiles[1], t)
+    if channel == THROTTLE:
+        return evaluate(profiles[2], profiles[3], t)
+    return evaluate(profiles[4], profiles[5], t)
+
+
+@kernel(
+    types.UniTuple(int64, 2)(
+        WORDS_2D, WORDS, int64, WORDS, WORDS, _VECTOR, WORDS_2D, types.UniTuple(_TABLE, 6),
+        _TABLE, _VECTOR, _VECTOR, _VECTOR, READ_ONLY, WORDS, WORDS,
+    )
+)  # fmt: skip
+def _read(
+    scans, t_ns, wait_ns, state, fixed, par, columns, profiles, path, follow, memory, value,
+    feedback, feedback_block, pose,
+):  # fmt: skip
+    """Wait for the next scan, then make every scan that is due. See Source.read."""
+    now = now_ns()
+    due = state[_START] + state[_NEXT] * fixed[_PERIOD]
+    if due > now:
+        sleep_until(min(due, now + wait_ns))
+        now = now_ns()
+        if due > now:
+            return 0, 0
+    waiting = (now - due) // fixed[_PERIOD] + 1
+    lost = max(waiting - fixed[_BUFFER], 0)
+    state[_NEXT] += lost
+    count = min(waiting - lost, scans.shape[0])
+    for row in range(count):
+        t = state[_START] + state[_NEXT] * fixed[_PERIOD]
+        state[_NEXT] += 1
+        t_ns[row] = t
+        if path.shape[0] > 0:
+            found = newest(feedback, feedback_block) >= 0
+            seen = feedback_block.view(np.float64)
+            fresh = found and now_ns() - feedback_block[PUSHED] < _POSE_FRESH_NS
+            x, y, yaw, vx = seen[pose[0]], seen[pose[1]], seen[pose[2]], seen[pose[3]]
+            drive_along(path, follow, memory, x, y, yaw, vx, fresh, 1.0 / par[_RATE])
+        for channel in range(3):
+            skew_ns = columns[channel, 1]
+            if path.shape[0] > 0:
+                back = skew_ns * 1e-9 * par[_RATE]
+                value[channel] = memory[channel] + (memory[channel] - memory[BEFORE + channel]) * back
+            else:
+                value[channel] = _profiles(profiles, channel, (t + skew_ns - state[_START]) * 1e-9)
+        turned = int64(math.floor(value[STEERING] / par[_DEG]))
+        scans[row, columns[STEERING, 0]] = (fixed[_STEERING_0] + turned) & fixed[_MASK]
+        pressed = int64(math.floor(value[THROTTLE] * par[_THROTTLE_FULL]))
+        scans[row, columns[THROTTLE, 0]] = (fixed[_THROTTLE_0] + pressed) & fixed[_MASK]
+        counts = value[BRAKE] / par[_BAR] * par[_BAR_COUNTS] + par[_OFFSET] + par[_NOISE] * _normal(state)
+        scans[row, columns[BRAKE, 0]] = int64(min(max(math.floor(counts + 0.5), -32768.0), 32767.0))
+    return count, lost
+
+
+_NO_FEEDBACK = np.zeros(512, np.int64)  # a ring that is for ever empty
+_NO_FEEDBACK.flags.writeable = False
+
+
+class VirtualSource:
+    def __init__(self, config: Config, settings: Settings, manoeuvre: Manoeuvre, feedback: Feedback):
+        layout = config.daq.layout
+        self._feedback = feedback
+        self._ring = _NO_FEEDBACK
+        self._block = np.zeros(64, np.int64)
+        self._pose = np.zeros(4, np.int64)
+        self._seed = settings.seed
+        self._state = np.zeros(3, np.int64)
+        mask = (1 << settings.encoder_bits) - 1
+        self._fixed = np.array(
+            [
+                config.period_ns,
+                settings.buffer_blocks,
+                mask,
+                settings.steering_start_count & mask,
+                settings.throttle_start_count & mask,
+            ],
+            np.int64,
+        )
+        self._parameters = np.array(
+            [
+                config.daq.rate_hz,
+                settings.brake_noise_counts,
+                settings.brake_offset_counts,
+                settings.encoder_deg_per_count,
+                settings.throttle_full_counts,
+                settings.brake_full_bar,
+                settings.brake_full_counts,
+            ]
+        )
+        self._columns = np.array(
+            [
+                [layout.names.index(name), layout.channels[layout.names.index(name)].skew_ns]
+                for name in ("steering", "throttle", "brake")
+            ],
+            np.int64,
+        )
+        steering, throttle, brake = manoeuvre.steering_deg, manoeuvre.throttle, manoeuvre.brake_bar
+        self._profiles = (*profile_tables(steering), *profile_tables(throttle), *profile_tables(brake))
+        self.follows = manoeuvre.follow is not None
+        self._path = prepare_path(manoeuvre.follow) if manoeuvre.follow else np.empty((0, 3))
+        self._follow = follow_parameters(manoeuvre.follow) if manoeuvre.follow else np.empty(8)
+        self._memory = np.zeros(MEMORY)
+        self._value = np.zeros(3)
+
+    def start(self) -> None:
+        self._state[_NEXT] = 0
+        self._state[_START] = now_ns() + int(self._fixed[_PERIOD])
+        self._state[_RANDOM] = self._seed * 0x9E3779B97F4A7C1 & (2**63 - 1)
+        self._memory[:] = 0
+
+    def _look_for_feedback(self) -> None:
+        ring = self._feedback()
+        if ring is not None and self._ring is not ring.words:
+            self._block = np.zeros(ring.layout.words, np.int64)
+            self._pose = np.array([ring.layout.table[ring.layout.names.index(n), 0] for n in POSE], np.int64)
+            self._ring = ring.words
+
+    def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
+        if self.follows:
+            self._look_for_feedback()
+        count, lost = _read(
+            scans,
+            t_ns,
+            wait_ns,
+            self._state,
+            self._fixed,
+            self._parameters,
+            self._columns,
+            self._profiles,
+            self._path,
+            self._follow,
+            self._memory,
+            self._value,
+            self._ring,
+            self._block,
+            self._pose,
+        )
+        return int(count), int(lost)
+
+    def stop(self) -> None:
+        self._state[_START] = 2**62  # no scan is ever due again
+
+
+def open_source(config: Config, settings: Settings, file: Path, feedback: Feedback) -> VirtualSource:
+    for channel in config.daq.channels:
+        if channel.name not in ("brake", "throttle", "steering"):
+            raise ConfigError(f"{file}: daq.channels: {channel.name}: the virtual source has brake, throttle, steering")
+        if channel.name != "brake" and channel.counter_bits != settings.encoder_bits:
+            raise ConfigError(
+                f"{file}: daq.channels: {channel.name}.counter_bits = {channel.counter_bits}: the virtual encoder has"
+                f" {settings.encoder_bits} bits (source.encoder_bits)"
+            )
+    return VirtualSource(config, settings, read_manoeuvre(file.parent / settings.manoeuvre), feedback)

@@ -1,0 +1,13 @@
+"""python -m sim_service CONFIG"""
+
+import signal
+import sys
+
+from sync.jit import compiling
+from sync.service import main
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while compiling just ends
+    with compiling():
+        from sim_service.service import run
+    sys.exit(main("sim", run))

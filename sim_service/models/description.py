@@ -1,0 +1,56 @@
+"""What a model is to the rest of tandem: names, units, limits, and one nopython step.
+
+A model is a folder in `sim_service/models/` whose package exports `MODEL`, a `Model`. Everything that surrounds it
+(configuration, output channels, log, view, live tuning) is made from this description and knows nothing else.
+
+The step is `step(state, inputs, params, work, h)`, all float64 vectors, `h` in seconds. It advances `state` by `h` in
+place and leaves the outputs in the first `len(outputs)` entries of `work`; the rest of `work` is the model's own
+memory. It allocates nothing, raises nothing and draws on nothing but its arguments, so the same arguments give the
+same bits.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import float64, types
+
+STEP = types.void(float64[::1], float64[::1], float64[::1], float64[::1], float64)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    name: str
+    unit: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    unit: str
+    value: float
+    low: float
+    high: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str
+    inputs: tuple[Quantity, ...]
+    states: tuple[Quantity, ...]
+    outputs: tuple[Quantity, ...]
+    parameters: tuple[Parameter, ...]
+    work_size: int
+    step: Any  # nopython, signature STEP
+    initial: Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # fills (state, params, work) at rest
+
+
+def index(quantities: tuple[Quantity, ...], name: str) -> int:
+    """Position of a named quantity in its vector."""
+    for position, quantity in enumerate(quantities):
+        if quantity.name == name:
+            return position
+    raise KeyError(f"{name}: not one of {', '.join(q.name for q in quantities)}")

@@ -1,0 +1,291 @@
+"""Configuration: one TOML file per use, checked as a whole before anything starts.
+
+`read` turns any TOML file into a pydantic model, or into a `ConfigError` that names, for everything wrong in it, the
+file, the key, the value and what would be right. Unknown keys are refused: a misspelt setting must not pass as a
+default. Paths inside a file are relative to that file. Quantities are SI; where another unit is usual it stands in
+the key.
+"""
+
+import difflib
+import ipaddress
+import os
+import tempfile
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from sync.block import RESERVED_NAMES, Channel, Layout
+from sync.errors import ConfigError
+
+_NAME = r"^[a-z][a-z0-9_]{0,31}$"
+_SOCKET_PATH_MAX = 107  # what the kernel takes as the path of a local socket
+
+
+class Section(BaseModel):
+    """Base of every table: frozen, strict about types and keys, finite numbers only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+SectionT = TypeVar("SectionT", bound=Section)
+
+
+def _power_of_two(value: int) -> int:
+    if value & (value - 1):
+        raise ValueError(f"must be a power of two, such as {1 << value.bit_length()}")
+    return value
+
+
+RingSize = Annotated[int, Field(ge=16, le=1 << 22)]
+
+
+class Transport(Section):
+    kind: Literal["shm", "ipc", "tcp"] = "ipc"
+    host: str = "127.0.0.1"
+    daq_port: int = Field(5601, ge=1, le=65535)
+    sim_port: int = Field(5602, ge=1, le=65535)
+    trusted_network: bool = False
+
+    @model_validator(mode="after")
+    def _closed_by_default(self) -> "Transport":
+        try:
+            loopback = ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            raise ValueError(f"host = {self.host!r} must be an IP address, such as 127.0.0.1") from None
+        if not loopback and not self.trusted_network:
+            raise ValueError(
+                f"host = {self.host!r} is not the loopback; blocks travel unencrypted, so set"
+                " trusted_network = true if everyone on that network may read and send them"
+            )
+        if self.daq_port == self.sim_port:
+            raise ValueError(f"daq_port and sim_port are both {self.daq_port}; they must differ")
+        return self
+
+
+Core = Annotated[int, Field(ge=0)] | Literal["auto", "any"]
+
+
+class Realtime(Section):
+    enabled: bool = True
+    daq_priority: int = Field(60, ge=1, le=98)
+    wire_priority: int = Field(65, ge=1, le=98)
+    sim_priority: int = Field(80, ge=1, le=98)
+    daq_core: Core = "auto"
+    sim_core: Core = "auto"
+    lock_memory: bool = True
+
+
+class ChannelConfig(Section):
+    name: str = Field(pattern=_NAME)
+    type: Literal["i2", "u2", "i4", "u4"]
+    unit: str = "count"
+    skew_us: float = Field(0.0, le=0.0, ge=-1e6)
+    counter_bits: int | None = Field(None, ge=8, le=32)
+    max_counts_per_s: float | None = Field(None, gt=0)
+
+    @field_validator("name")
+    @classmethod
+    def _free(cls, name: str) -> str:
+        if name in RESERVED_NAMES:
+            raise ValueError(f"is taken by the block's header; not one of {', '.join(RESERVED_NAMES)}")
+        return name
+
+    @model_validator(mode="after")
+    def _limit_needs_counter(self) -> "ChannelConfig":
+        if self.max_counts_per_s is not None and self.counter_bits is None:
+            raise ValueError("max_counts_per_s is for counters; give counter_bits too")
+        return self
+
+
+class Daq(Section):
+    rate_hz: float = Field(1000.0, gt=0, le=10_000)
+    ring_blocks: RingSize = 16384
+    read_wait_ms: float = Field(5.0, gt=0, le=1000)
+    idle_repeat_ms: float = Field(20.0, ge=1, le=1000)
+    channels: Annotated[list[ChannelConfig], Field(min_length=1, max_length=64)]
+
+    _sizes = field_validator("ring_blocks")(_power_of_two)
+
+    @field_validator("channels")
+    @classmethod
+    def _different(cls, channels: list[ChannelConfig]) -> list[ChannelConfig]:
+        names = [c.name for c in channels]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise ValueError(f"names must differ; twice: {', '.join(twice)}")
+        return channels
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(tuple(Channel(c.name, c.type, c.unit, round(c.skew_us * 1000)) for c in self.channels))
+
+
+class Signals(Section):
+    """How raw counts become model inputs; the figures are the source's (its §4.2), see configs/drive.toml."""
+
+    differentiator: int = Field(4, ge=2, le=10)
+    steering_deg_per_count: float = 0.18
+    steering_sign: Literal[1, -1] = 1
+    throttle_full_counts: float = Field(420.0, gt=0)
+    brake_full_counts: float = Field(32767.0, gt=0)
+    brake_full_bar: float = Field(40.0, gt=0)
+    gear_ratio: float = Field(1.475, gt=0)
+    final_ratio: float = Field(3.673, gt=0)
+
+
+class Sim(Section):
+    step_ms: float = Field(5.0, ge=0.1, le=20.0)
+    vehicle: str
+    ring_blocks: RingSize = 4096
+    stale_after_ms: float = Field(100.0, gt=0, le=10_000)
+    catch_up_steps: int = Field(4, ge=0, le=1000)
+    probe_rest_ms: float = Field(50.0, ge=0, le=10_000)
+    signals: Signals = Signals()
+
+    _sizes = field_validator("ring_blocks")(_power_of_two)
+
+
+class Config(Section):
+    name: str = Field("tandem", pattern=_NAME)
+    seconds: float = Field(50.0, ge=0)
+    transport: Transport = Transport()
+    realtime: Realtime = Realtime()
+    daq: Daq
+    source: dict[str, Any]  # `kind`, and settings that the source itself checks
+    sim: Sim
+
+    @model_validator(mode="after")
+    def _vehicle_channels(self) -> "Config":
+        missing = {"brake", "throttle", "steering"} - set(self.daq.layout.names)
+        if missing:
+            raise ValueError(f"daq.channels lacks {', '.join(sorted(missing))}, which the vehicle's signals need")
+        return self
+
+    @property
+    def step_ns(self) -> int:
+        return round(self.sim.step_ms * 1e6)
+
+    @property
+    def period_ns(self) -> int:
+        return round(1e9 / self.daq.rate_hz)
+
+    def ring(self, role: str) -> str:
+        """Name of a ring: `daq` every block, `sim_in` received blocks, `sim` every step, `daq_in` received steps."""
+        return f"tandem.{self.name}.{role}"
+
+    def endpoint(self, role: str) -> str:
+        """Where the `daq` or the `sim` service publishes."""
+        if self.transport.kind == "tcp":
+            port = self.transport.daq_port if role == "daq" else self.transport.sim_port
+            return f"tcp://{self.transport.host}:{port}"
+        return f"ipc://{self.socket(role)}"
+
+    def socket(self, role: str) -> Path:
+        return runtime_directory() / f"{self.name}.{role}.ipc"
+
+
+ALL_RINGS = ("daq", "sim_in", "sim", "daq_in")
+
+
+def runtime_directory() -> Path:
+    """Where local sockets live: private to the user."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    path = Path(base) / "tandem" if base else Path(tempfile.gettempdir()) / f"tandem-{os.getuid()}"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.stat().st_uid != os.getuid():
+        raise ConfigError(f"{path}: belongs to another user; set XDG_RUNTIME_DIR to a directory of your own")
+    path.chmod(0o700)
+    if len(str(path)) + 45 > _SOCKET_PATH_MAX:
+        raise ConfigError(f"{path}: too long for a local socket's path; set XDG_RUNTIME_DIR to a shorter one")
+    return path
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def load(path: str | Path, overrides: Iterable[str] = ()) -> Config:
+    """The configuration of a run. `overrides` are `key.path=value` with a TOML value, as given to --set."""
+    path = Path(path)
+    return check(Config, _with_overrides(read_toml(path), overrides), str(path))
+
+
+def read(path: Path, model: type[SectionT]) -> SectionT:
+    return check(model, read_toml(path), str(path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        near = sorted(p.name for p in path.parent.glob("*.toml"))
+        raise ConfigError(f"{path}: no such file" + f"; beside it: {', '.join(near)}" * bool(near)) from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a folder, a TOML file is expected") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def check(model: type[SectionT], data: dict[str, Any], file: str, prefix: str = "") -> SectionT:
+    """`data` as `model`; `prefix` is the table it came from, for the messages."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        lines = [_say(model, e, file, prefix) for e in error.errors()]
+        raise ConfigError("\n".join(lines)) from None
+
+
+def _with_overrides(data: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    for override in overrides:
+        key, found, value = override.partition("=")
+        if not found or not key.strip():
+            raise ConfigError(f"--set {override}: expected KEY=VALUE, such as daq.rate_hz=2000")
+        try:
+            parsed = tomllib.loads(f"v = {value}")["v"]
+        except tomllib.TOMLDecodeError:
+            parsed = value.strip()  # a bare word is a string
+        *tables, last = key.strip().split(".")
+        place = data
+        for table in tables:
+            place = place.setdefault(table, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set {override}: {table} is not a table")
+        place[last] = parsed
+    return data
+
+
+def _say(model: type[BaseModel], error: Any, file: str, prefix: str) -> str:
+    """One finding: file, key, value, what would be right."""
+    location = [part for part in error["loc"] if part != "function-after"]
+    key = prefix
+    for part in location:
+        key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)
+    if error["type"] == "missing":
+        return f"{file}: {key}: is missing"
+    value = error["input"]
+    shown = "" if isinstance(value, dict | BaseModel) else f" = {value!r}"
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(location[-1]), _known_keys(model, location[:-1]), 1)
+        return f"{file}: {key}{shown}: unknown key" + (f"; did you mean {near[0]}?" if near else "")
+    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return f"{file}: {key}{shown}: {message}" if key else f"{file}: {message}"
+
+
+def _known_keys(model: type[BaseModel], location: list[Any]) -> list[str]:
+    fields = model.model_fields
+    for part in location:
+        if isinstance(part, int):
+            continue
+        annotation: Any = fields[part].annotation
+        while not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            inner = [a for a in getattr(annotation, "__args__", ()) if a is not type(None)]
+            if not inner:
+                return []
+            annotation = inner[0]
+        fields = annotation.model_fields
+    return list(fields)

@@ -1,0 +1,74 @@
+"""Compiled code: one decorator, one cache that cannot go stale, one compiler at a time.
+
+Promises
+- `kernel` makes a nopython function that holds no GIL and is cached on disk. Entry points give it an explicit
+  signature, so they are compiled (or loaded) when their module is imported and never inside a run.
+- numba invalidates a cached function when its own file changes, but not when a function it inlines from another
+  file does. The cache directory is therefore named after the contents of every package that others inline from:
+  any edit there starts a fresh one, and directories of sources long gone are swept away.
+- Processes that started together do not compile together: `compiling()` is a lock between them.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = ("daq_service", "sim_service", "sync")
+_KEEP_S = 7 * 24 * 3600
+
+
+def _fingerprint() -> str:
+    root = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for package in _PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_directory() -> Path:
+    base = os.environ.get("TANDEM_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tandem"
+    )
+    return Path(base) / "numba" / _fingerprint()
+
+
+CACHE = _cache_directory()
+os.environ["NUMBA_CACHE_DIR"] = str(CACHE)
+
+import numba  # noqa: E402  (reads NUMBA_CACHE_DIR when it is imported)
+
+numba.config.CACHE_DIR = str(CACHE)
+
+
+def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """numba.njit with the options every hot function of ours has."""
+    options = {"cache": True, "nogil": True, **options}
+    decorator: Callable[[Callable[..., Any]], Any]
+    decorator = numba.njit(**options) if signature is None else numba.njit(signature, **options)
+    return decorator
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[None]:
+    """Hold the compiler's lock: import modules with kernels inside."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    os.utime(CACHE)
+    with open(CACHE.parent / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _sweep()
+        yield
+
+
+def _sweep() -> None:
+    """Remove caches of sources nobody has run for a week (time of day is right here: it is about files)."""
+    for old in CACHE.parent.iterdir():
+        if old.is_dir() and old != CACHE and time.time() - old.stat().st_mtime > _KEEP_S:  # noqa: TID251
+            shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,138 @@
+"""What both services share: their command line, their reports, their threads, and a clean end.
+
+Run by hand, a service talks to the terminal. Run with --supervised it writes one JSON object a line on standard output
+(`kind`: say, status, report), and ends when nobody reads them any more, so it never outlives its supervisor.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sync import realtime
+from sync.config import Config, load
+from sync.errors import TandemError
+
+STATUS_S = 0.1  # how often a service looks up from its work
+EVERY = 3  # looks a status line (supervised); ten times as many by hand
+
+
+class Reporter:
+    """Says things once, in the way whoever started the service can read."""
+
+    def __init__(self, role: str, supervised: bool, stop: threading.Event):
+        self._role, self._supervised, self._stop = role, supervised, stop
+        self._said: set[str] = set()
+        self._lock = threading.Lock()
+
+    def _line(self, kind: str, content: dict[str, Any]) -> None:
+        with self._lock:
+            try:
+                sys.stdout.write(json.dumps({"kind": kind, **content}) + "\n")
+                sys.stdout.flush()
+            except (BrokenPipeError, ValueError):
+                self._stop.set()  # the supervisor is gone
+                sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (so that the interpreter's own flush is quiet too)
+
+    def say(self, text: str, once: bool = False) -> None:
+        if once and text in self._said:
+            return
+        self._said.add(text)
+        if self._supervised:
+            self._line("say", {"text": text})
+        else:
+            print(f"{self._role}: {text}", file=sys.stderr, flush=True)
+
+    def status(self, content: dict[str, Any]) -> None:
+        if self._supervised:
+            self._line("status", content)
+        else:
+            print(f"{self._role}: " + "  ".join(f"{k} {v}" for k, v in content.items()), file=sys.stderr, flush=True)
+
+    def report(self, content: dict[str, Any]) -> None:
+        if self._supervised:
+            self._line("report", content)
+        else:
+            print(json.dumps(content, indent=1))
+
+
+class Worker(threading.Thread):
+    """A thread with real-time priority whose failure is the service's failure."""
+
+    def __init__(self, name: str, work: Callable[[], Any], config: Config, priority: int, core: int | None = None):
+        super().__init__(name=name, daemon=True)
+        self._work, self._config, self._priority, self._core = work, config, priority, core
+        self.refused: list[str] = []
+        self.error: BaseException | None = None
+        self.result: Any = None
+        self.ready = threading.Event()
+
+    def run(self) -> None:
+        try:
+            if self._config.realtime.enabled:
+                self.refused = realtime.this_thread(self._priority, self._core)
+            self.ready.set()
+            self.result = self._work()
+        except BaseException as error:  # handed to the main thread, which ends the service
+            self.error = error
+            self.ready.set()
+
+
+def look_after(workers: list[Worker], stop: threading.Event, look: Callable[[int], None]) -> None:
+    """Watch the workers until told to stop or one of them ends; `look` is called all the while, with a number."""
+    turn = 0
+    while not stop.wait(STATUS_S) and all(worker.is_alive() for worker in workers):
+        look(turn)
+        turn += 1
+    stop.set()
+
+
+def join(workers: list[Worker], reporter: Reporter) -> None:
+    """Wait for the workers to end after the stop was given; raises what ended one of them."""
+    for worker in workers:
+        worker.join(timeout=2.0)
+        if worker.is_alive():
+            reporter.say(f"thread {worker.name} does not end; leaving without it")
+    for worker in workers:
+        if worker.error is not None:
+            raise worker.error
+
+
+Run = Callable[[Config, Path, threading.Event, Reporter], dict[str, Any]]
+
+
+def main(role: str, run: Run, arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog=f"{role}_service", description=f"The {role} service of tandem.")
+    parser.add_argument("config", type=Path, help="TOML file, see configs/")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
+    parser.add_argument("--supervised", action="store_true", help="report as JSON lines on standard output")
+    options = parser.parse_args(arguments)
+    return serve(role, run, options.config, options.set, options.supervised)
+
+
+def serve(role: str, run: Run, file: Path, overrides: list[str], supervised: bool) -> int:
+    """Run a service to its end; returns the exit code."""
+    stop = threading.Event()
+    reporter = Reporter(role, supervised, stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        config = load(file, overrides)
+        for refused in realtime.this_process(config.realtime.lock_memory) if config.realtime.enabled else []:
+            reporter.say(refused, once=True)
+        reporter.report(run(config, file, stop, reporter))
+    except TandemError as error:
+        reporter.say(str(error))
+        return error.code
+    except Exception as error:
+        reporter.say(f"failed: {type(error).__name__}: {error}")
+        with contextlib.suppress(Exception):
+            sys.excepthook(type(error), error, error.__traceback__)
+        return 70
+    return 0

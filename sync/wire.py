@@ -1,0 +1,310 @@
+"""The wire: only the newest block of a stream, over ZeroMQ, readable by anyone.
+
+A message is one single-part msgpack map, nothing else: `version`, `layout` (the layout's id), `seq`, `epoch`, `t_ns`,
+`pushed_ns`, `sent_ns`, and the raw channels by name. A few lines in any language, or PlotJuggler, can read the
+stream.
+
+What ZeroMQ does decides the sockets. CONFLATE must be set before bind and connect, allows one subscription (the empty
+one) and single-part messages. It stands on both ends: a subscriber that sleeps then costs its publisher one message,
+not an ever longer queue. The price is that a message may be dropped in passing, also the last one; so the publisher's
+owner repeats the newest block while nothing new comes, and the receiver drops what it knows already. Nothing is
+dropped without a number.
+"""
+
+import os
+import struct
+
+import msgpack
+import numpy as np
+import zmq
+from numba import int64, types, uint8
+
+from sync.atomics import load_acquire
+from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout
+from sync.clock import now_ns, sleep_until
+from sync.errors import WireError
+from sync.jit import kernel
+from sync.ledger import histogram, record
+from sync.ring import HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, RingWriter, beat, push
+
+VERSION = 1
+MOST_BYTES = 16 * 1024  # a longer message is none of ours
+_REFUSE_BYTES = 1024 * 1024  # libzmq itself cuts the connection of a peer that sends more
+_POLL_MS = 50
+_HEADER_KEYS = ("seq", "epoch", "t_ns", "pushed_ns", "sent_ns")
+
+BYTES = types.Array(uint8, 1, "C")
+BYTES_READ_ONLY = types.Array(uint8, 1, "C", readonly=True)
+
+
+# ---- messages --------------------------------------------------------------------------------------------------------
+
+# msgpack's codes for numbers of fixed width; any reader knows them, and a message then has a fixed form
+_CODES = {"i2": 0xD1, "u2": 0xCD, "i4": 0xD2, "u4": 0xCE, "i8": 0xD3, "u8": 0xCF, "f4": 0xCA, "f8": 0xCB}
+_HEADER_TYPES = ("u8", "u8", "i8", "i8", "i8")
+
+
+class Form:
+    """The form of a layout's messages: the bytes that never change, and where the numbers go.
+
+    Our own messages are all of this form, so that writing and reading one is a nopython affair of a microsecond.
+    """
+
+    def __init__(self, layout: Layout):
+        self.layout = layout
+        keys = [*_HEADER_KEYS, *layout.names]
+        kinds = [*_HEADER_TYPES, *(c.type for c in layout.channels)]
+        places = [(word, 0) for word in range(len(_HEADER_KEYS))] + [(row[0], row[1]) for row in layout.table.tolist()]
+        text = bytearray(msgpack.Packer().pack_map_header(2 + len(keys)))
+        text += msgpack.packb("version") + msgpack.packb(VERSION) + msgpack.packb("layout") + msgpack.packb(layout.id)
+        fields = []
+        changes = bytearray(len(text))
+        for key, kind, (word, shift) in zip(keys, kinds, places, strict=True):
+            size = int(kind[1])
+            text += msgpack.packb(key) + bytes([_CODES[kind]])
+            fields.append((len(text), size, word, shift))
+            changes += bytes(len(text) - len(changes)) + b"\1" * size
+            text += bytes(size)
+        self.text = np.frombuffer(bytes(text), np.uint8)
+        self.changes = np.frombuffer(bytes(changes), np.uint8)
+        self.fields = np.array(fields, np.int64)  # (first byte, bytes, word of the block, bit shift)
+
+
+@kernel()
+def _write(block, fields, message):
+    for at, size, word, shift in fields:
+        bits = block[word] >> shift
+        for k in range(size - 1, -1, -1):
+            message[at + k] = bits & 0xFF
+            bits >>= 8
+
+
+@kernel()
+def _read(message, text, changes, fields, block):
+    """Fill `block` from a message; False if the message is not of this form."""
+    if message.size != text.size:
+        return False
+    for i in range(text.size):
+        if changes[i] == 0 and message[i] != text[i]:
+            return False
+    block[:] = 0
+    for at, size, word, shift in fields:
+        bits = np.int64(0)
+        for k in range(size):
+            bits = (bits << 8) | np.int64(message[at + k])
+        block[word] |= bits << shift
+    return True
+
+
+def decode(layout: Layout, data: bytes, block: np.ndarray, any_layout: bool = False) -> bool:
+    """Fill `block` from any msgpack map that says the same; False (block unchanged) if of another version or layout.
+
+    Raises one of MALFORMED if it is no message of ours at all. With `any_layout` the named channels suffice.
+    """
+    if len(data) > MOST_BYTES:
+        raise ValueError("oversized")
+    message = msgpack.unpackb(data, max_map_len=256, max_str_len=256, max_array_len=0, max_bin_len=0, max_ext_len=0)
+    if not isinstance(message, dict):
+        raise TypeError("not a map")
+    if message["version"] != VERSION or (message["layout"] != layout.id and not any_layout):
+        return False
+    header = [message[key] for key in _HEADER_KEYS]
+    packed = layout.struct.pack(*header, 0, *[message[name] for name in layout.names])
+    block[:] = np.frombuffer(packed, np.int64)
+    return True
+
+
+MALFORMED = (ValueError, TypeError, KeyError, OverflowError, struct.error, msgpack.UnpackException)
+
+
+# ---- sockets ---------------------------------------------------------------------------------------------------------
+
+Context = zmq.Context[zmq.Socket[bytes]]
+
+
+def context(priority: int | None = None, core: int | None = None) -> Context:
+    """A ZeroMQ context whose own thread has this real-time priority and this core."""
+    made: Context = zmq.Context()
+    if priority is not None:
+        made.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
+        made.set(zmq.THREAD_PRIORITY, priority)
+    if core is not None:
+        made.set(zmq.THREAD_AFFINITY_CPU_ADD, core)
+    return made
+
+
+def _explain(endpoint: str, error: zmq.ZMQError) -> WireError:
+    if error.errno == zmq.EADDRINUSE:
+        return WireError(
+            f"{endpoint}: address already in use; end the program that holds it, or configure another port"
+        )
+    return WireError(f"{endpoint}: {error.strerror}")
+
+
+_SENT, _REPEATED, _LAST_EPOCH, _LAST_SEQ = range(4)
+
+
+@kernel(types.void(WORDS, WORDS_2D, BYTES, WORDS))
+def _compose(block, fields, message, counts):
+    if block[EPOCH] == counts[_LAST_EPOCH] and block[SEQ] == counts[_LAST_SEQ]:
+        counts[_REPEATED] += 1
+    else:
+        counts[_SENT] += 1
+        counts[_LAST_EPOCH], counts[_LAST_SEQ] = block[EPOCH], block[SEQ]
+    block[SENT] = now_ns()
+    _write(block, fields, message)
+
+
+class Publisher:
+    """Puts blocks on a socket. Owned by one thread."""
+
+    def __init__(self, zmq_context: Context, endpoint: str, layout: Layout):
+        self.endpoint = endpoint
+        form = Form(layout)
+        self._fields = form.fields
+        self._message = form.text.copy()
+        self._buffer = self._message.data
+        self._counts = np.array([0, 0, -1, -1], np.int64)
+        self._socket = zmq_context.socket(zmq.PUB)
+        self._socket.set(zmq.CONFLATE, 1)
+        self._socket.set(zmq.LINGER, 0)
+        try:
+            self._socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            self._socket.close()
+            raise _explain(endpoint, error) from None
+        if endpoint.startswith("ipc://"):
+            os.chmod(endpoint.removeprefix("ipc://"), 0o600)
+
+    @property
+    def sent(self) -> int:
+        return int(self._counts[_SENT])
+
+    @property
+    def repeated(self) -> int:
+        return int(self._counts[_REPEATED])
+
+    def publish(self, block: np.ndarray) -> None:
+        _compose(block, self._fields, self._message, self._counts)
+        self._socket.send(self._buffer)
+
+    def close(self) -> None:
+        self._socket.close()
+        if self.endpoint.startswith("ipc://"):
+            path = self.endpoint.removeprefix("ipc://")
+            if os.path.exists(path):
+                os.unlink(path)
+
+
+# what came off the wire, counted
+BLOCKS, SUPERSEDED, REPEATS, BACKWARDS, EPOCHS, FOREIGN, MALFORMED_COUNT = range(7)
+RECEIVED_COUNTS = (
+    "blocks",  # new ones, now in the ring
+    "superseded",  # never seen, because a newer one came instead
+    "repeats",  # seen already
+    "backwards",  # older than one seen already
+    "epochs",
+    "foreign",  # of another version or layout
+    "malformed",  # not ours
+)
+_EPOCH_SEEN, _SEQ_SEEN = 7, 8
+
+
+@kernel(types.boolean(WORDS, WORDS, WORDS, WORDS))
+def _accept(ring, block, counts, transfer):
+    """A block off the wire into the ring, unless it is known already. The transfer ends when it can be read there."""
+    epoch, seq = block[EPOCH], block[SEQ]
+    if epoch < 0 or epoch > 0xFFFFFFFF or seq < 0:
+        counts[MALFORMED_COUNT] += 1
+        return False
+    if epoch == counts[_EPOCH_SEEN] and seq <= counts[_SEQ_SEEN]:
+        counts[REPEATS if seq == counts[_SEQ_SEEN] else BACKWARDS] += 1
+        return False
+    if epoch != counts[_EPOCH_SEEN]:
+        counts[EPOCHS] += 1
+    # a producer made anew counts from 0 again; one that goes on, or was reborn in its old ring, continues
+    counts[SUPERSEDED] += seq - counts[_SEQ_SEEN] - 1 if seq > counts[_SEQ_SEEN] else seq
+    counts[_EPOCH_SEEN], counts[_SEQ_SEEN] = epoch, seq
+    counts[BLOCKS] += 1
+    block[RECEIVED] = now_ns()
+    push(ring, block)
+    record(transfer, now_ns() - block[PUSHED])
+    beat(ring)
+    return True
+
+
+@kernel(int64(BYTES_READ_ONLY, BYTES_READ_ONLY, BYTES_READ_ONLY, WORDS_2D, WORDS, WORDS, WORDS, WORDS))
+def _deliver(message, text, changes, fields, ring, block, counts, transfer):
+    """1: a new block is in the ring; 0: a known one; -1: not of our own form."""
+    if not _read(message, text, changes, fields, block):
+        return -1
+    return 1 if _accept(ring, block, counts, transfer) else 0
+
+
+class Receiver:
+    """Takes blocks off a socket into a ring. Owned by one thread, which calls `receive` over and over."""
+
+    def __init__(self, zmq_context: Context, endpoint: str, ring: RingWriter, any_layout: bool = False):
+        self.endpoint, self.ring = endpoint, ring
+        self.counts = np.zeros(len(RECEIVED_COUNTS) + 2, np.int64)
+        self.counts[[_EPOCH_SEEN, _SEQ_SEEN]] = -1
+        self.transfer = histogram()
+        self._any_layout = any_layout
+        self._form = Form(ring.layout)
+        self._block = np.zeros(ring.layout.words, np.int64)
+        self._socket = zmq_context.socket(zmq.SUB)
+        self._socket.set(zmq.CONFLATE, 1)
+        self._socket.set(zmq.LINGER, 0)
+        self._socket.set(zmq.RCVTIMEO, _POLL_MS)
+        self._socket.set(zmq.MAXMSGSIZE, _REFUSE_BYTES)
+        self._socket.set(zmq.RECONNECT_IVL, 20)
+        self._socket.set(zmq.RECONNECT_IVL_MAX, 200)
+        self._socket.set(zmq.SUBSCRIBE, b"")
+
+    def connect(self) -> None:
+        """Called by the receiving thread when it is ready: a block that waits for its reader is an old block."""
+        try:
+            self._socket.connect(self.endpoint)
+        except zmq.ZMQError as error:
+            raise _explain(self.endpoint, error) from None
+
+    def receive(self) -> bool:
+        """Wait a little for a message; True if it brought a new block into the ring."""
+        try:
+            data = self._socket.recv()
+        except zmq.Again:
+            beat(self.ring.words)
+            return False
+        form = self._form
+        done = _deliver(
+            np.frombuffer(data, np.uint8), form.text, form.changes, form.fields,
+            self.ring.words, self._block, self.counts, self.transfer,
+        )  # fmt: skip
+        return bool(done == 1) if done >= 0 else self._receive_other(data)
+
+    def _receive_other(self, data: bytes) -> bool:
+        """A message from somebody else's hand, which may mean the same, or nothing."""
+        try:
+            if decode(self.ring.layout, data, self._block, self._any_layout):
+                return bool(_accept(self.ring.words, self._block, self.counts, self.transfer))
+            self.counts[FOREIGN] += 1
+        except MALFORMED:
+            self.counts[MALFORMED_COUNT] += 1
+        return False
+
+    def count(self) -> dict[str, int]:
+        return dict(zip(RECEIVED_COUNTS, self.counts[: len(RECEIVED_COUNTS)].tolist(), strict=True))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@kernel(types.boolean(READ_ONLY, int64, int64, int64))
+def wait_beyond(ring, position, until_ns, nap_ns):
+    """Nap until the ring has a newer block than `position`; False if there is none at `until_ns`."""
+    while load_acquire(ring, HEAD_WORD) <= position + 1:
+        now = now_ns()
+        if now >= until_ns:
+            return False
+        sleep_until(min(now + nap_ns, until_ns))
+    return True

@@ -1,0 +1,173 @@
+"""The command line: starts the services, shows what they do, prints what they did.
+
+Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 the configuration is wrong; 3 the model diverged.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from sync.config import Config, load
+from sync.errors import ConfigError, TandemError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+DEFAULT = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
+TRANSPORTS = ("shm", "ipc", "tcp")
+
+ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show_default="configs/drive.toml")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, such as daq.rate_hz=2000.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except TandemError as error:
+        for line in str(error).split("\n"):
+            print(f"tandem: {line}", file=sys.stderr)
+        raise typer.Exit(error.code) from None
+
+
+def _checked(file: Path, overrides: list[str]) -> Config:
+    """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
+    from sync.jit import compiling
+
+    config = load(file, overrides)
+    with compiling():
+        from daq_service.sources import open_source
+        from sim_service.models import load_model
+
+        open_source(config, file, lambda: None)
+        load_model(file.parent / config.sim.vehicle)
+    return config
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[figures]}"),
+        console=console,
+    )
+
+
+def _figures_line(status: dict[str, dict[str, Any]]) -> str:
+    sim = status.get("sim") or {}
+    if not sim.get("steps"):
+        return ""
+    age, late, transfer = sim["age_us"], sim["lateness_us"], sim["transfer_us"]
+    return (
+        f"{sim['steps']} steps  {3.6 * sim.get('vx', 0):5.1f} km/h  transfer {transfer['p50']:.0f} us"
+        f"  age {age['p50']:.0f} us  late p99 {late['p99']:.0f} us  missed {sim['deadline_misses']}"
+    )
+
+
+def _run(file: Path, overrides: list[str], seconds: float | None, title: str, console: Console) -> tuple[Config, Any]:
+    from tandem.supervise import drive as run_drive
+
+    config = _checked(file, overrides)
+    duration = config.seconds if seconds is None else seconds
+    with _progress(console) as progress:
+        task = progress.add_task(f"{title}: starting (the first time, compiling)", total=duration or None, figures="")
+
+        def update(elapsed: float, status: dict[str, dict[str, Any]]) -> None:
+            if elapsed >= 0:
+                progress.update(task, description=title, completed=elapsed, figures=_figures_line(status))
+
+        outcome = run_drive(config, file, overrides, duration, update, progress.console.print)
+        progress.update(task, visible=False)
+    return config, outcome
+
+
+@app.command()
+def drive(
+    config: ConfigFile = DEFAULT,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Duration; 0 until Ctrl-C. Default: the file's.")] = None,
+    transport: Annotated[str | None, typer.Option(help="shm, ipc or tcp. Default: the file's.")] = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the DAQ and the simulator side by side, and say how old the data were."""
+    from tandem.report import figures, print_drive
+
+    settings = [*(overrides or []), *([f'transport.kind="{transport}"'] if transport else [])]
+    with _errors():
+        checked, outcome = _run(config, settings, seconds, "drive", Console(stderr=True))
+        result = figures(checked, outcome)
+        if as_json:
+            print(json.dumps(result))
+        else:
+            print_drive(Console(), result)
+        if outcome.failure:
+            print(f"tandem: {outcome.failure}", file=sys.stderr)
+            raise typer.Exit(outcome.code)
+        if not result["balance"]["closes"]:
+            print("tandem: the loss balance does not close", file=sys.stderr)
+            raise typer.Exit(1)
+
+
+@app.command()
+def daq(config: ConfigFile = DEFAULT, overrides: Overrides = None) -> None:
+    """Run the DAQ alone (a second terminal or host runs `tandem sim`)."""
+    _serve("daq", config, overrides)
+
+
+@app.command()
+def sim(config: ConfigFile = DEFAULT, overrides: Overrides = None) -> None:
+    """Run the simulator alone; it waits for blocks of a DAQ."""
+    _serve("sim", config, overrides)
+
+
+def _serve(role: str, config: Path, overrides: list[str] | None) -> None:
+    from sync.jit import compiling
+    from sync.service import serve
+
+    with compiling():
+        if role == "daq":
+            from daq_service.service import run
+        else:
+            from sim_service.service import run
+    raise typer.Exit(serve(role, run, config, overrides or [], supervised=False))
+
+
+@app.command()
+def latency(
+    config: ConfigFile = DEFAULT,
+    transport: Annotated[str, typer.Option(help="shm, ipc, tcp or all.")] = "all",
+    seconds: Annotated[float, typer.Option(min=1, help="For each measurement.")] = 10.0,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the transfer time per loop, beside a bare ZeroMQ pair and a bare sleeping loop in the same run."""
+    from tandem.latency import measure, print_latency
+
+    chosen = TRANSPORTS if transport == "all" else (transport,)
+    with _errors():
+        if not set(chosen) <= set(TRANSPORTS):
+            raise ConfigError(f"--transport {transport}: must be one of {', '.join(TRANSPORTS)}, all")
+        result, code = measure(config, list(overrides or []), chosen, seconds, Console(stderr=True))
+        if as_json:
+            print(json.dumps(result))
+        else:
+            print_latency(Console(), result)
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""The figures of a drive: as one JSON object, and as tables for people.
+
+Definitions, the same everywhere. *Transfer*: from the push into the DAQ's ring until the block can be read from the
+ring the simulator reads. *Age at use*: from the sample instant until the step takes the block. *Lateness*: from a
+step's planned to its real start. *Deadline miss*: a step not finished when the next is due. *ms/loop*: duration
+divided by take-all loops, as the source counts it.
+"""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sync.config import Config
+from sync.ledger import Balance
+from tandem.supervise import Outcome
+
+# Table 4.5 of the source: seconds, loops, bytes, blocks of five manoeuvres
+SOURCE = (
+    (50, 125229, 1117416, 139677),
+    (50, 120857, 1080528, 135066),
+    (50, 102720, 918152, 114769),
+    (50, 149883, 1342368, 167796),
+    (50, 100413, 897064, 112133),
+)
+SOURCE_MS_PER_LOOP = 0.43
+
+_NOTHING = {"n": 0, "mean": 0.0, "p50": 0.0, "p90": 0.0, "p99": 0.0, "p999": 0.0, "max": 0.0}
+HISTOGRAMS = {
+    "transfer_us": "transfer",
+    "age_us": "age at use",
+    "step_us": "step cost",
+    "lateness_us": "lateness",
+}
+
+
+def balance(outcome: Outcome) -> Balance:
+    """Where the blocks went.
+
+    Produced comes from the DAQ (from its ring, if it can no longer say), used and superseded from the counters of the
+    loop and the receiver, lost from sequence numbers: independent sources, so the sum is a check.
+    """
+    daq, sim = outcome.reports["daq"], outcome.reports["sim"]
+    received = sim.get("received") or {}
+    head = max(daq.get("head", 0), outcome.followed["head"])
+    blocks = max(daq.get("blocks", 0), outcome.followed["head"])
+    unused = head - 1 - sim.get("last_seq", -1) if sim.get("steps") else head
+    return Balance(
+        produced=blocks + daq.get("lost", 0),
+        used=sim.get("used", 0),
+        superseded=sim.get("superseded", 0) + received.get("superseded", 0),
+        lost=daq.get("lost", 0) + unused,
+    )
+
+
+def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
+    daq, sim = outcome.reports["daq"], outcome.reports["sim"]
+    loops = daq.get("loops", 0)
+    period_s = 1.0 / config.daq.rate_hz
+    acquiring_s = daq.get("blocks", 0) * period_s  # the DAQ runs a little longer than the steps
+    return {
+        "transport": config.transport.kind,
+        "seconds": round(outcome.seconds, 3),
+        "first_step_s": outcome.first_step_s,
+        "steps": sim.get("steps", 0),
+        "loops": loops,
+        "bytes": daq.get("bytes", 0),
+        "blocks": daq.get("blocks", 0),
+        "ms_per_loop": round(1e3 * acquiring_s / loops, 4) if loops else 0.0,
+        "deadline_misses": sim.get("deadline_misses", 0),
+        "skipped": sim.get("skipped", 0),
+        "stale_steps": sim.get("stale_steps", 0),
+        "balance": balance(outcome).as_dict(),
+        **{key: sim.get(key, _NOTHING) for key in HISTOGRAMS},
+        "ring_reader": outcome.followed,
+        "received": sim.get("received"),
+        "not_newest": sim.get("not_newest", 0),
+        "reused": sim.get("reused", 0),
+        "epochs": sim.get("epochs", 0),
+        "implausible": daq.get("implausible", 0),
+        "saturated": daq.get("saturated", 0),
+        "ended": outcome.failure or sim.get("ended", "unknown"),
+    }
+
+
+def print_drive(console: Console, result: dict[str, Any]) -> None:
+    runs = len(SOURCE)
+    beside = Table(title="Acquisition beside the source", title_justify="left")
+    for heading in ("", "source, mean of five", "this run"):
+        beside.add_column(heading, justify="left" if not heading else "right")
+    beside.add_row("seconds", f"{sum(r[0] for r in SOURCE) / runs:.0f}", f"{result['seconds']:.1f}")
+    beside.add_row("loops", f"{sum(r[1] for r in SOURCE) / runs:.0f}", f"{result['loops']}")
+    beside.add_row("bytes", f"{sum(r[2] for r in SOURCE) / runs:.0f}", f"{result['bytes']}")
+    beside.add_row("blocks", f"{sum(r[3] for r in SOURCE) / runs:.0f}", f"{result['blocks']}")
+    beside.add_row("ms per loop", f"{SOURCE_MS_PER_LOOP}", f"{result['ms_per_loop']:.2f} (waits for a block)")
+    transfer = result["transfer_us"]["p50"]
+    beside.add_row("transfer, us", f"{SOURCE_MS_PER_LOOP * 1e3:.0f} (its ms per loop)", f"{transfer:.1f} (median)")
+    console.print(beside)
+    console.print(histogram_table("Times in us", {title: result[key] for key, title in HISTOGRAMS.items()}))
+    count = result["balance"]
+    closes = "[green]closes[/]" if count["closes"] else "[bold red]does not close[/]"
+    console.print(
+        f"{result['steps']} steps over {result['transport']}, {result['deadline_misses']} deadline misses,"
+        f" {result['skipped']} skipped, {result['stale_steps']} with stale input"
+    )
+    console.print(
+        f"balance {closes}: {count['produced']} produced = {count['used']} used + {count['superseded']} superseded"
+        f" + {count['lost']} lost"
+    )
+
+
+def histogram_table(title: str, rows: dict[str, dict[str, Any]]) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for heading in ("n", "p50", "p90", "p99", "p99.9", "max"):
+        table.add_column(heading, justify="right")
+    for name, row in rows.items():
+        table.add_row(name, str(row["n"]), *(f"{row[k]:.1f}" for k in ("p50", "p90", "p99", "p999", "max")))
+    return table
