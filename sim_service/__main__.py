@@ -8,6 +8,6 @@ from sync.service import main
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while compiling just ends
-    with compiling():
+    with compiling("sim"):
         from sim_service.service import run
     sys.exit(main("sim", run))

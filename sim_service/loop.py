@@ -56,8 +56,8 @@ COUNTERS = (
 )
 
 # words the loop and its process share
-STOP, LAST_SEQ = range(2)
-CONTROL_WORDS = 2
+STOP, LAST_SEQ, FIRST_STEP_NS = range(3)
+CONTROL_WORDS = 3
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
 # settings
@@ -67,14 +67,15 @@ H_NS, STALE_NS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS = range(7)
 STOPPED, ALL_STEPS, DIVERGED = range(3)
 
 # the channels of a step's output before the model's own
-_STEP, _INPUT_SEQ, _INPUT_EPOCH, _INPUT_T, _INPUT_AGE, _TAKEN, _STATUS, _TIME = range(PAYLOAD, PAYLOAD + 8)
-_INPUTS = PAYLOAD + 8
+_STEP, _INPUT_SEQ, _INPUT_EPOCH, _INPUT_T, _INPUT_AGE, _STARTED, _TAKEN, _STATUS, _TIME = range(PAYLOAD, PAYLOAD + 9)
+_INPUTS = PAYLOAD + 9
 STEP_CHANNELS = (
     Channel("step", "i8"),
     Channel("input_seq", "i8"),
     Channel("input_epoch", "i8"),
     Channel("input_t_ns", "i8", "ns"),
     Channel("input_age_ns", "i8", "ns"),
+    Channel("started_ns", "i8", "ns"),
     Channel("taken_ns", "i8", "ns"),
     Channel("status", "i8"),
     Channel("time", "f8", "s"),
@@ -180,6 +181,7 @@ def run(
         out[_INPUT_EPOCH] = epoch
         out[_INPUT_T] = block[T]
         out[_INPUT_AGE] = age
+        out[_STARTED] = started
         out[_TAKEN] = taken
         out[_STATUS] = status
         values[_TIME] = (counters[STEPS] + 1) * h
@@ -190,6 +192,8 @@ def run(
         push(ring_out, out)
         beat(ring_out)
         control[LAST_SEQ] = block[SEQ]
+        if counters[STEPS] == 0:
+            control[FIRST_STEP_NS] = started
         counters[STEPS] += 1
 
         # the ledger

@@ -81,6 +81,7 @@ class Simulation:
         return {
             **{name: int(value) for name, value in zip(loop.COUNTERS, self.counters, strict=True)},
             "last_seq": int(self.control[loop.LAST_SEQ]),
+            "first_step_ns": int(self.control[loop.FIRST_STEP_NS]),
             "age_us": summary_us(self.ledger[loop.AGE]),
             "lateness_us": summary_us(self.ledger[loop.LATENESS]),
             "step_us": summary_us(self.ledger[loop.COST]),

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, field_validator, model_validator
 
 from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.errors import ConfigError
@@ -44,28 +44,36 @@ RingSize = Annotated[int, Field(ge=16, le=1 << 22)]
 
 class Transport(Section):
     kind: Literal["shm", "ipc", "tcp"] = "ipc"
-    host: str = "127.0.0.1"
+    daq_host: str = "127.0.0.1"
+    sim_host: str = "127.0.0.1"
     daq_port: int = Field(5601, ge=1, le=65535)
     sim_port: int = Field(5602, ge=1, le=65535)
     trusted_network: bool = False
 
     @model_validator(mode="after")
     def _closed_by_default(self) -> "Transport":
-        try:
-            loopback = ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            raise ValueError(f"host = {self.host!r} must be an IP address, such as 127.0.0.1") from None
-        if not loopback and not self.trusted_network:
-            raise ValueError(
-                f"host = {self.host!r} is not the loopback; blocks travel unencrypted, so set"
-                " trusted_network = true if everyone on that network may read and send them"
-            )
-        if self.daq_port == self.sim_port:
-            raise ValueError(f"daq_port and sim_port are both {self.daq_port}; they must differ")
+        for key, host in (("daq_host", self.daq_host), ("sim_host", self.sim_host)):
+            try:
+                loopback = ipaddress.ip_address(host).is_loopback
+            except ValueError:
+                raise ValueError(f"{key} = {host!r} must be an IP address, such as 127.0.0.1") from None
+            if not loopback and not self.trusted_network:
+                raise ValueError(
+                    f"{key} = {host!r} is not the loopback; blocks travel unencrypted, so set"
+                    " trusted_network = true if everyone on that network may read and send them"
+                )
+        if (self.daq_host, self.daq_port) == (self.sim_host, self.sim_port):
+            raise ValueError(f"daq_port and sim_port are both {self.daq_port} on one host; they must differ")
         return self
 
 
-Core = Annotated[int, Field(ge=0)] | Literal["auto", "any"]
+def _core(value: Any) -> Any:
+    if value in ("auto", "any") or (type(value) is int and value >= 0):
+        return value
+    raise ValueError("must be the number of a core, 'auto' or 'any'")
+
+
+Core = Annotated[int | Literal["auto", "any"], PlainValidator(_core)]
 
 
 class Realtime(Section):
@@ -179,8 +187,9 @@ class Config(Section):
     def endpoint(self, role: str) -> str:
         """Where the `daq` or the `sim` service publishes."""
         if self.transport.kind == "tcp":
-            port = self.transport.daq_port if role == "daq" else self.transport.sim_port
-            return f"tcp://{self.transport.host}:{port}"
+            to = self.transport
+            host, port = (to.daq_host, to.daq_port) if role == "daq" else (to.sim_host, to.sim_port)
+            return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
         return f"ipc://{self.socket(role)}"
 
     def socket(self, role: str) -> Path:
@@ -194,7 +203,12 @@ def runtime_directory() -> Path:
     """Where local sockets live: private to the user."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     path = Path(base) / "tandem" if base else Path(tempfile.gettempdir()) / f"tandem-{os.getuid()}"
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be made: {error.strerror}; set XDG_RUNTIME_DIR to a writable folder"
+        ) from None
     if path.stat().st_uid != os.getuid():
         raise ConfigError(f"{path}: belongs to another user; set XDG_RUNTIME_DIR to a directory of your own")
     path.chmod(0o700)
@@ -225,7 +239,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: no such file" + f"; beside it: {', '.join(near)}" * bool(near)) from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a folder, a TOML file is expected") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of an integer too long, of brackets too deep
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
@@ -247,7 +261,7 @@ def _with_overrides(data: dict[str, Any], overrides: Iterable[str]) -> dict[str,
             raise ConfigError(f"--set {override}: expected KEY=VALUE, such as daq.rate_hz=2000")
         try:
             parsed = tomllib.loads(f"v = {value}")["v"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):
             parsed = value.strip()  # a bare word is a string
         *tables, last = key.strip().split(".")
         place = data
@@ -268,7 +282,10 @@ def _say(model: type[BaseModel], error: Any, file: str, prefix: str) -> str:
     if error["type"] == "missing":
         return f"{file}: {key}: is missing"
     value = error["input"]
-    shown = "" if isinstance(value, dict | BaseModel) else f" = {value!r}"
+    try:
+        shown = "" if isinstance(value, dict | BaseModel) else f" = {value!r}"
+    except ValueError:  # an integer of more digits than Python prints
+        shown = ""
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(location[-1]), _known_keys(model, location[:-1]), 1)
         return f"{file}: {key}{shown}: unknown key" + (f"; did you mean {near[0]}?" if near else "")

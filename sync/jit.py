@@ -6,7 +6,7 @@ Promises
 - numba invalidates a cached function when its own file changes, but not when a function it inlines from another
   file does. The cache directory is therefore named after the contents of every package that others inline from:
   any edit there starts a fresh one, and directories of sources long gone are swept away.
-- Processes that started together do not compile together: `compiling()` is a lock between them.
+- Processes that started together do not compile together: `compiling` is a lock between them.
 """
 
 import contextlib
@@ -57,18 +57,21 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
 
 
 @contextlib.contextmanager
-def compiling() -> Iterator[None]:
-    """Hold the compiler's lock: import modules with kernels inside."""
+def compiling(what: str) -> Iterator[None]:
+    """Import modules with kernels inside: alone while `what` is not in the cache yet, beside others once it is."""
     CACHE.mkdir(parents=True, exist_ok=True)
     os.utime(CACHE)
+    cached = CACHE / f"{what}.cached"
     with open(CACHE.parent / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_SH if cached.exists() else fcntl.LOCK_EX)
         _sweep()
         yield
+        cached.touch()
 
 
 def _sweep() -> None:
     """Remove caches of sources nobody has run for a week (time of day is right here: it is about files)."""
     for old in CACHE.parent.iterdir():
-        if old.is_dir() and old != CACHE and time.time() - old.stat().st_mtime > _KEEP_S:  # noqa: TID251
-            shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another process sweeps too
+            if old.is_dir() and old != CACHE and time.time() - old.stat().st_mtime > _KEEP_S:  # noqa: TID251
+                shutil.rmtree(old, ignore_errors=True)

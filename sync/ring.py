@@ -201,7 +201,10 @@ def _open_owned(name: str) -> int:
     """A descriptor of the segment with the writer's lock on it; again if it was unlinked between open and lock."""
     path = SHM / name
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise RingError(f"ring {name}: {path} cannot be opened for writing: {error.strerror}") from None
         if not _own(fd):
             pid = "unknown"
             with contextlib.suppress(struct.error):
@@ -216,7 +219,27 @@ def _open_owned(name: str) -> int:
 
 
 def _map(fd: int, access: int = mmap.ACCESS_WRITE) -> np.ndarray:
-    return np.frombuffer(mmap.mmap(fd, 0, access=access), np.int64)
+    mapped = mmap.mmap(fd, 0, access=access)
+    return np.frombuffer(mapped, np.int64, len(mapped) // 8)
+
+
+def _layout_told(words: np.ndarray) -> Layout | None:
+    """The layout a header tells of; None if header and segment do not fit, for the kernels would follow it blindly."""
+    capacity, block_words, slot_words, first_slot = words[_CAPACITY : _FIRST_SLOT + 1].tolist()
+    text_bytes = int(words[_TEXT_BYTES])
+    if not (
+        capacity > 1
+        and not capacity & (capacity - 1)
+        and 0 < block_words < slot_words
+        and 0 < text_bytes <= 8 * (first_slot - _TEXT)
+        and first_slot + capacity * slot_words <= words.size
+    ):
+        return None
+    try:
+        layout = Layout.from_text(words[_TEXT:].view(np.uint8)[:text_bytes].tobytes().decode())
+        return layout if (layout.hash, layout.words) == (words[_LAYOUT], block_words) else None
+    except (ValueError, TypeError, IndexError, ArithmeticError, RecursionError):
+        return None
 
 
 def remove_stale(name: str) -> bool:
@@ -246,12 +269,12 @@ class RingWriter:
         size = 8 * (first_slot + capacity * slot_words)
         shape = [MAGIC, VERSION, layout.hash, capacity, layout.words, slot_words, first_slot]
         found = os.fstat(self._fd).st_size
-        self.adopted = found == size and _map(self._fd)[: len(shape)].tolist() == shape
+        self.adopted = found == size and self._is(shape)
         if found and not self.adopted:
             self._replace()
             found = 0
         if not found:
-            os.ftruncate(self._fd, size)
+            self._allocate(size)
         self.words = _map(self._fd)
         self.words[_PID] = os.getpid()
         if self.adopted:
@@ -261,11 +284,15 @@ class RingWriter:
             self.words[_TEXT_BYTES] = len(text)
             self.words[_TEXT:first_slot].view(np.uint8)[: len(text)] = np.frombuffer(text, np.uint8)
             self.words[_VERSION : len(shape)] = shape[1:]
-            # a ring made anew must not repeat its predecessor's epoch: milliseconds since boot differ
-            self.words[EPOCH_WORD] = (now_ns() >> 20) & 0xFFFFFFFF
+            # a ring made anew must not repeat its predecessor's epoch, not even at once or after a reboot
+            self.words[EPOCH_WORD] = int.from_bytes(os.urandom(4), "little")
         beat(self.words)
         poke(self.words, STATE_WORD, LIVE)
         poke(self.words, _MAGIC, MAGIC)
+
+    def _is(self, shape: list[int]) -> bool:
+        words = _map(self._fd)
+        return words[: len(shape)].tolist() == shape and _layout_told(words) == self.layout
 
     def _replace(self) -> None:
         """A dead owner left another shape: tell its readers, and start with a new segment under the same name."""
@@ -274,6 +301,18 @@ class RingWriter:
         os.unlink(SHM / self.name)
         os.close(self._fd)
         self._fd = _open_owned(self.name)
+
+    def _allocate(self, size: int) -> None:
+        """The pages at once: with ftruncate alone a full /dev/shm would end the first pushes with SIGBUS."""
+        try:
+            os.posix_fallocate(self._fd, 0, size)
+        except OSError as error:
+            os.unlink(SHM / self.name)
+            os.close(self._fd)
+            raise RingError(
+                f"ring {self.name}: {size} bytes of shared memory cannot be had: {error.strerror};"
+                f" make {SHM} larger or `ring_blocks` smaller"
+            ) from None
 
     @property
     def epoch(self) -> int:
@@ -309,9 +348,13 @@ class RingReader:
                 raise RingMissing(f"ring {name}: not there after {timeout_s:g} s; is its writer running?")
             time.sleep(0.01)
         if self.words[_VERSION] != VERSION:
+            self.close()
             raise RingError(f"ring {name}: version {self.words[_VERSION]}, this program reads version {VERSION}")
-        text = self.words[_TEXT:].view(np.uint8)[: self.words[_TEXT_BYTES]].tobytes().decode()
-        self.layout = Layout.from_text(text)
+        told = _layout_told(self.words)
+        if told is None:
+            self.close()
+            raise RingError(f"ring {name}: {SHM / name} is damaged, its header does not fit it; remove the file")
+        self.layout = told
         if layout is not None and self.words[_LAYOUT] != layout.hash:
             self.close()
             raise LayoutMismatch(
@@ -325,6 +368,8 @@ class RingReader:
             self._fd = os.open(SHM / self.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            raise RingError(f"ring {self.name}: {SHM / self.name} cannot be read: {error.strerror}") from None
         if os.fstat(self._fd).st_size > 512 * 8:
             self.words = _map(self._fd, mmap.ACCESS_READ)
             if peek(self.words, _MAGIC) == MAGIC:

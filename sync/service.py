@@ -90,6 +90,7 @@ def look_after(workers: list[Worker], stop: threading.Event, look: Callable[[int
     while not stop.wait(STATUS_S) and all(worker.is_alive() for worker in workers):
         look(turn)
         turn += 1
+    look(turn)  # whatever made us stop may be worth saying
     stop.set()
 
 

@@ -43,7 +43,7 @@ def _checked(file: Path, overrides: list[str]) -> Config:
     from sync.jit import compiling
 
     config = load(file, overrides)
-    with compiling():
+    with compiling("check"):
         from daq_service.sources import open_source
         from sim_service.models import load_model
 
@@ -134,7 +134,7 @@ def _serve(role: str, config: Path, overrides: list[str] | None) -> None:
     from sync.jit import compiling
     from sync.service import serve
 
-    with compiling():
+    with compiling(role):
         if role == "daq":
             from daq_service.service import run
         else:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sync.config import Config, Section, check
+from sync.config import Config, check
 from sync.errors import ConfigError
 from sync.ring import RingReader
 
@@ -36,17 +36,12 @@ class Source(Protocol):
         """End sampling and let go of the device. May be called twice."""
 
 
-def settings(config: Config, file: Path) -> Section:
-    """The `[source]` table as its source understands it."""
+def open_source(config: Config, file: Path, feedback: Feedback) -> Source:
+    """The source that `[source]` names, with the rest of that table as the source itself understands it."""
     kind = config.source.get("kind")
     if kind not in SOURCES:
         raise ConfigError(f"{file}: source.kind = {kind!r}: must be one of {', '.join(SOURCES)}")
     module: Any = importlib.import_module(SOURCES[kind])
-    checked: Section = check(module.Settings, config.source, str(file), "source")
-    return checked
-
-
-def open_source(config: Config, file: Path, feedback: Feedback) -> Source:
-    module: Any = importlib.import_module(SOURCES[config.source["kind"]])
-    source: Source = module.open_source(config, settings(config, file), file, feedback)
+    settings = check(module.Settings, config.source, str(file), "source")
+    source: Source = module.open_source(config, settings, file, feedback)
     return source

@@ -1,0 +1,197 @@
+"""What every source promises (daq_service/sources/__init__.py), run against each of them.
+
+A new source joins by a line in SOURCES: a function that opens it at a sampling rate, with a device buffer of so many
+scans. The columns are those of configs/drive.toml.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from daq_service.sources import Source, open_source
+from sync.clock import now_ns, sleep_until
+
+from .conftest import DRIVE, drive_config
+
+CHANNELS = 3
+UNTOUCHED = -(2**60)  # no register reads this
+MS = 1_000_000
+
+Opener = Callable[[float, int], Source]
+
+
+def open_virtual(rate_hz: float, buffer_scans: int) -> Source:
+    config = drive_config(f"daq.rate_hz={rate_hz}", f"source.buffer_blocks={buffer_scans}")
+    return open_source(config, DRIVE, lambda: None)
+
+
+SOURCES: dict[str, Opener] = {"virtual": open_virtual}
+
+
+class Device:
+    """A source under test, and a buffer to read into."""
+
+    def __init__(self, source: Source, rate_hz: float, most: int):
+        self.source, self.period_ns = source, round(1e9 / rate_hz)
+        self._scans = np.zeros((most, CHANNELS), np.int64)
+        self._t_ns = np.zeros(most, np.int64)
+
+    def read(self, wait_ns: int = 5 * MS) -> tuple[np.ndarray, np.ndarray, int]:
+        """(scans, instants, lost), after the checks that hold for every read."""
+        self._scans[:] = self._t_ns[:] = UNTOUCHED
+        count, lost = self.source.read(self._scans, self._t_ns, wait_ns)
+        now = now_ns()
+        assert 0 <= count <= len(self._scans) and lost >= 0
+        # every scan whole, and nothing beyond the last one
+        assert (self._scans[:count] != UNTOUCHED).all() and (self._t_ns[:count] != UNTOUCHED).all()
+        assert (self._scans[count:] == UNTOUCHED).all() and (self._t_ns[count:] == UNTOUCHED).all()
+        # no scan from the future
+        assert (self._t_ns[:count] <= now).all()
+        return self._scans[:count].copy(), self._t_ns[:count].copy(), lost
+
+    def read_for(self, seconds: float, pause_ns: int = 0) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        """(all instants, a pair for every read that lost scans: index of the first scan after them, how many)."""
+        instants: list[int] = []
+        gaps: list[tuple[int, int]] = []
+        end = now_ns() + round(seconds * 1e9)
+        while now_ns() < end:
+            _, t_ns, lost = self.read()
+            if lost:
+                gaps.append((len(instants), lost))
+            instants += t_ns.tolist()
+            if pause_ns:
+                sleep_until(now_ns() + pause_ns)
+        return np.array(instants, np.int64), gaps
+
+
+@pytest.fixture(params=SOURCES)
+def device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Device]]:
+    """Opens the source under test; stops it in the end."""
+    opened: list[Source] = []
+
+    def make(rate_hz: float = 1000.0, buffer_scans: int = 50_000, most: int = 4096) -> Device:
+        opened.append(SOURCES[request.param](rate_hz, buffer_scans))
+        return Device(opened[-1], rate_hz, most)
+
+    yield make
+    for source in opened:
+        source.stop()
+
+
+def assert_steady(t_ns: np.ndarray, gaps: list[tuple[int, int]], period_ns: int) -> None:
+    """A period from scan to scan, and as many more as were lost between."""
+    expected = np.full(len(t_ns), period_ns)
+    for first, lost in gaps:
+        if first < len(t_ns):
+            expected[first] += lost * period_ns
+    assert (np.diff(t_ns) == expected[1:]).all()
+
+
+def test_nothing_is_sampled_before_start(device: Callable[..., Device]) -> None:
+    found = device()
+    for _ in range(3):
+        scans, _, lost = found.read(MS)
+        assert len(scans) == 0 and lost == 0
+    before = now_ns()
+    found.source.start()
+    _, t_ns, lost = found.read(1000 * MS)
+    assert len(t_ns) > 0 and lost == 0 and t_ns[0] >= before
+
+
+@pytest.mark.parametrize("rate_hz", [100.0, 1000.0, 10_000.0])
+def test_instants_rise_with_the_configured_period(device: Callable[..., Device], rate_hz: float) -> None:
+    found = device(rate_hz)
+    before = now_ns()
+    found.source.start()
+    t_ns, gaps = found.read_for(0.2)
+    assert gaps == []
+    assert_steady(t_ns, gaps, found.period_ns)
+    # and there is one for every period of the clock, but for the first and the last
+    assert len(t_ns) >= (t_ns[-1] - before) // found.period_ns - 1
+
+
+def test_no_scan_is_a_normal_answer(device: Callable[..., Device]) -> None:
+    found = device(rate_hz=20.0)
+    found.source.start()
+    counts = [len(found.read(MS)[0]) for _ in range(200)]
+    assert 0 in counts and sum(counts) > 0
+
+
+def test_read_waits_no_longer_than_asked(device: Callable[..., Device]) -> None:
+    found = device(rate_hz=0.1)
+    found.source.start()
+    took = []
+    for _ in range(9):
+        began = now_ns()
+        assert len(found.read(5 * MS)[0]) == 0
+        took.append(now_ns() - began)
+    assert sorted(took)[4] <= 50 * MS
+
+
+def test_read_returns_as_soon_as_there_is_a_scan(device: Callable[..., Device]) -> None:
+    found = device(rate_hz=1000.0)
+    found.source.start()
+    took = []
+    for _ in range(9):
+        began = now_ns()
+        assert len(found.read(5000 * MS)[0]) > 0
+        took.append(now_ns() - began)
+    assert sorted(took)[4] <= 10 * MS
+
+
+def test_a_read_takes_at_most_what_it_has_room_for_and_the_next_ones_the_rest(device: Callable[..., Device]) -> None:
+    found = device(rate_hz=1000.0, most=16)
+    found.source.start()
+    sleep_until(now_ns() + 100 * MS)
+    instants: list[int] = []
+    for _ in range(6):
+        _, t_ns, lost = found.read()
+        assert len(t_ns) == 16 and lost == 0
+        instants += t_ns.tolist()
+    assert_steady(np.array(instants), [], found.period_ns)
+
+
+def test_a_read_takes_all_there_is(device: Callable[..., Device]) -> None:
+    found = device(rate_hz=1000.0)
+    found.source.start()
+    sleep_until(now_ns() + 50 * MS)
+    asked = now_ns()
+    _, t_ns, _ = found.read()
+    assert t_ns[-1] > asked - found.period_ns
+
+
+def test_overrun_is_counted_and_time_goes_on(device: Callable[..., Device]) -> None:
+    found = device(rate_hz=1000.0, buffer_scans=4)
+    found.source.start()
+    t_ns, gaps = found.read_for(0.3, pause_ns=20 * MS)
+    assert len(gaps) >= 3
+    assert_steady(t_ns, gaps, found.period_ns)
+    # what is left of a long sleep is the newest, as much as the buffer holds
+    sleep_until(now_ns() + 20 * MS)
+    asked = now_ns()
+    _, kept, lost = found.read()
+    assert lost > 0 and len(kept) == 4 and kept[-1] > asked - found.period_ns
+
+
+def test_nothing_comes_after_stop_and_stop_may_be_called_twice(device: Callable[..., Device]) -> None:
+    found = device()
+    found.source.stop()  # also before anything was started
+    found.source.start()
+    assert len(found.read(1000 * MS)[0]) > 0
+    for _ in range(2):
+        found.source.stop()
+        sleep_until(now_ns() + 5 * MS)
+        scans, _, lost = found.read(MS)
+        assert len(scans) == 0 and lost == 0
+
+
+def test_a_stopped_source_can_be_started_again(device: Callable[..., Device]) -> None:
+    found = device()
+    for _ in range(2):
+        before = now_ns()
+        found.source.start()
+        t_ns, gaps = found.read_for(0.02)
+        assert gaps == [] and t_ns[0] >= before
+        assert_steady(t_ns, gaps, found.period_ns)
+        found.source.stop()

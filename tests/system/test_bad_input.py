@@ -1,0 +1,121 @@
+"""All that can be wrong from outside: a clear error and an exit code, or a count; never a crash, never a hang."""
+
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgpack
+import numpy as np
+import pytest
+import zmq
+
+from sync.block import Channel, Layout
+from sync.config import load
+from sync.ring import RingWriter
+from tests.system.conftest import DRIVE, Program, free_port
+
+Start = Callable[..., Program]
+
+
+@pytest.mark.parametrize(
+    "setting, expected",
+    [
+        ("daq.rat_hz=1000", ["daq.rat_hz = 1000", "unknown key", "rate_hz"]),
+        ('daq.rate_hz="fast"', ["daq.rate_hz = 'fast'", "valid number"]),
+        ("daq.rate_hz=0", ["daq.rate_hz = 0", "greater than 0"]),
+        ("sim.signals.differentiator=11", ["sim.signals.differentiator = 11", "less than or equal to 10"]),
+        ("sim.step_ms=50", ["sim.step_ms = 50", "less than or equal to 20"]),
+        ('sim.vehicle="vehicles/none.toml"', ["none.toml", "no such file", "buggy_single_track.toml"]),
+        ('source.manoeuvre="manoeuvres/none.toml"', ["none.toml", "no such file", "town.toml"]),
+        ('source.kind="crystal_ball"', ["source.kind = 'crystal_ball'", "virtual"]),
+        ("source.sede=3", ["source.sede = 3", "unknown key", "seed"]),
+        ('transport.daq_host="192.0.2.1"', ["192.0.2.1", "trusted_network"]),
+    ],
+)
+def test_a_wrong_setting_is_named_before_anything_starts(drive: Start, setting: str, expected: list[str]) -> None:
+    run = drive("--seconds", "1", "--set", setting)
+    assert run.end() == 2
+    for part in expected:
+        assert part in run.said
+    assert "Traceback" not in run.said
+
+
+def test_a_missing_configuration_is_named(drive: Start, tmp_path: Path) -> None:
+    run = drive(config=tmp_path / "nowhere.toml")
+    assert run.end() == 2
+    assert "nowhere.toml" in run.said and "no such file" in run.said
+
+
+def test_an_unknown_transport_is_refused(start: Start) -> None:
+    run = start("tandem", "latency", "--transport", "pigeon")
+    assert run.end() == 2
+    assert "pigeon" in run.said and "shm" in run.said
+
+
+def test_a_busy_port_is_named(drive: Start) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ports = ("--set", f"transport.daq_port={port}", "--set", f"transport.sim_port={free_port()}")
+        run = drive("--transport", "tcp", "--seconds", "1", *ports)
+        assert run.end(60) == 1
+        assert f"127.0.0.1:{port}" in run.said and "in use" in run.said
+
+
+def test_a_ring_of_another_layout_is_refused(start: Start, name: str) -> None:
+    config = load(DRIVE, [f"name={name}", 'transport.kind="shm"'])
+    other = RingWriter(config.ring("daq"), Layout((Channel("brake", "i4"),)), 16)
+    sim = start("sim_service", str(DRIVE), "--set", f"name={name}", "--set", 'transport.kind="shm"')
+    assert sim.end(60) == 1
+    assert "same channels" in sim.said and "Traceback" not in sim.said
+    other.close()
+
+
+def test_foreign_messages_are_counted_and_ignored(start: Start, name: str) -> None:
+    setting = f"name={name}"
+    config = load(DRIVE, [setting])
+    layout = config.daq.layout
+    good = {"version": 1, "layout": layout.id, "epoch": 7, "t_ns": 0, "pushed_ns": 0, "sent_ns": 0}
+    good |= {"brake": 0, "throttle": 0, "steering": 0}
+    foreign = [
+        msgpack.packb({**good, "version": 99, "seq": 0}),
+        msgpack.packb({**good, "layout": "0" * 16, "seq": 0}),
+    ]
+    malformed = [
+        b"",
+        b"\xc1",
+        b"not msgpack at all",
+        msgpack.packb([1, 2, 3]),
+        msgpack.packb({**good}),
+        msgpack.packb({**good, "seq": "one"}),
+        msgpack.packb({**good, "seq": 0, "brake": 1 << 40}),
+        msgpack.packb({**good, "seq": 2**64 - 1}),
+        bytes(100_000),
+        np.random.default_rng(1).bytes(300),
+    ]
+    with zmq.Context() as context, context.socket(zmq.PUB) as socket_:
+        socket_.set(zmq.LINGER, 0)
+        socket_.bind(config.endpoint("daq"))
+        sim = start("sim_service", str(DRIVE), "--set", setting)
+        sim.wait_for("steps 0")
+        time.sleep(0.5)
+        for message in (*foreign, *malformed):
+            socket_.send(message)
+            time.sleep(0.02)  # the receiver keeps only the newest: give it time to see each
+        for seq in range(20):
+            now = time.monotonic_ns()
+            message = {**good, "seq": seq, "t_ns": now, "pushed_ns": now, "sent_ns": now, "remark": "from elsewhere"}
+            socket_.send(msgpack.packb(message))
+            time.sleep(0.02)
+        sim.wait_for("ignored")
+        sim.signal(signal.SIGINT)
+        assert sim.end(20) == 0, sim.said
+    config.socket("daq").unlink()  # of the foreign publisher above
+    received = sim.json()["received"]
+    assert received["foreign"] == len(foreign)
+    assert received["malformed"] == len(malformed)
+    assert received["blocks"] == 20
+    assert sim.json()["used"] > 0

@@ -1,0 +1,90 @@
+"""`kill -9` of either process during a drive: the other says so at once, nothing hangs, nothing is left behind."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from sync.config import load
+from sync.ring import RingReader
+from tests.system.conftest import DRIVE, Program
+
+Start = Callable[..., Program]
+PROMISE_S = 0.5  # seen: 0.05 to 0.2 s; ten times that is what a loaded machine gets
+ALLOWED_S = 2.0
+
+
+def _pid(name: str, role: str) -> int:
+    ring = RingReader(load(DRIVE, [f"name={name}"]).ring(role), timeout_s=60)
+    pid = ring.writer_pid
+    ring.close()
+    return pid
+
+
+@pytest.mark.parametrize("transport", ["shm", "ipc"])
+@pytest.mark.parametrize(
+    "victim, obituary, says",
+    [
+        ("daq", "the DAQ was killed by SIGKILL", "sim: the DAQ (pid "),
+        ("sim", "the simulator was killed by SIGKILL", "daq: the simulator (pid "),
+    ],
+)
+def test_a_killed_service_is_missed_at_once(
+    drive: Start, name: str, transport: str, victim: str, obituary: str, says: str
+) -> None:
+    run = drive("--seconds", "0", "--json", "--transport", transport)
+    run.wait_for("the DAQ is there")
+    run.wait_for("the simulator is there")
+    time.sleep(1.0)
+    pid = _pid(name, victim)
+    killed = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    assert run.wait_for(obituary, 10) - killed < ALLOWED_S
+    assert run.wait_for(says, 10) - killed < ALLOWED_S
+    assert run.end(30) == 1
+    result = run.json()
+    assert "SIGKILL" in result["ended"]
+    if victim == "daq":  # what it produced is known from its ring, and where every block went from the living
+        assert result["balance"]["closes"]
+
+
+def test_a_killed_daq_leaves_a_simulator_that_says_so_and_waits(start: Start, name: str) -> None:
+    setting = ("--set", f"name={name}")
+    sim = start("sim_service", str(DRIVE), *setting)
+    daq = start("daq_service", str(DRIVE), *setting)
+    sim.wait_for("the DAQ is there")
+    time.sleep(1.0)
+    killed = time.monotonic()
+    daq.signal(signal.SIGKILL)
+    daq.end()
+    assert sim.wait_for("has died", 10) - killed < ALLOWED_S
+    assert sim.wait_for("input is stale", 10) - killed < ALLOWED_S
+    # a new DAQ adopts the dead one's ring: positions go on, in a new epoch
+    reborn = start("daq_service", str(DRIVE), *setting)
+    sim.wait_for("input is fresh again")
+    time.sleep(0.3)
+    reborn.signal(signal.SIGINT)
+    assert reborn.end(20) == 0
+    sim.signal(signal.SIGINT)
+    assert sim.end(20) == 0
+    report = sim.json()
+    assert report["epochs"] == 2
+    assert report["received"]["backwards"] == 0
+    assert report["stale_steps"] > 0
+
+
+def test_leftovers_of_a_dead_run_are_swept_by_the_next(drive: Start, name: str) -> None:
+    run = drive("--seconds", "0", "--json")
+    run.wait_for("the DAQ is there")
+    run.wait_for("the simulator is there")
+    pids = [_pid(name, "daq"), _pid(name, "sim")]
+    run.signal(signal.SIGKILL)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    run.end()
+    time.sleep(0.2)
+    following = drive("--seconds", "1", "--json")
+    assert following.end() == 0, following.said
+    assert following.json()["balance"]["closes"]

@@ -1,0 +1,159 @@
+"""A drive: two processes that share nothing but blocks, from the first to the last, on every transport."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from sync.config import load, runtime_directory
+from sync.errors import RingError
+from sync.ring import RingReader
+from tests.system.conftest import DRIVE, Program, free_port
+
+Start = Callable[..., Program]
+TIMES = ("transfer_us", "age_us", "step_us", "lateness_us")
+
+
+@pytest.mark.parametrize("transport", ["shm", "ipc", "tcp"])
+def test_a_drive_ends_clean_and_its_balance_closes(drive: Start, transport: str) -> None:
+    ports = ["--set", f"transport.daq_port={free_port()}", "--set", f"transport.sim_port={free_port()}"]
+    run = drive("--seconds", "3", "--json", "--transport", transport, *ports)
+    assert run.end() == 0, run.said
+    result = run.json()
+    assert result["transport"] == transport
+    assert result["seconds"] == pytest.approx(3.0, abs=1.0)
+    assert 3.0 / 0.005 * 0.7 < result["steps"] < 5.0 / 0.005
+    balance = result["balance"]
+    assert balance["closes"]
+    assert balance["produced"] == result["blocks"] == balance["used"] + balance["superseded"] + balance["lost"]
+    assert balance["lost"] == 0
+    assert result["bytes"] == 8 * result["blocks"]
+    assert result["ring_reader"] == {**result["ring_reader"], "lost": 0, "out_of_order": 0, "read": result["blocks"]}
+    assert result["not_newest"] == 0
+    for key in TIMES:
+        times = result[key]
+        assert times["n"] > 0, key
+        assert times["p50"] <= times["p90"] <= times["p99"] <= times["p999"] <= times["max"], key
+    assert result["age_us"]["n"] == result["steps"]
+
+
+def test_without_json_the_table_of_the_source_stands_beside_ours(drive: Start) -> None:
+    run = drive("--seconds", "1")
+    assert run.end() == 0, run.said
+    for expected in (
+        "source, mean of five",
+        "0.43",
+        "ms per loop",
+        "transfer",
+        "age at use",
+        "lateness",
+        "balance closes",
+    ):
+        assert expected in run.printed
+
+
+def test_ctrl_c_ends_a_drive_with_its_report(drive: Start) -> None:
+    run = drive("--seconds", "0", "--json")
+    run.wait_for("the DAQ is there")
+    time.sleep(1.0)
+    run.signal(signal.SIGINT)
+    assert run.end(20) == 0, run.said
+    assert run.json()["balance"]["closes"]
+
+
+def test_a_second_drive_of_the_same_name_is_refused(drive: Start) -> None:
+    first = drive("--seconds", "0", "--json")
+    first.wait_for("the DAQ is there")
+    second = drive("--seconds", "1", "--json")
+    assert second.end() == 1
+    assert "is going on already" in second.said
+    first.signal(signal.SIGINT)
+    assert first.end(20) == 0
+    assert first.json()["balance"]["closes"]
+
+
+def test_ten_kilohertz_lose_nothing_and_leave_the_step_alone(drive: Start) -> None:
+    run = drive("--seconds", "3", "--json", "--set", "daq.rate_hz=10000.0")
+    assert run.end() == 0, run.said
+    result = run.json()
+    assert result["blocks"] > 25_000
+    assert result["ring_reader"]["read"] == result["blocks"]
+    assert result["ring_reader"]["lost"] == 0
+    assert result["balance"]["closes"]
+    assert result["steps"] == pytest.approx(result["seconds"] / 0.005, rel=0.1)
+
+
+def test_a_driver_in_the_loop_steers_by_the_published_pose(drive: Start, name: str) -> None:
+    """Open loop the circuit cannot be driven: the pose must come back, and be the car's."""
+    run = drive("--seconds", "14", "--json", "--set", 'source.manoeuvre="manoeuvres/follow_circuit.toml"')
+    run.wait_for("the DAQ is there")
+    config = load(DRIVE, [f"name={name}"])
+    ring = RingReader(config.ring("sim"), timeout_s=30)
+    x, y = [], []
+    end = time.monotonic() + 12
+    while time.monotonic() < end:
+        block = ring.newest()
+        if block is not None:
+            x.append(float(block["x"]))
+            y.append(float(block["y"]))
+        time.sleep(0.02)
+    ring.close()
+    assert run.end() == 0, run.said
+    assert max(x) > 50  # along the first straight and into the bend …
+    assert max(y) > 3  # … and round it, on the road: the path's bend ends at x = 64
+    assert max(x) < 68
+
+
+def test_two_terminals_find_each_other_and_each_other_again(start: Start, name: str) -> None:
+    setting = ("--set", f"name={name}")
+    sim = start("tandem", "sim", str(DRIVE), *setting)
+    daq = start("tandem", "daq", str(DRIVE), *setting)
+    sim.wait_for("the DAQ is there")
+    daq.wait_for("the simulator is there")
+    time.sleep(0.5)
+    daq.signal(signal.SIGINT)
+    assert daq.end(20) == 0, daq.said
+    sim.wait_for("the DAQ has ended")
+    again = start("tandem", "daq", str(DRIVE), *setting)
+    sim.wait_for("input is fresh again")
+    time.sleep(0.5)
+    sim.signal(signal.SIGINT)
+    assert sim.end(20) == 0, sim.said
+    report = sim.json()
+    assert report["epochs"] == report["received"]["epochs"] == 2
+    assert report["used"] + report["superseded"] == report["received"]["blocks"]
+    again.signal(signal.SIGINT)
+    assert again.end(20) == 0
+
+
+def test_services_do_not_outlive_a_killed_supervisor(drive: Start, name: str) -> None:
+    run = drive("--seconds", "0", "--json")
+    run.wait_for("the DAQ is there")
+    config = load(DRIVE, [f"name={name}"])
+    pids = []
+    for role in ("daq", "sim"):
+        ring = RingReader(config.ring(role), timeout_s=10)
+        pids.append(ring.writer_pid)
+        ring.close()
+    run.signal(signal.SIGKILL)
+    run.end()
+    end = time.monotonic() + 15
+    while time.monotonic() < end and any(_alive(pid) for pid in pids):
+        time.sleep(0.05)
+    assert not any(_alive(pid) for pid in pids)
+    with pytest.raises(RingError):
+        RingReader(config.ring("daq"))
+
+
+def test_runtime_directory_is_private() -> None:
+    assert runtime_directory().stat().st_mode & 0o777 == 0o700
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,73 @@
+"""What the README shows works as pasted."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from tests.system.conftest import ROOT, Program
+
+README = (ROOT / "README.md").read_text()
+Start = Callable[..., Program]
+
+
+def _fences(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+COMMANDS = [line for block in _fences("sh") for line in block.strip().splitlines()]
+ENDLESS = (".venv/bin/tandem daq", ".venv/bin/tandem sim")
+
+
+def _shell(command: str, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def test_the_first_screen_shows_a_picture_and_the_two_commands() -> None:
+    first = README.splitlines()[:20]
+    assert any(line.startswith("![") for line in first)
+    assert COMMANDS[:2] == ["make drive", "make test"]
+    picture = re.search(r"!\[.*?\]\((.*?)\)", README)
+    assert picture and (ROOT / picture[1]).exists()
+
+
+def test_commands_that_end_do_so_cleanly() -> None:
+    for command in COMMANDS:
+        if command == "make test":
+            assert _shell("make -n test").returncode == 0  # running it here would run this
+        elif command not in ENDLESS:
+            run = _shell(command)
+            assert run.returncode == 0, f"{command}\n{run.stdout}\n{run.stderr}"
+
+
+def test_two_terminals_as_shown() -> None:
+    assert [c for c in COMMANDS if c in ENDLESS] == list(ENDLESS)
+    running = [
+        subprocess.Popen(c.split(), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for c in ENDLESS
+    ]
+    time.sleep(6)
+    assert [p.poll() for p in running] == [None, None]
+    for process in running:
+        process.send_signal(signal.SIGINT)
+    assert [p.wait(20) for p in running] == [0, 0]
+
+
+def test_the_stream_can_be_read_by_the_script_shown(start: Start) -> None:
+    (script,) = _fences("python")
+    assert len([line for line in script.splitlines() if line.strip() and not line.startswith("import")]) <= 10
+    drive = start("tandem", "drive", "--seconds", "0", "--json")
+    drive.wait_for("the DAQ is there")
+    read = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    drive.signal(signal.SIGINT)
+    assert drive.end(30) == 0, drive.said
+    assert read.returncode == 0, read.stderr
+    assert read.stdout.count("'steering'") == 5
+
+
+def test_every_path_named_exists() -> None:
+    for path in re.findall(r"\]\(([^)]+)\)", README):
+        assert (ROOT / path).exists(), path
+    for path in re.findall(r"`((?:configs|docs|sync|daq_service|sim_service|tests|benchmarks)/[\w./]*)`", README):
+        assert (ROOT / path).exists(), path
