@@ -13,7 +13,7 @@ from numba import int64, types
 
 from daq_service.counters import BITS, TOTAL, counter_table, unwrap
 from daq_service.sources import Source
-from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, T, put_integer
+from sync.block import EPOCH, PUSHED, SEQ, T, put_integer
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.jit import kernel
@@ -43,7 +43,7 @@ def _push_scans(ring, block, scans, t_ns, count, table, counters):
     """Scans into blocks into the ring; leaves the newest in `block`. Returns (implausible, saturated)."""
     implausible = saturated = 0
     for row in range(count):
-        block[PAYLOAD:] = 0
+        block[:] = 0
         for channel in range(table.shape[0]):
             value = scans[row, channel]
             if counters[channel, BITS] > 0:

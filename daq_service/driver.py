@@ -125,15 +125,18 @@ def prepare_path(follow: Follow) -> np.ndarray:
         way = np.vstack([way[-1], way, way[0], way[1]])
     else:
         way = np.vstack([2 * way[0] - way[1], way, 2 * way[-1] - way[-2]])
-    fine = np.vstack([_catmull_rom(*way[i : i + 4]) for i in range(len(way) - 3)])
+    fine = np.vstack([*(_catmull_rom(*way[i : i + 4]) for i in range(len(way) - 3)), way[-2]])
     steps = np.hypot(*np.diff(fine, axis=0).T)
     fine = fine[np.concatenate([[True], steps > 1e-9])]
     along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(fine, axis=0).T))])
-    even = np.arange(0.0, along[-1], _SPACING)
+    even, spacing = np.linspace(0.0, along[-1], round(along[-1] / _SPACING), endpoint=False, retstep=True)
     x, y = (np.interp(even, along, fine[:, i]) for i in range(2))
-    heading = np.unwrap(np.arctan2(np.gradient(y), np.gradient(x)))
-    curvature = np.abs(np.gradient(heading, _SPACING))
+    # a closed path goes on beyond its ends
+    beyond = 8 if follow.closed else 0
+    dx, dy = (np.gradient(np.pad(values, beyond, mode="wrap")) for values in (x, y))
+    curvature = np.abs(np.gradient(np.unwrap(np.arctan2(dy, dx)), spacing))
     curvature = np.convolve(np.pad(curvature, 4, mode="edge"), np.ones(9) / 9, mode="valid")
+    curvature = curvature[beyond : beyond + len(x)]
     speed = np.minimum(follow.speed, np.sqrt(follow.lateral_acceleration / np.maximum(curvature, 1e-6)))
     if not follow.closed:
         speed[-1] = 0.0
@@ -141,7 +144,7 @@ def prepare_path(follow: Follow) -> np.ndarray:
     for i in range(2 * len(speed) - 1, -1, -1):
         k, ahead = i % len(speed), (i + 1) % len(speed)
         if follow.closed or ahead:
-            speed[k] = min(speed[k], math.sqrt(speed[ahead] ** 2 + 2 * follow.deceleration * _SPACING))
+            speed[k] = min(speed[k], math.sqrt(speed[ahead] ** 2 + 2 * follow.deceleration * spacing))
     return np.column_stack([x, y, speed])
 
 

@@ -31,6 +31,7 @@ VERSION = 1
 MOST_BYTES = 16 * 1024  # a longer message is none of ours
 _REFUSE_BYTES = 1024 * 1024  # libzmq itself cuts the connection of a peer that sends more
 _POLL_MS = 50
+_SILENT_POLLS = 40  # two seconds: longer than any publisher of ours is silent
 _HEADER_KEYS = ("seq", "epoch", "t_ns", "pushed_ns", "sent_ns")
 
 BYTES = types.Array(uint8, 1, "C")
@@ -125,6 +126,7 @@ Context = zmq.Context[zmq.Socket[bytes]]
 def context(priority: int | None = None, core: int | None = None) -> Context:
     """A ZeroMQ context whose own thread has this real-time priority and this core."""
     made: Context = zmq.Context()
+    made.set(zmq.IPV6, 1)  # for hosts that have such an address; the others are as before
     if priority is not None:
         made.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
         made.set(zmq.THREAD_PRIORITY, priority)
@@ -252,6 +254,7 @@ class Receiver:
         self._any_layout = any_layout
         self._form = Form(ring.layout)
         self._block = np.zeros(ring.layout.words, np.int64)
+        self._silent = 0
         self._socket = zmq_context.socket(zmq.SUB)
         self._socket.set(zmq.CONFLATE, 1)
         self._socket.set(zmq.LINGER, 0)
@@ -274,7 +277,14 @@ class Receiver:
             data = self._socket.recv()
         except zmq.Again:
             beat(self.ring.words)
+            self._silent += 1
+            if self._silent % _SILENT_POLLS == 0:
+                # libzmq never returns to a peer that broke its protocol (a message beyond _REFUSE_BYTES, a socket of
+                # another kind), not even when a sound one has taken its place; connecting anew does
+                self._socket.disconnect(self.endpoint)
+                self.connect()
             return False
+        self._silent = 0
         form = self._form
         done = _deliver(
             np.frombuffer(data, np.uint8), form.text, form.changes, form.fields,

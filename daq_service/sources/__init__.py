@@ -39,7 +39,7 @@ class Source(Protocol):
 def open_source(config: Config, file: Path, feedback: Feedback) -> Source:
     """The source that `[source]` names, with the rest of that table as the source itself understands it."""
     kind = config.source.get("kind")
-    if kind not in SOURCES:
+    if kind not in list(SOURCES):
         raise ConfigError(f"{file}: source.kind = {kind!r}: must be one of {', '.join(SOURCES)}")
     module: Any = importlib.import_module(SOURCES[kind])
     settings = check(module.Settings, config.source, str(file), "source")

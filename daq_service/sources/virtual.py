@@ -46,7 +46,7 @@ class Settings(Section):
     buffer_blocks: int = Field(50_000, ge=1)
     encoder_deg_per_count: float = Field(0.18, gt=0)
     encoder_bits: int = Field(16, ge=8, le=32)
-    steering_start_count: int = 32_700  # so that every drive crosses the wrap of the register
+    steering_start_count: int = 65_530  # so that every drive crosses the wrap of the register
     throttle_start_count: int = 65_500
     throttle_full_counts: float = Field(420.0, gt=0)
     brake_full_bar: float = Field(40.0, gt=0)
@@ -59,6 +59,8 @@ class Settings(Section):
 _RATE, _NOISE, _OFFSET, _DEG, _THROTTLE_FULL, _BAR, _BAR_COUNTS = range(7)
 _NEXT, _START, _RANDOM = range(3)
 _PERIOD, _BUFFER, _MASK, _STEERING_0, _THROTTLE_0 = range(5)
+
+_NEVER = 2**62  # ns: with this start no scan is ever due
 
 _TABLE = float64[:, ::1]
 _VECTOR = float64[::1]
@@ -147,7 +149,7 @@ class VirtualSource:
         self._block = np.zeros(64, np.int64)
         self._pose = np.zeros(4, np.int64)
         self._seed = settings.seed
-        self._state = np.zeros(3, np.int64)
+        self._state = np.array([0, _NEVER, 0], np.int64)
         mask = (1 << settings.encoder_bits) - 1
         self._fixed = np.array(
             [
@@ -221,7 +223,7 @@ class VirtualSource:
         return int(count), int(lost)
 
     def stop(self) -> None:
-        self._state[_START] = 2**62  # no scan is ever due again
+        self._state[_START] = _NEVER
 
 
 def open_source(config: Config, settings: Settings, file: Path, feedback: Feedback) -> VirtualSource:

@@ -132,12 +132,10 @@ def test_read_waits_no_longer_than_asked(device: Callable[..., Device]) -> None:
 def test_read_returns_as_soon_as_there_is_a_scan(device: Callable[..., Device]) -> None:
     found = device(rate_hz=1000.0)
     found.source.start()
-    took = []
-    for _ in range(9):
-        began = now_ns()
-        assert len(found.read(5000 * MS)[0]) > 0
-        took.append(now_ns() - began)
-    assert sorted(took)[4] <= 10 * MS
+    began = now_ns()
+    for _ in range(10):
+        assert len(found.read(2000 * MS)[0]) > 0
+    assert now_ns() - began < 1000 * MS  # ten periods are 10 ms; one whole wait would be two seconds
 
 
 def test_a_read_takes_at_most_what_it_has_room_for_and_the_next_ones_the_rest(device: Callable[..., Device]) -> None:

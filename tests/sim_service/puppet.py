@@ -1,0 +1,47 @@
+"""A model that does what its vehicle file says: takes its time, or leaves the numbers, at steps of its choice."""
+
+import math
+
+import numpy as np
+
+from sim_service.models.description import STEP, Model, Parameter, Quantity
+from sim_service.models.vehicle import VEHICLE_INPUTS
+from sync.clock import now_ns
+from sync.jit import kernel
+
+_SLOW_FROM, _SLOW_STEPS, _SLOW_MS, _NAN_AT = range(4)
+WHEEL_SPEED_PER_STEP = 7.0  # rad/s
+
+
+@kernel(STEP)
+def step(state, inputs, params, work, h):
+    n = state[0]
+    if params[_SLOW_FROM] <= n < params[_SLOW_FROM] + params[_SLOW_STEPS]:
+        end = now_ns() + np.int64(params[_SLOW_MS] * 1e6)
+        while now_ns() < end:
+            pass
+    state[0] = n + 1.0
+    work[0] = WHEEL_SPEED_PER_STEP * state[0]
+    work[1] = math.nan if n == params[_NAN_AT] else state[0]
+
+
+def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
+    state[:] = 0.0
+    work[:] = 0.0
+
+
+MODEL = Model(
+    name="puppet",
+    inputs=VEHICLE_INPUTS,
+    states=(Quantity("steps", "1", "steps made"),),
+    outputs=(Quantity("wheel_speed_rear", "rad/s", "rises"), Quantity("steps", "1", "steps made, or NaN")),
+    parameters=(
+        Parameter("slow_from", "1", 0.0, 0.0, 1e9, "first slow step"),
+        Parameter("slow_steps", "1", 0.0, 0.0, 1e9, "number of slow steps"),
+        Parameter("slow_ms", "ms", 0.0, 0.0, 1e4, "what a slow step takes at least"),
+        Parameter("nan_at", "1", -1.0, -1.0, 1e9, "the step that leaves the numbers; -1 = none"),
+    ),
+    work_size=2,
+    step=step,
+    initial=initial,
+)

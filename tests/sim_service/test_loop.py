@@ -1,0 +1,485 @@
+"""The loop between two real rings. What it promises is asserted on its own output, so that a busy machine, which makes
+steps late, breaks no test.
+"""
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from numba import int64
+from numba.core.runtime import _nrt_python
+from numba.core.runtime.nrt import rtsys
+
+from sim_service import loop
+from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, T
+from sync.clock import now_ns, sleep_until
+from sync.jit import kernel
+from sync.ring import EPOCH_WORD, HEAD_WORD, WORDS, push
+
+from .conftest import World
+from .puppet import WHEEL_SPEED_PER_STEP
+
+MS = 1_000_000
+
+Make = Callable[..., World]
+
+
+@kernel(int64(WORDS, WORDS, int64, int64, WORDS, WORDS))
+def _stream(ring, block, period_ns, stop_at, stop, done):
+    """Push blocks, one a period, until told; `done` gets when each could be read. Channels tell the block's number."""
+    due = now_ns()
+    n = ring[HEAD_WORD]
+    while n < stop_at and stop[0] == 0:
+        sleep_until(due)
+        due += period_ns
+        block[SEQ] = n
+        block[EPOCH] = ring[EPOCH_WORD]
+        block[T] = now_ns()
+        # brake, throttle (int16 each), steering (int32)
+        block[PAYLOAD] = (n & 0x7FFF) | ((n % 421) << 16) | (n << 32)
+        block[PUSHED] = now_ns()
+        push(ring, block)
+        done[n] = now_ns()
+        n += 1
+    return n
+
+
+class Stream:
+    """A DAQ that pushes a block every so often, in a thread beside the loop."""
+
+    MOST = 16_000
+
+    def __init__(self, world: World, period_ns: int):
+        self.done = np.zeros(self.MOST, np.int64)
+        self._stop = np.zeros(1, np.int64)
+        block = np.zeros(world.daq.layout.words, np.int64)
+        arguments = (world.daq.words, block, period_ns, self.MOST, self._stop, self.done)
+        self._thread = threading.Thread(target=_stream, args=arguments)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop[0] = 1
+        self._thread.join()
+
+
+def streamed(world: World, period_ns: int, steps: int) -> tuple[np.ndarray, Stream]:
+    """So many steps beside a DAQ of this period."""
+    stream = Stream(world, period_ns)
+    try:
+        return world.run(steps), stream
+    finally:
+        stream.stop()
+
+
+def flagged(outputs: np.ndarray, bit: int) -> np.ndarray:
+    found: np.ndarray = (outputs["status"] & bit) != 0
+    return found
+
+
+# which block a step takes
+
+
+@pytest.fixture(scope="module")
+def fast_daq() -> Iterator[tuple[World, np.ndarray, Stream]]:
+    """300 steps of 2 ms beside a DAQ of 5 kHz."""
+    world = World("sim.step_ms=2")
+    try:
+        outputs, stream = streamed(world, 200_000, 300)
+        yield world, outputs, stream
+    finally:
+        world.close()
+
+
+def test_every_step_takes_the_newest_block_there_is(fast_daq: tuple[World, np.ndarray, Stream]) -> None:
+    """No block that could be read before the step began is newer than the one taken, none comes from the future."""
+    world, outputs, stream = fast_daq
+    done = stream.done[: world.daq.head]
+    assert len(outputs) == 300
+    for row in outputs:
+        readable = int(np.searchsorted(done, row["started_ns"], side="right"))
+        assert row["input_seq"] >= readable - 1
+        assert row["input_t_ns"] <= row["taken_ns"]
+    assert world.count(loop.NOT_NEWEST) == 0
+    assert (np.diff(outputs["input_seq"]) >= 0).all()
+
+
+def test_inputs_of_a_step_are_those_of_the_block_it_names(fast_daq: tuple[World, np.ndarray, Stream]) -> None:
+    _, outputs, _ = fast_daq
+    seq = outputs["input_seq"]
+    assert outputs["steering_angle"] == pytest.approx(np.radians(0.18 * seq))
+    assert outputs["brake_pressure_bar"] == pytest.approx(40.0 * (seq & 0x7FFF) / 32767)
+    assert outputs["throttle"] == pytest.approx(np.minimum(seq % 421 / 420, 1.0))
+
+
+def test_used_superseded_and_unread_blocks_are_all_that_were_pushed(fast_daq: tuple[World, np.ndarray, Stream]) -> None:
+    world, outputs, _ = fast_daq
+    taken = np.unique(outputs["input_seq"])
+    used, superseded = world.count(loop.USED), world.count(loop.SUPERSEDED)
+    assert used == len(taken)
+    assert superseded == taken[-1] + 1 - len(taken)
+    unread = world.daq.head - 1 - int(taken[-1])
+    assert used + superseded + unread == world.daq.head
+    assert world.simulation.figures()["last_seq"] == taken[-1]
+    assert used + world.count(loop.REUSED) == world.count(loop.STEPS) == 300
+    assert superseded > 300  # ten blocks a step: most of them are never looked at
+
+
+def test_output_says_what_was_used_and_when(fast_daq: tuple[World, np.ndarray, Stream]) -> None:
+    world, outputs, stream = fast_daq
+    n = len(outputs)
+    assert outputs["step"].tolist() == outputs["seq"].tolist() == list(range(n))
+    assert outputs["time"] == pytest.approx((np.arange(n) + 1) * 2e-3)
+    assert (outputs["epoch"] == world.results.epoch).all()
+    assert (outputs["input_epoch"] == world.daq.epoch).all()
+    # planned, started, taken, pushed: in this order; the age is exactly what it says
+    assert (outputs["started_ns"] >= outputs["t_ns"]).all()
+    assert (outputs["taken_ns"] >= outputs["started_ns"]).all()
+    assert (outputs["pushed_ns"] >= outputs["taken_ns"]).all()
+    assert (outputs["input_age_ns"] == outputs["taken_ns"] - outputs["input_t_ns"]).all()
+    assert (outputs["input_t_ns"] <= stream.done[outputs["input_seq"]]).all()
+    assert world.simulation.figures()["first_step_ns"] == outputs["started_ns"][0]
+
+
+def test_ledger_has_one_entry_a_step(fast_daq: tuple[World, np.ndarray, Stream]) -> None:
+    world, outputs, _ = fast_daq
+    figures = world.simulation.figures()
+    for name in ("age_us", "lateness_us", "step_us"):
+        assert figures[name]["n"] == 300 and "negative" not in figures[name]
+    assert figures["age_us"]["max"] == pytest.approx(outputs["input_age_ns"].max() / 1e3, abs=1e-3)
+    assert figures["age_us"]["mean"] == pytest.approx(outputs["input_age_ns"].mean() / 1e3, abs=1e-3)
+    lateness = outputs["started_ns"] - outputs["t_ns"]
+    assert figures["lateness_us"]["max"] == pytest.approx(lateness.max() / 1e3, abs=1e-3)
+    cost = outputs["pushed_ns"] - outputs["started_ns"]
+    assert figures["step_us"]["mean"] >= cost.mean() / 1e3
+
+
+def test_first_step_alone_is_a_new_epoch(fast_daq: tuple[World, np.ndarray, Stream]) -> None:
+    world, outputs, _ = fast_daq
+    assert np.flatnonzero(flagged(outputs, loop.NEW_EPOCH)).tolist() == [0]
+    assert world.count(loop.EPOCHS) == 1
+
+
+def test_without_a_new_block_the_last_one_is_repeated_and_counted(world: Make) -> None:
+    slow = world("sim.step_ms=1")
+    outputs, _ = streamed(slow, 7 * MS, 150)
+    same = np.diff(outputs["input_seq"], prepend=-1) == 0
+    assert (flagged(outputs, loop.REPEATED) == same).all()
+    assert slow.count(loop.REUSED) == same.sum()
+    assert slow.count(loop.USED) == (~same).sum() == len(np.unique(outputs["input_seq"]))
+    assert 50 < same.sum() < 149  # six of seven, unless the machine is busy
+    assert slow.count(loop.SUPERSEDED) <= outputs["input_seq"][-1]
+
+
+# gaps
+
+
+def derivatives(outputs: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
+    """Steering speed and acceleration by thesis table 4.3, N = 4, from the angles since the last new epoch."""
+    speeds, accelerations = [], []
+    angles: list[float] = []
+    since: list[float] = []
+    for angle, restart in zip(outputs["steering_angle"], flagged(outputs, loop.NEW_EPOCH), strict=True):
+        if restart:
+            angles, since = [], []
+        angles.append(float(angle))
+        f = angles[::-1]
+        speed = (f[0] + 2 * f[1] - 2 * f[3] - f[4]) / (8 * h) if len(f) > 4 else 0.0
+        if len(f) > 4:
+            since.append(speed)
+        g = since[::-1]
+        speeds.append(speed)
+        accelerations.append((g[0] + 2 * g[1] - 2 * g[3] - g[4]) / (8 * h) if len(g) > 4 else 0.0)
+    return np.array(speeds), np.array(accelerations)
+
+
+def test_new_epoch_is_flagged_and_restarts_the_derivatives(world: Make) -> None:
+    """A wheel that turns all the while, and a gap, after which it stands elsewhere."""
+    gap = world("sim.step_ms=2", "sim.stale_after_ms=10000")
+    gap.start()
+    for piece in range(3):
+        for k in range(20):
+            gap.push(steering=1000 * piece + 5 * k + k % 3)
+            gap.wait_for_steps(gap.results.head + 1)
+        gap.daq.bump_epoch()
+    gap.ask(loop.NOW)
+    outputs = gap.join()
+    new = np.diff(outputs["input_epoch"], prepend=-1) != 0
+    assert (flagged(outputs, loop.NEW_EPOCH) == new).all()
+    assert gap.count(loop.EPOCHS) == new.sum() == 3
+    speed, acceleration = derivatives(outputs, 2e-3)
+    assert outputs["steering_speed"] == pytest.approx(speed)
+    assert outputs["steering_acceleration"] == pytest.approx(acceleration, rel=1e-6, abs=1e-6)
+    # the jump of 1000 counts in 2 ms would be 200 rad/s even after smoothing; nothing of it is seen
+    assert np.abs(outputs["steering_speed"]).max() < 100
+    for first in np.flatnonzero(new):
+        assert (outputs["steering_speed"][first : first + 4] == 0).all()
+        assert (outputs["steering_acceleration"][first : first + 8] == 0).all()
+
+
+def test_old_input_is_flagged_stale_and_held(world: Make) -> None:
+    held = world("sim.step_ms=5", "sim.stale_after_ms=150")
+    held.push(steering=100, brake=1000)
+    outputs = held.run(80)
+    stale = flagged(outputs, loop.STALE)
+    assert (stale == (outputs["input_age_ns"] > 150 * MS)).all()
+    assert held.count(loop.STALES) == stale.sum()
+    assert not stale[0] and stale[-1]
+    assert (outputs["input_seq"] == 0).all()
+    assert (outputs["brake_pressure_bar"] == outputs["brake_pressure_bar"][0]).all()
+
+
+def test_a_fresh_block_ends_the_stale_state(world: Make) -> None:
+    old = world("sim.step_ms=2", "sim.stale_after_ms=5000")
+    old.push(age_ns=6000 * MS)
+    old.start()
+    old.wait_for_steps(3)
+    old.push()
+    old.wait_for_steps(old.results.head + 2)
+    old.ask(loop.NOW)
+    outputs = old.join()
+    assert flagged(outputs, loop.STALE).tolist() == (outputs["input_seq"] == 0).tolist()
+
+
+# beginning and end
+
+
+@pytest.mark.parametrize("stop", [loop.DRAIN, loop.NOW])
+def test_no_step_is_made_before_the_first_block_and_the_wait_can_be_ended(world: Make, stop: int) -> None:
+    early = world("sim.step_ms=1")
+    early.start()
+    sleep_until(now_ns() + 30 * MS)
+    assert early.running and early.results.head == 0
+    assert early.results.heartbeat_age_ns < 1000 * MS  # alive all the while
+    early.ask(stop)
+    assert len(early.join()) == 0
+    assert early.ended == loop.STOPPED and early.count(loop.STEPS) == 0
+
+
+def test_first_step_takes_the_newest_of_all_that_waited(world: Make) -> None:
+    late = world("sim.step_ms=1")
+    for k in range(25):
+        late.push(steering=k)
+    outputs = late.run(1)
+    assert late.ended == loop.ALL_STEPS
+    assert outputs["input_seq"].tolist() == [24]
+    assert (late.count(loop.USED), late.count(loop.SUPERSEDED)) == (1, 24)
+
+
+def test_loop_ends_after_the_steps_it_was_given(world: Make) -> None:
+    bounded = world("sim.step_ms=1")
+    bounded.push()
+    assert len(bounded.run(17)) == 17
+    assert bounded.ended == loop.ALL_STEPS and bounded.count(loop.STEPS) == 17
+
+
+def test_draining_waits_for_blocks_on_their_way_but_makes_no_step_without_one(world: Make) -> None:
+    drained = world("sim.step_ms=2")
+    drained.simulation.settings[loop.DRAIN_NS] = 500 * MS
+    drained.push()
+    drained.start()
+    drained.wait_for_steps(3)
+    drained.ask(loop.DRAIN)
+    sleep_until(now_ns() + 20 * MS)  # whatever step was under way is done
+    before = drained.results.head
+    for _ in range(3):
+        drained.push()
+        drained.wait_for_steps(before + 1)
+        sleep_until(now_ns() + 20 * MS)
+        assert drained.results.head == before + 1 and drained.running
+        before += 1
+    asked = now_ns()
+    outputs = drained.join()
+    assert drained.ended == loop.STOPPED
+    assert len(outputs) == before
+    assert outputs["input_seq"][-3:].tolist() == [1, 2, 3]
+    assert drained.count(loop.USED) + drained.count(loop.SUPERSEDED) == drained.daq.head  # not one was missed
+    # the wait is counted from the sample instant of the last block
+    assert now_ns() - int(outputs["input_t_ns"][-1]) > 500 * MS
+    assert now_ns() - asked < 5000 * MS
+
+
+def test_drain_is_over_at_once_if_the_last_block_is_old(world: Make) -> None:
+    over = world("sim.step_ms=1")
+    over.push(age_ns=1000 * MS)
+    over.ask(loop.DRAIN)
+    assert len(over.run(-1)) == 1  # the block that was there is used, once
+    assert over.ended == loop.STOPPED
+
+
+def test_now_ends_at_once(world: Make) -> None:
+    """One step may be under way, the next may be waiting for its instant; no more."""
+    stopped = world("sim.step_ms=5")
+    stream = Stream(stopped, MS)
+    try:
+        stopped.start()
+        stopped.wait_for_steps(5)
+        stopped.ask(loop.NOW)
+        made = stopped.results.head
+        asked = now_ns()
+        outputs = stopped.join()
+        took = now_ns() - asked
+    finally:
+        stream.stop()
+    assert stopped.ended == loop.STOPPED
+    assert len(outputs) <= made + 2
+    assert took < 10 * 2 * stopped.h_ns
+
+
+def test_now_before_the_start_makes_no_step(world: Make) -> None:
+    never = world()
+    never.push()
+    never.ask(loop.NOW)
+    assert len(never.run(-1)) == 0
+    assert never.ended == loop.STOPPED
+
+
+# models that misbehave
+
+
+def test_model_that_leaves_the_numbers_ends_the_run_with_its_last_output(
+    world: Make, puppet: Callable[..., str]
+) -> None:
+    sick = world("sim.step_ms=1", puppet(nan_at=12))
+    sick.push()
+    outputs = sick.run(100)
+    assert sick.ended == loop.DIVERGED
+    assert len(outputs) == sick.count(loop.STEPS) == 13
+    assert np.flatnonzero(flagged(outputs, loop.NOT_FINITE)).tolist() == [12]
+    assert math.isnan(outputs["steps"][12]) and np.isfinite(outputs["steps"][:12]).all()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_car_with_impossible_parameters_ends_the_run_at_its_first_step(world: Make, value: float) -> None:
+    sick = world("sim.step_ms=1")
+    sick.simulation.params[:] = value
+    sick.push()
+    outputs = sick.run(100)
+    assert sick.ended == loop.DIVERGED
+    assert len(outputs) == 1 and flagged(outputs, loop.NOT_FINITE).all()
+
+
+def assert_no_time_is_unaccounted_for(world: World, outputs: np.ndarray) -> None:
+    """What holds of every run: each instant of the clock is either a step or counted as skipped."""
+    h = world.h_ns
+    given_up = np.diff(outputs["t_ns"]) // h - 1
+    assert (np.diff(outputs["t_ns"]) % h == 0).all() and (given_up >= 0).all()
+    assert (flagged(outputs, loop.SKIPPED)[1:] == (given_up > 0)).all()
+    assert world.count(loop.SKIPS) == given_up.sum()
+    assert world.count(loop.MISSES) == flagged(outputs, loop.MISSED).sum()
+    # a step that was pushed after the next was due is a miss, and steps are only given up after one
+    late = outputs["pushed_ns"][:-1] > outputs["t_ns"][1:] - given_up * h
+    assert (late <= flagged(outputs, loop.MISSED)[1:]).all()
+    assert (flagged(outputs, loop.SKIPPED) <= flagged(outputs, loop.MISSED)).all()
+    # nothing is started before its time
+    assert (outputs["started_ns"] >= outputs["t_ns"]).all()
+    # a step is never begun further behind than allowed (its predecessor ended after its own push)
+    catch_up = int(world.simulation.settings[loop.CATCH_UP])
+    assert (outputs["pushed_ns"][:-1] - outputs["t_ns"][1:] < (catch_up + 1) * h).all()
+
+
+def test_slow_step_is_a_deadline_miss_and_is_caught_up_with(world: Make, puppet: Callable[..., str]) -> None:
+    """One step of three and a half periods: the next three begin late, one after the other, and none is given up."""
+    slow = world("sim.step_ms=4", "sim.catch_up_steps=1000", puppet(slow_from=10, slow_steps=1, slow_ms=14.0))
+    slow.push()
+    outputs = slow.run(60)
+    assert_no_time_is_unaccounted_for(slow, outputs)
+    assert slow.count(loop.SKIPS) == 0
+    missed = flagged(outputs, loop.MISSED)
+    assert missed[11:14].all()
+    assert slow.count(loop.MISSES) >= 3
+    # back on the clock: some step after them begins when it was planned to, within a period
+    assert not missed[14:].all()
+    assert (outputs["started_ns"] - outputs["t_ns"])[14:].min() < slow.h_ns
+
+
+def test_loop_too_far_behind_gives_steps_up_and_counts_them(world: Make, puppet: Callable[..., str]) -> None:
+    """One step of twenty and a half periods with at most four to catch up."""
+    slow = world("sim.step_ms=2", "sim.catch_up_steps=4", puppet(slow_from=10, slow_steps=1, slow_ms=41.0))
+    slow.push()
+    outputs = slow.run(40)
+    assert_no_time_is_unaccounted_for(slow, outputs)
+    assert flagged(outputs, loop.SKIPPED)[11] and flagged(outputs, loop.MISSED)[11]
+    assert (outputs["t_ns"][11] - outputs["t_ns"][10]) // slow.h_ns - 1 >= 19
+    # and the next step begins within the period that is running
+    assert outputs["pushed_ns"][10] - outputs["t_ns"][11] < slow.h_ns
+
+
+def test_loop_that_is_always_too_slow_never_chases_the_clock(world: Make, puppet: Callable[..., str]) -> None:
+    """Every step takes one and a half periods: it runs as fast as it can, never further behind than allowed."""
+    slow = world("sim.step_ms=2", "sim.catch_up_steps=4", puppet(slow_from=0, slow_steps=1000, slow_ms=3.0))
+    slow.push()
+    began = now_ns()
+    outputs = slow.run(120)
+    took = now_ns() - began
+    assert_no_time_is_unaccounted_for(slow, outputs)
+    assert flagged(outputs, loop.MISSED)[1:].all()
+    assert slow.count(loop.MISSES) == 119
+    assert slow.count(loop.SKIPS) >= 40  # half a period is lost a step: about sixty
+    assert slow.count(loop.STEPS) * 3 * MS <= took
+    assert slow.count(loop.STEPS) + slow.count(loop.SKIPS) <= took / slow.h_ns + 1
+
+
+def test_steady_loop_misses_and_skips_nothing_it_does_not_say(world: Make, puppet: Callable[..., str]) -> None:
+    steady = world("sim.step_ms=5", puppet())
+    steady.push()
+    outputs = steady.run(60)
+    assert_no_time_is_unaccounted_for(steady, outputs)
+    assert outputs["steps"].tolist() == list(range(1, 61))
+
+
+def test_drive_torque_is_made_with_the_wheel_speed_of_the_step_before(world: Make, puppet: Callable[..., str]) -> None:
+    rolling = world("sim.step_ms=1", puppet())
+    rolling.push(throttle=420)
+    outputs = rolling.run(20)
+    ratio = 1.475 * 3.673
+    rpm = 60 * np.arange(20) * WHEEL_SPEED_PER_STEP * ratio / (2 * math.pi)
+    expected = (-9.9444e-10 * rpm**3 - 3.2888e-6 * rpm**2 + 0.046583 * rpm + 53.7) * ratio
+    assert outputs["drive_torque"] == pytest.approx(expected)
+    assert outputs["wheel_speed_rear"] == pytest.approx((np.arange(20) + 1) * WHEEL_SPEED_PER_STEP)
+
+
+# memory
+
+
+@kernel()
+def _allocates(n):
+    total = 0.0
+    for k in range(n):
+        total += np.zeros(k + 1).sum()
+    return total
+
+
+@pytest.fixture
+def counted_memory() -> Iterator[None]:
+    before = _nrt_python.memsys_stats_enabled()
+    _nrt_python.memsys_enable_stats()
+    yield
+    if not before:
+        _nrt_python.memsys_disable_stats()
+
+
+@pytest.mark.usefixtures("counted_memory")
+def test_loop_allocates_nothing(world: Make) -> None:
+    """A thousand steps take as many pieces of memory as ten: those of the call itself."""
+
+    def pieces(work: Callable[[], object]) -> tuple[int, int]:
+        before = rtsys.get_allocation_stats()
+        work()
+        after = rtsys.get_allocation_stats()
+        return after.alloc - before.alloc, after.mi_alloc - before.mi_alloc
+
+    # the count does see what a loop allocates
+    _allocates(1)
+    assert pieces(lambda: _allocates(1000))[0] - pieces(lambda: _allocates(10))[0] == 990
+
+    lean = world("sim.step_ms=0.1", "sim.stale_after_ms=0.2")
+    lean.push(steering=10, throttle=100)
+    used = []
+    for steps in (10, 10, 1000):
+        lean.simulation.counters[:] = 0
+        lean.simulation.settings[loop.MOST_STEPS] = steps
+        used.append(pieces(lambda: lean.simulation.run(lean._daq.words, lean._out.words)))
+        assert lean.count(loop.STEPS) == steps
+    assert used[0] == used[1] == used[2]

@@ -1,0 +1,262 @@
+"""From counts to inputs: against the tables and formulas of the source, written out here once more."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daq_service.counters import TOTAL, counter_table, unwrap
+from sim_service.models.description import index
+from sim_service.models.vehicle import VEHICLE_INPUTS
+from sim_service.signals import tables, vehicle_inputs
+from sim_service.signals.differentiator import MEMORY, N_MAX, coefficients, differentiate
+from sim_service.signals.engine import drive_torque, full_throttle_torque, released_pedal_torque
+from sync.block import PAYLOAD, put_integer
+from sync.config import Signals, load
+
+from .conftest import DRIVE
+
+H = 5e-3
+CAR = load(DRIVE).daq
+WINDOWS = range(2, 11)
+
+# thesis table 4.3: N, the divisor of h, and the weights of f_i, f_(i-1), ...
+TABLE_4_3 = {
+    2: (2, [1, 0, -1]),
+    3: (4, [1, 1, -1, -1]),
+    4: (8, [1, 2, 0, -2, -1]),
+    5: (16, [1, 3, 2, -2, -3, -1]),
+    6: (32, [1, 4, 5, 0, -5, -4, -1]),
+    7: (64, [1, 5, 9, 5, -5, -9, -5, -1]),
+    8: (128, [1, 6, 14, 14, 0, -14, -14, -6, -1]),
+}
+
+
+class Wire:
+    """Blocks of the car into vehicle inputs, one after the other."""
+
+    def __init__(self, **signals: float):
+        self.signals = Signals.model_validate(signals)
+        self.layout = CAR.layout
+        self._tables = tables(self.signals, self.layout)
+        self.inputs = np.full(len(VEHICLE_INPUTS), np.nan)
+
+    def feed(self, brake: int = 0, throttle: int = 0, steering: int = 0, wheel_speed: float = 0.0) -> "Wire":
+        record = np.zeros(1, self.layout.dtype)
+        record["brake"], record["throttle"], record["steering"] = brake, throttle, steering
+        return self.feed_block(record.view(np.int64), wheel_speed)
+
+    def feed_block(self, block: np.ndarray, wheel_speed: float = 0.0) -> "Wire":
+        vehicle_inputs(block, *self._tables, wheel_speed, H, self.inputs)
+        return self
+
+    def __getitem__(self, name: str) -> float:
+        return float(self.inputs[index(VEHICLE_INPUTS, name)])
+
+
+# drive torque
+
+
+@pytest.mark.parametrize("rpm, torque", [(1000.0, 96.0), (3000.0, 137.0), (6000.0, 0.0)])
+def test_full_throttle_torque_meets_the_points_of_the_source(rpm: float, torque: float) -> None:
+    assert full_throttle_torque(rpm) == pytest.approx(torque, abs=0.5)
+
+
+def test_released_pedal_brakes_with_the_engine() -> None:
+    for rpm in (0.0, 1000.0, 5400.0):
+        assert released_pedal_torque(rpm) == pytest.approx(-0.015 * rpm)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(f=st.floats(0.0, 1.0), w=st.floats(-50.0, 150.0), g=st.sampled_from([2.475, 1.475, 1.0]), d=st.floats(1.0, 5.0))
+def test_drive_torque_is_the_formula_of_the_source(f: float, w: float, g: float, d: float) -> None:
+    rpm = 60 * w * g * d / (2 * math.pi)
+    ta = -9.9444e-10 * rpm**3 - 3.2888e-6 * rpm**2 + 0.046583 * rpm + 53.7
+    tb = -0.015 * rpm
+    assert drive_torque(f, w, g * d) == pytest.approx((f * ta + (1 - f) * tb) * g * d, rel=1e-9, abs=1e-9)
+
+
+def test_drive_torque_of_the_car_is_that_of_second_gear_with_the_models_wheel_speed() -> None:
+    wire = Wire().feed(throttle=210, wheel_speed=40.0)
+    rpm = 60 * 40.0 * 1.475 * 3.673 / (2 * math.pi)
+    torque = -9.9444e-10 * rpm**3 - 3.2888e-6 * rpm**2 + 0.046583 * rpm + 53.7
+    assert wire["throttle"] == 0.5
+    assert wire["drive_torque"] == pytest.approx((0.5 * torque - 0.5 * 0.015 * rpm) * 1.475 * 3.673)
+
+
+# pedals and wheel
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.integers(-32768, 0))
+def test_brake_counts_below_zero_are_exactly_no_pressure(count: int) -> None:
+    assert Wire().feed(brake=count)["brake_pressure_bar"] == 0.0
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.integers(0, 32767))
+def test_brake_pressure_is_forty_bar_at_the_full_count(count: int) -> None:
+    assert Wire().feed(brake=count)["brake_pressure_bar"] == pytest.approx(40.0 * count / 32767, rel=1e-12)
+
+
+def test_throttle_is_the_fraction_of_its_travel_and_never_beyond() -> None:
+    for count, fraction in ((0, 0.0), (42, 0.1), (210, 0.5), (420, 1.0), (421, 1.0), (32767, 1.0), (-1, 0.0)):
+        assert Wire().feed(throttle=count)["throttle"] == fraction
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.integers(-(2**31), 2**31 - 1), st.sampled_from([1, -1]))
+def test_steering_is_018_degrees_a_count_with_the_configured_sign(count: int, sign: int) -> None:
+    wire = Wire(steering_sign=sign).feed(steering=count)
+    assert wire["steering_angle"] == pytest.approx(sign * count * 0.18 * math.pi / 180, rel=1e-12)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.integers(-32768, 32767), st.integers(-32768, 32767), st.integers(-(2**31), 2**31 - 1))
+def test_channels_do_not_leak_into_each_other(brake: int, throttle: int, steering: int) -> None:
+    together = Wire().feed(brake=brake, throttle=throttle, steering=steering)
+    assert together["brake_pressure_bar"] == Wire().feed(brake=brake)["brake_pressure_bar"]
+    assert together["throttle"] == Wire().feed(throttle=throttle)["throttle"]
+    assert together["steering_angle"] == Wire().feed(steering=steering)["steering_angle"]
+
+
+# derivatives
+
+
+@pytest.mark.parametrize("n", TABLE_4_3)
+def test_weights_are_those_of_table_4_3(n: int) -> None:
+    divisor, weights = TABLE_4_3[n]
+    assert (coefficients(n) * divisor).tolist() == weights
+
+
+@pytest.mark.parametrize("n", WINDOWS)
+def test_weights_are_antisymmetric_and_give_a_line_its_slope(n: int) -> None:
+    c = [Fraction(float(weight)) for weight in coefficients(n)]  # powers of two divide: exact
+    assert len(c) == n + 1
+    assert c == [-weight for weight in reversed(c)]
+    assert sum(c) == 0
+    assert sum(-k * weight for k, weight in enumerate(c)) == 1  # f_k = -k: a line of slope 1
+    # smooth: the fastest oscillation leaves no trace
+    assert sum((-1) ** k * weight for k, weight in enumerate(c)) == 0
+
+
+def derivatives(n: int, angles: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Speed and acceleration after each of these angles."""
+    memory, c = np.zeros(MEMORY), coefficients(n)
+    pairs = [differentiate(memory, c, angle, H) for angle in angles]
+    return np.array([speed for speed, _ in pairs]), np.array([acceleration for _, acceleration in pairs])
+
+
+coefficient = st.floats(-100.0, 100.0)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.integers(2, 10), coefficient, coefficient, coefficient)
+def test_quadratic_has_its_exact_derivatives_late(n: int, a: float, b: float, c: float) -> None:
+    """The first half a window late, the second a whole one; rounding is what the divisions by h and h^2 make of it."""
+    t = np.arange(3 * n + 4) * H
+    speed, acceleration = derivatives(n, (a + b * t + c * t**2).tolist())
+    scale = abs(a) + abs(b) + abs(c)
+    assert speed[n:] == pytest.approx((b + 2 * c * (t - n / 2 * H))[n:], abs=1e-12 * scale)
+    assert acceleration[2 * n :] == pytest.approx(2 * c, abs=1e-9 * scale)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.integers(2, 10), coefficient, coefficient, coefficient, coefficient)
+def test_second_derivative_is_a_whole_window_late(n: int, a: float, b: float, c: float, d: float) -> None:
+    """On a cubic the delay shows: the operator adds a constant to its first derivative, which the second removes."""
+    t = np.arange(3 * n + 4) * H
+    _, acceleration = derivatives(n, (a + b * t + c * t**2 + d * t**3).tolist())
+    expected = 2 * c + 6 * d * (t - n * H)
+    assert acceleration[2 * n :] == pytest.approx(expected[2 * n :], abs=1e-9 * (abs(a) + abs(b) + abs(c) + abs(d)))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.integers(2, 8), st.lists(st.integers(-5000, 5000), min_size=1, max_size=40))
+def test_derivatives_of_any_motion_are_those_of_table_4_3(n: int, counts: list[int]) -> None:
+    """In exact fractions, the first from the angles, the second from the first."""
+    divisor, weights = TABLE_4_3[n]
+    h = Fraction(5, 1000)
+
+    def apply(values: list[Fraction], k: int) -> Fraction:
+        return sum(w * values[k - j] for j, w in enumerate(weights)) / (divisor * h)
+
+    angles = [Fraction(c) for c in counts]
+    first = [apply(angles, k) if k >= n else Fraction(0) for k in range(len(angles))]
+    second = [apply(first, k) if k >= 2 * n else Fraction(0) for k in range(len(angles))]
+    speed, acceleration = derivatives(n, [float(c) for c in counts])
+    assert speed == pytest.approx([float(v) for v in first], rel=1e-9, abs=1e-6)
+    assert acceleration == pytest.approx([float(v) for v in second], rel=1e-9, abs=1e-3)
+
+
+@pytest.mark.parametrize("n", WINDOWS)
+def test_derivatives_are_zero_until_their_window_is_full(n: int) -> None:
+    """N+1 angles make the first speed, N+1 speeds the first acceleration; and then they are there."""
+    angles = [1.0 + 10.0 * (k * H) ** 2 + k * H for k in range(2 * n + 3)]
+    speed, acceleration = derivatives(n, angles)
+    assert (speed[:n] == 0.0).all() and (speed[n:] > 0.5).all()
+    assert (acceleration[: 2 * n] == 0.0).all() and (acceleration[2 * n :] > 10.0).all()
+
+
+@pytest.mark.parametrize("n", WINDOWS)
+def test_after_a_gap_the_differentiator_knows_nothing_of_before(n: int) -> None:
+    memory, c = np.zeros(MEMORY), coefficients(n)
+    rng = np.random.default_rng(n)
+    before, after = rng.normal(size=(2, 3 * n))
+    for angle in before:
+        differentiate(memory, c, angle, H)
+    memory[:] = 0.0  # what the loop does at a new epoch
+    speed, acceleration = derivatives(n, after.tolist())
+    again = [differentiate(memory, c, angle, H) for angle in after]
+    assert [s for s, _ in again] == speed.tolist() and [a for _, a in again] == acceleration.tolist()
+
+
+def test_largest_window_is_the_largest_the_configuration_allows() -> None:
+    assert N_MAX == WINDOWS[-1] == Signals(differentiator=N_MAX).differentiator
+    with pytest.raises(ValueError, match="differentiator"):
+        Signals(differentiator=N_MAX + 1)
+
+
+def test_vehicle_inputs_carry_angle_and_both_derivatives() -> None:
+    """A parabola of counts through the default window, N = 4."""
+    wire = Wire()
+    rad = math.radians(0.18)
+    for k in range(20):
+        wire.feed(steering=k * k)
+    assert wire["steering_angle"] == pytest.approx(19**2 * rad)
+    assert wire["steering_speed"] == pytest.approx(2 * (19 - 2) * rad / H)
+    assert wire["steering_acceleration"] == pytest.approx(2 * rad / H**2)
+
+
+# from the register on
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.lists(st.tuples(st.integers(-40, 40), st.integers(-20, 20)), min_size=1, max_size=40),
+    st.integers(0, 65535),
+    st.integers(0, 65535),
+)
+def test_wrap_of_a_register_upstream_changes_nothing_downstream(
+    moves: list[tuple[int, int]], steering_start: int, throttle_start: int
+) -> None:
+    """Registers that start anywhere, unwrapped and packed, against counts that never knew a register."""
+    counters = counter_table([*CAR.channels], CAR.rate_hz)
+    names = CAR.layout.names
+    plain, wrapped = Wire(), Wire()
+    steering = throttle = 0
+    for k, (turn, press) in enumerate([(0, 0), *moves]):
+        steering += turn
+        throttle += press
+        block = np.zeros(CAR.layout.words, np.int64)
+        for name, start, count in (("steering", steering_start, steering), ("throttle", throttle_start, throttle)):
+            row = names.index(name)
+            unwrap(counters[row], (start + count) % 65536)
+            put_integer(block, CAR.layout.table[row], counters[row, TOTAL])
+        assert block[:PAYLOAD].tolist() == [0] * PAYLOAD
+        wrapped.feed_block(block, wheel_speed=float(k))
+        plain.feed(steering=steering, throttle=throttle, wheel_speed=float(k))
+        assert wrapped.inputs.tolist() == plain.inputs.tolist()

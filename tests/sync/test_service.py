@@ -1,0 +1,179 @@
+"""What both services share: a service tells whoever started it what it does, ends when told, and never outlives him."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sync.config import load
+from sync.service import Reporter, Worker, join, look_after
+from tests.sync.actors import ROOT, environment
+
+DRIVE = ROOT / "configs" / "drive.toml"
+
+# a service that does nothing but what its one argument says, and reports
+SERVICE = """
+import sys, time
+from sync.errors import RingBusy
+from sync.service import serve
+def run(config, file, stop, reporter):
+    reporter.say("begun")
+    reporter.say("said once", once=True)
+    reporter.say("said once", once=True)
+    {body}
+    return {{"name": config.name, "stopped": stop.is_set()}}
+sys.exit(serve("daq", run, sys.argv[1], ["realtime.enabled=false", *sys.argv[2:]], {supervised}))
+"""
+LOOP = "while not stop.wait(0.01): reporter.status({'turn': 1})"
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    begun = []
+
+    def begin(body: str, *overrides: str, supervised: bool = True, file: str = str(DRIVE)) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", SERVICE.format(body=body, supervised=supervised), file, *overrides]
+        begun.append(
+            subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+        return begun[-1]
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_supervised_service_says_everything_as_lines_of_json(start: Callable[..., subprocess.Popen[str]]) -> None:
+    process = start("reporter.status({'blocks': 3})", "name=other")
+    said, complaint = process.communicate(timeout=60)
+    assert (process.returncode, complaint) == (0, "")
+    assert lines(said) == [
+        {"kind": "say", "text": "begun"},
+        {"kind": "say", "text": "said once"},
+        {"kind": "status", "blocks": 3},
+        {"kind": "report", "name": "other", "stopped": False},
+    ]
+
+
+def test_a_service_run_by_hand_talks_on_one_channel_and_reports_on_the_other(
+    start: Callable[..., subprocess.Popen[str]],
+) -> None:
+    process = start("reporter.status({'blocks': 3})", supervised=False)
+    report, said = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads(report) == {"name": "tandem", "stopped": False}
+    assert said.splitlines() == ["daq: begun", "daq: said once", "daq: blocks 3"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_service_that_is_told_to_end_ends_with_its_report(
+    start: Callable[..., subprocess.Popen[str]], number: int
+) -> None:
+    process = start(LOOP)
+    assert json.loads(process.stdout.readline())["text"] == "begun"
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert lines(said)[-1] == {"kind": "report", "name": "tandem", "stopped": True}
+
+
+def test_a_service_nobody_listens_to_any_more_ends_quietly(start: Callable[..., subprocess.Popen[str]]) -> None:
+    process = start(LOOP)
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(60) == 0
+    assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    "body,overrides,code,expected",
+    [
+        ("", ["daq.rate_hz=0"], 2, "daq.rate_hz = 0: must be greater than 0"),
+        ("raise RingBusy('ring x: owned by pid 7')", [], 1, "ring x: owned by pid 7"),
+        ("raise RuntimeError('broken')", [], 70, "failed: RuntimeError: broken"),
+    ],
+    ids=["a wrong configuration", "an error by name", "any other error"],
+)
+def test_an_error_is_said_in_one_line_and_has_its_own_exit_code(
+    start: Callable[..., subprocess.Popen[str]], body: str, overrides: list[str], code: int, expected: str
+) -> None:
+    process = start(body or "pass", *overrides)
+    said, complaint = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert expected in lines(said)[-1]["text"]
+    assert ("Traceback" in complaint) == (code == 70)  # only what nobody foresaw needs one
+
+
+# ---- threads ---------------------------------------------------------------------------------------------------------
+
+
+def worker(work: Callable[[], Any], name: str = "work") -> Worker:
+    return Worker(name, work, load(DRIVE, ["realtime.enabled=false"]), 50)
+
+
+def test_the_failure_of_a_thread_is_the_failure_of_the_service(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise KeyError("gone")
+
+    stop = threading.Event()
+    workers = [worker(stop.wait, "sound"), worker(fail, "broken")]
+    for each in workers:
+        each.start()
+        assert each.ready.wait(30)
+    look_after(workers, stop, lambda turn: None)  # ends, for one of them has
+    assert stop.is_set()
+    with pytest.raises(KeyError, match="gone"):
+        join(workers, Reporter("daq", False, stop))
+    assert not any(each.is_alive() for each in workers)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_service_is_looked_after_until_it_is_told_to_stop() -> None:
+    stop, turns = threading.Event(), []
+
+    def look(turn: int) -> None:
+        turns.append(turn)
+        if turn == 3:
+            stop.set()
+
+    sound = worker(lambda: (stop.wait(), 7)[1])
+    sound.start()
+    look_after([sound], stop, look)
+    join([sound], Reporter("daq", False, stop))
+    assert turns == [0, 1, 2, 3, 4]  # and once more: whatever made it stop may be worth saying
+    assert sound.result == 7
+
+
+def test_a_thread_that_does_not_end_is_left_behind_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    release, stop = threading.Event(), threading.Event()
+    stuck = worker(release.wait, "stuck")
+    stuck.start()
+    begun = time.monotonic()
+    join([stuck], Reporter("daq", False, stop))
+    assert time.monotonic() - begun < 20
+    assert "thread stuck does not end" in capsys.readouterr().err
+    release.set()
+    stuck.join()
+
+
+def test_two_threads_never_mix_their_lines(capfd: pytest.CaptureFixture[str]) -> None:
+    reporter = Reporter("daq", True, threading.Event())
+    threads = [
+        threading.Thread(target=lambda: [reporter.status({"text": "x" * 5000}) for _ in range(50)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert lines(capfd.readouterr().out) == [{"kind": "status", "text": "x" * 5000}] * 200

@@ -1,0 +1,139 @@
+"""Watching another process by its ring: its fate is told once and truly, its pushes are seen as they come."""
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from sync.block import PUSHED, SEQ, Layout
+from sync.clock import now_ns, sleep_until
+from sync.ledger import histogram, summary_us
+from sync.ring import RingReader, RingWriter, push
+from sync.watch import NO_LOG, SEEN_NS, SEEN_POSITION, Peer, watch
+from tests.sync.actors import Actor
+
+MS = 1_000_000
+
+
+def begin(actor: Actor, name: str, layout: Layout, capacity: int = 16) -> None:
+    actor.do(
+        "ring = RingWriter(name, Layout.from_text(text), capacity)", name=name, text=layout.text, capacity=capacity
+    )
+
+
+def test_a_peer_appears_ends_and_appears_again(ring_name: str, car: Layout, new_actor: Callable[[], Actor]) -> None:
+    peer = Peer("the DAQ", ring_name)
+    assert peer.poll() is None and peer.ring is None
+    for _ in range(2):
+        other = new_actor()
+        begin(other, ring_name, car)
+        assert peer.poll() == f"the DAQ is there (pid {other.pid})"
+        assert peer.poll() is None
+        assert peer.ring.layout == car
+        other.do("ring.close()")
+        assert peer.poll() == "the DAQ has ended"
+        assert peer.poll() is None and peer.ring is None
+        other.kill()
+        assert peer.poll() is None
+    peer.close()
+
+
+def test_a_peer_that_is_killed_has_died(ring_name: str, car: Layout, new_actor: Callable[[], Actor]) -> None:
+    peer = Peer("the DAQ", ring_name)
+    for _ in range(2):
+        other = new_actor()
+        begin(other, ring_name, car)  # the second adopts what the first left
+        assert peer.poll() == f"the DAQ is there (pid {other.pid})"
+        other.kill()
+        assert peer.poll() == f"the DAQ (pid {other.pid}) has died"
+        assert peer.poll() is None and peer.ring is None  # what it left does not count as being there
+    peer.close()
+
+
+def test_a_peer_that_was_replaced_has_ended_and_the_new_one_is_there(
+    ring_name: str, car: Layout, new_actor: Callable[[], Actor]
+) -> None:
+    peer, old, new = Peer("the DAQ", ring_name), new_actor(), new_actor()
+    begin(old, ring_name, car, 16)
+    assert peer.poll()
+    old.kill()
+    begin(new, ring_name, car, 32)
+    assert peer.poll() == "the DAQ has ended"
+    assert peer.poll() == f"the DAQ is there (pid {new.pid})"
+    peer.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage" * 10_000])
+def test_what_is_no_ring_is_no_peer(ring_name: str, content: bytes) -> None:
+    with open(f"/dev/shm/{ring_name}", "wb") as file:
+        file.write(content)
+    peer = Peer("the DAQ", ring_name)
+    assert peer.poll() is None
+    peer.close()
+
+
+class Watching:
+    """A thread that watches a ring, and what it has seen."""
+
+    def __init__(self, name: str, rest_ns: int, rows: int) -> None:
+        self.reader = RingReader(name)
+        self.stop, self.transfer = np.zeros(1, np.int64), histogram()
+        self.log = np.full((rows, 2), -1) if rows else NO_LOG
+        block = np.zeros(self.reader.layout.words, np.int64)
+        self.seen = -1
+        self._arguments = (self.reader.words, self.stop, block, self.transfer, rest_ns, self.log)
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        self.seen = watch(*self._arguments)
+
+    def end(self) -> None:
+        self.stop[0] = 1
+        self._thread.join(30)
+        self.reader.close()
+
+
+def push_now(ring: RingWriter, count: int, every_ns: int) -> None:
+    block = np.zeros(ring.layout.words, np.int64)
+    for _ in range(count):
+        sleep_until(now_ns() + every_ns)
+        block[SEQ], block[PUSHED] = ring.head, now_ns()
+        push(ring.words, block)
+
+
+def test_every_push_is_seen_after_it_was_made_and_in_order(ring_name: str, car: Layout) -> None:
+    ring = RingWriter(ring_name, car, 16)
+    push_now(ring, 3, 0)  # before anyone looked: not a push that was seen
+    watching = Watching(ring_name, rest_ns=0, rows=10)
+    push_now(ring, 100, MS)
+    watching.end()
+    ring.close()
+    figures = summary_us(watching.transfer)
+    assert "negative" not in figures  # nobody sees a block before it is pushed
+    assert figures["n"] == watching.seen
+    assert 10 <= watching.seen <= 100
+    positions, instants = watching.log[:, SEEN_POSITION], watching.log[:, SEEN_NS]
+    assert (np.diff(positions) > 0).all() and positions[0] >= 3  # the log took what it had room for, the first 10
+    assert (np.diff(instants) > 0).all()
+
+
+def test_a_watcher_that_rests_sees_fewer_and_each_of_them_fresh(ring_name: str, car: Layout) -> None:
+    ring = RingWriter(ring_name, car, 16)
+    watching = Watching(ring_name, rest_ns=25 * MS, rows=0)
+    push_now(ring, 50, 10 * MS)
+    watching.end()
+    ring.close()
+    figures = summary_us(watching.transfer)
+    assert 3 <= watching.seen <= 25
+    assert "negative" not in figures
+    assert figures["p50"] < 2_000  # microseconds; the newest there is after a rest would be five milliseconds old
+
+
+def test_a_watcher_of_a_silent_ring_ends_when_told(ring_name: str, car: Layout) -> None:
+    ring = RingWriter(ring_name, car, 16)
+    watching = Watching(ring_name, rest_ns=0, rows=4)
+    watching.end()
+    ring.close()
+    assert watching.seen == 0 and (watching.log == -1).all()
