@@ -69,10 +69,10 @@ def _figures_line(status: dict[str, dict[str, Any]]) -> str:
     sim = status.get("sim") or {}
     if not sim.get("steps"):
         return ""
-    age, late, transfer = sim["age_us"], sim["lateness_us"], sim["transfer_us"]
+    hops = " + ".join(f"{hop} {sim['hops_us'][hop]['p50']:.0f}" for hop in ("sensor", "ring", "wire", "wait"))
     return (
-        f"{sim['steps']} steps  {3.6 * sim.get('vx', 0):5.1f} km/h  transfer {transfer['p50']:.0f} us"
-        f"  age {age['p50']:.0f} us  late p99 {late['p99']:.0f} us  missed {sim['deadline_misses']}"
+        f"{3.6 * sim.get('vx', 0):5.1f} km/h  age {sim['age_us']['p50']:.0f} us = {hops}"
+        f"  step {sim['hops_us']['step']['p50']:.0f}  missed {sim['deadline_misses']}"
     )
 
 

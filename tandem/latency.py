@@ -29,7 +29,7 @@ def measure(
     for transport in transports:
         for mode in ("free", "locked") if phase else (config.sim.phase,):
             settings = [*overrides, f'transport.kind="{transport}"', "sim.probe_rest_ms=0", f'sim.phase="{mode}"']
-            if phase:
+            if phase and "clock_ppm" not in config.source:
                 settings.append(f"source.clock_ppm={_CRYSTAL_PPM}")
             label = f"{transport}, {mode}" if phase else transport
             checked, outcome = _run(file, settings, seconds, label, console)
