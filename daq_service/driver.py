@@ -22,6 +22,7 @@ from sync.config import Section, read
 from sync.jit import kernel
 
 STEERING, THROTTLE, BRAKE = range(3)
+_SPACING = 0.5  # m between the points of a prepared path
 
 Point = Annotated[list[float], Field(min_length=2, max_length=2)]
 
@@ -60,6 +61,13 @@ class Follow(Section):
     understeer: float = Field(0.002, ge=0)  # rad per m/s2
     hand_speed_deg: float = Field(600.0, gt=0)  # deg/s at most
     reaction: float = Field(0.1, gt=0)  # s, time constant of hands and feet
+
+    @field_validator("path")
+    @classmethod
+    def _leads_somewhere(cls, path: list[list[float]]) -> list[list[float]]:
+        if sum(math.dist(a, b) for a, b in itertools.pairwise(path)) < 10 * _SPACING:
+            raise ValueError(f"must be at least {10 * _SPACING:g} m long")
+        return path
 
 
 class Manoeuvre(Section):
@@ -114,8 +122,6 @@ def evaluate(points, sines, t):
 
 
 # ---- closed loop -----------------------------------------------------------------------------------------------------
-
-_SPACING = 0.5  # m between the points of a prepared path
 
 
 def prepare_path(follow: Follow) -> np.ndarray:
@@ -215,7 +221,7 @@ def drive_along(path, par, memory, x, y, yaw, vx, fresh, dt):
         if path[i, 2] > 0.0 and abs(error) < 2.0:
             memory[_INTEGRAL] = min(max(memory[_INTEGRAL] + 0.05 * error * dt, 0.0), 0.6)
         throttle = min(max(0.25 * error + memory[_INTEGRAL], 0.0), 1.0)
-        brake = min(max(-4.0 * (error + 0.3), 0.0), 30.0)
+        brake = min(max(-15.0 * (error + 0.2), 0.0), 30.0)
         if path[i, 2] <= 0.5:
             throttle, brake = 0.0, 15.0
     gain = dt / (reaction + dt)

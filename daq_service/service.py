@@ -10,6 +10,7 @@ from daq_service.sources import Source, open_source
 from sync import realtime
 from sync.block import Channel, Layout
 from sync.config import Config
+from sync.hostclock import Artificial, ClockServer
 from sync.ring import RingReader, RingWriter
 from sync.service import EVERY, Reporter, Worker, join, look_after
 from sync.watch import Peer
@@ -40,8 +41,18 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
         if config.transport.kind != "shm":
             zmq_context = context(times.wire_priority if times.enabled else None, core)
             stack.callback(zmq_context.destroy, 0)
-            publisher = Publisher(zmq_context, config.endpoint("daq"), config.daq.layout)
+            wrong = config.transport.artificial_clock
+            clock = Artificial(round(wrong.offset_ms * 1e6), wrong.ppm * 1e-6)
+            publisher = Publisher(
+                zmq_context, config.endpoint("daq"), config.daq.layout, (clock.offset_ns, clock.drift)
+            )
             stack.callback(publisher.close)
+            if config.transport.clock_mode != "same":
+                server = ClockServer(zmq_context, config.clock_endpoint, clock)
+                stack.callback(server.close)
+                workers.append(
+                    Worker("clock", lambda: _serve_clock(server, stop), config, times.wire_priority - 5, core)
+                )
             if _drives_by_sight(source):
                 pose_ring = RingWriter(config.ring("daq_in"), POSE, 64)
                 stack.callback(pose_ring.close)
@@ -80,6 +91,11 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
 
 def _drives_by_sight(source: Source) -> bool:
     return bool(getattr(source, "follows", False))
+
+
+def _serve_clock(server: ClockServer, stop: threading.Event) -> None:
+    while not stop.is_set():
+        server.serve()
 
 
 def _receive(receiver: Receiver, stop: threading.Event) -> None:

@@ -4,6 +4,9 @@ Every step: sleep until its instant, take the newest block, turn it into inputs,
 write the ledger. It is compiled once for all models (a model's step arrives as a function pointer), allocates
 nothing, raises nothing and meets no Python object. What goes wrong is a bit of the status word and a counter.
 
+Locked, the instants follow the block stream (sim_service/phase.py); free, they follow the timer. Every new block is
+looked at once, in order, for its arrival; only the newest is used.
+
 A step that ends after the next is due is a deadline miss; the next starts at once. If the loop falls behind by more
 than `catch_up` steps it gives the excess up, counted as skipped, instead of chasing a clock it cannot reach.
 """
@@ -14,13 +17,15 @@ import numpy as np
 from numba import float64, int64, types
 
 from sim_service.models.description import STEP
+from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived
+from sim_service.phase import LOCKED as LOCKED_NOW
 from sim_service.signals import vehicle_inputs
 from sync.atomics import load_acquire, load_relaxed
-from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, Channel, Layout, T
+from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, Channel, Layout, T
 from sync.clock import now_ns, sleep_until
 from sync.jit import kernel
 from sync.ledger import record
-from sync.ring import EPOCH_WORD, HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, beat, newest, push
+from sync.ring import EPOCH_WORD, HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, beat, newest, push, read_slot
 
 # the status word of a step
 STALE = 1  # the input is older than allowed; it is held
@@ -29,6 +34,8 @@ NEW_EPOCH = 4  # first block after a gap: derivatives restart
 MISSED = 8  # the step before this one ended after this one was due
 SKIPPED = 16  # steps were given up before this one
 NOT_FINITE = 32  # the model left the numbers; the run ends here
+LOCKED = 64  # the step's instant is locked to the block stream
+HOLDOVER = 128  # locked before, but no new block to follow
 STATUS = {
     STALE: "stale input",
     REPEATED: "no new block",
@@ -36,28 +43,24 @@ STATUS = {
     MISSED: "deadline missed",
     SKIPPED: "steps skipped",
     NOT_FINITE: "not finite",
+    LOCKED: "locked",
+    HOLDOVER: "holdover",
 }
 
-# rows of the ledger
-AGE, LATENESS, COST = range(3)
+# rows of the ledger: the age at use and what it is made of, in order; then the step
+AGE, SENSOR, RING, WIRE, WAIT, STEP_DONE, LATENESS, COST = range(8)
+LEDGER = ("age", "sensor", "ring", "wire", "wait", "step", "lateness", "cost")
 
 # counters
-STEPS, USED, SUPERSEDED, REUSED, MISSES, SKIPS, STALES, EPOCHS, NOT_NEWEST = range(9)
+STEPS, USED, SUPERSEDED, REUSED, MISSES, SKIPS, STALES, EPOCHS, NOT_NEWEST, LOCKED_STEPS, HOLDOVERS = range(11)
 COUNTERS = (
-    "steps",
-    "used",
-    "superseded",
-    "reused",
-    "deadline_misses",
-    "skipped",
-    "stale_steps",
-    "epochs",
-    "not_newest",
-)
+    "steps", "used", "superseded", "reused", "deadline_misses", "skipped", "stale_steps", "epochs", "not_newest",
+    "locked_steps", "holdover_steps",
+)  # fmt: skip
 
 # words the loop and its process share
-STOP, LAST_SEQ, FIRST_STEP_NS = range(3)
-CONTROL_WORDS = 3
+STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS = range(4)
+CONTROL_WORDS = 4
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
 # settings
@@ -67,17 +70,25 @@ H_NS, STALE_NS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS = range(7)
 STOPPED, ALL_STEPS, DIVERGED = range(3)
 
 # the channels of a step's output before the model's own
-_STEP, _INPUT_SEQ, _INPUT_EPOCH, _INPUT_T, _INPUT_AGE, _STARTED, _TAKEN, _STATUS, _TIME = range(PAYLOAD, PAYLOAD + 9)
-_INPUTS = PAYLOAD + 9
+(
+    _STEP, _STATUS, _INPUT_SEQ, _INPUT_EPOCH, _INPUT_T, _INPUT_PUSHED, _INPUT_SENT, _INPUT_RECEIVED,
+    _STARTED, _TAKEN, _INPUT_AGE, _AGE_BOUND, _PHASE_ERROR, _TIME,
+) = range(PAYLOAD, PAYLOAD + 14)  # fmt: skip
+_INPUTS = PAYLOAD + 14
 STEP_CHANNELS = (
     Channel("step", "i8"),
+    Channel("status", "i8"),
     Channel("input_seq", "i8"),
     Channel("input_epoch", "i8"),
-    Channel("input_t_ns", "i8", "ns"),
-    Channel("input_age_ns", "i8", "ns"),
-    Channel("started_ns", "i8", "ns"),
+    Channel("input_t_ns", "i8", "ns"),  # the block's stamps: sampled, pushed, sent, received (0: not over a wire)
+    Channel("input_pushed_ns", "i8", "ns"),
+    Channel("input_sent_ns", "i8", "ns"),
+    Channel("input_received_ns", "i8", "ns"),
+    Channel("started_ns", "i8", "ns"),  # the step's: started, took the block; done is the output's own pushed_ns
     Channel("taken_ns", "i8", "ns"),
-    Channel("status", "i8"),
+    Channel("input_age_ns", "i8", "ns"),  # age at use, and the error bound that the DAQ's clock leaves
+    Channel("age_bound_ns", "i8", "ns"),
+    Channel("phase_error_ns", "i8", "ns"),
     Channel("time", "f8", "s"),
 )
 
@@ -89,19 +100,32 @@ def output_layout(model) -> Layout:  # type: ignore[no-untyped-def]
 
 
 _VECTOR = float64[::1]
+_PATIENCE_NS = 250_000_000  # for the first arrivals
+_MOST_LOOKED_AT = 64  # blocks a step; more is a gap, not a rhythm
+
+
+@kernel()
+def look_at_arrivals(ring, looked, position, block, phase, arrivals):
+    """Note how long after its sampling each new block came, up to `position`; returns `position`."""
+    for n in range(max(looked + 1, position + 1 - _MOST_LOOKED_AT), position + 1):
+        if read_slot(ring, n, block):
+            arrived(phase, arrivals, (block[RECEIVED] if block[RECEIVED] > 0 else block[PUSHED]) - block[T])
+    return max(looked, position)
 
 
 @kernel(
     int64(
-        READ_ONLY, WORDS, WORDS, WORDS,  # rings and their blocks
+        READ_ONLY, WORDS, WORDS, WORDS, WORDS,  # rings and their blocks
         WORDS, WORDS, WORDS_2D, WORDS,  # settings, control, ledger, counters
+        _VECTOR, WORDS_2D,  # phase lock
         WORDS_2D, _VECTOR, _VECTOR, _VECTOR,  # signals
         types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR,  # model
     )
 )  # fmt: skip
 def run(
-    ring_in, ring_out, block, out,
+    ring_in, ring_out, block, passing, out,
     settings, control, ledger, counters,
+    phase, arrivals,
     rows, calibration, c, memory,
     step_model, state, inputs, params, work,
 ):  # fmt: skip
@@ -119,9 +143,18 @@ def run(
         sleep_until(now_ns() + min(h_ns, 1_000_000))
         position = newest(ring_in, block)
 
+    # locked: watch some blocks arrive, then begin in phase
+    looked = np.int64(-1)
+    planned = now_ns() + h_ns
+    if phase[UNIT] > 0.0:
+        patience = planned + _PATIENCE_NS
+        while phase[SEEN] < ENOUGH and now_ns() < patience and load_acquire(control, STOP) == 0:
+            sleep_until(now_ns() + min(h_ns, 1_000_000))
+            looked = look_at_arrivals(ring_in, looked, newest(ring_in, block), passing, phase, arrivals)
+        planned = align(phase, block[T], now_ns() + h_ns // 2)
+
     taken_position, epoch = np.int64(-1), block[EPOCH]
     status = np.int64(0)
-    planned = now_ns() + h_ns
     stop = load_acquire(control, STOP)
     while stop != NOW:
         sleep_until(planned)
@@ -152,7 +185,10 @@ def run(
         else:
             counters[USED] += 1
             counters[SUPERSEDED] += position - taken_position - 1
+        fresh = position != taken_position
         taken_position = position
+        if phase[UNIT] > 0.0:
+            looked = look_at_arrivals(ring_in, looked, position, passing, phase, arrivals)
         if block[EPOCH] != epoch or counters[EPOCHS] == 0:
             epoch = block[EPOCH]
             counters[EPOCHS] += 1
@@ -176,11 +212,21 @@ def run(
             values[_INPUTS + i] = inputs[i]
         if not finite:
             status |= NOT_FINITE
+        if phase[UNIT] > 0.0:
+            if phase[LOCKED_NOW] > 0.0:
+                status |= LOCKED if fresh else HOLDOVER
+                counters[LOCKED_STEPS if fresh else HOLDOVERS] += 1
+            following = advance(phase, block[T], fresh, planned, h_ns)
+        else:
+            following = planned + h_ns
         out[_STEP] = counters[STEPS]
         out[_INPUT_SEQ] = block[SEQ]
         out[_INPUT_EPOCH] = epoch
         out[_INPUT_T] = block[T]
+        out[_INPUT_PUSHED], out[_INPUT_SENT], out[_INPUT_RECEIVED] = block[PUSHED], block[SENT], block[RECEIVED]
         out[_INPUT_AGE] = age
+        out[_AGE_BOUND] = load_relaxed(control, BOUND_NS)
+        out[_PHASE_ERROR] = np.int64(phase[ERROR])
         out[_STARTED] = started
         out[_TAKEN] = taken
         out[_STATUS] = status
@@ -196,9 +242,17 @@ def run(
             control[FIRST_STEP_NS] = started
         counters[STEPS] += 1
 
-        # the ledger
+        # the ledger: the hops add up to the age
         done = now_ns()
         record(ledger[AGE], age)
+        record(ledger[SENSOR], block[PUSHED] - block[T])
+        if block[RECEIVED] > 0:
+            record(ledger[RING], block[SENT] - block[PUSHED])
+            record(ledger[WIRE], block[RECEIVED] - block[SENT])
+            record(ledger[WAIT], taken - block[RECEIVED])
+        else:
+            record(ledger[WAIT], taken - block[PUSHED])
+        record(ledger[STEP_DONE], out[PUSHED] - taken)
         record(ledger[LATENESS], started - planned)
         record(ledger[COST], done - started)
         if not finite:
@@ -206,7 +260,7 @@ def run(
         if counters[STEPS] == settings[MOST_STEPS]:
             return ALL_STEPS
         status = np.int64(0)
-        planned += h_ns
+        planned = following
         if done > planned:
             counters[MISSES] += 1
             status |= MISSED

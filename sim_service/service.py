@@ -10,16 +10,18 @@ import numpy as np
 from sim_service import loop
 from sim_service.models import load_model
 from sim_service.models.description import Model, index
+from sim_service.phase import UNIT, arrival_histograms, describe, phase_state
 from sim_service.signals import tables
 from sync import realtime
 from sync.clock import now_ns
 from sync.config import Config
 from sync.errors import LayoutMismatch, RingMissing, TandemError
+from sync.hostclock import ClockClient
 from sync.ledger import histogram, histograms, summary_us
 from sync.ring import RingReader, RingWriter, newest
 from sync.service import EVERY, Reporter, Worker, join, look_after
 from sync.watch import NO_LOG, Peer, watch
-from sync.wire import Publisher, Receiver, context, wait_beyond
+from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
 
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
 _ENDED = {loop.STOPPED: "stopped", loop.ALL_STEPS: "all steps done", loop.DIVERGED: "the model diverged"}
@@ -51,9 +53,13 @@ class Simulation:
         self.settings[loop.OUTPUTS] = len(self.model.outputs)
         self.settings[loop.DRAIN_NS] = 50_000_000 + 3 * max(config.period_ns, config.step_ns)
         self.control = np.zeros(loop.CONTROL_WORDS, np.int64)
-        self.ledger = histograms(3)
+        self.ledger = histograms(len(loop.LEDGER))
+        self._mode, self._step_ns = config.sim.phase, config.step_ns
+        self.phase = phase_state(config.sim.phase, config.step_ns, config.period_ns, config.sim.phase_slew)
+        self.arrivals = arrival_histograms()
         self.counters = np.zeros(len(loop.COUNTERS), np.int64)
         self._block = np.zeros(config.daq.layout.words, np.int64)
+        self._passing = np.zeros(config.daq.layout.words, np.int64)
         self._out = np.zeros(self.layout.words, np.int64)
 
     def run(self, ring_in: np.ndarray, ring_out: np.ndarray) -> int:
@@ -63,11 +69,14 @@ class Simulation:
                 ring_in,
                 ring_out,
                 self._block,
+                self._passing,
                 self._out,
                 self.settings,
                 self.control,
                 self.ledger,
                 self.counters,
+                self.phase,
+                self.arrivals,
                 *self.signals,
                 self.model.step,
                 self.state,
@@ -82,7 +91,10 @@ class Simulation:
             **{name: int(value) for name, value in zip(loop.COUNTERS, self.counters, strict=True)},
             "last_seq": int(self.control[loop.LAST_SEQ]),
             "first_step_ns": int(self.control[loop.FIRST_STEP_NS]),
+            "bound_us": int(self.control[loop.BOUND_NS]) / 1e3,
+            "phase": describe(self._mode, self.phase, self._step_ns),
             "age_us": summary_us(self.ledger[loop.AGE]),
+            "hops_us": {loop.LEDGER[row]: summary_us(self.ledger[row]) for row in range(loop.SENSOR, loop.LATENESS)},
             "lateness_us": summary_us(self.ledger[loop.LATENESS]),
             "step_us": summary_us(self.ledger[loop.COST]),
         }
@@ -98,7 +110,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
         ring_out = RingWriter(config.ring("sim"), simulation.layout, config.sim.ring_blocks)
         stack.callback(ring_out.close)
         workers: list[Worker] = []
-        receiver = None
+        receiver = clock = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to
         if config.transport.kind == "shm":
             ring_in = _await_ring(config, stop, reporter)
@@ -126,6 +138,12 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             results = RingReader(config.ring("sim"))
             stack.callback(results.close)
             workers.append(Worker("receiver", lambda: _receive(receiver, halt), config, times.wire_priority, wire_core))
+            clock = _clock_client(config, zmq_context)
+            if clock is not None:
+                receiver.clock = UNKNOWN_CLOCK
+                stack.callback(clock.close)
+                keep = lambda: _keep_clock(clock, receiver, simulation, halt)  # noqa: E731
+                workers.append(Worker("clock", keep, config, times.wire_priority - 5, wire_core))
             workers.append(
                 Worker(
                     "publisher",
@@ -150,6 +168,11 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
         view = RingReader(config.ring("sim"))
         stack.callback(view.close)
         stale = _Stale(config, ring_in)
+        if config.sim.phase == "locked" and simulation.phase[UNIT] == 0:
+            reporter.say(
+                f"step {config.sim.step_ms:g} ms and sampling {1e3 / config.daq.rate_hz:g} ms are no multiples of each"
+                " other: the phase cannot be locked, the steps run free"
+            )
 
         def look(turn: int) -> None:
             for said in (peer.poll(), stale.poll(), receiver and _foreign(receiver)):
@@ -176,6 +199,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             "ended": _ENDED.get(job.result, "failed"),
             "transfer_us": summary_us(transfer),
             "received": receiver.count() if receiver else None,
+            "clock": _describe_clock(config, clock),
         }
 
 
@@ -198,6 +222,41 @@ def _receive(receiver: Receiver, halt: threading.Event) -> None:
     receiver.connect()
     while not halt.is_set():
         receiver.receive()
+
+
+def _clock_client(config: Config, zmq_context: Context) -> ClockClient | None:
+    """The keeper of the DAQ's clock, if it is another one than ours."""
+    mode = config.transport.clock_mode
+    if mode == "same":
+        return None
+    declared = round(config.transport.clock_bound_us * 1e3) if mode == "disciplined" else None
+    return ClockClient(zmq_context, config.clock_endpoint, declared)
+
+
+def _keep_clock(clock: ClockClient, receiver: Receiver, simulation: Simulation, halt: threading.Event) -> None:
+    clock.connect()
+    while not halt.wait(clock.pause_s()):
+        estimate = clock.exchange()
+        if estimate is not None:
+            known = (1.0, estimate.at_ns, estimate.offset_ns, estimate.drift, estimate.bound_ns)
+            receiver.clock = np.array(known, np.float64)
+            simulation.control[loop.BOUND_NS] = estimate.bound_ns
+
+
+def _describe_clock(config: Config, clock: ClockClient | None) -> dict[str, Any]:
+    mode = config.transport.clock_mode
+    if clock is None or clock.estimate is None:
+        return {"mode": mode, "bound_us": 0.0 if mode == "same" else None}
+    return {
+        "mode": mode,
+        "at_ns": clock.estimate.at_ns,
+        "offset_ns": clock.estimate.offset_ns,
+        "drift_ppm": round(clock.estimate.drift * 1e6, 4),
+        "bound_us": clock.estimate.bound_ns / 1e3,
+        "exchanges": clock.walls.exchanges,
+        "unanswered": clock.unanswered,
+        "stepped": clock.walls.steps,
+    }
 
 
 def _publish(publisher: Publisher, results: RingReader, halt: threading.Event, config: Config) -> None:

@@ -42,6 +42,13 @@ def _power_of_two(value: int) -> int:
 RingSize = Annotated[int, Field(ge=16, le=1 << 22)]
 
 
+class ArtificialClock(Section):
+    """A DAQ clock that is deliberately wrong on the wire: two hosts, tried out on one."""
+
+    offset_ms: float = 0.0
+    ppm: float = Field(0.0, ge=-1000, le=1000)
+
+
 class Transport(Section):
     kind: Literal["shm", "ipc", "tcp"] = "ipc"
     daq_host: str = "127.0.0.1"
@@ -49,6 +56,20 @@ class Transport(Section):
     daq_port: int = Field(5601, ge=1, le=65535)
     sim_port: int = Field(5602, ge=1, le=65535)
     trusted_network: bool = False
+    clock: Literal["auto", "same", "estimate", "disciplined"] = "auto"
+    clock_port: int = Field(5603, ge=1, le=65535)
+    clock_bound_us: float = Field(100.0, gt=0)  # of disciplined clocks, as their keeper promises it
+    artificial_clock: ArtificialClock = ArtificialClock()
+
+    @property
+    def clock_mode(self) -> str:
+        """How the simulator reads the DAQ's instants; by default as its own on one host, by estimate on two."""
+        if self.clock != "auto":
+            return self.clock
+        far = self.kind == "tcp" and not all(
+            ipaddress.ip_address(h).is_loopback for h in (self.daq_host, self.sim_host)
+        )
+        return "estimate" if far else "same"
 
     @model_validator(mode="after")
     def _closed_by_default(self) -> "Transport":
@@ -62,8 +83,14 @@ class Transport(Section):
                     f"{key} = {host!r} is not the loopback; blocks travel unencrypted, so set"
                     " trusted_network = true if everyone on that network may read and send them"
                 )
-        if (self.daq_host, self.daq_port) == (self.sim_host, self.sim_port):
-            raise ValueError(f"daq_port and sim_port are both {self.daq_port} on one host; they must differ")
+        ports = [(self.daq_host, self.daq_port), (self.sim_host, self.sim_port), (self.daq_host, self.clock_port)]
+        if len(set(ports)) < len(ports):
+            raise ValueError(
+                f"daq_port = {self.daq_port}, sim_port = {self.sim_port}, clock_port = {self.clock_port}:"
+                " ports of one host must differ"
+            )
+        if self.clock in ("estimate", "disciplined") and self.kind != "tcp":
+            raise ValueError(f"clock = {self.clock!r} is for two hosts; kind must be 'tcp', or clock 'same'")
         return self
 
 
@@ -150,6 +177,8 @@ class Sim(Section):
     ring_blocks: RingSize = 4096
     stale_after_ms: float = Field(100.0, gt=0, le=10_000)
     catch_up_steps: int = Field(4, ge=0, le=1000)
+    phase: Literal["locked", "free"] = "locked"
+    phase_slew: float = Field(0.005, gt=0, le=0.1)
     probe_rest_ms: float = Field(50.0, ge=0, le=10_000)
     signals: Signals = Signals()
 
@@ -189,11 +218,20 @@ class Config(Section):
         if self.transport.kind == "tcp":
             to = self.transport
             host, port = (to.daq_host, to.daq_port) if role == "daq" else (to.sim_host, to.sim_port)
-            return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+            return _tcp(host, port)
         return f"ipc://{self.socket(role)}"
+
+    @property
+    def clock_endpoint(self) -> str:
+        """Where the DAQ answers what time it is."""
+        return _tcp(self.transport.daq_host, self.transport.clock_port)
 
     def socket(self, role: str) -> Path:
         return runtime_directory() / f"{self.name}.{role}.ipc"
+
+
+def _tcp(host: str, port: int) -> str:
+    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
 
 
 ALL_RINGS = ("daq", "sim_in", "sim", "daq_in")

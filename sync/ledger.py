@@ -54,11 +54,13 @@ def record(hist, value_ns):
     hist[_MAX] = max(hist[_MAX], value_ns)
 
 
-def _middle(index: np.ndarray) -> np.ndarray:
-    """The value a bucket stands for."""
-    octave = np.maximum(index - _EXACT, 0) // _SUB
-    low = (_SUB + (index - _EXACT) % _SUB) << (octave + 1)
-    return np.where(index < _EXACT, index, low + (1 << octave))
+@kernel()
+def middle(index):
+    """The value (ns) a bucket stands for."""
+    if index < _EXACT:
+        return index
+    octave = (index - _EXACT) // _SUB
+    return ((_SUB + (index - _EXACT) % _SUB) << (octave + 1)) + (1 << octave)
 
 
 def quantiles(hist: np.ndarray, fractions: tuple[float, ...]) -> list[float]:
@@ -67,8 +69,7 @@ def quantiles(hist: np.ndarray, fractions: tuple[float, ...]) -> list[float]:
     if counts[-1] == 0:
         return [0.0] * len(fractions)
     ranks = np.maximum(np.ceil(np.array(fractions) * counts[-1]), 1)
-    values = _middle(np.searchsorted(counts, ranks))
-    return [float(min(value, hist[_MAX])) for value in values]
+    return [float(min(middle(bucket), hist[_MAX])) for bucket in np.searchsorted(counts, ranks)]
 
 
 def summary_us(hist: np.ndarray) -> dict[str, Any]:

@@ -13,14 +13,15 @@ dropped without a number.
 
 import os
 import struct
+from typing import Any
 
 import msgpack
 import numpy as np
 import zmq
-from numba import int64, types, uint8
+from numba import float64, int64, types, uint8
 
 from sync.atomics import load_acquire
-from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout
+from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
 from sync.clock import now_ns, sleep_until
 from sync.errors import WireError
 from sync.jit import kernel
@@ -30,7 +31,7 @@ from sync.ring import HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, RingWriter, beat, p
 VERSION = 1
 MOST_BYTES = 16 * 1024  # a longer message is none of ours
 _REFUSE_BYTES = 1024 * 1024  # libzmq itself cuts the connection of a peer that sends more
-_POLL_MS = 50
+POLL_MS = 50
 _SILENT_POLLS = 40  # two seconds: longer than any publisher of ours is silent
 _HEADER_KEYS = ("seq", "epoch", "t_ns", "pushed_ns", "sent_ns")
 
@@ -104,7 +105,7 @@ def decode(layout: Layout, data: bytes, block: np.ndarray, any_layout: bool = Fa
     """
     if len(data) > MOST_BYTES:
         raise ValueError("oversized")
-    message = msgpack.unpackb(data, max_map_len=256, max_str_len=256, max_array_len=0, max_bin_len=0, max_ext_len=0)
+    message = msgpack.unpackb(data, **STRICT)
     if not isinstance(message, dict):
         raise TypeError("not a map")
     if message["version"] != VERSION or (message["layout"] != layout.id and not any_layout):
@@ -115,6 +116,9 @@ def decode(layout: Layout, data: bytes, block: np.ndarray, any_layout: bool = Fa
     return True
 
 
+STRICT: dict[str, Any] = {
+    "max_map_len": 256, "max_str_len": 256, "max_array_len": 0, "max_bin_len": 0, "max_ext_len": 0,
+}  # fmt: skip
 MALFORMED = (ValueError, TypeError, KeyError, OverflowError, struct.error, msgpack.UnpackException)
 
 
@@ -135,6 +139,17 @@ def context(priority: int | None = None, core: int | None = None) -> Context:
     return made
 
 
+def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Bind or say why not; a local socket is nobody else's."""
+    try:
+        socket.bind(endpoint)
+    except zmq.ZMQError as error:
+        socket.close()
+        raise _explain(endpoint, error) from None
+    if endpoint.startswith("ipc://"):
+        os.chmod(endpoint.removeprefix("ipc://"), 0o600)
+
+
 def _explain(endpoint: str, error: zmq.ZMQError) -> WireError:
     if error.errno == zmq.EADDRINUSE:
         return WireError(
@@ -146,22 +161,30 @@ def _explain(endpoint: str, error: zmq.ZMQError) -> WireError:
 _SENT, _REPEATED, _LAST_EPOCH, _LAST_SEQ = range(4)
 
 
-@kernel(types.void(WORDS, WORDS_2D, BYTES, WORDS))
-def _compose(block, fields, message, counts):
+@kernel(types.void(WORDS, WORDS_2D, BYTES, WORDS, float64, float64))
+def _compose(block, fields, message, counts, clock_offset_ns, clock_drift):
     if block[EPOCH] == counts[_LAST_EPOCH] and block[SEQ] == counts[_LAST_SEQ]:
         counts[_REPEATED] += 1
     else:
         counts[_SENT] += 1
         counts[_LAST_EPOCH], counts[_LAST_SEQ] = block[EPOCH], block[SEQ]
     block[SENT] = now_ns()
+    if clock_offset_ns == 0.0 and clock_drift == 0.0:
+        _write(block, fields, message)
+        return
+    true = block[T], block[PUSHED], block[SENT]
+    for word in (T, PUSHED, SENT):
+        block[word] += np.int64(clock_offset_ns + clock_drift * block[word])
     _write(block, fields, message)
+    block[T], block[PUSHED], block[SENT] = true
 
 
 class Publisher:
     """Puts blocks on a socket. Owned by one thread."""
 
-    def __init__(self, zmq_context: Context, endpoint: str, layout: Layout):
+    def __init__(self, zmq_context: Context, endpoint: str, layout: Layout, clock: tuple[float, float] = (0.0, 0.0)):
         self.endpoint = endpoint
+        self._clock = clock  # offset (ns) and drift of a deliberately wrong clock
         form = Form(layout)
         self._fields = form.fields
         self._message = form.text.copy()
@@ -170,13 +193,7 @@ class Publisher:
         self._socket = zmq_context.socket(zmq.PUB)
         self._socket.set(zmq.CONFLATE, 1)
         self._socket.set(zmq.LINGER, 0)
-        try:
-            self._socket.bind(endpoint)
-        except zmq.ZMQError as error:
-            self._socket.close()
-            raise _explain(endpoint, error) from None
-        if endpoint.startswith("ipc://"):
-            os.chmod(endpoint.removeprefix("ipc://"), 0o600)
+        bind(self._socket, endpoint)
 
     @property
     def sent(self) -> int:
@@ -187,7 +204,7 @@ class Publisher:
         return int(self._counts[_REPEATED])
 
     def publish(self, block: np.ndarray) -> None:
-        _compose(block, self._fields, self._message, self._counts)
+        _compose(block, self._fields, self._message, self._counts, *self._clock)
         self._socket.send(self._buffer)
 
     def close(self) -> None:
@@ -199,7 +216,7 @@ class Publisher:
 
 
 # what came off the wire, counted
-BLOCKS, SUPERSEDED, REPEATS, BACKWARDS, EPOCHS, FOREIGN, MALFORMED_COUNT = range(7)
+BLOCKS, SUPERSEDED, REPEATS, BACKWARDS, EPOCHS, FOREIGN, MALFORMED_COUNT, UNDATED = range(8)
 RECEIVED_COUNTS = (
     "blocks",  # new ones, now in the ring
     "superseded",  # never seen, because a newer one came instead
@@ -208,12 +225,25 @@ RECEIVED_COUNTS = (
     "epochs",
     "foreign",  # of another version or layout
     "malformed",  # not ours
+    "undated",  # of another host whose clock is not known yet
 )
-_EPOCH_SEEN, _SEQ_SEEN = 7, 8
+_EPOCH_SEEN, _SEQ_SEEN = 8, 9
+
+# how to read the sender's instants: theirs - ours = offset + drift * (ours - reference)
+KNOWN, REFERENCE, OFFSET, DRIFT, BOUND = range(5)
+SAME_CLOCK = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+UNKNOWN_CLOCK = np.zeros(5)
+_VECTOR = types.Array(float64, 1, "C")
 
 
-@kernel(types.boolean(WORDS, WORDS, WORDS, WORDS))
-def _accept(ring, block, counts, transfer):
+@kernel()
+def _to_ours(theirs, clock):
+    ours = theirs - np.int64(clock[OFFSET])
+    return ours - np.int64(clock[DRIFT] * (ours - clock[REFERENCE]))
+
+
+@kernel(types.boolean(WORDS, WORDS, WORDS, WORDS, _VECTOR))
+def _accept(ring, block, counts, transfer, clock):
     """A block off the wire into the ring, unless it is known already. The transfer ends when it can be read there."""
     epoch, seq = block[EPOCH], block[SEQ]
     if epoch < 0 or epoch > 0xFFFFFFFF or seq < 0:
@@ -222,12 +252,17 @@ def _accept(ring, block, counts, transfer):
     if epoch == counts[_EPOCH_SEEN] and seq <= counts[_SEQ_SEEN]:
         counts[REPEATS if seq == counts[_SEQ_SEEN] else BACKWARDS] += 1
         return False
+    if clock[KNOWN] == 0.0:
+        counts[UNDATED] += 1
+        return False
     if epoch != counts[_EPOCH_SEEN]:
         counts[EPOCHS] += 1
     # a producer made anew counts from 0 again; one that goes on, or was reborn in its old ring, continues
     counts[SUPERSEDED] += seq - counts[_SEQ_SEEN] - 1 if seq > counts[_SEQ_SEEN] else seq
     counts[_EPOCH_SEEN], counts[_SEQ_SEEN] = epoch, seq
     counts[BLOCKS] += 1
+    for word in (T, PUSHED, SENT):
+        block[word] = _to_ours(block[word], clock)
     block[RECEIVED] = now_ns()
     push(ring, block)
     record(transfer, now_ns() - block[PUSHED])
@@ -235,12 +270,12 @@ def _accept(ring, block, counts, transfer):
     return True
 
 
-@kernel(int64(BYTES_READ_ONLY, BYTES_READ_ONLY, BYTES_READ_ONLY, WORDS_2D, WORDS, WORDS, WORDS, WORDS))
-def _deliver(message, text, changes, fields, ring, block, counts, transfer):
+@kernel(int64(BYTES_READ_ONLY, BYTES_READ_ONLY, BYTES_READ_ONLY, WORDS_2D, WORDS, WORDS, WORDS, WORDS, _VECTOR))
+def _deliver(message, text, changes, fields, ring, block, counts, transfer, clock):
     """1: a new block is in the ring; 0: a known one; -1: not of our own form."""
     if not _read(message, text, changes, fields, block):
         return -1
-    return 1 if _accept(ring, block, counts, transfer) else 0
+    return 1 if _accept(ring, block, counts, transfer, clock) else 0
 
 
 class Receiver:
@@ -251,6 +286,7 @@ class Receiver:
         self.counts = np.zeros(len(RECEIVED_COUNTS) + 2, np.int64)
         self.counts[[_EPOCH_SEEN, _SEQ_SEEN]] = -1
         self.transfer = histogram()
+        self.clock = SAME_CLOCK  # replaced as a whole, by whoever keeps the other host's clock
         self._any_layout = any_layout
         self._form = Form(ring.layout)
         self._block = np.zeros(ring.layout.words, np.int64)
@@ -258,7 +294,7 @@ class Receiver:
         self._socket = zmq_context.socket(zmq.SUB)
         self._socket.set(zmq.CONFLATE, 1)
         self._socket.set(zmq.LINGER, 0)
-        self._socket.set(zmq.RCVTIMEO, _POLL_MS)
+        self._socket.set(zmq.RCVTIMEO, POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, _REFUSE_BYTES)
         self._socket.set(zmq.RECONNECT_IVL, 20)
         self._socket.set(zmq.RECONNECT_IVL_MAX, 200)
@@ -288,7 +324,7 @@ class Receiver:
         form = self._form
         done = _deliver(
             np.frombuffer(data, np.uint8), form.text, form.changes, form.fields,
-            self.ring.words, self._block, self.counts, self.transfer,
+            self.ring.words, self._block, self.counts, self.transfer, self.clock,
         )  # fmt: skip
         return bool(done == 1) if done >= 0 else self._receive_other(data)
 
@@ -296,7 +332,7 @@ class Receiver:
         """A message from somebody else's hand, which may mean the same, or nothing."""
         try:
             if decode(self.ring.layout, data, self._block, self._any_layout):
-                return bool(_accept(self.ring.words, self._block, self.counts, self.transfer))
+                return bool(_accept(self.ring.words, self._block, self.counts, self.transfer, self.clock))
             self.counts[FOREIGN] += 1
         except MALFORMED:
             self.counts[MALFORMED_COUNT] += 1

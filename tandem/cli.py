@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, such as daq.rate_hz=2000.")
 ]
+Runs = Annotated[Path, typer.Option(help="Folder for the reports of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 
 
@@ -67,10 +69,10 @@ def _figures_line(status: dict[str, dict[str, Any]]) -> str:
     sim = status.get("sim") or {}
     if not sim.get("steps"):
         return ""
-    age, late, transfer = sim["age_us"], sim["lateness_us"], sim["transfer_us"]
+    hops = " + ".join(f"{hop} {sim['hops_us'][hop]['p50']:.0f}" for hop in ("sensor", "ring", "wire", "wait"))
     return (
-        f"{sim['steps']} steps  {3.6 * sim.get('vx', 0):5.1f} km/h  transfer {transfer['p50']:.0f} us"
-        f"  age {age['p50']:.0f} us  late p99 {late['p99']:.0f} us  missed {sim['deadline_misses']}"
+        f"{3.6 * sim.get('vx', 0):5.1f} km/h  age {sim['age_us']['p50']:.0f} us = {hops}"
+        f"  step {sim['hops_us']['step']['p50']:.0f}  missed {sim['deadline_misses']}"
     )
 
 
@@ -98,14 +100,19 @@ def drive(
     transport: Annotated[str | None, typer.Option(help="shm, ipc or tcp. Default: the file's.")] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    runs: Runs = Path("runs"),
 ) -> None:
     """Run the DAQ and the simulator side by side, and say how old the data were."""
+    from tandem.html import RunData
     from tandem.report import figures, print_drive
 
     settings = [*(overrides or []), *([f'transport.kind="{transport}"'] if transport else [])]
     with _errors():
         checked, outcome = _run(config, settings, seconds, "drive", Console(stderr=True))
         result = figures(checked, outcome)
+        _write(
+            runs, checked.name, f"tandem drive: {config.stem}", [RunData(result["transport"], result, outcome.steps)]
+        )
         if as_json:
             print(json.dumps(result))
         else:
@@ -116,6 +123,20 @@ def drive(
         if not result["balance"]["closes"]:
             print("tandem: the loss balance does not close", file=sys.stderr)
             raise typer.Exit(1)
+
+
+def _write(runs: Path, name: str, title: str, data: list[Any], bare: dict[str, Any] | None = None) -> None:
+    """The report of a run, in a folder of its own; a disk that takes none is no reason to lose the figures."""
+    from tandem.html import write_report
+
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")  # noqa: TID251  (a file name)
+    folder = runs / f"{stamp}-{name}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        page, _ = write_report(folder, title, data, bare)
+        print(f"report: {page}", file=sys.stderr)
+    except OSError as error:
+        print(f"tandem: no report in {folder}: {error.strerror}", file=sys.stderr)
 
 
 @app.command()
@@ -143,12 +164,40 @@ def _serve(role: str, config: Path, overrides: list[str] | None) -> None:
 
 
 @app.command()
+def doctor(
+    config: ConfigFile = DEFAULT,
+    seconds: Annotated[float, typer.Option(min=0.5, help="For the timer test.")] = 10.0,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Examine this machine: what passes, what does not, why, and what to do about it."""
+    from tandem import doctor as examination
+
+    console = Console(stderr=True)
+    with _errors():
+        checked = _checked(config, list(overrides or []))
+        with console.status("") as status:
+            findings = []
+            for finding in examination.examine(checked, config, seconds, status.update):
+                findings.append(finding)
+        if as_json:
+            print(json.dumps(examination.as_json(findings)))
+        else:
+            examination.print_findings(Console(), findings)
+    raise typer.Exit(examination.exit_code(findings))
+
+
+@app.command()
 def latency(
     config: ConfigFile = DEFAULT,
     transport: Annotated[str, typer.Option(help="shm, ipc, tcp or all.")] = "all",
     seconds: Annotated[float, typer.Option(min=1, help="For each measurement.")] = 10.0,
+    phase: Annotated[
+        bool, typer.Option("--phase", help="Compare free and locked steps instead of transports.")
+    ] = False,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    runs: Runs = Path("runs"),
 ) -> None:
     """Measure the transfer time per loop, beside a bare ZeroMQ pair and a bare sleeping loop in the same run."""
     from tandem.latency import measure, print_latency
@@ -157,7 +206,10 @@ def latency(
     with _errors():
         if not set(chosen) <= set(TRANSPORTS):
             raise ConfigError(f"--transport {transport}: must be one of {', '.join(TRANSPORTS)}, all")
-        result, code = measure(config, list(overrides or []), chosen, seconds, Console(stderr=True))
+        if phase:
+            chosen = ("ipc",) if transport == "all" else chosen
+        result, data, code = measure(config, list(overrides or []), chosen, seconds, phase, Console(stderr=True))
+        _write(runs, "latency", "tandem latency" + " --phase" * phase, data, result["bare"])
         if as_json:
             print(json.dumps(result))
         else:

@@ -6,13 +6,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tandem.html import RunData
 from tandem.report import HISTOGRAMS, SOURCE_MS_PER_LOOP, figures, histogram_table
+
+# Two real crystals drift; one machine's do not. With the DAQ's this much off a free run passes through all phases.
+_CRYSTAL_PPM = 300
 
 
 def measure(
-    file: Path, overrides: list[str], transports: tuple[str, ...], seconds: float, console: Console
-) -> tuple[dict[str, Any], int]:
-    """({"runs": [...], "bare": {...}}, exit code). The bare figures come first, on the idle machine."""
+    file: Path, overrides: list[str], transports: tuple[str, ...], seconds: float, phase: bool, console: Console
+) -> tuple[dict[str, Any], list[RunData], int]:
+    """({"runs": […], "bare": {…}}, the steps of the runs, exit code). The bare figures come first."""
     from tandem.bare import bare_ipc, bare_lateness
     from tandem.cli import _checked, _run
 
@@ -21,22 +25,28 @@ def measure(
         lateness = bare_lateness(config, seconds)
     with console.status(f"bare ZeroMQ and msgpack over ipc, {seconds:g} s"):
         ipc = bare_ipc(config, seconds)
-    runs, code = [], 0
+    runs, data, code = [], [], 0
     for transport in transports:
-        settings = [*overrides, f'transport.kind="{transport}"', "sim.probe_rest_ms=0"]
-        checked, outcome = _run(file, settings, seconds, transport, console)
-        runs.append(figures(checked, outcome))
-        code = code or outcome.code or int(not runs[-1]["balance"]["closes"])
-    return {"runs": runs, "bare": {"ipc_us": ipc, "lateness_us": lateness}}, code
+        for mode in ("free", "locked") if phase else (config.sim.phase,):
+            settings = [*overrides, f'transport.kind="{transport}"', "sim.probe_rest_ms=0", f'sim.phase="{mode}"']
+            if phase and "clock_ppm" not in config.source:
+                settings.append(f"source.clock_ppm={_CRYSTAL_PPM}")
+            label = f"{transport}, {mode}" if phase else transport
+            checked, outcome = _run(file, settings, seconds, label, console)
+            result = {**figures(checked, outcome), "label": label}
+            runs.append(result)
+            data.append(RunData(label, result, outcome.steps))
+            code = code or outcome.code or int(not result["balance"]["closes"])
+    return {"runs": runs, "bare": {"ipc_us": ipc, "lateness_us": lateness}}, data, code
 
 
 def print_latency(console: Console, result: dict[str, Any]) -> None:
     bare = result["bare"]
     rows = {"source, ms per loop": _constant(SOURCE_MS_PER_LOOP * 1e3), "bare ZeroMQ + msgpack, ipc": bare["ipc_us"]}
-    rows |= {f"tandem, {run['transport']}": run["transfer_us"] for run in result["runs"]}
+    rows |= {f"tandem, {run['label']}": run["transfer_us"] for run in result["runs"]}
     console.print(histogram_table("Transfer per loop, us", rows))
     for key in ("age_us", "step_us", "lateness_us"):
-        rows = {run["transport"]: run[key] for run in result["runs"]}
+        rows = {run["label"]: run[key] for run in result["runs"]}
         if key == "lateness_us":
             rows = {"bare sleeping loop": bare["lateness_us"], **rows}
         console.print(histogram_table(f"{HISTOGRAMS[key].capitalize()}, us", rows))
@@ -45,10 +55,16 @@ def print_latency(console: Console, result: dict[str, Any]) -> None:
         table.add_column(heading, justify="right")
     for run in result["runs"]:
         count = run["balance"]
-        cells = [run[k] for k in ("transport", "seconds", "loops", "bytes", "blocks", "ms_per_loop", "steps")]
+        cells = [run[k] for k in ("label", "seconds", "loops", "bytes", "blocks", "ms_per_loop", "steps")]
         cells += [run["deadline_misses"], *(count[k] for k in ("used", "superseded", "lost"))]
         table.add_row(*map(str, cells))
     console.print(table)
+    free = [run["age_us"]["p50"] for run in result["runs"] if run["phase"].get("mode") == "free"]
+    locked = [run["age_us"]["p50"] for run in result["runs"] if run["phase"].get("mode") == "locked"]
+    if free and locked:
+        console.print(
+            f"median age at use: {free[0]:.0f} us free, {locked[0]:.0f} us locked, {free[0] / locked[0]:.1f} times less"
+        )
 
 
 def _constant(value: float) -> dict[str, Any]:

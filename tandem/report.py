@@ -25,6 +25,14 @@ SOURCE = (
 )
 SOURCE_MS_PER_LOOP = 0.43
 
+HOPS = {
+    "sensor": "sensor: sampled, in the DAQ's ring",
+    "ring": "ring: in the ring, sent",
+    "wire": "wire: sent, received",
+    "wait": "wait: received, taken by a step",
+    "step": "step: taken, result in the ring",
+}
+
 _NOTHING = {"n": 0, "mean": 0.0, "p50": 0.0, "p90": 0.0, "p99": 0.0, "p999": 0.0, "max": 0.0}
 HISTOGRAMS = {
     "transfer_us": "transfer",
@@ -72,6 +80,12 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "stale_steps": sim.get("stale_steps", 0),
         "balance": balance(outcome).as_dict(),
         **{key: sim.get(key, _NOTHING) for key in HISTOGRAMS},
+        "hops_us": sim.get("hops_us", {}),
+        "bound_us": sim.get("bound_us", 0.0),
+        "phase": sim.get("phase", {}),
+        "locked_steps": sim.get("locked_steps", 0),
+        "holdover_steps": sim.get("holdover_steps", 0),
+        "clock": sim.get("clock", {}),
         "ring_reader": outcome.followed,
         "received": sim.get("received"),
         "not_newest": sim.get("not_newest", 0),
@@ -97,6 +111,15 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
     beside.add_row("transfer, us", f"{SOURCE_MS_PER_LOOP * 1e3:.0f} (its ms per loop)", f"{transfer:.1f} (median)")
     console.print(beside)
     console.print(histogram_table("Times in us", {title: result[key] for key, title in HISTOGRAMS.items()}))
+    if result["hops_us"]:
+        hops = {title: result["hops_us"][hop] for hop, title in HOPS.items()}
+        console.print(histogram_table("Where the age comes from, in us: the first four add up to it", hops))
+    console.print(_phase_line(result))
+    bound, age = result["bound_us"], result["age_us"]
+    if bound:
+        console.print(f"every age is known to ± {bound:.0f} us: the DAQ's clock is another host's")
+        if bound > age["p50"]:
+            console.print("[yellow]the bound is larger than the age itself: the ages say little[/]")
     count = result["balance"]
     closes = "[green]closes[/]" if count["closes"] else "[bold red]does not close[/]"
     console.print(
@@ -106,6 +129,16 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
     console.print(
         f"balance {closes}: {count['produced']} produced = {count['used']} used + {count['superseded']} superseded"
         f" + {count['lost']} lost"
+    )
+
+
+def _phase_line(result: dict[str, Any]) -> str:
+    phase = result["phase"]
+    if phase.get("mode") != "locked":
+        return "phase: free, the steps follow the local timer"
+    return (
+        f"phase: locked in {result['locked_steps']} of {result['steps']} steps, {phase['target_us']:.0f} us behind the"
+        f" samples; the DAQ's second is {phase['period_ppm']:+.1f} ppm of ours"
     )
 
 

@@ -43,6 +43,8 @@ class Settings(Section):
     kind: str
     manoeuvre: str
     seed: int = Field(1, ge=1)
+    clock_ppm: float = Field(0.0, ge=-10_000, le=10_000)  # by how much the device's crystal is off
+    start_offset_ms: float = Field(0.0, ge=0, le=10_000)
     buffer_blocks: int = Field(50_000, ge=1)
     encoder_deg_per_count: float = Field(0.18, gt=0)
     encoder_bits: int = Field(16, ge=8, le=32)
@@ -149,11 +151,12 @@ class VirtualSource:
         self._block = np.zeros(64, np.int64)
         self._pose = np.zeros(4, np.int64)
         self._seed = settings.seed
+        self._start_offset_ns = round(settings.start_offset_ms * 1e6)
         self._state = np.array([0, _NEVER, 0], np.int64)
         mask = (1 << settings.encoder_bits) - 1
         self._fixed = np.array(
             [
-                config.period_ns,
+                round(config.period_ns * (1.0 + settings.clock_ppm * 1e-6)),
                 settings.buffer_blocks,
                 mask,
                 settings.steering_start_count & mask,
@@ -189,7 +192,7 @@ class VirtualSource:
 
     def start(self) -> None:
         self._state[_NEXT] = 0
-        self._state[_START] = now_ns() + int(self._fixed[_PERIOD])
+        self._state[_START] = now_ns() + int(self._fixed[_PERIOD]) + self._start_offset_ns
         self._state[_RANDOM] = self._seed * 0x9E3779B97F4A7C1 & (2**63 - 1)
         self._memory[:] = 0
 

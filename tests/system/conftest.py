@@ -38,10 +38,9 @@ def name() -> Iterator[str]:
 class Program:
     """A program of ours with its output collected, each line with the instant it came."""
 
-    def __init__(self, *arguments: str):
-        self.popen = subprocess.Popen(
-            [sys.executable, "-m", *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+    def __init__(self, *arguments: str, inside: tuple[str, ...] = ()):
+        command = [*inside, sys.executable, "-m", *arguments]
+        self.popen = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.out: list[tuple[float, str]] = []
         self.err: list[tuple[float, str]] = []
         self._threads = [
@@ -109,8 +108,8 @@ def start(name: str) -> Iterator[Callable[..., Program]]:
     """Start `python -m ARGUMENTS…`; whatever still runs at the end of the test is ended."""
     running: list[Program] = []
 
-    def starter(*arguments: str) -> Program:
-        program = Program(*arguments)
+    def starter(*arguments: str, inside: tuple[str, ...] = ()) -> Program:
+        program = Program(*arguments, inside=inside)
         running.append(program)
         return program
 

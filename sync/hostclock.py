@@ -1,0 +1,269 @@
+"""Another host's clock: its offset and drift against ours, with an error bound that holds.
+
+Four instants an exchange: a0 we send, b1 they receive, b2 they send, a3 we receive; a on our clock, b on theirs. With
+theta = theirs - ours, nothing arrives before it was sent, so
+
+    b2 - a3  <=  theta  <=  b1 - a0
+
+whatever the network did. Every exchange thus gives two walls. Over some seconds theta is a straight line in time
+(offset and drift); the lines that pass between all walls are all that is possible. The estimate is the middle of what
+they allow for now, the bound half their spread, plus an allowance for a drift that is not quite constant. Exchanges
+that were held up on their way give walls far off and change nothing, so the quick ones count by themselves; of each
+second the quickest few are kept. If no line passes, the clock was stepped: the older half is forgotten, and that is
+counted.
+
+Clocks disciplined by PTP or NTP need no walls: each host knows its own difference between the disciplined clock and the
+monotonic one, the two differences are exchanged, and the bound is the one declared for the discipline.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+
+import msgpack
+import numpy as np
+import zmq
+from numba import float64, types
+
+from sync.clock import SECOND, now_ns
+from sync.jit import kernel
+from sync.wire import MALFORMED, POLL_MS, STRICT, Context, bind
+
+VERSION = 1
+_SPAN_NS = 20 * SECOND  # how far back walls are remembered
+_KEPT = 3  # walls a second and side
+_DRIFT_LIMIT = 1e-3  # no clock is further off
+_WANDER = 2e-8  # by how much the drift may change within the span
+_QUICK_S, _SLOW_S = 0.02, 0.2  # between exchanges, at first and later
+_QUICK = 50  # exchanges
+
+
+@dataclass(frozen=True)
+class Estimate:
+    at_ns: int  # our clock
+    offset_ns: int  # theirs - ours, at that instant
+    drift: float  # ns a ns
+    bound_ns: int
+
+    def offset_at(self, t_ns: int) -> int:
+        return self.offset_ns + round(self.drift * (t_ns - self.at_ns))
+
+
+class Walls:
+    """The exchanges of the last seconds, and the lines that fit between them."""
+
+    def __init__(self) -> None:
+        self._upper: list[tuple[int, int]] = []  # (a0, b1 - a0)
+        self._lower: list[tuple[int, int]] = []  # (a3, b2 - a3)
+        self.exchanges = self.steps = 0
+
+    def add(self, a0: int, b1: int, b2: int, a3: int) -> None:
+        self.exchanges += 1
+        self._upper = _keep([*self._upper, (a0, b1 - a0)], a3, 1)
+        self._lower = _keep([*self._lower, (a3, b2 - a3)], a3, -1)
+
+    def estimate(self, now: int) -> Estimate | None:
+        while self._upper and self._lower:
+            found = _between(np.array(self._lower), np.array(self._upper), now)
+            if found is not None:
+                return found
+            self.steps += 1  # the clock was stepped (or we were): what is older cannot be true any more
+            self._upper, self._lower = (side[len(side) // 2 + 1 :] for side in (self._upper, self._lower))
+        return None
+
+
+def _keep(walls: list[tuple[int, int]], now: int, sign: int) -> list[tuple[int, int]]:
+    """Of each second the tightest few walls, of the last span only, in order of time."""
+    recent = [wall for wall in walls if now - wall[0] < _SPAN_NS]
+    seconds: dict[int, list[tuple[int, int]]] = {}
+    for wall in recent:
+        seconds.setdefault(wall[0] // SECOND, []).append(wall)
+    kept = [sorted(group, key=lambda wall: sign * wall[1])[:_KEPT] for group in seconds.values()]
+    return sorted(wall for group in kept for wall in group)
+
+
+_GAP, _LOW, _HIGH = range(3)
+_HALVINGS = 45
+
+
+@kernel()
+def _value(what, beta, lower, upper, slack):
+    """Of the lines alpha + beta t: the least alpha above all lower walls, the negative of the most below all upper
+    walls, or the least minus the most, which is not above 0 where a line fits. All three are convex in beta."""
+    low, high = -np.inf, np.inf
+    for i in range(lower.shape[0]):
+        low = max(low, lower[i, 1] - beta * lower[i, 0])
+    for i in range(upper.shape[0]):
+        high = min(high, upper[i, 1] - beta * upper[i, 0])
+    low -= slack
+    high += slack
+    return low if what == _LOW else -high if what == _HIGH else low - high
+
+
+@kernel()
+def _minimum(what, left, right, lower, upper, slack):
+    """Where a convex function of beta is least (golden section)."""
+    ratio = (math.sqrt(5.0) - 1.0) / 2.0
+    a, b = left, right
+    c, d = b - ratio * (b - a), a + ratio * (b - a)
+    at_c, at_d = _value(what, c, lower, upper, slack), _value(what, d, lower, upper, slack)
+    for _ in range(_HALVINGS):
+        if at_c <= at_d:
+            b, d, at_d = d, c, at_c
+            c = b - ratio * (b - a)
+            at_c = _value(what, c, lower, upper, slack)
+        else:
+            a, c, at_c = c, d, at_d
+            d = a + ratio * (b - a)
+            at_d = _value(what, d, lower, upper, slack)
+    best = (a + b) / 2.0
+    for end in (left, right):
+        if _value(what, end, lower, upper, slack) < _value(what, best, lower, upper, slack):
+            best = end
+    return best
+
+
+@kernel()
+def _edge(inside, outside, lower, upper, slack):
+    """The last beta from `inside` towards `outside` for which a line still fits."""
+    if _value(_GAP, outside, lower, upper, slack) <= 0.0:
+        return outside
+    for _ in range(_HALVINGS):
+        half = (inside + outside) / 2.0
+        if _value(_GAP, half, lower, upper, slack) <= 0.0:
+            inside = half
+        else:
+            outside = half
+    return inside
+
+
+@kernel(types.UniTuple(float64, 4)(float64[:, ::1], float64[:, ::1], float64, float64))
+def _fit(lower, upper, drift_limit, slack):
+    """(least alpha, most alpha, least beta, most beta) of all lines between the walls; NaN if there is none."""
+    middle = _minimum(_GAP, -drift_limit, drift_limit, lower, upper, slack)
+    if _value(_GAP, middle, lower, upper, slack) > 0.0:
+        return np.nan, np.nan, np.nan, np.nan
+    left, right = _edge(middle, -drift_limit, lower, upper, slack), _edge(middle, drift_limit, lower, upper, slack)
+    least = _value(_LOW, _minimum(_LOW, left, right, lower, upper, slack), lower, upper, slack)
+    most = -_value(_HIGH, _minimum(_HIGH, left, right, lower, upper, slack), lower, upper, slack)
+    return least, most, left, right
+
+
+def _between(lower: np.ndarray, upper: np.ndarray, now: int) -> Estimate | None:
+    """What the walls allow for now."""
+    base = np.array([now, upper[-1, 1]])  # keeps the floats small
+    slack = _WANDER * float(now - min(lower[0, 0], upper[0, 0]))
+    least, most, left, right = _fit((lower - base).astype(float), (upper - base).astype(float), _DRIFT_LIMIT, slack)
+    if math.isnan(least):
+        return None
+    # the ends belong to different lines; together they are all that is possible
+    return Estimate(
+        at_ns=now,
+        offset_ns=int(base[1]) + round((least + most) / 2),
+        drift=(left + right) / 2,
+        bound_ns=math.ceil((most - least) / 2),
+    )
+
+
+# ---- the exchange ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Artificial:
+    """A clock that is deliberately wrong, for tests on one machine: theirs = true + offset + drift * true."""
+
+    offset_ns: int = 0
+    drift: float = 0.0
+
+    def read(self) -> int:
+        true = int(now_ns())
+        return true + self.offset_ns + round(self.drift * true)
+
+
+def discipline_ns() -> int:
+    """Disciplined clock (UTC, as NTP or PTP keep it) minus monotonic, as this host sees it."""
+    before = time.monotonic_ns()
+    utc = time.clock_gettime_ns(time.CLOCK_REALTIME)
+    return utc - (before + time.monotonic_ns()) // 2
+
+
+class ClockServer:
+    """Answers with our instants. Owned by one thread, which calls `serve` over and over."""
+
+    def __init__(self, zmq_context: Context, endpoint: str, clock: Artificial):
+        self._clock = clock
+        self.malformed = 0
+        self._socket = zmq_context.socket(zmq.REP)
+        self._socket.set(zmq.LINGER, 0)
+        self._socket.set(zmq.RCVTIMEO, POLL_MS)
+        self._socket.set(zmq.MAXMSGSIZE, 4096)
+        bind(self._socket, endpoint)
+
+    def serve(self) -> None:
+        try:
+            data = self._socket.recv()
+        except zmq.Again:
+            return
+        b1 = self._clock.read()
+        answer: dict[str, int] = {"version": VERSION}
+        try:
+            answer["a0"] = int(msgpack.unpackb(data, **STRICT)["a0"])
+        except MALFORMED:
+            self.malformed += 1
+        answer["discipline_ns"] = discipline_ns() - (self._clock.read() - now_ns())
+        answer["b1"] = b1
+        answer["b2"] = self._clock.read()
+        self._socket.send(msgpack.packb(answer))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class ClockClient:
+    """Keeps the estimate of the other host's clock. Owned by one thread, which calls `exchange` over and over."""
+
+    def __init__(self, zmq_context: Context, endpoint: str, declared_bound_ns: int | None = None):
+        self.endpoint = endpoint
+        self.walls = Walls()
+        self.unanswered = 0
+        self.estimate: Estimate | None = None
+        self._declared = declared_bound_ns
+        self._socket = zmq_context.socket(zmq.REQ)
+        self._socket.set(zmq.LINGER, 0)
+        # a lost answer must not wedge the next question
+        self._socket.set(zmq.REQ_RELAXED, 1)
+        self._socket.set(zmq.REQ_CORRELATE, 1)
+        self._socket.set(zmq.RCVTIMEO, 4 * POLL_MS)
+        self._socket.set(zmq.SNDTIMEO, 4 * POLL_MS)
+        self._socket.set(zmq.MAXMSGSIZE, 4096)
+
+    def connect(self) -> None:
+        self._socket.connect(self.endpoint)
+
+    def exchange(self) -> Estimate | None:
+        """Ask once; the new estimate, or None if there was no (sensible) answer."""
+        try:
+            a0 = now_ns()
+            self._socket.send(msgpack.packb({"version": VERSION, "a0": a0}))
+            data = self._socket.recv()
+            a3 = now_ns()
+            answer = msgpack.unpackb(data, **STRICT)
+            instants = [answer[key] for key in ("a0", "b1", "b2", "discipline_ns")]
+            if instants[0] != a0 or not all(isinstance(i, int) for i in instants) or instants[2] < instants[1]:
+                raise ValueError("an answer to something else")
+        except (zmq.Again, *MALFORMED):
+            self.unanswered += 1
+            return None
+        self.walls.add(a0, instants[1], instants[2], a3)
+        if self._declared is not None:
+            self.estimate = Estimate(a3, discipline_ns() - instants[3], 0.0, self._declared)
+        else:
+            self.estimate = self.walls.estimate(a3)
+        return self.estimate
+
+    def pause_s(self) -> float:
+        """How long to wait before asking again."""
+        return _QUICK_S if self.walls.exchanges < _QUICK else _SLOW_S
+
+    def close(self) -> None:
+        self._socket.close()

@@ -1,0 +1,142 @@
+"""The clock of another host: the bound holds, whatever the network does."""
+
+import threading
+
+import numpy as np
+import pytest
+import zmq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sync.clock import now_ns
+from sync.hostclock import Artificial, ClockClient, ClockServer, Walls, discipline_ns
+
+SECOND = 1_000_000_000
+
+
+def _exchange(walls: Walls, at: int, there: int, back: int, clock: Artificial) -> int:
+    """One exchange begun at `at` on our clock with these delays (ns); returns when it was over."""
+
+    def theirs(t: int) -> int:
+        return t + clock.offset_ns + round(clock.drift * t)
+
+    b1 = theirs(at + there)
+    walls.add(at, b1, b1 + 3_000, at + there + 3_000 + back)
+    return at + there + 3_000 + back
+
+
+@given(
+    offset=st.integers(-(10**12), 10**12),
+    ppm=st.floats(-200, 200),
+    seed=st.integers(0, 2**32 - 1),
+    asymmetry=st.floats(0.1, 10),
+    spread=st.floats(1e3, 1e6),
+)
+@settings(deadline=None, max_examples=60)
+def test_the_true_offset_is_always_within_the_bound(
+    offset: int, ppm: float, seed: int, asymmetry: float, spread: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    clock = Artificial(offset, ppm * 1e-6)
+    walls, now = Walls(), 3_600 * SECOND
+    for _ in range(80):
+        there, back = 30_000 + rng.exponential(spread), 30_000 * asymmetry + rng.exponential(spread)
+        done = _exchange(walls, now, int(there), int(back), clock)
+        estimate = walls.estimate(done)
+        assert estimate is not None
+        assert abs(estimate.offset_ns - (offset + clock.drift * done)) <= estimate.bound_ns + 2
+        now = done + int(rng.uniform(0.02, 0.4) * SECOND)
+    assert walls.steps == 0
+
+
+def test_quick_exchanges_make_the_bound_and_slow_ones_do_not_spoil_it() -> None:
+    rng = np.random.default_rng(1)
+    clock = Artificial(3 * SECOND, 50e-6)
+    walls, now = Walls(), 1_000 * SECOND
+    for k in range(200):
+        held_up = 50_000_000 if k % 3 else 0
+        there, back = 60_000 + rng.exponential(30_000) + held_up, 60_000 + rng.exponential(30_000)
+        now = _exchange(walls, now, int(there), int(back), clock) + SECOND // 10
+    estimate = walls.estimate(now)
+    assert estimate is not None
+    assert estimate.bound_ns < 100_000
+    assert estimate.drift * 1e6 == pytest.approx(50, abs=10)
+
+
+def test_a_stepped_clock_is_noticed_and_followed() -> None:
+    walls, now = Walls(), 1_000 * SECOND
+    for clock in (Artificial(0), Artificial(5 * SECOND)):
+        for _ in range(60):
+            now = _exchange(walls, now, 60_000, 60_000, clock) + SECOND // 10
+            estimate = walls.estimate(now)
+    assert walls.steps > 0
+    assert estimate is not None
+    assert abs(estimate.offset_ns - 5 * SECOND) <= estimate.bound_ns
+
+
+def test_memory_is_bounded() -> None:
+    walls, now = Walls(), 1_000 * SECOND
+    for _ in range(5_000):
+        now = _exchange(walls, now, 60_000, 60_000, Artificial()) + 10_000_000
+    assert len(walls._upper) <= 70 and len(walls._lower) <= 70
+
+
+@pytest.mark.parametrize("declared", [None, 50_000])
+def test_server_and_client_over_a_real_socket(declared: int | None) -> None:
+    clock = Artificial(-7 * SECOND, 30e-6)
+    with zmq.Context() as context:
+        endpoint = f"inproc://clock-{declared}"
+        server = ClockServer(context, endpoint, clock)
+        stop = threading.Event()
+
+        def serve() -> None:
+            while not stop.is_set():
+                server.serve()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        client = ClockClient(context, endpoint, declared)
+        client.connect()
+        for _ in range(20):
+            client.exchange()
+        estimate = client.estimate
+        assert estimate is not None
+        assert client.unanswered == 0
+        true = clock.offset_ns + clock.drift * estimate.at_ns
+        assert abs(estimate.offset_ns - true) <= estimate.bound_ns
+        if declared:
+            assert estimate.bound_ns == declared
+        stop.set()
+        thread.join()
+        server.close()
+        client.close()
+
+
+def test_nonsense_is_answered_and_ignored() -> None:
+    with zmq.Context() as context:
+        server = ClockServer(context, "inproc://nonsense", Artificial())
+        asker = context.socket(zmq.REQ)
+        asker.connect("inproc://nonsense")
+        for junk in (b"", b"\xc1", b"x" * 100):
+            asker.send(junk)
+            server.serve()
+            asker.recv()
+        assert server.malformed == 3
+        asker.close(0)
+        server.close()
+
+
+def test_no_answer_is_no_estimate() -> None:
+    with zmq.Context() as context:
+        client = ClockClient(context, "inproc://nobody")
+        client.connect()
+        assert client.exchange() is None
+        assert client.unanswered == 1
+        client.close()
+
+
+def test_discipline_is_the_difference_of_two_clocks() -> None:
+    import time
+
+    utc = now_ns() + discipline_ns()
+    assert abs(utc - time.clock_gettime_ns(time.CLOCK_REALTIME)) < 10_000_000
