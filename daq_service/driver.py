@@ -2,8 +2,7 @@
 
 A manoeuvre is a TOML file. Open loop, it gives hand-wheel angle, throttle and brake over time: points, between which
 the value moves smoothly (zero slope at both ends), plus sines. Closed loop, it gives a path; the driver looks ahead
-along it
-from the pose the simulator publishes, steers at the point he sees (pure pursuit, with the extra angle an
+along it from the pose the simulator publishes, steers at the point he sees (pure pursuit, with the extra angle an
 understeering car needs), and keeps a speed that respects the curves ahead. Without a fresh pose he lifts his foot and
 brakes.
 

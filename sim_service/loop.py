@@ -8,7 +8,7 @@ Locked, the instants follow the block stream (sim_service/phase.py); free, they 
 looked at once, in order, for its arrival; only the newest is used.
 
 A step that ends after the next is due is a deadline miss; the next starts at once. If the loop falls behind by more
-than `catch_up` steps it gives the excess up, counted as skipped, instead of chasing a clock it cannot reach.
+than `catch_up` steps it gives them all up, counted as skipped, instead of chasing a clock it cannot reach.
 """
 
 import math
@@ -155,11 +155,12 @@ def run(
 
     taken_position, epoch = np.int64(-1), block[EPOCH]
     status = np.int64(0)
-    stop = load_acquire(control, STOP)
-    while stop != NOW:
+    while True:
         sleep_until(planned)
         started = now_ns()
         stop = load_acquire(control, STOP)
+        if stop == NOW:
+            return STOPPED
 
         # the newest block there is
         arrived = load_acquire(ring_in, HEAD_WORD)
@@ -269,4 +270,3 @@ def run(
                 counters[SKIPS] += behind
                 planned += behind * h_ns
                 status |= SKIPPED
-    return STOPPED

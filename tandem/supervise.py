@@ -193,7 +193,8 @@ class Collector:
                 self._ring = RingReader(self._name)
         if self._ring is None:
             return
-        fields = [name for name in STEP_FIELDS if name in self._ring.layout.dtype.names or ()]
+        there = set(self._ring.layout.dtype.names or ())
+        fields = [name for name in STEP_FIELDS if name in there]
         while True:
             blocks, self._position, _ = self._ring.since(self._position)
             if len(blocks) == 0:

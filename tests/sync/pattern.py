@@ -9,7 +9,7 @@ from numba import int64, types
 from sync.atomics import load_acquire, load_relaxed
 from sync.clock import now_ns
 from sync.jit import kernel
-from sync.ring import READ_ONLY, WORDS, newest, push
+from sync.ring import READ_ONLY, WORDS, newest, push, since
 
 PATTERN = 0x9E3779B97F4A7C15 - 2**64
 
@@ -39,6 +39,21 @@ def write_at_full_speed(ring, until_ns):
             push(ring, block)
             pushed += 1
     return pushed
+
+
+@kernel(types.UniTuple(int64, 3)(READ_ONLY, int64, int64))
+def follow(ring, blocks, until_ns):
+    """(read, torn, reported lost) of the first `blocks` blocks, each awaited at the head."""
+    row = np.zeros((1, ring[4]), np.int64)
+    read = torn = lost = position = np.int64(0)
+    while position < blocks and now_ns() < until_ns:
+        count, after, missed = since(ring, position, row)
+        if count == 1:
+            read += 1
+            torn += not whole(row[0], after - 1)
+        lost += missed
+        position = after
+    return read, torn, lost
 
 
 @kernel(int64(READ_ONLY, WORDS))
