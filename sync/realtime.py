@@ -41,7 +41,7 @@ def this_thread(priority: int, core: int | None = None) -> list[str]:
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
     except (PermissionError, OSError):
-        refused.append(f"real-time priority {priority} not permitted: wake-ups will jitter; {GRANT}")
+        refused.append(f"real-time priority not permitted: wake-ups will jitter; {GRANT}")
     if core is not None:
         try:
             os.sched_setaffinity(0, {core})

@@ -26,6 +26,7 @@ from sync.clock import now_ns, sleep_until
 from sync.errors import WireError
 from sync.jit import kernel
 from sync.ledger import histogram, record
+from sync.realtime import permitted
 from sync.ring import HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, RingWriter, beat, push
 
 VERSION = 1
@@ -128,13 +129,16 @@ Context = zmq.Context[zmq.Socket[bytes]]
 
 
 def context(priority: int | None = None, core: int | None = None) -> Context:
-    """A ZeroMQ context whose own thread has this real-time priority and this core."""
+    """A ZeroMQ context whose own thread has this real-time priority and this core, as far as it may.
+
+    libzmq aborts the process where it is refused, so it is only asked for what is permitted.
+    """
     made: Context = zmq.Context()
     made.set(zmq.IPV6, 1)  # for hosts that have such an address; the others are as before
-    if priority is not None:
+    if priority is not None and permitted(priority):
         made.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
         made.set(zmq.THREAD_PRIORITY, priority)
-    if core is not None:
+    if core is not None and core in os.sched_getaffinity(0):
         made.set(zmq.THREAD_AFFINITY_CPU_ADD, core)
     return made
 

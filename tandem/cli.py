@@ -110,13 +110,12 @@ def drive(
     with _errors():
         checked, outcome = _run(config, settings, seconds, "drive", Console(stderr=True))
         result = figures(checked, outcome)
-        _write(
-            runs, checked.name, f"tandem drive: {config.stem}", [RunData(result["transport"], result, outcome.steps)]
-        )
         if as_json:
-            print(json.dumps(result))
+            print(json.dumps(result), flush=True)
         else:
             print_drive(Console(), result)
+        data = [RunData(result["transport"], result, outcome.steps)]
+        _write(runs, checked.name, f"tandem drive: {config.stem}", data)
         if outcome.failure:
             print(f"tandem: {outcome.failure}", file=sys.stderr)
             raise typer.Exit(outcome.code)
@@ -170,20 +169,20 @@ def doctor(
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Examine this machine: what passes, what does not, why, and what to do about it."""
+    """Examine this machine: what passes, what does not, why, and what to do about it.
+
+    Exit codes: 0 ready; 4 it runs, but real-time permission, locked memory or the timer let steps come late; 5 a check
+    failed.
+    """
     from tandem import doctor as examination
 
-    console = Console(stderr=True)
     with _errors():
         checked = _checked(config, list(overrides or []))
-        with console.status("") as status:
-            findings = []
-            for finding in examination.examine(checked, config, seconds, status.update):
-                findings.append(finding)
+        with Console(stderr=True).status("") as status:
+            found = examination.examine(checked, config, seconds, status.update)
+            findings = list(found) if as_json else examination.print_findings(Console(), found)
         if as_json:
             print(json.dumps(examination.as_json(findings)))
-        else:
-            examination.print_findings(Console(), findings)
     raise typer.Exit(examination.exit_code(findings))
 
 
@@ -209,11 +208,11 @@ def latency(
         if phase:
             chosen = ("ipc",) if transport == "all" else chosen
         result, data, code = measure(config, list(overrides or []), chosen, seconds, phase, Console(stderr=True))
-        _write(runs, "latency", "tandem latency" + " --phase" * phase, data, result["bare"])
         if as_json:
-            print(json.dumps(result))
+            print(json.dumps(result), flush=True)
         else:
             print_latency(Console(), result)
+        _write(runs, "latency", "tandem latency" + " --phase" * phase, data, result["bare"])
     raise typer.Exit(code)
 
 

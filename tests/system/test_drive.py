@@ -1,9 +1,12 @@
 """A drive: two processes that share nothing but blocks, from the first to the last, on every transport."""
 
+import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -145,6 +148,36 @@ def test_services_do_not_outlive_a_killed_supervisor(drive: Start, name: str) ->
     assert not any(_alive(pid) for pid in pids)
     with pytest.raises(RingError):
         RingReader(config.ring("daq"))
+
+
+def test_a_drive_without_permission_says_so_once_and_goes_on(drive: Start) -> None:
+    setpriv = shutil.which("setpriv")
+    if os.geteuid() != 0 or setpriv is None:
+        pytest.skip("taking permissions away needs root and setpriv")
+    without = (setpriv, "--bounding-set=-sys_nice,-ipc_lock", "prlimit", "--rtprio=0")
+    run = drive("--seconds", "1", "--json", inside=without)
+    assert run.end() == 0, run.said
+    assert run.json()["balance"]["closes"]
+    for service in ("daq", "sim"):
+        assert run.said.count(f"{service}: real-time priority not permitted") == 1
+    assert "limits.conf" in run.said
+
+
+def test_every_run_leaves_its_report(drive: Start, tmp_path: Path) -> None:
+    run = drive("--seconds", "1", "--json")
+    assert run.end() == 0, run.said
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert "age" in (folder / "report.html").read_text()
+    report = json.loads((folder / "report.json").read_text())
+    assert report["runs"][0]["figures"]["steps"] == run.json()["steps"]
+
+
+def test_a_disk_that_takes_no_report_is_no_reason_to_lose_the_figures(drive: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    run = drive("--seconds", "1", "--json", "--runs", str(tmp_path / "file"))
+    assert run.end() == 0, run.said
+    assert run.json()["steps"] > 0
+    assert "no report" in run.said
 
 
 def test_runtime_directory_is_private() -> None:
