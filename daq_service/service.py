@@ -12,7 +12,7 @@ from sync.block import Channel, Layout
 from sync.config import Config
 from sync.hostclock import Artificial, ClockServer
 from sync.ring import RingReader, RingWriter
-from sync.service import EVERY, Reporter, Worker, join, look_after
+from sync.service import EVERY, Reporter, Worker, join, look_after, start
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context
 
@@ -65,12 +65,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
                 )
         acquisition = Acquisition(config, source, ring, publisher)
         workers.append(Worker("acquisition", lambda: acquisition.run(stop), config, times.daq_priority, core))
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.ready.wait()
-            for refused in worker.refused:
-                reporter.say(refused, once=True)
+        start(workers, reporter)
 
         def look(turn: int) -> None:
             if said := peer.poll():

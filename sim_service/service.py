@@ -19,7 +19,7 @@ from sync.errors import LayoutMismatch, RingMissing, TandemError
 from sync.hostclock import ClockClient
 from sync.ledger import histogram, histograms, summary_us
 from sync.ring import RingReader, RingWriter, newest
-from sync.service import EVERY, Reporter, Worker, join, look_after
+from sync.service import EVERY, Reporter, Worker, join, look_after, start
 from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
 
@@ -157,12 +157,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             "loop", lambda: simulation.run(ring_in.words, ring_out.words), config, times.sim_priority, loop_core
         )
         workers.append(job)
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.ready.wait()
-            for refused in worker.refused:
-                reporter.say(refused, once=True)
+        start(workers, reporter)
         if receiver is None:
             watcher.start()
         view = RingReader(config.ring("sim"))

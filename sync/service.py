@@ -84,6 +84,16 @@ class Worker(threading.Thread):
             self.ready.set()
 
 
+def start(workers: list[Worker], reporter: Reporter) -> None:
+    """All of them, saying once what they were refused."""
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.ready.wait()
+        for refused in worker.refused:
+            reporter.say(refused, once=True)
+
+
 def look_after(workers: list[Worker], stop: threading.Event, look: Callable[[int], None]) -> None:
     """Watch the workers until told to stop or one of them ends; `look` is called all the while, with a number."""
     turn = 0

@@ -12,18 +12,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import recfunctions as structured
 
 from sync.config import ALL_RINGS, Config
 from sync.errors import RingBusy, RingError, TandemError
 from sync.ring import RingReader, remove_stale
+from tandem.follow import Produced, Steps
 
 LOOK_S = 0.05
 _PATIENCE_S = 5.0  # to end after being asked to; then the process is killed
@@ -134,85 +133,6 @@ def _ring_in_use(name: str) -> bool:
     return alive
 
 
-class Follower:
-    """Reads the DAQ's ring in order, as a recorder would: an independent count of what was produced."""
-
-    def __init__(self, name: str):
-        self._name = name
-        self._ring: RingReader | None = None
-        self._position = 0
-        self.read = self.lost = self.out_of_order = 0
-
-    def look(self) -> None:
-        if self._ring is None:
-            with contextlib.suppress(RingError):
-                self._ring = RingReader(self._name)
-        if self._ring is None:
-            return
-        while True:
-            blocks, position, lost = self._ring.since(self._position)
-            # in the DAQ's own ring a block's number is its position
-            expected = range(position - len(blocks), position)
-            self.out_of_order += int((blocks["seq"] != list(expected)).sum()) if lost == 0 else 0
-            self.read += len(blocks)
-            self.lost += lost
-            self._position = position
-            if len(blocks) == 0:
-                return
-
-    @property
-    def head(self) -> int:
-        return self._ring.head if self._ring else 0
-
-    def close(self) -> None:
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
-
-
-_MOST_STEPS = 240_000  # kept for the report: twenty minutes at 5 ms; the histograms hold everything
-STEP_FIELDS = (
-    "step", "status", "t_ns", "pushed_ns", "started_ns", "taken_ns", "input_seq", "input_age_ns", "age_bound_ns",
-    "input_t_ns", "input_pushed_ns", "input_sent_ns", "input_received_ns", "phase_error_ns", "vx", "yaw_rate",
-    "steering_angle",
-)  # fmt: skip
-
-
-class Collector:
-    """Every step the simulator made, as far back as a report wants them."""
-
-    def __init__(self, name: str):
-        self._name = name
-        self._ring: RingReader | None = None
-        self._position = self._kept = 0
-        self._parts: deque[np.ndarray] = deque()
-
-    def look(self) -> None:
-        if self._ring is None:
-            with contextlib.suppress(RingError):
-                self._ring = RingReader(self._name)
-        if self._ring is None:
-            return
-        there = set(self._ring.layout.dtype.names or ())
-        fields = [name for name in STEP_FIELDS if name in there]
-        while True:
-            blocks, self._position, _ = self._ring.since(self._position)
-            if len(blocks) == 0:
-                return
-            self._parts.append(structured.repack_fields(blocks[fields]))
-            self._kept += len(blocks)
-            while self._kept - len(self._parts[0]) > _MOST_STEPS:
-                self._kept -= len(self._parts.popleft())
-
-    def steps(self) -> np.ndarray:
-        return np.concatenate(self._parts) if self._parts else np.zeros(0, [("step", "<i8")])
-
-    def close(self) -> None:
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
-
-
 @dataclass
 class Outcome:
     """What a drive was."""
@@ -254,8 +174,8 @@ def drive(
 
     begun = time.monotonic() - _process_age_s()
     services: list[Service] = []
-    follower = Follower(config.ring("daq"))
-    collector = Collector(config.ring("sim"))
+    produced = Produced(config.ring("daq"))
+    steps = Steps(config.ring("sim"))
     first_step: float | None = None
     interrupted = threading.Event()
     before = {n: signal.signal(n, lambda *_: interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
@@ -263,8 +183,8 @@ def drive(
         services += [Service(process, file, overrides, note) for process in PROCESSES]
         sim = services[1]
         while not interrupted.wait(LOOK_S):
-            follower.look()
-            collector.look()
+            produced.look()
+            steps.look()
             now = time.monotonic()
             if first_step is None and sim.status.get("steps", 0) > 0:
                 first_step = sim.status["first_step_ns"] * 1e-9  # CLOCK_MONOTONIC, as time.monotonic() here
@@ -290,17 +210,12 @@ def drive(
             if code != 0 and outcome.failure is None:
                 outcome.failure, outcome.code = service.obituary(), max(code, 0) or 1
             outcome.reports[service.process.name] = service.report or service.status
-            follower.look()
-            collector.look()
-        outcome.followed = {
-            "read": follower.read,
-            "lost": follower.lost,
-            "out_of_order": follower.out_of_order,
-            "head": follower.head,
-        }
-        outcome.steps = collector.steps()
-        follower.close()
-        collector.close()
+            produced.look()
+            steps.look()
+        outcome.followed = produced.as_dict()
+        outcome.steps = steps.all()
+        produced.close()
+        steps.close()
         for left in sweep(config):
             note(f"removed what was left behind: {left}")
         for number, handler in before.items():

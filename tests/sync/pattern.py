@@ -41,6 +41,18 @@ def write_at_full_speed(ring, until_ns):
     return pushed
 
 
+@kernel(types.void(WORDS, int64, int64))
+def write_in_steps(ring, blocks, rest_ns):
+    """So many blocks, with a rest after each that lets a follower catch up."""
+    block = np.empty(ring[4], np.int64)
+    for _ in range(blocks):
+        fill(block, ring[16])
+        push(ring, block)
+        until = now_ns() + rest_ns
+        while now_ns() < until:
+            pass
+
+
 @kernel(types.UniTuple(int64, 3)(READ_ONLY, int64, int64))
 def follow(ring, blocks, until_ns):
     """(read, torn, reported lost) of the first `blocks` blocks, each awaited at the head."""

@@ -201,3 +201,35 @@ def test_of_many_writers_that_start_at_once_exactly_one_gets_the_ring(
         reader.close()
         owner.kill()
         actors[outcomes.index("owner")] = new_actor()
+
+
+def test_whoever_gets_a_ring_has_its_name_however_many_come_and_go(
+    ring_name: str, new_actor: Callable[[], Actor]
+) -> None:
+    """One opens the file, another unlinks it, the first locks it: he must notice that it has no name any more."""
+    come_and_go = (
+        "def come_and_go():\n"
+        "    layout = Layout.from_text(text)\n"
+        "    while now_ns() < until:\n"
+        "        try:\n"
+        "            ring = RingWriter(name, layout, 8)\n"
+        "        except RingBusy:\n"
+        "            continue\n"
+        "        reader = RingReader(name)\n"
+        "        mine.append(reader.writer_pid == os.getpid() and reader.epoch == ring.epoch)\n"
+        "        reader.close()\n"
+        "        ring.close()\n"
+        "mine = []"
+    )
+    actors = [new_actor() for _ in range(3)]
+    for actor in actors:
+        actor.do(come_and_go)
+        actor.do(
+            "thread = threading.Thread(target=come_and_go); thread.start()",
+            name=ring_name, text=NUMBER.text, until=now_ns() + 1_500_000_000,
+        )  # fmt: skip
+    for actor in actors:
+        assert actor.do("(thread.join(), thread.is_alive())[1]") is False
+        assert actor.do("len(mine)") > 10
+        assert actor.do("all(mine)")
+    assert not (SHM / ring_name).exists()

@@ -1,0 +1,127 @@
+"""`tandem doctor`: measures this machine and says, line by line, what is well, what is not, and what to do about it.
+
+Every check is one function in the table `CHECKS`. It tries the thing itself rather than guess from settings (asks for
+the priority, makes the rings, binds the ports, writes and syncs the disk, sleeps thousands of times), is bounded in
+time, and leaves nothing behind. A check never raises: what it did not expect becomes a `fail` that names it. Whatever
+does not pass comes with a remedy, one sentence to act on.
+
+Verdicts. *pass*: nothing to do; the reason may carry a remark. *warn*: a run works, but with more jitter, or something
+is in its way. *fail*: a run will not start, or cannot be on time on this machine.
+
+Exit codes (`exit_code`, and `EXIT_CODES` for --help)
+
+    0  nothing failed; warnings, if any, are not about being on time
+    4  nothing failed, but steps may come late: real-time permission, locked memory or the timer has a warning
+    5  at least one check failed
+
+Without real-time permission a late timer or a slow transport is a consequence and no finding of its own: it warns and
+does not fail, so a machine that lacks nothing but the permission gives 4, however busy it is.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sync.config import Config
+from sync.errors import TandemError
+from tandem.doctor import machine, measure
+from tandem.doctor.findings import Case, Finding, failed
+
+__all__ = [
+    "CHECKS", "EXIT_CODES", "ON_TIME", "Case", "Check", "Finding", "as_json", "examine", "exit_code", "print_findings",
+]  # fmt: skip
+
+EXIT_CODES = (
+    "Exit codes: 0 nothing failed, and no warning is about being on time; 4 nothing failed, but steps may come late"
+    " (real-time permission, locked memory or the timer has a warning); 5 at least one check failed."
+)
+ON_TIME = ("real-time permission", "locked memory", "timer")
+_MEANING = {0: "ready", 4: "runs, but steps may come late", 5: "not ready"}
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    look: Callable[[Case], Finding]
+
+
+# Quick ones first; the timer last, when the others have come to rest.
+CHECKS = (
+    Check("configuration", machine.configuration),
+    Check("cores", machine.cores),
+    Check("frequency governor", machine.governor),
+    Check("clock source", machine.clock_source),
+    Check("virtual machine", machine.virtual_machine),
+    Check("real-time permission", machine.permission),
+    Check("real-time throttling", machine.throttling),
+    Check("locked memory", machine.locked_memory),
+    Check("pages and swap", machine.pages),
+    Check("other runs", machine.other_runs),
+    Check("ports", machine.ports),
+    Check("compiled code", machine.cache),
+    Check("drivers", machine.drivers),
+    Check("ring", measure.ring),
+    Check("disk", measure.disk),
+    Check("transport", measure.transport),
+    Check("timer", measure.timer),
+)
+
+
+def examine(
+    config: Config, file: Path, seconds: float = 10.0, progress: Callable[[str], None] = lambda _: None
+) -> Iterator[Finding]:
+    """Every check in turn; `progress` hears the name of the one that begins."""
+    case = Case(config, file, seconds)
+    for check in CHECKS:
+        progress(check.name)
+        try:
+            found = check.look(case)
+        except TandemError as error:  # these say themselves what would be right
+            found = failed(str(error), "do as this message says, then ask again")
+        except Exception as error:
+            found = failed(
+                f"the check itself failed: {type(error).__name__}: {error}",
+                "report this line as a bug of tandem, with the output of `tandem doctor --json`",
+            )
+        yield replace(found, name=check.name)
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """See the table on top."""
+    findings = list(findings)
+    if any(found.verdict == "fail" for found in findings):
+        return 5
+    return 4 if any(found.verdict == "warn" and found.name in ON_TIME for found in findings) else 0
+
+
+_STYLE = {"pass": "green", "warn": "bold yellow", "fail": "bold red"}
+
+
+def print_findings(console: Console, findings: Iterable[Finding]) -> list[Finding]:
+    """A line each, as they come, then the sum; returns them, so that an iterator can be given."""
+    seen = []
+    for found in findings:
+        seen.append(found)
+        line = Table.grid(padding=(0, 2, 0, 0))
+        line.add_column(width=4)
+        line.add_column(width=max(len(check.name) for check in CHECKS))
+        line.add_column(overflow="fold")
+        line.add_row(Text(found.verdict, _STYLE[found.verdict]), Text(found.name, "bold"), Text(found.reason))
+        if found.remedy:
+            line.add_row("", "", Text(f"→ {found.remedy}", "cyan"))
+        console.print(line)
+    code = exit_code(seen)
+    counts = ", ".join(f"{sum(f.verdict == v for f in seen)} {v}" for v in _STYLE)
+    console.print(Text(f"{counts}: {_MEANING[code]} (exit code {code})", "bold"))
+    return seen
+
+
+def as_json(findings: Iterable[Finding]) -> dict[str, Any]:
+    findings = list(findings)
+    code = exit_code(findings)
+    return {"code": code, "meaning": _MEANING[code], "findings": [asdict(found) for found in findings]}

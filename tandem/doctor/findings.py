@@ -1,0 +1,65 @@
+"""What a check is given and what it gives back, and the few looks at the machine that several checks share.
+
+A look does not fail where a kernel lacks what is asked for: a file is empty, a user has only a number, no tick stolen.
+"""
+
+import os
+import pwd
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from sync.config import Config
+
+Verdict = Literal["pass", "warn", "fail"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    name: str
+    verdict: Verdict
+    reason: str
+    remedy: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is examined, and for how long."""
+
+    config: Config
+    file: Path
+    seconds: float
+
+
+def passed(reason: str, **figures: Any) -> Finding:
+    return Finding("", "pass", reason, "", figures)
+
+
+def warned(reason: str, remedy: str, **figures: Any) -> Finding:
+    return Finding("", "warn", reason, remedy, figures)
+
+
+def failed(reason: str, remedy: str, **figures: Any) -> Finding:
+    return Finding("", "fail", reason, remedy, figures)
+
+
+def text(path: str | Path) -> str:
+    """A file of /proc or /sys, stripped; empty where this kernel does not have it."""
+    try:
+        return Path(path).read_text(errors="replace").strip("\0 \n")
+    except OSError:
+        return ""
+
+
+def user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def stolen_ticks() -> tuple[int, int]:
+    """(ticks the host took from us, all ticks) since boot."""
+    ticks = [int(word) for word in text("/proc/stat").partition("\n")[0].split()[1:9]]
+    return (ticks[7], sum(ticks)) if len(ticks) == 8 else (0, 0)

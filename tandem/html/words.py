@@ -1,0 +1,61 @@
+"""Numbers and times as people read them, and text that is safe inside a page.
+
+Every time has a unit that suits its size; a figure that is missing or not finite is a dash. `e` escapes whatever it
+is given, except `Raw`, our own markup.
+"""
+
+import math
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+
+class Raw(str):
+    """Markup of our own, which is not escaped again."""
+
+    __slots__ = ()
+
+
+def e(text: Any) -> str:
+    return text if isinstance(text, Raw) else escape(str(text))
+
+
+def _unit(ns: float) -> tuple[float, str]:
+    return next(((s, u) for s, u in ((1.0, "ns"), (1e3, "µs"), (1e6, "ms")) if ns < 999.5 * s), (1e9, "s"))
+
+
+def say_ns(ns: float) -> str:
+    """Three digits and the unit that suits them."""
+    size = abs(ns)
+    if size < 0.5:
+        return "0"
+    scale, unit = _unit(size)
+    digits = max(0, 2 - math.floor(math.log10(max(size / scale, 1)) + 1e-9))
+    text = f"{ns / scale:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}\u00a0{unit}"
+
+
+def axis_ns(high: float) -> Callable[[float], str]:
+    """Labels of one axis, all in one unit."""
+    scale, unit = _unit(high)
+    return lambda ns: f"{ns / scale:.6g}\u00a0{unit}" if ns else "0"
+
+
+def say_us(value: Any) -> str:
+    return say_ns(1e3 * value) if isinstance(value, int | float) and math.isfinite(value) else "–"
+
+
+def say_short(us: float) -> str:
+    """Two digits, in ms or s, for sentences."""
+    scale, unit = (1e3, "ms") if us < 9.995e5 else (1e6, "s")
+    return f"{us / scale:{'.2g' if us / scale < 9.5 else '.0f'}}\u00a0{unit}"
+
+
+def say_count(value: Any) -> str:
+    if not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}".replace(",", "\u202f") if math.isfinite(value) else "–"
+
+
+def say_many(count: Any, one: str, more: str) -> str:
+    return f"{'no' if count == 0 else say_count(count)} {one if count == 1 else more}"
