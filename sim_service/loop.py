@@ -19,7 +19,7 @@ from numba import float64, int64, types
 from sim_service.models.description import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived
 from sim_service.phase import LOCKED as LOCKED_NOW
-from sim_service.signals import vehicle_inputs
+from sim_service.signals import observe_steering, vehicle_inputs
 from sync.atomics import load_acquire, load_relaxed
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, Channel, Layout, T
 from sync.clock import now_ns, sleep_until
@@ -106,11 +106,18 @@ _MOST_LOOKED_AT = 64  # blocks a step; more is a gap, not a rhythm
 
 @kernel()
 def look_at_arrivals(ring, looked, position, block, phase, arrivals):
-    """Note how long after its sampling each new block came, up to `position`; returns `position`."""
+    """Note how long after its sampling each new block came, from `looked` on."""
     for n in range(max(looked + 1, position + 1 - _MOST_LOOKED_AT), position + 1):
         if read_slot(ring, n, block):
             arrived(phase, arrivals, (block[RECEIVED] if block[RECEIVED] > 0 else block[PUSHED]) - block[T])
-    return max(looked, position)
+
+
+@kernel()
+def look_at_steering(ring, looked, position, block, epoch, rows, estimator, memory):
+    """Show every new block of this epoch to the estimator of steering speed and acceleration, from `looked` on."""
+    for n in range(max(looked + 1, position + 1 - _MOST_LOOKED_AT), position + 1):
+        if read_slot(ring, n, block) and block[EPOCH] == epoch:
+            observe_steering(block, rows, estimator, memory)
 
 
 @kernel(
@@ -126,7 +133,7 @@ def run(
     ring_in, ring_out, block, passing, out,
     settings, control, ledger, counters,
     phase, arrivals,
-    rows, calibration, c, memory,
+    rows, calibration, estimator, memory,
     step_model, state, inputs, params, work,
 ):  # fmt: skip
     h_ns, stale_ns = settings[H_NS], settings[STALE_NS]
@@ -150,10 +157,12 @@ def run(
         patience = planned + _PATIENCE_NS
         while phase[SEEN] < ENOUGH and now_ns() < patience and load_acquire(control, STOP) == 0:
             sleep_until(now_ns() + min(h_ns, 1_000_000))
-            looked = look_at_arrivals(ring_in, looked, newest(ring_in, block), passing, phase, arrivals)
+            position = newest(ring_in, block)
+            look_at_arrivals(ring_in, looked, position, passing, phase, arrivals)
+            looked = max(looked, position)
         planned = align(phase, block[T], now_ns() + h_ns // 2)
 
-    taken_position, epoch = np.int64(-1), block[EPOCH]
+    taken_position, shown, epoch = np.int64(-1), np.int64(-1), block[EPOCH]
     status = np.int64(0)
     while True:
         sleep_until(planned)
@@ -189,7 +198,8 @@ def run(
         fresh = position != taken_position
         taken_position = position
         if phase[UNIT] > 0.0:
-            looked = look_at_arrivals(ring_in, looked, position, passing, phase, arrivals)
+            look_at_arrivals(ring_in, looked, position, passing, phase, arrivals)
+            looked = position
         if block[EPOCH] != epoch or counters[EPOCHS] == 0:
             epoch = block[EPOCH]
             counters[EPOCHS] += 1
@@ -201,7 +211,9 @@ def run(
             counters[STALES] += 1
 
         # counts into inputs, inputs into motion
-        vehicle_inputs(block, rows, calibration, c, memory, work[settings[WHEEL_SPEED]], h, inputs)
+        look_at_steering(ring_in, shown, position, passing, epoch, rows, estimator, memory)
+        shown = position
+        vehicle_inputs(block, rows, calibration, estimator, memory, work[settings[WHEEL_SPEED]], h, inputs)
         step_model(state, inputs, params, work, h)
 
         # the result
