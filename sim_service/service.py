@@ -1,6 +1,7 @@
 """The simulation process: the loop, and beside it the threads that feed it and carry its results away."""
 
 import contextlib
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             scratch = np.zeros(config.daq.layout.words, np.int64)
             rest_ns = round(config.sim.probe_rest_ms * 1e6)
             arguments = (ring_in.words, simulation.control, scratch, transfer, rest_ns, NO_LOG)
-            watcher = threading.Thread(target=watch, args=arguments, daemon=True)
+            watcher = threading.Thread(target=_watch, args=(loop_core, arguments), daemon=True)
             stack.callback(watcher.join, 1.0)
         else:
             zmq_context = context(times.wire_priority if times.enabled else None, wire_core)
@@ -198,6 +199,16 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             "received": receiver.count() if receiver else None,
             "clock": _describe_clock(config, clock),
         }
+
+
+def _watch(core: int | None, arguments: tuple[Any, ...]) -> None:
+    """Measure the transfer from the loop's core: on the DAQ's, a push would be seen only once the DAQ sleeps again.
+
+    Without real-time priority it yields to the loop at once.
+    """
+    if core is not None:
+        os.sched_setaffinity(0, {core})
+    watch(*arguments)
 
 
 def _await_ring(config: Config, stop: threading.Event, reporter: Reporter) -> RingReader | None:

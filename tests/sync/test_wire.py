@@ -1,6 +1,7 @@
 """Sockets: the newest block and only that, and a number for every block that did not come."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -133,23 +134,60 @@ def test_a_receiver_that_slept_wakes_up_to_the_newest(
     assert station.count["epochs"] == 1
 
 
+RECEIVE = """
+def work():
+    receiver.connect()
+    while True:
+        receiver.receive()
+ring = RingWriter(name, Layout.from_text(text), 4096)
+receiver = Receiver(context(), endpoint, ring)
+threading.Thread(target=work, daemon=True).start()
+"""
+
+
+def test_a_process_that_was_stopped_goes_on_with_the_newest_and_no_queue(
+    zmq_context: Context, endpoint: str, ring_name: str, car: Layout, actor: Actor
+) -> None:
+    """However much was sent meanwhile, without a repeat: at the publisher too only the newest waits."""
+    actor.do(RECEIVE, name=ring_name, text=car.text, endpoint=endpoint)
+    reader = RingReader(ring_name)
+
+    def wait_for(seq: int, meanwhile: Callable[[], None] = lambda: None) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while (newest := reader.newest()) is None or newest["seq"] != seq:
+            assert time.monotonic() < deadline, f"got no further than {newest}"
+            meanwhile()
+            time.sleep(0.01)
+
+    with publishing(zmq_context, endpoint, car) as publisher:
+        wait_for(0, lambda: publisher.publish(block_of(car, 1, 0)))
+        os.kill(actor.pid, signal.SIGSTOP)
+        block = block_of(car, 1, 0)
+        for seq in range(1, 100_001):
+            block[0] = seq
+            publisher.publish(block)
+        os.kill(actor.pid, signal.SIGCONT)
+        wait_for(100_000)
+    reader.close()
+
+
 def test_every_message_is_counted_for_what_it_is(
     station: Station, zmq_context: Context, endpoint: str, car: Layout
 ) -> None:
     with publishing(zmq_context, endpoint, car) as publisher:
         station.take(publisher, block_of(car, 100, 0))
         repeats = station.count["repeats"]
-        for epoch, seq in ((100, 1), (100, 1), (100, 5), (100, 3), (101, 6), (101, 6), (101, 5), (102, 0), (102, 2)):
+        for epoch, seq in ((100, 1), (100, 1), (100, 5), (100, 3), (101, 6), (101, 6), (101, 5), (102, 2), (102, 3)):
             station.take_once(publisher, block_of(car, epoch, seq))
     count = station.count
-    assert count["blocks"] == 6  # 0, 1, 5, then 6, then 0, 2
-    assert count["superseded"] == 3 + 0 + 1  # 2, 3, 4; nothing, as 6 goes on from 5; 1 of a producer made anew
+    assert count["blocks"] == 6  # 0, 1, 5, then 6, then 2, 3
+    assert count["superseded"] == 3 + 0 + 2  # 2, 3, 4; none, as 6 goes on from 5; 0 and 1 of a producer made anew
     assert count["repeats"] - repeats == 2
     assert count["backwards"] == 2
     assert count["epochs"] == 3
     assert (count["foreign"], count["malformed"]) == (0, 0)
     found, _, _ = station.reader.since(0)
-    assert found[["epoch", "seq"]].tolist() == [(100, 0), (100, 1), (100, 5), (101, 6), (102, 0), (102, 2)]
+    assert found[["epoch", "seq"]].tolist() == [(100, 0), (100, 1), (100, 5), (101, 6), (102, 2), (102, 3)]
 
 
 def test_a_publisher_knows_what_it_sent_anew_and_what_again(zmq_context: Context, endpoint: str, car: Layout) -> None:

@@ -159,8 +159,8 @@ NOT_OURS = {
     "maps in maps": nested(2000, lambda data: b"\x81\xa1a" + data),
     "lists in lists": nested(5000, lambda data: b"\x91" + data),
     "a time stamp": msgpack.packb({"seq": msgpack.Timestamp(1, 2)}),
-    "oversized": msgpack.packb({"x" * 200 + str(i): "y" * 200 for i in range(100)}),
-    "oversized, but whole": GOLDEN[:-2] + bytes(MOST_BYTES),
+    "all there, but oversized": msgpack.packb({**msgpack.unpackb(GOLDEN), **{str(i): "x" * 200 for i in range(100)}}),
+    "oversized zeros": bytes(MOST_BYTES + 1),
 }
 
 
