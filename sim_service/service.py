@@ -44,9 +44,7 @@ class Simulation:
         self.inputs = np.zeros(len(self.model.inputs))
         self.work = np.zeros(self.model.work_size)
         self.model.initial(self.state, self.params, self.work)
-        self.signals = tables(
-            config.sim.signals, config.daq.layout, config.step_ns * 1e-9, config.period_ns * 1e-9
-        )
+        self.signals = tables(config.sim.signals, config.daq.layout, config.step_ns * 1e-9, config.period_ns * 1e-9)
         self.settings = np.zeros(7, np.int64)
         self.settings[loop.H_NS] = config.step_ns
         self.settings[loop.STALE_NS] = round(config.sim.stale_after_ms * 1e6)

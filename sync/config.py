@@ -161,7 +161,7 @@ class Daq(Section):
 class Signals(Section):
     """How raw counts become model inputs; the figures are the source's (its §4.2), see configs/drive.toml."""
 
-    steering_estimator: Literal["source", "full_rate", "kalman", "edges"] = "source"
+    steering_estimator: Literal["source", "full_rate", "kalman", "edges"] = "kalman"
     differentiator: int = Field(4, ge=2, le=10)
     steering_deg_per_count: float = 0.18
     steering_sign: Literal[1, -1] = 1

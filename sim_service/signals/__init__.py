@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from sim_service.signals.engine import drive_torque
-from sim_service.signals.estimators import KINDS, MEMORY, estimate, observe, parameters
+from sim_service.signals.estimators import MEMORY, estimate, observe, parameters
 from sync.block import Layout, T, get_integer
 from sync.config import Signals
 from sync.jit import kernel
@@ -33,8 +33,13 @@ def tables(
             signals.gear_ratio * signals.final_ratio,
         ]
     )
-    kind = KINDS[signals.steering_estimator]
-    return rows, calibration, parameters(kind, signals.differentiator, step_s, period_s, rad_per_count), np.zeros(MEMORY)
+    kind = signals.steering_estimator
+    return (
+        rows,
+        calibration,
+        parameters(kind, signals.differentiator, step_s, period_s, rad_per_count),
+        np.zeros(MEMORY),
+    )
 
 
 @kernel()

@@ -26,8 +26,9 @@ class World:
     """The loop in a thread, what it reads and what it writes. The test is the DAQ."""
 
     def __init__(self, *overrides: str):
-        # free steps: these tests push blocks as they like, not in a rhythm that could be locked to
-        settings = [f"name=t{os.getpid()}_{next(_NUMBER)}", "sim.phase=free", *overrides]
+        # these tests push blocks as they like, not in a rhythm that could be locked to or differentiated
+        usual = ["sim.phase=free", "sim.signals.steering_estimator=source"]
+        settings = [f"name=t{os.getpid()}_{next(_NUMBER)}", *usual, *overrides]
         self.config = load(DRIVE, settings)
         self.simulation = Simulation(self.config, DRIVE)
         self.h_ns = self.config.step_ns

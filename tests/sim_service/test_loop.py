@@ -483,3 +483,23 @@ def test_loop_allocates_nothing(world: Make) -> None:
         used.append(pieces(lambda: lean.simulation.run(lean._daq.words, lean._out.words)))
         assert lean.count(loop.STEPS) == steps
     assert used[0] == used[1] == used[2]
+
+
+def test_every_block_reaches_the_estimator_not_only_the_newest(world: Make) -> None:
+    """A ramp of one count a millisecond, seen at 1 kHz: far better known than from one angle in five milliseconds."""
+    full = world("sim.signals.steering_estimator=kalman")
+    for k in range(60):
+        full.push(steering=k, age_ns=(60 - k) * MS)
+    outputs = full.run(1)
+    assert outputs["steering_speed"][0] == pytest.approx(math.radians(0.18) * 1000, rel=0.03)
+
+
+def test_the_estimator_starts_anew_in_a_new_epoch(world: Make) -> None:
+    full = world("sim.signals.steering_estimator=kalman")
+    for k in range(60):
+        full.push(steering=50 * k, age_ns=(120 - k) * MS)
+    full.daq.bump_epoch()
+    for k in range(60):
+        full.push(steering=7, age_ns=(60 - k) * MS)
+    outputs = full.run(1)
+    assert abs(outputs["steering_speed"][0]) < 0.05

@@ -39,9 +39,9 @@ class Wire:
     """Blocks of the car into vehicle inputs, one after the other."""
 
     def __init__(self, **signals: float):
-        self.signals = Signals.model_validate(signals)
+        self.signals = Signals.model_validate({"steering_estimator": "source", **signals})
         self.layout = CAR.layout
-        self._tables = tables(self.signals, self.layout)
+        self._tables = tables(self.signals, self.layout, H, 1e-3)
         self.inputs = np.full(len(VEHICLE_INPUTS), np.nan)
 
     def feed(self, brake: int = 0, throttle: int = 0, steering: int = 0, wheel_speed: float = 0.0) -> "Wire":
