@@ -25,6 +25,8 @@ bench: $(VENV)/.drive
 	$(BIN)/python benchmarks/ring.py --seconds 60
 	$(BIN)/python benchmarks/correspondence.py --seconds 50
 	$(BIN)/tandem latency --seconds 60
+	$(BIN)/tandem latency --seconds 60 --phase
+	$(BIN)/python benchmarks/derivatives.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tandem needs Python 3.11 or newer, this is " + sys.version)'

@@ -7,7 +7,7 @@ Where both bounds name the same block, that block is *the* newest, and the diffe
 block that arrives between (witness not yet awake, or step just starting) leaves two right answers, counted as
 `between`. The steering counts behind the step's angle are compared with those of the newest block, as the source did.
 
-Sampling and step are periodic, so a run would see a single phase between them. The step is therefore made 0.7 us
+Sampling and step are periodic, so a run would see a single phase between them. The steps therefore run free, 0.7 us
 longer than 5 ms: over 50 s the phase passes through all its values seven times.
 
     python benchmarks/correspondence.py --seconds 50
@@ -53,7 +53,14 @@ class Follow:
 
 
 def observe(transport: str, seconds: float, name: str, overrides: list[str]) -> dict[str, Any]:
-    settings = [f"name={name}", f'transport.kind="{transport}"', "sim.step_ms=5.0007", *overrides]
+    settings = [
+        f"name={name}",
+        f'transport.kind="{transport}"',
+        "sim.step_ms=5.0007",
+        "sim.phase=free",
+        "sim.signals.steering_estimator=source",
+        *overrides,
+    ]
     config = load(CONFIG, settings)
     command = [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", str(seconds), "--json"]
     for setting in settings:

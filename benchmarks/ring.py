@@ -160,6 +160,8 @@ def main() -> int:
     answer["seconds"] = options.seconds
     answer["block_bytes"] = 8 * layout.words
     promises = [answer["newest"]["torn"] == 0, answer["newest"]["backwards"] == 0]
+    if options.seconds >= 60:  # what is promised of a minute
+        promises += [answer["newest"]["contended"] >= 10**7, answer["newest"]["mean_ns"] <= 250]
     if "since" in answer:
         promises += [answer["since"]["torn"] == 0, answer["since"]["silent_gaps"] == 0, answer["since"]["closes"]]
     answer["kept"] = all(promises)

@@ -64,6 +64,7 @@ class Acquisition:
 
     def __init__(self, config: Config, source: Source, ring: RingWriter, publisher: Publisher | None):
         self.count = Counts()
+        self.seconds = 0.0  # of acquisition, known at its end
         self._source, self._ring, self._publisher = source, ring, publisher
         self._wait_ns = round(config.daq.read_wait_ms * 1e6)
         self._repeat_ns = round(config.daq.idle_repeat_ms * 1e6)
@@ -76,12 +77,14 @@ class Acquisition:
         self._published_ns = 0
 
     def run(self, stop: threading.Event) -> None:
+        begun = now_ns()
         self._source.start()
         try:
             while not stop.is_set():
                 self.turn()
         finally:
             self._source.stop()
+            self.seconds = (now_ns() - begun) * 1e-9
         self._farewell()
 
     def turn(self) -> None:

@@ -11,7 +11,7 @@ from sync import realtime
 from sync.block import Channel, Layout
 from sync.config import Config
 from sync.hostclock import Artificial, ClockServer
-from sync.ring import RingReader, RingWriter
+from sync.ring import RingReader, RingWriter, remove_stale
 from sync.service import EVERY, Reporter, Worker, join, look_after, start
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context
@@ -51,9 +51,10 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
                 server = ClockServer(zmq_context, config.clock_endpoint, clock)
                 stack.callback(server.close)
                 workers.append(
-                    Worker("clock", lambda: _serve_clock(server, stop), config, times.wire_priority - 5, core)
+                    Worker("clock", lambda: _serve_clock(server, stop), config, max(times.wire_priority - 5, 1), core)
                 )
             if _drives_by_sight(source):
+                remove_stale(config.ring("daq_in"))  # poses of a life before this one are none
                 pose_ring = RingWriter(config.ring("daq_in"), POSE, 64)
                 stack.callback(pose_ring.close)
                 receiver = Receiver(zmq_context, config.endpoint("sim"), pose_ring, any_layout=True)
@@ -61,7 +62,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
                 received.append(RingReader(config.ring("daq_in"), POSE))
                 stack.callback(received[0].close)
                 workers.append(
-                    Worker("feedback", lambda: _receive(receiver, stop), config, times.daq_priority - 1, core)
+                    Worker("feedback", lambda: _receive(receiver, stop), config, max(times.daq_priority - 1, 1), core)
                 )
         acquisition = Acquisition(config, source, ring, publisher)
         workers.append(Worker("acquisition", lambda: acquisition.run(stop), config, times.daq_priority, core))
@@ -79,6 +80,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             **acquisition.count.as_dict(),
             "sent": publisher.sent if publisher else 0,
             "repeated": publisher.repeated if publisher else 0,
+            "seconds": acquisition.seconds,
             "head": ring.head,
             "epoch": ring.epoch,
         }

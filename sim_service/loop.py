@@ -25,7 +25,7 @@ from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, Channel, Lay
 from sync.clock import now_ns, sleep_until
 from sync.jit import kernel
 from sync.ledger import record
-from sync.ring import EPOCH_WORD, HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, beat, newest, push, read_slot
+from sync.ring import EPOCH_WORD, HEAD_WORD, LIVE, READ_ONLY, STATE_WORD, WORDS, WORDS_2D, beat, newest, push, read_slot
 
 # the status word of a step
 STALE = 1  # the input is older than allowed; it is held
@@ -59,15 +59,16 @@ COUNTERS = (
 )  # fmt: skip
 
 # words the loop and its process share
-STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS = range(4)
-CONTROL_WORDS = 4
+STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS = range(5)
+CONTROL_WORDS = 5
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
 # settings
-H_NS, STALE_NS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS = range(7)
+H_NS, STALE_NS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS, MOST_BLOCKS, RHYTHM_NS = range(9)
+SETTINGS = 9
 
 # how the loop ended
-STOPPED, ALL_STEPS, DIVERGED = range(3)
+STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED = range(4)
 
 # the channels of a step's output before the model's own
 (
@@ -101,21 +102,20 @@ def output_layout(model) -> Layout:  # type: ignore[no-untyped-def]
 
 _VECTOR = float64[::1]
 _PATIENCE_NS = 250_000_000  # for the first arrivals
-_MOST_LOOKED_AT = 64  # blocks a step; more is a gap, not a rhythm
 
 
 @kernel()
-def look_at_arrivals(ring, looked, position, block, phase, arrivals):
-    """Note how long after its sampling each new block came, from `looked` on."""
-    for n in range(max(looked + 1, position + 1 - _MOST_LOOKED_AT), position + 1):
+def look_at_arrivals(ring, looked, position, most, block, phase, arrivals):
+    """Note how long after its sampling each new block came: from `looked` on, at most so many."""
+    for n in range(max(looked + 1, position + 1 - most), position + 1):
         if read_slot(ring, n, block):
             arrived(phase, arrivals, (block[RECEIVED] if block[RECEIVED] > 0 else block[PUSHED]) - block[T])
 
 
 @kernel()
-def look_at_steering(ring, looked, position, block, epoch, rows, estimator, memory):
-    """Show every new block of this epoch to the estimator of steering speed and acceleration, from `looked` on."""
-    for n in range(max(looked + 1, position + 1 - _MOST_LOOKED_AT), position + 1):
+def look_at_steering(ring, looked, position, most, block, epoch, rows, estimator, memory):
+    """Show every new block of this epoch to the estimator of steering: from `looked` on, at most so many."""
+    for n in range(max(looked + 1, position + 1 - most), position + 1):
         if read_slot(ring, n, block) and block[EPOCH] == epoch:
             observe_steering(block, rows, estimator, memory)
 
@@ -138,7 +138,7 @@ def run(
 ):  # fmt: skip
     h_ns, stale_ns = settings[H_NS], settings[STALE_NS]
     h = h_ns * 1e-9
-    outputs = settings[OUTPUTS]
+    outputs, most = settings[OUTPUTS], settings[MOST_BLOCKS]
     values = out.view(np.float64)
 
     # nothing to simulate before the first block
@@ -158,11 +158,15 @@ def run(
         while phase[SEEN] < ENOUGH and now_ns() < patience and load_acquire(control, STOP) == 0:
             sleep_until(now_ns() + min(h_ns, 1_000_000))
             position = newest(ring_in, block)
-            look_at_arrivals(ring_in, looked, position, passing, phase, arrivals)
+            look_at_arrivals(ring_in, looked, position, most, passing, phase, arrivals)
             looked = max(looked, position)
         planned = align(phase, block[T], now_ns() + h_ns // 2)
+        # arrivals while the processes were still starting say nothing about those to come
+        arrivals[:, :] = 0
+        phase[SEEN] = 0.0
 
     taken_position, shown, epoch = np.int64(-1), np.int64(-1), block[EPOCH]
+    stale = False
     status = np.int64(0)
     while True:
         sleep_until(planned)
@@ -172,7 +176,7 @@ def run(
             return STOPPED
 
         # the newest block there is
-        arrived = load_acquire(ring_in, HEAD_WORD)
+        there = load_acquire(ring_in, HEAD_WORD)
         position = newest(ring_in, block)
         taken = now_ns()
         if position < 0:
@@ -181,13 +185,15 @@ def run(
             status |= SKIPPED
             planned += h_ns
             continue
+        if position == taken_position and load_relaxed(ring_in, STATE_WORD) != LIVE and stop == 0:
+            return RING_CLOSED  # its writer has ended; whoever called us looks for a new one
         if stop == DRAIN and position == taken_position:
             # asked to end: whatever is still on its way is waited for, but no step is made without a new block
             if taken - block[T] > settings[DRAIN_NS]:
                 return STOPPED
             planned += h_ns
             continue
-        if position < arrived - 1:
+        if position < there - 1:
             counters[NOT_NEWEST] += 1
         if position == taken_position:
             status |= REPEATED
@@ -198,22 +204,26 @@ def run(
         fresh = position != taken_position
         taken_position = position
         if phase[UNIT] > 0.0:
-            look_at_arrivals(ring_in, looked, position, passing, phase, arrivals)
+            look_at_arrivals(ring_in, looked, position, most, passing, phase, arrivals)
             looked = position
         if block[EPOCH] != epoch or counters[EPOCHS] == 0:
             epoch = block[EPOCH]
             counters[EPOCHS] += 1
             status |= NEW_EPOCH
-            memory[:] = 0.0
+        if status & (NEW_EPOCH | SKIPPED) or (stale and fresh):
+            memory[:] = 0.0  # never differentiated across a gap
         age = taken - block[T]
-        if age > stale_ns:
+        stale = age > stale_ns
+        if stale:
             status |= STALE
             counters[STALES] += 1
 
         # counts into inputs, inputs into motion
-        look_at_steering(ring_in, shown, position, passing, epoch, rows, estimator, memory)
+        look_at_steering(ring_in, shown, position, most, passing, epoch, rows, estimator, memory)
         shown = position
         vehicle_inputs(block, rows, calibration, estimator, memory, work[settings[WHEEL_SPEED]], h, inputs)
+        if stale:
+            inputs[1] = inputs[2] = 0.0  # a held angle does not move
         step_model(state, inputs, params, work, h)
 
         # the result
@@ -227,8 +237,9 @@ def run(
             status |= NOT_FINITE
         if phase[UNIT] > 0.0:
             if phase[LOCKED_NOW] > 0.0:
-                status |= LOCKED if fresh else HOLDOVER
-                counters[LOCKED_STEPS if fresh else HOLDOVERS] += 1
+                held = age > settings[RHYTHM_NS]
+                status |= HOLDOVER if held else LOCKED
+                counters[HOLDOVERS if held else LOCKED_STEPS] += 1
             following = advance(phase, block[T], fresh, planned, h_ns)
         else:
             following = planned + h_ns
@@ -238,7 +249,9 @@ def run(
         out[_INPUT_T] = block[T]
         out[_INPUT_PUSHED], out[_INPUT_SENT], out[_INPUT_RECEIVED] = block[PUSHED], block[SENT], block[RECEIVED]
         out[_INPUT_AGE] = age
-        out[_AGE_BOUND] = load_relaxed(control, BOUND_NS)
+        bound = load_relaxed(control, BOUND_NS)
+        out[_AGE_BOUND] = bound
+        control[WORST_BOUND_NS] = max(control[WORST_BOUND_NS], bound)
         out[_PHASE_ERROR] = np.int64(phase[ERROR])
         out[_STARTED] = started
         out[_TAKEN] = taken

@@ -58,9 +58,11 @@ def describe(mode: str, phase: np.ndarray, step_ns: int) -> dict[str, Any]:
     return {
         "mode": "locked",
         "locked_now": bool(phase[LOCKED]),
-        "target_us": round(phase[DELAY] / 1e3, 1),  # from sample instant to start of step
-        "error_us": round(phase[ERROR] / 1e3, 3),
-        "period_ppm": round(phase[FREQUENCY] / step_ns * 1e6, 2),  # by how much the DAQ's second is longer than ours
+        "target_us": round(float(phase[DELAY]) / 1e3, 1),  # from sample instant to start of step
+        "error_us": round(float(phase[ERROR]) / 1e3, 3),
+        "period_ppm": round(
+            float(phase[FREQUENCY]) / step_ns * 1e6, 2
+        ),  # by how much the DAQ's second is longer than ours
     }
 
 
@@ -79,21 +81,28 @@ def arrived(phase, arrivals, delay_ns):
         arrivals[0, :] = 0
     # early on at every arrival, later once in a while: the scan of the buckets is not free
     if phase[SEEN] <= ENOUGH or phase[SEEN] % 64 == 0.0:
-        phase[DELAY] = cheapest_delay(arrivals, LATE_COSTS * phase[UNIT]) + GUARD_NS
+        phase[DELAY] = cheapest_delay(arrivals, LATE_COSTS * phase[UNIT], phase[UNIT]) + GUARD_NS
 
 
 @kernel()
-def cheapest_delay(arrivals, late_costs_ns):
-    """The delay v with the least v + late_costs * (share of arrivals later than v)."""
+def cheapest_delay(arrivals, late_costs_ns, unit_ns):
+    """The delay v with the least v + late_costs * (share of arrivals later than v), within a unit of the earliest.
+
+    Beyond that a step would wait for a block while the next one is there already.
+    """
     total = np.int64(0)
     for i in range(BUCKETS):
         total += arrivals[0, i] + arrivals[1, i]
-    best, least, later = 0.0, np.inf, total
+    best, least, later, latest = 0.0, np.inf, total, np.inf
     for i in range(BUCKETS):
         here = arrivals[0, i] + arrivals[1, i]
         if here > 0:
             later -= here
             value = 0.5 * (middle(i) + middle(i + 1))  # the bucket's upper edge
+            if latest == np.inf:
+                latest = value + unit_ns
+            if value > latest:
+                break
             cost = value + late_costs_ns * later / total
             if cost < least:
                 best, least = value, cost

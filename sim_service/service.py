@@ -19,11 +19,12 @@ from sync.config import Config
 from sync.errors import LayoutMismatch, RingMissing, TandemError
 from sync.hostclock import ClockClient
 from sync.ledger import histogram, histograms, summary_us
-from sync.ring import RingReader, RingWriter, newest
+from sync.ring import RingReader, RingWriter, newest, remove_stale
 from sync.service import EVERY, Reporter, Worker, join, look_after, start
 from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
 
+_BOUND_HOLDS_NS = 500_000_000
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
 _ENDED = {loop.STOPPED: "stopped", loop.ALL_STEPS: "all steps done", loop.DIVERGED: "the model diverged"}
 
@@ -45,7 +46,7 @@ class Simulation:
         self.work = np.zeros(self.model.work_size)
         self.model.initial(self.state, self.params, self.work)
         self.signals = tables(config.sim.signals, config.daq.layout, config.step_ns * 1e-9, config.period_ns * 1e-9)
-        self.settings = np.zeros(7, np.int64)
+        self.settings = np.zeros(loop.SETTINGS, np.int64)
         self.settings[loop.H_NS] = config.step_ns
         self.settings[loop.STALE_NS] = round(config.sim.stale_after_ms * 1e6)
         self.settings[loop.CATCH_UP] = config.sim.catch_up_steps
@@ -53,6 +54,8 @@ class Simulation:
         self.settings[loop.WHEEL_SPEED] = index(self.model.outputs, "wheel_speed_rear")
         self.settings[loop.OUTPUTS] = len(self.model.outputs)
         self.settings[loop.DRAIN_NS] = 50_000_000 + 3 * max(config.period_ns, config.step_ns)
+        self.settings[loop.MOST_BLOCKS] = 2 * -(-config.step_ns // config.period_ns) + 64
+        self.settings[loop.RHYTHM_NS] = 2 * max(config.step_ns, config.period_ns)
         self.control = np.zeros(loop.CONTROL_WORDS, np.int64)
         self.ledger = histograms(len(loop.LEDGER))
         self._mode, self._step_ns = config.sim.phase, config.step_ns
@@ -92,7 +95,7 @@ class Simulation:
             **{name: int(value) for name, value in zip(loop.COUNTERS, self.counters, strict=True)},
             "last_seq": int(self.control[loop.LAST_SEQ]),
             "first_step_ns": int(self.control[loop.FIRST_STEP_NS]),
-            "bound_us": int(self.control[loop.BOUND_NS]) / 1e3,
+            "bound_us": int(self.control[loop.WORST_BOUND_NS]) / 1e3,
             "phase": describe(self._mode, self.phase, self._step_ns),
             "age_us": summary_us(self.ledger[loop.AGE]),
             "hops_us": {loop.LEDGER[row]: summary_us(self.ledger[row]) for row in range(loop.SENSOR, loop.LATENESS)},
@@ -127,6 +130,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
         else:
             zmq_context = context(times.wire_priority if times.enabled else None, wire_core)
             stack.callback(zmq_context.destroy, 0)
+            remove_stale(config.ring("sim_in"))  # blocks of a life before this one are no input
             ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, config.daq.ring_blocks)
             stack.callback(ring_received.close)
             ring_in = RingReader(config.ring("sim_in"), config.daq.layout)
@@ -144,18 +148,22 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
                 receiver.clock = UNKNOWN_CLOCK
                 stack.callback(clock.close)
                 keep = lambda: _keep_clock(clock, receiver, simulation, halt)  # noqa: E731
-                workers.append(Worker("clock", keep, config, times.wire_priority - 5, wire_core))
+                workers.append(Worker("clock", keep, config, max(times.wire_priority - 5, 1), wire_core))
             workers.append(
                 Worker(
                     "publisher",
                     lambda: _publish(publisher, results, halt, config),
                     config,
-                    times.wire_priority - 10,
+                    max(times.wire_priority - 10, 1),
                     wire_core,
                 )
             )
         job = Worker(
-            "loop", lambda: simulation.run(ring_in.words, ring_out.words), config, times.sim_priority, loop_core
+            "loop",
+            lambda: _run_on(config, simulation, ring_in, ring_out, stop, reporter),
+            config,
+            times.sim_priority,
+            loop_core,
         )
         workers.append(job)
         start(workers, reporter)
@@ -175,8 +183,14 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
                 if said:
                     reporter.say(said, once=said.startswith("messages"))
             if turn % EVERY == 0:
+                received = receiver.count() if receiver else None
                 reporter.status(
-                    {**simulation.figures(), "transfer_us": summary_us(transfer), **_motion(view, simulation.model)}
+                    {
+                        **simulation.figures(),
+                        "transfer_us": summary_us(transfer),
+                        "received": received,
+                        **_motion(view, simulation.model),
+                    }
                 )
 
         try:
@@ -187,6 +201,11 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             simulation.control[loop.STOP] = loop.NOW
             halt.set()
         join(workers, reporter)
+        age, bound = summary_us(simulation.ledger[loop.AGE]), int(simulation.control[loop.WORST_BOUND_NS]) / 1e3
+        if clock is not None and age["n"]:
+            reporter.say(f"age at use: median {age['p50']:.0f} us, at most {age['max']:.0f} us, each ± {bound:.0f} us")
+            if bound > age["p50"]:
+                reporter.say("the bound is larger than the age itself: the ages say little")
         if job.result == loop.DIVERGED:
             values = dict(zip([q.name for q in simulation.model.inputs], simulation.inputs.tolist(), strict=True))
             raise Diverged(f"the model diverged at step {simulation.counters[loop.STEPS]}; its inputs were {values}")
@@ -197,6 +216,25 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             "received": receiver.count() if receiver else None,
             "clock": _describe_clock(config, clock),
         }
+
+
+def _run_on(
+    config: Config,
+    simulation: Simulation,
+    ring_in: RingReader,
+    ring_out: RingWriter,
+    stop: threading.Event,
+    reporter: Reporter,
+) -> int:
+    """The loop; and again on the ring of a new DAQ, if the one it reads itself (shm) was closed."""
+    while True:
+        ended = simulation.run(ring_in.words, ring_out.words)
+        if ended != loop.RING_CLOSED:
+            return ended
+        found = _await_ring(config, stop, reporter)
+        if found is None:
+            return loop.STOPPED
+        ring_in = found
 
 
 def _watch(core: int | None, arguments: tuple[Any, ...]) -> None:
@@ -214,7 +252,11 @@ def _await_ring(config: Config, stop: threading.Event, reporter: Reporter) -> Ri
     waited = False
     while not stop.is_set():
         try:
-            return RingReader(config.ring("daq"), config.daq.layout, timeout_s=0.2)
+            ring = RingReader(config.ring("daq"), config.daq.layout, timeout_s=0.2)
+            if ring.writer_alive:
+                return ring
+            ring.close()  # of a dead DAQ: its blocks are no input
+            stop.wait(0.05)
         except LayoutMismatch:
             raise
         except RingMissing:
@@ -246,7 +288,9 @@ def _keep_clock(clock: ClockClient, receiver: Receiver, simulation: Simulation, 
         if estimate is not None:
             known = (1.0, estimate.at_ns, estimate.offset_ns, estimate.drift, estimate.bound_ns)
             receiver.clock = np.array(known, np.float64)
-            simulation.control[loop.BOUND_NS] = estimate.bound_ns
+        if clock.estimate is not None:
+            # it has to hold until the next look at it, answered or not
+            simulation.control[loop.BOUND_NS] = clock.estimate.bound_at(now_ns() + _BOUND_HOLDS_NS)
 
 
 def _describe_clock(config: Config, clock: ClockClient | None) -> dict[str, Any]:

@@ -136,7 +136,7 @@ class ChannelConfig(Section):
 
 
 class Daq(Section):
-    rate_hz: float = Field(1000.0, gt=0, le=10_000)
+    rate_hz: float = Field(1000.0, ge=0.1, le=10_000)
     ring_blocks: RingSize = 16384
     read_wait_ms: float = Field(5.0, gt=0, le=1000)
     idle_repeat_ms: float = Field(20.0, ge=1, le=1000)
@@ -163,7 +163,7 @@ class Signals(Section):
 
     steering_estimator: Literal["source", "full_rate", "kalman", "edges"] = "kalman"
     differentiator: int = Field(4, ge=2, le=10)
-    steering_deg_per_count: float = 0.18
+    steering_deg_per_count: float = Field(0.18, gt=0)
     steering_sign: Literal[1, -1] = 1
     throttle_full_counts: float = Field(420.0, gt=0)
     brake_full_counts: float = Field(32767.0, gt=0)

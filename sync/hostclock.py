@@ -31,7 +31,7 @@ from sync.wire import MALFORMED, POLL_MS, STRICT, Context, bind
 
 VERSION = 1
 _SPAN_NS = 20 * SECOND  # how far back walls are remembered
-_KEPT = 3  # walls a second and side
+_KEPT = 3  # exchanges a second
 _DRIFT_LIMIT = 1e-3  # no clock is further off
 _WANDER = 2e-8  # by how much the drift may change within the span
 _QUICK_S, _SLOW_S = 0.02, 0.2  # between exchanges, at first and later
@@ -43,43 +43,46 @@ class Estimate:
     at_ns: int  # our clock
     offset_ns: int  # theirs - ours, at that instant
     drift: float  # ns a ns
-    bound_ns: int
+    bound_ns: int  # at that instant …
+    drift_bound: float  # … and by how much it grows from there, ns a ns
 
     def offset_at(self, t_ns: int) -> int:
         return self.offset_ns + round(self.drift * (t_ns - self.at_ns))
+
+    def bound_at(self, t_ns: int) -> int:
+        return self.bound_ns + math.ceil(self.drift_bound * abs(t_ns - self.at_ns))
 
 
 class Walls:
     """The exchanges of the last seconds, and the lines that fit between them."""
 
     def __init__(self) -> None:
-        self._upper: list[tuple[int, int]] = []  # (a0, b1 - a0)
-        self._lower: list[tuple[int, int]] = []  # (a3, b2 - a3)
+        self._kept: list[tuple[int, int, int, int]] = []  # a0, b1, b2, a3
         self.exchanges = self.steps = 0
 
     def add(self, a0: int, b1: int, b2: int, a3: int) -> None:
         self.exchanges += 1
-        self._upper = _keep([*self._upper, (a0, b1 - a0)], a3, 1)
-        self._lower = _keep([*self._lower, (a3, b2 - a3)], a3, -1)
+        self._kept = _quickest([*self._kept, (a0, b1, b2, a3)], a3)
 
     def estimate(self, now: int) -> Estimate | None:
-        while self._upper and self._lower:
-            found = _between(np.array(self._lower), np.array(self._upper), now)
+        while self._kept:
+            a0, b1, b2, a3 = np.array(self._kept).T
+            found = _between(np.column_stack([a3, b2 - a3]), np.column_stack([a0, b1 - a0]), now)
             if found is not None:
                 return found
-            self.steps += 1  # the clock was stepped (or we were): what is older cannot be true any more
-            self._upper, self._lower = (side[len(side) // 2 + 1 :] for side in (self._upper, self._lower))
+            self.steps += 1  # the clock was stepped (or ours was): what is older cannot be true any more
+            self._kept = self._kept[len(self._kept) // 2 + 1 :]
         return None
 
 
-def _keep(walls: list[tuple[int, int]], now: int, sign: int) -> list[tuple[int, int]]:
-    """Of each second the tightest few walls, of the last span only, in order of time."""
-    recent = [wall for wall in walls if now - wall[0] < _SPAN_NS]
-    seconds: dict[int, list[tuple[int, int]]] = {}
-    for wall in recent:
-        seconds.setdefault(wall[0] // SECOND, []).append(wall)
-    kept = [sorted(group, key=lambda wall: sign * wall[1])[:_KEPT] for group in seconds.values()]
-    return sorted(wall for group in kept for wall in group)
+def _quickest(exchanges: list[tuple[int, int, int, int]], now: int) -> list[tuple[int, int, int, int]]:
+    """Of each second the few that were quickest on their way, of the last span only, in order of time."""
+    seconds: dict[int, list[tuple[int, int, int, int]]] = {}
+    for exchange in exchanges:
+        if now - exchange[3] < _SPAN_NS:
+            seconds.setdefault(exchange[3] // SECOND, []).append(exchange)
+    kept = [sorted(group, key=lambda e: (e[3] - e[0]) - (e[2] - e[1]))[:_KEPT] for group in seconds.values()]
+    return sorted(exchange for group in kept for exchange in group)
 
 
 _GAP, _LOW, _HIGH = range(3)
@@ -162,6 +165,7 @@ def _between(lower: np.ndarray, upper: np.ndarray, now: int) -> Estimate | None:
         offset_ns=int(base[1]) + round((least + most) / 2),
         drift=(left + right) / 2,
         bound_ns=math.ceil((most - least) / 2),
+        drift_bound=(right - left) / 2 + _WANDER,
     )
 
 
@@ -187,6 +191,13 @@ def discipline_ns() -> int:
     return utc - (before + time.monotonic_ns()) // 2
 
 
+def _instant(value: object) -> int:
+    """An instant off the wire, or one of MALFORMED."""
+    if type(value) is not int or abs(value) >= 1 << 62:
+        raise ValueError(f"{value!r} is no instant")
+    return value
+
+
 class ClockServer:
     """Answers with our instants. Owned by one thread, which calls `serve` over and over."""
 
@@ -201,13 +212,14 @@ class ClockServer:
 
     def serve(self) -> None:
         try:
-            data = self._socket.recv()
+            parts = self._socket.recv_multipart()
         except zmq.Again:
             return
         b1 = self._clock.read()
         answer: dict[str, int] = {"version": VERSION}
         try:
-            answer["a0"] = int(msgpack.unpackb(data, **STRICT)["a0"])
+            (data,) = parts
+            answer["a0"] = _instant(msgpack.unpackb(data, **STRICT)["a0"])
         except MALFORMED:
             self.malformed += 1
         answer["discipline_ns"] = discipline_ns() - (self._clock.read() - now_ns())
@@ -248,15 +260,15 @@ class ClockClient:
             data = self._socket.recv()
             a3 = now_ns()
             answer = msgpack.unpackb(data, **STRICT)
-            instants = [answer[key] for key in ("a0", "b1", "b2", "discipline_ns")]
-            if instants[0] != a0 or not all(isinstance(i, int) for i in instants) or instants[2] < instants[1]:
+            instants = [_instant(answer[key]) for key in ("a0", "b1", "b2", "discipline_ns")]
+            if instants[0] != a0 or instants[2] < instants[1]:
                 raise ValueError("an answer to something else")
-        except (zmq.Again, *MALFORMED):
+        except (zmq.ZMQError, *MALFORMED):
             self.unanswered += 1
             return None
         self.walls.add(a0, instants[1], instants[2], a3)
         if self._declared is not None:
-            self.estimate = Estimate(a3, discipline_ns() - instants[3], 0.0, self._declared)
+            self.estimate = Estimate(a3, discipline_ns() - instants[3], 0.0, self._declared, 0.0)
         else:
             self.estimate = self.walls.estimate(a3)
         return self.estimate

@@ -204,7 +204,10 @@ def _open_owned(name: str) -> int:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise RingError(f"ring {name}: {path} cannot be opened for writing: {error.strerror}") from None
+            raise RingError(
+                f"ring {name}: {path} cannot be opened for writing: {error.strerror};"
+                " if it belongs to another user, give this run another `name`"
+            ) from None
         if not _own(fd):
             pid = "unknown"
             with contextlib.suppress(struct.error):

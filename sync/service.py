@@ -20,7 +20,8 @@ from sync.config import Config, load
 from sync.errors import TandemError
 
 STATUS_S = 0.1  # how often a service looks up from its work
-EVERY = 3  # looks a status line (supervised); ten times as many by hand
+EVERY = 3  # looks a status line
+_BY_HAND = 10  # status lines a line on the terminal
 
 
 class Reporter:
@@ -29,6 +30,7 @@ class Reporter:
     def __init__(self, role: str, supervised: bool, stop: threading.Event):
         self._role, self._supervised, self._stop = role, supervised, stop
         self._said: set[str] = set()
+        self._lines = 0
         self._lock = threading.Lock()
 
     def _line(self, kind: str, content: dict[str, Any]) -> None:
@@ -52,8 +54,10 @@ class Reporter:
     def status(self, content: dict[str, Any]) -> None:
         if self._supervised:
             self._line("status", content)
-        else:
-            print(f"{self._role}: " + "  ".join(f"{k} {v}" for k, v in content.items()), file=sys.stderr, flush=True)
+        elif self._lines % _BY_HAND == 0:
+            plain = {k: v for k, v in content.items() if not isinstance(v, dict) and not k.endswith("_ns")}
+            print(f"{self._role}: " + "  ".join(f"{k} {v}" for k, v in plain.items()), file=sys.stderr, flush=True)
+        self._lines += 1
 
     def report(self, content: dict[str, Any]) -> None:
         if self._supervised:

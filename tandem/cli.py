@@ -1,6 +1,7 @@
 """The command line: starts the services, shows what they do, prints what they did.
 
-Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 the configuration is wrong; 3 the model diverged.
+Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 the configuration is wrong; 3 the model diverged;
+70 a service failed in a way nobody foresaw.
 """
 
 import json
@@ -71,7 +72,7 @@ def _figures_line(status: dict[str, dict[str, Any]]) -> str:
         return ""
     hops = " + ".join(f"{hop} {sim['hops_us'][hop]['p50']:.0f}" for hop in ("sensor", "ring", "wire", "wait"))
     return (
-        f"{3.6 * sim.get('vx', 0):5.1f} km/h  age {sim['age_us']['p50']:.0f} us = {hops}"
+        f"{3.6 * sim.get('vx', 0):5.1f} km/h  age {sim['age_us']['p50']:.0f} us, medians {hops}"
         f"  step {sim['hops_us']['step']['p50']:.0f}  missed {sim['deadline_misses']}"
     )
 
@@ -110,6 +111,9 @@ def drive(
     with _errors():
         checked, outcome = _run(config, settings, seconds, "drive", Console(stderr=True))
         result = figures(checked, outcome)
+        if outcome.first_step_s is None and not outcome.failure:
+            print("tandem: stopped before the first step", file=sys.stderr)
+            raise typer.Exit(0)
         if as_json:
             print(json.dumps(result), flush=True)
         else:
@@ -192,7 +196,10 @@ def latency(
     transport: Annotated[str, typer.Option(help="shm, ipc, tcp or all.")] = "all",
     seconds: Annotated[float, typer.Option(min=1, help="For each measurement.")] = 10.0,
     phase: Annotated[
-        bool, typer.Option("--phase", help="Compare free and locked steps instead of transports.")
+        bool,
+        typer.Option(
+            "--phase", help="Compare free and locked steps (with a DAQ crystal 300 ppm off, as two real clocks drift)."
+        ),
     ] = False,
     overrides: Overrides = None,
     as_json: AsJson = False,

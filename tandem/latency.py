@@ -63,6 +63,9 @@ def print_latency(console: Console, result: dict[str, Any]) -> None:
     locked = [run["age_us"]["p50"] for run in result["runs"] if run["phase"].get("mode") == "locked"]
     if free and locked:
         console.print(
+            f"the DAQ's crystal was {_CRYSTAL_PPM} ppm off unless configured otherwise, as two real clocks drift"
+        )
+        console.print(
             f"median age at use: {free[0]:.0f} us free, {locked[0]:.0f} us locked, {free[0] / locked[0]:.1f} times less"
         )
 

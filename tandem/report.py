@@ -61,11 +61,23 @@ def balance(outcome: Outcome) -> Balance:
     )
 
 
+def _wire(daq: dict[str, Any], sim: dict[str, Any]) -> dict[str, int] | None:
+    """The hop in the middle, counted at both of its ends: what was put on the wire, and what came off it."""
+    received = sim.get("received")
+    if not received or "sent" not in daq:
+        return None
+    return {
+        "not_sent": daq["blocks"] - daq["sent"],  # overtaken before they were sent
+        "sent": daq["sent"],
+        "received": received["blocks"],
+        "overtaken": daq["sent"] - received["blocks"],  # by a newer one on the wire, or before anybody listened
+    }
+
+
 def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
     daq, sim = outcome.reports["daq"], outcome.reports["sim"]
     loops = daq.get("loops", 0)
-    period_s = 1.0 / config.daq.rate_hz
-    acquiring_s = daq.get("blocks", 0) * period_s  # the DAQ runs a little longer than the steps
+    acquiring_s = daq.get("seconds") or outcome.seconds  # the DAQ runs a little longer than the steps
     return {
         "transport": config.transport.kind,
         "seconds": round(outcome.seconds, 3),
@@ -79,6 +91,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "skipped": sim.get("skipped", 0),
         "stale_steps": sim.get("stale_steps", 0),
         "balance": balance(outcome).as_dict(),
+        "wire": _wire(daq, sim),
         **{key: sim.get(key, _NOTHING) for key in HISTOGRAMS},
         "hops_us": sim.get("hops_us", {}),
         "bound_us": sim.get("bound_us", 0.0),
@@ -126,6 +139,9 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
         f"{result['steps']} steps over {result['transport']}, {result['deadline_misses']} deadline misses,"
         f" {result['skipped']} skipped, {result['stale_steps']} with stale input"
     )
+    if result["wire"]:
+        wire = result["wire"]
+        console.print(f"on the wire: {wire['sent']} sent, {wire['received']} received, {wire['overtaken']} overtaken")
     console.print(
         f"balance {closes}: {count['produced']} produced = {count['used']} used + {count['superseded']} superseded"
         f" + {count['lost']} lost"
@@ -138,7 +154,7 @@ def _phase_line(result: dict[str, Any]) -> str:
         return "phase: free, the steps follow the local timer"
     return (
         f"phase: locked in {result['locked_steps']} of {result['steps']} steps, {phase['target_us']:.0f} us behind the"
-        f" samples; the DAQ's second is {phase['period_ppm']:+.1f} ppm of ours"
+        f" samples; the DAQ's second is {phase['period_ppm']:+.1f} ppm longer than ours"
     )
 
 

@@ -207,7 +207,8 @@ def drive(
             service.ask_to_end()
         for service in services:
             code = service.end()
-            if code != 0 and outcome.failure is None:
+            asked_early = interrupted.is_set() and first_step is None and code == -signal.SIGTERM
+            if code != 0 and outcome.failure is None and not asked_early:
                 outcome.failure, outcome.code = service.obituary(), max(code, 0) or 1
             outcome.reports[service.process.name] = service.report or service.status
             produced.look()

@@ -27,8 +27,7 @@ import math
 
 import numpy as np
 
-from sim_service.signals import differentiator
-from sim_service.signals.differentiator import coefficients, differentiate
+from sim_service.signals.differentiator import N_MAX, coefficients, differentiate
 from sync.jit import kernel
 
 SOURCE, FULL_RATE, KALMAN, EDGES = range(4)
@@ -48,12 +47,12 @@ FASTEST = 100.0  # rad/s; four times what a hand can do
 _KIND, _SCALE, _OWN = range(3)
 _N, _AGE, _C = range(_OWN, _OWN + 3)  # source and full_rate: window, mean age of a step's blocks (s), coefficients
 _LIMIT, _CALM, _BRISK, _UP, _DOWN, _START_VV, _START_AA = range(_OWN, _OWN + 7)  # kalman and edges, in counts and s
-_PARAMETERS = _C + differentiator.N_MAX + 1
+_PARAMETERS = _C + N_MAX + 1
 
 # memory: of source, what `differentiate` remembers
-_DIFF = 0
-# of full_rate: before it, blocks since the last step, their counts and ages against the last block, last speed and mean
-_BLOCKS, _COUNTS, _AGES, _LAST_T, _LAST_SPEED, _MEAN, _MEAN_DIFF = range(7)
+# of full_rate: blocks since the last step, sums of their counts and ages (s, at the last of them), its instant, last
+# speed, last mean; then what `differentiate` remembers
+_BLOCKS, _COUNTS, _AGES, _LAST_T, _LAST_SPEED, _MEAN, _MEANS = range(7)
 # of kalman and edges: blocks so far, instant and count of the last
 _SEEN, _T, _COUNT = range(3)
 # of kalman: probability of brisk; then two states x, v, a with covariances xx, xv, xa, vv, va, aa, in counts and s
@@ -92,7 +91,10 @@ def observe(memory, par, t_ns, counts):
 
 @kernel()
 def estimate(memory, par, t_ns, counts, h):
-    """(angle, speed, acceleration) at the newest block, which `observe` has seen. Once a step of h seconds."""
+    """(angle, speed, acceleration) at the newest block, which `observe` has seen. Once a step of h seconds.
+
+    The block's instant is part of the question, but known since `observe`: none of the four looks at it again.
+    """
     kind = int(par[_KIND])
     if kind == SOURCE:
         angle = counts * par[_SCALE]
@@ -116,7 +118,7 @@ def estimate(memory, par, t_ns, counts, h):
 
 @kernel()
 def _average(memory, t_ns, counts):
-    # sums against the last block: ages grow as it gets newer
+    # ages are against the last block: with a newer one they grow
     if memory[_BLOCKS] > 0.0:
         memory[_AGES] += memory[_BLOCKS] * (t_ns - memory[_LAST_T]) * 1e-9
     memory[_BLOCKS] += 1.0
@@ -134,7 +136,7 @@ def _average_estimate(memory, par, counts, h):
         memory[_MEAN] = memory[_COUNTS] / memory[_BLOCKS] * par[_SCALE] + memory[_LAST_SPEED] * late
         memory[_BLOCKS] = memory[_COUNTS] = memory[_AGES] = 0.0
     c = par[_C : _C + int(par[_N]) + 1]
-    speed, acceleration = differentiate(memory[_MEAN_DIFF:], c, memory[_MEAN], h)
+    speed, acceleration = differentiate(memory[_MEANS:], c, memory[_MEAN], h)
     memory[_LAST_SPEED] = speed
     return angle, speed, acceleration
 

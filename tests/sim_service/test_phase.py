@@ -160,7 +160,7 @@ def test_the_delay_is_the_cheapest_there_is(delays: list[int]) -> None:
     for delay in delays:
         record(arrivals[0], delay)
     cost = 20.0 * P
-    chosen = cheapest_delay(arrivals, cost)
+    chosen = cheapest_delay(arrivals, cost, float(P))
 
     def price(v: float) -> float:
         return v + cost * float(np.mean(np.array(delays) > v))

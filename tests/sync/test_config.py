@@ -74,8 +74,8 @@ def test_the_main_use_writes_out_every_default() -> None:
 
 WRONG: dict[str, tuple[str, Any, list[str]]] = {
     # what is wrong: key, value, what the refusal must say besides the file
-    "rate nought": ("daq.rate_hz", 0, ["daq.rate_hz = 0", "greater than 0"]),
-    "rate negative": ("daq.rate_hz", -1.0, ["daq.rate_hz = -1.0", "greater than 0"]),
+    "rate nought": ("daq.rate_hz", 0, ["daq.rate_hz = 0", "greater than or equal to 0.1"]),
+    "rate negative": ("daq.rate_hz", -1.0, ["daq.rate_hz = -1.0", "greater than or equal to 0.1"]),
     "rate too high": ("daq.rate_hz", 20_000, ["daq.rate_hz = 20000", "10000"]),
     "rate a text": ("daq.rate_hz", "fast", ["daq.rate_hz = 'fast'", "valid number"]),
     "rate a truth": ("daq.rate_hz", True, ["daq.rate_hz = True", "valid number"]),
@@ -358,10 +358,12 @@ def test_a_folder_for_sockets_that_cannot_be_had_is_refused(runtime: Path, monke
         runtime_directory()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
 def test_a_folder_for_sockets_that_belongs_to_somebody_else_is_refused(runtime: Path) -> None:
     (runtime / "tandem").mkdir()
-    os.chown(runtime / "tandem", 65534, 65534)
+    try:
+        os.chown(runtime / "tandem", 65534, 65534)
+    except PermissionError:
+        pytest.skip("only root can give a folder away")
     with pytest.raises(ConfigError, match="belongs to another user"):
         runtime_directory()
 

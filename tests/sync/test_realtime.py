@@ -17,10 +17,12 @@ GRANTS = ("ulimit -r", "/etc/security/limits.conf")
 WITHOUT_RIGHTS = """
 resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
 resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
-if os.getuid() == 0:
+try:
     os.setgroups([])
     os.setgid(nobody)
     os.setuid(nobody)
+except PermissionError:
+    pass  # nobody special to begin with
 """
 
 
@@ -39,7 +41,7 @@ def privileged(actor: Actor) -> Actor:
 
 def test_a_priority_that_is_not_permitted_is_one_sentence_that_says_how_to_grant_it(unprivileged: Actor) -> None:
     (said,) = unprivileged.do("realtime.this_thread(80)")
-    assert "priority 80 not permitted" in said
+    assert "real-time priority" in said and "not permitted" in said
     assert all(grant in said for grant in GRANTS)
     assert "\n" not in said
     assert unprivileged.do("os.sched_getscheduler(0) == os.SCHED_OTHER")  # and it goes on

@@ -99,7 +99,7 @@ def test_a_service_nobody_listens_to_any_more_ends_quietly(start: Callable[..., 
 @pytest.mark.parametrize(
     "body,overrides,code,expected",
     [
-        ("", ["daq.rate_hz=0"], 2, "daq.rate_hz = 0: must be greater than 0"),
+        ("", ["daq.rate_hz=0"], 2, "daq.rate_hz = 0: must be greater than or equal to 0.1"),
         ("raise RingBusy('ring x: owned by pid 7')", [], 1, "ring x: owned by pid 7"),
         ("raise RuntimeError('broken')", [], 70, "failed: RuntimeError: broken"),
     ],

@@ -12,8 +12,7 @@ from sync.ring import RingReader
 from tests.system.conftest import DRIVE, Program
 
 Start = Callable[..., Program]
-PROMISE_S = 0.5  # seen: 0.05 to 0.2 s; ten times that is what a loaded machine gets
-ALLOWED_S = 2.0
+ALLOWED_S = 2.0  # the promise is 0.5 s, seen are 0.05 to 0.2 s; ten times that is what a loaded machine gets
 
 
 def _pid(name: str, role: str) -> int:
