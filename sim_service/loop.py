@@ -165,7 +165,7 @@ def run(
         arrivals[:, :] = 0
         phase[SEEN] = 0.0
 
-    taken_position, shown, epoch = np.int64(-1), np.int64(-1), block[EPOCH]
+    taken_position, shown, epoch = np.int64(-1), np.int64(-1), np.int64(-1)
     stale = False
     status = np.int64(0)
     while True:
@@ -206,7 +206,7 @@ def run(
         if phase[UNIT] > 0.0:
             look_at_arrivals(ring_in, looked, position, most, passing, phase, arrivals)
             looked = position
-        if block[EPOCH] != epoch or counters[EPOCHS] == 0:
+        if block[EPOCH] != epoch:
             epoch = block[EPOCH]
             counters[EPOCHS] += 1
             status |= NEW_EPOCH

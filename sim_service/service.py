@@ -14,7 +14,7 @@ from sim_service.models.description import Model, index
 from sim_service.phase import UNIT, arrival_histograms, describe, phase_state
 from sim_service.signals import tables
 from sync import realtime
-from sync.clock import now_ns
+from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import LayoutMismatch, RingMissing, TandemError
 from sync.hostclock import ClockClient
@@ -120,12 +120,11 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             ring_in = _await_ring(config, stop, reporter)
             if ring_in is None:
                 return {**simulation.figures(), "ended": "stopped before there was a DAQ"}
-            stack.callback(ring_in.close)
+            inputs = [ring_in]
+            stack.callback(_close_all, inputs)
             transfer = histogram()
-            scratch = np.zeros(config.daq.layout.words, np.int64)
-            rest_ns = round(config.sim.probe_rest_ms * 1e6)
-            arguments = (ring_in.words, simulation.control, scratch, transfer, rest_ns, NO_LOG)
-            watcher = threading.Thread(target=_watch, args=(loop_core, arguments), daemon=True)
+            watching = (config, inputs, simulation.control, transfer, loop_core)
+            watcher = threading.Thread(target=_watch, args=watching, daemon=True)
             stack.callback(watcher.join, 1.0)
         else:
             zmq_context = context(times.wire_priority if times.enabled else None, wire_core)
@@ -133,8 +132,8 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             remove_stale(config.ring("sim_in"))  # blocks of a life before this one are no input
             ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, config.daq.ring_blocks)
             stack.callback(ring_received.close)
-            ring_in = RingReader(config.ring("sim_in"), config.daq.layout)
-            stack.callback(ring_in.close)
+            inputs = [RingReader(config.ring("sim_in"), config.daq.layout)]
+            stack.callback(inputs[0].close)
             receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received)
             stack.callback(receiver.close)
             transfer = receiver.transfer
@@ -160,7 +159,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             )
         job = Worker(
             "loop",
-            lambda: _run_on(config, simulation, ring_in, ring_out, stop, reporter),
+            lambda: _run_on(config, simulation, inputs, ring_out, stop, reporter),
             config,
             times.sim_priority,
             loop_core,
@@ -171,7 +170,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
             watcher.start()
         view = RingReader(config.ring("sim"))
         stack.callback(view.close)
-        stale = _Stale(config, ring_in)
+        stale = _Stale(config, inputs)
         if config.sim.phase == "locked" and simulation.phase[UNIT] == 0:
             reporter.say(
                 f"step {config.sim.step_ms:g} ms and sampling {1e3 / config.daq.rate_hz:g} ms are no multiples of each"
@@ -218,33 +217,43 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
         }
 
 
+def _close_all(rings: list[RingReader]) -> None:
+    for ring in rings:
+        ring.close()
+
+
 def _run_on(
     config: Config,
     simulation: Simulation,
-    ring_in: RingReader,
+    inputs: list[RingReader],
     ring_out: RingWriter,
     stop: threading.Event,
     reporter: Reporter,
 ) -> int:
     """The loop; and again on the ring of a new DAQ, if the one it reads itself (shm) was closed."""
     while True:
-        ended = simulation.run(ring_in.words, ring_out.words)
+        ended = simulation.run(inputs[-1].words, ring_out.words)
         if ended != loop.RING_CLOSED:
             return ended
         found = _await_ring(config, stop, reporter)
         if found is None:
             return loop.STOPPED
-        ring_in = found
+        inputs.append(found)
 
 
-def _watch(core: int | None, arguments: tuple[Any, ...]) -> None:
+def _watch(
+    config: Config, inputs: list[RingReader], control: np.ndarray, transfer: np.ndarray, core: int | None
+) -> None:
     """Measure the transfer from the loop's core: on the DAQ's, a push would be seen only once the DAQ sleeps again.
 
     Without real-time priority it yields to the loop at once.
     """
     if core is not None:
         os.sched_setaffinity(0, {core})
-    watch(*arguments)
+    block = np.zeros(config.daq.layout.words, np.int64)
+    while control[loop.STOP] == 0:
+        watch(inputs[-1].words, control, block, transfer, round(config.sim.probe_rest_ms * 1e6), NO_LOG)
+        sleep_until(now_ns() + 10_000_000)  # the ring was closed: perhaps there is a new one
 
 
 def _await_ring(config: Config, stop: threading.Event, reporter: Reporter) -> RingReader | None:
@@ -285,7 +294,7 @@ def _keep_clock(clock: ClockClient, receiver: Receiver, simulation: Simulation, 
     clock.connect()
     while not halt.wait(clock.pause_s()):
         estimate = clock.exchange()
-        if estimate is not None:
+        if estimate is not None and clock.settled:
             known = (1.0, estimate.at_ns, estimate.offset_ns, estimate.drift, estimate.bound_ns)
             receiver.clock = np.array(known, np.float64)
         if clock.estimate is not None:
@@ -334,13 +343,13 @@ def _foreign(receiver: Receiver) -> str | None:
 class _Stale:
     """Says when blocks stop coming, and when they come again."""
 
-    def __init__(self, config: Config, ring: RingReader):
+    def __init__(self, config: Config, inputs: list[RingReader]):
         self._limit_ns = round(config.sim.stale_after_ms * 1e6)
-        self._ring = ring
+        self._inputs = inputs  # the last one counts
         self._stale = False
 
     def poll(self) -> str | None:
-        block = self._ring.newest()
+        block = self._inputs[-1].newest()
         if block is None:
             return None
         age_ns = now_ns() - int(block["t_ns"])

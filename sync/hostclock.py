@@ -273,6 +273,11 @@ class ClockClient:
             self.estimate = self.walls.estimate(a3)
         return self.estimate
 
+    @property
+    def settled(self) -> bool:
+        """Enough has been asked for the drift, and so the bound of the near future, to be known."""
+        return self._declared is not None or self.walls.exchanges >= _QUICK
+
     def pause_s(self) -> float:
         """How long to wait before asking again."""
         return _QUICK_S if self.walls.exchanges < _QUICK else _SLOW_S

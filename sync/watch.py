@@ -5,30 +5,31 @@ import contextlib
 import numpy as np
 from numba import int64
 
-from sync.atomics import load_acquire
+from sync.atomics import load_acquire, load_relaxed
 from sync.block import PUSHED
 from sync.clock import now_ns, sleep_until
 from sync.errors import RingError
 from sync.jit import kernel
 from sync.ledger import record
-from sync.ring import HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, RingReader, read_slot
+from sync.ring import HEAD_WORD, LIVE, READ_ONLY, STATE_WORD, WORDS, WORDS_2D, RingReader, read_slot
 
 SEEN_POSITION, SEEN_NS = range(2)
 
 
 @kernel(int64(READ_ONLY, WORDS, WORDS, WORDS, int64, WORDS_2D))
 def watch(ring, stop, block, transfer, rest_ns, log):
-    """Spin until the next push is seen, record how long after its push it could be read, rest, and again until
-    `stop[0]`.
+    """Spin until the next push is seen, record how long after its push it could be read, rest, and again.
 
-    With `rest_ns` 0 every push is waited for. Rows of `log`, as far as they go, get (position, when it could be read).
-    Returns how many were seen.
+    Ends with `stop[0]`, or when the ring is closed. With `rest_ns` 0 every push is waited for. Rows of `log`, as far as
+    they go, get (position, when it could be read). Returns how many were seen.
     """
     seen = 0
     position = load_acquire(ring, HEAD_WORD)
     while load_acquire(stop, 0) == 0:
         head = load_acquire(ring, HEAD_WORD)
         if head == position:
+            if load_relaxed(ring, STATE_WORD) != LIVE:
+                break
             continue
         if read_slot(ring, head - 1, block):
             now = now_ns()

@@ -412,4 +412,6 @@ def test_no_change_whatsoever_makes_it_raise_anything_but_its_error(data: st.Dat
         made = check(Config, config, FILE)
     except ConfigError:
         return
-    assert made.daq.layout.words >= 7  # what was accepted can be used
+    # what was accepted can be used
+    assert made.daq.layout.words >= 7
+    assert made.period_ns > 0 and made.step_ns > 0

@@ -121,14 +121,14 @@ def test_every_push_is_seen_after_it_was_made_and_in_order(ring_name: str, car: 
 
 def test_a_watcher_that_rests_sees_fewer_and_each_of_them_fresh(ring_name: str, car: Layout) -> None:
     ring = RingWriter(ring_name, car, 16)
-    watching = Watching(ring_name, rest_ns=25 * MS, rows=0)
-    push_now(ring, 50, 10 * MS)
+    watching = Watching(ring_name, rest_ns=100 * MS, rows=0)
+    push_now(ring, 30, 40 * MS)
     watching.end()
     ring.close()
     figures = summary_us(watching.transfer)
-    assert 3 <= watching.seen <= 25
+    assert 3 <= watching.seen <= 15
     assert "negative" not in figures
-    assert figures["p50"] < 2_000  # microseconds; the newest there is after a rest would be five milliseconds old
+    assert figures["p50"] < 10_000  # microseconds; the newest there is after a rest would be twenty milliseconds old
 
 
 def test_a_watcher_of_a_silent_ring_ends_when_told(ring_name: str, car: Layout) -> None:

@@ -69,7 +69,9 @@ def test_offset_and_drift_are_recovered_within_the_printed_bound(
     assert report["steps"] > 500
     # read through the estimate, the ages are those of one host, not three seconds off
     assert 0 < report["age_us"]["p50"] < 5_000
-    assert report["bound_us"] == pytest.approx(clock["bound_us"], rel=0.5)
+    # printed with the ages is the worst bound that any of them had
+    assert clock["bound_us"] <= report["bound_us"] <= 5_000
+    assert "each ±" in sim.said
 
 
 def test_configuration_for_two_hosts_is_complete() -> None:
