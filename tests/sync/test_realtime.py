@@ -16,7 +16,10 @@ GRANTS = ("ulimit -r", "/etc/security/limits.conf")
 
 WITHOUT_RIGHTS = """
 resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
-resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+try:
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (memlock, memlock))
+except ValueError:
+    pass  # less than that to begin with
 try:
     os.setgroups([])
     os.setgid(nobody)
@@ -27,8 +30,9 @@ except PermissionError:
 
 
 @pytest.fixture
-def unprivileged(actor: Actor) -> Actor:
-    actor.do(WITHOUT_RIGHTS, nobody=NOBODY)
+def unprivileged(request: pytest.FixtureRequest, actor: Actor) -> Actor:
+    """A process without rights; its parameter is how many bytes it may lock."""
+    actor.do(WITHOUT_RIGHTS, nobody=NOBODY, memlock=getattr(request, "param", 65536))
     return actor
 
 
@@ -48,6 +52,7 @@ def test_a_priority_that_is_not_permitted_is_one_sentence_that_says_how_to_grant
     assert not unprivileged.do("realtime.permitted(80)")
 
 
+@pytest.mark.parametrize("unprivileged", [65536, 1 << 36], indirect=True, ids=["hardly any", "all there is so far"])
 def test_memory_that_may_not_be_locked_is_one_sentence_that_says_how_to_grant_it(unprivileged: Actor) -> None:
     (said,) = unprivileged.do("realtime.this_process(True)")
     assert "memory" in said
