@@ -127,7 +127,8 @@ def _differentiated(angle: np.ndarray) -> np.ndarray:
     return np.stack([angle[1:-1], speed, (angle[2:] - 2 * angle[1:-1] + angle[:-2]) / FINE_S**2])
 
 
-@kernel()
+# not cached: this file is both run and imported, and numba would cache under one of the two names only
+@kernel(cache=False)
 def _evaluate(points, sines, t):
     angle = np.empty(t.size)
     for i in range(t.size):
@@ -205,7 +206,7 @@ def signals() -> list[Signal]:
 # ---- measurement -----------------------------------------------------------------------------------------------------
 
 
-@kernel()
+@kernel(cache=False)
 def answers(t_ns, counts, steps, memory, par, h, out):
     """As the loop would: at each step every block up to the newest is observed, then the newest asked about."""
     block = 0
