@@ -5,7 +5,8 @@ write the ledger. It is compiled once for all models (a model's step arrives as 
 nothing, raises nothing and meets no Python object. What goes wrong is a bit of the status word and a counter.
 
 Locked, the instants follow the block stream (sim_service/phase.py); free, they follow the timer. Every new block is
-looked at once, in order, for its arrival; only the newest is used.
+looked at once, in order, for its arrival; only the newest is used. A block that is late for its step is waited for a
+little: an input out of rhythm hurts more than a step that starts a fraction later.
 
 A step that ends after the next is due is a deadline miss; the next starts at once. If the loop falls behind by more
 than `catch_up` steps it gives them all up, counted as skipped, instead of chasing a clock it cannot reach.
@@ -17,9 +18,9 @@ import numpy as np
 from numba import float64, int64, types
 
 from sim_service.models.description import STEP
-from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived
+from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
-from sim_service.signals import observe_steering, vehicle_inputs
+from sim_service.turn import turn
 from sync.atomics import load_acquire, load_relaxed
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, Channel, Layout, T
 from sync.clock import now_ns, sleep_until
@@ -36,6 +37,8 @@ SKIPPED = 16  # steps were given up before this one
 NOT_FINITE = 32  # the model left the numbers; the run ends here
 LOCKED = 64  # the step's instant is locked to the block stream
 HOLDOVER = 128  # locked before, but no new block to follow
+LAPPED = 256  # blocks since the last step were overwritten before the step saw them: derivatives restart
+WAITED = 512  # the step's block was late and waited for
 STATUS = {
     STALE: "stale input",
     REPEATED: "no new block",
@@ -45,6 +48,8 @@ STATUS = {
     NOT_FINITE: "not finite",
     LOCKED: "locked",
     HOLDOVER: "holdover",
+    LAPPED: "blocks overwritten",
+    WAITED: "waited for its block",
 }
 
 # rows of the ledger: the age at use and what it is made of, in order; then the step
@@ -52,10 +57,10 @@ AGE, SENSOR, RING, WIRE, WAIT, STEP_DONE, LATENESS, COST = range(8)
 LEDGER = ("age", "sensor", "ring", "wire", "wait", "step", "lateness", "cost")
 
 # counters
-STEPS, USED, SUPERSEDED, REUSED, MISSES, SKIPS, STALES, EPOCHS, NOT_NEWEST, LOCKED_STEPS, HOLDOVERS = range(11)
+STEPS, USED, SUPERSEDED, REUSED, MISSES, SKIPS, STALES, EPOCHS, NOT_NEWEST, LOCKED_STEPS, HOLDOVERS, WAITS = range(12)
 COUNTERS = (
     "steps", "used", "superseded", "reused", "deadline_misses", "skipped", "stale_steps", "epochs", "not_newest",
-    "locked_steps", "holdover_steps",
+    "locked_steps", "holdover_steps", "waited_steps",
 )  # fmt: skip
 
 # words the loop and its process share
@@ -64,8 +69,8 @@ CONTROL_WORDS = 5
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
 # settings
-H_NS, STALE_NS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS, MOST_BLOCKS, RHYTHM_NS = range(9)
-SETTINGS = 9
+H_NS, STALE_NS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS, MOST_BLOCKS, RHYTHM_NS, WAIT_NS = range(10)
+SETTINGS = 10
 
 # how the loop ended
 STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED = range(4)
@@ -102,6 +107,7 @@ def output_layout(model) -> Layout:  # type: ignore[no-untyped-def]
 
 _VECTOR = float64[::1]
 _PATIENCE_NS = 250_000_000  # for the first arrivals
+_NAP_NS = 20_000  # between two looks for a late block
 
 
 @kernel()
@@ -110,14 +116,6 @@ def look_at_arrivals(ring, looked, position, most, block, phase, arrivals):
     for n in range(max(looked + 1, position + 1 - most), position + 1):
         if read_slot(ring, n, block):
             arrived(phase, arrivals, (block[RECEIVED] if block[RECEIVED] > 0 else block[PUSHED]) - block[T])
-
-
-@kernel()
-def look_at_steering(ring, looked, position, most, block, epoch, rows, estimator, memory):
-    """Show every new block of this epoch to the estimator of steering: from `looked` on, at most so many."""
-    for n in range(max(looked + 1, position + 1 - most), position + 1):
-        if read_slot(ring, n, block) and block[EPOCH] == epoch:
-            observe_steering(block, rows, estimator, memory)
 
 
 @kernel(
@@ -166,7 +164,7 @@ def run(
         phase[SEEN] = 0.0
 
     taken_position, shown, epoch = np.int64(-1), np.int64(-1), np.int64(-1)
-    stale = False
+    stale = in_rhythm = False
     status = np.int64(0)
     while True:
         sleep_until(planned)
@@ -178,6 +176,13 @@ def run(
         # the newest block there is
         there = load_acquire(ring_in, HEAD_WORD)
         position = newest(ring_in, block)
+        if in_rhythm and stop == 0 and overdue(phase, block[T], planned):
+            status |= WAITED
+            counters[WAITS] += 1
+            while overdue(phase, block[T], planned) and now_ns() < planned + settings[WAIT_NS]:
+                sleep_until(now_ns() + _NAP_NS)
+                there = load_acquire(ring_in, HEAD_WORD)
+                position = newest(ring_in, block)
         taken = now_ns()
         if position < 0:
             # a writer that laps a whole ring again and again while one block is copied: give this step up
@@ -210,21 +215,19 @@ def run(
             epoch = block[EPOCH]
             counters[EPOCHS] += 1
             status |= NEW_EPOCH
-        if status & (NEW_EPOCH | SKIPPED) or (stale and fresh):
-            memory[:] = 0.0  # never differentiated across a gap
+        restart = status & (NEW_EPOCH | SKIPPED) or (stale and fresh)
         age = taken - block[T]
         stale = age > stale_ns
         if stale:
             status |= STALE
             counters[STALES] += 1
 
-        # counts into inputs, inputs into motion
-        look_at_steering(ring_in, shown, position, most, passing, epoch, rows, estimator, memory)
+        if turn(
+            ring_in, shown, position, most, block, passing, restart != 0, False, stale,
+            rows, calibration, estimator, memory, step_model, state, inputs, params, work, settings[WHEEL_SPEED], h,
+        ):  # fmt: skip
+            status |= LAPPED
         shown = position
-        vehicle_inputs(block, rows, calibration, estimator, memory, work[settings[WHEEL_SPEED]], h, inputs)
-        if stale:
-            inputs[1] = inputs[2] = 0.0  # a held angle does not move
-        step_model(state, inputs, params, work, h)
 
         # the result
         finite = True
@@ -236,8 +239,9 @@ def run(
         if not finite:
             status |= NOT_FINITE
         if phase[UNIT] > 0.0:
+            held = age > settings[RHYTHM_NS]
+            in_rhythm = phase[LOCKED_NOW] > 0.0 and fresh and not held
             if phase[LOCKED_NOW] > 0.0:
-                held = age > settings[RHYTHM_NS]
                 status |= HOLDOVER if held else LOCKED
                 counters[HOLDOVERS if held else LOCKED_STEPS] += 1
             following = advance(phase, block[T], fresh, planned, h_ns)

@@ -9,9 +9,12 @@ the model's time runs on the DAQ's crystal.
 
 A proportional-integral loop on the sample instants, which are free of transport jitter:
 
-    e = t + D - planned, modulo U, into -U/2 … U/2     t of the newest block; U the sampling period, or the step if
-    shorter
+    e = t + D - planned, modulo U, into -U/2 … U/2     t of the newest block; U the sampling period, or the step
+                                                        if shorter
     planned += h + limited(kp e + f),   f += ki e       f the frequency, in ns a step; |correction| <= slew * h
+
+D itself changes with the arrivals. The step follows it with what the correction leaves of the slew, outside the loop: a
+new choice of D says nothing about the crystals and must not pass for their drift.
 
 Without a new block the frequency alone carries on (holdover). After a gap the loop pulls in again at the slew limit.
 """
@@ -32,8 +35,8 @@ ENOUGH = 64  # arrivals before the first alignment
 LOCK_STEPS = 20  # steps within tolerance until the loop calls itself locked
 _TOLERANCE = 0.05  # of U
 
-UNIT, SLEW_NS, DELAY, ERROR, FREQUENCY, INSIDE, SEEN, LOCKED = range(8)
-STATE = 8
+UNIT, SLEW_NS, DELAY, APPLIED, ERROR, FREQUENCY, INSIDE, SEEN, LOCKED = range(9)
+STATE = 9
 
 
 def phase_unit_ns(step_ns: int, period_ns: int) -> int:
@@ -117,6 +120,7 @@ def _wrap(phase, difference):
 @kernel()
 def align(phase, t_ns, now_ns):
     """The first instant after now that is in phase with the block sampled at t_ns."""
+    phase[APPLIED] = phase[DELAY]
     ahead = _wrap(phase, t_ns + phase[DELAY] - now_ns)
     return now_ns + np.int64(ahead if ahead > 0.0 else ahead + phase[UNIT])
 
@@ -125,13 +129,22 @@ def align(phase, t_ns, now_ns):
 def advance(phase, t_ns, fresh, planned_ns, h_ns):
     """The instant of the next step. `fresh`: this step had a new block, sampled at t_ns."""
     correction = phase[FREQUENCY]
+    limit = phase[SLEW_NS]
     if fresh:
-        e = _wrap(phase, t_ns + phase[DELAY] - planned_ns)
+        e = _wrap(phase, t_ns + phase[APPLIED] - planned_ns)
         phase[ERROR] = e
-        limit = phase[SLEW_NS]
         if abs(KP * e + phase[FREQUENCY]) < limit:  # no wind-up while the slew limit holds it back
             phase[FREQUENCY] += KI * e
         correction = min(max(KP * e + phase[FREQUENCY], -limit), limit)
         phase[INSIDE] = phase[INSIDE] + 1.0 if abs(e) < _TOLERANCE * phase[UNIT] else 0.0
         phase[LOCKED] = 1.0 if phase[INSIDE] >= LOCK_STEPS else 0.0
-    return planned_ns + h_ns + np.int64(math.floor(correction + 0.5))
+    room = max(limit - abs(correction), 0.0)
+    moved = min(max(phase[DELAY] - phase[APPLIED], -room), room)
+    phase[APPLIED] += moved
+    return planned_ns + h_ns + np.int64(math.floor(correction + moved + 0.5))
+
+
+@kernel()
+def overdue(phase, t_ns, planned_ns):
+    """Whether the block that a step planned at planned_ns is meant for is newer than the one sampled at t_ns."""
+    return t_ns < planned_ns - phase[APPLIED] - 0.5 * phase[UNIT]

@@ -56,6 +56,8 @@ class Simulation:
         self.settings[loop.DRAIN_NS] = 50_000_000 + 3 * max(config.period_ns, config.step_ns)
         self.settings[loop.MOST_BLOCKS] = 2 * -(-config.step_ns // config.period_ns) + 64
         self.settings[loop.RHYTHM_NS] = 2 * max(config.step_ns, config.period_ns)
+        # for a late block; where not every step has a new one, there is none to wait for
+        self.settings[loop.WAIT_NS] = config.step_ns // 10 if config.period_ns <= config.step_ns else 0
         self.control = np.zeros(loop.CONTROL_WORDS, np.int64)
         self.ledger = histograms(len(loop.LEDGER))
         self._mode, self._step_ns = config.sim.phase, config.step_ns

@@ -98,6 +98,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "phase": sim.get("phase", {}),
         "locked_steps": sim.get("locked_steps", 0),
         "holdover_steps": sim.get("holdover_steps", 0),
+        "waited_steps": sim.get("waited_steps", 0),
         "clock": sim.get("clock", {}),
         "ring_reader": outcome.followed,
         "received": sim.get("received"),

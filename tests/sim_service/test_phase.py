@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numba import float64, int64, types
 
 from sim_service.phase import (
+    APPLIED,
     DELAY,
     ERROR,
     FREQUENCY,
@@ -18,6 +19,7 @@ from sim_service.phase import (
     arrival_histograms,
     arrived,
     cheapest_delay,
+    overdue,
     phase_state,
     phase_unit_ns,
 )
@@ -143,6 +145,30 @@ def test_one_block_a_step_is_used_once_each() -> None:
     jitter = np.random.default_rng(5).exponential(5_000, 10_007)
     _, out = _run(100.0, 20_000, jitter, rate=H)
     assert (np.diff(out[500:, 1]) == 1).all()
+
+
+def test_a_new_delay_does_not_pass_for_drift() -> None:
+    phase, out = _run(100.0, 4_000)
+    frequency, planned, t = phase[FREQUENCY], int(out[-1, 0]), 1_020_000_000 + round(out[-1, 1] * P * (1 + 100e-6))
+    phase[DELAY] += 300_000
+    moved = 0
+    for k in range(1, 100):
+        h = round(H * (1 + 100e-6))
+        following = advance(phase, t + k * h, True, planned + h * (k == 1), H)
+        assert abs(following - planned - h * (k == 1) - H) <= 0.005 * H + 1
+        planned, moved = following, following - out[-1, 0] - (k + 1) * h
+    assert phase[APPLIED] == phase[DELAY]
+    assert moved == pytest.approx(300_000, abs=2_000)
+    assert abs(phase[FREQUENCY] - frequency) < 5e-6 * H
+
+
+@given(st.integers(0, 10**12), st.integers(-400_000, 400_000), st.integers(0, 5))
+@settings(deadline=None)
+def test_a_block_is_overdue_if_a_newer_one_should_be_there(t: int, off: int, behind: int) -> None:
+    phase = phase_state("locked", H, P, 0.005)
+    phase[APPLIED] = 120_000
+    planned = t + 120_000 + off  # in phase to less than half a period
+    assert overdue(phase, t - behind * P, planned) == (behind > 0)
 
 
 @pytest.mark.parametrize(

