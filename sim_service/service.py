@@ -10,15 +10,15 @@ import numpy as np
 
 from sim_service import loop
 from sim_service.models import load_model
-from sim_service.models.description import Model, index
-from sim_service.phase import UNIT, arrival_histograms, describe, phase_state
-from sim_service.signals import tables
+from sim_service.models.description import Model
+from sim_service.phase import UNIT
+from sim_service.simulation import Simulation
 from sync import realtime
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import LayoutMismatch, RingMissing, TandemError
 from sync.hostclock import ClockClient
-from sync.ledger import histogram, histograms, summary_us
+from sync.ledger import histogram, summary_us
 from sync.ring import RingReader, RingWriter, newest, remove_stale
 from sync.service import EVERY, Reporter, Worker, join, look_after, start
 from sync.watch import NO_LOG, Peer, watch
@@ -35,79 +35,8 @@ class Diverged(TandemError):
     code = 3
 
 
-class Simulation:
-    """A model, its inputs and its books: everything the loop works on."""
-
-    def __init__(self, config: Config, file: Path):
-        self.model, self.params = load_model(file.parent / config.sim.vehicle)
-        self.layout = loop.output_layout(self.model)
-        self.state = np.zeros(len(self.model.states))
-        self.inputs = np.zeros(len(self.model.inputs))
-        self.work = np.zeros(self.model.work_size)
-        self.model.initial(self.state, self.params, self.work)
-        self.signals = tables(config.sim.signals, config.daq.layout, config.step_ns * 1e-9, config.period_ns * 1e-9)
-        self.settings = np.zeros(loop.SETTINGS, np.int64)
-        self.settings[loop.H_NS] = config.step_ns
-        self.settings[loop.STALE_NS] = round(config.sim.stale_after_ms * 1e6)
-        self.settings[loop.CATCH_UP] = config.sim.catch_up_steps
-        self.settings[loop.MOST_STEPS] = -1
-        self.settings[loop.WHEEL_SPEED] = index(self.model.outputs, "wheel_speed_rear")
-        self.settings[loop.OUTPUTS] = len(self.model.outputs)
-        self.settings[loop.DRAIN_NS] = 50_000_000 + 3 * max(config.period_ns, config.step_ns)
-        self.settings[loop.MOST_BLOCKS] = 2 * -(-config.step_ns // config.period_ns) + 64
-        self.settings[loop.RHYTHM_NS] = 2 * max(config.step_ns, config.period_ns)
-        # for a late block; where not every step has a new one, there is none to wait for
-        self.settings[loop.WAIT_NS] = config.step_ns // 10 if config.period_ns <= config.step_ns else 0
-        self.control = np.zeros(loop.CONTROL_WORDS, np.int64)
-        self.ledger = histograms(len(loop.LEDGER))
-        self._mode, self._step_ns = config.sim.phase, config.step_ns
-        self.phase = phase_state(config.sim.phase, config.step_ns, config.period_ns, config.sim.phase_slew)
-        self.arrivals = arrival_histograms()
-        self.counters = np.zeros(len(loop.COUNTERS), np.int64)
-        self._block = np.zeros(config.daq.layout.words, np.int64)
-        self._passing = np.zeros(config.daq.layout.words, np.int64)
-        self._out = np.zeros(self.layout.words, np.int64)
-
-    def run(self, ring_in: np.ndarray, ring_out: np.ndarray) -> int:
-        """Steps until `control[STOP]`; how it ended is one of STOPPED, ALL_STEPS, DIVERGED."""
-        return int(
-            loop.run(
-                ring_in,
-                ring_out,
-                self._block,
-                self._passing,
-                self._out,
-                self.settings,
-                self.control,
-                self.ledger,
-                self.counters,
-                self.phase,
-                self.arrivals,
-                *self.signals,
-                self.model.step,
-                self.state,
-                self.inputs,
-                self.params,
-                self.work,
-            )
-        )
-
-    def figures(self) -> dict[str, Any]:
-        return {
-            **{name: int(value) for name, value in zip(loop.COUNTERS, self.counters, strict=True)},
-            "last_seq": int(self.control[loop.LAST_SEQ]),
-            "first_step_ns": int(self.control[loop.FIRST_STEP_NS]),
-            "bound_us": int(self.control[loop.WORST_BOUND_NS]) / 1e3,
-            "phase": describe(self._mode, self.phase, self._step_ns),
-            "age_us": summary_us(self.ledger[loop.AGE]),
-            "hops_us": {loop.LEDGER[row]: summary_us(self.ledger[row]) for row in range(loop.SENSOR, loop.LATENESS)},
-            "lateness_us": summary_us(self.ledger[loop.LATENESS]),
-            "step_us": summary_us(self.ledger[loop.COST]),
-        }
-
-
 def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:
-    simulation = Simulation(config, file)
+    simulation = Simulation(config, *load_model(file.parent / config.sim.vehicle, config.sim.parameters))
     times = config.realtime
     wire_core, loop_core = realtime.cores(times)
     peer = Peer("the DAQ", config.ring("daq"))

@@ -175,6 +175,7 @@ class Signals(Section):
 class Sim(Section):
     step_ms: float = Field(5.0, ge=0.1, le=20.0)
     vehicle: str
+    parameters: dict[str, float] = {}  # of the vehicle, where they differ from its file
     ring_blocks: RingSize = 4096
     stale_after_ms: float = Field(100.0, gt=0, le=10_000)
     catch_up_steps: int = Field(4, ge=0, le=1000)
@@ -186,6 +187,15 @@ class Sim(Section):
     _sizes = field_validator("ring_blocks")(_power_of_two)
 
 
+class Record(Section):
+    """The record of a run, see sync/record/."""
+
+    enabled: bool = True
+    flush_ms: float = Field(250.0, ge=20, le=500)
+    fsync_s: float = Field(2.0, gt=0, le=60)
+    most_pending_mb: int = Field(64, ge=1, le=4096)
+
+
 class Config(Section):
     name: str = Field("tandem", pattern=_NAME)
     seconds: float = Field(50.0, ge=0)
@@ -194,6 +204,7 @@ class Config(Section):
     daq: Daq
     source: dict[str, Any]  # `kind`, and settings that the source itself checks
     sim: Sim
+    record: Record = Record()
 
     @model_validator(mode="after")
     def _vehicle_channels(self) -> "Config":
@@ -262,7 +273,7 @@ def runtime_directory() -> Path:
 def load(path: str | Path, overrides: Iterable[str] = ()) -> Config:
     """The configuration of a run. `overrides` are `key.path=value` with a TOML value, as given to --set."""
     path = Path(path)
-    return check(Config, _with_overrides(read_toml(path), overrides), str(path))
+    return check(Config, with_overrides(read_toml(path), overrides), str(path))
 
 
 def read(path: Path, model: type[SectionT]) -> SectionT:
@@ -293,7 +304,8 @@ def check(model: type[SectionT], data: dict[str, Any], file: str, prefix: str = 
         raise ConfigError("\n".join(lines)) from None
 
 
-def _with_overrides(data: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+def with_overrides(data: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """`data` with `key.path=value` settings, each a TOML value, put into it."""
     for override in overrides:
         key, found, value = override.partition("=")
         if not found or not key.strip():

@@ -245,6 +245,16 @@ def _layout_told(words: np.ndarray) -> Layout | None:
         return None
 
 
+def private_ring(layout: Layout, capacity: int) -> np.ndarray:
+    """The words of a ring in this process's own memory: for code that reads rings, fed from elsewhere."""
+    slot_words, first_slot = _geometry(layout)
+    words = np.zeros(first_slot + capacity * slot_words, np.int64)
+    shape = [MAGIC, VERSION, layout.hash, capacity, layout.words, slot_words, first_slot]
+    words[: len(shape)] = shape
+    words[STATE_WORD] = LIVE
+    return words
+
+
 def remove_stale(name: str) -> bool:
     """Unlink the segment if no living writer owns it; True if there was one to remove."""
     if not (SHM / name).exists():

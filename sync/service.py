@@ -1,7 +1,8 @@
-"""What both services share: their command line, their reports, their threads, and a clean end.
+"""What the services share: their command line, their reports, their threads, and a clean end.
 
-Run by hand, a service talks to the terminal. Run with --supervised it writes one JSON object a line on standard output
-(`kind`: say, status, report), and ends when nobody reads them any more, so it never outlives its supervisor.
+Run by hand, a service talks to the terminal. Run with --supervised it waits, with everything imported and compiled, for
+a line on standard input before it begins; writes one JSON object a line on standard output (`kind`: ready, say,
+status, report); and ends when nobody reads them any more, so it never outlives its supervisor.
 """
 
 import argparse
@@ -58,6 +59,9 @@ class Reporter:
             plain = {k: v for k, v in content.items() if not isinstance(v, dict) and not k.endswith("_ns")}
             print(f"{self._role}: " + "  ".join(f"{k} {v}" for k, v in plain.items()), file=sys.stderr, flush=True)
         self._lines += 1
+
+    def ready(self) -> None:
+        self._line("ready", {})
 
     def report(self, content: dict[str, Any]) -> None:
         if self._supervised:
@@ -131,7 +135,9 @@ def main(role: str, run: Run, arguments: list[str] | None = None) -> int:
     return serve(role, run, options.config, options.set, options.supervised)
 
 
-def serve(role: str, run: Run, file: Path, overrides: list[str], supervised: bool) -> int:
+def serve(
+    role: str, run: Run, file: Path, overrides: list[str], supervised: bool, real_time: bool = True, waits: bool = True
+) -> int:
     """Run a service to its end; returns the exit code."""
     stop = threading.Event()
     reporter = Reporter(role, supervised, stop)
@@ -139,8 +145,13 @@ def serve(role: str, run: Run, file: Path, overrides: list[str], supervised: boo
         signal.signal(number, lambda *_: stop.set())
     try:
         config = load(file, overrides)
-        for refused in realtime.this_process(config.realtime.lock_memory) if config.realtime.enabled else []:
-            reporter.say(refused, once=True)
+        if config.realtime.enabled and real_time:
+            for refused in realtime.this_process(config.realtime.lock_memory):
+                reporter.say(refused, once=True)
+        if supervised and waits:
+            reporter.ready()
+            if not sys.stdin.readline():
+                return 0  # called off before it began
         reporter.report(run(config, file, stop, reporter))
     except TandemError as error:
         reporter.say(str(error))

@@ -21,7 +21,7 @@ import zmq
 from numba import float64, int64, types, uint8
 
 from sync.atomics import load_acquire
-from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
+from sync.block import EPOCH, HEADER, PUSHED, RECEIVED, SENT, SEQ, Layout, T
 from sync.clock import now_ns, sleep_until
 from sync.errors import WireError
 from sync.jit import kernel
@@ -34,7 +34,7 @@ MOST_BYTES = 16 * 1024  # a longer message is none of ours
 _REFUSE_BYTES = 1024 * 1024  # libzmq itself cuts the connection of a peer that sends more
 POLL_MS = 50
 _SILENT_POLLS = 40  # two seconds: longer than any publisher of ours is silent
-_HEADER_KEYS = ("seq", "epoch", "t_ns", "pushed_ns", "sent_ns")
+_HEADER_KEYS = HEADER[:RECEIVED]
 
 BYTES = types.Array(uint8, 1, "C")
 BYTES_READ_ONLY = types.Array(uint8, 1, "C", readonly=True)
@@ -44,7 +44,7 @@ BYTES_READ_ONLY = types.Array(uint8, 1, "C", readonly=True)
 
 # msgpack's codes for numbers of fixed width; any reader knows them, and a message then has a fixed form
 _CODES = {"i2": 0xD1, "u2": 0xCD, "i4": 0xD2, "u4": 0xCE, "i8": 0xD3, "u8": 0xCF, "f4": 0xCA, "f8": 0xCB}
-_HEADER_TYPES = ("u8", "u8", "i8", "i8", "i8")
+_HEADER_TYPES = ("u8", "u8", "i8", "i8", "i8", "i8")
 
 
 class Form:
@@ -53,11 +53,13 @@ class Form:
     Our own messages are all of this form, so that writing and reading one is a nopython affair of a microsecond.
     """
 
-    def __init__(self, layout: Layout):
+    def __init__(self, layout: Layout, received: bool = False):
+        """`received`: with the one stamp that a message cannot have yet while it travels, for records."""
         self.layout = layout
-        keys = [*_HEADER_KEYS, *layout.names]
-        kinds = [*_HEADER_TYPES, *(c.type for c in layout.channels)]
-        places = [(word, 0) for word in range(len(_HEADER_KEYS))] + [(row[0], row[1]) for row in layout.table.tolist()]
+        header = HEADER if received else _HEADER_KEYS
+        keys = [*header, *layout.names]
+        kinds = [*_HEADER_TYPES[: len(header)], *(c.type for c in layout.channels)]
+        places = [(word, 0) for word in range(len(header))] + [(row[0], row[1]) for row in layout.table.tolist()]
         text = bytearray(msgpack.Packer().pack_map_header(2 + len(keys)))
         text += msgpack.packb("version") + msgpack.packb(VERSION) + msgpack.packb("layout") + msgpack.packb(layout.id)
         fields = []
@@ -74,7 +76,8 @@ class Form:
 
 
 @kernel()
-def _write(block, fields, message):
+def write_message(block, fields, message):
+    """The numbers of a block into a message that has the form's text already."""
     for at, size, word, shift in fields:
         bits = block[word] >> shift
         for k in range(size - 1, -1, -1):
@@ -83,7 +86,7 @@ def _write(block, fields, message):
 
 
 @kernel()
-def _read(message, text, changes, fields, block):
+def read_message(message, text, changes, fields, block):
     """Fill `block` from a message; False if the message is not of this form."""
     if message.size != text.size:
         return False
@@ -115,6 +118,15 @@ def decode(layout: Layout, data: bytes, block: np.ndarray, any_layout: bool = Fa
     packed = layout.struct.pack(*header, 0, *[message[name] for name in layout.names])
     block[:] = np.frombuffer(packed, np.int64)
     return True
+
+
+def decode_record(layout: Layout, data: bytes, block: np.ndarray) -> None:
+    """The same for a message of a record, which also says when it was received."""
+    message = msgpack.unpackb(data, **STRICT)
+    if not isinstance(message, dict) or message["layout"] != layout.id:
+        raise TypeError("not a message of this layout")
+    packed = layout.struct.pack(*[message[key] for key in (*HEADER, *layout.names)])
+    block[:] = np.frombuffer(packed, np.int64)
 
 
 STRICT: dict[str, Any] = {
@@ -174,12 +186,12 @@ def _compose(block, fields, message, counts, clock_offset_ns, clock_drift):
         counts[_LAST_EPOCH], counts[_LAST_SEQ] = block[EPOCH], block[SEQ]
     block[SENT] = now_ns()
     if clock_offset_ns == 0.0 and clock_drift == 0.0:
-        _write(block, fields, message)
+        write_message(block, fields, message)
         return
     true = block[T], block[PUSHED], block[SENT]
     for word in (T, PUSHED, SENT):
         block[word] += np.int64(clock_offset_ns + clock_drift * block[word])
-    _write(block, fields, message)
+    write_message(block, fields, message)
     block[T], block[PUSHED], block[SENT] = true
 
 
@@ -277,7 +289,7 @@ def _accept(ring, block, counts, transfer, clock):
 @kernel(int64(BYTES_READ_ONLY, BYTES_READ_ONLY, BYTES_READ_ONLY, WORDS_2D, WORDS, WORDS, WORDS, WORDS, _VECTOR))
 def _deliver(message, text, changes, fields, ring, block, counts, transfer, clock):
     """1: a new block is in the ring; 0: a known one; -1: not of our own form."""
-    if not _read(message, text, changes, fields, block):
+    if not read_message(message, text, changes, fields, block):
         return -1
     return 1 if _accept(ring, block, counts, transfer, clock) else 0
 

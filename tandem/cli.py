@@ -1,14 +1,13 @@
 """The command line: starts the services, shows what they do, prints what they did.
 
-Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 the configuration is wrong; 3 the model diverged;
-70 a service failed in a way nobody foresaw.
+Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 a configuration or a file is wrong; 3 the model
+diverged; 6 a clean run, but its record is not whole; 70 a service failed in a way nobody foresaw.
 """
 
 import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,7 +50,7 @@ def _checked(file: Path, overrides: list[str]) -> Config:
         from sim_service.models import load_model
 
         open_source(config, file, lambda: None)
-        load_model(file.parent / config.sim.vehicle)
+        load_model(file.parent / config.sim.vehicle, config.sim.parameters)
     return config
 
 
@@ -77,10 +76,20 @@ def _figures_line(status: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def _run(file: Path, overrides: list[str], seconds: float | None, title: str, console: Console) -> tuple[Config, Any]:
+def _run(
+    file: Path,
+    overrides: list[str],
+    seconds: float | None,
+    title: str,
+    console: Console,
+    runs: Path | None = None,
+) -> tuple[Config, Any, Path | None]:
+    """A drive, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder)."""
+    from tandem.report import figures
     from tandem.supervise import drive as run_drive
 
     config = _checked(file, overrides)
+    folder = _new_folder(runs, config.name) if runs is not None and config.record.enabled else None
     duration = config.seconds if seconds is None else seconds
     with _progress(console) as progress:
         task = progress.add_task(f"{title}: starting (the first time, compiling)", total=duration or None, figures="")
@@ -89,9 +98,22 @@ def _run(file: Path, overrides: list[str], seconds: float | None, title: str, co
             if elapsed >= 0:
                 progress.update(task, description=title, completed=elapsed, figures=_figures_line(status))
 
-        outcome = run_drive(config, file, overrides, duration, update, progress.console.print)
+        outcome = run_drive(
+            config, file, overrides, duration, update, progress.console.print, folder, lambda o: figures(config, o)
+        )
         progress.update(task, visible=False)
-    return config, outcome
+    return config, outcome, folder
+
+
+def _new_folder(runs: Path, name: str) -> Path:
+    """A folder of its own for a run, or its name if it cannot be made: whoever writes there will say why."""
+    from sync.record.writer import new_folder
+    from tandem.facts import utc_stamp
+
+    try:
+        return new_folder(runs, utc_stamp(), name)
+    except OSError:
+        return runs / f"{utc_stamp()}-{name}"
 
 
 @app.command()
@@ -102,14 +124,17 @@ def drive(
     overrides: Overrides = None,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
+    record: Annotated[bool | None, typer.Option("--record/--no-record", help="Default: the file's.")] = None,
 ) -> None:
-    """Run the DAQ and the simulator side by side, and say how old the data were."""
+    """Run the DAQ and the simulator side by side, record both, and say how old the data were."""
     from tandem.html import RunData
     from tandem.report import figures, print_drive
 
     settings = [*(overrides or []), *([f'transport.kind="{transport}"'] if transport else [])]
+    if record is not None:
+        settings.append(f"record.enabled={str(record).lower()}")
     with _errors():
-        checked, outcome = _run(config, settings, seconds, "drive", Console(stderr=True))
+        checked, outcome, folder = _run(config, settings, seconds, "drive", Console(stderr=True), runs)
         result = figures(checked, outcome)
         if outcome.first_step_s is None and not outcome.failure:
             print("tandem: stopped before the first step", file=sys.stderr)
@@ -119,21 +144,22 @@ def drive(
         else:
             print_drive(Console(), result)
         data = [RunData(result["transport"], result, outcome.steps)]
-        _write(runs, checked.name, f"tandem drive: {config.stem}", data)
+        _write(folder or _new_folder(runs, checked.name), f"tandem drive: {config.stem}", data)
         if outcome.failure:
             print(f"tandem: {outcome.failure}", file=sys.stderr)
             raise typer.Exit(outcome.code)
         if not result["balance"]["closes"]:
             print("tandem: the loss balance does not close", file=sys.stderr)
             raise typer.Exit(1)
+        if result["record"] and not result["record"]["whole"]:
+            print(f"tandem: the record is not whole: {result['record']['state']}", file=sys.stderr)
+            raise typer.Exit(6)
 
 
-def _write(runs: Path, name: str, title: str, data: list[Any], bare: dict[str, Any] | None = None) -> None:
+def _write(folder: Path, title: str, data: list[Any], bare: dict[str, Any] | None = None) -> None:
     """The report of a run, in a folder of its own; a disk that takes none is no reason to lose the figures."""
     from tandem.html import write_report
 
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")  # noqa: TID251  (a file name)
-    folder = runs / f"{stamp}-{name}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         page, _ = write_report(folder, title, data, bare)
@@ -164,6 +190,82 @@ def _serve(role: str, config: Path, overrides: list[str] | None) -> None:
         else:
             from sim_service.service import run
     raise typer.Exit(serve(role, run, config, overrides or [], supervised=False))
+
+
+@app.command()
+def record(config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs = Path("runs")) -> None:
+    """Record what a DAQ and a simulator started elsewhere do, until Ctrl-C (`tandem drive` records by itself)."""
+    import functools
+
+    from sync.service import serve
+    from tandem.recorder import run as job
+
+    with _errors():
+        folder = _new_folder(runs, _checked(config, list(overrides or [])).name)
+    print(f"record: {folder}", file=sys.stderr)
+    work = functools.partial(job, folder=folder, supervised=False)
+    raise typer.Exit(serve("record", work, config, overrides or [], supervised=False, real_time=False))
+
+
+RunPath = Annotated[Path, typer.Argument(help="A run's folder or file; a folder of runs means its latest.")]
+
+
+@app.command()
+def replay(
+    run: RunPath,
+    mode: Annotated[str, typer.Option(help="exact: each step with the block it used. ideal: without transport.")] = "",
+    delay_ms: Annotated[float, typer.Option(help="Each block is there so much after its sampling (mode ideal).")] = 0.0,
+    jitter_ms: Annotated[float, typer.Option(help="And up to so much more, at random.")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the jitter.")] = 1,
+    speed: Annotated[
+        str, typer.Option(help="max, or a factor of real time; results then go to the sim ring too.")
+    ] = "max",
+    config: Annotated[Path | None, typer.Option(help="Another configuration than the recorded one.")] = None,
+    overrides: Overrides = None,
+    save: Annotated[Path | None, typer.Option(help="Folder for the replay as a run of its own.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a record again: as it was, bit for bit; without transport; with a delay; with other parameters.
+
+    Exit code 1 if an exact replay with nothing changed is not identical to the record.
+    """
+    from sync.jit import compiling
+
+    with _errors():
+        factor = _speed(speed)
+        with compiling("replay"):
+            from tandem.replay import Asked, print_replay, replay_run
+            from tandem.replay import save as save_replay
+        asked = Asked(
+            mode or ("ideal" if delay_ms or jitter_ms else "exact"), delay_ms, jitter_ms, seed, factor, config,
+            list(overrides or []),
+        )  # fmt: skip
+        with _progress(Console(stderr=True)) as progress:
+            task = progress.add_task("replay", total=1.0, figures="")
+            done = replay_run(run, asked, lambda what, s: progress.update(task, description=what, completed=s))
+            progress.update(task, visible=False)
+        if save is not None:
+            from tandem.facts import wall_clock
+
+            print(f"saved: {save_replay(done, save, {'utc': wall_clock()})}", file=sys.stderr)
+        if as_json:
+            print(json.dumps(done.figures), flush=True)
+        else:
+            print_replay(Console(), done.figures)
+    if asked.mode == "exact" and not asked.changed and not done.figures["identical"]:
+        raise typer.Exit(1)
+
+
+def _speed(text: str) -> float | None:
+    if text == "max":
+        return None
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < float("inf"):
+        raise ConfigError(f"--speed {text}: must be max or a number above 0, such as 1 for real time")
+    return factor
 
 
 @app.command()
@@ -219,7 +321,7 @@ def latency(
             print(json.dumps(result), flush=True)
         else:
             print_latency(Console(), result)
-        _write(runs, "latency", "tandem latency" + " --phase" * phase, data, result["bare"])
+        _write(_new_folder(runs, "latency"), "tandem latency" + " --phase" * phase, data, result["bare"])
     raise typer.Exit(code)
 
 

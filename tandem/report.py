@@ -107,6 +107,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "epochs": sim.get("epochs", 0),
         "implausible": daq.get("implausible", 0),
         "saturated": daq.get("saturated", 0),
+        "record": outcome.record,
         "ended": outcome.failure or sim.get("ended", "unknown"),
     }
 
@@ -147,6 +148,16 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
         f"balance {closes}: {count['produced']} produced = {count['used']} used + {count['superseded']} superseded"
         f" + {count['lost']} lost"
     )
+    if result["record"]:
+        console.print(_record_line(result["record"]), soft_wrap=True)
+
+
+def _record_line(record: dict[str, Any]) -> str:
+    where = record.get("file") or "no file"
+    if not record["whole"]:
+        return f"[bold red]record not whole[/]: {record['state']} ({where})"
+    counts = ", ".join(f"{t['recorded']} {name}" for name, t in record["topics"].items())
+    return f"record [green]whole[/]: {counts}; {record['bytes'] / 1e6:.1f} MB in {where}"
 
 
 def _phase_line(result: dict[str, Any]) -> str:

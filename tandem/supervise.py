@@ -1,7 +1,9 @@
 """Starting the services, watching them, stopping them in order, and leaving nothing behind.
 
 The services share nothing but blocks; what the supervisor knows of them it reads from their standard output (a JSON
-object a line) and, as a reader like any other, from the DAQ's ring.
+object a line) and, as a reader like any other, from the DAQ's ring. They start together and wait, imported and
+compiled, for the word to begin, which comes when all are there. The recorder ends last, and is told how the
+run ended; a drive goes on without it.
 """
 
 import contextlib
@@ -26,6 +28,7 @@ from tandem.follow import Produced, Steps
 
 LOOK_S = 0.05
 _PATIENCE_S = 5.0  # to end after being asked to; then the process is killed
+_RECORDER_PATIENCE_S = 20.0  # a slow disk
 _START_S = 180.0  # to compile everything on a slow machine and see a first step
 
 
@@ -41,6 +44,7 @@ PROCESSES = (
     Process("daq", "daq_service", "the DAQ"),
     Process("sim", "sim_service", "the simulator"),
 )
+RECORDER = Process("record", "tandem.recorder", "the recorder")
 
 
 class ServiceFailed(TandemError):
@@ -50,18 +54,19 @@ class ServiceFailed(TandemError):
 class Service:
     """A running service and what it has said so far."""
 
-    def __init__(self, process: Process, file: Path, overrides: list[str], tell: Callable[[str], None]):
+    def __init__(self, process: Process, file: Path, overrides: list[str], tell: Callable[[str], None], *options: str):
         self.process = process
         self.status: dict[str, Any] = {}
         self.report: dict[str, Any] = {}
         self.last_words = ""
+        self.ready = False  # to begin
         self._tell = tell
-        command = [sys.executable, "-m", process.module, str(file), "--supervised"]
+        command = [sys.executable, "-m", process.module, str(file), "--supervised", *options]
         for override in overrides:
             command += ["--set", override]
         # a session of its own: Ctrl-C in the terminal reaches the supervisor alone, which then stops things in order
         self._popen = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -78,6 +83,8 @@ class Service:
                 self.status = message
             elif kind == "report":
                 self.report = message
+            elif kind == "ready":
+                self.ready = True
             else:
                 self.last_words = message.get("text", "")
                 self._tell(f"{self.process.name}: {self.last_words}")
@@ -90,14 +97,24 @@ class Service:
     def code(self) -> int | None:
         return self._popen.poll()
 
+    def say(self, line: str) -> None:
+        """A line on its standard input."""
+        assert self._popen.stdin is not None
+        with contextlib.suppress(OSError, ValueError):  # it has ended: seen elsewhere
+            self._popen.stdin.write(line + "\n")
+            self._popen.stdin.flush()
+
     def ask_to_end(self) -> None:
+        assert self._popen.stdin is not None
         with contextlib.suppress(ProcessLookupError):
             self._popen.terminate()
+        with contextlib.suppress(OSError):
+            self._popen.stdin.close()  # wherever it still waits for the word to begin
 
-    def end(self) -> int:
+    def end(self, patience_s: float = _PATIENCE_S) -> int:
         """Wait for it to end, insist; the exit code (negative: the signal that ended it)."""
         try:
-            self._popen.wait(_PATIENCE_S)
+            self._popen.wait(patience_s)
         except subprocess.TimeoutExpired:
             self._tell(f"{self.process.title} does not end; killed")
             self._popen.kill()
@@ -110,6 +127,42 @@ class Service:
         if code is not None and code < 0:
             return f"{self.process.title} was killed by {signal.Signals(-code).name}"
         return f"{self.process.title} ended with exit code {code}"
+
+
+class _Recording:
+    """The recorder beside a drive: it may fail at any time, and the drive goes on."""
+
+    def __init__(self, folder: Path | None, file: Path, overrides: list[str], tell: Callable[[str], None]):
+        self._tell = tell
+        self._ended = False
+        self._service = Service(RECORDER, file, overrides, tell, "--folder", str(folder)) if folder else None
+
+    @property
+    def ready(self) -> bool:
+        """It watches for rings, or there is nothing to wait for."""
+        return self._service is None or self._ended or bool(self._service.status)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self._service.status if self._service else {}
+
+    def look(self) -> None:
+        if self._service is not None and not self._ended and self._service.code is not None:
+            self._ended = True
+            self._tell(f"{self._service.obituary()}; the drive goes on unrecorded")
+
+    def end(self, reason: str, summary: dict[str, Any]) -> dict[str, Any] | None:
+        service = self._service
+        if service is None:
+            return None
+        self.look()
+        service.say(json.dumps({"reason": reason, "summary": summary}))
+        code = service.end(_RECORDER_PATIENCE_S)
+        if code != 0 and not self._ended:
+            self._tell(service.obituary())
+        if service.report:
+            return service.report
+        return {**service.status, "whole": False, "state": f"{service.obituary()} ({service.last_words})".strip(" ()")}
 
 
 def sweep(config: Config) -> list[str]:
@@ -144,6 +197,7 @@ class Outcome:
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
     followed: dict[str, int] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
+    record: dict[str, Any] | None = None  # what the recorder says of its file; None: there was to be none
     steps: np.ndarray = field(default_factory=lambda: np.zeros(0, [("step", "<i8")]))
 
 
@@ -157,9 +211,19 @@ Update = Callable[[float, dict[str, dict[str, Any]]], None]
 
 
 def drive(
-    config: Config, file: Path, overrides: list[str], seconds: float, update: Update, tell: Callable[[str], None]
+    config: Config,
+    file: Path,
+    overrides: list[str],
+    seconds: float,
+    update: Update,
+    tell: Callable[[str], None],
+    folder: Path | None = None,
+    conclude: Callable[[Outcome], dict[str, Any]] = lambda _: {},
 ) -> Outcome:
-    """Both services, until `seconds` after the first step (0: until interrupted), or until one of them ends."""
+    """Both services, until `seconds` after the first step (0: until interrupted), or until one of them ends.
+
+    With a `folder` the run is recorded there, and `conclude` makes the summary that ends the record.
+    """
     for process in PROCESSES:
         if _ring_in_use(config.ring(process.name)):
             raise RingBusy(
@@ -174,15 +238,23 @@ def drive(
 
     begun = time.monotonic() - _process_age_s()
     services: list[Service] = []
+    recording = _Recording(None, file, overrides, note)
     produced = Produced(config.ring("daq"))
     steps = Steps(config.ring("sim"))
     first_step: float | None = None
     interrupted = threading.Event()
     before = {n: signal.signal(n, lambda *_: interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
+        recording = _Recording(folder, file, overrides, note)
         services += [Service(process, file, overrides, note) for process in PROCESSES]
         sim = services[1]
+        begin = False
         while not interrupted.wait(LOOK_S):
+            recording.look()
+            if not begin and recording.ready and all(service.ready for service in services):
+                begin = True
+                for service in services:
+                    service.say("begin")
             produced.look()
             steps.look()
             now = time.monotonic()
@@ -198,7 +270,8 @@ def drive(
                 outcome.code = max(ended[0].code or 0, 0) or 1
                 note(outcome.failure)
                 break
-            update(now - first_step if first_step else -1.0, {s.process.name: s.status for s in services})
+            status = {s.process.name: s.status for s in services}
+            update(now - first_step if first_step else -1.0, {**status, "record": recording.status})
             if first_step is not None and 0 < seconds <= now - first_step:
                 break
         outcome.seconds = time.monotonic() - first_step if first_step else 0.0
@@ -214,6 +287,8 @@ def drive(
             produced.look()
             steps.look()
         outcome.followed = produced.as_dict()
+        reason = outcome.failure or ("interrupted" if interrupted.is_set() else "all seconds done")
+        outcome.record = recording.end(reason, conclude(outcome) if services else {})
         outcome.steps = steps.all()
         produced.close()
         steps.close()

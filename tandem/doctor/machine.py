@@ -34,7 +34,7 @@ def configuration(case: Case) -> Finding:
 
         try:
             open_source(case.config, case.file, lambda: None)
-            load_model(case.file.parent / case.config.sim.vehicle)
+            load_model(case.file.parent / case.config.sim.vehicle, case.config.sim.parameters)
         except TandemError as error:
             return failed(str(error), f"edit {case.file} as the message says")
     return passed(f"{case.file} opens its source and its vehicle")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sim_service import loop
-from sim_service.models import MODELS
-from sim_service.service import Simulation
+from sim_service.models import MODELS, load_model
+from sim_service.simulation import Simulation
 from sync.clock import now_ns, sleep_until
 from sync.config import load
 from sync.ring import RingReader, RingWriter, push
@@ -30,7 +30,7 @@ class World:
         usual = ["sim.phase=free", "sim.signals.steering_estimator=source"]
         settings = [f"name=t{os.getpid()}_{next(_NUMBER)}", *usual, *overrides]
         self.config = load(DRIVE, settings)
-        self.simulation = Simulation(self.config, DRIVE)
+        self.simulation = Simulation(self.config, *load_model(DRIVE.parent / self.config.sim.vehicle))
         self.h_ns = self.config.step_ns
         self.daq = RingWriter(self.config.ring("daq"), self.config.daq.layout, self.config.daq.ring_blocks)
         self._daq = RingReader(self.config.ring("daq"))

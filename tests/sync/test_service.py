@@ -37,12 +37,15 @@ LOOP = "while not stop.wait(0.01): reporter.status({'turn': 1})"
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     begun = []
 
-    def begin(body: str, *overrides: str, supervised: bool = True, file: str = str(DRIVE)) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", SERVICE.format(body=body, supervised=supervised), file, *overrides]
-        begun.append(
-            subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        )
-        return begun[-1]
+    def begin(body: str, *overrides: str, supervised: bool = True, word: str = "begin\n") -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", SERVICE.format(body=body, supervised=supervised), str(DRIVE), *overrides]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        begun.append(process)
+        process.stdin.write(word)
+        process.stdin.close()
+        process.stdin = None  # for communicate
+        return process
 
     yield begin
     for process in begun:
@@ -59,11 +62,20 @@ def test_a_supervised_service_says_everything_as_lines_of_json(start: Callable[.
     said, complaint = process.communicate(timeout=60)
     assert (process.returncode, complaint) == (0, "")
     assert lines(said) == [
+        {"kind": "ready"},
         {"kind": "say", "text": "begun"},
         {"kind": "say", "text": "said once"},
         {"kind": "status", "blocks": 3},
         {"kind": "report", "name": "other", "stopped": False},
     ]
+
+
+def test_a_supervised_service_begins_when_it_is_told_to_and_not_before(
+    start: Callable[..., subprocess.Popen[str]],
+) -> None:
+    said, complaint = start(LOOP, word="").communicate(timeout=60)
+    assert lines(said) == [{"kind": "ready"}]  # called off: nobody is there who could say it
+    assert complaint == ""
 
 
 def test_a_service_run_by_hand_talks_on_one_channel_and_reports_on_the_other(
@@ -81,6 +93,7 @@ def test_a_service_that_is_told_to_end_ends_with_its_report(
     start: Callable[..., subprocess.Popen[str]], number: int
 ) -> None:
     process = start(LOOP)
+    assert json.loads(process.stdout.readline()) == {"kind": "ready"}
     assert json.loads(process.stdout.readline())["text"] == "begun"
     process.send_signal(number)
     said, _ = process.communicate(timeout=60)

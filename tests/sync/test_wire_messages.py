@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 
 from sync.block import PAYLOAD, RECEIVED, Channel, Layout
 from sync.ring import RingReader, RingWriter
-from sync.wire import MALFORMED, MOST_BYTES, RECEIVED_COUNTS, Context, Form, Receiver, _read, _write, decode
+from sync.wire import (
+    MALFORMED,
+    MOST_BYTES,
+    RECEIVED_COUNTS,
+    Context,
+    Form,
+    Receiver,
+    decode,
+    read_message,
+    write_message,
+)
 from tests.sync.strategies import PROPERTY, blocks, words_of
 
 KEYS = ("version", "layout", "seq", "epoch", "t_ns", "pushed_ns", "sent_ns")
@@ -38,13 +48,13 @@ GOLDEN = bytes.fromhex(
 def write(layout: Layout, row: tuple[Any, ...]) -> bytes:
     form = Form(layout)
     message = form.text.copy()
-    _write(words_of(layout, row), form.fields, message)
+    write_message(words_of(layout, row), form.fields, message)
     return message.tobytes()
 
 
 def read(layout: Layout, data: bytes) -> tuple[Any, ...] | None:
     form, block = Form(layout), np.full(layout.words, -1)
-    if not _read(np.frombuffer(data, np.uint8), form.text, form.changes, form.fields, block):
+    if not read_message(np.frombuffer(data, np.uint8), form.text, form.changes, form.fields, block):
         assert (block == -1).all()
         return None
     return layout.struct.unpack(block.tobytes())

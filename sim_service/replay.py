@@ -1,0 +1,180 @@
+"""The same steps again, from a record instead of a machine.
+
+A replay is a list of steps, each with the block it uses and what the loop knew about it (first step of a simulator,
+restart after a gap, stale input), and the blocks in the order in which they stood in the ring. It runs the very turn of
+the loop over a private ring that the recorded blocks are pushed into. Given what a run recorded, its outputs are those
+of the run to the last bit, on the same type of machine and with the same sources; given other blocks, a delay or other
+parameters, they say what those change.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import float64, int64, types
+
+from sim_service import loop
+from sim_service.models.description import STEP
+from sim_service.simulation import Simulation
+from sim_service.turn import turn
+from sync.jit import kernel
+from sync.ring import WORDS, WORDS_2D, private_ring, push
+
+INITIAL, RESTART, LAPPED, STALE = 1, 2, 4, 8
+_VECTOR = float64[::1]
+_PUSHED, _SHOWN = range(2)
+_BATCH = 2000  # steps between two looks at the clock
+
+
+@dataclass
+class Plan:
+    """What to do: a step an entry."""
+
+    blocks: np.ndarray  # rows of words, in the order of the ring
+    which: np.ndarray  # the block of each step
+    floor: np.ndarray  # the first block of the ring that this one stood in: no step sees further back
+    flags: np.ndarray  # of INITIAL, RESTART, LAPPED, STALE
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+
+@kernel(
+    int64(
+        WORDS, WORDS_2D, WORDS, WORDS, WORDS, int64, int64, WORDS, WORDS, WORDS, WORDS,
+        WORDS_2D, _VECTOR, _VECTOR, _VECTOR,
+        types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, types.Array(float64, 2, "C"),
+    )
+)  # fmt: skip
+def _steps(
+    ring, blocks, which, floor, flags, first, last, cursor, settings, block, passing,
+    rows, calibration, estimator, memory,
+    step_model, state, inputs, params, work, first_state, first_work, results,
+):  # fmt: skip
+    """Steps `first` … `last` - 1; returns how far it came: a step whose result is not finite is the last."""
+    h = settings[loop.H_NS] * 1e-9
+    outputs, wheel_speed = settings[loop.OUTPUTS], settings[loop.WHEEL_SPEED]
+    for k in range(first, last):
+        position = which[k]
+        while cursor[_PUSHED] <= position:
+            push(ring, blocks[cursor[_PUSHED]])
+            cursor[_PUSHED] += 1
+        if flags[k] & INITIAL:
+            state[:] = first_state
+            work[:] = first_work
+            memory[:] = 0.0
+            cursor[_SHOWN] = -1
+        block[:] = blocks[position]
+        turn(
+            ring, max(cursor[_SHOWN], floor[k] - 1), position, settings[loop.MOST_BLOCKS], block, passing,
+            flags[k] & RESTART != 0, flags[k] & LAPPED != 0, flags[k] & STALE != 0,
+            rows, calibration, estimator, memory, step_model, state, inputs, params, work, wheel_speed, h,
+        )  # fmt: skip
+        cursor[_SHOWN] = position
+        finite = True
+        for i in range(inputs.size):
+            results[k, i] = inputs[i]
+        for i in range(outputs):
+            results[k, inputs.size + i] = work[i]
+            finite = finite and np.isfinite(work[i])
+        if not finite:
+            return k + 1
+    return last
+
+
+def replay(
+    simulation: Simulation, plan: Plan, batch: int = _BATCH, each: Callable[[int, np.ndarray], None] = lambda *_: None
+) -> np.ndarray:
+    """The inputs and outputs of every step, a row a step; fewer rows than planned if the model diverges.
+
+    `each` is called after every `batch` steps with how many are done and the results so far.
+    """
+    layout_words = plan.blocks.shape[1]
+    most = int(simulation.settings[loop.MOST_BLOCKS])
+    ring = private_ring(simulation.input_layout, 1 << (2 * most).bit_length())
+    results = np.zeros((len(plan), len(simulation.model.inputs) + len(simulation.model.outputs)))
+    cursor = np.array([0, -1], np.int64)
+    block, passing = np.zeros(layout_words, np.int64), np.zeros(layout_words, np.int64)
+    first_state, first_work = simulation.state.copy(), simulation.work.copy()
+    done = 0
+    while done < len(plan):
+        upto = min(done + batch, len(plan))
+        reached = _steps(
+            ring, plan.blocks, plan.which, plan.floor, plan.flags, done, upto, cursor, simulation.settings,
+            block, passing, *simulation.signals, simulation.model.step, simulation.state, simulation.inputs,
+            simulation.params, simulation.work, first_state, first_work, results,
+        )  # fmt: skip
+        done = int(reached)
+        each(done, results)
+        if reached < upto:
+            break
+    return results[:done]
+
+
+# ---- plans -----------------------------------------------------------------------------------------------------------
+
+
+def as_recorded(steps: np.ndarray, blocks: np.ndarray, words: np.ndarray, rings: np.ndarray) -> Plan:
+    """Every step with the block it used. `rings`: for every block the first one of its ring.
+
+    Ends before the first step that cannot be done again, because it or its block is not in the record.
+    """
+    which = _find(steps, blocks)
+    status = steps["status"]
+    initial = steps["step"] == 0
+    continues = np.ones(len(steps), bool)
+    continues[1:] = (np.diff(steps["step"]) == 1) | initial[1:]
+    continues[0] = initial[0] if len(steps) else True
+    bad = np.flatnonzero((which < 0) | ~continues)
+    n = int(bad[0]) if len(bad) else len(steps)
+    which, status, initial = which[:n], status[:n], initial[:n]
+    stale_before = np.concatenate([[False], (status[:-1] & loop.STALE) != 0])[:n]
+    restart = (status & (loop.NEW_EPOCH | loop.SKIPPED) != 0) | (stale_before & (status & loop.REPEATED == 0))
+    flags = _flags(initial, restart, status & loop.LAPPED != 0, status & loop.STALE != 0)
+    return Plan(words, which, rings[which], flags)
+
+
+def _find(steps: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+    """Index of the block that each step used, -1 where it is not there. A number can stand in two rings: a restarted
+    simulator gets the newest block again; the instant of reception tells them apart."""
+    found = np.full(len(steps), -1, np.int64)
+    for epoch in np.unique(steps["input_epoch"]):
+        here = np.flatnonzero(blocks["epoch"].astype(np.int64) == epoch)
+        mine = np.flatnonzero(steps["input_epoch"] == epoch)
+        if len(here) == 0:
+            continue
+        numbers = blocks["seq"][here].astype(np.int64)
+        wanted = steps["input_seq"][mine]
+        for places in (np.searchsorted(numbers, wanted), np.searchsorted(numbers, wanted, "right") - 1):
+            at = np.clip(places, 0, len(here) - 1)
+            index = here[at]
+            right = (numbers[at] == wanted) & (blocks["received_ns"][index] == steps["input_received_ns"][mine])
+            found[mine[right]] = index[right]
+    return found
+
+
+def as_available(
+    instants: np.ndarray, words: np.ndarray, blocks: np.ndarray, available_ns: np.ndarray, stale_ns: int
+) -> Plan:
+    """Steps at these instants, each with the newest block available by then; before the first, with the first."""
+    later = np.minimum.accumulate(available_ns[::-1])[::-1]  # when this block or a newer one is there
+    in_order = available_ns <= later  # a block that comes after a newer one is of no use any more
+    words, blocks, later = words[in_order], blocks[in_order], later[in_order]
+    which = np.maximum(np.searchsorted(later, instants, "right") - 1, 0).astype(np.int64)
+    fresh = np.concatenate([[True], np.diff(which) > 0])[: len(which)]
+    epoch = blocks["epoch"][which]
+    new_epoch = np.concatenate([[True], np.diff(epoch.astype(np.int64)) != 0])[: len(which)]
+    stale = instants - blocks["t_ns"][which] > stale_ns
+    stale_before = np.concatenate([[False], stale[:-1]])[: len(which)]
+    initial = np.zeros(len(which), bool)
+    initial[:1] = True
+    flags = _flags(initial, new_epoch | (stale_before & fresh), np.zeros(len(which), bool), stale)
+    return Plan(np.ascontiguousarray(words), which, np.zeros(len(which), np.int64), flags)
+
+
+def _flags(initial: np.ndarray, restart: np.ndarray, lapped: np.ndarray, stale: np.ndarray) -> np.ndarray:
+    bits = ((initial, INITIAL), (restart, RESTART), (lapped, LAPPED), (stale, STALE))
+    flags = np.zeros(len(initial), np.int64)
+    for where, bit in bits:
+        flags[where] |= bit
+    return flags

@@ -1,0 +1,25 @@
+"""The record of a run: one MCAP file, `runs/<utc>-<name>/run.mcap`.
+
+    header       profile "tandem"
+    metadata     tandem.start: format, name, wall clock and monotonic instant of the start, versions, machine
+    attachments  config.json (as it was in force), config.toml and vehicle.toml (as they were written),
+                 parameters.json (of the model, with units)
+    /daq         every block of the DAQ's ring, in order
+    /received    every block the simulator took off the wire (absent with shared memory: there it reads /daq itself)
+    /step        every step's output: which block it used, when, its inputs, its outputs
+    attachment   summary.json: the figures of the run
+    metadata     tandem.end: the reason why it ended, and what was lost. A file without it was cut short.
+
+A message is the very message of the wire (a msgpack map of fixed form, see sync/wire.py) and the instant at which it
+was received. Its schema is a JSON Schema with a unit for every channel. Log time is the monotonic instant at which a
+block came into its ring, publish time its sample instant; the sequence number is the block's position in the ring, so
+that a gap has a number.
+
+A chunk is finished and written several times a second: what was written stays readable whatever ends the recorder.
+"""
+
+from sync.record.reader import Run, RunError, Topic, open_run
+from sync.record.sink import Sink
+from sync.record.writer import FILE, RunWriter
+
+__all__ = ["FILE", "Run", "RunError", "RunWriter", "Sink", "Topic", "open_run"]

@@ -1,0 +1,99 @@
+"""Writing a record: blocks of rings into the chunks of an MCAP file."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mcap.writer import CompressionType, Writer
+from numba import types, uint8
+
+from sync.block import PUSHED, RECEIVED, Layout, T
+from sync.jit import kernel
+from sync.record import schema
+from sync.record.sink import Sink
+from sync.ring import WORDS_2D
+from sync.wire import BYTES_READ_ONLY, Form, write_message
+
+FILE = "run.mcap"
+PROFILE = "tandem"
+FORMAT = 1
+START, END = "tandem.start", "tandem.end"
+_CHUNK_BYTES = 32 << 20  # never reached: `flush` ends chunks by time
+_BYTES_2D = types.Array(uint8, 2, "C")
+
+
+@kernel(types.void(WORDS_2D, WORDS_2D, BYTES_READ_ONLY, _BYTES_2D))
+def _compose(blocks, fields, text, messages):
+    for n in range(blocks.shape[0]):
+        messages[n, :] = text
+        write_message(blocks[n], fields, messages[n])
+
+
+class RunWriter:
+    """One record. Owned by one thread; never waits for the disk."""
+
+    def __init__(self, folder: Path, most_pending_bytes: int = 64 << 20, fsync_s: float = 2.0):
+        self.path = folder / FILE
+        self.sink = Sink(self.path, most_pending_bytes, fsync_s)
+        self._writer = Writer(self.sink, chunk_size=_CHUNK_BYTES, compression=CompressionType.ZSTD)
+        self._writer.start(profile=PROFILE, library="tandem")
+        self._forms: dict[str, tuple[int, Form]] = {}
+
+    def begin(self, facts: dict[str, str], attachments: dict[str, bytes], at_ns: int) -> None:
+        """The start sentinel, and what the run was made with."""
+        self._writer.add_metadata(START, {"format": str(FORMAT), "monotonic_ns": str(at_ns), **facts})
+        for name, data in attachments.items():
+            self._attach(name, data, at_ns)
+
+    def _attach(self, name: str, data: bytes, at_ns: int) -> None:
+        media = "application/json" if name.endswith(".json") else "application/toml"
+        self._writer.add_attachment(at_ns, at_ns, name, media, data)
+
+    def topic(self, name: str, layout: Layout) -> None:
+        """Announce a topic; again with the same layout is nothing new. Raises ValueError for another layout."""
+        if name in self._forms:
+            if self._forms[name][1].layout != layout:
+                raise ValueError(f"{name}: the layout changed in the middle of the run")
+            return
+        schema_id = self._writer.register_schema(schema.NAME, schema.ENCODING, schema.to_schema(layout))
+        channel = self._writer.register_channel(name, schema.MESSAGES, schema_id, {"layout": layout.id})
+        self._forms[name] = (channel, Form(layout, received=True))
+
+    def add(self, topic: str, blocks: np.ndarray, first_position: int) -> None:
+        """Rows of words, the first of which stands at that position of its ring."""
+        channel, form = self._forms[topic]
+        messages = np.empty((len(blocks), form.text.size), np.uint8)
+        _compose(np.ascontiguousarray(blocks), form.fields, form.text, messages)
+        size, data = form.text.size, messages.tobytes()
+        came = np.where(blocks[:, RECEIVED] > 0, blocks[:, RECEIVED], blocks[:, PUSHED]).tolist()
+        sampled = blocks[:, T].tolist()
+        add = self._writer.add_message
+        for n in range(len(blocks)):
+            place = (first_position + n) & 0xFFFFFFFF
+            add(channel, max(came[n], 0), data[n * size : (n + 1) * size], max(sampled[n], 0), place)
+
+    def flush(self) -> None:
+        """End the chunk: what was added so far is on its way into the file."""
+        self._writer.flush()
+
+    def finish(self, facts: dict[str, str], summary: dict[str, Any], at_ns: int) -> bool:
+        """The end sentinel, the summary and the index; True if all of it reached the file."""
+        self._writer.flush()
+        self._attach("summary.json", json.dumps(summary).encode(), at_ns)
+        self._writer.add_metadata(END, {"monotonic_ns": str(at_ns), **facts})
+        self._writer.finish()
+        return self.sink.close()
+
+
+def new_folder(runs: Path, stamp: str, name: str) -> Path:
+    """`runs/<utc>-<name>`, one that was not there before."""
+    for again in range(1000):
+        folder = runs / (f"{stamp}-{name}" + f"-{again}" * bool(again))
+        try:
+            os.makedirs(folder)
+        except FileExistsError:
+            continue
+        return folder
+    raise FileExistsError(17, "too many runs of one second", str(runs))

@@ -1,0 +1,87 @@
+"""What a record says about itself: software, machine, configuration, model parameters."""
+
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_service.models import load_model
+from sim_service.models.description import Model
+from sync.config import Config
+from sync.jit import CACHE
+from sync.realtime import permitted
+
+_PACKAGES = ("numpy", "numba", "llvmlite", "pyzmq", "msgpack", "mcap")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def utc_stamp() -> str:
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")  # noqa: TID251  (a file name)
+
+
+def wall_clock() -> str:
+    return datetime.now(UTC).isoformat()  # noqa: TID251  (a log header)
+
+
+def start_facts(config: Config) -> dict[str, str]:
+    """The start sentinel."""
+    return {
+        "name": config.name,
+        "utc": wall_clock(),
+        "software": f"tandem {_version('tandem')}",
+        "sources": CACHE.name,  # the same sources on the same machine type give the same bits
+        "machine": platform.machine(),
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "real_time": str(permitted(1)).lower(),
+        "python": platform.python_version(),
+        **{package: _version(package) for package in _PACKAGES},
+        "transport": config.transport.kind,
+        "step_ns": str(config.step_ns),
+        "period_ns": str(config.period_ns),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return "unknown"
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith(("model name", "CPU part"))]
+    return named[0] if named else "unknown"
+
+
+def attachments(config: Config, file: Path) -> dict[str, bytes]:
+    """The configuration in force, the files it came from, and the model's parameters with their units."""
+    model, values = load_model(file.parent / config.sim.vehicle, config.sim.parameters)
+    found = {
+        "config.json": _text(config.model_dump(mode="json")),
+        "parameters.json": parameters_json(model, values),
+        "config.toml": file.read_bytes(),
+        "vehicle.toml": (file.parent / config.sim.vehicle).read_bytes(),
+    }
+    manoeuvre = config.source.get("manoeuvre")
+    if isinstance(manoeuvre, str) and (file.parent / manoeuvre).is_file():
+        found["manoeuvre.toml"] = (file.parent / manoeuvre).read_bytes()
+    return found
+
+
+def parameters_json(model: Model, values: np.ndarray) -> bytes:
+    pairs = zip(model.parameters, values.tolist(), strict=True)
+    return _text({"model": model.name, "parameters": {p.name: {"value": v, "unit": p.unit} for p, v in pairs}})
+
+
+def _text(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, indent=1).encode()

@@ -1,0 +1,202 @@
+"""The recorder: a process of its own that reads the rings in order and writes every block and every step to a file.
+
+It is a reader like any other: killed, slow or without a disk it costs the loop nothing. Steps are taken before the
+blocks, so that in the file, too, no step stands without the block it used. When a ring is made anew (a restarted DAQ)
+it follows. What it could not record has a number: `lost` was overwritten before it came, `dropped` found no room
+because the disk took nothing.
+"""
+
+import argparse
+import functools
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sync.clock import now_ns
+from sync.config import Config
+from sync.errors import RingError, TandemError
+from sync.record import RunWriter
+from sync.ring import RingReader, since
+from sync.service import EVERY, Reporter, serve
+from tandem.facts import attachments, start_facts
+
+LOOK_S = 0.04
+_BATCH = 4096
+
+
+class CannotRecord(TandemError):
+    """There is no place for the record."""
+
+
+class Tap:
+    """One ring, one topic."""
+
+    def __init__(self, topic: str, ring: str, writer: RunWriter):
+        self.topic, self._name, self._writer = topic, ring, writer
+        self._ring: RingReader | None = None
+        self._position = 0
+        self._blocks = np.zeros((0, 0), np.int64)
+        self.recorded = self.before = self.lost = self.dropped = 0
+
+    def _attach(self) -> bool:
+        try:
+            ring = RingReader(self._name)
+        except RingError:
+            return False
+        if not ring.writer_alive and not self.recorded:
+            ring.close()  # left behind by somebody who is no more
+            return False
+        self._writer.topic(self.topic, ring.layout)
+        self._ring, self._position = ring, max(ring.head - ring.capacity, 0)
+        self.before += self._position  # passed before there was a recorder
+        self._blocks = np.zeros((_BATCH, ring.layout.words), np.int64)
+        return True
+
+    def take(self) -> None:
+        """Everything new; then, if the ring was closed, look for its successor."""
+        while self._ring is not None or self._attach():
+            assert self._ring is not None
+            closed = self._ring.closed  # before the last look, so that nothing can come after it
+            while True:
+                count, self._position, lost = since(self._ring.words, self._position, self._blocks)
+                self.lost += lost
+                if count == 0:
+                    break
+                if self._writer.sink.room:
+                    self._writer.add(self.topic, self._blocks[:count], self._position - count)
+                    self.recorded += count
+                else:
+                    self.dropped += count
+            if not closed:
+                return
+            self.close()
+
+    def close(self) -> None:
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+
+
+class Recorder:
+    def __init__(self, config: Config, file: Path, folder: Path):
+        record = config.record
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.writer = RunWriter(folder, record.most_pending_mb << 20, record.fsync_s)
+        except FileExistsError:
+            raise CannotRecord(f"{folder}: holds a record already; nothing is overwritten") from None
+        except OSError as error:
+            raise CannotRecord(f"no record in {folder}: {error.strerror}") from None
+        self.writer.begin(start_facts(config), attachments(config, file), now_ns())
+        self.writer.flush()
+        received = [] if config.transport.kind == "shm" else [Tap("/received", config.ring("sim_in"), self.writer)]
+        self._taps = [
+            Tap("/step", config.ring("sim"), self.writer), *received, Tap("/daq", config.ring("daq"), self.writer)
+        ]  # fmt: skip
+        self._flush_ns = round(record.flush_ms * 1e6)
+        self._flushed_ns = now_ns()
+        self.worst_pause_ns = 0
+
+    def look(self) -> None:
+        for tap in self._taps:
+            tap.take()
+        now = now_ns()
+        # a look later it would be too late
+        if now - self._flushed_ns + round(LOOK_S * 1e9) > self._flush_ns:
+            self.writer.flush()
+            self.worst_pause_ns = max(self.worst_pause_ns, now - self._flushed_ns)
+            self._flushed_ns = now
+
+    def figures(self) -> dict[str, Any]:
+        sink = self.writer.sink
+        state = f"waiting for the disk: {sink.error}" if sink.error else "recording"
+        dropped = sum(tap.dropped for tap in self._taps)
+        if dropped:
+            state += f"; {dropped} blocks dropped"
+        return {
+            "state": state,
+            "file": str(self.writer.path),
+            "bytes": sink.written,
+            "pending_bytes": sink.accepted - sink.written,
+            "worst_flush_ms": round(self.worst_pause_ns / 1e6, 1),
+            "worst_write_ms": round(sink.worst_write_ns / 1e6, 1),
+            "topics": {
+                tap.topic: {
+                    "recorded": tap.recorded, "lost": tap.lost, "dropped": tap.dropped, "before": tap.before
+                }
+                for tap in self._taps
+            },
+        }  # fmt: skip
+
+    def finish(self, reason: str, summary: dict[str, Any]) -> dict[str, Any]:
+        for tap in self._taps:
+            tap.take()
+            tap.close()
+        lost = {
+            f"{what} {tap.topic}": str(getattr(tap, what))
+            for tap in self._taps
+            for what in ("recorded", "lost", "dropped")
+        }
+        whole = self.writer.finish({"reason": reason, **lost}, summary, now_ns())
+        result = self.figures()
+        dropped = any(tap.lost or tap.dropped for tap in self._taps)
+        result["whole"] = whole and not dropped
+        result["state"] = (
+            f"cut short: {self.writer.sink.error or 'the disk did not take the rest in time'}" if not whole
+            else "blocks are missing" if dropped else "whole"
+        )  # fmt: skip
+        return result
+
+
+def _listen(stop: threading.Event, said: list[dict[str, Any]]) -> None:
+    """How the run ended, as the supervisor tells it; or that there is no supervisor any more."""
+    for line in sys.stdin:
+        try:
+            said.append(dict(json.loads(line)))
+        except ValueError:
+            continue
+        break
+    stop.set()
+
+
+def run(
+    config: Config, file: Path, stop: threading.Event, reporter: Reporter, folder: Path, supervised: bool
+) -> dict[str, Any]:
+    recorder = Recorder(config, file, folder)
+    said: list[dict[str, Any]] = []
+    if supervised:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor's word ends it, or the supervisor's end
+        threading.Thread(target=_listen, args=(stop, said), daemon=True).start()
+    reporter.status(recorder.figures())
+    turn, trouble = 0, None
+    while not stop.wait(LOOK_S):
+        recorder.look()
+        if recorder.writer.sink.error != trouble:
+            trouble = recorder.writer.sink.error
+            reporter.say(f"the disk takes nothing: {trouble}" if trouble else "the disk takes data again")
+        if turn % EVERY == 0:
+            reporter.status(recorder.figures())
+        turn += 1
+    told = said[0] if said else {}
+    reason = told.get("reason") or ("the supervisor ended without a word" if supervised else "stopped")
+    return recorder.finish(reason, told.get("summary") or {})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tandem.recorder", description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--folder", type=Path, required=True, help="of this run")
+    parser.add_argument("--supervised", action="store_true")
+    options = parser.parse_args()
+    job = functools.partial(run, folder=options.folder, supervised=options.supervised)
+    return serve("record", job, options.config, options.set, options.supervised, real_time=False, waits=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,367 @@
+"""`tandem replay`: a recorded run again, as it was, or as it would have been.
+
+exact     every step gets the block it used on board, and must give the same bits.
+ideal     every step gets the newest block by sample instant, as if there were no transport: what latency cost.
+--delay-ms, --jitter-ms   ideal, but a block is there only so much after its sampling: what milliseconds cost in metres.
+
+Times of steps are those of the record; a record without steps (an imported one) gets them at its own rhythm.
+"""
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from sim_service import loop
+from sim_service import replay as replay_flags
+from sim_service.loop import output_layout
+from sim_service.models import load_model, make_model
+from sim_service.models.description import Model
+from sim_service.replay import Plan, as_available, as_recorded, replay
+from sim_service.simulation import Simulation
+from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
+from sync.clock import now_ns, sleep_until
+from sync.config import Config, check, load, with_overrides
+from sync.errors import ConfigError
+from sync.record import Run, RunError, RunWriter, Topic, open_run
+from sync.ring import RingWriter, push
+from tandem.deviation import deviation, sentence
+from tandem.facts import parameters_json
+
+MODES = ("exact", "ideal")
+_CHUNK = 4096  # blocks
+
+
+@dataclass
+class Asked:
+    """What the command line asks for."""
+
+    mode: str = "exact"
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    seed: int = 1
+    speed: float | None = None  # None: as fast as it goes
+    config: Path | None = None
+    overrides: list[str] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        return self.config is not None or bool(self.overrides)
+
+
+@dataclass
+class Replayed:
+    run: Run
+    config: Config
+    model: Model
+    params: np.ndarray
+    plan: Plan
+    results: np.ndarray
+    instants: np.ndarray  # of the steps
+    figures: dict[str, Any]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        return named(self.model, self.results)
+
+
+Progress = Callable[[str, float], None]
+
+
+def named(model: Model, results: np.ndarray) -> dict[str, np.ndarray]:
+    return {q.name: results[:, i] for i, q in enumerate((*model.inputs, *model.outputs))}
+
+
+def configuration(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
+    """The configuration of the record, or another file's, with what was set on the command line."""
+    if asked.config is not None:
+        config = load(asked.config, asked.overrides)
+        model, params = load_model(asked.config.parent / config.sim.vehicle, config.sim.parameters)
+        return config, model, params
+    recorded = run.json("config.json")
+    if not recorded:
+        raise RunError(f"{run.path}: holds no configuration; give one with --config")
+    was = recorded.get("sim", {}).get("vehicle")
+    config = check(Config, with_overrides(recorded, asked.overrides), f"{run.path} (config.json)")
+    if config.sim.vehicle != was:
+        model, params = load_model(Path(config.sim.vehicle), config.sim.parameters)
+    else:
+        try:
+            vehicle = tomllib.loads(run.attachments["vehicle.toml"].decode())
+        except (KeyError, ValueError):
+            raise RunError(f"{run.path}: its vehicle.toml is missing or damaged; give --config") from None
+        model, params = make_model(vehicle, f"{run.path} (vehicle.toml)", config.sim.parameters)
+    return config, model, params
+
+
+def _same_layout(run: Run, topic: Topic, config: Config) -> None:
+    if topic.layout != config.daq.layout:
+        raise RunError(
+            f"{run.path}: {topic.name} holds {topic.layout.text}, the configuration expects {config.daq.layout.text};"
+            " replay it with the channels it was recorded with"
+        )
+
+
+def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None) -> Replayed:
+    if asked.mode not in MODES:
+        raise ConfigError(f"--mode {asked.mode}: must be one of {', '.join(MODES)}")
+    for key, value in (("--delay-ms", asked.delay_ms), ("--jitter-ms", asked.jitter_ms)):
+        if value < 0 or not np.isfinite(value):
+            raise ConfigError(f"{key} {value:g}: must be zero or more")
+        if value and asked.mode == "exact":
+            raise ConfigError(
+                f"{key} {value:g}: the blocks of an exact replay are those of the record; use --mode ideal"
+            )
+    begun = now_ns()
+    run = open_run(path, progress=lambda share: progress("reading", share))
+    read_ns = now_ns() - begun
+    config, model, params = configuration(run, asked)
+    if asked.mode == "exact":
+        topic = run.need(run.input_topic)
+        steps = run.need("/step").blocks
+        _same_layout(run, topic, config)
+        plan = as_recorded(steps, topic.blocks, topic.words, _rings(topic))
+        if len(plan) == 0:
+            raise RunError(
+                f"{run.path}: begins with step {steps['step'][0]}, its blocks or steps before are missing; an exact"
+                " replay needs them from the first on. --mode ideal does not"
+            )
+        instants = steps["taken_ns"][: len(plan)]
+    else:
+        topic = run.need(run.source_topic)
+        _same_layout(run, topic, config)
+        instants = _instants(run, topic, config)
+        plan = _available(topic, instants, config, asked.delay_ms, asked.jitter_ms, asked.seed)
+    simulated_s = len(plan) * config.step_ns * 1e-9
+    begun_steps = now_ns()
+    results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress)
+    step_ns = now_ns() - begun_steps
+    wall_s = (now_ns() - begun) * 1e-9
+    done = Replayed(run, config, model, params, plan, results, instants[: len(results)], {})
+    done.figures = {
+        "mode": asked.mode,
+        "run": str(run.path),
+        "steps": len(results),
+        "recorded_steps": len(run.topics["/step"]) if "/step" in run.topics else 0,
+        "diverged": len(results) < len(plan),
+        "simulated_s": round(simulated_s, 6),
+        "wall_s": round(wall_s, 4),
+        "read_s": round(read_ns * 1e-9, 4),
+        "step_s": round(step_ns * 1e-9, 4),
+        "real_time_factor": round(simulated_s / wall_s, 1),
+        "missing_blocks": topic.missing,
+        "record_ended": how_it_ended(run),
+        "delay_ms": asked.delay_ms,
+        "jitter_ms": asked.jitter_ms,
+        **_compare(run, model, results),
+    }
+    if asked.mode == "ideal":
+        done.figures["against"] = _against(done, topic, asked)
+    return done
+
+
+def how_it_ended(run: Run) -> str:
+    if run.end is not None:
+        return run.end.get("reason", "unknown")
+    return f"without an end: {run.cut or 'the recorder was cut off'}"
+
+
+def _rings(topic: Topic) -> np.ndarray:
+    """For every block, the first block of its ring: where the positions begin anew."""
+    positions = topic.positions.astype(np.int64)
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(positions) < 0]))
+    sizes = np.diff(np.append(starts, len(positions)))
+    return np.repeat(starts, sizes).astype(np.int64)
+
+
+def _instants(run: Run, topic: Topic, config: Config) -> np.ndarray:
+    """When the steps were; in a record without steps, one every step from the first block on."""
+    if "/step" in run.topics and len(run.topics["/step"]):
+        instants: np.ndarray = run.topics["/step"].blocks["taken_ns"]
+        return np.maximum.accumulate(instants)
+    t = topic.blocks["t_ns"]
+    return np.arange(int(t[0]), int(t[-1]) + 1, config.step_ns, dtype=np.int64)
+
+
+def _available(
+    topic: Topic, instants: np.ndarray, config: Config, delay_ms: float, jitter_ms: float, seed: int
+) -> Plan:
+    t = topic.blocks["t_ns"]
+    jitter = np.random.default_rng(seed).uniform(0.0, jitter_ms * 1e6, len(t)) if jitter_ms else 0.0
+    available = (t + delay_ms * 1e6 + jitter).astype(np.int64)
+    return as_available(instants, topic.words, topic.blocks, available, round(config.sim.stale_after_ms * 1e6))
+
+
+def _run_plan(simulation: Simulation, plan: Plan, config: Config, asked: Asked, progress: Progress) -> np.ndarray:
+    if asked.speed is None:
+        return replay(simulation, plan, each=lambda done, _: progress("stepping", done / len(plan)))
+    return _paced(simulation, plan, config, asked.speed, progress)
+
+
+def _paced(simulation: Simulation, plan: Plan, config: Config, speed: float, progress: Progress) -> np.ndarray:
+    """At so many times real time, each result into the simulator's ring, where whoever watches finds it."""
+    layout = output_layout(simulation.model)
+    ring = RingWriter(config.ring("sim"), layout, config.sim.ring_blocks)
+    begun = now_ns()
+    record = np.zeros(1, layout.dtype)
+    first_input = len(layout.names) - len(simulation.model.inputs) - len(simulation.model.outputs)
+
+    def show(done: int, results: np.ndarray) -> None:
+        due = begun + round(done * config.step_ns / speed)
+        sleep_until(due)
+        record["seq"], record["epoch"], record["t_ns"], record["pushed_ns"] = ring.head, ring.epoch, due, now_ns()
+        record["step"], record["time"] = done - 1, done * config.step_ns * 1e-9
+        for name, value in zip(layout.names[first_input:], results[done - 1], strict=True):
+            record[name] = value
+        push(ring.words, record.view(np.int64))
+        if done % 20 == 0:
+            progress("stepping", done / len(plan))
+
+    try:
+        return replay(simulation, plan, batch=1, each=show)
+    finally:
+        ring.close()
+
+
+def recorded_columns(run: Run, model: Model) -> dict[str, np.ndarray]:
+    if "/step" not in run.topics:
+        return {}
+    steps = run.topics["/step"]
+    return {q.name: steps.blocks[q.name] for q in (*model.inputs, *model.outputs) if q.name in steps.layout.names}
+
+
+def _compare(run: Run, model: Model, results: np.ndarray) -> dict[str, Any]:
+    """Bit by bit with what the run recorded."""
+    recorded = recorded_columns(run, model)
+    n = min(len(results), len(run.topics["/step"])) if recorded else 0
+    if not recorded or n == 0:
+        return {"identical": None, "first_difference": None, "differing_channels": []}
+    first: tuple[int, str] | None = None
+    differing = []
+    new = named(model, results)
+    for name, values in recorded.items():
+        unequal = np.flatnonzero(values[:n].view(np.int64) != np.ascontiguousarray(new[name][:n]).view(np.int64))
+        if len(unequal):
+            differing.append({"channel": name, "max": float(np.abs(values[:n] - new[name][:n]).max())})
+            if first is None or unequal[0] < first[0]:
+                first = (int(unequal[0]), name)
+    difference = None
+    if first is not None:
+        k, name = first
+        step = int(run.topics["/step"].blocks["step"][k])
+        difference = {
+            "step": step, "channel": name, "recorded": float(recorded[name][k]), "replayed": float(new[name][k])
+        }  # fmt: skip
+    return {"identical": first is None, "first_difference": difference, "differing_channels": differing}
+
+
+def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
+    """What the change did: against the run on board, and with a delay also against none at all."""
+    found: dict[str, Any] = {}
+    on_board = recorded_columns(done.run, done.model)
+    if on_board:
+        found["on_board"] = deviation(on_board, done.columns())
+    if asked.delay_ms or asked.jitter_ms:
+        plan = _available(topic, _instants(done.run, topic, done.config), done.config, 0.0, 0.0, asked.seed)
+        ideal = replay(Simulation(done.config, done.model, done.params.copy()), plan)
+        found["ideal"] = deviation(named(done.model, ideal), done.columns())
+    return found
+
+
+# ---- saying and keeping it -------------------------------------------------------------------------------------------
+
+
+def print_replay(console: Console, figures: dict[str, Any]) -> None:
+    console.print(
+        f"{figures['steps']} steps, {figures['simulated_s']:.2f} s, in {figures['wall_s']:.2f} s:"
+        f" {figures['real_time_factor']:g} times real time (reading {figures['read_s']:.2f} s, stepping"
+        f" {figures['step_s']:.2f} s)"
+    )
+    if figures["identical"]:
+        console.print("[green]identical[/]: every input and every output of every step, to the bit")
+    elif figures["identical"] is False:
+        first = figures["first_difference"]
+        console.print(
+            f"differs from the record from step {first['step']} on: {first['channel']} was {first['recorded']!r}, is"
+            f" {first['replayed']!r}"
+        )
+        table = Table(title="Channels that differ from the record", title_justify="left")
+        table.add_column("channel")
+        table.add_column("at most", justify="right")
+        for row in figures["differing_channels"]:
+            table.add_row(row["channel"], f"{row['max']:.6g}")
+        console.print(table)
+    if figures["steps"] < figures["recorded_steps"]:
+        console.print(
+            f"[yellow]{figures['recorded_steps'] - figures['steps']} recorded steps could not be done again[/]"
+        )
+    if figures["missing_blocks"]:
+        console.print(f"[yellow]{figures['missing_blocks']} blocks are missing from the record[/]")
+    asked = f"{figures['delay_ms']:g} ms delay" + f" + up to {figures['jitter_ms']:g} ms jitter" * bool(
+        figures["jitter_ms"]
+    )
+    for what, found in figures.get("against", {}).items():
+        title = {"on_board": "this replay against the run on board", "ideal": f"{asked} against none"}[what]
+        console.print(f"{title}: {sentence(found)}", soft_wrap=True)
+    console.print(f"the record ended: {figures['record_ended']}", soft_wrap=True)
+
+
+def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
+    """The replay as a run of its own: the same blocks, the new steps."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writer = RunWriter(folder)
+    except FileExistsError:
+        raise RunError(f"{folder}: holds a record already; nothing is overwritten") from None
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written: {error.strerror}") from None
+    kept = {name: data for name, data in done.run.attachments.items() if name != "summary.json"}
+    kept["config.json"] = done.config.model_dump_json(indent=1).encode()
+    kept["parameters.json"] = parameters_json(done.model, done.params)
+    start = {key: value for key, value in done.run.start.items() if key not in ("format", "monotonic_ns")}
+    origin = {"replay_of": str(done.run.path), "mode": done.figures["mode"], "recorded_utc": start.get("utc", "")}
+    writer.begin({**start, **facts, **origin}, kept, now_ns())
+    source = done.run.topics[done.run.source_topic]
+    for name, words, layout in (
+        ("/daq", source.words, source.layout),
+        ("/step", _step_words(done), output_layout(done.model)),
+    ):
+        writer.topic(name, layout)
+        for first in range(0, len(words), _CHUNK):
+            writer.add(name, words[first : first + _CHUNK], first)
+            writer.flush()
+    if not writer.finish({"reason": f"replayed, {done.figures['mode']}"}, done.figures, now_ns()):
+        raise RunError(f"{writer.path}: cannot be written: {writer.sink.error}")
+    return writer.path
+
+
+def _step_words(done: Replayed) -> np.ndarray:
+    """What the loop would have put into its ring."""
+    layout, n = output_layout(done.model), len(done.results)
+    words = np.zeros((n, layout.words), np.int64)
+    steps = layout.view(words)
+    used = done.plan.blocks[done.plan.which[:n]]
+    flags = done.plan.flags[:n]
+    steps["seq"] = steps["step"] = np.arange(n)
+    for name in ("t_ns", "pushed_ns", "started_ns", "taken_ns"):
+        steps[name] = done.instants
+    for name, word in (("seq", SEQ), ("epoch", EPOCH), ("t_ns", T), ("pushed_ns", PUSHED), ("sent_ns", SENT)):
+        steps[f"input_{name}"] = used[:, word]
+    steps["input_received_ns"] = used[:, RECEIVED]
+    steps["input_age_ns"] = done.instants - used[:, T]
+    repeated = np.concatenate([[False], np.diff(done.plan.which[:n]) == 0])[:n]
+    new_epoch = np.concatenate([[True], np.diff(used[:, EPOCH]) != 0])[:n]
+    steps["status"] = (
+        np.where(flags & replay_flags.STALE, loop.STALE, 0)
+        | np.where(repeated, loop.REPEATED, 0)
+        | np.where(new_epoch, loop.NEW_EPOCH, 0)
+        | np.where(flags & replay_flags.LAPPED, loop.LAPPED, 0)
+    )
+    steps["time"] = (np.arange(n) + 1) * (done.config.step_ns * 1e-9)
+    for name, values in done.columns().items():
+        steps[name] = values
+    return words
