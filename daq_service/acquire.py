@@ -70,6 +70,8 @@ class Acquisition:
         self._repeat_ns = round(config.daq.idle_repeat_ms * 1e6)
         self._table = ring.layout.table
         self._counters = counter_table(config.daq.channels, config.daq.rate_hz)
+        if getattr(source, "unwrapped", False):
+            self._counters[:, BITS] = 0
         self._scans = np.zeros((MOST_BLOCKS, len(config.daq.channels)), np.int64)
         self._t_ns = np.zeros(MOST_BLOCKS, np.int64)
         self._block = np.zeros(ring.layout.words, np.int64)

@@ -42,6 +42,11 @@ def _errors() -> Iterator[None]:
 
 def _checked(file: Path, overrides: list[str]) -> Config:
     """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
+    return _tried(file, overrides)[0]
+
+
+def _tried(file: Path, overrides: list[str]) -> tuple[Config, Any]:
+    """The same, with the source it names."""
     from sync.jit import compiling
 
     config = load(file, overrides)
@@ -49,9 +54,9 @@ def _checked(file: Path, overrides: list[str]) -> Config:
         from daq_service.sources import open_source
         from sim_service.models import load_model
 
-        open_source(config, file, lambda: None)
+        source = open_source(config, file, lambda: None)
         load_model(file.parent / config.sim.vehicle, config.sim.parameters)
-    return config
+    return config, source
 
 
 def _progress(console: Console) -> Progress:
@@ -88,9 +93,11 @@ def _run(
     from tandem.report import figures
     from tandem.supervise import drive as run_drive
 
-    config = _checked(file, overrides)
+    config, source = _tried(file, overrides)
     folder = _new_folder(runs, config.name) if runs is not None and config.record.enabled else None
-    duration = config.seconds if seconds is None else seconds
+    duration = seconds
+    if duration is None:  # a source that ends by itself ends the drive
+        duration = getattr(source, "seconds", None) or config.seconds
     with _progress(console) as progress:
         task = progress.add_task(f"{title}: starting (the first time, compiling)", total=duration or None, figures="")
 
@@ -125,6 +132,7 @@ def drive(
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
     record: Annotated[bool | None, typer.Option("--record/--no-record", help="Default: the file's.")] = None,
+    repeat: Annotated[Path | None, typer.Option(help="A recorded run that plays as the driver, in real time.")] = None,
 ) -> None:
     """Run the DAQ and the simulator side by side, record both, and say how old the data were."""
     from tandem.html import RunData
@@ -133,6 +141,8 @@ def drive(
     settings = [*(overrides or []), *([f'transport.kind="{transport}"'] if transport else [])]
     if record is not None:
         settings.append(f"record.enabled={str(record).lower()}")
+    if repeat is not None:
+        settings.append(f"source={{kind='replay', run='{repeat.absolute()}'}}")
     with _errors():
         checked, outcome, folder = _run(config, settings, seconds, "drive", Console(stderr=True), runs)
         result = figures(checked, outcome)

@@ -15,13 +15,15 @@ from sync.config import Config, check
 from sync.errors import ConfigError
 from sync.ring import RingReader
 
-SOURCES = {"virtual": "daq_service.sources.virtual"}
+SOURCES = {"virtual": "daq_service.sources.virtual", "replay": "daq_service.sources.replay"}
 
 # The simulator's output, where it can be had: what a driver in the loop sees. None while there is none.
 Feedback = Callable[[], RingReader | None]
 
 
 class Source(Protocol):
+    """And, if it has them: `unwrapped` = True, its counters are running counts already; `seconds`, when it ends."""
+
     def start(self) -> None:
         """Begin sampling. Nothing is sampled before."""
 
