@@ -59,6 +59,11 @@ def _tried(file: Path, overrides: list[str]) -> tuple[Config, Any]:
     return config, source
 
 
+def _console() -> Console:
+    """Standard output; into a file or a pipe wide enough for the tables."""
+    return Console() if sys.stdout.isatty() else Console(width=140)
+
+
 def _progress(console: Console) -> Progress:
     return Progress(
         SpinnerColumn(),
@@ -67,6 +72,7 @@ def _progress(console: Console) -> Progress:
         TimeRemainingColumn(),
         TextColumn("{task.fields[figures]}"),
         console=console,
+        transient=True,
     )
 
 
@@ -261,7 +267,7 @@ def replay(
         if as_json:
             print(json.dumps(done.figures), flush=True)
         else:
-            print_replay(Console(), done.figures)
+            print_replay(_console(), done.figures)
     if asked.mode == "exact" and not asked.changed and not done.figures["identical"]:
         raise typer.Exit(1)
 
@@ -276,6 +282,73 @@ def _speed(text: str) -> float | None:
     if not 0 < factor < float("inf"):
         raise ConfigError(f"--speed {text}: must be max or a number above 0, such as 1 for real time")
     return factor
+
+
+@app.command()
+def info(run: RunPath, as_json: AsJson = False) -> None:
+    """What a record holds: duration, rates, gaps, epochs, channels, losses, versions, and how it ended."""
+    from tandem.look.info import info as look
+    from tandem.look.info import print_info
+
+    with _errors():
+        found = look(_read(run))
+        if as_json:
+            print(json.dumps(found), flush=True)
+        else:
+            print_info(_console(), found)
+
+
+@app.command()
+def compare(run: RunPath, other: RunPath, as_json: AsJson = False) -> None:
+    """Which channels of two records differ, by how much, where first; and what that is in metres."""
+    from tandem.look.compare import compare as look
+    from tandem.look.compare import print_compare
+
+    with _errors():
+        found = look(_read(run), _read(other))
+        if as_json:
+            print(json.dumps(found), flush=True)
+        else:
+            print_compare(_console(), found)
+
+
+@app.command()
+def plot(
+    runs: Annotated[list[Path], typer.Argument(help="One run, or several over each other.")],
+    to: Annotated[str, typer.Option(help="html, or png (needs the extra `plot`).")] = "html",
+    channels: Annotated[str | None, typer.Option(help="Names, separated by commas. Default: the usual ones.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File. Default: plot.html or plot.png beside the first run.")] = None,
+) -> None:
+    """Draw inputs, motion and age of a record."""
+    from tandem.look.plot import panels, write_page, write_png
+
+    with _errors():
+        writers = {"html": write_page, "png": write_png}
+        if to not in writers:
+            raise ConfigError(f"--to {to}: must be html or png")
+        read = [_read(path) for path in runs]
+        file = out or read[0].path.parent / f"plot.{to}"
+        found = panels([(run.path.parent.name, run) for run in read], channels.split(",") if channels else None)
+        if not found:
+            raise ConfigError(f"{read[0].path}: holds nothing to draw")
+        try:
+            writers[to](file, ", ".join(run.path.parent.name for run in read), found)
+        except OSError as error:
+            raise ConfigError(f"{file}: cannot be written: {error.strerror}") from None
+        print(f"plot: {file}", file=sys.stderr)
+
+
+def _read(path: Path) -> Any:
+    """A record, with a bar while it is read."""
+    from sync.jit import compiling
+
+    with compiling("record"):
+        from sync.record import open_run
+    with _progress(Console(stderr=True)) as progress:
+        task = progress.add_task("reading", total=1.0, figures="")
+        found = open_run(path, progress=lambda share: progress.update(task, completed=share))
+        progress.update(task, visible=False)
+    return found
 
 
 @app.command()

@@ -14,7 +14,8 @@ HOPS = {
 AGE_HOPS = ("sensor", "ring", "wire", "wait")
 GREY, BAD = "#8a8f98", "#d55e00"
 # by the bit of the status word; one that is new to this table is still shown, in grey
-STATUS_COLOURS = {1: BAD, 2: "#e69f00", 4: "#0072b2", 8: "#cc79a7", 16: "#7b3294", 32: "#000", 128: "#009e73"}
+STATUS_COLOURS = {1: BAD, 2: "#e69f00", 4: "#0072b2", 8: "#cc79a7", 16: "#7b3294", 32: "#000", 128: "#009e73", 256: BAD}
+STATUS_COLOURS |= {512: "#56b4e9"}
 
 
 WORDS = {

@@ -1,0 +1,1 @@
+"""Looking at records: what is in one (info), what differs between two (compare), pictures (plot)."""

@@ -1,0 +1,101 @@
+"""`tandem info`: what a record holds, how it ended, what is missing."""
+
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from sim_service.loop import STATUS
+from sync.record import Run, Topic
+from tandem.replay import how_it_ended
+
+_GAP_PERIODS = 1.5
+
+
+def topic_facts(topic: Topic, end: dict[str, str] | None) -> dict[str, Any]:
+    t = topic.blocks["t_ns"].astype(np.int64)
+    apart = np.diff(t)
+    period = float(np.median(apart)) if len(apart) else 0.0
+    epochs = topic.blocks["epoch"]
+    counted = {what: int((end or {}).get(f"{what} {topic.name}", "0")) for what in ("lost", "dropped", "before")}
+    return {
+        "messages": len(topic),
+        "seconds": float(t[-1] - t[0]) * 1e-9 if len(t) else 0.0,
+        "rate_hz": round(1e9 / period, 3) if period > 0 else None,
+        "gaps": int((apart > _GAP_PERIODS * period).sum()) if period > 0 else 0,
+        "longest_gap_ms": round(float(apart.max()) / 1e6, 3) if len(apart) else 0.0,
+        "epochs": 1 + int((epochs[1:] != epochs[:-1]).sum()) if len(epochs) else 0,
+        "missing": topic.missing,
+        **counted,
+        "first_ns": int(t[0]) if len(t) else None,
+        "last_ns": int(t[-1]) if len(t) else None,
+        "channels": {c.name: c.unit for c in topic.layout.channels},
+    }
+
+
+def info(run: Run) -> dict[str, Any]:
+    topics = {name: topic_facts(topic, run.end) for name, topic in run.topics.items()}
+    firsts = [t["first_ns"] for t in topics.values() if t["first_ns"] is not None]
+    lasts = [t["last_ns"] for t in topics.values() if t["last_ns"] is not None]
+    parameters = run.json("parameters.json")
+    return {
+        "file": str(run.path),
+        "bytes": run.size,
+        "name": run.name,
+        "utc": run.start.get("utc"),
+        "seconds": round((max(lasts) - min(firsts)) * 1e-9, 6) if firsts else 0.0,
+        "whole": run.end is not None and run.cut is None,
+        "ended": how_it_ended(run),
+        "cut": run.cut,
+        "topics": topics,
+        "steps": _steps(run),
+        "model": parameters.get("model"),
+        "parameters": parameters.get("parameters", {}),
+        "start": run.start,
+        "attachments": {name: len(data) for name, data in run.attachments.items()},
+    }
+
+
+def _steps(run: Run) -> dict[str, Any]:
+    if "/step" not in run.topics or not len(run.topics["/step"]):
+        return {}
+    steps = run.topics["/step"].blocks
+    ages = steps["input_age_ns"] / 1e3
+    said = {word: int((steps["status"] & bit != 0).sum()) for bit, word in STATUS.items()}
+    return {
+        "age_us": {"p50": float(np.median(ages)), "p99": float(np.percentile(ages, 99)), "max": float(ages.max())},
+        "status": {word: count for word, count in said.items() if count},
+    }
+
+
+def print_info(console: Console, found: dict[str, Any]) -> None:
+    start = found["start"]
+    console.print(f"[bold]{found['file']}[/]  {found['bytes'] / 1e6:.2f} MB", soft_wrap=True)
+    console.print(f"{found['name']}, {found['utc']}, {found['seconds']:.3f} s over {start.get('transport', '?')}")
+    mark = "[green]whole[/]" if found["whole"] else "[bold red]not whole[/]"
+    console.print(f"{mark}; ended: {found['ended']}", soft_wrap=True)
+    console.print(
+        f"{start.get('software')} ({start.get('sources')}), Python {start.get('python')}, numba {start.get('numba')};"
+        f" {start.get('machine')} {start.get('processor')}, {start.get('cores')} cores,"
+        f" real time {'permitted' if start.get('real_time') == 'true' else 'not permitted'}",
+        soft_wrap=True,
+    )
+    table = Table(title="Topics", title_justify="left")
+    for heading in ("", "messages", "Hz", "s", "gaps", "longest, ms", "epochs", "missing", "lost", "dropped"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, t in found["topics"].items():
+        rate = f"{t['rate_hz']:g}" if t["rate_hz"] else "?"
+        cells = [t["messages"], rate, f"{t['seconds']:.3f}", t["gaps"], t["longest_gap_ms"], t["epochs"]]
+        table.add_row(name, *(str(c) for c in (*cells, t["missing"], t["lost"], t["dropped"])))
+    console.print(table)
+    for name, t in found["topics"].items():
+        channels = ", ".join(f"{c} [{unit}]" for c, unit in t["channels"].items())
+        console.print(f"{name}: {channels}", soft_wrap=True, markup=False, highlight=False)
+    if found["steps"]:
+        age = found["steps"]["age_us"]
+        status = ", ".join(f"{count} {word}" for word, count in found["steps"]["status"].items())
+        console.print(f"age at use: p50 {age['p50']:.0f} us, p99 {age['p99']:.0f} us, max {age['max']:.0f} us")
+        console.print(f"steps: {status}", soft_wrap=True)
+    if found["model"]:
+        console.print(f"model {found['model']}, {len(found['parameters'])} parameters (--json lists them)")
