@@ -7,8 +7,10 @@ because the disk took nothing.
 """
 
 import argparse
+import contextlib
 import functools
 import json
+import os
 import signal
 import sys
 import threading
@@ -27,6 +29,7 @@ from tandem.facts import attachments, start_facts
 
 LOOK_S = 0.04
 _BATCH = 4096
+_NICE = -10
 
 
 class CannotRecord(TandemError):
@@ -167,6 +170,8 @@ def _listen(stop: threading.Event, said: list[dict[str, Any]]) -> None:
 def run(
     config: Config, file: Path, stop: threading.Event, reporter: Reporter, folder: Path, supervised: bool
 ) -> dict[str, Any]:
+    with contextlib.suppress(OSError):  # before whatever else runs here, if it may: the rings do not wait
+        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     recorder = Recorder(config, file, folder)
     said: list[dict[str, Any]] = []
     if supervised:

@@ -1,24 +1,28 @@
 """Reading a record, whole or cut short.
 
-The mcap package reads the structure of the file; the messages of a chunk, which are by far the most of it, are found
-and decoded by nopython code. A file that ends in the middle (the recorder was killed, the disk was full) is read up to
-its last whole chunk, and `Run.cut` says where and why it ends. Nothing here trusts the file: sizes are bounded, chunks
-are checked against their checksums.
+The mcap package reads the records of the file; the messages of a chunk, which are by far the most of it, are found and
+decoded by nopython code, and indexes are passed over: whoever wants everything needs none. A file that ends in the
+middle (the recorder was killed, the disk was full) is read up to its last whole chunk, and `Run.cut` says where and why
+it ends. Nothing here trusts the file: sizes are bounded, chunks are checked against their checksums.
 """
 
 import io
 import json
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
+import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
-from mcap.records import Attachment, Channel, Chunk, DataEnd, Footer, Header, Metadata, Schema
-from mcap.stream_reader import StreamReader, get_chunk_data_stream
+from mcap.opcode import Opcode
+from mcap.records import Attachment, Channel, Chunk, Header, Metadata, Schema
+from mcap.stream_reader import get_chunk_data_stream
+from mcap.writer import MCAP0_MAGIC
 from numba import int64
 
 from sync.block import Layout
@@ -32,12 +36,27 @@ from sync.wire import BYTES_READ_ONLY, MALFORMED, Form, decode_record, read_mess
 _MOST_RECORD = 1 << 30
 _MOST_CHUNK = 1 << 28
 _MESSAGE_HEAD = 1 + 8 + 2 + 4 + 8 + 8  # opcode, length, channel, sequence, log time, publish time
-_SCHEMA, _CHANNEL, _MESSAGE = 3, 4, 5
+_MESSAGE = int(Opcode.MESSAGE)
 
 _DAMAGED, _TOO_MANY = -1, -2
 
 # columns of the table of a chunk's records
 _KIND, _AT, _END, _ID, _SEQUENCE, _LOGGED = range(6)
+
+
+class _Cut(Exception):
+    """The file ends in the middle of a record."""
+
+
+# what a damaged file may make of its parsers; the records before it stand
+DAMAGED = (
+    McapError, ValueError, KeyError, TypeError, IndexError, OverflowError, EOFError, MemoryError, RuntimeError,
+    struct.error, zstandard.ZstdError,
+)  # fmt: skip
+_KINDS: dict[int, Any] = {
+    Opcode.HEADER: Header, Opcode.SCHEMA: Schema, Opcode.CHANNEL: Channel, Opcode.CHUNK: Chunk,
+    Opcode.ATTACHMENT: Attachment, Opcode.METADATA: Metadata,
+}  # fmt: skip
 
 
 class RunError(TandemError):
@@ -196,27 +215,24 @@ class _Reading:
         self._layouts: dict[str, Layout] = {}
         self._table = np.zeros((4096, 6), np.int64)
 
-    def read(self, stream: Any) -> Run:
+    def read(self, stream: BinaryIO) -> Run:
         run = self.run
-        records = StreamReader(stream, emit_chunks=True, record_size_limit=_MOST_RECORD).records
+        if stream.read(len(MCAP0_MAGIC)) != MCAP0_MAGIC:
+            raise RunError(f"{run.path}: not an MCAP file, or cut short at its very start")
         finished = False
-        try:
-            for record in records:
-                self._record(record)
-                finished = finished or isinstance(record, DataEnd)
-                if isinstance(record, Footer):
-                    break
-                if isinstance(record, Chunk):
-                    self._progress(stream.tell() / max(run.size, 1))
-        except RunError:
-            raise
-        except Exception as error:  # whatever a damaged file makes of the parser: the prefix stands
-            if not run.start:
-                raise RunError(f"{run.path}: {_why_not(stream, error)}") from None
-            if not finished:
-                run.cut = f"ends in the middle, at byte {stream.tell()} of {run.size} ({_plain(error)})"
+        while not finished:
+            place = stream.tell()
+            try:
+                finished = self._next(stream)
+            except _Cut:
+                run.cut = f"cut short at byte {place} of {run.size}"
+            except DAMAGED as error:
+                run.cut = f"damaged at byte {place} of {run.size}: {error or type(error).__name__}"
+            if run.cut:
+                break
+            self._progress(place / max(run.size, 1))
         if not run.start:
-            raise RunError(f"{run.path}: no record of tandem: it has no {START}; {self._instead()}")
+            raise RunError(f"{run.path}: no record of tandem: it has no {START}; {run.cut or self._instead()}")
         for name, parts in self._parts.items():
             rows = np.concatenate([r for r, _ in parts])
             words = np.concatenate([w for _, w in parts])
@@ -226,8 +242,27 @@ class _Reading:
         return run
 
     def _instead(self) -> str:
-        found = ", ".join(t for f in self._forms.values() if f for t in (f[0],))
-        return f"its topics are {found}" if found else "it was made by another program, or cut short at its very start"
+        found = ", ".join(known[0] for known in self._forms.values() if known)
+        return f"its topics are {found}" if found else "it was made by another program"
+
+    def _next(self, stream: BinaryIO) -> bool:
+        """One record; True if it ends the data. What follows then is an index."""
+        head = stream.read(9)
+        if len(head) < 9:
+            raise _Cut
+        opcode, length = struct.unpack("<BQ", head)
+        if length > _MOST_RECORD:
+            raise ValueError(f"a record of {length} bytes")
+        if opcode not in _KINDS:
+            if opcode == Opcode.DATA_END:
+                return True
+            stream.seek(length, io.SEEK_CUR)
+            return False
+        body = stream.read(length)
+        if len(body) < length:
+            raise _Cut
+        self._record(_KINDS[opcode].read(ReadDataStream(io.BytesIO(body))))
+        return False
 
     def _record(self, record: Any) -> None:
         run = self.run
@@ -286,11 +321,8 @@ class _Reading:
             raise ValueError("a damaged chunk")
         table = self._table[:count]
         for kind, at, end in table[table[:, _KIND] != _MESSAGE, : _END + 1].tolist():
-            inside = ReadDataStream(io.BytesIO(data[at:end]))
-            if kind == _SCHEMA:
-                self._record(Schema.read(inside))
-            elif kind == _CHANNEL:
-                self._record(Channel.read(inside))
+            if kind in (Opcode.SCHEMA, Opcode.CHANNEL):
+                self._record(_KINDS[kind].read(ReadDataStream(io.BytesIO(data[at:end]))))
         messages = table[table[:, _KIND] == _MESSAGE]
         for channel in np.unique(messages[:, _ID]).tolist():
             known = self._forms.get(channel)
@@ -307,13 +339,3 @@ class _Reading:
             except MALFORMED as error:
                 raise ValueError(f"a message of {topic} that is none of its schema: {error}") from None
         self._parts.setdefault(topic, []).append((rows[:, [_SEQUENCE, _LOGGED]], blocks))
-
-
-def _plain(error: BaseException) -> str:
-    return str(error) or type(error).__name__
-
-
-def _why_not(stream: Any, error: BaseException) -> str:
-    if isinstance(error, McapError | EOFError | ValueError) and stream.tell() <= 16:
-        return "not an MCAP file"
-    return f"cannot be read: {_plain(error)}"
