@@ -191,7 +191,7 @@ class Record(Section):
     """The record of a run, see sync/record/."""
 
     enabled: bool = True
-    flush_ms: float = Field(250.0, ge=20, le=500)
+    flush_ms: float = Field(200.0, ge=20, le=500)
     fsync_s: float = Field(2.0, gt=0, le=60)
     most_pending_mb: int = Field(64, ge=1, le=4096)
 

@@ -1,7 +1,9 @@
 """How far two runs of a vehicle are apart, in metres and not in milliseconds.
 
-Both are compared step by step, at the same instant. *Lateral* is across the reference's heading, *along* is with it;
-*off the path* is the distance to the nearest point of the reference's path, whenever that was driven.
+Both are compared step by step, at the same instant. *Apart* is the distance between the two, *lateral* the part of it
+across the direction in which the reference began (the lane of a lane change). *Off the path* is the distance to the
+nearest point of the reference's path, whenever that was driven: two runs that do the same, one later, are apart, but
+not off the path.
 """
 
 from typing import Any
@@ -20,13 +22,11 @@ def deviation(reference: dict[str, np.ndarray], other: dict[str, np.ndarray]) ->
     if n == 0:
         return {}
     dx, dy = other["x"][:n] - reference["x"][:n], other["y"][:n] - reference["y"][:n]
-    cos, sin = np.cos(reference["yaw"][:n]), np.sin(reference["yaw"][:n])
-    lateral, along, apart = cos * dy - sin * dx, cos * dx + sin * dy, np.hypot(dx, dy)
+    cos, sin = np.cos(reference["yaw"][0]), np.sin(reference["yaw"][0])
     off = off_path(reference["x"][:n], reference["y"][:n], other["x"][:n], other["y"][:n])
     found = {
-        "lateral_m": _figures(lateral),
-        "along_m": _figures(along),
-        "position_m": _figures(apart),
+        "apart_m": _figures(np.hypot(dx, dy)),
+        "lateral_m": _figures(cos * dy - sin * dx),
         "off_path_m": _figures(off),
         "yaw_deg": _figures(np.rad2deg(other["yaw"][:n] - reference["yaw"][:n])),
     }
@@ -73,8 +73,8 @@ def sentence(found: dict[str, Any]) -> str:
     if not found:
         return "no pose to compare"
     return (
-        f"at most {_metres(found['lateral_m']['max'])} to the side and {_metres(found['along_m']['max'])} along at the"
-        f" same instant, {_metres(found['off_path_m']['max'])} off the path; yaw rate"
+        f"at the same instant at most {_metres(found['apart_m']['max'])} apart, in lateral position"
+        f" {_metres(found['lateral_m']['max'])}; {_metres(found['off_path_m']['max'])} off the path; yaw rate"
         f" {found.get('yaw_rate_deg_per_s', {'max': 0.0})['max']:.3g} deg/s"
     )
 

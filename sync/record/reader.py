@@ -225,7 +225,8 @@ class _Reading:
             try:
                 finished = self._next(stream)
             except _Cut:
-                run.cut = f"cut short at byte {place} of {run.size}"
+                whole = place == run.size
+                run.cut = "the file just stops" if whole else f"cut short at byte {place} of {run.size}"
             except DAMAGED as error:
                 run.cut = f"damaged at byte {place} of {run.size}: {error or type(error).__name__}"
             if run.cut:

@@ -1,0 +1,184 @@
+"""Records of real drives: the same run twice is the same bits; whatever fails, what was recorded can be read."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sync.config import load
+from sync.record import open_run
+from sync.ring import RingReader
+from tandem.look.info import info
+from tandem.replay import Asked, replay_run
+from tests.system.conftest import DRIVE, Program, free_port
+
+Start = Callable[..., Program]
+
+
+def replayed(runs: Path, mode: str = "exact") -> dict[str, Any]:
+    return replay_run(runs, Asked(mode=mode)).figures
+
+
+@pytest.mark.parametrize("transport", ["shm", "ipc", "tcp"])
+def test_a_drive_replays_to_the_bit(drive: Start, tmp_path: Path, transport: str) -> None:
+    ports = [f"transport.{key}={free_port()}" for key in ("daq_port", "sim_port")]
+    options = [word for port in ports for word in ("--set", port)]
+    run = drive("--seconds", "3", "--json", "--transport", transport, *options)
+    assert run.end() == 0, run.said
+    result = run.json()
+    record = result["record"]
+    assert record["whole"] and record["state"] == "whole"
+    assert record["topics"]["/step"]["recorded"] == result["steps"]
+    assert record["topics"]["/daq"]["recorded"] == result["blocks"]
+    assert all(t["lost"] == t["dropped"] == t["before"] == 0 for t in record["topics"].values())
+    again = replayed(tmp_path / "runs")
+    assert again["identical"] is True and again["first_difference"] is None
+    assert again["steps"] == result["steps"]
+    # without transport the same blocks are there a little earlier
+    ideal = replayed(tmp_path / "runs", "ideal")
+    assert ideal["steps"] == result["steps"] and "on_board" in ideal["against"]
+    found = info(open_run(tmp_path / "runs"))
+    assert found["whole"] and found["ended"] == "all seconds done"
+    assert found["topics"]["/daq"]["rate_hz"] == 1000 and found["topics"]["/step"]["channels"]["vx"] == "m/s"
+    summary = open_run(tmp_path / "runs").json("summary.json")
+    assert summary["steps"] == result["steps"] and summary["balance"] == result["balance"]
+
+
+@pytest.mark.parametrize("transport,end", [("shm", signal.SIGTERM), ("shm", signal.SIGKILL), ("ipc", signal.SIGKILL)])
+def test_a_daq_started_anew_in_the_middle_is_replayed_too(
+    start: Start, name: str, tmp_path: Path, transport: str, end: int
+) -> None:
+    options = (str(DRIVE), "--set", f"name={name}", "--set", f"transport.kind={transport}")
+    recorder = start("tandem", "record", *options, "--runs", str(tmp_path))
+    recorder.wait_for("record: state")
+    sim, daq = start("tandem", "sim", *options), start("tandem", "daq", *options)
+    steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=120)
+    _wait(lambda: steps.head > 200)
+    daq.signal(end)
+    daq.end()
+    epoch = int(steps.newest()["input_epoch"])
+    daq = start("tandem", "daq", *options)
+    _wait(lambda: int(steps.newest()["input_epoch"]) != epoch)
+    before = steps.head
+    _wait(lambda: steps.head > before + 200)
+    for program in (sim, daq, recorder):
+        program.signal(signal.SIGINT)
+    assert sim.end() == 0 and daq.end() == 0
+    assert recorder.end() == 0, recorder.said
+    steps.close()
+    run = open_run(tmp_path)
+    recorded = run.topics["/step"].blocks
+    assert len(np.unique(recorded["input_epoch"])) == 2
+    assert run.topics["/daq"].missing == 0
+    again = replayed(tmp_path)
+    assert again["identical"] is True
+    assert again["steps"] == len(recorded) > 400
+
+
+def _wait(for_what: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not for_what():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def _children(pid: int) -> list[tuple[int, bytes]]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [(int(child), Path(f"/proc/{child}/cmdline").read_bytes()) for child in found]
+
+
+def test_without_its_recorder_the_drive_goes_on_and_says_so(drive: Start, name: str, tmp_path: Path) -> None:
+    run = drive("--seconds", "3", "--json")
+    steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=120)
+    _wait(lambda: steps.head > 100)
+    newest = steps.newest()
+    killed = [pid for pid, words in _children(run.popen.pid) if b"tandem.recorder" in words]
+    os.kill(killed[0], signal.SIGKILL)
+    assert run.end() == 6, run.said
+    steps.close()
+    result = run.json()
+    assert result["balance"]["closes"] and result["seconds"] > 2.9
+    assert "the recorder was killed by SIGKILL; the drive goes on unrecorded" in run.said
+    assert not result["record"]["whole"] and "SIGKILL" in result["record"]["state"]
+    found = open_run(tmp_path / "runs")
+    assert found.end is None
+    last = int(found.topics["/step"].blocks["pushed_ns"][-1])
+    assert int(newest["pushed_ns"]) - last < 600_000_000
+    assert replayed(tmp_path / "runs")["identical"] is True
+    said = info(found)
+    assert not said["whole"] and said["ended"].startswith("without an end")
+
+
+def test_a_place_that_cannot_be_written_is_no_reason_not_to_drive(start: Start, name: str, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file where the folder should be")
+    run = start(
+        "tandem", "drive", str(DRIVE), "--set", f"name={name}", "--seconds", "1", "--json",
+        "--runs", str(tmp_path / "runs"),
+    )  # fmt: skip
+    assert run.end() == 6, run.said
+    result = run.json()
+    assert result["balance"]["closes"] and result["steps"] > 100
+    assert not result["record"]["whole"]
+    assert "no record in" in run.said and "goes on unrecorded" in run.said
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a small disk is not permitted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_ends_the_record_and_nothing_else(start: Start, name: str, small_disk: Path) -> None:
+    run = start(
+        "tandem", "drive", str(DRIVE), "--set", f"name={name}", "--seconds", "5", "--json", "--runs", str(small_disk)
+    )
+    assert run.end() == 6, run.said
+    result = run.json()
+    assert result["balance"]["closes"] and result["seconds"] > 4.9
+    assert "the disk takes nothing: No space left on device" in run.said
+    assert not result["record"]["whole"] and "No space left" in result["record"]["state"]
+    found = open_run(small_disk)
+    assert found.cut is not None and len(found.topics["/step"]) > 100
+    assert replayed(small_disk)["identical"] is True
+
+
+def test_a_disk_that_was_full_for_a_while_costs_nothing(drive: Start, small_disk: Path, name: str) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(250 * 1024))
+    run = drive("--seconds", "6", "--json", "--runs", str(small_disk))
+    run.wait_for("No space left on device")
+    ballast.unlink()
+    subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
+    assert run.end() == 0, run.said
+    assert run.json()["record"]["whole"]
+    assert "the disk takes data again" in run.said
+    assert replayed(small_disk)["identical"] is True
+
+
+def test_a_recorded_run_drives_again(drive: Start, tmp_path: Path) -> None:
+    first = drive("--seconds", "3", "--json")
+    assert first.end() == 0, first.said
+    shutil.move(tmp_path / "runs", tmp_path / "first")
+    second = drive("--repeat", str(tmp_path / "first"), "--json")
+    assert second.end() == 0, second.said
+    a, b = open_run(tmp_path / "first"), open_run(tmp_path / "runs")
+    blocks, again = a.topics["/daq"].blocks, b.topics["/daq"].blocks
+    assert len(again) == len(blocks)
+    for channel in ("brake", "throttle", "steering"):
+        assert (again[channel] == blocks[channel]).all()
+    assert (np.diff(again["t_ns"]) == np.diff(blocks["t_ns"])).all()
+    assert replayed(tmp_path / "runs")["identical"] is True

@@ -1,0 +1,211 @@
+"""Replay of records made by hand: a double lane change whose counts are known, without a live drive."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from daq_service.driver import evaluate, profile_tables, read_manoeuvre
+from sync.block import SEQ
+from sync.config import Config, load
+from sync.record import RunError, RunWriter, open_run
+from sync.ring import RingReader
+from tandem.cli import app
+from tandem.facts import attachments, start_facts
+from tandem.replay import Asked, replay_run, save
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+DRIVE = CONFIGS / "drive.toml"
+P = 1_000_000
+T0 = 5_000_000_000
+
+
+def lane_change(config: Config, seconds: float = 20.0) -> np.ndarray:
+    """Blocks of the open-loop double lane change, as a DAQ would have made them."""
+    manoeuvre = read_manoeuvre(CONFIGS / "manoeuvres" / "double_lane_change.toml")
+    n = round(seconds * 1000)
+    words = np.zeros((n, config.daq.layout.words), np.int64)
+    blocks = config.daq.layout.view(words)
+    tables = [profile_tables(p) for p in (manoeuvre.steering_deg, manoeuvre.throttle)]
+    t = np.arange(n) * 1e-3
+    steering, throttle = (np.array([evaluate(*table, at) for at in t]) for table in tables)
+    blocks["seq"], blocks["epoch"] = np.arange(n), 7
+    blocks["t_ns"] = T0 + P * np.arange(n)
+    blocks["pushed_ns"] = blocks["t_ns"] + 10_000
+    blocks["steering"] = np.floor(steering / 0.18)
+    blocks["throttle"] = np.floor(throttle * 420)
+    return words
+
+
+def write(folder: Path, config: Config, words: np.ndarray) -> Path:
+    folder.mkdir()
+    writer = RunWriter(folder)
+    writer.begin(start_facts(config), attachments(config, DRIVE), T0)
+    writer.topic("/daq", config.daq.layout)
+    writer.add("/daq", words, 0)
+    assert writer.finish({"reason": "made by hand"}, {}, T0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def config() -> Config:
+    return load(DRIVE)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, config: Config) -> Path:
+    return write(tmp_path_factory.mktemp("runs") / "a", config, lane_change(config))
+
+
+def ideal(run: Path, **options: object) -> dict:
+    return replay_run(run, Asked(mode="ideal", **options)).figures
+
+
+def test_milliseconds_become_metres(run: Path) -> None:
+    off = [ideal(run, delay_ms=ms)["against"]["ideal"]["lateral_m"]["max"] for ms in (10.0, 25.0, 50.0, 90.0)]
+    print(off)
+    assert off == sorted(off) and off[-1] > 0.05
+    assert off[2] / off[1] == pytest.approx(2.0, rel=0.2)  # small delays cost in proportion
+    assert off[0] > 0
+    # at the same instant; along its own path the late car is hardly off, for all its inputs are late alike
+    done = replay_run(run, Asked(mode="ideal", delay_ms=50.0))
+    late = done.figures["against"]["ideal"]
+    assert late["apart_m"]["max"] == pytest.approx(0.05 * done.columns()["vx"].max(), rel=0.1)
+    assert late["off_path_m"]["max"] < 0.2 * late["lateral_m"]["max"]
+
+
+def test_no_delay_changes_nothing_and_jitter_is_repeatable(run: Path) -> None:
+    first = replay_run(run, Asked(mode="ideal"))
+    assert (first.results == replay_run(run, Asked(mode="ideal")).results).all()
+    a, b, c = (replay_run(run, Asked(mode="ideal", jitter_ms=20.0, seed=seed)).results for seed in (3, 3, 4))
+    assert (a == b).all() and (a != c).any()
+
+
+def test_a_saved_replay_is_a_run_that_replays_to_the_bit(run: Path, tmp_path: Path) -> None:
+    done = replay_run(run, Asked(mode="ideal", delay_ms=30.0))
+    save(done, tmp_path / "b", {})
+    again = replay_run(tmp_path / "b", Asked())
+    assert again.figures["identical"] is True and again.figures["steps"] == len(done.results) == 4000
+    assert (again.results == done.results).all()
+    assert open_run(tmp_path / "b").start["replay_of"].endswith("run.mcap")
+    with pytest.raises(RunError, match="nothing is overwritten"):
+        save(done, tmp_path / "b", {})
+
+
+def test_one_bit_in_one_step_is_found(run: Path, tmp_path: Path, config: Config) -> None:
+    done = replay_run(run, Asked(mode="ideal"))
+    done.results[1234, 7] = np.nextafter(done.results[1234, 7], np.inf)
+    save(done, tmp_path / "b", {})
+    found = replay_run(tmp_path / "b", Asked()).figures
+    assert found["identical"] is False
+    assert found["first_difference"]["step"] == 1234
+    assert len(found["differing_channels"]) == 1
+    result = CliRunner().invoke(app, ["replay", str(tmp_path / "b"), "--json"])
+    assert result.exit_code == 1  # it claims to be exact and is not
+    assert json.loads(result.stdout)["first_difference"]["step"] == 1234
+
+
+def test_calibration_and_parameters_can_be_changed_afterwards(run: Path, config: Config) -> None:
+    base = replay_run(run, Asked(mode="ideal")).columns()
+    finer = replay_run(run, Asked(mode="ideal", overrides=["sim.signals.steering_deg_per_count=0.09"])).columns()
+    np.testing.assert_allclose(
+        finer["steering_angle"], base["steering_angle"] / 2, atol=2e-3
+    )  # the estimator knows the count
+    heavy = replay_run(run, Asked(mode="ideal", overrides=["sim.parameters.mass=900.0"])).columns()
+    assert heavy["vx"][2000] < base["vx"][2000]
+    other = replay_run(run, Asked(mode="ideal", config=DRIVE, overrides=["sim.step_ms=2.5"]))
+    assert len(other.results) == 8000
+
+
+def test_a_delay_beyond_the_limit_is_stale_as_it_would_be_on_board(run: Path) -> None:
+    late = replay_run(run, Asked(mode="ideal", delay_ms=150.0)).columns()
+    assert (late["steering_speed"] == 0).all()  # a held angle does not move
+    fresh = replay_run(run, Asked(mode="ideal", delay_ms=50.0)).columns()
+    assert (fresh["steering_speed"] != 0).any()
+
+
+def test_a_gap_restarts_the_derivatives(tmp_path: Path, config: Config) -> None:
+    words = lane_change(config, 14.0)
+    kept = np.concatenate([words[:12_500], words[12_700:]])
+    blocks = config.daq.layout.view(kept)
+    blocks["epoch"][12_500:] = 8
+    kept[:, SEQ] = np.arange(len(kept))
+    run = write(tmp_path / "gap", config, kept)
+    speeds = replay_run(run, Asked(mode="ideal")).columns()["steering_speed"]
+    # the angle jumps by some 50 deg across the gap: differentiated it would be a speed of hundreds of rad/s
+    assert np.abs(speeds).max() < 10
+
+
+def test_a_paced_replay_can_be_watched(run: Path, tmp_path: Path, config: Config) -> None:
+    seen: list[int] = []
+    name = "watched_replay"
+
+    def watch() -> None:
+        ring = RingReader(f"tandem.{name}.sim", timeout_s=60)
+        while not ring.closed:
+            seen.append(ring.head)
+            time.sleep(0.005)
+        ring.close()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    done = replay_run(run, Asked(mode="ideal", speed=10.0, overrides=[f"name={name}"]))
+    watcher.join(30)
+    assert 2 < done.figures["real_time_factor"] <= 10
+    assert (done.results == replay_run(run, Asked(mode="ideal")).results).all()
+    assert len(set(seen)) > 50 and max(seen) > 3900
+
+
+@pytest.mark.parametrize(
+    "options,expected",
+    [
+        (["--mode", "best"], "--mode best: must be one of exact, ideal"),
+        (["--mode", "exact", "--delay-ms", "5"], "use --mode ideal"),
+        (["--delay-ms", "-5"], "must be zero or more"),
+        (["--speed", "fast"], "--speed fast: must be max or a number above 0"),
+        (["--set", "sim.step_ms=0"], "sim.step_ms = 0: must be greater than or equal to 0.1"),
+        (["--set", "sim.parameters.mas=900"], "sim.parameters.mas: unknown to single_track; did you mean mass?"),
+        (["--set", "sim.parameters.mass=-1"], "sim.parameters.mass = -1: must be from"),
+        (["--set", "daq.channels=[]"], "daq.channels"),
+        (
+            [
+                "--mode", "ideal", "--set",
+                'daq.channels=[{name="brake",type="i4"},{name="throttle",type="i4"},{name="steering",type="i4"}]',
+            ],
+            "replay it with the channels it was recorded with",
+        ),
+        (["--config", "nowhere.toml"], "nowhere.toml: no such file"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_what_would_be_right(run: Path, options: list[str], expected: str) -> None:
+    result = CliRunner().invoke(app, ["replay", str(run), *options])
+    assert result.exit_code == 2
+    assert expected in result.stderr
+
+
+def test_the_command_prints_one_object_or_a_few_sentences(run: Path, tmp_path: Path) -> None:
+    first = CliRunner().invoke(app, ["replay", str(run), "--delay-ms", "50", "--json", "--save", str(tmp_path / "b")])
+    found = json.loads(first.stdout)
+    assert first.exit_code == 0 and {"mode", "steps", "identical", "first_difference", "real_time_factor"} <= set(found)
+    assert found["mode"] == "ideal" and found["identical"] is None  # there was no run on board to compare with
+    text = " ".join(CliRunner().invoke(app, ["replay", str(run), "--delay-ms", "50"]).stdout.split())
+    assert "50 ms delay against none: at the same instant at most 0.561 m apart" in text
+    assert "in lateral position 0.141 m" in text
+    exact = CliRunner().invoke(app, ["replay", str(tmp_path / "b")])
+    assert exact.exit_code == 0 and "identical" in exact.stdout
+
+
+def test_an_exact_replay_needs_steps(run: Path) -> None:
+    with pytest.raises(RunError, match="holds no /step messages; it has /daq"):
+        replay_run(run, Asked())
+
+
+def test_twenty_times_real_time_and_more(run: Path, tmp_path: Path) -> None:
+    save(replay_run(run, Asked(mode="ideal")), tmp_path / "b", {})
+    figures = replay_run(tmp_path / "b", Asked()).figures
+    print(figures["real_time_factor"], "times real time")
+    assert figures["real_time_factor"] > 10  # normally above 100
