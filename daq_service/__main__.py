@@ -10,5 +10,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while compiling just ends
     with compiling("daq"):
         from daq_service.service import run
-        from daq_service.sources import replay, virtual  # noqa: F401  (their kernels too are compiled before the start)
+        from daq_service.sources import virtual  # noqa: F401  (its kernels too are compiled before anything starts)
     sys.exit(main("daq", run))

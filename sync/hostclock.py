@@ -27,7 +27,8 @@ from numba import float64, types
 
 from sync.clock import SECOND, now_ns
 from sync.jit import kernel
-from sync.wire import MALFORMED, POLL_MS, STRICT, Context, bind
+from sync.message import MALFORMED, STRICT
+from sync.wire import POLL_MS, Context, bind
 
 VERSION = 1
 _SPAN_NS = 20 * SECOND  # how far back walls are remembered

@@ -1,8 +1,6 @@
 """The wire: only the newest block of a stream, over ZeroMQ, readable by anyone.
 
-A message is one single-part msgpack map, nothing else: `version`, `layout` (the layout's id), `seq`, `epoch`, `t_ns`,
-`pushed_ns`, `sent_ns`, and the raw channels by name. A few lines in any language, or PlotJuggler, can read the
-stream.
+A message is one single-part msgpack map, nothing else: see sync/message.py.
 
 What ZeroMQ does decides the sockets. CONFLATE must be set before bind and connect, allows one subscription (the empty
 one) and single-part messages. It stands on both ends: a subscriber that sleeps then costs its publisher one message,
@@ -12,127 +10,24 @@ dropped without a number.
 """
 
 import os
-import struct
-from typing import Any
 
-import msgpack
 import numpy as np
 import zmq
-from numba import float64, int64, types, uint8
+from numba import float64, int64, types
 
 from sync.atomics import load_acquire
-from sync.block import EPOCH, HEADER, PUSHED, RECEIVED, SENT, SEQ, Layout, T
+from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
 from sync.clock import now_ns, sleep_until
 from sync.errors import WireError
 from sync.jit import kernel
 from sync.ledger import histogram, record
+from sync.message import BYTES, BYTES_READ_ONLY, MALFORMED, Form, decode, read_message, write_message
 from sync.realtime import permitted
 from sync.ring import HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, RingWriter, beat, push
 
-VERSION = 1
-MOST_BYTES = 16 * 1024  # a longer message is none of ours
 _REFUSE_BYTES = 1024 * 1024  # libzmq itself cuts the connection of a peer that sends more
 POLL_MS = 50
 _SILENT_POLLS = 40  # two seconds: longer than any publisher of ours is silent
-_HEADER_KEYS = HEADER[:RECEIVED]
-
-BYTES = types.Array(uint8, 1, "C")
-BYTES_READ_ONLY = types.Array(uint8, 1, "C", readonly=True)
-
-
-# ---- messages --------------------------------------------------------------------------------------------------------
-
-# msgpack's codes for numbers of fixed width; any reader knows them, and a message then has a fixed form
-_CODES = {"i2": 0xD1, "u2": 0xCD, "i4": 0xD2, "u4": 0xCE, "i8": 0xD3, "u8": 0xCF, "f4": 0xCA, "f8": 0xCB}
-_HEADER_TYPES = ("u8", "u8", "i8", "i8", "i8", "i8")
-
-
-class Form:
-    """The form of a layout's messages: the bytes that never change, and where the numbers go.
-
-    Our own messages are all of this form, so that writing and reading one is a nopython affair of a microsecond.
-    """
-
-    def __init__(self, layout: Layout, received: bool = False):
-        """`received`: with the one stamp that a message cannot have yet while it travels, for records."""
-        self.layout = layout
-        header = HEADER if received else _HEADER_KEYS
-        keys = [*header, *layout.names]
-        kinds = [*_HEADER_TYPES[: len(header)], *(c.type for c in layout.channels)]
-        places = [(word, 0) for word in range(len(header))] + [(row[0], row[1]) for row in layout.table.tolist()]
-        text = bytearray(msgpack.Packer().pack_map_header(2 + len(keys)))
-        text += msgpack.packb("version") + msgpack.packb(VERSION) + msgpack.packb("layout") + msgpack.packb(layout.id)
-        fields = []
-        changes = bytearray(len(text))
-        for key, kind, (word, shift) in zip(keys, kinds, places, strict=True):
-            size = int(kind[1])
-            text += msgpack.packb(key) + bytes([_CODES[kind]])
-            fields.append((len(text), size, word, shift))
-            changes += bytes(len(text) - len(changes)) + b"\1" * size
-            text += bytes(size)
-        self.text = np.frombuffer(bytes(text), np.uint8)
-        self.changes = np.frombuffer(bytes(changes), np.uint8)
-        self.fields = np.array(fields, np.int64)  # (first byte, bytes, word of the block, bit shift)
-
-
-@kernel()
-def write_message(block, fields, message):
-    """The numbers of a block into a message that has the form's text already."""
-    for at, size, word, shift in fields:
-        bits = block[word] >> shift
-        for k in range(size - 1, -1, -1):
-            message[at + k] = bits & 0xFF
-            bits >>= 8
-
-
-@kernel()
-def read_message(message, text, changes, fields, block):
-    """Fill `block` from a message; False if the message is not of this form."""
-    if message.size != text.size:
-        return False
-    for i in range(text.size):
-        if changes[i] == 0 and message[i] != text[i]:
-            return False
-    block[:] = 0
-    for at, size, word, shift in fields:
-        bits = np.int64(0)
-        for k in range(size):
-            bits = (bits << 8) | np.int64(message[at + k])
-        block[word] |= bits << shift
-    return True
-
-
-def decode(layout: Layout, data: bytes, block: np.ndarray, any_layout: bool = False) -> bool:
-    """Fill `block` from any msgpack map that says the same; False (block unchanged) if of another version or layout.
-
-    Raises one of MALFORMED if it is no message of ours at all. With `any_layout` the named channels suffice.
-    """
-    if len(data) > MOST_BYTES:
-        raise ValueError("oversized")
-    message = msgpack.unpackb(data, **STRICT)
-    if not isinstance(message, dict):
-        raise TypeError("not a map")
-    if message["version"] != VERSION or (message["layout"] != layout.id and not any_layout):
-        return False
-    header = [message[key] for key in _HEADER_KEYS]
-    packed = layout.struct.pack(*header, 0, *[message[name] for name in layout.names])
-    block[:] = np.frombuffer(packed, np.int64)
-    return True
-
-
-def decode_record(layout: Layout, data: bytes, block: np.ndarray) -> None:
-    """The same for a message of a record, which also says when it was received."""
-    message = msgpack.unpackb(data, **STRICT)
-    if not isinstance(message, dict) or message["layout"] != layout.id:
-        raise TypeError("not a message of this layout")
-    packed = layout.struct.pack(*[message[key] for key in (*HEADER, *layout.names)])
-    block[:] = np.frombuffer(packed, np.int64)
-
-
-STRICT: dict[str, Any] = {
-    "max_map_len": 256, "max_str_len": 256, "max_array_len": 0, "max_bin_len": 0, "max_ext_len": 0,
-}  # fmt: skip
-MALFORMED = (ValueError, TypeError, KeyError, OverflowError, struct.error, msgpack.UnpackException)
 
 
 # ---- sockets ---------------------------------------------------------------------------------------------------------

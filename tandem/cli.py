@@ -9,14 +9,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from sync.config import Config, load
 from sync.errors import ConfigError, TandemError
+
+if TYPE_CHECKING:
+    from sync.config import Config
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 DEFAULT = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
@@ -40,13 +42,14 @@ def _errors() -> Iterator[None]:
         raise typer.Exit(error.code) from None
 
 
-def _checked(file: Path, overrides: list[str]) -> Config:
+def _checked(file: Path, overrides: list[str]) -> "Config":
     """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
     return _tried(file, overrides)[0]
 
 
-def _tried(file: Path, overrides: list[str]) -> tuple[Config, Any]:
-    """The same, with the source it names."""
+def _tried(file: Path, overrides: list[str]) -> tuple["Config", Any, Any, Any]:
+    """The same, with the source it names, the model and its parameters."""
+    from sync.config import load
     from sync.jit import compiling
 
     config = load(file, overrides)
@@ -55,8 +58,8 @@ def _tried(file: Path, overrides: list[str]) -> tuple[Config, Any]:
         from sim_service.models import load_model
 
         source = open_source(config, file, lambda: None)
-        load_model(file.parent / config.sim.vehicle, config.sim.parameters)
-    return config, source
+        model, params = load_model(file.parent / config.sim.vehicle, config.sim.parameters)
+    return config, source, model, params
 
 
 def _console() -> Console:
@@ -94,27 +97,41 @@ def _run(
     title: str,
     console: Console,
     runs: Path | None = None,
-) -> tuple[Config, Any, Path | None]:
+) -> tuple["Config", Any, Path | None]:
     """A drive, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder)."""
-    from tandem.report import figures
-    from tandem.supervise import drive as run_drive
+    from tandem.launch import Crew
 
-    config, source = _tried(file, overrides)
-    folder = _new_folder(runs, config.name) if runs is not None and config.record.enabled else None
-    duration = seconds
-    if duration is None:  # a source that ends by itself ends the drive
-        duration = getattr(source, "seconds", None) or config.seconds
-    with _progress(console) as progress:
-        task = progress.add_task(f"{title}: starting (the first time, compiling)", total=duration or None, figures="")
+    crew = Crew(file, overrides, recorded=runs is not None)
+    try:
+        from tandem.facts import parameters_json
+        from tandem.report import figures
+        from tandem.supervise import drive as run_drive
 
-        def update(elapsed: float, status: dict[str, dict[str, Any]]) -> None:
-            if elapsed >= 0:
-                progress.update(task, description=title, completed=elapsed, figures=_figures_line(status))
+        config, source, model, params = _tried(file, overrides)
+        folder = _new_folder(runs, config.name) if runs is not None and config.record.enabled else None
+        duration = seconds
+        if duration is None:  # a source that ends by itself ends the drive
+            duration = getattr(source, "seconds", None) or config.seconds
+        with _progress(console) as progress:
+            starting = f"{title}: starting (the first time, compiling)"
+            task = progress.add_task(starting, total=duration or None, figures="")
 
-        outcome = run_drive(
-            config, file, overrides, duration, update, progress.console.print, folder, lambda o: figures(config, o)
-        )
-        progress.update(task, visible=False)
+            def update(elapsed: float, status: dict[str, dict[str, Any]]) -> None:
+                if elapsed >= 0:
+                    progress.update(task, description=title, completed=elapsed, figures=_figures_line(status))
+
+            outcome = run_drive(
+                config,
+                crew,
+                duration,
+                update,
+                progress.console.print,
+                folder,
+                parameters_json(model, params),
+                lambda o: figures(config, o),
+            )
+    finally:
+        crew.call_off()
     return config, outcome, folder
 
 
@@ -219,7 +236,7 @@ def record(config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs
     with _errors():
         folder = _new_folder(runs, _checked(config, list(overrides or [])).name)
     print(f"record: {folder}", file=sys.stderr)
-    work = functools.partial(job, folder=folder, supervised=False)
+    work = functools.partial(job, folder=folder)
     raise typer.Exit(serve("record", work, config, overrides or [], supervised=False, real_time=False))
 
 

@@ -6,15 +6,16 @@ import platform
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sim_service.models import load_model
-from sim_service.models.description import Model
 from sync.config import Config
 from sync.jit import CACHE
 from sync.realtime import permitted
+
+if TYPE_CHECKING:
+    from sim_service.models.description import Model
 
 _PACKAGES = ("numpy", "numba", "llvmlite", "pyzmq", "msgpack", "mcap")
 
@@ -63,12 +64,11 @@ def _processor() -> str:
     return named[0] if named else "unknown"
 
 
-def attachments(config: Config, file: Path) -> dict[str, bytes]:
+def attachments(config: Config, file: Path, parameters: bytes | None = None) -> dict[str, bytes]:
     """The configuration in force, the files it came from, and the model's parameters with their units."""
-    model, values = load_model(file.parent / config.sim.vehicle, config.sim.parameters)
     found = {
         "config.json": _text(config.model_dump(mode="json")),
-        "parameters.json": parameters_json(model, values),
+        "parameters.json": parameters or model_parameters(config, file),
         "config.toml": file.read_bytes(),
         "vehicle.toml": (file.parent / config.sim.vehicle).read_bytes(),
     }
@@ -78,7 +78,13 @@ def attachments(config: Config, file: Path) -> dict[str, bytes]:
     return found
 
 
-def parameters_json(model: Model, values: np.ndarray) -> bytes:
+def model_parameters(config: Config, file: Path) -> bytes:
+    from sim_service.models import load_model
+
+    return parameters_json(*load_model(file.parent / config.sim.vehicle, config.sim.parameters))
+
+
+def parameters_json(model: "Model", values: np.ndarray) -> bytes:
     pairs = zip(model.parameters, values.tolist(), strict=True)
     return _text({"model": model.name, "parameters": {p.name: {"value": v, "unit": p.unit} for p, v in pairs}})
 

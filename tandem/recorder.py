@@ -86,7 +86,7 @@ class Tap:
 
 
 class Recorder:
-    def __init__(self, config: Config, file: Path, folder: Path):
+    def __init__(self, config: Config, file: Path, folder: Path, parameters: bytes | None):
         record = config.record
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ class Recorder:
             raise CannotRecord(f"{folder}: holds a record already; nothing is overwritten") from None
         except OSError as error:
             raise CannotRecord(f"no record in {folder}: {error.strerror}") from None
-        self.writer.begin(start_facts(config), attachments(config, file), now_ns())
+        self.writer.begin(start_facts(config), attachments(config, file, parameters), now_ns())
         self.writer.flush()
         received = [] if config.transport.kind == "shm" else [Tap("/received", config.ring("sim_in"), self.writer)]
         self._taps = [
@@ -167,12 +167,20 @@ def _listen(stop: threading.Event, said: list[dict[str, Any]]) -> None:
     stop.set()
 
 
-def run(
-    config: Config, file: Path, stop: threading.Event, reporter: Reporter, folder: Path, supervised: bool
-) -> dict[str, Any]:
+def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, folder: Path | None) -> dict[str, Any]:
+    """Record into `folder`; supervised (None) the folder and the model's parameters come as the first line on standard
+    input (whoever starts a drive has the model already; here it would cost its import), the end as the second."""
+    supervised, parameters = folder is None, None
+    if folder is None:
+        reporter.ready()
+        line = sys.stdin.readline()
+        if not line:
+            return {}  # called off
+        told = json.loads(line)
+        folder, parameters = Path(told["folder"]), told["parameters"].encode()
     with contextlib.suppress(OSError):  # before whatever else runs here, if it may: the rings do not wait
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
-    recorder = Recorder(config, file, folder)
+    recorder = Recorder(config, file, folder, parameters)
     said: list[dict[str, Any]] = []
     if supervised:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor's word ends it, or the supervisor's end
@@ -196,10 +204,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tandem.recorder", description=__doc__)
     parser.add_argument("config", type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--folder", type=Path, required=True, help="of this run")
-    parser.add_argument("--supervised", action="store_true")
+    parser.add_argument("--supervised", action="store_true", help="take the folder from standard input")
+    parser.add_argument("--folder", type=Path, help="of this run, if not supervised")
     options = parser.parse_args()
-    job = functools.partial(run, folder=options.folder, supervised=options.supervised)
+    if options.supervised == bool(options.folder):
+        parser.error("give either --supervised or --folder")
+    job = functools.partial(run, folder=options.folder)
     return serve("record", job, options.config, options.set, options.supervised, real_time=False, waits=False)
 
 

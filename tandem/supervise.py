@@ -1,17 +1,13 @@
 """Starting the services, watching them, stopping them in order, and leaving nothing behind.
 
 The services share nothing but blocks; what the supervisor knows of them it reads from their standard output (a JSON
-object a line) and, as a reader like any other, from the DAQ's ring. They start together and wait, imported and
-compiled, for the word to begin, which comes when all are there. The recorder ends last, and is told how the
-run ended; a drive goes on without it.
+object a line) and, as a reader like any other, from the DAQ's ring. They have been started already (tandem/launch.py)
+and begin together, once the recorder watches. It ends last, and is told how the run ended; a drive goes on without it.
 """
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,120 +18,22 @@ from typing import Any
 import numpy as np
 
 from sync.config import ALL_RINGS, Config
-from sync.errors import RingBusy, RingError, TandemError
+from sync.errors import RingBusy, RingError
 from sync.ring import RingReader, remove_stale
 from tandem.follow import Produced, Steps
+from tandem.launch import PROCESSES, Crew, Service
 
 LOOK_S = 0.05
-_PATIENCE_S = 5.0  # to end after being asked to; then the process is killed
 _RECORDER_PATIENCE_S = 20.0  # a slow disk
 _START_S = 180.0  # to compile everything on a slow machine and see a first step
-
-
-@dataclass(frozen=True)
-class Process:
-    name: str
-    module: str
-    title: str
-
-
-# In the order of stopping. All are asked at once: the simulator drains what the DAQ sent last.
-PROCESSES = (
-    Process("daq", "daq_service", "the DAQ"),
-    Process("sim", "sim_service", "the simulator"),
-)
-RECORDER = Process("record", "tandem.recorder", "the recorder")
-
-
-class ServiceFailed(TandemError):
-    """A service ended by itself, or could not start."""
-
-
-class Service:
-    """A running service and what it has said so far."""
-
-    def __init__(self, process: Process, file: Path, overrides: list[str], tell: Callable[[str], None], *options: str):
-        self.process = process
-        self.status: dict[str, Any] = {}
-        self.report: dict[str, Any] = {}
-        self.last_words = ""
-        self.ready = False  # to begin
-        self._tell = tell
-        command = [sys.executable, "-m", process.module, str(file), "--supervised", *options]
-        for override in overrides:
-            command += ["--set", override]
-        # a session of its own: Ctrl-C in the terminal reaches the supervisor alone, which then stops things in order
-        self._popen = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._popen.stdout is not None
-        for line in self._popen.stdout:
-            try:
-                message = json.loads(line)
-            except json.JSONDecodeError:
-                message = {"kind": "say", "text": line.rstrip()}
-            kind = message.pop("kind", "say")
-            if kind == "status":
-                self.status = message
-            elif kind == "report":
-                self.report = message
-            elif kind == "ready":
-                self.ready = True
-            else:
-                self.last_words = message.get("text", "")
-                self._tell(f"{self.process.name}: {self.last_words}")
-
-    @property
-    def pid(self) -> int:
-        return self._popen.pid
-
-    @property
-    def code(self) -> int | None:
-        return self._popen.poll()
-
-    def say(self, line: str) -> None:
-        """A line on its standard input."""
-        assert self._popen.stdin is not None
-        with contextlib.suppress(OSError, ValueError):  # it has ended: seen elsewhere
-            self._popen.stdin.write(line + "\n")
-            self._popen.stdin.flush()
-
-    def ask_to_end(self) -> None:
-        assert self._popen.stdin is not None
-        with contextlib.suppress(ProcessLookupError):
-            self._popen.terminate()
-        with contextlib.suppress(OSError):
-            self._popen.stdin.close()  # wherever it still waits for the word to begin
-
-    def end(self, patience_s: float = _PATIENCE_S) -> int:
-        """Wait for it to end, insist; the exit code (negative: the signal that ended it)."""
-        try:
-            self._popen.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            self._tell(f"{self.process.title} does not end; killed")
-            self._popen.kill()
-            self._popen.wait()
-        self._reader.join(1.0)
-        return self._popen.returncode
-
-    def obituary(self) -> str:
-        code = self.code
-        if code is not None and code < 0:
-            return f"{self.process.title} was killed by {signal.Signals(-code).name}"
-        return f"{self.process.title} ended with exit code {code}"
 
 
 class _Recording:
     """The recorder beside a drive: it may fail at any time, and the drive goes on."""
 
-    def __init__(self, folder: Path | None, file: Path, overrides: list[str], tell: Callable[[str], None]):
-        self._tell = tell
-        self._ended = False
-        self._service = Service(RECORDER, file, overrides, tell, "--folder", str(folder)) if folder else None
+    def __init__(self, service: Service | None, begin: str, tell: Callable[[str], None]):
+        self._service, self._begin, self._tell = service, begin, tell
+        self._told = self._ended = False
 
     @property
     def ready(self) -> bool:
@@ -147,7 +45,12 @@ class _Recording:
         return self._service.status if self._service else {}
 
     def look(self) -> None:
-        if self._service is not None and not self._ended and self._service.code is not None:
+        if self._service is None or self._ended:
+            return
+        if self._service.ready and not self._told:
+            self._told = True
+            self._service.say(self._begin)
+        if self._service.code is not None:
             self._ended = True
             self._tell(f"{self._service.obituary()}; the drive goes on unrecorded")
 
@@ -212,17 +115,17 @@ Update = Callable[[float, dict[str, dict[str, Any]]], None]
 
 def drive(
     config: Config,
-    file: Path,
-    overrides: list[str],
+    crew: Crew,
     seconds: float,
     update: Update,
     tell: Callable[[str], None],
     folder: Path | None = None,
+    parameters: bytes = b"",
     conclude: Callable[[Outcome], dict[str, Any]] = lambda _: {},
 ) -> Outcome:
     """Both services, until `seconds` after the first step (0: until interrupted), or until one of them ends.
 
-    With a `folder` the run is recorded there, and `conclude` makes the summary that ends the record.
+    With a `folder` the run is recorded there, with the model's `parameters`; `conclude` makes the summary at its end.
     """
     for process in PROCESSES:
         if _ring_in_use(config.ring(process.name)):
@@ -237,16 +140,16 @@ def drive(
         tell(text)
 
     begun = time.monotonic() - _process_age_s()
-    services: list[Service] = []
-    recording = _Recording(None, file, overrides, note)
+    services = crew.services
+    begin_recording = json.dumps({"folder": str(folder), "parameters": parameters.decode()})
+    recording = _Recording(crew.recorder if folder else None, begin_recording, note)
     produced = Produced(config.ring("daq"))
     steps = Steps(config.ring("sim"))
     first_step: float | None = None
     interrupted = threading.Event()
     before = {n: signal.signal(n, lambda *_: interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
-        recording = _Recording(folder, file, overrides, note)
-        services += [Service(process, file, overrides, note) for process in PROCESSES]
+        crew.listen(note)
         sim = services[1]
         begin = False
         while not interrupted.wait(LOOK_S):
@@ -288,7 +191,7 @@ def drive(
             steps.look()
         outcome.followed = produced.as_dict()
         reason = outcome.failure or ("interrupted" if interrupted.is_set() else "all seconds done")
-        outcome.record = recording.end(reason, conclude(outcome) if services else {})
+        outcome.record = recording.end(reason, conclude(outcome))
         outcome.steps = steps.all()
         produced.close()
         steps.close()

@@ -10,7 +10,7 @@
     attachment   summary.json: the figures of the run
     metadata     tandem.end: the reason why it ended, and what was lost. A file without it was cut short.
 
-A message is the very message of the wire (a msgpack map of fixed form, see sync/wire.py) and the instant at which it
+A message is the very message of the wire (a msgpack map of fixed form, see sync/message.py) and the instant at which it
 was received. Its schema is a JSON Schema with a unit for every channel. Log time is the monotonic instant at which a
 block came into its ring, publish time its sample instant; the sequence number is the block's position in the ring, so
 that a gap has a number.

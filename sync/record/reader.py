@@ -28,10 +28,10 @@ from numba import int64
 from sync.block import Layout
 from sync.errors import TandemError
 from sync.jit import kernel
+from sync.message import BYTES_READ_ONLY, MALFORMED, Form, decode_record, read_message
 from sync.record.schema import ENCODING, MESSAGES, to_layout
 from sync.record.writer import END, FILE, FORMAT, PROFILE, START
 from sync.ring import WORDS_2D
-from sync.wire import BYTES_READ_ONLY, MALFORMED, Form, decode_record, read_message
 
 _MOST_RECORD = 1 << 30
 _MOST_CHUNK = 1 << 28

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from sync.block import HEADER, TYPES, Channel, Layout
-from sync.wire import VERSION
+from sync.message import VERSION
 
 NAME, ENCODING, MESSAGES = "tandem.block", "jsonschema", "msgpack"
 _HEADER_UNITS = {"t_ns": "ns", "pushed_ns": "ns", "sent_ns": "ns", "received_ns": "ns"}

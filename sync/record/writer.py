@@ -11,10 +11,10 @@ from numba import types, uint8
 
 from sync.block import PUSHED, RECEIVED, Layout, T
 from sync.jit import kernel
+from sync.message import BYTES_READ_ONLY, Form, write_message
 from sync.record import schema
 from sync.record.sink import Sink
 from sync.ring import WORDS_2D
-from sync.wire import BYTES_READ_ONLY, Form, write_message
 
 FILE = "run.mcap"
 PROFILE = "tandem"
