@@ -65,7 +65,8 @@ class _Recording:
             self._tell(service.obituary())
         if service.report:
             return service.report
-        return {**service.status, "whole": False, "state": f"{service.obituary()} ({service.last_words})".strip(" ()")}
+        why = f" ({service.last_words})" if service.last_words else ""
+        return {**service.status, "whole": False, "state": service.obituary() + why}
 
 
 def sweep(config: Config) -> list[str]:
