@@ -9,6 +9,7 @@ it ends. Nothing here trusts the file: sizes are bounded, chunks are checked aga
 import io
 import json
 import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,7 +35,7 @@ from sync.record.writer import END, FILE, FORMAT, PROFILE, START
 from sync.ring import WORDS_2D
 
 _MOST_RECORD = 1 << 30
-_MOST_CHUNK = 1 << 28
+_MOST_CHUNK = 1 << 26  # twice the longest that is written
 _MESSAGE_HEAD = 1 + 8 + 2 + 4 + 8 + 8  # opcode, length, channel, sequence, log time, publish time
 _MESSAGE = int(Opcode.MESSAGE)
 
@@ -83,7 +84,7 @@ def _find_records(data, found):
         if at + 9 > data.size:
             return _DAMAGED
         length = _number(data, at + 1, 8)
-        if length < 0 or at + 9 + length > data.size:
+        if length < 0 or length > data.size - at - 9:  # in this order: the sum may overflow
             return _DAMAGED
         row = found[count]
         row[_KIND], row[_AT], row[_END] = data[at], at + 9, at + 9 + length
@@ -144,14 +145,15 @@ class Run:
     end: dict[str, str] | None = None
     attachments: dict[str, bytes] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)  # attachments whose checksum is wrong
     cut: str | None = None  # why the file ends before its end
     size: int = 0
 
     def json(self, name: str) -> dict[str, Any]:
         """An attachment; empty if there is none."""
         try:
-            found = json.loads(self.attachments.get(name, b"{}"))
-        except ValueError:
+            found = json.loads(self.attachments.get(name, b"" if name in self.damaged else b"{}"))
+        except (ValueError, RecursionError):
             raise RunError(f"{self.path}: attachment {name} is damaged") from None
         return found if isinstance(found, dict) else {}
 
@@ -174,6 +176,12 @@ class Run:
     def source_topic(self) -> str:
         """The blocks that were sampled, as completely as they were recorded."""
         return "/daq" if len(self.topics.get("/daq", ())) else "/received"
+
+
+def _sound(attachment: bytes) -> bool:
+    """Whether its checksum is right, or 0: there is none."""
+    told = attachment[-4:]
+    return told == bytes(4) or told == zlib.crc32(attachment[:-4]).to_bytes(4, "little")
 
 
 Progress = Callable[[float], None]  # share of the file that has been read
@@ -254,6 +262,8 @@ class _Reading:
         opcode, length = struct.unpack("<BQ", head)
         if length > _MOST_RECORD:
             raise ValueError(f"a record of {length} bytes")
+        if length > self.run.size - stream.tell():
+            raise _Cut
         if opcode not in _KINDS:
             if opcode == Opcode.DATA_END:
                 return True
@@ -262,6 +272,9 @@ class _Reading:
         body = stream.read(length)
         if len(body) < length:
             raise _Cut
+        if opcode == Opcode.ATTACHMENT and not _sound(body):
+            self.run.damaged.add(Attachment.read(ReadDataStream(io.BytesIO(body))).name)
+            return False
         self._record(_KINDS[opcode].read(ReadDataStream(io.BytesIO(body))))
         return False
 
@@ -313,17 +326,20 @@ class _Reading:
     def _chunk(self, chunk: Chunk) -> None:
         if chunk.uncompressed_size > _MOST_CHUNK:
             raise ValueError(f"a chunk of {chunk.uncompressed_size} bytes")
+        if chunk.compression not in ("zstd", ""):
+            raise ValueError(f"a chunk compressed with {chunk.compression!r}; it must be zstd")
+        if chunk.compression and zstandard.frame_content_size(chunk.data) not in (-1, chunk.uncompressed_size):
+            raise ValueError("a chunk that is not as long as it says")
         stream, length = get_chunk_data_stream(chunk, validate_crc=True)
         data = stream.read(length)
         raw = np.frombuffer(data, np.uint8)
         while (count := _find_records(raw, self._table)) == _TOO_MANY:
-            self._table = np.zeros((4 * len(self._table), 6), np.int64)
+            self._table = np.zeros((min(4 * len(self._table), raw.size // 9 + 1), 6), np.int64)
         if count < 0:
             raise ValueError("a damaged chunk")
         table = self._table[:count]
-        for kind, at, end in table[table[:, _KIND] != _MESSAGE, : _END + 1].tolist():
-            if kind in (Opcode.SCHEMA, Opcode.CHANNEL):
-                self._record(_KINDS[kind].read(ReadDataStream(io.BytesIO(data[at:end]))))
+        for kind, at, end in table[np.isin(table[:, _KIND], (Opcode.SCHEMA, Opcode.CHANNEL)), : _END + 1]:
+            self._record(_KINDS[int(kind)].read(ReadDataStream(io.BytesIO(data[at:end]))))
         messages = table[table[:, _KIND] == _MESSAGE]
         for channel in np.unique(messages[:, _ID]).tolist():
             known = self._forms.get(channel)

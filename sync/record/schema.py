@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from sync.block import HEADER, TYPES, Channel, Layout
+from sync.block import HEADER, RESERVED_NAMES, TYPES, Channel, Layout
 from sync.message import VERSION
 
 NAME, ENCODING, MESSAGES = "tandem.block", "jsonschema", "msgpack"
@@ -29,6 +29,7 @@ def to_layout(schema: bytes) -> Layout:
         ]
         layout = Layout(tuple(channels))
         known = all(c.type in TYPES and isinstance(c.unit, str) and isinstance(c.skew_ns, int) for c in channels)
+        known = known and not any(c.name in ("", *RESERVED_NAMES) for c in channels)
         if not channels or not known or properties["layout"]["const"] != layout.id:
             raise ValueError("the channels do not fit the layout they claim")
     except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
