@@ -1,0 +1,698 @@
+"""The record of a run: what is written is read again to the bit, by us and by anyone; a damaged file never lies."""
+
+import json
+import os
+import re
+import struct
+import tempfile
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import example, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from mcap.data_stream import RecordBuilder
+from mcap.reader import NonSeekingReader, make_reader
+from mcap.records import Attachment, Chunk, DataEnd, Header, McapRecord, Message, Metadata, Schema
+from mcap.records import Channel as McapChannel
+from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
+
+from sync.block import HEADER, Channel, Layout
+from sync.clock import now_ns
+from sync.record import FILE, Run, RunError, RunWriter, Topic, open_run
+from sync.record.reader import find
+from sync.record.schema import to_schema
+from sync.record.writer import new_folder
+from tests.sync.strategies import PROPERTY, layouts, values, words_of
+
+FEW = hypothesis_settings(PROPERTY, max_examples=25)  # every example writes a file
+MB = 1 << 20
+START = Metadata("tandem.start", {"format": "1", "name": "somebody"})
+
+Rows = list[tuple[Any, ...]]
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="tandem") as made:
+        yield Path(made)
+
+
+def as_words(layout: Layout, rows: Rows) -> np.ndarray:
+    return np.array([words_of(layout, row) for row in rows], np.int64).reshape(len(rows), layout.words)
+
+
+def a_row(layout: Layout, seq: int, epoch: int = 1) -> tuple[Any, ...]:
+    """A block whose every number tells its seq."""
+    return (seq, epoch, 1000 * seq, 1000 * seq + 10, 0, 0, *(seq % 1000 + k for k in range(len(layout.channels))))
+
+
+def reading(data: bytes, **options: Any) -> Run:
+    """The bytes as a file."""
+    with folder() as where:
+        (where / FILE).write_bytes(data)
+        return open_run(where, **options)
+
+
+def attempt(what: Callable[[], Any], named: str) -> Any:
+    """What it gives; None for a RunError that names what is wrong. Anything else it raises is a bug."""
+    try:
+        return what()
+    except RunError as error:
+        return None if named in str(error) else error
+
+
+# ---- there and back --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Batch:
+    topic: str
+    position: int
+    rows: Rows
+    flush: bool
+
+
+@st.composite
+def drives(draw: st.DrawFn) -> tuple[dict[str, Layout], list[Batch]]:
+    """Topics of any layout, and batches of blocks for them in any order."""
+    topics = {
+        name: draw(layouts(most=6)) for name in draw(st.sampled_from([("/daq",), ("/step", "/received", "/daq")]))
+    }
+    instants = st.one_of(st.sampled_from((-(2**63), 2**63 - 1, 0, 1)), st.integers(-(2**63), 2**63 - 1))
+    batches = []
+    for _ in range(draw(st.integers(0, 5))):
+        name = draw(st.sampled_from(sorted(topics)))
+        row = st.tuples(
+            st.integers(0, 2**63 - 1), st.integers(0, 2**32 - 1), *[instants] * 4,
+            *(values(c.type) for c in topics[name].channels),
+        )  # fmt: skip
+        position = draw(st.one_of(st.integers(0, 2**40), st.integers(2**32 - 4, 2**32 + 4)))
+        batches.append(Batch(name, position, draw(st.lists(row, max_size=5)), draw(st.booleans())))
+    return topics, batches
+
+
+def written(where: Path, topics: dict[str, Layout], batches: list[Batch]) -> bytes:
+    writer = RunWriter(where, fsync_s=1e6)
+    writer.begin({"name": "a drive"}, {"config.json": b'{"a": 1}', "config.toml": b"a = 1"}, 42)
+    for name, layout in topics.items():
+        writer.topic(name, layout)
+    for batch in batches:
+        writer.add(batch.topic, as_words(topics[batch.topic], batch.rows), batch.position)
+        if batch.flush:
+            writer.flush()
+    assert writer.finish({"reason": "stopped"}, {"steps": 3}, 43)
+    return writer.path.read_bytes()
+
+
+@given(drives())
+@FEW
+def test_every_block_comes_back_to_the_bit_in_order_with_its_position(
+    drive: tuple[dict[str, Layout], list[Batch]],
+) -> None:
+    topics, batches = drive
+    with folder() as where:
+        size = len(written(where, topics, batches))
+        run = open_run(where)
+    assert run.cut is None and run.size == size
+    assert run.start == {"format": "1", "monotonic_ns": "42", "name": "a drive"} and run.name == "a drive"
+    assert run.end == {"monotonic_ns": "43", "reason": "stopped"}
+    assert run.json("summary.json") == {"steps": 3} and run.json("config.json") == {"a": 1}
+    assert run.attachments["config.toml"] == b"a = 1" and run.json("nothing.json") == {}
+    for name, layout in topics.items():
+        mine = [batch for batch in batches if batch.topic == name and batch.rows]
+        if not mine:
+            assert not len(run.topics.get(name, ()))
+            continue
+        topic = run.need(name)
+        assert topic.layout == layout
+        assert np.array_equal(topic.words, np.concatenate([as_words(layout, b.rows) for b in mine]))
+        positions = [(b.position + k) % 2**32 for b in mine for k in range(len(b.rows))]
+        assert topic.positions.tolist() == positions
+        rows = [row for b in mine for row in b.rows]
+        assert topic.logged_ns.tolist() == [max(row[5] if row[5] > 0 else row[3], 0) for row in rows]
+        assert topic.blocks["seq"].tolist() == [row[0] for row in rows]
+        assert topic.blocks["epoch"].tolist() == [row[1] for row in rows]
+
+
+@given(drives())
+@FEW
+def test_anyone_with_an_mcap_and_a_msgpack_reader_finds_everything_by_name(
+    drive: tuple[dict[str, Layout], list[Batch]],
+) -> None:
+    topics, batches = drive
+    with folder() as where:
+        data = written(where, topics, batches)
+    expected = {name: [row for b in batches if b.topic == name for row in b.rows] for name in topics}
+    for reader in (make_reader(BytesIO(data), validate_crcs=True), NonSeekingReader(BytesIO(data), validate_crcs=True)):
+        found: dict[str, list[tuple[dict[str, Any], Any]]] = {name: [] for name in topics}
+        for schema, channel, message in reader.iter_messages(log_time_order=False):
+            assert schema is not None
+            assert (schema.encoding, channel.message_encoding) == ("jsonschema", "msgpack")
+            told = json.loads(schema.data)["properties"]
+            layout = topics[channel.topic]
+            assert {c.name: told[c.name]["unit"] for c in layout.channels} == {c.name: c.unit for c in layout.channels}
+            assert all(told[name]["unit"] == "ns" for name in HEADER if name.endswith("_ns"))
+            assert set(told) == {"version", "layout", *HEADER, *layout.names}
+            found[channel.topic].append((msgpack.unpackb(message.data), message))
+        for name, layout in topics.items():
+            assert len(found[name]) == len(expected[name])
+            for (values_told, message), row in zip(found[name], expected[name], strict=True):
+                again = [values_told[key] for key in (*HEADER, *layout.names)]
+                assert layout.struct.pack(*again) == layout.struct.pack(*row)
+                assert message.publish_time == max(row[2], 0)
+    reader = make_reader(BytesIO(data))
+    assert reader.get_header().profile == "tandem"
+    assert [m.name for m in reader.iter_metadata()] == ["tandem.start", "tandem.end"]
+    assert {a.name: a.data for a in reader.iter_attachments()} == {
+        "config.json": b'{"a": 1}', "config.toml": b"a = 1", "summary.json": b'{"steps": 3}'
+    }  # fmt: skip
+
+
+def test_only_the_topics_asked_for_are_read(tmp_path: Path, car: Layout) -> None:
+    rows = [a_row(car, k) for k in range(4)]
+    written(tmp_path, {"/daq": car, "/step": car}, [Batch(name, 0, rows, True) for name in ("/daq", "/step")])
+    assert list(open_run(tmp_path, ("/daq",)).topics) == ["/daq"]
+    with pytest.raises(RunError, match=r"run\.mcap: holds no /step messages; it has /daq"):
+        open_run(tmp_path, ("/daq",)).need("/step")
+
+
+def test_progress_rises_to_one(tmp_path: Path, car: Layout) -> None:
+    written(tmp_path, {"/daq": car}, [Batch("/daq", k, [a_row(car, k)], True) for k in range(9)])
+    told: list[float] = []
+    open_run(tmp_path, progress=told.append)
+    assert told == sorted(told) and told[0] == pytest.approx(0, abs=0.2) and told[-1] == 1.0
+
+
+def test_a_topic_has_one_layout(tmp_path: Path, car: Layout) -> None:
+    writer = RunWriter(tmp_path)
+    writer.topic("/daq", car)
+    writer.topic("/daq", Layout(car.channels))  # the same again is nothing new
+    with pytest.raises(ValueError, match="/daq: the layout changed"):
+        writer.topic("/daq", Layout(car.channels[:2]))
+    assert writer.finish({}, {}, 0)
+
+
+def test_an_existing_record_is_never_overwritten(tmp_path: Path, car: Layout) -> None:
+    before = written(tmp_path, {"/daq": car}, [Batch("/daq", 0, [a_row(car, 0)], True)])
+    with pytest.raises(FileExistsError):
+        RunWriter(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_every_new_folder_is_one_that_was_not_there(tmp_path: Path) -> None:
+    made = [new_folder(tmp_path / "runs", "20260101T000000Z", "car") for _ in range(3)]
+    assert [path.name.removeprefix("20260101T000000Z-car") for path in made] == ["", "-1", "-2"]
+    assert all(path.is_dir() for path in made)
+
+
+# ---- what is missing -------------------------------------------------------------------------------------------------
+
+
+def topic_at(positions: list[int]) -> Topic:
+    layout = Layout((Channel("a", "i8"),))
+    return Topic("/daq", layout, np.zeros((len(positions), layout.words), np.int64), np.array(positions), np.array([]))
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.tuples(st.integers(1, 50), st.integers(0, 1000)), min_size=1, max_size=10),
+)
+@PROPERTY
+def test_missing_counts_what_passed_the_ring_unrecorded_also_where_positions_wrap(
+    first: int, pieces: list[tuple[int, int]]
+) -> None:
+    """Pieces of so many blocks recorded, then so many not."""
+    positions, at = [], first
+    for recorded, gap in pieces:
+        positions += [(at + k) % 2**32 for k in range(recorded)]
+        at += recorded + gap
+    assert topic_at(positions).missing == sum(gap for _, gap in pieces[:-1])
+
+
+def test_a_new_ring_is_nothing_missing() -> None:
+    assert topic_at([5, 6, 7, 0, 1, 2]).missing == 0
+    assert topic_at([5, 6, 7, 0, 1, 3]).missing == 1
+    assert topic_at([]).missing == topic_at([9]).missing == 0
+
+
+# ---- cut short -------------------------------------------------------------------------------------------------------
+
+
+def walk(data: bytes) -> list[tuple[int, int, int]]:
+    """(opcode, first byte, end) of every record: the MCAP format in four lines."""
+    found, at = [], 8
+    while at < len(data) - 8:
+        opcode, length = struct.unpack_from("<BQ", data, at)
+        found.append((opcode, at, at + 9 + length))
+        at += 9 + length
+    return found
+
+
+HEADER_OP, CHUNK_OP, ATTACHMENT_OP, METADATA_OP, DATA_END_OP = 0x01, 0x06, 0x09, 0x0C, 0x0F
+
+
+@dataclass(repr=False)
+class Sample:
+    data: bytes
+    layouts: dict[str, Layout]
+    chunks: list[tuple[int, dict[str, np.ndarray]]]  # end of each chunk, and what is in it
+
+    def upto(self, size: int, topic: str) -> np.ndarray:
+        """What the first so many bytes hold whole."""
+        none = np.zeros((0, self.layouts[topic].words), np.int64)
+        return np.concatenate([none, *(held[topic] for end, held in self.chunks if end <= size and topic in held)])
+
+
+@pytest.fixture(scope="module")
+def sample() -> Sample:
+    """Eight chunks of two topics; small, so that every part of the file is cut or damaged often."""
+    kinds = {
+        "/daq": Layout((Channel("brake", "i2", "count", -200_000), Channel("steering", "i4", "count"))),
+        "/step": Layout((Channel("x", "f8", "m"), Channel("status", "i8"))),
+    }
+    batches, held = [], []
+    for n in range(8):
+        here = {}
+        for name, layout in kinds.items():
+            rows = [a_row(layout, 10 * n + k) for k in range(3 + n % 2)]
+            batches.append(Batch(name, 10 * n, rows, name == "/step"))
+            here[name] = as_words(layout, rows)
+        held.append(here)
+    with folder() as where:
+        data = written(where, kinds, batches)
+    ends = [end for opcode, _, end in walk(data) if opcode == CHUNK_OP]
+    return Sample(data, kinds, list(zip(ends, held, strict=True)))
+
+
+def place(cut: str) -> int:
+    found = re.search(r"at byte (\d+) of (\d+)", cut)
+    assert found
+    return int(found[1])
+
+
+def somewhere(number: int, edges: list[int], size: int) -> int:
+    """A place in a file: every other number near one of the edges."""
+    return edges[number // 2 % len(edges)] if number % 2 else number // 2 % (size + 1)
+
+
+numbers = st.integers(0, 2**24)
+
+
+@given(numbers)
+@hypothesis_settings(PROPERTY, max_examples=150)
+def test_a_file_cut_anywhere_reads_up_to_its_last_whole_chunk(sample: Sample, number: int) -> None:
+    records = walk(sample.data)
+    edges = [at + k for _, first, end in records for at in (first, end) for k in (-1, 0, 1)]
+    size = somewhere(number, edges, len(sample.data))
+    start = next(end for opcode, _, end in records if opcode == METADATA_OP)
+    if size < start:
+        with pytest.raises(RunError, match=r"run\.mcap: ") as raised:
+            reading(sample.data[:size])
+        assert "cut short" in str(raised.value)
+        return
+    run = reading(sample.data[:size])
+    for name in sample.layouts:
+        found = run.topics[name].words if name in run.topics else np.zeros((0, 0), np.int64)
+        assert found.tolist() == sample.upto(size, name).tolist()
+    if size < next(end for opcode, _, end in records if opcode == DATA_END_OP):
+        assert run.cut is not None and run.cut.startswith("cut short") and place(run.cut) <= size
+    else:
+        assert run.cut is None  # what is missing is an index
+    assert (run.end is None) == (size < max(end for opcode, _, end in records if opcode == METADATA_OP))
+
+
+# ---- damaged ---------------------------------------------------------------------------------------------------------
+
+
+def assert_nothing_invented(sample: Sample, data: bytes) -> None:
+    """Whatever became of the file: what is read was written, in this order; or it is a RunError that names the file."""
+    run = attempt(lambda: reading(data), FILE)
+    if run is None:
+        return
+    for name, topic in run.topics.items():
+        remaining = iter(sample.upto(len(sample.data), name).tolist())
+        assert all(row in remaining for row in topic.words.tolist())  # a subsequence
+        assert len(topic.blocks) == len(topic.positions) == len(topic.logged_ns)
+    for name in (*run.attachments, *run.damaged):
+        assert isinstance(attempt(lambda name=name: run.json(name), name), dict | None)
+
+
+@given(st.lists(st.tuples(numbers, st.integers(1, 255)), min_size=1, max_size=4))
+@hypothesis_settings(PROPERTY, max_examples=200)
+def test_flipped_bits_never_make_a_block_that_was_not_written(sample: Sample, flips: list[tuple[int, int]]) -> None:
+    heads = [first + k for _, first, _ in walk(sample.data) for k in range(12)]
+    damaged = bytearray(sample.data)
+    for number, what in flips:
+        damaged[somewhere(number, heads, len(damaged) - 1) % len(damaged)] ^= what
+    assert_nothing_invented(sample, bytes(damaged))
+
+
+@given(numbers, numbers, st.binary(max_size=200))
+@hypothesis_settings(PROPERTY, max_examples=150)
+def test_stretches_lost_or_overwritten_never_make_one_either(sample: Sample, a: int, b: int, middle: bytes) -> None:
+    edges = [first for _, first, _ in walk(sample.data)]
+    a, b = sorted(somewhere(number, edges, len(sample.data)) for number in (a, b))
+    assert_nothing_invented(sample, sample.data[:a] + middle + sample.data[b:])
+
+
+@given(st.binary(max_size=300), st.sampled_from((b"", MCAP0_MAGIC, "head")))
+@example(b"", b"")
+@example(bytes(9 * 50), MCAP0_MAGIC)
+@hypothesis_settings(PROPERTY, max_examples=200)
+def test_garbage_is_a_run_error_that_names_the_file(garbage: bytes, before: bytes | str) -> None:
+    head = crafted()[: -len(crafted_end())] if before == "head" else before
+    assert isinstance(head, bytes)
+    run = attempt(lambda: reading(head + garbage), FILE)
+    if run is not None:
+        assert before == "head" and not any(len(topic) for topic in run.topics.values())
+
+
+def test_a_chunk_whose_checksum_is_wrong_ends_the_reading_there(sample: Sample) -> None:
+    third = [first for opcode, first, _ in walk(sample.data) if opcode == CHUNK_OP][2]
+    damaged = bytearray(sample.data)
+    damaged[third + 9 + 24] ^= 1  # of the checksum itself
+    run = reading(bytes(damaged))
+    assert run.cut is not None and run.cut.startswith(f"damaged at byte {third} of {len(damaged)}")
+    assert run.end is None
+    for name in sample.layouts:
+        assert run.topics[name].words.tolist() == sample.upto(third, name).tolist()
+
+
+def test_a_damaged_attachment_is_not_used(sample: Sample) -> None:
+    """Its checksum tells, also where it is still JSON."""
+    attachments = [(first, end) for opcode, first, end in walk(sample.data) if opcode == ATTACHMENT_OP]
+    at = sample.data.index(b'{"a": 1}')
+    assert attachments[0][0] < at < attachments[0][1]
+    damaged = bytearray(sample.data)
+    damaged[at + 6] ^= 3  # {"a": 2}
+    run = reading(bytes(damaged))
+    assert "config.json" not in run.attachments
+    with pytest.raises(RunError, match=r"run\.mcap: attachment config\.json is damaged"):
+        run.json("config.json")
+    assert run.cut is None and run.json("summary.json") == {"steps": 3}  # the rest stands
+
+
+@pytest.mark.parametrize("text", [b"{", b"\xff", b"[" * 200_000 + b"]" * 200_000, b'{"a":' * 200_000])
+def test_an_attachment_that_is_no_json_is_a_run_error(text: bytes) -> None:
+    run = reading(crafted(Attachment(0, 0, "config.json", "application/json", text)))
+    with pytest.raises(RunError, match=r"run\.mcap: attachment config\.json is damaged"):
+        run.json("config.json")
+
+
+def test_json_that_is_no_object_says_nothing() -> None:
+    assert reading(crafted(Attachment(0, 0, "config.json", "application/json", b"[1, 2]"))).json("config.json") == {}
+
+
+# ---- hostile ---------------------------------------------------------------------------------------------------------
+
+
+def packed(*records: McapRecord) -> bytes:
+    builder = RecordBuilder()
+    for record in records:
+        record.write(builder)
+    return bytes(builder.end())
+
+
+def crafted_end() -> bytes:
+    return packed(DataEnd(0)) + MCAP0_MAGIC
+
+
+def crafted(*records: McapRecord | bytes, start: Metadata = START, profile: str = "tandem") -> bytes:
+    """A file with the head of a record of ours, and whatever else."""
+    parts = [packed(Header(profile, "somebody"), start)]
+    parts += [part if isinstance(part, bytes) else packed(part) for part in records]
+    return MCAP0_MAGIC + b"".join(parts) + crafted_end()
+
+
+def chunk(content: bytes, claimed: int | None = None, compression: str = "zstd", **options: Any) -> Chunk:
+    data = zstandard.ZstdCompressor(**options).compress(content) if compression == "zstd" else content
+    return Chunk(compression, data, 0, 0, zlib.crc32(content), len(content) if claimed is None else claimed)
+
+
+def schema_and_channel(layout: Layout, topic: str = "/daq", number: int = 1) -> bytes:
+    return packed(
+        Schema(number, to_schema(layout), "jsonschema", "tandem.block"),
+        McapChannel(number, topic, "msgpack", {}, number),
+    )
+
+
+def bounded(data: bytes, most_mb: int = 200, most_s: float = 5.0) -> Run | RunError:
+    """Read; neither much memory nor much time may it take."""
+    began = now_ns()
+    tracemalloc.start()
+    try:
+        return reading(data)
+    except RunError as error:
+        return error
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < most_mb * MB, f"{peak / MB:.0f} MB"
+        assert now_ns() - began < most_s * 1e9
+
+
+def frame_that_claims(size: int) -> bytes:
+    """A zstd frame that says how large it becomes, and is mostly zeros."""
+    return struct.pack("<IBQ", 0xFD2FB528, 0xE0, size) + bytes([0x03, 0, 0, 0])
+
+
+ZEROS = 48 * MB
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        *(struct.pack("<BQ", opcode, length) for opcode in (6, 9, 12, 200) for length in (2**30, 2**62, 2**64 - 1)),
+        packed(Chunk("zstd", b"", 0, 0, 0, 2**40)),
+        packed(Chunk("zstd", zstandard.compress(b"x"), 0, 0, 0, 2**64 - 1)),
+        packed(Chunk("zstd", frame_that_claims(3 << 30), 0, 0, 0, 1000)),
+        packed(Chunk("zstd", frame_that_claims(2**50), 0, 0, 0, 1000)),
+        packed(chunk(bytes(300 * MB), 1000)),
+        packed(chunk(bytes(300 * MB), 1000, write_content_size=False)),
+        packed(Chunk("", b"", 0, 0, 0, 2**40)),
+        packed(Chunk("lz4", b"\x04\x22\x4d\x18" + bytes(50), 0, 0, 0, 100)),
+        packed(Chunk("rar", b"Rar!", 0, 0, 0, 100)),
+        packed(chunk(bytes([5]) + struct.pack("<Q", 2**63 - 1))),
+        packed(chunk(bytes([5]) + struct.pack("<Q", 2**64 - 1))),
+        packed(chunk(bytes([5]) + struct.pack("<Q", 3) + bytes(3))),
+        packed(chunk(bytes([3]) + struct.pack("<Q", 0))),
+    ],
+    ids=lambda data: f"{data[:9].hex()}-{zlib.crc32(data):08x}",
+)  # fmt: skip
+def test_hostile_sizes_are_refused_at_once(hostile: bytes) -> None:
+    found = bounded(crafted(hostile))
+    assert isinstance(found, Run) and found.cut is not None and not found.topics
+
+
+@pytest.mark.parametrize("opcode", [0, 3, 4, 8, 200])
+def test_a_small_chunk_of_millions_of_empty_records_is_survived(opcode: int) -> None:
+    content = bytes([opcode, *bytes(8)]) * (ZEROS // 9)
+    found = bounded(crafted(chunk(content)), most_mb=600, most_s=20.0)
+    assert isinstance(found, Run) and not found.topics
+
+
+def test_a_small_chunk_of_millions_of_empty_messages_of_a_huge_layout_is_survived() -> None:
+    layout = Layout(tuple(Channel(f"c{k}", "f8") for k in range(200)))
+    empty = packed(Message(1, 0, b"", 0, 0))
+    content = schema_and_channel(layout) + empty * 50_000
+    found = bounded(crafted(chunk(content)))
+    assert isinstance(found, Run) and found.cut is not None and "schema" in found.cut
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        b"", b"{}", b"[]", b"7", b'"properties"', b"\xff\xfe", DEEP, b'{"properties": ' + DEEP + b"}",
+        b'{"properties": 7}', b'{"properties": {}}', b'{"properties": {"a": 7}}',
+        b'{"properties": {"a": {"raw_type": "f8"}}}',
+        b'{"properties": {"a": {"raw_type": "f8", "unit": "m", "skew_ns": 0}}}',
+        b'{"properties": {"a": {"raw_type": [], "unit": "m", "skew_ns": 0}, "layout": {"const": "x"}}}',
+        to_schema(Layout((Channel("a", "f8"),))).replace(b'"f8"', b'"f4"'),
+        to_schema(Layout((Channel("a", "x9"),))),
+        to_schema(Layout((Channel("a", "f8"), Channel("t_ns", "i8")))),
+        to_schema(Layout((Channel("version", "i8"),))),
+        to_schema(Layout((Channel("", "i8"),))),
+        to_schema(Layout((Channel("a", "f8", 7),))),  # type: ignore[arg-type]
+        to_schema(Layout((Channel("a", "f8", "m", 0.5),))),  # type: ignore[arg-type]
+    ],
+    ids=lambda schema: f"{len(schema)}-{zlib.crc32(schema):08x}",
+)  # fmt: skip
+def test_a_schema_that_is_none_of_ours_is_a_run_error_that_names_the_topic(schema: bytes) -> None:
+    record = packed(Schema(1, schema, "jsonschema", "tandem.block"), McapChannel(1, "/daq", "msgpack", {}, 1))
+    found = bounded(crafted(chunk(record + packed(Message(1, 0, b"", 0, 0)))))
+    assert isinstance(found, RunError) and re.search(r"run\.mcap: schema of /daq: ", str(found))
+
+
+# ---- from another hand -----------------------------------------------------------------------------------------------
+
+
+def another_hand(layout: Layout, messages: list[bytes], **options: Any) -> bytes:
+    """A record made with the mcap package alone."""
+    stream = BytesIO()
+    writer = Writer(stream, **options)
+    writer.start("tandem", "somebody")
+    writer.add_metadata(START.name, START.metadata)
+    schema = writer.register_schema("tandem.block", "jsonschema", to_schema(layout))
+    channel = writer.register_channel("/daq", "msgpack", schema)
+    for n, message in enumerate(messages):
+        writer.add_message(channel, 0, message, 0, n)
+    writer.finish()
+    return stream.getvalue()
+
+
+@given(st.data())
+@FEW
+def test_messages_of_another_hand_mean_the_same(data: st.DataObject) -> None:
+    """Keys in any order and numbers as short as they go, between messages of our own form."""
+    layout = data.draw(layouts(most=6))
+    rows = data.draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 2**63 - 1), st.integers(0, 2**32 - 1), *[st.integers(-(2**63), 2**63 - 1)] * 4,
+                *(values(c.type) for c in layout.channels),
+            ),
+            min_size=1, max_size=5,
+        )
+    )  # fmt: skip
+    with folder() as where:
+        ours = [m.data for _, _, m in make_reader(
+            BytesIO(written(where, {"/daq": layout}, [Batch("/daq", 0, rows, True)]))
+        ).iter_messages(log_time_order=False)]  # fmt: skip
+    messages = []
+    for own, row in zip(ours, rows, strict=True):
+        told = {"version": 1, "layout": layout.id, **dict(zip((*HEADER, *layout.names), row, strict=True))}
+        plain = msgpack.packb(dict(data.draw(st.permutations(list(told.items())))))
+        messages.append(own if data.draw(st.booleans()) else plain)
+    compression = data.draw(st.sampled_from((CompressionType.ZSTD, CompressionType.NONE)))
+    run = reading(another_hand(layout, messages, compression=compression))
+    assert run.cut is None
+    # NaNs have many bits; all of them are NaNs
+    again = [layout.struct.unpack(row.tobytes()) for row in run.topics["/daq"].words]
+    assert repr(again) == repr([layout.struct.unpack(layout.struct.pack(*row)) for row in rows])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layout": "0" * 16}, {"brake": 2**15}, {"brake": 1.5}, {"brake": "1"}, {"steering": None}, {"seq": -1},
+        {"t_ns": 2**63}, {"throttle": [1]}, "brake", "layout", "received_ns", b"", b"\xc1",
+        b"\x93\1\2\3", b"\xdf\xff\xff\xff\xff",
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_message_that_is_none_of_its_schema_ends_the_reading(car: Layout, change: Any) -> None:
+    row = (1, 2, 3, 4, 5, 6, 7, 8, 9)
+    told = {"version": 1, "layout": car.id, **dict(zip((*HEADER, *car.names), row, strict=True))}
+    good = msgpack.packb(told)
+    if isinstance(change, dict):
+        bad = msgpack.packb({**told, **change})
+    elif isinstance(change, str):
+        bad = msgpack.packb({key: value for key, value in told.items() if key != change})
+    else:
+        bad = change
+    run = reading(another_hand(car, [good, bad, good]))
+    assert run.cut is not None and "a message of /daq that is none of its schema" in run.cut
+    assert not run.topics
+
+
+# ---- foreign ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data, said",
+    [
+        (b"", "not an MCAP file"),
+        (b"time,steering\n0.0,1\n", "not an MCAP file"),
+        (MCAP0_MAGIC, "cut short at byte 8 of 8"),
+        (crafted(profile="ros2"), "profile 'ros2', not of 'tandem'"),
+        (crafted(profile=""), "profile '', not of 'tandem'"),
+        (crafted(start=Metadata("tandem.start", {"format": "2", "software": "tandem 9.1"})), r"reads 1;.*tandem 9\.1"),
+        (crafted(start=Metadata("tandem.start", {"name": "x"})), "format None"),
+        (crafted(start=Metadata("other", {})), "no record of tandem"),
+    ],
+)
+def test_a_foreign_file_is_a_run_error_that_says_what_it_is(data: bytes, said: str) -> None:
+    with pytest.raises(RunError, match=rf"(?s)run\.mcap: .*{said}"):
+        reading(data)
+
+
+def test_two_layouts_for_one_topic_are_a_run_error(car: Layout) -> None:
+    other = Layout(car.channels[:2])
+    both = schema_and_channel(car, number=1) + schema_and_channel(other, number=2)
+    with pytest.raises(RunError, match=r"run\.mcap: /daq has two layouts"):
+        reading(crafted(chunk(both + packed(Message(1, 0, b"", 0, 0)))))
+
+
+def test_topics_of_another_encoding_are_left_alone(car: Layout) -> None:
+    picture = packed(
+        Schema(9, b"", "protobuf", "image"), McapChannel(9, "/camera", "protobuf", {}, 9),
+        McapChannel(10, "/daq", "msgpack", {}, 77), Message(9, 0, b"jpeg", 0, 0), Message(10, 0, b"", 0, 0),
+        Message(4711, 0, b"of no channel", 0, 0),
+    )  # fmt: skip
+    run = reading(crafted(chunk(picture)))
+    assert run.cut is None and not run.topics
+
+
+# ---- finding it ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Callable[..., Path]:
+    """Makes folders with an (empty) record."""
+
+    def make(*names: str) -> Path:
+        for name in names:
+            (tmp_path / name).mkdir()
+            (tmp_path / name / FILE).touch()
+        return tmp_path
+
+    return make
+
+
+def test_a_run_is_found_by_its_file_its_folder_and_the_folder_of_runs(runs: Callable[..., Path]) -> None:
+    made = runs("20260102T000000Z-b", "20260101T000000Z-z", "20251231T235959Z-c")
+    older, latest = made / "20260101T000000Z-z", made / "20260102T000000Z-b"
+    assert find(older / FILE) == find(older) == older / FILE
+    assert find(made) == latest / FILE  # by its stamp, whatever it is called
+
+
+def test_of_two_runs_of_one_second_the_one_written_last_is_the_latest(runs: Callable[..., Path]) -> None:
+    made = runs("20260101T000000Z-b", "20260101T000000Z-a")
+    (made / "20260101T000000Z-b" / FILE).write_bytes(b"later")
+    os.utime(made / "20260101T000000Z-a" / FILE, ns=(0, 0))
+    assert find(made) == made / "20260101T000000Z-b" / FILE
+
+
+def test_what_is_not_there_is_a_run_error_that_says_what_is(runs: Callable[..., Path]) -> None:
+    made = runs("20260101T000000Z-car")
+    with pytest.raises(RunError, match=r"20260102T.*: no such run; beside it: 20260101T000000Z-car"):
+        find(made / "20260102T000000Z-car")
+    (made / "empty").mkdir()
+    with pytest.raises(RunError, match=r"empty: holds no run\.mcap; give the folder of a run"):
+        open_run(made / "empty")
+    with pytest.raises(RunError, match=r"nowhere: no such run"):
+        open_run(made / "20260101T000000Z-car" / "nowhere")
+
+
+def test_a_record_that_cannot_be_read_is_a_run_error(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(RunError, match=r"run\.mcap: (cannot be read|holds no)"):
+        open_run(tmp_path / FILE)
+    (tmp_path / "loop").mkdir()
+    (tmp_path / "loop" / FILE).symlink_to(FILE)
+    with pytest.raises(RunError, match="loop"):
+        open_run(tmp_path / "loop" / FILE)
