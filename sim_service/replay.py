@@ -106,7 +106,7 @@ def replay(
         )  # fmt: skip
         done = int(reached)
         each(done, results)
-        if reached < upto:
+        if not np.isfinite(results[done - 1, len(simulation.inputs) :]).all():
             break
     return results[:done]
 
@@ -135,8 +135,8 @@ def as_recorded(steps: np.ndarray, blocks: np.ndarray, words: np.ndarray, rings:
 
 
 def _find(steps: np.ndarray, blocks: np.ndarray) -> np.ndarray:
-    """Index of the block that each step used, -1 where it is not there. A number can stand in two rings: a restarted
-    simulator gets the newest block again; the instant of reception tells them apart."""
+    """Index of the block that each step used, -1 where it is not there. A number can stand in several rings: every
+    restarted simulator gets the newest block again; the instant of reception tells them apart."""
     found = np.full(len(steps), -1, np.int64)
     for epoch in np.unique(steps["input_epoch"]):
         here = np.flatnonzero(blocks["epoch"].astype(np.int64) == epoch)
@@ -145,8 +145,9 @@ def _find(steps: np.ndarray, blocks: np.ndarray) -> np.ndarray:
             continue
         numbers = blocks["seq"][here].astype(np.int64)
         wanted = steps["input_seq"][mine]
-        for places in (np.searchsorted(numbers, wanted), np.searchsorted(numbers, wanted, "right") - 1):
-            at = np.clip(places, 0, len(here) - 1)
+        first = np.searchsorted(numbers, wanted)
+        for copy in range(int(np.unique(numbers, return_counts=True)[1].max())):
+            at = np.minimum(first + copy, len(here) - 1)
             index = here[at]
             right = (numbers[at] == wanted) & (blocks["received_ns"][index] == steps["input_received_ns"][mine])
             found[mine[right]] = index[right]
