@@ -49,6 +49,13 @@ class World:
         record["t_ns"] = record["pushed_ns"] - age_ns
         push(self.daq.words, record.view(np.int64))
 
+    def renew_daq(self) -> None:
+        """The DAQ is gone and another one comes: a new ring under the same name."""
+        self.daq.close()
+        self._daq.close()
+        self.daq = RingWriter(self.config.ring("daq"), self.config.daq.layout, self.config.daq.ring_blocks)
+        self._daq = RingReader(self.config.ring("daq"))
+
     # the loop
 
     def start(self, steps: int = -1) -> None:
