@@ -143,7 +143,7 @@ class Recorder:
         lost = {
             f"{what} {tap.topic}": str(getattr(tap, what))
             for tap in self._taps
-            for what in ("recorded", "lost", "dropped")
+            for what in ("recorded", "lost", "dropped", "before")
         }
         whole = self.writer.finish({"reason": reason, **lost}, summary, now_ns())
         result = self.figures()

@@ -69,11 +69,13 @@ def _channel(name: str, unit: str, a: np.ndarray, b: np.ndarray) -> dict[str, An
         unequal = np.flatnonzero(x != y)
     if not len(unequal):
         return None
-    apart = x.astype(float) - y.astype(float)
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(x.astype(float) - y.astype(float))
+        known = apart[~np.isnan(apart)]
+        most, rms = (float(known.max()), float(np.sqrt(np.mean(known**2)))) if len(known) else (np.nan, np.nan)
     k = int(unequal[0])
     return {
-        "channel": name, "unit": unit, "max": float(np.nanmax(np.abs(apart))),
-        "rms": float(np.sqrt(np.nanmean(apart**2))), "count": len(unequal), "first": k,
+        "channel": name, "unit": unit, "max": most, "rms": rms, "count": len(unequal), "first": k,
         "first_a": x[k].item(), "first_b": y[k].item(),
     }  # fmt: skip
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sim_service.loop import STATUS
@@ -18,7 +19,8 @@ def topic_facts(topic: Topic, end: dict[str, str] | None) -> dict[str, Any]:
     apart = np.diff(t)
     period = float(np.median(apart)) if len(apart) else 0.0
     epochs = topic.blocks["epoch"]
-    counted = {what: int((end or {}).get(f"{what} {topic.name}", "0")) for what in ("lost", "dropped", "before")}
+    told = {what: (end or {}).get(f"{what} {topic.name}", "0") for what in ("lost", "dropped", "before")}
+    counted = {what: int(number) if number.isdecimal() else None for what, number in told.items()}
     return {
         "messages": len(topic),
         "seconds": float(t[-1] - t[0]) * 1e-9 if len(t) else 0.0,
@@ -70,11 +72,13 @@ def _steps(run: Run) -> dict[str, Any]:
 
 
 def print_info(console: Console, found: dict[str, Any]) -> None:
-    start = found["start"]
-    console.print(f"[bold]{found['file']}[/]  {found['bytes'] / 1e6:.2f} MB", soft_wrap=True)
-    console.print(f"{found['name']}, {found['utc']}, {found['seconds']:.3f} s over {start.get('transport', '?')}")
+    start = {key: escape(value) for key, value in found["start"].items()}
+    console.print(f"[bold]{escape(found['file'])}[/]  {found['bytes'] / 1e6:.2f} MB", soft_wrap=True)
+    console.print(
+        f"{escape(found['name'])}, {start.get('utc')}, {found['seconds']:.3f} s over {start.get('transport', '?')}"
+    )
     mark = "[green]whole[/]" if found["whole"] else "[bold red]not whole[/]"
-    console.print(f"{mark}; ended: {found['ended']}", soft_wrap=True)
+    console.print(f"{mark}; ended: {escape(found['ended'])}", soft_wrap=True)
     console.print(
         f"{start.get('software')} ({start.get('sources')}), Python {start.get('python')}, numba {start.get('numba')};"
         f" {start.get('machine')} {start.get('processor')}, {start.get('cores')} cores,"

@@ -132,8 +132,10 @@ def _picture(panel: Panel) -> str:
 
 def _lines(panel: Panel, x: np.ndarray, y: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
     if panel.path:
+        finite = np.isfinite(x) & np.isfinite(y)
         every = max(len(x) // _POINTS, 1)
-        yield x[::every], y[::every]
+        if finite.any():
+            yield x[finite][::every], y[finite][::every]
         return
     when, low, _, high, _ = envelope(x, y, _POINTS)
     if len(when):
