@@ -52,9 +52,10 @@ def _read(scans, t_ns, wait_ns, state, buffer, recorded, offsets, lost_before, t
     while (turn_ns > 0 or last < size) and state[_START] + last // size * turn_ns + offsets[last % size] <= now:
         last += 1
         ready += 1
-    lost = max(ready - buffer, 0)
-    state[_NEXT] += lost
-    count = np.int64(0)
+    lost = count = np.int64(0)
+    for _ in range(ready - buffer):
+        lost += 1 + (lost_before[state[_NEXT] % size] if state[_NEXT] > 0 else 0)
+        state[_NEXT] += 1
     while count < scans.shape[0] and state[_NEXT] < last:
         at = state[_NEXT] % size
         gap = lost_before[at] if state[_NEXT] > 0 else 0
@@ -76,10 +77,12 @@ class ReplaySource:
         period = config.period_ns
         self._scans = scans
         self._offsets = t_ns - t_ns[0] + period
-        epochs = run.topics[run.source_topic].blocks["epoch"]
-        gaps = np.concatenate([[True], epochs[1:] != epochs[:-1]])
+        topic = run.topics[run.source_topic]
+        epochs, positions = topic.blocks["epoch"], topic.positions
+        unrecorded = (np.diff(positions) & 0xFFFFFFFF) != 1
+        gaps = np.concatenate([[True], (epochs[1:] != epochs[:-1]) | unrecorded])
         away = np.concatenate([[period], np.diff(t_ns)])
-        self._lost_before = np.where(gaps, np.maximum(away // period - 1, 1), 0).astype(np.int64)
+        self._lost_before = np.where(gaps, np.maximum(np.rint(away / period) - 1, 1), 0).astype(np.int64)
         self._buffer = settings.buffer_blocks
         length = int(self._offsets[-1])
         self._turn_ns = length + period if settings.again else 0
