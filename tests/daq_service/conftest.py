@@ -5,10 +5,12 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from sync.block import Layout
+from sync.block import SEQ, Layout
 from sync.config import Config, load
+from sync.record import RunWriter
 from sync.ring import RingReader, RingWriter
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -43,6 +45,38 @@ class Rings:
         for ring in reversed(self._open):
             ring.close()
         self._open.clear()
+
+
+def recorded(rate_hz: float, n: int) -> np.ndarray:
+    """Blocks of configs/drive.toml as they would have been recorded: a wheel that turns, feet that move."""
+    layout = drive_config().daq.layout
+    words = np.zeros((n, layout.words), np.int64)
+    blocks = layout.view(words)
+    number = np.arange(n)
+    blocks["seq"], blocks["epoch"] = number, 99
+    blocks["t_ns"] = 7_000_000_000_000 + round(1e9 / rate_hz) * number
+    blocks["pushed_ns"] = blocks["t_ns"] + 15_000
+    blocks["brake"], blocks["throttle"], blocks["steering"] = number % 3000, number % 421, 3 * number - 500
+    return words
+
+
+def write_record(folder: Path, words: np.ndarray, layout: Layout | None = None, topic: str = "/daq") -> Path:
+    """A record of these blocks; positions in the ring are their numbers."""
+    layout = layout or drive_config().daq.layout
+    writer = RunWriter(folder, fsync_s=1e6)
+    writer.begin({"name": "recorded"}, {}, 0)
+    writer.topic(topic, layout)
+    pieces = np.flatnonzero(np.diff(words[:, SEQ]) != 1) + 1
+    for piece in np.split(words, pieces) if len(words) else ():
+        writer.add(topic, piece, int(piece[0, SEQ]))
+    assert writer.finish({"reason": "stopped"}, {}, 0)
+    return folder
+
+
+def replay_config(folder: Path | str, *overrides: str, again: bool = False, buffer: int = 50_000) -> Config:
+    """configs/drive.toml with a record as its driver."""
+    source = f"{{kind='replay', run='{folder}', again={str(again).lower()}, buffer_blocks={buffer}}}"
+    return drive_config(f"source={source}", *overrides)
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ A new source joins by a line in SOURCES: a function that opens it at a sampling 
 scans. The columns are those of configs/drive.toml.
 """
 
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from daq_service.sources import Source, open_source
 from sync.clock import now_ns, sleep_until
 
-from .conftest import DRIVE, drive_config
+from .conftest import DRIVE, drive_config, recorded, replay_config, write_record
 
 CHANNELS = 3
 UNTOUCHED = -(2**60)  # no register reads this
@@ -26,7 +28,15 @@ def open_virtual(rate_hz: float, buffer_scans: int) -> Source:
     return open_source(config, DRIVE, lambda: None)
 
 
-SOURCES: dict[str, Opener] = {"virtual": open_virtual}
+def open_replay(rate_hz: float, buffer_scans: int) -> Source:
+    """A record of some seconds: longer than any of these tests listens."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_record(Path(folder), recorded(rate_hz, max(round(min(3 * rate_hz, 15_000)), 3)))
+        config = replay_config(folder, f"daq.rate_hz={rate_hz}", buffer=buffer_scans)
+        return open_source(config, DRIVE, lambda: None)
+
+
+SOURCES: dict[str, Opener] = {"virtual": open_virtual, "replay": open_replay}
 
 
 class Device:

@@ -153,6 +153,7 @@ def test_steps_given_up_restart_the_derivatives_in_the_replay_too(world: Make, p
     for k in range(150):
         live.push(steering=4 * k, throttle=100)
         sleep_until(now_ns() + MS)
+    live.wait_for_steps(25)
     live.ask(loop.NOW)
     found = record(live, live.join())
     assert flagged(found.steps, loop.SKIPPED).any()
