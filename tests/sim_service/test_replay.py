@@ -259,6 +259,26 @@ def test_a_restarted_daq_is_a_new_ring_for_the_same_simulator(world: Make) -> No
     assert_same(found, replay(afresh(live), plan))
 
 
+def test_no_step_sees_blocks_of_the_ring_before(world: Make) -> None:
+    """A restarted simulator has a ring of its own, which begins with the block that came last: of the same epoch."""
+    live = world("sim.step_ms=2", "sim.signals.steering_estimator=kalman")
+    for k in range(60):
+        live.push(steering=k * k)
+    words = record(live, np.zeros(0)).words
+    which, flags = np.arange(3, 20, 4), np.zeros(5, np.int64)
+    flags[0] = again.INITIAL | again.RESTART
+    alone = replay(afresh(live), Plan(words[40:].copy(), which, np.zeros(5, np.int64), flags))
+    both = Plan(
+        np.concatenate([words, words[40:]]),
+        np.concatenate([which, 60 + which]),
+        np.repeat([0, 60], 5),
+        np.tile(flags, 2),
+    )
+    results = replay(afresh(live), both)
+    assert (results[5:].view(np.int64) == alone.view(np.int64)).all()
+    assert (results[:5].view(np.int64) != alone.view(np.int64)).any()
+
+
 # ---- plans from records with holes -----------------------------------------------------------------------------------
 
 

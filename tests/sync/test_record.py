@@ -243,6 +243,7 @@ def test_missing_counts_what_passed_the_ring_unrecorded_also_where_positions_wra
 def test_a_new_ring_is_nothing_missing() -> None:
     assert topic_at([5, 6, 7, 0, 1, 2]).missing == 0
     assert topic_at([5, 6, 7, 0, 1, 3]).missing == 1
+    assert topic_at([2**32 - 2, 2**32 - 1, 2, 3]).missing == 2  # no new ring: the positions wrap
     assert topic_at([]).missing == topic_at([9]).missing == 0
 
 

@@ -132,8 +132,10 @@ def test_a_disk_that_refuses_and_later_accepts_again_loses_nothing(tmp_path: Pat
             limit(size)
             wait_until(lambda: sink.written == size)
             sink.write(b"")
-        more = b"and more"
-        sink.write(more)
+        more = b""
+        for n in range(20_000):  # beside a thread that tries again and again
+            sink.write(n.to_bytes(3, "little"))
+            more += n.to_bytes(3, "little")
         limit(resource.RLIM_INFINITY)
         wait_until(lambda: sink.error is None and sink.written == sink.accepted)
         print(sink.room, sink.close(), path.read_bytes() == whole + more)
