@@ -90,7 +90,7 @@ def test_info_of_next_to_nothing(tmp_path: Path, n: int) -> None:
 def test_a_run_without_its_end_is_not_whole(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", {"/daq": (DAQ, daq_words(50))}, finish=False)
     found = info(open_run(folder))
-    assert found["whole"] is False and found["ended"].startswith("without an end: cut short at byte ")
+    assert found["whole"] is False and found["ended"].startswith("without an end: the file just stops")
     assert found["topics"]["/daq"]["messages"] == 50
     assert "not whole" in said(print_info, found)
 
@@ -112,7 +112,7 @@ def test_a_run_compared_with_itself_is_identical(drive: Run) -> None:
     found = compare(drive, drive)
     assert found["identical"] is True and found["configuration"] == found["parameters"] == {}
     assert all(not topic["differ"] for topic in found["topics"].values())
-    assert found["motion"]["position_m"] == {"max": 0.0, "rms": 0.0, "end": 0.0}
+    assert found["motion"]["apart_m"] == {"max": 0.0, "rms": 0.0, "end": 0.0}
     assert said(print_compare, found).rstrip().endswith("identical")
 
 
@@ -213,25 +213,26 @@ def columns(words: np.ndarray) -> dict[str, np.ndarray]:
     return {name: STEP.view(words)[name] for name in STEP.names}
 
 
-def test_a_car_beside_another_is_apart_across_its_heading_alone() -> None:
+def test_a_car_beside_another_is_apart_and_off_its_path() -> None:
     """On concentric circles at the same angle."""
     inner, outer = columns(step_words(500, 50.0, 10.0)), columns(step_words(500, 50.0, 10.0))
     outer["x"], outer["y"] = 52.0 / 50.0 * inner["x"], 50 - 52.0 / 50.0 * (50 - inner["y"])
     found = deviation(inner, outer)
-    for key in ("lateral_m", "position_m", "off_path_m"):
+    for key in ("apart_m", "off_path_m"):
         assert found[key]["max"] == pytest.approx(2.0, rel=1e-3)
         assert found[key]["rms"] == pytest.approx(2.0, rel=1e-3)
-    assert found["lateral_m"]["end"] == pytest.approx(-2.0)  # it stands to the right of a left turn
-    assert found["along_m"]["max"] == pytest.approx(0.0, abs=1e-9)
+    # lateral is across the direction of the beginning: all of it there, less and less in the turn
+    assert found["lateral_m"]["max"] == pytest.approx(2.0)
+    assert found["lateral_m"]["end"] == pytest.approx(-2.0 * math.cos(inner["yaw"][-1]))
     assert found["yaw_deg"]["max"] == found["yaw_rate_deg_per_s"]["max"] == 0.0
 
 
-def test_a_car_behind_another_is_apart_along_but_on_its_path() -> None:
+def test_a_car_behind_another_is_apart_but_on_its_path() -> None:
     late = 20
     words = step_words(500, 1e9, 10.0)
     ahead, behind = columns(words[late:]), columns(words[:-late])
     found = deviation(ahead, behind)
-    assert found["along_m"]["end"] == pytest.approx(-late * 0.05)
+    assert [found["apart_m"][key] for key in ("max", "rms", "end")] == pytest.approx([late * 0.05] * 3)
     assert found["lateral_m"]["max"] == pytest.approx(0.0, abs=1e-5)
     # but for the stretch before the first point of the reference
     assert found["off_path_m"]["end"] == pytest.approx(0.0, abs=1e-6)
