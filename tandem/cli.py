@@ -301,6 +301,50 @@ def _speed(text: str) -> float | None:
     return factor
 
 
+@app.command("export")
+def export_run(
+    run: RunPath,
+    to: Annotated[str, typer.Option(help="csv, parquet or mf4.")],
+    out: Annotated[Path | None, typer.Option(help="Folder, or .mf4 file. Default: in the run's folder.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a run for other programs: every block and step, exact, with units and sample instants."""
+    with _errors(), _progress(Console(stderr=True)) as progress:
+        from tandem.exchange.take_out import export, print_export
+
+        task = progress.add_task("export", total=1.0, figures="")
+        done = export(run, to, out, lambda what, s: progress.update(task, description=what, completed=s))
+        progress.update(task, visible=False)
+    print(json.dumps(done), flush=True) if as_json else print_export(Console(), done)
+
+
+@app.command("import")
+def import_run(
+    file: Annotated[Path, typer.Argument(help="CSV, Parquet or MF4 file; or the folder of an export.")],
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="CHANNEL=COLUMN:UNIT", help="Such as steering=SteeringWheelAngle:deg."),
+    ] = None,
+    time: Annotated[str | None, typer.Option(metavar="COLUMN:UNIT", help="Such as Time:s. Not for MF4.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Channels and calibration; an export brings its own.")] = None,
+    rate_hz: Annotated[float | None, typer.Option(help="Of the blocks. Default: the configuration's.")] = None,
+    overrides: Overrides = None,
+    runs: Runs = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Make a run that can be replayed from a measurement with named columns and units, or from an exported run."""
+    with _errors(), _progress(Console(stderr=True)) as progress:
+        from tandem.exchange.bring_in import Asked, bring_in, print_import
+
+        task = progress.add_task("import", total=1.0, figures="")
+        asked = Asked(
+            file, config or DEFAULT, config is not None, list(maps or []), time, rate_hz, list(overrides or []), runs
+        )
+        done = bring_in(asked, lambda what, s: progress.update(task, description=what, completed=s))
+        progress.update(task, visible=False)
+    print(json.dumps(done), flush=True) if as_json else print_import(Console(), done)
+
+
 @app.command()
 def info(run: RunPath, as_json: AsJson = False) -> None:
     """What a record holds: duration, rates, gaps, epochs, channels, losses, versions, and how it ended."""
