@@ -69,7 +69,8 @@ class _Content:
     start: dict[str, str]
     attachments: dict[str, bytes]
     topics: dict[str, OwnTopic]
-    begun_ns: int
+    begun_ns: int  # on the clock of the instants; where the start's wall clock belongs
+    reason: str
     figures: dict[str, Any]
 
 
@@ -161,8 +162,10 @@ def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) 
         begun = max(int(passport["start"].get("monotonic_ns", "0")), 0)
     except ValueError:
         begun = 0
+    ended = (passport.get("end") or {}).get("reason", "unknown")
+    reason = f"imported from {path.name}; had ended: {ended}"
     figures = {"instants": "exported", "channels": {}}
-    return _Content(start.get("name", "imported"), start, kept, topics, begun, figures)
+    return _Content(start.get("name", "imported"), start, kept, topics, begun, reason, figures)
 
 
 def _file(measurement: Measurement, sheet: Sheet) -> Path:
@@ -204,7 +207,9 @@ def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content
         "channels": {m.channel.name: f"{m.column} [{m.unit.symbol}]" for m in sources},
     }
     topic = OwnTopic(layout, words, np.arange(len(words), dtype=np.int64))
-    return _of_config(asked, config, measurement, topic, int(records["t_ns"][0]), figures)
+    # a file that says when its time was zero
+    begun = int(records["t_ns"][0]) if measurement.utc is None else shift
+    return _of_config(asked, config, measurement, topic, begun, figures)
 
 
 def _series(asked: Asked, config: Config, measurement: Measurement, sources: list[Mapped]) -> dict[str, Series]:
@@ -234,7 +239,8 @@ def _of_config(
     if measurement.utc is not None:
         start["recorded_utc"] = measurement.utc
     kept = attachments(config, asked.config)
-    return _Content(config.name, start, kept, {"/daq": topic}, begun_ns, {"channels": {}, **figures})
+    reason = f"imported from {measurement.path.name}"
+    return _Content(config.name, start, kept, {"/daq": topic}, begun_ns, reason, {"channels": {}, **figures})
 
 
 # ---- writing it ------------------------------------------------------------------------------------------------------
@@ -288,7 +294,7 @@ def _write_run(folder: Path, content: _Content, asked: Asked, progress: Progress
         figures = {**_summary(content), "from": str(asked.file)}
         last_ns = max(int(topic.layout.view(topic.words)["t_ns"][-1]) for topic in content.topics.values())
         ended = True
-        whole = writer.finish({"reason": f"imported from {asked.file.name}"}, figures, max(last_ns, content.begun_ns))
+        whole = writer.finish({"reason": content.reason}, figures, max(last_ns, content.begun_ns))
         if not whole:
             raise ExchangeError(f"{asked.runs}: cannot be written: {writer.sink.error or 'the disk is too slow'}")
     finally:

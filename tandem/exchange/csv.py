@@ -109,10 +109,13 @@ class _Text:
         encoding = self._encoding()
         try:
             with open(path, encoding=encoding, newline="") as file:
-                head = file.readline(1 << 20)
+                head, skip = file.readline(1 << 20), 1
+                separator = ""
+                if head.startswith("sep="):  # how Excel is told
+                    separator, head, skip = head[4:5], file.readline(1 << 20), 2
                 if not head.strip():
                     raise ExchangeError(f"{path}: is empty; a line with the names of the columns is expected")
-                separator = max(_SEPARATORS, key=head.count)
+                separator = separator.strip("\r\n") or max(_SEPARATORS, key=head.count)
                 rows = csv.reader(io.StringIO(head), delimiter=separator)
                 names = next(rows)
                 following = [row for row, _ in zip(csv.reader(file, delimiter=separator), range(2), strict=False)]
@@ -121,13 +124,12 @@ class _Text:
         except (UnicodeDecodeError, csv.Error) as error:
             raise ExchangeError(f"{path}: not a text file with columns: {error}") from None
         if all(_is_number(name) for name in names):
-            raise ExchangeError(f"{path}: line 1 holds numbers; the names of the columns are expected there")
+            raise ExchangeError(f"{path}: line {skip} holds numbers; the names of the columns are expected there")
         pairs = [split_unit(name) for name in names]
-        skip = 1
         if following and _are_units(following[0]):
             units = [cell.strip().strip("[]()") for cell in following.pop(0)]
             pairs = [(name, u or line) for (name, u), line in zip(pairs, [*units, *[""] * len(pairs)], strict=False)]
-            skip = 2
+            skip += 1
         comma = separator != "," and any(_DECIMAL_COMMA.match(cell) for row in following for cell in row)
         self._form = _Form(encoding, separator, comma, skip)
         self._names = different([name or f"column{k + 1}" for k, (name, _) in enumerate(pairs)])
@@ -179,7 +181,7 @@ class _Text:
                         if not any(row) and not any(any(rest) for rest in reader):
                             break  # empty lines at the end
                         at = line + len(rows)
-                        raise ExchangeError(f"{self.path}: line {at}: has {len(row)} cells, line 1 names {width}")
+                        raise ExchangeError(f"{self.path}: line {at}: has {len(row)} cells, {width} columns are named")
                     rows.append(row)
                     if len(rows) == _ROWS:
                         yield line, rows

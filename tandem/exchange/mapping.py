@@ -83,13 +83,22 @@ def _one(measurement: Measurement, text: str, channel: Channel, wanted: str, sig
 
 
 def _place(sheets: list[Sheet], wanted: str) -> tuple[Sheet | None, str, str]:
-    """(sheet, column, unit that was said) of `COLUMN:UNIT`. Names of columns may hold colons themselves."""
+    """(sheet, column, unit that was said) of `COLUMN:UNIT` or `GROUP:COLUMN:UNIT`. Names may hold colons themselves."""
     name, _, said = wanted.rpartition(":")
     for candidate, about in ((wanted, ""), (name, said)):
-        for column in (candidate, split_unit(candidate)[0]):
-            for sheet in sheets:
-                if column in sheet.columns:
-                    return sheet, column, about.strip()
+        for text in (candidate, split_unit(candidate)[0]):
+            found = [
+                (sheet, column)
+                for sheet in sheets
+                for column in (text, text.removeprefix(f"{sheet.name}:"))
+                if column in sheet.columns
+            ]
+            places = dict.fromkeys(sheet.name for sheet, _ in found)
+            if len(places) > 1:
+                groups = " or ".join(f"{place}:{text}" for place in places)
+                raise ExchangeError(f"{text}: is in several groups; say {groups}")
+            if found:
+                return *found[0], about.strip()
     return None, name or wanted, said.strip() if name else ""
 
 

@@ -107,6 +107,7 @@ def _sheets(path: Path, mdf: Any) -> list[Sheet]:
         master = mdf.masters_db.get(number)
         timed = master is not None and getattr(group.channels[master], "sync_type", _TIME_MASTER) == _TIME_MASTER
         if timed and group.channel_group.cycles_nr:
+            _check(path, group)
             groups.append((number, master, group))
     # a name may stand in many groups: it is given a number, over the whole file unless the file is ours
     sheets = []
@@ -120,6 +121,14 @@ def _sheets(path: Path, mdf: Any) -> list[Sheet]:
         seen += [group.channels[k].name for k in indices]
         sheets.append(_Group(path, mdf, number, dict(zip(names, indices, strict=True))).sheet())
     return sheets
+
+
+def _check(path: Path, group: Any) -> None:
+    """The library's compiled code trusts the places of channels in a record; a damaged file would end the process."""
+    size = getattr(group.channel_group, "samples_byte_nr", 0)
+    for c in group.channels:
+        if hasattr(c, "byte_offset") and c.byte_offset + (c.bit_offset + c.bit_count + 7) // 8 > size:
+            raise ExchangeError(f"{path}: a damaged MDF file: channel {c.name} lies outside its record")
 
 
 class _Group:

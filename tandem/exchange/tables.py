@@ -177,6 +177,8 @@ def blocks_from(path: Path, sheet: Sheet, layout: Layout) -> OwnTopic:
     placed = POSITION in sheet.columns
     values = sheet.load([*names, POSITION] if placed else names)
     rows = len(values["t_ns"])
+    if any(len(column) != rows for column in values.values()):
+        raise ExchangeError(f"{path}: its columns are of different length; export the run again")
     words = np.zeros((rows, layout.words), np.int64)
     records = layout.view(words)
     for name in names:

@@ -6,7 +6,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +310,7 @@ def test_an_imported_measurement_replays(tmp_path: Path) -> None:
         ("time [s];Angle [rad];Accel [1];Brk [kPa]", ";", ","),
         ("time_s\tAngle (rad)\tAccel (-)\tBrk (kPa)", "\t", "."),
         ("Zeit,Angle,Accel,Brk\ns,rad,1,kPa", ",", "."),
+        ("sep=;\nt_s;Angle [rad];Accel [1];Brk [kPa]", ";", "."),
     ],
 )
 def test_units_separators_and_decimal_signs_of_others_are_understood(
@@ -355,7 +356,9 @@ def test_columns_of_an_mf4_file_may_have_different_rates(tmp_path: Path) -> None
     angle = np.degrees(np.sin(fast[np.floor(found["t_ns"] / MS / 10 + 1e-9).astype(int)]))
     np.testing.assert_array_equal(found["steering"], np.rint(angle / 0.18))
     assert not found["epoch"].any()
-    assert run.start["recorded_utc"]
+    # and out again: the same wall clock
+    with MDF(taken(tmp_path, "mf4", run.path)) as again, MDF(file) as theirs:
+        assert abs((again.start_time - theirs.start_time).total_seconds() - 0.05) < 1e-5
 
 
 def test_a_parquet_file_of_others_with_timestamps(tmp_path: Path) -> None:
@@ -368,6 +371,17 @@ def test_a_parquet_file_of_others_with_timestamps(tmp_path: Path) -> None:
     run = open_run(brought(tmp_path / "theirs.parquet", tmp_path / "runs", "steering=Angle:count", *MAPS[1:]))
     found = run.topics["/daq"].blocks
     assert found["t_ns"][-1] == 10**18 + 29 * MS and found["steering"].tolist() == list(range(30))
+
+
+def test_a_name_in_two_groups_must_be_said_with_its_group(tmp_path: Path, make_run: MakeRun) -> None:
+    other = Layout((Channel("brake", "f8", "bar"),))
+    topics = {"/daq": blocks(CAR, 20, **swerve(20)), "/step": blocks(other, 20, brake=np.arange(20.0))}
+    file = taken(tmp_path, "mf4", make_run(tmp_path / "run", topics))
+    maps = ("steering=steering", "throttle=throttle")
+    message = refused(file, tmp_path / "runs", *maps, "brake=brake")
+    assert "/daq:brake or /step:brake" in message
+    run = open_run(brought(file, tmp_path / "runs", *maps, "brake=/step:brake"))
+    np.testing.assert_array_equal(run.topics["/daq"].blocks["brake"], np.rint(np.arange(20) / 40 * 32767))
 
 
 # ---- onto the DAQ's rhythm -------------------------------------------------------------------------------------------
@@ -457,7 +471,7 @@ HEAD = "time [s],Angle [deg],Accel [%],Brk [bar]\n"
         (HEAD + ROWS + "0.002,,2,3\n", MAPS, ["line 4, column Angle", "cell is empty"]),
         (HEAD + ROWS + "0.002,nan,2,3\n", MAPS, ["line 4, column Angle", "nan is not a number"]),
         (HEAD + ROWS + "0.002,1_0,2,3\n", MAPS, ["line 4, column Angle", "'1_0' is not a number"]),
-        (HEAD + ROWS + "0.002,1,2\n", MAPS, ["line 4", "has 3 cells, line 1 names 4"]),
+        (HEAD + ROWS + "0.002,1,2\n", MAPS, ["line 4", "has 3 cells, 4 columns are named"]),
         (HEAD + ROWS + "\n0.002,1,2,3\n", MAPS, ["line 4", "has 0 cells"]),
         (HEAD + ROWS + "0.0005,1,2,3\n", MAPS, ["line 4, column time", "comes after 0.001", "must ascend"]),
         (HEAD + ROWS + "0.001,1,2,3\n", MAPS, ["line 4, column time", "is there twice"]),
@@ -503,6 +517,40 @@ def test_a_file_that_is_not_what_its_name_says_is_refused(
     message = refused(file, tmp_path / "runs", *MAPS)
     for part in (name, *expected):
         assert part in message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_export_is_refused_or_read_but_never_a_crash(
+    kind: str, tmp_path_factory: pytest.TempPathFactory, make_run: MakeRun
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    whole = taken(folder, kind, make_run(folder / "run", {"/daq": blocks(CAR, 30, **swerve(30))}))
+    data = (whole if kind == "mf4" else whole / f"daq.{kind}").read_bytes()
+
+    # the same ones every time: what asammdf does with a new one may end the process
+    @settings(PROPERTY, max_examples=40, derandomize=True)
+    @given(st.integers(0, len(data) - 1), st.one_of(st.none(), st.binary(max_size=6)))
+    def check(at: int, instead: bytes | None) -> None:
+        file = tmp_path_factory.mktemp("file") / f"daq.{kind}"
+        file.write_bytes(data[:at] + (b"" if instead is None else instead + data[at + len(instead) :]))
+        with suppress(ExchangeError):
+            brought(file, file.parent / "runs")
+        left = [path.name for path in (file.parent / "runs").glob("*")]
+        assert all("importing" not in name for name in left)
+
+    check()
+
+
+@settings(PROPERTY, max_examples=150)
+@given(st.text(st.sampled_from("time,Angle;\t\n\r \"'[]s0123456789.-+eE_naif°"), max_size=80))
+def test_no_text_is_a_crash(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    file = tmp_path_factory.mktemp("text") / "m.csv"
+    file.write_text("time [s],Angle,Accel,Brk\n" + text, newline="")
+    with suppress(ExchangeError):
+        brought(file, file.parent / "runs", *MAPS)
+    file.write_text(text, newline="")
+    with suppress(ExchangeError):
+        brought(file, file.parent / "runs", *MAPS)
 
 
 def test_a_missing_file_and_a_wrong_configuration_are_named(tmp_path: Path) -> None:
