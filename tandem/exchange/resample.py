@@ -84,7 +84,7 @@ def _resampled(series: list[Series], period_ns: int) -> Blocks:
         limit = GAP_PERIODS * max(period_ns, float(np.median(steps)) if len(steps) else 0.0)
         part = np.concatenate([[0], np.cumsum(steps > limit)])
         # a slow column may be held for as long as it usually is; beyond that it is a gap
-        fresh &= (t - s.t_ns[newest] <= limit) | (newest == len(s.t_ns) - 1)
+        fresh &= t - s.t_ns[newest] <= limit
         epoch += part[newest]
         which.append(newest)
     t, epoch = t[fresh], epoch[fresh]

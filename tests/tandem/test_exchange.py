@@ -143,8 +143,10 @@ def runs_of_blocks(draw: st.DrawFn) -> Topics:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_word_survives_export_and_import(
-    kind: str, tmp_path_factory: pytest.TempPathFactory, make_run: MakeRun
+    kind: str, tmp_path_factory: pytest.TempPathFactory, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tandem.exchange.csv._ROWS", 3)  # also across portions
+
     @settings(PROPERTY, max_examples=20)
     @given(runs_of_blocks())
     def check(topics: Topics) -> None:
@@ -407,6 +409,8 @@ def test_a_block_holds_the_newest_sample_at_or_before_it_and_none_from_before_a_
     for s, counts in zip(series, done.counts, strict=True):
         expected = [max(k for k in range(len(s.t_ns)) if s.t_ns[k] <= t) for t in done.t_ns]
         np.testing.assert_array_equal(counts, expected)
+        usual = max(MS, np.median(np.diff(s.t_ns))) if len(s.t_ns) > 1 else MS
+        assert (done.t_ns - s.t_ns[expected] <= 3.5 * usual).all()
     # time without blocks is a gap with a new epoch
     assert ((np.diff(done.t_ns) <= 3.5 * MS) | (jumps == 1)).all()
 
