@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: drive test lint types check bench clean
+.PHONY: drive test lint types bench drill clean
 
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
@@ -27,6 +27,10 @@ bench: $(VENV)/.drive
 	$(BIN)/tandem latency --seconds 60
 	$(BIN)/tandem latency --seconds 60 --phase
 	$(BIN)/python benchmarks/derivatives.py
+
+# a hundred kills at random instants; takes some ten minutes
+drill: $(VENV)/.drive
+	$(BIN)/python benchmarks/crash_drill.py --kills 100
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tandem needs Python 3.11 or newer, this is " + sys.version)'

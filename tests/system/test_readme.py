@@ -6,6 +6,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from tests.system.conftest import ROOT, Program
 
@@ -21,8 +24,17 @@ COMMANDS = [line for block in _fences("sh") for line in block.strip().splitlines
 ENDLESS = (".venv/bin/tandem daq", ".venv/bin/tandem sim")
 
 
-def _shell(command: str, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False)
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The repository as a user would see it, but with no runs in it, and none left behind."""
+    for entry in ROOT.iterdir():
+        if entry.name not in ("runs", "exported"):
+            (tmp_path / entry.name).symlink_to(entry)
+    return tmp_path
+
+
+def _shell(command: str, place: Path, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, shell=True, cwd=place, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def test_the_first_screen_shows_a_picture_and_the_two_commands() -> None:
@@ -33,12 +45,12 @@ def test_the_first_screen_shows_a_picture_and_the_two_commands() -> None:
     assert picture and (ROOT / picture[1]).exists()
 
 
-def test_commands_that_end_do_so_cleanly() -> None:
+def test_commands_that_end_do_so_cleanly(checkout: Path) -> None:
     for command in COMMANDS:
         if command == "make test":
-            assert _shell("make -n test").returncode == 0  # running it here would run this
+            assert _shell("make -n test", checkout).returncode == 0  # running it here would run this
         elif command not in ENDLESS:
-            run = _shell(command)
+            run = _shell(command, checkout)
             assert run.returncode == 0, f"{command}\n{run.stdout}\n{run.stderr}"
 
 
