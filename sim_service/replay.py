@@ -34,6 +34,8 @@ class Plan:
     which: np.ndarray  # the block of each step
     floor: np.ndarray  # the first block of the ring that this one stood in: no step sees further back
     flags: np.ndarray  # of INITIAL, RESTART, LAPPED, STALE
+    first: int = 0  # which recorded step it begins with
+    stopped: str | None = None  # why it ends before the last recorded step
 
     def __len__(self) -> int:
         return len(self.which)
@@ -117,21 +119,28 @@ def replay(
 def as_recorded(steps: np.ndarray, blocks: np.ndarray, words: np.ndarray, rings: np.ndarray) -> Plan:
     """Every step with the block it used. `rings`: for every block the first one of its ring.
 
-    Ends before the first step that cannot be done again, because it or its block is not in the record.
+    Begins with the first step of a simulator: what a record holds from before has no known state to start from. Ends
+    before the first step that cannot be done again, because it or its block is not in the record.
     """
+    begins = np.flatnonzero(steps["step"] == 0)
+    first = int(begins[0]) if len(begins) else len(steps)
+    steps = steps[first:]
     which = _find(steps, blocks)
     status = steps["status"]
     initial = steps["step"] == 0
     continues = np.ones(len(steps), bool)
     continues[1:] = (np.diff(steps["step"]) == 1) | initial[1:]
-    continues[0] = initial[0] if len(steps) else True
     bad = np.flatnonzero((which < 0) | ~continues)
-    n = int(bad[0]) if len(bad) else len(steps)
+    n, stopped = len(steps), None
+    if len(bad):
+        n = int(bad[0])
+        lacks = "the block it used" if continues[n] else "steps before it"
+        stopped = f"step {steps['step'][n]} cannot be done again: the record lacks {lacks}"
     which, status, initial = which[:n], status[:n], initial[:n]
     stale_before = np.concatenate([[False], (status[:-1] & loop.STALE) != 0])[:n]
     restart = (status & (loop.NEW_EPOCH | loop.SKIPPED) != 0) | (stale_before & (status & loop.REPEATED == 0))
     flags = _flags(initial, restart, status & loop.LAPPED != 0, status & loop.STALE != 0)
-    return Plan(words, which, rings[which], flags)
+    return Plan(words, which, rings[which], flags, first, stopped)
 
 
 def _find(steps: np.ndarray, blocks: np.ndarray) -> np.ndarray:
@@ -155,9 +164,17 @@ def _find(steps: np.ndarray, blocks: np.ndarray) -> np.ndarray:
 
 
 def as_available(
-    instants: np.ndarray, words: np.ndarray, blocks: np.ndarray, available_ns: np.ndarray, stale_ns: int
+    instants: np.ndarray,
+    words: np.ndarray,
+    blocks: np.ndarray,
+    available_ns: np.ndarray,
+    stale_ns: int,
+    begins: np.ndarray | None = None,
 ) -> Plan:
-    """Steps at these instants, each with the newest block available by then; before the first, with the first."""
+    """Steps at these instants, each with the newest block available by then; before the first, with the first.
+
+    `begins`: where a simulator made its first step, besides the very first.
+    """
     later = np.minimum.accumulate(available_ns[::-1])[::-1]  # when this block or a newer one is there
     in_order = available_ns <= later  # a block that comes after a newer one is of no use any more
     words, blocks, later = words[in_order], blocks[in_order], later[in_order]
@@ -168,6 +185,8 @@ def as_available(
     stale = instants - blocks["t_ns"][which] > stale_ns
     stale_before = np.concatenate([[False], stale[:-1]])[: len(which)]
     initial = np.zeros(len(which), bool)
+    if begins is not None:
+        initial |= begins
     initial[:1] = True
     flags = _flags(initial, new_epoch | (stale_before & fresh), np.zeros(len(which), bool), stale)
     return Plan(np.ascontiguousarray(words), which, np.zeros(len(which), np.int64), flags)

@@ -405,6 +405,11 @@ class RingReader:
         return int(peek(self.words, HEAD_WORD))
 
     @property
+    def segment(self) -> int:
+        """Tells this segment from another of the same name."""
+        return os.fstat(self._fd).st_ino
+
+    @property
     def writer_pid(self) -> int:
         return int(self.words[_PID])
 

@@ -101,7 +101,7 @@ def _run(
     """A drive, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder)."""
     from tandem.launch import Crew
 
-    crew = Crew(file, overrides, recorded=runs is not None)
+    crew = Crew(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
     try:
         from tandem.facts import parameters_json
         from tandem.report import figures
@@ -158,16 +158,20 @@ def drive(
     repeat: Annotated[Path | None, typer.Option(help="A recorded run that plays as the driver, in real time.")] = None,
 ) -> None:
     """Run the DAQ and the simulator side by side, record both, and say how old the data were."""
-    from tandem.html import RunData
-    from tandem.report import figures, print_drive
-
     settings = [*(overrides or []), *([f'transport.kind="{transport}"'] if transport else [])]
     if record is not None:
         settings.append(f"record.enabled={str(record).lower()}")
     if repeat is not None:
-        settings.append(f"source={{kind='replay', run='{repeat.absolute()}'}}")
+        # found now: once the recorder has begun, the latest run of a folder is the new one
+        from sync.record.reader import find
+
+        with _errors():
+            settings.append(f'source={{kind="replay", run={json.dumps(str(find(repeat).absolute()))}}}')
     with _errors():
         checked, outcome, folder = _run(config, settings, seconds, "drive", Console(stderr=True), runs)
+        from tandem.html import RunData
+        from tandem.report import figures, print_drive
+
         result = figures(checked, outcome)
         if outcome.first_step_s is None and not outcome.failure:
             print("tandem: stopped before the first step", file=sys.stderr)
@@ -228,16 +232,21 @@ def _serve(role: str, config: Path, overrides: list[str] | None) -> None:
 @app.command()
 def record(config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs = Path("runs")) -> None:
     """Record what a DAQ and a simulator started elsewhere do, until Ctrl-C (`tandem drive` records by itself)."""
-    import functools
-
     from sync.service import serve
     from tandem.recorder import run as job
 
     with _errors():
         folder = _new_folder(runs, _checked(config, list(overrides or [])).name)
     print(f"record: {folder}", file=sys.stderr)
-    work = functools.partial(job, folder=folder)
-    raise typer.Exit(serve("record", work, config, overrides or [], supervised=False, real_time=False))
+    whole: list[bool] = []
+
+    def work(checked: "Config", file: Path, stop: Any, reporter: Any) -> dict[str, Any]:
+        done = job(checked, file, stop, reporter, folder)
+        whole.append(done["whole"])
+        return done
+
+    code = serve("record", work, config, overrides or [], supervised=False, real_time=False)
+    raise typer.Exit(code or (0 if whole == [True] else 6))
 
 
 RunPath = Annotated[Path, typer.Argument(help="A run's folder or file; a folder of runs means its latest.")]

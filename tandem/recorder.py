@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sync.clock import now_ns
+from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import RingError, TandemError
 from sync.record import RunWriter
@@ -30,6 +30,7 @@ from tandem.facts import attachments, start_facts
 LOOK_S = 0.04
 _BATCH = 4096
 _NICE = -10
+_LEAST_RING_S = 0.5
 
 
 class CannotRecord(TandemError):
@@ -44,6 +45,9 @@ class Tap:
         self._ring: RingReader | None = None
         self._position = 0
         self._blocks = np.zeros((0, 0), np.int64)
+        self._before: tuple[int, int] | None = None  # (segment, head) of a ring that was dead when first seen
+        self._done = -1  # the segment that was read to its end
+        self.trouble: str | None = None
         self.recorded = self.before = self.lost = self.dropped = 0
 
     def _attach(self) -> bool:
@@ -51,18 +55,29 @@ class Tap:
             ring = RingReader(self._name)
         except RingError:
             return False
-        if not ring.writer_alive and not self.recorded:
-            ring.close()  # left behind by somebody who is no more
+        again = ring.segment == self._done
+        if (again and ring.closed) or (not ring.writer_alive and not self.recorded):
+            if not again:
+                self._before = (ring.segment, ring.head)  # of somebody who is no more; adopted, it goes on from here
+            ring.close()
             return False
-        self._writer.topic(self.topic, ring.layout)
-        self._ring, self._position = ring, max(ring.head - ring.capacity, 0)
-        self.before += self._position  # passed before there was a recorder
+        try:
+            self._writer.topic(self.topic, ring.layout)
+        except ValueError as error:
+            self.trouble = str(error)
+            ring.close()
+            return False
+        left = self._position if again else 0
+        if self._before and self._before[0] == ring.segment:
+            left = max(left, self._before[1])
+        self._ring, self._position = ring, max(ring.head - ring.capacity, left)
+        self.before += self._position - left  # passed before there was a recorder
         self._blocks = np.zeros((_BATCH, ring.layout.words), np.int64)
         return True
 
     def take(self) -> None:
         """Everything new; then, if the ring was closed, look for its successor."""
-        while self._ring is not None or self._attach():
+        while self.trouble is None and (self._ring is not None or self._attach()):
             assert self._ring is not None
             closed = self._ring.closed  # before the last look, so that nothing can come after it
             while True:
@@ -77,7 +92,13 @@ class Tap:
                     self.dropped += count
             if not closed:
                 return
+            self._done = self._ring.segment
             self.close()
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more will come: its writer has gone, or there is none."""
+        return self._ring is None or not self._ring.writer_alive
 
     def close(self) -> None:
         if self._ring is not None:
@@ -121,6 +142,7 @@ class Recorder:
         dropped = sum(tap.dropped for tap in self._taps)
         if dropped:
             state += f"; {dropped} blocks dropped"
+        state = "; ".join([state, *(tap.trouble for tap in self._taps if tap.trouble)])
         return {
             "state": state,
             "file": str(self.writer.path),
@@ -136,7 +158,14 @@ class Recorder:
             },
         }  # fmt: skip
 
-    def finish(self, reason: str, summary: dict[str, Any]) -> dict[str, Any]:
+    def drain(self, seconds: float) -> None:
+        """Go on until nothing more can come, at most for so long."""
+        end = now_ns() + round(seconds * 1e9)
+        while now_ns() < end and not all(tap.ended for tap in self._taps):
+            sleep_until(now_ns() + round(LOOK_S * 1e9))
+            self.look()
+
+    def finish(self, reason: str, summary: dict[str, Any], supervised: bool) -> dict[str, Any]:
         for tap in self._taps:
             tap.take()
             tap.close()
@@ -147,7 +176,8 @@ class Recorder:
         }
         whole = self.writer.finish({"reason": reason, **lost}, summary, now_ns())
         result = self.figures()
-        dropped = any(tap.lost or tap.dropped for tap in self._taps)
+        # by hand, what passed before the recorder was started is nothing it missed
+        dropped = any(tap.lost or tap.dropped or tap.trouble or (supervised and tap.before) for tap in self._taps)
         result["whole"] = whole and not dropped
         result["state"] = (
             f"cut short: {self.writer.sink.error or 'the disk did not take the rest in time'}" if not whole
@@ -185,6 +215,13 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
     if supervised:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor's word ends it, or the supervisor's end
         threading.Thread(target=_listen, args=(stop, said), daemon=True).start()
+    for role, blocks, rate in (("daq", config.daq.ring_blocks, config.daq.rate_hz),
+                               ("sim", config.sim.ring_blocks, 1e3 / config.sim.step_ms)):  # fmt: skip
+        if blocks / rate < _LEAST_RING_S:
+            reporter.say(
+                f"{role}.ring_blocks = {blocks}: the ring holds {1e3 * blocks / rate:.0f} ms; a recorder may be late by"
+                f" more, so blocks may be lost: {round(_LEAST_RING_S * rate)} or more are safe"
+            )
     reporter.status(recorder.figures())
     turn, trouble = 0, None
     while not stop.wait(LOOK_S):
@@ -195,9 +232,11 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
         if turn % EVERY == 0:
             reporter.status(recorder.figures())
         turn += 1
+    if supervised and not said:
+        recorder.drain(1.0)  # the services end too, a little later
     told = said[0] if said else {}
     reason = told.get("reason") or ("the supervisor ended without a word" if supervised else "stopped")
-    return recorder.finish(reason, told.get("summary") or {})
+    return recorder.finish(reason, told.get("summary") or {}, supervised)
 
 
 def main() -> int:

@@ -7,9 +7,11 @@ ideal     every step gets the newest block by sample instant, as if there were n
 Times of steps are those of the record; a record without steps (an imported one) gets them at its own rhythm.
 """
 
+import platform
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,11 @@ from sim_service.models import load_model, make_model
 from sim_service.models.description import Model
 from sim_service.replay import Plan, as_available, as_recorded, replay
 from sim_service.simulation import Simulation
-from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
+from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, check, load, with_overrides
 from sync.errors import ConfigError
+from sync.jit import CACHE
 from sync.record import Run, RunError, RunWriter, Topic, open_run
 from sync.ring import RingWriter, push
 from tandem.deviation import deviation, sentence
@@ -124,18 +127,23 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None) -
         topic = run.need(run.input_topic)
         steps = run.need("/step").blocks
         _same_layout(run, topic, config)
+        if config.step_ns != _recorded_step_ns(run):
+            raise ConfigError(
+                f"sim.step_ms = {config.sim.step_ms:g}: an exact replay has the record's steps of"
+                f" {_recorded_step_ns(run) / 1e6:g} ms; use --mode ideal"
+            )
         plan = as_recorded(steps, topic.blocks, topic.words, _rings(topic))
         if len(plan) == 0:
             raise RunError(
-                f"{run.path}: begins with step {steps['step'][0]}, its blocks or steps before are missing; an exact"
-                " replay needs them from the first on. --mode ideal does not"
+                f"{run.path}: {plan.stopped or 'it begins in the middle of a run, after the first step'}; an exact"
+                " replay needs every step and block from the first on. --mode ideal does not"
             )
-        instants = steps["taken_ns"][: len(plan)]
+        instants = steps["taken_ns"][plan.first : plan.first + len(plan)]
     else:
         topic = run.need(run.source_topic)
         _same_layout(run, topic, config)
         instants = _instants(run, topic, config)
-        plan = _available(topic, instants, config, asked.delay_ms, asked.jitter_ms, asked.seed)
+        plan = _available(run, topic, instants, config, asked.delay_ms, asked.jitter_ms, asked.seed)
     simulated_s = len(plan) * config.step_ns * 1e-9
     begun_steps = now_ns()
     results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress)
@@ -147,6 +155,8 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None) -
         "run": str(run.path),
         "steps": len(results),
         "recorded_steps": len(run.topics["/step"]) if "/step" in run.topics else 0,
+        "steps_before": plan.first,  # recorded, but from a simulator that had begun before the record
+        "stopped": plan.stopped,
         "diverged": len(results) < len(plan),
         "simulated_s": round(simulated_s, 6),
         "wall_s": round(wall_s, 4),
@@ -157,7 +167,8 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None) -
         "record_ended": how_it_ended(run),
         "delay_ms": asked.delay_ms,
         "jitter_ms": asked.jitter_ms,
-        **_compare(run, model, results),
+        "other_software": _other_software(run),
+        **_compare(done),
     }
     if asked.mode == "ideal":
         done.figures["against"] = _against(done, topic, asked)
@@ -178,22 +189,40 @@ def _rings(topic: Topic) -> np.ndarray:
     return np.repeat(starts, sizes).astype(np.int64)
 
 
+def _recorded_step_ns(run: Run) -> int:
+    """The step of the simulator that made the record; 0 if it has no steps."""
+    if "/step" not in run.topics or not len(run.topics["/step"]):
+        return 0
+    return round(float(run.json("config.json").get("sim", {}).get("step_ms", 0.0)) * 1e6)
+
+
 def _instants(run: Run, topic: Topic, config: Config) -> np.ndarray:
-    """When the steps were; in a record without steps, one every step from the first block on."""
-    if "/step" in run.topics and len(run.topics["/step"]):
-        instants: np.ndarray = run.topics["/step"].blocks["taken_ns"]
-        return np.maximum.accumulate(instants)
+    """When the steps were; with another step, or in a record without steps, one every step from the first on."""
+    step_ns = _recorded_step_ns(run)
     t = topic.blocks["t_ns"]
+    if step_ns:
+        t = np.maximum.accumulate(run.topics["/step"].blocks["taken_ns"])
+        if step_ns == config.step_ns:
+            return t
     return np.arange(int(t[0]), int(t[-1]) + 1, config.step_ns, dtype=np.int64)
 
 
 def _available(
-    topic: Topic, instants: np.ndarray, config: Config, delay_ms: float, jitter_ms: float, seed: int
+    run: Run, topic: Topic, instants: np.ndarray, config: Config, delay_ms: float, jitter_ms: float, seed: int
 ) -> Plan:
     t = topic.blocks["t_ns"]
     jitter = np.random.default_rng(seed).uniform(0.0, jitter_ms * 1e6, len(t)) if jitter_ms else 0.0
     available = (t + delay_ms * 1e6 + jitter).astype(np.int64)
-    return as_available(instants, topic.words, topic.blocks, available, round(config.sim.stale_after_ms * 1e6))
+    begins = run.topics["/step"].blocks["step"] == 0 if _recorded_step_ns(run) == config.step_ns else None
+    stale_ns = round(config.sim.stale_after_ms * 1e6)
+    return as_available(instants, topic.words, topic.blocks, available, stale_ns, begins)
+
+
+def _other_software(run: Run) -> str | None:
+    """What may make bits differ, if it was different."""
+    here = {"sources": CACHE.name, "machine": platform.machine(), "numba": version("numba")}
+    told = [f"{key} {run.start.get(key)} (here {value})" for key, value in here.items() if run.start.get(key) != value]
+    return ", ".join(told) or None
 
 
 def _run_plan(simulation: Simulation, plan: Plan, config: Config, asked: Asked, progress: Progress) -> np.ndarray:
@@ -234,29 +263,32 @@ def recorded_columns(run: Run, model: Model) -> dict[str, np.ndarray]:
     return {q.name: steps.blocks[q.name] for q in (*model.inputs, *model.outputs) if q.name in steps.layout.names}
 
 
-def _compare(run: Run, model: Model, results: np.ndarray) -> dict[str, Any]:
-    """Bit by bit with what the run recorded."""
-    recorded = recorded_columns(run, model)
-    n = min(len(results), len(run.topics["/step"])) if recorded else 0
-    if not recorded or n == 0:
+def _compare(done: Replayed) -> dict[str, Any]:
+    """Bit by bit with what the run recorded. Identical is only what was done again as a whole."""
+    recorded = recorded_columns(done.run, done.model)
+    if not recorded or _recorded_step_ns(done.run) != done.config.step_ns:
         return {"identical": None, "first_difference": None, "differing_channels": []}
+    first_step = done.plan.first
+    numbers = done.run.topics["/step"].blocks["step"][first_step:]
+    n = min(len(done.results), len(numbers))
     first: tuple[int, str] | None = None
     differing = []
-    new = named(model, results)
+    new = done.columns()
     for name, values in recorded.items():
-        unequal = np.flatnonzero(values[:n].view(np.int64) != np.ascontiguousarray(new[name][:n]).view(np.int64))
+        old, again = values[first_step : first_step + n], np.ascontiguousarray(new[name][:n])
+        unequal = np.flatnonzero(old.view(np.int64) != again.view(np.int64))
         if len(unequal):
-            differing.append({"channel": name, "max": float(np.abs(values[:n] - new[name][:n]).max())})
+            with np.errstate(invalid="ignore"):
+                differing.append({"channel": name, "max": float(np.abs(old - again).max())})
             if first is None or unequal[0] < first[0]:
                 first = (int(unequal[0]), name)
     difference = None
     if first is not None:
         k, name = first
-        step = int(run.topics["/step"].blocks["step"][k])
-        difference = {
-            "step": step, "channel": name, "recorded": float(recorded[name][k]), "replayed": float(new[name][k])
-        }  # fmt: skip
-    return {"identical": first is None, "first_difference": difference, "differing_channels": differing}
+        old_value = float(recorded[name][first_step + k])
+        difference = {"step": int(numbers[k]), "channel": name, "recorded": old_value, "replayed": float(new[name][k])}
+    whole = len(done.results) == len(numbers)
+    return {"identical": whole and first is None, "first_difference": difference, "differing_channels": differing}
 
 
 def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
@@ -264,9 +296,13 @@ def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
     found: dict[str, Any] = {}
     on_board = recorded_columns(done.run, done.model)
     if on_board:
+        if _recorded_step_ns(done.run) != done.config.step_ns:
+            taken = done.run.topics["/step"].blocks["taken_ns"]
+            on_board = {name: np.interp(done.instants, taken, values) for name, values in on_board.items()}
         found["on_board"] = deviation(on_board, done.columns())
     if asked.delay_ms or asked.jitter_ms:
-        plan = _available(topic, _instants(done.run, topic, done.config), done.config, 0.0, 0.0, asked.seed)
+        instants = _instants(done.run, topic, done.config)
+        plan = _available(done.run, topic, instants, done.config, 0.0, 0.0, asked.seed)
         ideal = replay(Simulation(done.config, done.model, done.params.copy()), plan)
         found["ideal"] = deviation(named(done.model, ideal), done.columns())
     return found
@@ -283,7 +319,7 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
     )
     if figures["identical"]:
         console.print("[green]identical[/]: every input and every output of every step, to the bit")
-    elif figures["identical"] is False:
+    elif figures["first_difference"]:
         first = figures["first_difference"]
         console.print(
             f"differs from the record from step {first['step']} on: {first['channel']} was {first['recorded']!r}, is"
@@ -295,10 +331,13 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
         for row in figures["differing_channels"]:
             table.add_row(row["channel"], f"{row['max']:.6g}")
         console.print(table)
-    if figures["steps"] < figures["recorded_steps"]:
-        console.print(
-            f"[yellow]{figures['recorded_steps'] - figures['steps']} recorded steps could not be done again[/]"
-        )
+    if figures["identical"] is False and figures["mode"] == "exact" and figures["other_software"]:
+        console.print(f"[yellow]the record was made with {figures['other_software']}[/]", soft_wrap=True)
+    if figures["steps_before"]:
+        console.print(f"{figures['steps_before']} steps are of a simulator that began before the record: left out")
+    if figures["stopped"]:
+        left = figures["recorded_steps"] - figures["steps_before"] - figures["steps"]
+        console.print(f"[bold red]{left} recorded steps were not done again[/]: {figures['stopped']}", soft_wrap=True)
     if figures["missing_blocks"]:
         console.print(f"[yellow]{figures['missing_blocks']} blocks are missing from the record[/]")
     asked = f"{figures['delay_ms']:g} ms delay" + f" + up to {figures['jitter_ms']:g} ms jitter" * bool(
@@ -325,18 +364,39 @@ def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
     start = {key: value for key, value in done.run.start.items() if key not in ("format", "monotonic_ns")}
     origin = {"replay_of": str(done.run.path), "mode": done.figures["mode"], "recorded_utc": start.get("utc", "")}
     writer.begin({**start, **facts, **origin}, kept, now_ns())
-    source = done.run.topics[done.run.source_topic]
-    for name, words, layout in (
-        ("/daq", source.words, source.layout),
-        ("/step", _step_words(done), output_layout(done.model)),
-    ):
+    for name, words, layout, positions in _saved_topics(done):
         writer.topic(name, layout)
         for first in range(0, len(words), _CHUNK):
-            writer.add(name, words[first : first + _CHUNK], first)
+            part = slice(first, first + _CHUNK)
+            writer.add_at(name, words[part], positions[part])
             writer.flush()
     if not writer.finish({"reason": f"replayed, {done.figures['mode']}"}, done.figures, now_ns()):
         raise RunError(f"{writer.path}: cannot be written: {writer.sink.error}")
     return writer.path
+
+
+def _saved_topics(done: Replayed) -> list[tuple[str, np.ndarray, Layout, np.ndarray]]:
+    """An exact replay keeps the blocks and the steps' own words; another one gets what the loop would have written."""
+    layout = output_layout(done.model)
+    if done.figures["mode"] == "exact":
+        kept = done.run.topics
+        steps = kept["/step"]
+        part = slice(done.plan.first, done.plan.first + len(done.results))
+        words = steps.words[part].copy()
+        _fill(layout.view(words), done)
+        found = [(name, t.words, t.layout, t.positions) for name, t in kept.items() if name != "/step"]
+        return [*found, ("/step", words, layout, steps.positions[part])]
+    source = done.run.topics[done.run.source_topic]
+    blocks, words = done.plan.blocks, _step_words(done)
+    return [
+        ("/daq", blocks, source.layout, np.arange(len(blocks))),
+        ("/step", words, layout, np.arange(len(words))),
+    ]
+
+
+def _fill(steps: np.ndarray, done: Replayed) -> None:
+    for name, values in done.columns().items():
+        steps[name] = values
 
 
 def _step_words(done: Replayed) -> np.ndarray:
@@ -346,7 +406,9 @@ def _step_words(done: Replayed) -> np.ndarray:
     steps = layout.view(words)
     used = done.plan.blocks[done.plan.which[:n]]
     flags = done.plan.flags[:n]
-    steps["seq"] = steps["step"] = np.arange(n)
+    begins = np.flatnonzero(flags & replay_flags.INITIAL)
+    steps["seq"] = np.arange(n)
+    steps["step"] = np.arange(n) - np.repeat(begins, np.diff(np.append(begins, n)))
     for name in ("t_ns", "pushed_ns", "started_ns", "taken_ns"):
         steps[name] = done.instants
     for name, word in (("seq", SEQ), ("epoch", EPOCH), ("t_ns", T), ("pushed_ns", PUSHED), ("sent_ns", SENT)):
@@ -361,7 +423,6 @@ def _step_words(done: Replayed) -> np.ndarray:
         | np.where(new_epoch, loop.NEW_EPOCH, 0)
         | np.where(flags & replay_flags.LAPPED, loop.LAPPED, 0)
     )
-    steps["time"] = (np.arange(n) + 1) * (done.config.step_ns * 1e-9)
-    for name, values in done.columns().items():
-        steps[name] = values
+    steps["time"] = (steps["step"] + 1) * (done.config.step_ns * 1e-9)
+    _fill(steps, done)
     return words

@@ -34,11 +34,18 @@ class _Recording:
     def __init__(self, service: Service | None, begin: str, tell: Callable[[str], None]):
         self._service, self._begin, self._tell = service, begin, tell
         self._told = self._ended = False
+        self._waiting_since: float | None = None
 
     @property
     def ready(self) -> bool:
-        """It watches for rings, or there is nothing to wait for."""
-        return self._service is None or self._ended or bool(self._service.status)
+        """It watches for rings, or there is nothing to wait for (any longer: a disk may hang)."""
+        if self._service is None or self._ended or self._service.status:
+            return True
+        self._waiting_since = self._waiting_since or time.monotonic()
+        if time.monotonic() - self._waiting_since > _RECORDER_PATIENCE_S:
+            self._tell("the recorder is not ready; the drive does not wait for it")
+            return True
+        return False
 
     @property
     def status(self) -> dict[str, Any]:
@@ -155,7 +162,7 @@ def drive(
         begin = False
         while not interrupted.wait(LOOK_S):
             recording.look()
-            if not begin and recording.ready and all(service.ready for service in services):
+            if not begin and all(service.ready for service in services) and recording.ready:
                 begin = True
                 for service in services:
                     service.say("begin")

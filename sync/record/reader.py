@@ -8,6 +8,7 @@ it ends. Nothing here trusts the file: sizes are bounded, chunks are checked aga
 
 import io
 import json
+import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -158,6 +159,20 @@ class Run:
         return found if isinstance(found, dict) else {}
 
     @property
+    def lacking(self) -> int:
+        """Blocks that passed the rings and are not here, as the recorder counted them and as positions tell."""
+        counted = 0
+        for topic in self.topics.values():
+            told = [(self.end or {}).get(f"{what} {topic.name}", "0") for what in ("lost", "dropped")]
+            counted += max(sum(int(n) for n in told if n.isdigit()), topic.missing)
+        return counted
+
+    @property
+    def whole(self) -> bool:
+        """It has its end, and nothing is missing before it."""
+        return self.end is not None and self.cut is None and self.lacking == 0
+
+    @property
     def name(self) -> str:
         return self.start.get("name", self.path.parent.name)
 
@@ -187,6 +202,11 @@ def _sound(attachment: bytes) -> bool:
 Progress = Callable[[float], None]  # share of the file that has been read
 
 
+def _stamp(file: Path) -> str:
+    found = re.match(r"\d{8}T\d{6}Z(?=-)", file.parent.name)
+    return found[0] if found else ""
+
+
 def find(path: Path) -> Path:
     """The file of a run given by its file, its folder, or a folder of runs (the latest of them)."""
     if path.is_dir():
@@ -194,7 +214,8 @@ def find(path: Path) -> Path:
             return path / FILE
         inside = sorted(path.glob(f"*/{FILE}"))
         if inside:
-            return max(inside, key=lambda p: (p.parent.name.split("-")[0], p.stat().st_mtime_ns))
+            # runs are named by their instant; a folder somebody named otherwise counts only if there is no such run
+            return max(inside, key=lambda p: (_stamp(p), p.stat().st_mtime_ns))
         raise RunError(f"{path}: holds no {FILE}; give the folder of a run, such as runs/20260101T120000Z-tandem")
     if not path.exists():
         near = sorted(p.parent.name for p in path.parent.glob(f"*/{FILE}"))[-3:]

@@ -63,16 +63,20 @@ class RunWriter:
 
     def add(self, topic: str, blocks: np.ndarray, first_position: int) -> None:
         """Rows of words, the first of which stands at that position of its ring."""
+        self.add_at(topic, blocks, np.arange(first_position, first_position + len(blocks)))
+
+    def add_at(self, topic: str, blocks: np.ndarray, positions: np.ndarray) -> None:
+        """Rows of words, and the position of each in its ring."""
         channel, form = self._forms[topic]
         messages = np.empty((len(blocks), form.text.size), np.uint8)
         _compose(np.ascontiguousarray(blocks), form.fields, form.text, messages)
         size, data = form.text.size, messages.tobytes()
         came = np.where(blocks[:, RECEIVED] > 0, blocks[:, RECEIVED], blocks[:, PUSHED]).tolist()
         sampled = blocks[:, T].tolist()
+        places = (positions & 0xFFFFFFFF).tolist()
         add = self._writer.add_message
         for n in range(len(blocks)):
-            place = (first_position + n) & 0xFFFFFFFF
-            add(channel, max(came[n], 0), data[n * size : (n + 1) * size], max(sampled[n], 0), place)
+            add(channel, max(came[n], 0), data[n * size : (n + 1) * size], max(sampled[n], 0), places[n])
 
     def flush(self) -> None:
         """End the chunk: what was added so far is on its way into the file."""

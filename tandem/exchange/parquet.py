@@ -18,6 +18,8 @@ except ImportError:
     raise extra_missing("pyarrow", "parquet") from None
 
 _KEY = b"tandem"
+# what a damaged file makes of its parser
+_DAMAGED = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 _ROWS = 1 << 17
 
 
@@ -61,7 +63,7 @@ def _sheet(path: Path) -> tuple[Sheet, dict[str, Any] | None]:
             raise ExchangeError(f"{path}: is empty")
         with pq.ParquetFile(path) as file:
             schema, rows = file.schema_arrow, file.metadata.num_rows
-    except (pa.ArrowException, OSError) as error:
+    except _DAMAGED as error:
         raise ExchangeError(f"{path}: not a Parquet file: {_first_line(error)}") from None
     if rows == 0:
         raise ExchangeError(f"{path}: names {len(schema.names)} columns but holds no rows")
@@ -82,7 +84,7 @@ def _sheet(path: Path) -> tuple[Sheet, dict[str, Any] | None]:
         try:
             with pq.ParquetFile(path) as file:
                 table = file.read(columns=sorted({schema.names[names[name]] for name in wanted}))
-        except (pa.ArrowException, OSError) as error:
+        except _DAMAGED as error:
             raise ExchangeError(f"{path}: cannot be read: {_first_line(error)}") from None
         return {name: _numbers(path, name, table.column(schema.names[names[name]])) for name in wanted}
 

@@ -15,21 +15,24 @@ from sim_service.loop import STEP_CHANNELS
 from sync.record import Run, RunError, Topic
 from tandem.deviation import deviation, sentence
 
+_TOPICS = ("/step", "/daq", "/received")
 _STAMPS = {c.name for c in STEP_CHANNELS}
 
 
 def compare(a: Run, b: Run) -> dict[str, Any]:
     topics = {}
-    for name in ("/step", "/daq", "/received"):
+    for name in _TOPICS:
         if len(a.topics.get(name, ())) and len(b.topics.get(name, ())):
             topics[name] = _topic(a.topics[name], b.topics[name])
     if not topics:
         raise RunError(f"{a.path} and {b.path}: have no topic in common")
+    alone = [n for n in _TOPICS if bool(len(a.topics.get(n, ()))) != bool(len(b.topics.get(n, ())))]
     found = {
         "a": str(a.path),
         "b": str(b.path),
-        "identical": all(not t["differ"] and t["a"] == t["b"] and not t["only"] for t in topics.values()),
+        "identical": not alone and all(not t["differ"] and t["a"] == t["b"] and not t["only"] for t in topics.values()),
         "topics": topics,
+        "topics_of_one_only": alone,
         "configuration": _settings(a.json("config.json"), b.json("config.json")),
         "parameters": _settings(a.json("parameters.json"), b.json("parameters.json")),
         "motion": {},
@@ -115,6 +118,8 @@ def print_compare(console: Console, found: dict[str, Any]) -> None:
                 figures = (f"{r['max']:.6g}", f"{r['rms']:.6g}", str(r["count"]), str(r["first"]))
                 table.add_row(r["channel"], r["unit"], *figures, f"{r['first_a']:.9g}", f"{r['first_b']:.9g}")
             console.print(table)
+    if found["topics_of_one_only"]:
+        console.print(f"only in one of them: {', '.join(found['topics_of_one_only'])}")
     if found["identical"]:
         console.print("[green]identical[/]")
     elif found["motion"]:

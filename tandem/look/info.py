@@ -47,7 +47,8 @@ def info(run: Run) -> dict[str, Any]:
         "name": run.name,
         "utc": run.start.get("utc"),
         "seconds": round((max(lasts) - min(firsts)) * 1e-9, 6) if firsts else 0.0,
-        "whole": run.end is not None and run.cut is None,
+        "whole": run.whole,
+        "lacking": run.lacking,
         "ended": how_it_ended(run),
         "cut": run.cut,
         "topics": topics,
@@ -78,6 +79,8 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
         f"{escape(found['name'])}, {start.get('utc')}, {found['seconds']:.3f} s over {start.get('transport', '?')}"
     )
     mark = "[green]whole[/]" if found["whole"] else "[bold red]not whole[/]"
+    if found["lacking"]:
+        mark += f": lacks {found['lacking']} blocks"
     console.print(f"{mark}; ended: {escape(found['ended'])}", soft_wrap=True)
     console.print(
         f"{start.get('software')} ({start.get('sources')}), Python {start.get('python')}, numba {start.get('numba')};"

@@ -16,21 +16,25 @@ from sync.config import load
 from sync.record import open_run
 from sync.ring import RingReader
 from tandem.look.info import info
-from tandem.replay import Asked, replay_run
+from tandem.replay import Asked, replay_run, save
 from tests.system.conftest import DRIVE, Program, free_port
 
 Start = Callable[..., Program]
+# hands that move from the first instant: a wheel at rest would replay the same whatever was lost
+WEAVE = ("--set", "source.manoeuvre=manoeuvres/weave.toml")
 
 
 def replayed(runs: Path, mode: str = "exact") -> dict[str, Any]:
-    return replay_run(runs, Asked(mode=mode)).figures
+    done = replay_run(runs, Asked(mode=mode))
+    assert np.abs(done.columns()["steering_speed"]).max() > 1.0
+    return done.figures
 
 
 @pytest.mark.parametrize("transport", ["shm", "ipc", "tcp"])
 def test_a_drive_replays_to_the_bit(drive: Start, tmp_path: Path, transport: str) -> None:
     ports = [f"transport.{key}={free_port()}" for key in ("daq_port", "sim_port")]
     options = [word for port in ports for word in ("--set", port)]
-    run = drive("--seconds", "3", "--json", "--transport", transport, *options)
+    run = drive("--seconds", "3", "--json", "--transport", transport, *options, *WEAVE)
     assert run.end() == 0, run.said
     result = run.json()
     record = result["record"]
@@ -44,6 +48,8 @@ def test_a_drive_replays_to_the_bit(drive: Start, tmp_path: Path, transport: str
     # without transport the same blocks are there a little earlier
     ideal = replayed(tmp_path / "runs", "ideal")
     assert ideal["steps"] == result["steps"] and "on_board" in ideal["against"]
+    save(replay_run(tmp_path / "runs", Asked()), tmp_path / "saved", {})
+    assert replayed(tmp_path / "saved")["identical"] is True
     found = info(open_run(tmp_path / "runs"))
     assert found["whole"] and found["ended"] == "all seconds done"
     assert found["topics"]["/daq"]["rate_hz"] == 1000 and found["topics"]["/step"]["channels"]["vx"] == "m/s"
@@ -55,7 +61,7 @@ def test_a_drive_replays_to_the_bit(drive: Start, tmp_path: Path, transport: str
 def test_a_daq_started_anew_in_the_middle_is_replayed_too(
     start: Start, name: str, tmp_path: Path, transport: str, end: int
 ) -> None:
-    options = (str(DRIVE), "--set", f"name={name}", "--set", f"transport.kind={transport}")
+    options = (str(DRIVE), "--set", f"name={name}", "--set", f"transport.kind={transport}", *WEAVE)
     recorder = start("tandem", "record", *options, "--runs", str(tmp_path))
     recorder.wait_for("record: state")
     sim, daq = start("tandem", "sim", *options), start("tandem", "daq", *options)
@@ -82,6 +88,36 @@ def test_a_daq_started_anew_in_the_middle_is_replayed_too(
     assert again["steps"] == len(recorded) > 400
 
 
+def test_a_simulator_killed_and_started_anew_is_replayed_too(start: Start, name: str, tmp_path: Path) -> None:
+    options = (str(DRIVE), "--set", f"name={name}", *WEAVE)
+    # what a life before left behind is none of this record
+    left = start("tandem", "daq", *options), start("tandem", "sim", *options)
+    ring = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=120)
+    _wait(lambda: ring.head > 100)
+    for program in left:
+        program.signal(signal.SIGKILL)
+        program.end()
+    recorder = start("tandem", "record", *options, "--runs", str(tmp_path))
+    recorder.wait_for("record: state")
+    daq, sim = start("tandem", "daq", *options), start("tandem", "sim", *options)
+    before = ring.head
+    _wait(lambda: ring.head > before + 200)
+    sim.signal(signal.SIGKILL)
+    sim.end()
+    sim = start("tandem", "sim", *options)
+    before = ring.head
+    _wait(lambda: ring.head > before + 200)
+    for program in (sim, daq, recorder):
+        program.signal(signal.SIGINT)
+    assert sim.end() == 0 and daq.end() == 0
+    assert recorder.end() == 0, recorder.said
+    ring.close()
+    recorded = open_run(tmp_path).topics["/step"].blocks
+    assert np.count_nonzero(recorded["step"] == 0) == 2 and recorded["step"][0] == 0
+    again = replayed(tmp_path)
+    assert again["identical"] is True and again["steps"] == len(recorded)
+
+
 def _wait(for_what: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not for_what():
@@ -95,7 +131,7 @@ def _children(pid: int) -> list[tuple[int, bytes]]:
 
 
 def test_without_its_recorder_the_drive_goes_on_and_says_so(drive: Start, name: str, tmp_path: Path) -> None:
-    run = drive("--seconds", "3", "--json")
+    run = drive("--seconds", "3", "--json", *WEAVE)
     steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=120)
     _wait(lambda: steps.head > 100)
     newest = steps.newest()
@@ -144,7 +180,17 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_ends_the_record_and_nothing_else(start: Start, name: str, small_disk: Path) -> None:
     run = start(
-        "tandem", "drive", str(DRIVE), "--set", f"name={name}", "--seconds", "5", "--json", "--runs", str(small_disk)
+        "tandem",
+        "drive",
+        str(DRIVE),
+        "--set",
+        f"name={name}",
+        "--seconds",
+        "5",
+        "--json",
+        "--runs",
+        str(small_disk),
+        *WEAVE,
     )
     assert run.end() == 6, run.said
     result = run.json()
@@ -159,7 +205,7 @@ def test_a_full_disk_ends_the_record_and_nothing_else(start: Start, name: str, s
 def test_a_disk_that_was_full_for_a_while_costs_nothing(drive: Start, small_disk: Path, name: str) -> None:
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(250 * 1024))
-    run = drive("--seconds", "6", "--json", "--runs", str(small_disk))
+    run = drive("--seconds", "6", "--json", "--runs", str(small_disk), *WEAVE)
     run.wait_for("No space left on device")
     ballast.unlink()
     subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
@@ -170,7 +216,7 @@ def test_a_disk_that_was_full_for_a_while_costs_nothing(drive: Start, small_disk
 
 
 def test_a_recorded_run_drives_again(drive: Start, tmp_path: Path) -> None:
-    first = drive("--seconds", "3", "--json")
+    first = drive("--seconds", "3", "--json", *WEAVE)
     assert first.end() == 0, first.said
     shutil.move(tmp_path / "runs", tmp_path / "first")
     second = drive("--repeat", str(tmp_path / "first"), "--json")

@@ -62,6 +62,7 @@ def write_run(
     topics: dict[str, tuple[Layout, np.ndarray]],
     finish: bool = True,
     attachments: dict[str, bytes] | None = None,
+    lost: str = "3",
 ) -> Path:
     """Rows of words by topic, with their layouts."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +81,8 @@ def write_run(
             writer.add(name, words[first : first + 1000], first)
             writer.flush()
     if finish:
-        assert writer.finish({"reason": "stopped", "lost /daq": "3", "dropped /daq": "2"}, {}, BEGIN_NS + 1)
+        facts = {"reason": "stopped", "lost /daq": lost, "dropped /daq": "2" if lost != "0" else "0"}
+        assert writer.finish(facts, {}, BEGIN_NS + 1)
     else:
         assert writer.sink.close()
     return folder

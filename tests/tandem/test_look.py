@@ -44,7 +44,7 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_info_of_a_plain_run(drive: Run) -> None:
     found = info(drive)
-    assert (found["name"], found["whole"], found["ended"], found["cut"]) == ("a drive", True, "stopped", None)
+    assert (found["name"], found["ended"], found["cut"]) == ("a drive", "stopped", None)
     assert found["bytes"] == drive.path.stat().st_size and found["file"] == str(drive.path)
     assert found["seconds"] == pytest.approx(1.999)
     daq, step = found["topics"]["/daq"], found["topics"]["/step"]
@@ -54,8 +54,16 @@ def test_info_of_a_plain_run(drive: Run) -> None:
     assert daq["first_ns"] == BEGIN_NS and daq["last_ns"] == BEGIN_NS + 1999 * MS
     assert daq["channels"] == {"brake": "count", "throttle": "count", "steering": "count"}
     assert found["model"] == "single_track" and found["parameters"] == {"mass": {"value": 1.0, "unit": "kg"}}
+    # it has its end, but five blocks that passed the ring are not in it
+    assert found["whole"] is False and found["lacking"] == 5
     text = said(print_info, found)
-    assert "whole" in text and "not whole" not in text and "single_track" in text
+    assert "not whole: lacks 5 blocks" in text and "single_track" in text
+
+
+def test_a_run_with_its_end_that_lacks_nothing_is_whole(tmp_path: Path) -> None:
+    found = info(open_run(write_run(tmp_path / "run", {"/daq": (DAQ, daq_words(50))}, lost="0")))
+    assert found["whole"] is True and found["lacking"] == 0
+    assert "not whole" not in said(print_info, found)
 
 
 def test_info_counts_ages_and_status_words(drive: Run) -> None:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from daq_service.driver import evaluate, profile_tables, read_manoeuvre
 from sync.block import SEQ
 from sync.config import Config, load
+from sync.errors import ConfigError
 from sync.record import RunError, RunWriter, open_run
 from sync.ring import RingReader
 from tandem.cli import app
@@ -197,6 +198,42 @@ def test_the_command_prints_one_object_or_a_few_sentences(run: Path, tmp_path: P
     assert "in lateral position 0.141 m" in text
     exact = CliRunner().invoke(app, ["replay", str(tmp_path / "b")])
     assert exact.exit_code == 0 and "identical" in exact.stdout
+
+
+def test_jittered_blocks_are_saved_as_they_were_used(run: Path, tmp_path: Path) -> None:
+    save(replay_run(run, Asked(mode="ideal", jitter_ms=20.0)), tmp_path / "b", {})
+    assert replay_run(tmp_path / "b", Asked()).figures["identical"] is True
+
+
+def test_another_step_has_its_own_instants(run: Path, tmp_path: Path) -> None:
+    save(replay_run(run, Asked(mode="ideal")), tmp_path / "b", {})
+    finer = replay_run(tmp_path / "b", Asked(mode="ideal", overrides=["sim.step_ms=2.5"]))
+    assert len(finer.results) == 2 * 4000 - 1 and finer.figures["identical"] is None
+    assert finer.figures["against"]["on_board"]["apart_m"]["max"] < 0.1  # the same drive, integrated finer
+    with pytest.raises(ConfigError, match="an exact replay has the record's steps of 5 ms"):
+        replay_run(tmp_path / "b", Asked(overrides=["sim.step_ms=2.5"]))
+
+
+def test_what_was_not_done_again_is_not_identical(run: Path, tmp_path: Path, config: Config) -> None:
+    save(replay_run(run, Asked(mode="ideal")), tmp_path / "b", {})
+    whole = open_run(tmp_path / "b")
+    used = int(whole.topics["/step"].blocks["input_seq"][1800])
+    kept = whole.topics["/daq"].words[whole.topics["/daq"].blocks["seq"] != used]
+    (tmp_path / "c").mkdir()
+    writer = RunWriter(tmp_path / "c")
+    writer.begin(start_facts(config), attachments(config, DRIVE), T0)
+    for name, words, layout in (
+        ("/daq", kept, config.daq.layout),
+        ("/step", whole.topics["/step"].words, whole.topics["/step"].layout),
+    ):
+        writer.topic(name, layout)
+        writer.add(name, words, 0)
+    assert writer.finish({"reason": "made by hand"}, {}, T0)
+    found = replay_run(tmp_path / "c", Asked()).figures
+    assert found["identical"] is False and found["steps"] == 1800
+    assert "step 1800 cannot be done again: the record lacks the block it used" in found["stopped"]
+    result = CliRunner().invoke(app, ["replay", str(tmp_path / "c")])
+    assert result.exit_code == 1 and "2200 recorded steps were not done again" in " ".join(result.stdout.split())
 
 
 def test_an_exact_replay_needs_steps(run: Path) -> None:
