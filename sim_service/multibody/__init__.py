@@ -1,1 +1,1 @@
-"""Multibody dynamics: formulations a model may use, and references they are judged against. Knows no vehicle."""
+"""General multibody dynamics: formulations that a model may build on. Nothing here knows a vehicle or a transport."""

@@ -1,0 +1,184 @@
+"""I3AL: the index-3 augmented Lagrangian step with mass-damping-stiffness orthogonal projections.
+
+    M qdd + Phi_q^T (alpha Phi + lam) = Q,   Newmark:  q = q_n + h qd_n + h^2 ((1/2 - beta) qdd_n + beta qdd), ...
+
+Newton corrections of q with the tangent A = M + gamma h C + beta h^2 K + Phi_q^T W Phi_q, W = beta h^2 alpha, and
+lam += alpha Phi after each; then velocities and accelerations are brought onto their constraints in the metric of the
+same tangent, A x = -Phi_q^T W r, repeated until the residual r is small: each pass divides r by about 1 + W / m.
+beta = (1 + xi)^2 / 4, gamma = 1/2 + xi: xi = 0 is the trapezoidal rule, larger dissipates.
+
+The factorisation is made at the prediction and made again only when the corrections do not shrink well. Redundant
+constraints and singular positions need no care: M keeps A regular, and where the corrections stop shrinking the cap
+ends the step, which is then marked as capped.
+"""
+
+from math import isfinite
+
+from numba import float64, void
+
+from sim_service.multibody.natural.assembly import (
+    add_mass_times, assemble, forces, kinetic_energy, largest, look, set_inputs,
+)  # fmt: skip
+from sim_service.multibody.natural.cholesky import factorise, solve
+from sim_service.multibody.natural.constraints import (
+    add_transposed, evaluate_rates, jacobian, times_jacobian, velocities, velocity_terms,
+)  # fmt: skip
+from sim_service.multibody.natural.tables import (
+    BAD_PIVOTS, CAP, CAPPED, CONTRACTION, CORRECTION, ENERGY_RESIDUAL, FACTORISATIONS, HOOK, INTS, ITERATIONS,
+    KINETIC, PASSES, PHI_ERROR, PHID_ERROR, REALS, REFACTOR, TOLERANCE, TOLERANCE_ACCELERATION, TOLERANCE_PHI,
+    TOLERANCE_VELOCITY, XI, part,
+)  # fmt: skip
+from sim_service.multibody.natural.tables import Part as P
+from sync.jit import kernel
+
+STEP = void(INTS, REALS, REALS, REALS, HOOK, float64)
+
+
+@kernel()
+def project_velocities(ints, reals, state, work, qd, passes, tolerance):
+    """qd onto Phi_q qd + Phi_t = 0 with the factor at hand; returns the largest residual that is left."""
+    inputs, weight = part(ints, state, P.INPUT), part(ints, reals, P.WEIGHT)
+    r, rhs = part(ints, work, P.RESIDUAL), part(ints, work, P.RHS)
+    evaluate_rates(ints, reals, work, qd, inputs)
+    velocities(ints, reals, work, r)
+    left = largest(r)
+    for _ in range(passes):
+        if left <= tolerance:
+            break
+        for k in range(len(r)):
+            r[k] *= weight[k]
+        rhs[:] = 0.0
+        add_transposed(ints, work, r, -1.0, rhs)
+        solve(ints, work, rhs)
+        for i in range(len(qd)):
+            qd[i] += rhs[i]
+        evaluate_rates(ints, reals, work, qd, inputs)
+        velocities(ints, reals, work, r)
+        left = largest(r)
+    return left
+
+
+@kernel()
+def project_accelerations(ints, reals, work, qdd, passes, tolerance):
+    """qdd onto the second derivative of the constraints; V, Vd are those of the projected velocity."""
+    r, rhs, weight = part(ints, work, P.RESIDUAL), part(ints, work, P.RHS), part(ints, reals, P.WEIGHT)
+    for _ in range(passes):
+        velocity_terms(ints, reals, work, r)
+        times_jacobian(ints, work, qdd, r)
+        if largest(r) <= tolerance:
+            break
+        for k in range(len(r)):
+            r[k] *= weight[k]
+        rhs[:] = 0.0
+        add_transposed(ints, work, r, -1.0, rhs)
+        solve(ints, work, rhs)
+        for i in range(len(qdd)):
+            qdd[i] += rhs[i]
+
+
+@kernel()
+def applied_power(ints, state, work, qd):
+    """Power of the applied forces and of the prescribed motions, at a state that was looked at."""
+    Q, lam, r = part(ints, work, P.FORCE), part(ints, state, P.LAM), part(ints, work, P.RESIDUAL)
+    total = 0.0
+    for i in range(len(qd)):
+        total += Q[i] * qd[i]
+    # reactions do work where Phi depends on time: -lam . Phi_q qd
+    r[:] = 0.0
+    times_jacobian(ints, work, qd, r)
+    for k in range(len(lam)):
+        total -= lam[k] * r[k]
+    return total
+
+
+@kernel()
+def settle(ints, reals, state, work, hook, h, before):
+    """What every scheme does at the end of a step: forces there, next element states, energy, errors."""
+    q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
+    out, power = part(ints, work, P.DIAGNOSTIC), part(ints, state, P.POWER)
+    look(ints, reals, state, work, q, qd)
+    forces(ints, reals, state, work, hook, part(ints, state, P.TIME)[0], h)
+    part(ints, state, P.ELEMENT)[:] = part(ints, work, P.ELEMENT_NEXT)
+    jacobian(ints, reals, work)
+    now = applied_power(ints, state, work, qd)
+    after = kinetic_energy(ints, reals, qd)
+    out[KINETIC] = after
+    out[ENERGY_RESIDUAL] = after - before - 0.5 * h * (power[0] + now)
+    power[0] = now
+    power[1] += out[ENERGY_RESIDUAL]
+    out[PHI_ERROR] = largest(part(ints, work, P.PHI))
+    velocities(ints, reals, work, part(ints, work, P.RESIDUAL))
+    out[PHID_ERROR] = largest(part(ints, work, P.RESIDUAL))
+    if not isfinite(largest(q) + largest(qd) + largest(qdd)):
+        out[CAPPED] = 1.0
+
+
+@kernel(STEP)
+def step(ints, reals, state, work, hook, h):
+    """Advance `state` by h with I3AL. Diagnostics are the first entries of `work`."""
+    setting = part(ints, reals, P.SETTING)
+    q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
+    lam, time = part(ints, state, P.LAM), part(ints, state, P.TIME)
+    weight, phi = part(ints, reals, P.WEIGHT), part(ints, work, P.PHI)
+    rhs, Q, y = part(ints, work, P.RHS), part(ints, work, P.FORCE), part(ints, work, P.RESIDUAL)
+    out = part(ints, work, P.DIAGNOSTIC)
+    n, m = len(q), len(lam)
+    beta, gamma = 0.25 * (1.0 + setting[XI]) ** 2, 0.5 + setting[XI]
+    bh2 = beta * h * h
+    cap = int(setting[CAP])
+
+    before = kinetic_energy(ints, reals, qd)
+    time[0] += h
+    set_inputs(ints, reals, state, time[0])
+    for i in range(n):
+        q[i] += h * (qd[i] + 0.5 * h * qdd[i])
+        qd[i] += h * qdd[i]
+
+    out[BAD_PIVOTS] = 0.0
+    factored = 0
+    iterations = 0
+    last = 0.0
+    contraction = 0.0
+    done = False
+    again = True
+    look(ints, reals, state, work, q, qd)
+    while iterations < cap and not done:
+        forces(ints, reals, state, work, hook, time[0], h)
+        jacobian(ints, reals, work)
+        if again:
+            assemble(ints, reals, work, bh2, gamma * h)
+            factorise(ints, work)
+            factored += 1
+        # residual of the equations of motion, times beta h^2
+        for i in range(n):
+            rhs[i] = bh2 * Q[i]
+        add_mass_times(ints, reals, qdd, -bh2, rhs)
+        for k in range(m):
+            y[k] = bh2 * lam[k] + weight[k] * phi[k]
+        add_transposed(ints, work, y, -1.0, rhs)
+        solve(ints, work, rhs)
+        for i in range(n):
+            q[i] += rhs[i]
+            qd[i] += gamma / (beta * h) * rhs[i]
+            qdd[i] += rhs[i] / bh2
+        look(ints, reals, state, work, q, qd)
+        for k in range(m):
+            lam[k] += weight[k] * phi[k] / bh2
+        iterations += 1
+
+        size, error = largest(rhs), largest(phi)
+        done = size <= setting[TOLERANCE] and error <= setting[TOLERANCE_PHI]
+        if iterations > 1 and last > 0.0:
+            contraction = max(contraction, size / last)
+        again = not done and iterations > 1 and size > setting[REFACTOR] * last
+        last = size
+    out[ITERATIONS], out[FACTORISATIONS], out[CONTRACTION] = iterations, factored, contraction
+    out[CAPPED] = 0.0 if done else 1.0
+    out[CORRECTION] = last
+
+    passes = int(setting[PASSES])
+    if m > 0 and passes > 0:
+        jacobian(ints, reals, work)
+        project_velocities(ints, reals, state, work, qd, passes, setting[TOLERANCE_VELOCITY])
+        project_accelerations(ints, reals, work, qdd, passes, setting[TOLERANCE_ACCELERATION])
+    settle(ints, reals, state, work, hook, h, before)
