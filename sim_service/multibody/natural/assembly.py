@@ -10,16 +10,15 @@ from math import cos, sin
 
 from sim_service.multibody.natural.constraints import evaluate_forms, evaluate_rates, positions
 from sim_service.multibody.natural.elements import evaluate_elements, generalised_forces
-from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, part
+from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, inner, part
 from sim_service.multibody.natural.tables import Part as P
-from sync.jit import kernel
 
 # laws of time of an input, four parameters each
 EXTERNAL, POLYNOMIAL, HARMONIC, SMOOTH_STEP = range(4)
 MOTION_SIZE = 4
 
 
-@kernel()
+@inner
 def set_inputs(ints, reals, state, t):
     """Inputs with a law of time take its value, rate and second derivative at t; others keep what was set."""
     kind, law = part(ints, ints, P.MOTION_KIND), part(ints, reals, P.MOTION)
@@ -42,7 +41,7 @@ def set_inputs(ints, reals, state, t):
             out[SECOND] = (b - a) / (d - c) ** 2 * 60.0 * x * (1.0 - x) * (1.0 - 2.0 * x)
 
 
-@kernel()
+@inner
 def look(ints, reals, state, work, q, qd):
     """Forms, their rates and Phi at q, qd."""
     inputs = part(ints, state, P.INPUT)
@@ -51,14 +50,14 @@ def look(ints, reals, state, work, q, qd):
     positions(ints, reals, work, part(ints, work, P.PHI))
 
 
-@kernel()
+@inner
 def forces(ints, reals, state, work, hook, t, h):
     """Q into FORCE, with the port stiffnesses; `look` came before. h is 0 where no step is being made."""
     evaluate_elements(ints, reals, work, hook, t, h, part(ints, state, P.ELEMENT), part(ints, state, P.INPUT))
     generalised_forces(ints, reals, work)
 
 
-@kernel()
+@inner
 def add_mass_times(ints, reals, x, factor, out):
     """out += factor M x"""
     row, col, mass = part(ints, ints, P.MASS_ROW), part(ints, ints, P.MASS_COL), part(ints, reals, P.MASS)
@@ -70,7 +69,7 @@ def add_mass_times(ints, reals, x, factor, out):
             out[j] += m * x[i]
 
 
-@kernel()
+@inner
 def kinetic_energy(ints, reals, qd):
     row, col, mass = part(ints, ints, P.MASS_ROW), part(ints, ints, P.MASS_COL), part(ints, reals, P.MASS)
     total = 0.0
@@ -79,7 +78,7 @@ def kinetic_energy(ints, reals, qd):
     return total
 
 
-@kernel()
+@inner
 def assemble(ints, reals, work, ck, cc):
     """The tangent A into FACTOR, from the port stiffnesses and the Jacobian."""
     A = part(ints, work, P.FACTOR)
@@ -110,7 +109,7 @@ def assemble(ints, reals, work, ck, cc):
                 p += 1
 
 
-@kernel()
+@inner
 def largest(x):
     """max |x|; not finite if any is not."""
     out = 0.0

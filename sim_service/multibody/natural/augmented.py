@@ -26,7 +26,7 @@ from sim_service.multibody.natural.constraints import (
 from sim_service.multibody.natural.tables import (
     BAD_PIVOTS, CAP, CAPPED, CONTRACTION, CORRECTION, ENERGY_RESIDUAL, FACTORISATIONS, HOOK, INTS, ITERATIONS,
     KINETIC, PASSES, PHI_ERROR, PHID_ERROR, REALS, REFACTOR, TOLERANCE, TOLERANCE_ACCELERATION, TOLERANCE_PHI,
-    TOLERANCE_VELOCITY, XI, part,
+    TOLERANCE_VELOCITY, XI, inner, part,
 )  # fmt: skip
 from sim_service.multibody.natural.tables import Part as P
 from sync.jit import kernel
@@ -34,7 +34,7 @@ from sync.jit import kernel
 STEP = void(INTS, REALS, REALS, REALS, HOOK, float64)
 
 
-@kernel()
+@inner
 def project_velocities(ints, reals, state, work, qd, passes, tolerance):
     """qd onto Phi_q qd + Phi_t = 0 with the factor at hand; returns the largest residual that is left."""
     inputs, weight = part(ints, state, P.INPUT), part(ints, reals, P.WEIGHT)
@@ -47,7 +47,8 @@ def project_velocities(ints, reals, state, work, qd, passes, tolerance):
             break
         for k in range(len(r)):
             r[k] *= weight[k]
-        rhs[:] = 0.0
+        for i in range(len(rhs)):
+            rhs[i] = 0.0
         add_transposed(ints, work, r, -1.0, rhs)
         solve(ints, work, rhs)
         for i in range(len(qd)):
@@ -58,7 +59,7 @@ def project_velocities(ints, reals, state, work, qd, passes, tolerance):
     return left
 
 
-@kernel()
+@inner
 def project_accelerations(ints, reals, work, qdd, passes, tolerance):
     """qdd onto the second derivative of the constraints; V, Vd are those of the projected velocity."""
     r, rhs, weight = part(ints, work, P.RESIDUAL), part(ints, work, P.RHS), part(ints, reals, P.WEIGHT)
@@ -69,14 +70,15 @@ def project_accelerations(ints, reals, work, qdd, passes, tolerance):
             break
         for k in range(len(r)):
             r[k] *= weight[k]
-        rhs[:] = 0.0
+        for i in range(len(rhs)):
+            rhs[i] = 0.0
         add_transposed(ints, work, r, -1.0, rhs)
         solve(ints, work, rhs)
         for i in range(len(qdd)):
             qdd[i] += rhs[i]
 
 
-@kernel()
+@inner
 def applied_power(ints, state, work, qd):
     """Power of the applied forces and of the prescribed motions, at a state that was looked at."""
     Q, lam, r = part(ints, work, P.FORCE), part(ints, state, P.LAM), part(ints, work, P.RESIDUAL)
@@ -84,21 +86,24 @@ def applied_power(ints, state, work, qd):
     for i in range(len(qd)):
         total += Q[i] * qd[i]
     # reactions do work where Phi depends on time: -lam . Phi_q qd
-    r[:] = 0.0
+    for k in range(len(r)):
+        r[k] = 0.0
     times_jacobian(ints, work, qd, r)
     for k in range(len(lam)):
         total -= lam[k] * r[k]
     return total
 
 
-@kernel()
+@inner
 def settle(ints, reals, state, work, hook, h, before):
     """What every scheme does at the end of a step: forces there, next element states, energy, errors."""
     q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
     out, power = part(ints, work, P.DIAGNOSTIC), part(ints, state, P.POWER)
     look(ints, reals, state, work, q, qd)
     forces(ints, reals, state, work, hook, part(ints, state, P.TIME)[0], h)
-    part(ints, state, P.ELEMENT)[:] = part(ints, work, P.ELEMENT_NEXT)
+    elements, following = part(ints, state, P.ELEMENT), part(ints, work, P.ELEMENT_NEXT)
+    for i in range(len(elements)):
+        elements[i] = following[i]
     jacobian(ints, reals, work)
     now = applied_power(ints, state, work, qd)
     after = kinetic_energy(ints, reals, qd)

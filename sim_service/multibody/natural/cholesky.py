@@ -11,14 +11,13 @@ least TINY_PIVOT of the matrix entry it came from: the step goes on with a poore
 
 from math import sqrt
 
-from sim_service.multibody.natural.tables import BAD_PIVOTS, part
+from sim_service.multibody.natural.tables import BAD_PIVOTS, inner, part
 from sim_service.multibody.natural.tables import Part as P
-from sync.jit import kernel
 
 TINY_PIVOT = 1e-13
 
 
-@kernel(error_model="numpy")
+@inner
 def factorise(ints, work):
     """The matrix in FACTOR becomes its Cholesky factor."""
     first, rows_ptr = part(ints, ints, P.SUPER_COL), part(ints, ints, P.SUPER_PTR)
@@ -69,7 +68,7 @@ def factorise(ints, work):
     part(ints, work, P.DIAGNOSTIC)[BAD_PIVOTS] += bad
 
 
-@kernel()
+@inner
 def solve(ints, work, b):
     """b becomes the solution of (L L^T) x = b."""
     order, first = part(ints, ints, P.ORDER), part(ints, ints, P.SUPER_COL)

@@ -14,12 +14,11 @@ Vu is the part of the second derivative of V that comes from the inputs.
 
 from math import cos, sin
 
-from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, part
+from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, inner, part
 from sim_service.multibody.natural.tables import Part as P
-from sync.jit import kernel
 
 
-@kernel()
+@inner
 def evaluate_forms(ints, reals, work, q, inputs):
     """V at q and the input values."""
     ptr, col = part(ints, ints, P.FORM_PTR), part(ints, ints, P.FORM_COL)
@@ -35,7 +34,7 @@ def evaluate_forms(ints, reals, work, q, inputs):
         v[form[e]] += weight[e] * inputs[3 * index[e] + VALUE]
 
 
-@kernel()
+@inner
 def evaluate_rates(ints, reals, work, qd, inputs):
     """Vd at qd and the input rates, Vu from the second derivatives of the inputs."""
     ptr, col, coef = part(ints, ints, P.FORM_PTR), part(ints, ints, P.FORM_COL), part(ints, reals, P.FORM_COEF)
@@ -53,7 +52,7 @@ def evaluate_rates(ints, reals, work, qd, inputs):
         vu[form[e]] += weight[e] * inputs[3 * index[e] + SECOND]
 
 
-@kernel()
+@inner
 def positions(ints, reals, work, phi):
     """Phi from V; keeps the product sums and the sines and cosines that the derivatives need."""
     ptr, a, b = part(ints, ints, P.ROW_PTR), part(ints, ints, P.TERM_A), part(ints, ints, P.TERM_B)
@@ -74,7 +73,7 @@ def positions(ints, reals, work, phi):
         phi[plain + j] = A * s - B * c
 
 
-@kernel()
+@inner
 def jacobian(ints, reals, work):
     """Phi_q into JAC, from V and the sines and cosines."""
     v, jac, const = part(ints, work, P.V), part(ints, work, P.JAC), part(ints, reals, P.JAC_CONST)
@@ -98,7 +97,7 @@ def jacobian(ints, reals, work):
         jac[dst[e]] += coef[e] * (r[plain + 2 * j + 1] * trig[2 * j] - r[plain + 2 * j] * trig[2 * j + 1])
 
 
-@kernel()
+@inner
 def velocities(ints, reals, work, phid):
     """dPhi/dt from V and Vd; `positions` at the same V came before."""
     ptr, a, b = part(ints, ints, P.ROW_PTR), part(ints, ints, P.TERM_A), part(ints, ints, P.TERM_B)
@@ -119,7 +118,7 @@ def velocities(ints, reals, work, phid):
         phid[plain + j] = rd[plain + 2 * j] * s - rd[plain + 2 * j + 1] * c + vd[angle[j]] * (A * c + B * s)
 
 
-@kernel()
+@inner
 def velocity_terms(ints, reals, work, gamma):
     """d2Phi/dt2 without Phi_q qdd, from V, Vd and Vu; `velocities` came before."""
     ptr, a, b = part(ints, ints, P.ROW_PTR), part(ints, ints, P.TERM_A), part(ints, ints, P.TERM_B)
@@ -147,7 +146,7 @@ def velocity_terms(ints, reals, work, gamma):
         gamma[plain + j] += 2.0 * w * (Ad * c + Bd * s) + w * w * (B * c - A * s) + vu[angle[j]] * (A * c + B * s)
 
 
-@kernel()
+@inner
 def times_jacobian(ints, work, x, out):
     """out += Phi_q x"""
     ptr, col, jac = part(ints, ints, P.JAC_PTR), part(ints, ints, P.JAC_COL), part(ints, work, P.JAC)
@@ -158,7 +157,7 @@ def times_jacobian(ints, work, x, out):
         out[k] += s
 
 
-@kernel()
+@inner
 def add_transposed(ints, work, y, factor, out):
     """out += factor Phi_q^T y"""
     ptr, col, jac = part(ints, ints, P.JAC_PTR), part(ints, ints, P.JAC_COL), part(ints, work, P.JAC)

@@ -14,15 +14,14 @@ Every kind is a plain function over slices; a kind is added by writing one, givi
 from math import sqrt
 
 from sim_service.multibody.natural.tables import (
-    HOOK_BLOCK, HOOK_PARAM, HOOK_PORT, VALUE, part,
+    HOOK_BLOCK, HOOK_PARAM, HOOK_PORT, VALUE, inner, part,
 )  # fmt: skip
 from sim_service.multibody.natural.tables import Part as P
-from sync.jit import kernel
 
 SPRING, TORSION, FORCE_ON, TORQUE_3D, TORQUE_2D, FRICTION, LIMIT, ROTOR = range(8)
 
 
-@kernel()
+@inner
 def spring_damper(x, v, p, f, k, c):
     """Between the ends of the vector x; p: stiffness, damping, free length, preload (tension)."""
     d = len(x)
@@ -48,7 +47,7 @@ def spring_damper(x, v, p, f, k, c):
             c[i * d + j] = p[1] * n * m
 
 
-@kernel()
+@inner
 def torsion(x, v, p, f, k, c):
     """On a scalar; p: stiffness, damping, rest, cubic stiffness."""
     s = x[0] - p[2]
@@ -57,7 +56,7 @@ def torsion(x, v, p, f, k, c):
     c[0] = p[1]
 
 
-@kernel()
+@inner
 def friction(v, p, f, c):
     """On a scalar: Coulomb, rounded below the speed p[1], and viscous; p: level, speed, viscous."""
     root = sqrt(v[0] * v[0] + p[1] * p[1])
@@ -65,7 +64,7 @@ def friction(v, p, f, c):
     c[0] = p[0] * p[1] * p[1] / (root * root * root) + p[2]
 
 
-@kernel()
+@inner
 def limit(x, v, p, f, k, c):
     """On a scalar: a stop at both ends that pushes and never pulls; p: low, high, stiffness, damping per depth.
 
@@ -85,7 +84,7 @@ def limit(x, v, p, f, k, c):
         c[0] = p[2] * depth * p[3]
 
 
-@kernel()
+@inner
 def turn(e, p, Tx, Ty, Tz, f):
     """Port forces of the torque T on a body with basis vectors e (9) and reciprocal metric p (9)."""
     for a in range(3):
@@ -100,7 +99,7 @@ def turn(e, p, Tx, Ty, Tz, f):
         f[3 * a + 2] += Tx * ry - Ty * rx
 
 
-@kernel()
+@inner
 def add_cross(block, size, row, col, factor, Tx, Ty, Tz):
     """block[row:, col:] += factor [T x]"""
     block[row * size + col + 1] -= factor * Tz
@@ -111,7 +110,7 @@ def add_cross(block, size, row, col, factor, Tx, Ty, Tz):
     block[(row + 2) * size + col + 1] += factor * Tx
 
 
-@kernel()
+@inner
 def turning_by_axis(e, p, a, size, col, gain, block):
     """block[:9, col:col+3] -= d(port forces)/dz for the torque T = gain z with the vector z at column col.
 
@@ -126,7 +125,7 @@ def turning_by_axis(e, p, a, size, col, gain, block):
     add_cross(block, size, 3 * a, col, gain, rx, ry, rz)
 
 
-@kernel()
+@inner
 def torque_3d(x, p, u, f, k):
     """Torque on a body: u (fixed vector + vector of the body); p: reciprocal metric (9), world torque, body torque."""
     Tx, Ty, Tz = p[9], p[10], p[11]
@@ -142,7 +141,7 @@ def torque_3d(x, p, u, f, k):
             turning_by_axis(x, p, a, 9, 3 * b, u * p[12 + b], k)
 
 
-@kernel()
+@inner
 def torque_2d(x, p, u, f, k):
     """Torque on a planar body with the vector x; p: torque / |x|^2."""
     T = u * p[0]
@@ -150,7 +149,7 @@ def torque_2d(x, p, u, f, k):
     k[1], k[2] = T, -T
 
 
-@kernel()
+@inner
 def rotor(x, v, p, f, k, c):
     """Gyroscopic torque -I Omega dw/dt on the carrier of a spinning axisymmetric rotor.
 
@@ -179,7 +178,7 @@ def rotor(x, v, p, f, k, c):
         c[(3 * a + 2) * 10 + 9] -= wx * ry - wy * rx
 
 
-@kernel()
+@inner
 def evaluate_elements(ints, reals, work, hook, t, h, states, inputs):
     """Forces, stiffness and damping of all elements at their ports, from V and Vd."""
     form, v, vd = part(ints, ints, P.PORT_FORM), part(ints, work, P.V), part(ints, work, P.VD)
@@ -232,7 +231,7 @@ def evaluate_elements(ints, reals, work, hook, t, h, states, inputs):
         hook(t, h, x[a:], xd[a:], inputs, params[p0:], states, after, force[a:], K[b0:], C[b0:])
 
 
-@kernel()
+@inner
 def generalised_forces(ints, reals, work):
     """Q into FORCE, from the port forces and the constant forces."""
     Q, constant = part(ints, work, P.FORCE), part(ints, reals, P.CONSTANT_FORCE)

@@ -8,7 +8,7 @@ from sim_service.multibody.natural.cholesky import factorise, solve
 from sim_service.multibody.natural.constraints import (
     add_transposed, jacobian, times_jacobian, velocities, velocity_terms,
 )  # fmt: skip
-from sim_service.multibody.natural.tables import HOOK, INTS, REALS, part
+from sim_service.multibody.natural.tables import HOOK, INTS, REALS, inner, part
 from sim_service.multibody.natural.tables import Part as P
 from sync.jit import kernel
 
@@ -34,7 +34,7 @@ def tangent(ints, reals, state, work, hook, ck, cc):
     assemble(ints, reals, work, ck, cc)
 
 
-@kernel()
+@inner
 def solve_accelerations(ints, reals, state, work, qdd, lam, rate, damping):
     """qdd and lam from the forces and the Jacobian at hand, by the augmented Lagrangian of index 1.
 

@@ -28,9 +28,11 @@ def run_steps(advance, ints, reals, state, work, hook, h, steps, every, states, 
     for s in range(steps):
         advance(ints, reals, state, work, hook, h)
         if len(diagnostics) > 0:
-            diagnostics[s, :] = out
+            for i in range(len(out)):
+                diagnostics[s, i] = out[i]
         if (s + 1) % every == 0 and kept < len(states):
-            states[kept, :] = state
+            for i in range(len(state)):
+                states[kept, i] = state[i]
             kept += 1
         total = 0.0
         for i in range(len(q)):
