@@ -80,7 +80,15 @@ def kinetic_energy(ints, reals, qd):
 
 @inner
 def assemble(ints, reals, work, ck, cc):
-    """The tangent A into FACTOR, from the port stiffnesses and the Jacobian."""
+    """The tangent A into FACTOR, from the port stiffnesses and the Jacobian, which is kept in JAC_FACTOR.
+
+    Whoever solves with this factor later must multiply weights by that Jacobian's transpose and no other: what of
+    Phi_q^T W r lies outside its rows is not divided by W but by M, and an angle of 1e-6 between the two is amplified
+    by the penalty.
+    """
+    fresh, jac = part(ints, work, P.JAC), part(ints, work, P.JAC_FACTOR)
+    for e in range(len(jac)):
+        jac[e] = fresh[e]
     A = part(ints, work, P.FACTOR)
     for i in range(len(A)):
         A[i] = 0.0
@@ -96,7 +104,7 @@ def assemble(ints, reals, work, ck, cc):
             C[e] = ck * K[e] + cc * C[e]
         for e in range(len(dst)):
             A[dst[e]] += coef[e] * C[src[e]]
-    ptr, jac, weight = part(ints, ints, P.JAC_PTR), part(ints, work, P.JAC), part(ints, reals, P.WEIGHT)
+    ptr, weight = part(ints, ints, P.JAC_PTR), part(ints, reals, P.WEIGHT)
     dst = part(ints, ints, P.JTJ_DST)
     p = 0
     for k in range(len(ptr) - 1):

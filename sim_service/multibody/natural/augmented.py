@@ -7,7 +7,8 @@ lam += alpha Phi after each; then velocities and accelerations are brought onto 
 same tangent, A x = -Phi_q^T W r, repeated until the residual r is small: each pass divides r by about 1 + W / m.
 beta = (1 + xi)^2 / 4, gamma = 1/2 + xi: xi = 0 is the trapezoidal rule, larger dissipates.
 
-The factorisation is made at the prediction and made again only when the corrections do not shrink well. Redundant
+The factorisation is made at the prediction and made again only when the corrections do not shrink well; everything
+that is multiplied by W uses the Jacobian it was made with (see `assemble`). Redundant
 constraints and singular positions need no care: M keeps A regular, and where the corrections stop shrinking the cap
 ends the step, which is then marked as capped.
 """
@@ -49,7 +50,7 @@ def project_velocities(ints, reals, state, work, qd, passes, tolerance):
             r[k] *= weight[k]
         for i in range(len(rhs)):
             rhs[i] = 0.0
-        add_transposed(ints, work, r, -1.0, rhs)
+        add_transposed(ints, part(ints, work, P.JAC_FACTOR), r, -1.0, rhs)
         solve(ints, work, rhs)
         for i in range(len(qd)):
             qd[i] += rhs[i]
@@ -72,7 +73,7 @@ def project_accelerations(ints, reals, work, qdd, passes, tolerance):
             r[k] *= weight[k]
         for i in range(len(rhs)):
             rhs[i] = 0.0
-        add_transposed(ints, work, r, -1.0, rhs)
+        add_transposed(ints, part(ints, work, P.JAC_FACTOR), r, -1.0, rhs)
         solve(ints, work, rhs)
         for i in range(len(qdd)):
             qdd[i] += rhs[i]
@@ -118,7 +119,7 @@ def settle(ints, reals, state, work, hook, h, before):
         out[CAPPED] = 1.0
 
 
-@kernel(STEP)
+@kernel(STEP, error_model="numpy")
 def step(ints, reals, state, work, hook, h):
     """Advance `state` by h with I3AL. Diagnostics are the first entries of `work`."""
     setting = part(ints, reals, P.SETTING)
@@ -158,9 +159,10 @@ def step(ints, reals, state, work, hook, h):
         for i in range(n):
             rhs[i] = bh2 * Q[i]
         add_mass_times(ints, reals, qdd, -bh2, rhs)
+        add_transposed(ints, part(ints, work, P.JAC), lam, -bh2, rhs)
         for k in range(m):
-            y[k] = bh2 * lam[k] + weight[k] * phi[k]
-        add_transposed(ints, work, y, -1.0, rhs)
+            y[k] = weight[k] * phi[k]
+        add_transposed(ints, part(ints, work, P.JAC_FACTOR), y, -1.0, rhs)
         solve(ints, work, rhs)
         for i in range(n):
             q[i] += rhs[i]

@@ -186,9 +186,9 @@ def _elements(elements: list[Element], forms: Forms, part: dict[P, Any]) -> list
     known = [e for e in elements if e.kind != MODEL]
     part[P.EL_KIND] = [e.kind for e in known]
     part[P.EL_INPUT] = [e.input for e in known]
-    part[P.EL_PORT] = np.cumsum([0, *(len(e.ports) for e in known)])
-    part[P.EL_PARAM] = np.cumsum([0, *(len(e.params) for e in known)])
-    part[P.EL_BLOCK] = np.cumsum([0, *(len(e.ports) ** 2 for e in known)])
+    part[P.EL_PORT] = np.cumsum([0, *(len(e.ports) for e in elements)])
+    part[P.EL_PARAM] = np.cumsum([0, *(len(e.params) for e in elements)])
+    part[P.EL_BLOCK] = np.cumsum([0, *(len(e.ports) ** 2 for e in elements)])
     part[P.PORT_FORM] = [f for block in ports for f in block]
     part[P.PARAM] = [v for e in elements for v in e.params.values()]
     spread = [(i, p, c) for p, f in enumerate(part[P.PORT_FORM]) for i, c in forms.entries(f)]
@@ -259,7 +259,7 @@ def _sizes(
     return {
         P.TIME: 1, P.Q: n, P.QD: n, P.QDD: n, P.LAM: k, P.ELEMENT: states, P.INPUT: 3 * len(m.inputs), P.POWER: 2,
         P.DIAGNOSTIC: len(tables.DIAGNOSTICS), P.V: f, P.VD: f, P.VU: f, P.R: k + angles, P.RD: k + angles, P.PHI: k,
-        P.RESIDUAL: k, P.SECOND: k, P.JAC: len(part[P.JAC_COL]), P.TRIG: 2 * angles, P.FORCE: n, P.X: ports, P.XD: ports,
+        P.RESIDUAL: k, P.SECOND: k, P.JAC: len(part[P.JAC_COL]), P.JAC_FACTOR: len(part[P.JAC_COL]), P.TRIG: 2 * angles, P.FORCE: n, P.X: ports, P.XD: ports,
         P.PORT_FORCE: ports, P.PORT_K: blocks, P.PORT_C: blocks, P.ELEMENT_NEXT: states, P.FACTOR: pattern.size,
         P.UPDATE: pattern.widest_update, P.SOLVE: n, P.RHS: n, P.Q0: n, P.QD0: n, P.QDD0: n, P.STAGE: 6 * n,
     }  # fmt: skip

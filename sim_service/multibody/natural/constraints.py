@@ -158,9 +158,9 @@ def times_jacobian(ints, work, x, out):
 
 
 @inner
-def add_transposed(ints, work, y, factor, out):
-    """out += factor Phi_q^T y"""
-    ptr, col, jac = part(ints, ints, P.JAC_PTR), part(ints, ints, P.JAC_COL), part(ints, work, P.JAC)
+def add_transposed(ints, jac, y, factor, out):
+    """out += factor Phi_q^T y, with the Jacobian at hand (JAC) or the one of the factorisation (JAC_FACTOR)"""
+    ptr, col = part(ints, ints, P.JAC_PTR), part(ints, ints, P.JAC_COL)
     for k in range(len(y)):
         s = factor * y[k]
         for p in range(ptr[k], ptr[k + 1]):

@@ -16,7 +16,7 @@ MULTIPLIER_PASSES = 12
 ENOUGH = 1e-12  # relative change of the accelerations that ends the passes
 
 
-@kernel(void(INTS, REALS, REALS, REALS, HOOK))
+@kernel(void(INTS, REALS, REALS, REALS, HOOK), error_model="numpy")
 def evaluate(ints, reals, state, work, hook):
     """Inputs, V, Phi, Jacobian, forces with their K and C, and dPhi/dt (in RESIDUAL) of a state."""
     time = part(ints, state, P.TIME)
@@ -35,12 +35,13 @@ def tangent(ints, reals, state, work, hook, ck, cc):
 
 
 @inner
-def solve_accelerations(ints, reals, state, work, qdd, lam, rate, damping):
+def solve_accelerations(ints, reals, state, work, rate, damping):
     """qdd and lam from the forces and the Jacobian at hand, by the augmented Lagrangian of index 1.
 
     The second derivative of the constraints becomes -2 damping rate dPhi/dt - rate^2 Phi (Baumgarte) or 0. Redundant
     constraints share their load evenly; the factor is of M + Phi_q^T W Phi_q.
     """
+    qdd, lam = part(ints, state, P.QDD), part(ints, state, P.LAM)
     n = len(qdd)
     Q, rhs, r = part(ints, work, P.FORCE), part(ints, work, P.RHS), part(ints, work, P.RESIDUAL)
     weight, phi = part(ints, reals, P.WEIGHT), part(ints, work, P.PHI)
@@ -59,7 +60,7 @@ def solve_accelerations(ints, reals, state, work, qdd, lam, rate, damping):
         add_mass_times(ints, reals, qdd, -1.0, rhs)
         for k in range(len(lam)):
             r[k] = lam[k] + weight[k] * r[k]
-        add_transposed(ints, work, r, -1.0, rhs)
+        add_transposed(ints, part(ints, work, P.JAC_FACTOR), r, -1.0, rhs)
         solve(ints, work, rhs)
         size = 0.0
         change = 0.0
@@ -76,12 +77,11 @@ def solve_accelerations(ints, reals, state, work, qdd, lam, rate, damping):
             break
 
 
-@kernel(void(INTS, REALS, REALS, REALS, HOOK))
+@kernel(void(INTS, REALS, REALS, REALS, HOOK), error_model="numpy")
 def accelerate(ints, reals, state, work, hook):
     """The acceleration problem: qdd and lam of a consistent state, and the power that energy residuals start from."""
     evaluate(ints, reals, state, work, hook)
-    qdd, lam = part(ints, state, P.QDD), part(ints, state, P.LAM)
-    solve_accelerations(ints, reals, state, work, qdd, lam, 0.0, 0.0)
+    solve_accelerations(ints, reals, state, work, 0.0, 0.0)
     part(ints, state, P.POWER)[0] = applied_power(ints, state, work, part(ints, state, P.QD))
 
 

@@ -42,7 +42,17 @@ def run_steps(advance, ints, reals, state, work, hook, h, steps, every, states, 
     return steps
 
 
-STEPS = {Scheme.I3AL: step}  # all of one signature
+def stepper(scheme: Scheme) -> Any:
+    """The step of a scheme; all have one signature. Those for comparison are compiled when they are asked for."""
+    if scheme == Scheme.I3AL:
+        return step
+    from sim_service.multibody.natural import comparison
+
+    return {
+        Scheme.BAUMGARTE: comparison.baumgarte,
+        Scheme.PROJECTION: comparison.projection,
+        Scheme.LINEAR_EULER: comparison.linear_euler,
+    }[scheme]
 
 
 @dataclass(frozen=True)
@@ -102,6 +112,6 @@ def run(state: State, seconds: float, h: float | None = None, every: int = 1, di
     first = state.vector[None, :].copy()
     kept = np.zeros((steps if diagnostics else 0, len(DIAGNOSTICS)))
     work: Any = system.work()
-    advance = STEPS[system.scheme]
+    advance = stepper(system.scheme)
     done = run_steps(advance, system.ints, system.reals, state.vector, work, system.hook, h, steps, every, states, kept)
     return Record(system, np.vstack([first, states[: done // every]]), kept[:done], done)

@@ -107,6 +107,7 @@ class Part(IntEnum):
     RESIDUAL = auto()
     SECOND = auto()
     JAC = auto()
+    JAC_FACTOR = auto()
     TRIG = auto()
     FORCE = auto()
     X = auto()

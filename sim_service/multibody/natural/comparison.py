@@ -1,0 +1,185 @@
+"""Other integrators over the same tables, to compare the augmented Lagrangian with.
+
+`baumgarte`     accelerations of index 1 with Baumgarte's terms, classical Runge-Kutta
+`projection`    the same without terms; after the step, coordinates and velocities are projected, in the mass metric
+`linear_euler`  linear-implicit Euler of index 2: q+ = q + h u, then one factorisation for u+ with G(q+) u+ + Phi_t = 0:
+                (M + h C) (u+ - u) + h G^T lam = h (f - h K u).  G is taken at q+ on both sides, which keeps the matrix
+                symmetric and differs from the published form by a term of its own order.
+
+Inputs set from outside are held over the stages of a step. Element states advance once, at the end of it.
+"""
+
+from sim_service.multibody.natural.assembly import assemble, forces, kinetic_energy, largest, look, set_inputs
+from sim_service.multibody.natural.augmented import STEP, project_velocities, settle
+from sim_service.multibody.natural.cholesky import factorise, solve
+from sim_service.multibody.natural.constraints import add_transposed, jacobian, velocities
+from sim_service.multibody.natural.elements import generalised_forces
+from sim_service.multibody.natural.evaluation import solve_accelerations
+from sim_service.multibody.natural.tables import (
+    BAD_PIVOTS, BAUMGARTE_DAMPING, BAUMGARTE_RATE, CAP, CAPPED, CONTRACTION, FACTORISATIONS, ITERATIONS, PASSES,
+    STABILISATION, TOLERANCE_PHI, TOLERANCE_VELOCITY, inner, part,
+)  # fmt: skip
+from sim_service.multibody.natural.tables import Part as P
+from sync.jit import kernel
+
+
+@inner
+def accelerate_at(ints, reals, state, work, hook, t, rate, damping):
+    """qdd and lam of the q, qd in the state."""
+    set_inputs(ints, reals, state, t)
+    look(ints, reals, state, work, part(ints, state, P.Q), part(ints, state, P.QD))
+    forces(ints, reals, state, work, hook, t, 0.0)
+    jacobian(ints, reals, work)
+    solve_accelerations(ints, reals, state, work, rate, damping)
+
+
+@inner
+def runge_kutta(ints, reals, state, work, hook, h, rate, damping):
+    """Four stages; the accelerations of the first are those the state came with."""
+    q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
+    q0, qd0, stage = part(ints, work, P.Q0), part(ints, work, P.QD0), part(ints, work, P.STAGE)
+    time = part(ints, state, P.TIME)
+    n, t = len(q), time[0]
+    speed, change = stage[:n], stage[n : 2 * n]
+    for i in range(n):
+        q0[i], qd0[i] = q[i], qd[i]
+        speed[i], change[i] = 0.0, 0.0
+    for s in range(4):
+        weight = 1.0 / 6.0 if s in (0, 3) else 1.0 / 3.0
+        reach = h if s >= 2 else 0.5 * h
+        for i in range(n):
+            v, a = qd[i], qdd[i]
+            speed[i] += weight * v
+            change[i] += weight * a
+            if s < 3:
+                q[i] = q0[i] + reach * v
+                qd[i] = qd0[i] + reach * a
+        if s < 3:
+            accelerate_at(ints, reals, state, work, hook, t + reach, rate, damping)
+    for i in range(n):
+        q[i] = q0[i] + h * speed[i]
+        qd[i] = qd0[i] + h * change[i]
+    time[0] = t + h
+
+
+@inner
+def report(ints, work, iterations, factorisations):
+    out = part(ints, work, P.DIAGNOSTIC)
+    out[ITERATIONS], out[FACTORISATIONS] = iterations, factorisations
+    out[CAPPED], out[CONTRACTION] = 0.0, 0.0
+
+
+@kernel(STEP, error_model="numpy")
+def baumgarte(ints, reals, state, work, hook, h):
+    setting, time = part(ints, reals, P.SETTING), part(ints, state, P.TIME)
+    rate, damping = setting[BAUMGARTE_RATE], setting[BAUMGARTE_DAMPING]
+    part(ints, work, P.DIAGNOSTIC)[BAD_PIVOTS] = 0.0
+    before = kinetic_energy(ints, reals, part(ints, state, P.QD))
+    runge_kutta(ints, reals, state, work, hook, h, rate, damping)
+    accelerate_at(ints, reals, state, work, hook, time[0], rate, damping)
+    report(ints, work, 4, 4)
+    settle(ints, reals, state, work, hook, h, before)
+
+
+@kernel(STEP, error_model="numpy")
+def projection(ints, reals, state, work, hook, h):
+    setting, weight = part(ints, reals, P.SETTING), part(ints, reals, P.WEIGHT)
+    q, qd, time = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.TIME)
+    phi, rhs = part(ints, work, P.PHI), part(ints, work, P.RHS)
+    part(ints, work, P.DIAGNOSTIC)[BAD_PIVOTS] = 0.0
+    before = kinetic_energy(ints, reals, qd)
+    runge_kutta(ints, reals, state, work, hook, h, 0.0, 0.0)
+    set_inputs(ints, reals, state, time[0])
+
+    # coordinates: G delta = -Phi in the mass metric, again until closed
+    iterations = 0
+    look(ints, reals, state, work, q, qd)
+    jacobian(ints, reals, work)
+    assemble(ints, reals, work, 0.0, 0.0)
+    factorise(ints, work)
+    while iterations < int(setting[CAP]) and largest(phi) > setting[TOLERANCE_PHI]:
+        for k in range(len(phi)):
+            phi[k] *= weight[k]
+        for i in range(len(q)):
+            rhs[i] = 0.0
+        add_transposed(ints, part(ints, work, P.JAC_FACTOR), phi, -1.0, rhs)
+        solve(ints, work, rhs)
+        for i in range(len(q)):
+            q[i] += rhs[i]
+        look(ints, reals, state, work, q, qd)
+        jacobian(ints, reals, work)
+        iterations += 1
+    project_velocities(ints, reals, state, work, qd, int(setting[PASSES]), setting[TOLERANCE_VELOCITY])
+    accelerate_at(ints, reals, state, work, hook, time[0], 0.0, 0.0)
+    report(ints, work, iterations, 5)
+    settle(ints, reals, state, work, hook, h, before)
+
+
+@inner
+def add_stiffness(ints, work, factor):
+    """Port forces += factor k v, block by block."""
+    port, block = part(ints, ints, P.EL_PORT), part(ints, ints, P.EL_BLOCK)
+    force, xd, K = part(ints, work, P.PORT_FORCE), part(ints, work, P.XD), part(ints, work, P.PORT_K)
+    for e in range(len(port) - 1):
+        a, size = port[e], port[e + 1] - port[e]
+        for i in range(size):
+            for j in range(size):
+                force[a + i] += factor * K[block[e] + i * size + j] * xd[a + j]
+
+
+@kernel(STEP, error_model="numpy")
+def linear_euler(ints, reals, state, work, hook, h):
+    setting, weight = part(ints, reals, P.SETTING), part(ints, reals, P.WEIGHT)
+    q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
+    lam, time, old = part(ints, state, P.LAM), part(ints, state, P.TIME), part(ints, work, P.QD0)
+    Q, rhs, r, phi = part(ints, work, P.FORCE), part(ints, work, P.RHS), part(ints, work, P.RESIDUAL), part(
+        ints, work, P.PHI
+    )
+    part(ints, work, P.DIAGNOSTIC)[BAD_PIVOTS] = 0.0
+    n, m = len(q), len(lam)
+    before = kinetic_energy(ints, reals, qd)
+
+    # f - h K u at the old position
+    look(ints, reals, state, work, q, qd)
+    forces(ints, reals, state, work, hook, time[0], 0.0)
+    add_stiffness(ints, work, -h)
+    generalised_forces(ints, reals, work)
+
+    # constraints at the new one
+    time[0] += h
+    set_inputs(ints, reals, state, time[0])
+    for i in range(n):
+        old[i] = qd[i]
+        q[i] += h * qd[i]
+    look(ints, reals, state, work, q, qd)
+    jacobian(ints, reals, work)
+    assemble(ints, reals, work, 0.0, h)
+    factorise(ints, work)
+    share = setting[STABILISATION] / h
+    passes = 0
+    for i in range(n):
+        rhs[i] = h * Q[i]
+    velocities(ints, reals, work, r)
+    for k in range(m):
+        r[k] = h * lam[k] + weight[k] * (r[k] + share * phi[k])
+    for _ in range(int(setting[PASSES]) + 1):
+        add_transposed(ints, part(ints, work, P.JAC_FACTOR), r, -1.0, rhs)
+        solve(ints, work, rhs)
+        for i in range(n):
+            qd[i] += rhs[i]
+            rhs[i] = 0.0
+        look(ints, reals, state, work, q, qd)
+        velocities(ints, reals, work, r)
+        error = 0.0
+        for k in range(m):
+            r[k] += share * phi[k]
+            error = max(error, abs(r[k]))
+            r[k] *= weight[k]
+            lam[k] += r[k] / h
+        passes += 1
+        if error <= setting[TOLERANCE_VELOCITY]:
+            break
+    for i in range(n):
+        qdd[i] = (qd[i] - old[i]) / h
+    report(ints, work, passes, 1)
+    settle(ints, reals, state, work, hook, h, before)
