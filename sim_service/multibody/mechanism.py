@@ -156,11 +156,12 @@ class _Builder:
                     m.weld(name, first, second, j.at)
                 elif j.kind == "revolute" and m.dimension == 2:
                     m.revolute(name, first, second, j.at)
+                elif j.kind == "revolute":
+                    m.revolute(name, first, second, j.at, self._axis(j.axis))
+                elif j.kind == "cylindrical":
+                    m.cylindrical(name, first, second, j.at, self._axis(j.axis))
                 else:
-                    axis = self._axis(j.axis)
-                    {"revolute": m.revolute, "cylindrical": m.cylindrical, "prismatic": m.prismatic}[j.kind](
-                        name, first, second, j.at, axis
-                    )
+                    m.prismatic(name, first, second, j.at, self._axis(j.axis))
             case s.Universal():
                 if m.dimension == 2:
                     raise MechanismError('kind = "universal": is for space')
@@ -181,7 +182,8 @@ class _Builder:
                 x = self._node(j.scalar, "scalar")
                 m.rack(name, self._node(j.point, "point"), j.through, self._axis(j.along), x, on)
             case s.Gear():
-                m.gear(name, *(self._node(x, "scalar") for x in j.scalars), j.ratio)
+                a, b = (self._node(x, "scalar") for x in j.scalars)
+                m.gear(name, a, b, j.ratio)
             case s.Angle():
                 first, second = self._pair(j.bodies)
                 m.angle(name, first, second, None if m.dimension == 2 else self._axis(j.axis), j.value)

@@ -17,13 +17,15 @@ def motion(
     mass: float = 0.0,
     centre: np.ndarray | None = None,
     tolerance: float = 1e-13,
+    down: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rotation matrices (body to space) and body rates at `times`, from the axes aligned. Gravity acts along −z."""
+    """Rotation matrices (body to space) and body rates at `times`, from the axes aligned. Gravity acts along `down`, −z."""
+    gravity = GRAVITY * (np.array([0.0, 0.0, -1.0]) if down is None else down)
     lever = np.zeros(3) if centre is None else np.asarray(centre, float)
 
     def change(_: float, y: np.ndarray) -> np.ndarray:
         q, w = y[:4], y[4:]
-        torque = mass * np.cross(lever, rotation(q).T @ np.array([0.0, 0.0, -GRAVITY]))
+        torque = mass * np.cross(lever, rotation(q).T @ gravity)
         turn = 0.5 * np.concatenate([[-q[1:] @ w], q[0] * w + np.cross(q[1:], w)])
         return np.concatenate([turn, (torque - np.cross(w, inertia * w)) / inertia])
 
