@@ -147,9 +147,9 @@ def velocity_terms(ints, reals, work, gamma):
 
 
 @inner
-def times_jacobian(ints, work, x, out):
-    """out += Phi_q x"""
-    ptr, col, jac = part(ints, ints, P.JAC_PTR), part(ints, ints, P.JAC_COL), part(ints, work, P.JAC)
+def times_jacobian(ints, jac, x, out):
+    """out += Phi_q x, with the Jacobian at hand (JAC) or the one of the factorisation (JAC_FACTOR)"""
+    ptr, col = part(ints, ints, P.JAC_PTR), part(ints, ints, P.JAC_COL)
     for k in range(len(out)):
         s = 0.0
         for p in range(ptr[k], ptr[k + 1]):
@@ -159,7 +159,7 @@ def times_jacobian(ints, work, x, out):
 
 @inner
 def add_transposed(ints, jac, y, factor, out):
-    """out += factor Phi_q^T y, with the Jacobian at hand (JAC) or the one of the factorisation (JAC_FACTOR)"""
+    """out += factor Phi_q^T y, with either Jacobian"""
     ptr, col = part(ints, ints, P.JAC_PTR), part(ints, ints, P.JAC_COL)
     for k in range(len(y)):
         s = factor * y[k]

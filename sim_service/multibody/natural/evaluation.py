@@ -53,7 +53,7 @@ def solve_accelerations(ints, reals, state, work, rate, damping):
     for k in range(len(lam)):
         second[k] += 2.0 * damping * rate * r[k] + rate * rate * phi[k]
         r[k] = second[k]
-    times_jacobian(ints, work, qdd, r)
+    times_jacobian(ints, part(ints, work, P.JAC), qdd, r)
     for _ in range(MULTIPLIER_PASSES):
         for i in range(n):
             rhs[i] = Q[i]
@@ -70,7 +70,7 @@ def solve_accelerations(ints, reals, state, work, rate, damping):
             change = max(change, abs(rhs[i]))
         for k in range(len(lam)):
             r[k] = second[k]
-        times_jacobian(ints, work, qdd, r)
+        times_jacobian(ints, part(ints, work, P.JAC), qdd, r)
         for k in range(len(lam)):
             lam[k] += weight[k] * r[k]
         if change <= ENOUGH * size:

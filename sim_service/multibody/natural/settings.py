@@ -22,9 +22,9 @@ class Settings:
     tolerance_velocity: float = 1e-9  # of their first derivatives
     tolerance_acceleration: float = 1e-7  # of their second derivatives
     cap: int = 20  # iterations a step
-    passes: int = 6  # projections of velocity and of acceleration, each at most; 0: none
+    passes: int = 20  # projections of velocity and of acceleration, each at most; mostly two are needed; 0: none
     refactor: float = 0.05  # factorise again when a correction is more than this times the last
-    penalty: float = 1e5  # of each constraint, times its local mass / (beta h^2): the multipliers contract by 1 / this
+    penalty: float = 1e7  # of each constraint, times its local mass / (beta h^2): the multipliers contract by 1 / this
     baumgarte_rate: float = 20.0  # 1/s
     baumgarte_damping: float = 1.0
     stabilisation: float = 0.0  # share of the position error that LINEAR_EULER takes back each step; 0 as published
