@@ -5,7 +5,7 @@ it is off. `write_run` is the one place that fills the run's folder.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from sim_service.multibody.mechanism import Described, read_mechanism, residuals
-from sim_service.multibody.natural import AssemblyError, Record, Scheme, Settings, State, run, start
+from sim_service.multibody.natural import AssemblyError, MechanismError, Record, Scheme, Settings, State, run, start
+from sim_service.multibody.sections import Run
 from sync.clock import now_ns
+from sync.config import check
 from sync.errors import ConfigError
 from tandem.bench.trial import energies
 from tandem.html.chart import Series, curves, paths
@@ -34,20 +36,23 @@ class Simulated:
 
 
 def load(path: Path, seconds: float | None = None, step_ms: float | None = None) -> tuple[Described, State]:
-    """The mechanism at its start; whatever is wrong with it is said before anything runs."""
-    described = read_mechanism(path)
-    chosen = described.file.run.model_copy(
-        update={k: v for k, v in (("seconds", seconds), ("step_ms", step_ms)) if v is not None}
-    )
-    described = Described(
-        described.path,
-        described.file.model_copy(update={"run": chosen}),
-        described.mechanism,
-        described.velocities,
-        described.shown,
-    )
+    """The mechanism of a file at its start; `seconds` and `step_ms` go before the file's."""
+    return prepare(read_mechanism(path), seconds, step_ms)
+
+
+def prepare(
+    described: Described, seconds: float | None = None, step_ms: float | None = None
+) -> tuple[Described, State]:
+    """A consistent start; whatever is wrong with the mechanism is said before anything runs."""
+    file = described.file
+    given = {k: v for k, v in (("seconds", seconds), ("step_ms", step_ms)) if v is not None}
+    chosen = check(Run, file.run.model_dump() | given, described.path, "run")
+    described = replace(described, file=file.model_copy(update={"run": chosen}))
     settings = Settings(scheme=Scheme[chosen.scheme.upper()], xi=chosen.dissipation)
-    state = described.mechanism.compile(h=1e-3 * chosen.step_ms, settings=settings).state()
+    try:
+        state = described.mechanism.compile(h=1e-3 * chosen.step_ms, settings=settings).state()
+    except MechanismError as error:
+        raise ConfigError(f"{described.path}: {error}") from None
     try:
         return described, start(state, rates=described.velocities)
     except AssemblyError as error:

@@ -74,7 +74,7 @@ def bench_multibody(
     if as_json:
         print(json.dumps(_finite(result)), flush=True)
     else:
-        multibody.print_bench(Console(), result)
+        multibody.print_bench(Console(width=None if sys.stdout.isatty() else 130), result)
     said, pieces = multibody.headline(result), multibody.page_sections(result)
     _written(
         runs,

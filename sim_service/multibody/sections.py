@@ -12,7 +12,9 @@ from sync.config import Section
 
 NAME = r"^[A-Za-z][A-Za-z0-9_]{0,31}$"
 Name = Annotated[str, Field(pattern=NAME)]
-Place = Annotated[list[float], Field(min_length=2, max_length=3)]
+Number = Annotated[float, Field(ge=-1e6, le=1e6)]  # m, rad, m/s: beyond, it is a slip of the pen
+Place = Annotated[list[Number], Field(min_length=2, max_length=3)]
+Mass = Annotated[float, Field(ge=0, le=1e9)]
 Tables = dict[Name, dict[str, Any]]  # checked one by one, so that a message names the table's own keys
 GROUND = "ground"
 
@@ -39,7 +41,7 @@ class Run(Section):
 class Start(Section):
     """Velocities of points and vectors (m/s, 1/s) and of scalars; as many as there are freedoms, the rest follows."""
 
-    velocity: dict[str, float | list[float]] = {}
+    velocity: dict[str, Number | list[Number]] = {}
 
 
 class Show(Section):
@@ -95,8 +97,8 @@ class Vector(Section):
 
 
 class Scalar(Section):
-    value: float = 0.0
-    inertia: float = Field(0.0, ge=0)
+    value: Number = 0.0
+    inertia: Mass = 0.0
 
 
 class Chain(Section):
@@ -105,17 +107,17 @@ class Chain(Section):
     begin: str
     count: int = Field(ge=1, le=1000)
     step: Place  # from the beginning of a bar to its end, as drawn
-    mass: float = Field(gt=0)  # of each
+    mass: Mass = Field(gt=0)  # of each
 
 
 class Body(Section):
     """On points and vectors, the first a point. Without a centre: a slender uniform bar between its two points."""
 
     nodes: Annotated[list[str], Field(min_length=1, max_length=16)]
-    mass: float = Field(ge=0)
+    mass: Mass
     centre: Place | None = None
-    inertia: float | list[float] | list[list[float]] | None = None  # about the centre, world axes, as drawn
-    width: float | None = Field(None, gt=0)  # of a uniform bar of square section instead of a slender one
+    inertia: Mass | list[Mass] | list[list[Number]] | None = None  # about the centre, world axes, as drawn
+    width: float | None = Field(None, gt=0, le=1e6)  # of a uniform bar of square section instead of a slender one
 
     @model_validator(mode="after")
     def _one_way(self) -> "Body":
@@ -128,7 +130,7 @@ class Body(Section):
 
 class Particle(Section):
     point: str
-    mass: float = Field(gt=0)
+    mass: Mass = Field(gt=0)
 
 
 # ---- joints ----------------------------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ class Universal(Section):
 class Rod(Section):
     kind: Literal["rod"]
     points: Annotated[list[str], Field(min_length=2, max_length=2)]
-    length: float | str | None = None  # m, or the name of a scalar; as drawn if not given
+    length: Number | str | None = None  # m, or the name of a scalar; as drawn if not given
 
     @field_validator("length")
     @classmethod
@@ -188,7 +190,7 @@ class Rack(Section):
 class Gear(Section):
     kind: Literal["gear"]
     scalars: Annotated[list[str], Field(min_length=2, max_length=2)]
-    ratio: float
+    ratio: Number
 
 
 class Angle(Section):
@@ -197,7 +199,7 @@ class Angle(Section):
     kind: Literal["angle"]
     bodies: Annotated[list[str], Field(min_length=2, max_length=2)]
     axis: Place | None = None
-    value: float = 0.0
+    value: Number = 0.0
 
 
 class Drive(Section):
@@ -205,11 +207,11 @@ class Drive(Section):
 
     kind: Literal["drive"]
     scalar: str
-    polynomial: Annotated[list[float], Field(min_length=1, max_length=4)] | None = None
-    amplitude: float | None = None
-    rate: float = 0.0
-    phase: float = 0.0
-    mean: float = 0.0
+    polynomial: Annotated[list[Number], Field(min_length=1, max_length=4)] | None = None
+    amplitude: Number | None = None
+    rate: Number = 0.0
+    phase: Number = 0.0
+    mean: Number = 0.0
 
     @model_validator(mode="after")
     def _one_law(self) -> "Drive":
@@ -224,18 +226,18 @@ class Drive(Section):
 class Spring(Section):
     kind: Literal["spring"]
     points: Annotated[list[str], Field(min_length=2, max_length=2)]
-    stiffness: float = Field(ge=0)
-    damping: float = Field(0.0, ge=0)
-    length: float | None = Field(None, ge=0)  # free length; as drawn if not given
-    preload: float = 0.0
+    stiffness: float = Field(ge=0, le=1e12)
+    damping: float = Field(0.0, ge=0, le=1e12)
+    length: float | None = Field(None, ge=0, le=1e6)  # free length; as drawn if not given
+    preload: Number = 0.0
 
 
 class Torsion(Section):
     kind: Literal["torsion"]
     scalar: str
-    stiffness: float = Field(0.0, ge=0)
-    damping: float = Field(0.0, ge=0)
-    rest: float = 0.0
+    stiffness: float = Field(0.0, ge=0, le=1e12)
+    damping: float = Field(0.0, ge=0, le=1e12)
+    rest: Number = 0.0
 
 
 class Force(Section):
@@ -249,24 +251,24 @@ class Torque(Section):
 
     kind: Literal["torque"]
     on: str
-    value: float | list[float]
+    value: Number | list[Number]
 
 
 class Friction(Section):
     kind: Literal["friction"]
     scalar: str
-    level: float = Field(ge=0)
-    speed: float = Field(gt=0)
-    viscous: float = Field(0.0, ge=0)
+    level: Mass
+    speed: float = Field(gt=0, le=1e6)
+    viscous: Mass = 0.0
 
 
 class Limit(Section):
     kind: Literal["limit"]
     scalar: str
-    low: float
-    high: float
-    stiffness: float = Field(gt=0)
-    damping: float = Field(0.0, ge=0)
+    low: Number
+    high: Number
+    stiffness: float = Field(gt=0, le=1e12)
+    damping: float = Field(0.0, ge=0, le=1e12)
 
 
 JOINTS: dict[str, type[Section]] = {

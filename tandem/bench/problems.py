@@ -72,8 +72,11 @@ def chain(count: int, length: float, mass: float, seconds: float, h: float) -> P
     return Problem(key, build, f"P{count}", reference, seconds, h, bars=bars, bars_watched=count - 1)
 
 
+SLIDER_CRANK = (0.3, 0.9)  # crank, connecting rod
+
+
 def slider_crank() -> Problem:
-    crank, conrod, masses, s0, rate0 = 0.3, 0.9, (1.0, 2.0, 3.0), 0.2, 12.0
+    (crank, conrod), masses, s0, rate0 = SLIDER_CRANK, (1.0, 2.0, 3.0), 0.2, 12.0
     known = linkages.slider_crank(crank, conrod, masses)
     (pin, slider), (pin_v, slider_v) = _start(known, s0, rate0)
 
