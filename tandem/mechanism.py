@@ -26,6 +26,7 @@ from tandem.html.plain import section, table, write_plain
 KEPT = 4000  # states of a run, at most
 CHUNKS = 50  # a run is made in so many pieces, between which progress is said
 TOLD = 8  # open constraints in a message
+INSTANTS_DRAWN = 6  # besides the start
 
 
 @dataclass(frozen=True)
@@ -144,12 +145,23 @@ def said(f: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("coordinates, constraints", f"{f['coordinates']}, {f['constraints']}"),
         ("steps", f"{f['steps']} of {f['step_ms']:g} ms: {f['seconds']:g} s"),
-        ("constraints, at worst", f"|Φ| {f['phi_max']:.1e} m, |Φ̇| {f['phid_max']:.1e} m/s"),
+        ("constraints, at worst", f"|Φ| {f['phi_max']:.1e} m, |dΦ/dt| {f['phid_max']:.1e} m/s"),
         ("energy", f"{f['energy_start']:.4g} J at the start, then off by at most {f['energy_change']:.2e} J"),
         ("iterations a step", f"{f['iterations']:.2f}, most {f['iterations_max']}, {f['capped_steps']} steps capped"),
         ("cost", f"{f['us_per_step']:.1f} µs a step: {f['real_time_factor']:.0f} times real time"),
         ("ended", f["ended"]),
     ]
+
+
+def _sticks(record: Record, first: int, second: int) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+    """Every body as the line through its points, at the start and at some instants after it."""
+    lines = []
+    for body in record.system.mechanism.bodies.values():
+        points = [record.values(node) for node in body.nodes if getattr(node, "kind", "") == "point"]
+        if len(points) > 1:
+            lines.append((np.stack([p[:, first] for p in points]), np.stack([p[:, second] for p in points])))
+    at = np.unique(np.linspace(0, len(record.states) - 1, 1 + INSTANTS_DRAWN).astype(int))
+    return [[(x[:, k], y[:, k]) for x, y in lines] for k in at.tolist()]
 
 
 def write_run(folder: Path, simulated: Simulated) -> Path:
@@ -172,16 +184,17 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
     kept = [
         curves(
             "constraints left after each step, m and m/s",
-            [Series("|Φ|", steps_s, record["phi_error"]), Series("|Φ̇|", steps_s, record["phid_error"])],
+            [Series("|Φ|", steps_s, record["phi_error"]), Series("|dΦ/dt|", steps_s, record["phid_error"])],
             logarithmic=True,
         ),
         curves("energy against the start, J", [Series("kinetic + potential", record.t, energy - energy[0])]),
         curves("iterations", [Series("iterations", steps_s, record["iterations"])], height=170),
     ]
     axes = file.show.plane if file.dimension == 3 else "xy"
+    lead = "At true scale; dots are where points begin. The bodies as they start, and fainter at some instants later."
     pieces = [
         section("figures", "Figures", "Everything below is of this run.", table(("", ""), said(figures))),
-        section("paths", "Paths", f"In the plane {axes}, at true scale; dots are where they begin.", paths("m", drawn)),
+        section("paths", "Paths", lead, paths(f"{axes[1]} over {axes[0]}, m", drawn, _sticks(record, first, second))),
         section("motion", "Motion over time", "Coordinates of the points shown.", *over_time),
         section("quality", "How well it was solved", "After every step, and energy at the kept instants.", *kept),
     ]

@@ -229,7 +229,7 @@ HEADINGS = (
     "error",
     "order",
     "|Φ|",
-    "|Φ̇|",
+    "|dΦ/dt|",
     "energy",
     "iterations",
     "capped",

@@ -74,12 +74,21 @@ def curves(
     return _svg(width, height + _legend(body, legend, bottom, width), title, body)
 
 
-def paths(title: str, series: Sequence[Series], width: int = WIDE, height: int = 420) -> Raw:
-    """Curves in a plane with one scale for both axes; a dot where each begins."""
+Sticks = Sequence[tuple[np.ndarray, np.ndarray]]  # lines, each its x and its y
+
+
+def paths(
+    title: str, series: Sequence[Series], sticks: Sequence[Sticks] = (), width: int = WIDE, height: int = 420
+) -> Raw:
+    """Curves in a plane with one scale for both axes; a dot where each begins.
+
+    `sticks` are drawn below them, the first in full ink and those that follow ever fainter: a body at some instants.
+    """
     finite = [np.isfinite(s.x) & np.isfinite(s.y) for s in series]
     shown = [Series(s.label, s.x[ok], s.y[ok]) for s, ok in zip(series, finite, strict=True)]
-    x_all = np.concatenate([s.x for s in shown] + [np.zeros(0)])
-    y_all = np.concatenate([s.y for s in shown] + [np.zeros(0)])
+    drawn = [(a, b) for group in sticks for a, b in group if np.all(np.isfinite(a)) and np.all(np.isfinite(b))]
+    x_all = np.concatenate([s.x for s in shown] + [a for a, _ in drawn] + [np.zeros(0)])
+    y_all = np.concatenate([s.y for s in shown] + [b for _, b in drawn] + [np.zeros(0)])
     top, bottom, left, right = 28.0, height - 40.0, LEFT + 10.0, float(width - RIGHT)
     if not len(x_all):
         x_all = y_all = np.zeros(1)
@@ -92,6 +101,11 @@ def paths(title: str, series: Sequence[Series], width: int = WIDE, height: int =
         body += [_line(left, y(at), right, y(at)), _say(left - 7, y(at) + 4, _short(at, y), "tick", "end")]
     for at in x.ticks(8):
         body += [_line(x(at), top, x(at), bottom + 4), _say(x(at), bottom + 17, f"{at:.6g} m", "tick", "middle")]
+    for k in reversed(range(len(sticks))):
+        ink = 0.85 if k == 0 else 0.45 / (1 + 0.35 * k)
+        for a, b in sticks[k]:
+            if np.all(np.isfinite(a)) and np.all(np.isfinite(b)):
+                body.append(f'<path d="{_curve(x(a), y(b))}" class="axis" style="stroke-width:3;opacity:{ink:.2f}"/>')
     legend = []
     for k, s in enumerate(shown):
         colour = COLOURS[k % len(COLOURS)]
