@@ -21,28 +21,44 @@ vector. One step from nopython code, or from Python, is
 
     step(system.ints, system.reals, state.vector, work, system.hook, h)        # work = system.work()
 
-after which `work[:len(DIAGNOSTICS)]` says how it went. Inputs (prescribed motions, scaled forces) are set before a step:
+after which `work[:len(DIAGNOSTICS)]` says how it went. Inputs (prescribed motions, scaled forces) are set before it:
 `state.vector[system.input("rack")] = value, rate, second` at the end of the step. `state.copy()` forks, `state.save`
 and `State.load` keep a state bit by bit.
 
-Problems (problems.py): `assemble velocities accelerations start`. All units SI.
+Problems (problems.py): `assemble velocities accelerations start equilibrium`; of a state: `effort` (inverse dynamics
+of a drive), `reaction`, `joint_force`, `energy`, `momentum`, `linearise` (modes). All units SI.
 """
 
 from sim_service.multibody.natural.augmented import step
 from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.errors import AssemblyError, IllConditioned, MechanismError, StateError
 from sim_service.multibody.natural.linear import Linear, Quadratic, square
+from sim_service.multibody.natural.linearise import Linearised, Mode, linearise
 from sim_service.multibody.natural.mechanism import Input, Mechanism, Node
 from sim_service.multibody.natural.motions import Motion, external, harmonic, polynomial, smooth_step
-from sim_service.multibody.natural.problems import accelerations, assemble, start, velocities
+from sim_service.multibody.natural.problems import (
+    Energy,
+    accelerations,
+    assemble,
+    effort,
+    energy,
+    equilibrium,
+    freedoms,
+    joint_force,
+    momentum,
+    reaction,
+    start,
+    velocities,
+)  # fmt: skip
 from sim_service.multibody.natural.run import Record, run
 from sim_service.multibody.natural.settings import Scheme, Settings
 from sim_service.multibody.natural.system import State, System
 from sim_service.multibody.natural.tables import DIAGNOSTICS, FORCE
 
 __all__ = [
-    "DIAGNOSTICS", "FORCE", "AssemblyError", "Body", "IllConditioned", "Input", "Linear", "Mechanism",
-    "MechanismError", "Motion", "Node", "Quadratic", "Record", "Scheme", "Settings", "State", "StateError", "System",
-    "accelerations", "assemble", "external", "harmonic", "polynomial", "run", "smooth_step", "square", "start", "step",
-    "velocities",
+    "DIAGNOSTICS", "FORCE", "AssemblyError", "Body", "Energy", "IllConditioned", "Input", "Linear", "Linearised",
+    "Mechanism", "MechanismError", "Mode", "Motion", "Node", "Quadratic", "Record", "Scheme", "Settings", "State",
+    "StateError", "System", "accelerations", "assemble", "effort", "energy", "equilibrium", "external", "freedoms",
+    "harmonic", "joint_force", "linearise", "momentum", "polynomial", "reaction", "run", "smooth_step", "square",
+    "start", "step", "velocities",
 ]  # fmt: skip

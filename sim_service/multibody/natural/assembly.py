@@ -10,8 +10,7 @@ from math import cos, sin
 
 from sim_service.multibody.natural.constraints import evaluate_forms, evaluate_rates, positions
 from sim_service.multibody.natural.elements import evaluate_elements, generalised_forces
-from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, inner, part
-from sim_service.multibody.natural.tables import Part as P
+from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, P, inner, part
 
 # laws of time of an input, four parameters each
 EXTERNAL, POLYNOMIAL, HARMONIC, SMOOTH_STEP = range(4)
@@ -42,12 +41,22 @@ def set_inputs(ints, reals, state, t):
 
 
 @inner
+def mask(ints, reals, r):
+    """Residuals of constraints that are switched off count as 0."""
+    weight = part(ints, reals, P.WEIGHT)
+    for k in range(len(r)):
+        if weight[k] == 0.0:
+            r[k] = 0.0
+
+
+@inner
 def look(ints, reals, state, work, q, qd):
     """Forms, their rates and Phi at q, qd."""
     inputs = part(ints, state, P.INPUT)
     evaluate_forms(ints, reals, work, q, inputs)
     evaluate_rates(ints, reals, work, qd, inputs)
     positions(ints, reals, work, part(ints, work, P.PHI))
+    mask(ints, reals, part(ints, work, P.PHI))
 
 
 @inner
@@ -96,8 +105,10 @@ def assemble(ints, reals, work, ck, cc):
     for e in range(len(dst)):
         A[dst[e]] += mass[e]
     if ck != 0.0 or cc != 0.0:
-        dst, src, coef = part(ints, ints, P.TANGENT_DST), part(ints, ints, P.TANGENT_SRC), part(
-            ints, reals, P.TANGENT_COEF
+        dst, src, coef = (
+            part(ints, ints, P.TANGENT_DST),
+            part(ints, ints, P.TANGENT_SRC),
+            part(ints, reals, P.TANGENT_COEF),
         )
         K, C = part(ints, work, P.PORT_K), part(ints, work, P.PORT_C)
         for e in range(len(K)):

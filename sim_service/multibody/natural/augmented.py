@@ -18,18 +18,50 @@ from math import isfinite
 from numba import float64, void
 
 from sim_service.multibody.natural.assembly import (
-    add_mass_times, assemble, forces, kinetic_energy, largest, look, set_inputs,
+    add_mass_times,
+    assemble,
+    forces,
+    kinetic_energy,
+    largest,
+    look,
+    mask,
+    set_inputs,
 )  # fmt: skip
 from sim_service.multibody.natural.cholesky import factorise, solve
 from sim_service.multibody.natural.constraints import (
-    add_transposed, evaluate_rates, jacobian, times_jacobian, velocities, velocity_terms,
+    add_transposed,
+    evaluate_rates,
+    jacobian,
+    times_jacobian,
+    velocities,
+    velocity_terms,
 )  # fmt: skip
 from sim_service.multibody.natural.tables import (
-    BAD_PIVOTS, CAP, CAPPED, CONTRACTION, CORRECTION, ENERGY_RESIDUAL, FACTORISATIONS, HOOK, INTS, ITERATIONS,
-    KINETIC, PASSES, PHI_ERROR, PHID_ERROR, REALS, REFACTOR, TOLERANCE, TOLERANCE_ACCELERATION, TOLERANCE_PHI,
-    TOLERANCE_VELOCITY, XI, inner, part,
+    BAD_PIVOTS,
+    CAP,
+    CAPPED,
+    CONTRACTION,
+    CORRECTION,
+    ENERGY_RESIDUAL,
+    FACTORISATIONS,
+    HOOK,
+    INTS,
+    ITERATIONS,
+    KINETIC,
+    PASSES,
+    PHI_ERROR,
+    PHID_ERROR,
+    REALS,
+    REFACTOR,
+    TOLERANCE,
+    TOLERANCE_ACCELERATION,
+    TOLERANCE_PHI,
+    TOLERANCE_VELOCITY,
+    XI,
+    P,
+    inner,
+    part,
 )  # fmt: skip
-from sim_service.multibody.natural.tables import Part as P
 from sync.jit import kernel
 
 STEP = void(INTS, REALS, REALS, REALS, HOOK, float64)
@@ -48,6 +80,7 @@ def project_velocities(ints, reals, state, work, qd, passes, tolerance):
     jac, y = part(ints, work, P.JAC), part(ints, work, P.PHI)
     evaluate_rates(ints, reals, work, qd, inputs)
     velocities(ints, reals, work, r)
+    mask(ints, reals, r)
     left = largest(r)
     last = 0.0
     for turn in range(passes):
@@ -76,21 +109,33 @@ def project_velocities(ints, reals, state, work, qd, passes, tolerance):
             qd[i] -= length * rhs[i]
         evaluate_rates(ints, reals, work, qd, inputs)
         velocities(ints, reals, work, r)
+        mask(ints, reals, r)
         left = largest(r)
     return left
 
 
 @inner
-def project_accelerations(ints, reals, work, qdd, passes, tolerance):
-    """qdd onto the second derivative of the constraints; V, Vd are those of the projected velocity."""
+def project_accelerations(ints, reals, state, work, qdd, passes, tolerance):
+    """qdd onto the second derivative of the constraints; V, Vd are those of the projected velocity.
+
+    The multipliers take their share: Newmark's accelerations, to which they belong until now, are of first order in the
+    constrained directions only, and so would be the reactions.
+    """
     r, rhs, weight = part(ints, work, P.RESIDUAL), part(ints, work, P.RHS), part(ints, reals, P.WEIGHT)
-    for _ in range(passes):
-        velocity_terms(ints, reals, work, r)
+    terms, lam = part(ints, work, P.SECOND), part(ints, state, P.LAM)
+    velocity_terms(ints, reals, work, terms)
+    for turn in range(passes + 1):
+        for k in range(len(r)):
+            r[k] = terms[k]
         times_jacobian(ints, part(ints, work, P.JAC), qdd, r)
-        if largest(r) <= tolerance:
-            break
+        mask(ints, reals, r)
+        left = largest(r)
         for k in range(len(r)):
             r[k] *= weight[k]
+            if turn > 0:
+                lam[k] += r[k]
+        if left <= tolerance or turn == passes:
+            break
         for i in range(len(rhs)):
             rhs[i] = 0.0
         add_transposed(ints, part(ints, work, P.JAC_FACTOR), r, -1.0, rhs)
@@ -134,6 +179,7 @@ def settle(ints, reals, state, work, hook, h, before):
     power[1] += out[ENERGY_RESIDUAL]
     out[PHI_ERROR] = largest(part(ints, work, P.PHI))
     velocities(ints, reals, work, part(ints, work, P.RESIDUAL))
+    mask(ints, reals, part(ints, work, P.RESIDUAL))
     out[PHID_ERROR] = largest(part(ints, work, P.RESIDUAL))
     if not isfinite(largest(q) + largest(qd) + largest(qdd)):
         out[CAPPED] = 1.0
@@ -211,5 +257,5 @@ def step(ints, reals, state, work, hook, h):
     if m > 0 and passes > 0:
         jacobian(ints, reals, work)
         project_velocities(ints, reals, state, work, qd, passes, setting[TOLERANCE_VELOCITY])
-        project_accelerations(ints, reals, work, qdd, passes, setting[TOLERANCE_ACCELERATION])
+        project_accelerations(ints, reals, state, work, qdd, passes, setting[TOLERANCE_ACCELERATION])
     settle(ints, reals, state, work, hook, h, before)

@@ -38,12 +38,17 @@ class Body:
     mass: float
     centre: Linear
     inertia: np.ndarray  # about the centre of mass, as drawn
+    moments: tuple[tuple[Linear, Linear, float], ...]  # kinetic energy: half the sum of factor da/dt . db/dt
     equations: tuple[str, ...]  # constraints of its own
 
     @property
     def metric(self) -> np.ndarray:
         """Reciprocal metric of the basis: e^k = sum_j metric[k, j] e_j."""
         return np.linalg.inv(self.drawn_basis.T @ self.drawn_basis)
+
+    def mass_matrix(self, n: int) -> np.ndarray:
+        """Its share of the mass matrix of n coordinates."""
+        return np.asarray(sum(f * a.jacobian(n).T @ b.jacobian(n) for a, b, f in self.moments))
 
     def components(self, vector: ArrayLike) -> np.ndarray:
         """Components in the basis of a vector as drawn."""
@@ -103,11 +108,12 @@ def make_body(
         )
     forms = [origin, *basis]
     S = np.block([[np.array([[mass]]), mass * c_G[None, :]], [mass * c_G[:, None], Z]])
-    for i, a in enumerate(forms):
-        for j, b in enumerate(forms):
-            if S[i, j]:
-                m.add_inertia(a, b, S[i, j])
-    body = Body(name, tuple(nodes), origin, tuple(basis), r, X, mass, _sum(np.r_[1.0, c_G], forms), J, ())
+    pairs = [(a, b, float(S[i, j])) for i, a in enumerate(forms) for j, b in enumerate(forms) if S[i, j]]
+    for a, b, factor in pairs:
+        m.add_inertia(a, b, factor)
+    body = Body(name, tuple(nodes), origin, tuple(basis), r, X, mass, _sum(np.r_[1.0, c_G], forms), J, tuple(pairs), ())
+    m.masses.append((body.centre, mass))
+    m.moments.extend(pairs)
     for i, c in body.centre.terms.items():
         m.weight[i] = m.weight.get(i, 0.0) + mass * float(c @ m.g)
 
@@ -130,7 +136,8 @@ def _basis(m: "Mechanism", name: str, candidates: Sequence[Linear]) -> tuple[int
         raise MechanismError(f"body {name}: needs a direction: another point, apart from the first, or a vector")
     unit = [d / np.linalg.norm(d) for d in drawn]
     for count in (1,) if m.dimension == 2 else (3, 2, 1):
-        best, spread = (), FLAT
+        best: tuple[int, ...] = ()
+        spread = FLAT
         for trial in combinations(range(len(unit)), count):
             A = np.array([unit[k] for k in trial])
             volume = float(np.sqrt(max(np.linalg.det(A @ A.T), 0.0)))
@@ -176,7 +183,9 @@ def _tensor(dimension: int, name: str, inertia: ArrayLike) -> np.ndarray:
         raise MechanismError(f"body {name}: the inertia must be symmetric, 3 x 3 or its diagonal")
     moments = np.linalg.eigvalsh(J)
     if moments[0] < -1e-12 or moments[2] > (moments[0] + moments[1]) * (1.0 + 1e-9) + 1e-12:
-        raise MechanismError(f"body {name}: principal moments {moments.tolist()}: none may exceed the sum of the others")
+        raise MechanismError(
+            f"body {name}: principal moments {moments.tolist()}: none may exceed the sum of the others"
+        )
     return J
 
 

@@ -11,8 +11,7 @@ least TINY_PIVOT of the matrix entry it came from: the step goes on with a poore
 
 from math import sqrt
 
-from sim_service.multibody.natural.tables import BAD_PIVOTS, inner, part
-from sim_service.multibody.natural.tables import Part as P
+from sim_service.multibody.natural.tables import BAD_PIVOTS, P, inner, part
 
 TINY_PIVOT = 1e-13
 

@@ -9,17 +9,29 @@
 Inputs set from outside are held over the stages of a step. Element states advance once, at the end of it.
 """
 
-from sim_service.multibody.natural.assembly import assemble, forces, kinetic_energy, largest, look, set_inputs
+from sim_service.multibody.natural.assembly import assemble, forces, kinetic_energy, largest, look, mask, set_inputs
 from sim_service.multibody.natural.augmented import STEP, project_velocities, settle
 from sim_service.multibody.natural.cholesky import factorise, solve
 from sim_service.multibody.natural.constraints import add_transposed, jacobian, velocities
 from sim_service.multibody.natural.elements import generalised_forces
 from sim_service.multibody.natural.evaluation import solve_accelerations
 from sim_service.multibody.natural.tables import (
-    BAD_PIVOTS, BAUMGARTE_DAMPING, BAUMGARTE_RATE, CAP, CAPPED, CONTRACTION, FACTORISATIONS, ITERATIONS, PASSES,
-    STABILISATION, TOLERANCE_PHI, TOLERANCE_VELOCITY, inner, part,
+    BAD_PIVOTS,
+    BAUMGARTE_DAMPING,
+    BAUMGARTE_RATE,
+    CAP,
+    CAPPED,
+    CONTRACTION,
+    FACTORISATIONS,
+    ITERATIONS,
+    PASSES,
+    STABILISATION,
+    TOLERANCE_PHI,
+    TOLERANCE_VELOCITY,
+    P,
+    inner,
+    part,
 )  # fmt: skip
-from sim_service.multibody.natural.tables import Part as P
 from sync.jit import kernel
 
 
@@ -132,8 +144,11 @@ def linear_euler(ints, reals, state, work, hook, h):
     setting, weight = part(ints, reals, P.SETTING), part(ints, reals, P.WEIGHT)
     q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
     lam, time, old = part(ints, state, P.LAM), part(ints, state, P.TIME), part(ints, work, P.QD0)
-    Q, rhs, r, phi = part(ints, work, P.FORCE), part(ints, work, P.RHS), part(ints, work, P.RESIDUAL), part(
-        ints, work, P.PHI
+    Q, rhs, r, phi = (
+        part(ints, work, P.FORCE),
+        part(ints, work, P.RHS),
+        part(ints, work, P.RESIDUAL),
+        part(ints, work, P.PHI),
     )
     part(ints, work, P.DIAGNOSTIC)[BAD_PIVOTS] = 0.0
     n, m = len(q), len(lam)
@@ -160,6 +175,7 @@ def linear_euler(ints, reals, state, work, hook, h):
     for i in range(n):
         rhs[i] = h * Q[i]
     velocities(ints, reals, work, r)
+    mask(ints, reals, r)
     for k in range(m):
         r[k] = h * lam[k] + weight[k] * (r[k] + share * phi[k])
     for _ in range(int(setting[PASSES]) + 1):
@@ -170,6 +186,7 @@ def linear_euler(ints, reals, state, work, hook, h):
             rhs[i] = 0.0
         look(ints, reals, state, work, q, qd)
         velocities(ints, reals, work, r)
+        mask(ints, reals, r)
         error = 0.0
         for k in range(m):
             r[k] += share * phi[k]

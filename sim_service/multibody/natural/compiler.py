@@ -21,12 +21,13 @@ from sim_service.multibody.natural.mechanism import Constraint, Element, Mechani
 from sim_service.multibody.natural.pattern import Pattern, make_pattern
 from sim_service.multibody.natural.settings import Settings
 from sim_service.multibody.natural.system import System, no_force, setting_values
-from sim_service.multibody.natural.tables import Part as P
+from sim_service.multibody.natural.tables import P
 
 SLOW = 0.1  # contraction per iteration that is worth a warning
 REDUNDANT = 1e-11  # eigenvalue of the scaled Gram matrix that counts as exactly redundant
 FLOOR = 1e-3  # of the median local mass, for rows without any
-CHECKED = 600  # constraints; beyond, the Gram matrix is not looked at
+NOTHING = 1e-15  # eigenvalue of the scaled tangent that counts as none
+CHECKED = 600  # constraints, coordinates; beyond, matrices are not looked at for trouble
 
 
 class Forms:
@@ -112,10 +113,10 @@ def _products(constraints: list[Constraint], forms: Forms, part: dict[P, Any]) -
     out = []
     for one in sums:
         merged: dict[tuple[int, int], float] = {}
-        for c, a, b in one.products:
+        for factor, a, b in one.products:
             x, y = sorted((forms.of(a), forms.of(b)))
-            merged[x, y] = merged.get((x, y), 0.0) + c
-        out.append([(c, x, y) for (x, y), c in merged.items() if c])
+            merged[x, y] = merged.get((x, y), 0.0) + factor
+        out.append([(factor, x, y) for (x, y), factor in merged.items() if factor])
     part[P.ROW_PTR] = np.cumsum([0, *(len(row) for row in out)])
     part[P.TERM_A] = [a for row in out for _, a, _ in row]
     part[P.TERM_B] = [b for row in out for _, _, b in row]
@@ -216,9 +217,7 @@ def _schedules(
 ) -> None:
     """Where M, K and C of the ports, and J^T W J go in the factor."""
     part[P.MASS_DST] = [pattern.entry(i, j) for i, j in m.inertia]
-    part[P.JTJ_DST] = [
-        pattern.entry(a, b) for row in jac_rows for k, a in enumerate(row) for b in list(row)[: k + 1]
-    ]
+    part[P.JTJ_DST] = [pattern.entry(a, b) for row in jac_rows for k, a in enumerate(row) for b in list(row)[: k + 1]]
     tangent: dict[tuple[int, int], float] = {}
     base = 0
     for block in ports:
@@ -252,16 +251,17 @@ def _sizes(
 ) -> dict[P, int]:
     """Lengths of the parts of state and work."""
     n, k, f = m.n, len(constraints), len(forms.forms)
-    angles = len(part[P.ANGLE_FORM])
+    angles, jac = len(part[P.ANGLE_FORM]), len(part[P.JAC_COL])
     ports = len(part[P.PORT_FORM])
     blocks = sum(len(e.ports) ** 2 for e in elements)
     states = sum(e.states for e in elements)
     return {
         P.TIME: 1, P.Q: n, P.QD: n, P.QDD: n, P.LAM: k, P.ELEMENT: states, P.INPUT: 3 * len(m.inputs), P.POWER: 2,
         P.DIAGNOSTIC: len(tables.DIAGNOSTICS), P.V: f, P.VD: f, P.VU: f, P.R: k + angles, P.RD: k + angles, P.PHI: k,
-        P.RESIDUAL: k, P.SECOND: k, P.JAC: len(part[P.JAC_COL]), P.JAC_FACTOR: len(part[P.JAC_COL]), P.TRIG: 2 * angles, P.FORCE: n, P.X: ports, P.XD: ports,
-        P.PORT_FORCE: ports, P.PORT_K: blocks, P.PORT_C: blocks, P.ELEMENT_NEXT: states, P.FACTOR: pattern.size,
-        P.UPDATE: pattern.widest_update, P.SOLVE: n, P.RHS: n, P.Q0: n, P.QD0: n, P.QDD0: n, P.STAGE: 6 * n,
+        P.RESIDUAL: k, P.SECOND: k, P.JAC: jac, P.JAC_FACTOR: jac, P.TRIG: 2 * angles, P.FORCE: n, P.X: ports,
+        P.XD: ports, P.PORT_FORCE: ports, P.PORT_K: blocks, P.PORT_C: blocks, P.ELEMENT_NEXT: states,
+        P.FACTOR: pattern.size, P.UPDATE: pattern.widest_update, P.SOLVE: n, P.RHS: n, P.Q0: n,
+        P.QD0: n, P.QDD0: n, P.STAGE: 2 * n,
     }  # fmt: skip
 
 
@@ -298,9 +298,10 @@ def _choose_penalties(system: System) -> None:
     local = np.maximum(local, FLOOR * float(np.median(positive)) if len(positive) else 1.0)
     system.weights[:] = system.settings.penalty * local / size
     system.part(P.WEIGHT)[:] = system.weights
-    if len(J) > CHECKED:
+    if max(len(J), system.n) > CHECKED:
         return
-    rows = J / np.sqrt(np.maximum(P_diagonal, FLOOR * P_diagonal.max()))
+    _warn_of_nothing(system, J, P_diagonal)
+    rows = J / np.sqrt(np.maximum(P_diagonal, FLOOR * (float(P_diagonal.max()) or 1.0)))
     norms = np.linalg.norm(rows, axis=1)
     rows /= norms[:, None]
     values, vectors = np.linalg.eigh(rows @ rows.T)
@@ -318,3 +319,16 @@ def _choose_penalties(system: System) -> None:
             break
 
 
+def _warn_of_nothing(system: System, J: np.ndarray, P_diagonal: np.ndarray) -> None:
+    """A motion that neither mass, nor force, nor constraint resists has no definite future."""
+    A = system.mass() + np.diag(P_diagonal - np.diag(system.mass())) + J.T @ (system.weights[:, None] * J)
+    size = np.sqrt(np.maximum(np.diag(A), 1e-300))
+    values, vectors = np.linalg.eigh(A / np.outer(size, size))
+    if values[0] < NOTHING:
+        column = int(np.argmax(np.abs(vectors[:, 0])))
+        node = next(n.name for n in system.mechanism.nodes.values() if column in n.columns)
+        warnings.warn(
+            f"node {node} can move without mass, force or constraint (a body without inertia about an axis?)",
+            IllConditioned,
+            stacklevel=5,
+        )

@@ -14,8 +14,7 @@ Vu is the part of the second derivative of V that comes from the inputs.
 
 from math import cos, sin
 
-from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, inner, part
-from sim_service.multibody.natural.tables import Part as P
+from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, P, inner, part
 
 
 @inner
@@ -29,7 +28,11 @@ def evaluate_forms(ints, reals, work, q, inputs):
         for p in range(ptr[f], ptr[f + 1]):
             s += coef[p] * q[col[p]]
         v[f] = s
-    form, index, weight = part(ints, ints, P.INPUT_FORM), part(ints, ints, P.INPUT_INDEX), part(ints, reals, P.INPUT_COEF)
+    form, index, weight = (
+        part(ints, ints, P.INPUT_FORM),
+        part(ints, ints, P.INPUT_INDEX),
+        part(ints, reals, P.INPUT_COEF),
+    )
     for e in range(len(form)):
         v[form[e]] += weight[e] * inputs[3 * index[e] + VALUE]
 
@@ -44,7 +47,11 @@ def evaluate_rates(ints, reals, work, qd, inputs):
         for p in range(ptr[f], ptr[f + 1]):
             s += coef[p] * qd[col[p]]
         vd[f] = s
-    form, index, weight = part(ints, ints, P.INPUT_FORM), part(ints, ints, P.INPUT_INDEX), part(ints, reals, P.INPUT_COEF)
+    form, index, weight = (
+        part(ints, ints, P.INPUT_FORM),
+        part(ints, ints, P.INPUT_INDEX),
+        part(ints, reals, P.INPUT_COEF),
+    )
     for e in range(len(form)):
         vu[form[e]] = 0.0
     for e in range(len(form)):
@@ -122,7 +129,12 @@ def velocities(ints, reals, work, phid):
 def velocity_terms(ints, reals, work, gamma):
     """d2Phi/dt2 without Phi_q qdd, from V, Vd and Vu; `velocities` came before."""
     ptr, a, b = part(ints, ints, P.ROW_PTR), part(ints, ints, P.TERM_A), part(ints, ints, P.TERM_B)
-    coef, v, vd, vu = part(ints, reals, P.TERM_COEF), part(ints, work, P.V), part(ints, work, P.VD), part(ints, work, P.VU)
+    coef, v, vd, vu = (
+        part(ints, reals, P.TERM_COEF),
+        part(ints, work, P.V),
+        part(ints, work, P.VD),
+        part(ints, work, P.VU),
+    )
     r, rd = part(ints, work, P.R), part(ints, work, P.RD)
     angle, trig = part(ints, ints, P.ANGLE_FORM), part(ints, work, P.TRIG)
     plain = len(gamma) - len(angle)

@@ -14,9 +14,14 @@ Every kind is a plain function over slices; a kind is added by writing one, givi
 from math import sqrt
 
 from sim_service.multibody.natural.tables import (
-    HOOK_BLOCK, HOOK_PARAM, HOOK_PORT, VALUE, inner, part,
+    HOOK_BLOCK,
+    HOOK_PARAM,
+    HOOK_PORT,
+    VALUE,
+    P,
+    inner,
+    part,
 )  # fmt: skip
-from sim_service.multibody.natural.tables import Part as P
 
 SPRING, TORSION, FORCE_ON, TORQUE_3D, TORQUE_2D, FRICTION, LIMIT, ROTOR = range(8)
 
@@ -41,8 +46,8 @@ def spring_damper(x, v, p, f, k, c):
             across = ((1.0 if i == j else 0.0) - n * m) / length
             # the last term: turning changes how fast the length grows
             drag = 0.0
-            for l in range(d):
-                drag += ((1.0 if l == j else 0.0) - x[l] / length * m) / length * v[l]
+            for r in range(d):
+                drag += ((1.0 if r == j else 0.0) - x[r] / length * m) / length * v[r]
             k[i * d + j] = p[0] * n * m + tension * across + p[1] * n * drag
             c[i * d + j] = p[1] * n * m
 

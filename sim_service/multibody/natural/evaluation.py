@@ -1,15 +1,18 @@
 """Entry points that make no step: look at a state, find its accelerations, solve with its tangent."""
 
-from numba import float64, int64, void
+from numba import float64, void
 
-from sim_service.multibody.natural.assembly import add_mass_times, assemble, forces, look, set_inputs
+from sim_service.multibody.natural.assembly import add_mass_times, assemble, forces, look, mask, set_inputs
 from sim_service.multibody.natural.augmented import applied_power
 from sim_service.multibody.natural.cholesky import factorise, solve
 from sim_service.multibody.natural.constraints import (
-    add_transposed, jacobian, times_jacobian, velocities, velocity_terms,
+    add_transposed,
+    jacobian,
+    times_jacobian,
+    velocities,
+    velocity_terms,
 )  # fmt: skip
-from sim_service.multibody.natural.tables import HOOK, INTS, REALS, inner, part
-from sim_service.multibody.natural.tables import Part as P
+from sim_service.multibody.natural.tables import HOOK, INTS, REALS, P, inner, part
 from sync.jit import kernel
 
 MULTIPLIER_PASSES = 12
@@ -25,9 +28,10 @@ def evaluate(ints, reals, state, work, hook):
     forces(ints, reals, state, work, hook, time[0], 0.0)
     jacobian(ints, reals, work)
     velocities(ints, reals, work, part(ints, work, P.RESIDUAL))
+    mask(ints, reals, part(ints, work, P.RESIDUAL))
 
 
-@kernel(void(INTS, REALS, REALS, REALS, HOOK, float64, float64))
+@kernel(void(INTS, REALS, REALS, REALS, HOOK, float64, float64), error_model="numpy")
 def tangent(ints, reals, state, work, hook, ck, cc):
     """M + ck K + cc C + Phi_q^T W Phi_q of a state into FACTOR, not factorised."""
     evaluate(ints, reals, state, work, hook)
@@ -49,6 +53,7 @@ def solve_accelerations(ints, reals, state, work, rate, damping):
     assemble(ints, reals, work, 0.0, 0.0)
     factorise(ints, work)
     velocities(ints, reals, work, r)
+    mask(ints, reals, r)
     velocity_terms(ints, reals, work, second)
     for k in range(len(lam)):
         second[k] += 2.0 * damping * rate * r[k] + rate * rate * phi[k]
@@ -85,9 +90,14 @@ def accelerate(ints, reals, state, work, hook):
     part(ints, state, P.POWER)[0] = applied_power(ints, state, work, part(ints, state, P.QD))
 
 
-@kernel(int64(INTS, REALS, REALS))
-def solve_with_factor(ints, work, b):
+@kernel(void(INTS, REALS, REALS), error_model="numpy")
+def second_terms(ints, reals, work):
+    """dPhi_q/dt qd + dPhi_t/dt of a state that was evaluated, into SECOND."""
+    velocity_terms(ints, reals, work, part(ints, work, P.SECOND))
+
+
+@kernel(void(INTS, REALS, REALS), error_model="numpy")
+def solve_tangent(ints, work, b):
     """b becomes the solution with the matrix in FACTOR, which is factorised first."""
     factorise(ints, work)
     solve(ints, work, b)
-    return 0

@@ -21,7 +21,14 @@ from numpy.typing import ArrayLike
 
 from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.elements import (
-    FORCE_ON, FRICTION, LIMIT, ROTOR, SPRING, TORQUE_2D, TORQUE_3D, TORSION,
+    FORCE_ON,
+    FRICTION,
+    LIMIT,
+    ROTOR,
+    SPRING,
+    TORQUE_2D,
+    TORQUE_3D,
+    TORSION,
 )  # fmt: skip
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import Linear, linear

@@ -52,7 +52,7 @@ class Linear:
 
     def rate(self, qd: np.ndarray, ud: np.ndarray | None = None) -> np.ndarray:
         """The time derivative for velocities `qd` and input rates `ud`."""
-        return self.value(qd, ud) - self.const
+        return np.asarray(self.value(qd, ud) - self.const)
 
     def jacobian(self, n: int) -> np.ndarray:
         """Derivative with respect to the n coordinates, dim x n."""

@@ -102,6 +102,8 @@ class Mechanism:
     drives: dict[str, str] = field(default_factory=dict)  # constraint of a prescribed coordinate -> that coordinate
     inertia: dict[tuple[int, int], float] = field(default_factory=dict)  # mass matrix, lower triangle
     weight: dict[int, float] = field(default_factory=dict)  # gravity on each coordinate
+    masses: list[tuple[Linear, float]] = field(default_factory=list)  # points and the masses there, for momentum
+    moments: list[tuple[Linear, Linear, float]] = field(default_factory=list)  # pairs a, b: sum of factor a x db/dt
     rigid: set[Any] = field(default_factory=set)  # pairs of basis vectors that an equation keeps already
 
     def __post_init__(self) -> None:
@@ -171,6 +173,8 @@ class Mechanism:
     def add_mass(self, point: Linear, mass: float) -> None:
         """Mass at a point, with its gravity."""
         self.add_inertia(point, point, mass)
+        self.masses.append((point, mass))
+        self.moments.append((point, point, mass))
         for i, c in point.terms.items():
             self.weight[i] = self.weight.get(i, 0.0) + mass * float(c @ self.g)
 

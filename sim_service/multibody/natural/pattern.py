@@ -29,8 +29,8 @@ class Pattern:
     update_dst: np.ndarray
     size: int  # entries of all panels
     widest_update: int
-    _column_super: np.ndarray
-    _row_in_panel: tuple[dict[int, int], ...]
+    column_super: np.ndarray
+    row_in_panel: tuple[dict[int, int], ...]
 
     def entry(self, i: int, j: int) -> int:
         """Where the entry of coordinates i and j is stored (its lower half)."""
@@ -41,17 +41,25 @@ class Pattern:
 
     def at(self, a: int, b: int) -> int:
         """Where the entry of positions a >= b is stored."""
-        s = int(self._column_super[b])
+        s = int(self.column_super[b])
         rows = int(self.super_ptr[s + 1] - self.super_ptr[s])
-        return int(self.super_panel[s]) + (b - int(self.super_col[s])) * rows + self._row_in_panel[s][a]
+        return int(self.super_panel[s]) + (b - int(self.super_col[s])) * rows + self.row_in_panel[s][a]
+
+    def matrix(self, values: np.ndarray) -> np.ndarray:
+        """The symmetric matrix, in the order of the coordinates, whose lower half is stored in `values`."""
+        n = len(self.order)
+        out = np.zeros((n, n))
+        for s in range(len(self.super_col) - 1):
+            rows = self.super_row[self.super_ptr[s] : self.super_ptr[s + 1]]
+            for b in range(self.super_col[s], self.super_col[s + 1]):
+                for a in rows[rows >= b]:
+                    i, j = self.order[a], self.order[b]
+                    out[i, j] = out[j, i] = values[self.at(int(a), b)]
+        return out
 
     @property
     def dense(self) -> bool:
         return len(self.super_col) == 2
-
-    @property
-    def nonzeros(self) -> int:
-        return self.size
 
 
 def make_pattern(n: int, cliques: Iterable[Iterable[int]], dense: bool | None = None) -> Pattern:
@@ -189,13 +197,25 @@ def _pattern(order: np.ndarray, supernodes: list[Supernode]) -> Pattern:
         update.append(update[-1] + below * (below + 1) // 2)
         local.append({r: k for k, r in enumerate(rows)})
     pattern = Pattern(
-        order, place, *(np.array(x) for x in (col, ptr, row, panel, update)), np.empty(0, int), panel[-1],
-        max(len(rows) for _, _, rows in supernodes) if supernodes else 0, column_super, tuple(local),
-    )  # fmt: skip
+        order=order,
+        place=place,
+        super_col=np.array(col),
+        super_ptr=np.array(ptr),
+        super_row=np.array(row),
+        super_panel=np.array(panel),
+        super_update=np.array(update),
+        update_dst=np.empty(0, int),
+        size=panel[-1],
+        widest_update=max(len(rows) for _, _, rows in supernodes),
+        column_super=column_super,
+        row_in_panel=tuple(local),
+    )
     dst = [
         pattern.at(rows[i], rows[a])
         for _, width, rows in supernodes
         for a in range(width, len(rows))
         for i in range(a, len(rows))
     ]
-    return Pattern(**{**{k: getattr(pattern, k) for k in pattern.__dataclass_fields__}, "update_dst": np.array(dst, int)})
+    return Pattern(
+        **{**{k: getattr(pattern, k) for k in pattern.__dataclass_fields__}, "update_dst": np.array(dst, int)}
+    )

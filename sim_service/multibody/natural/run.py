@@ -10,9 +10,9 @@ from sim_service.multibody.natural.augmented import STEP, step
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.settings import Scheme
 from sim_service.multibody.natural.system import State, System
-from sim_service.multibody.natural.tables import DIAGNOSTICS, HOOK, INTS, REALS, part
-from sim_service.multibody.natural.tables import Part as P
+from sim_service.multibody.natural.tables import DIAGNOSTICS, HOOK, INTS, REALS, P, part
 from sync.jit import kernel
+
 
 @kernel(
     int64(
@@ -96,7 +96,7 @@ class Record:
         out = form.const[None, :] + self.q @ form.jacobian(self.system.n).T
         for j, c in form.inputs.items():
             out += inputs[:, j, None] * c
-        return out[:, 0] if form.dim == 1 else out
+        return np.asarray(out[:, 0] if form.dim == 1 else out)
 
     def state(self, k: int) -> State:
         """The k-th kept instant, to look at or to go on from."""

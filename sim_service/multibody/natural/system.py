@@ -18,8 +18,7 @@ from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.mechanism import Constraint, Element, Mechanism
 from sim_service.multibody.natural.pattern import Pattern
 from sim_service.multibody.natural.settings import Scheme, Settings
-from sim_service.multibody.natural.tables import FORCE
-from sim_service.multibody.natural.tables import Part as P
+from sim_service.multibody.natural.tables import FORCE, P
 from sync.jit import kernel
 
 
@@ -43,7 +42,7 @@ def setting_values(settings: Settings) -> np.ndarray:
     return values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class System:
     mechanism: Mechanism
     ints: np.ndarray
@@ -57,6 +56,9 @@ class System:
     constraints: tuple[Constraint, ...]
     elements: tuple[Element, ...]
     weights: np.ndarray  # of the constraints, as compiled
+
+    def __repr__(self) -> str:
+        return f"System({self.n} coordinates, {self.m} constraints, {len(self.elements)} forces)"
 
     # sizes and places
 
@@ -96,7 +98,7 @@ class System:
         if node is None or not node.columns:
             free = ", ".join(n for n, node in self.mechanism.nodes.items() if node.columns)
             raise MechanismError(f"{name}: no free node; there are {free}")
-        return node.columns[0]
+        return int(node.columns[0])
 
     def rows(self, name: str) -> list[int]:
         """Equations of a constraint, joint or body: those named so, or beginning with the name and a dot."""
@@ -107,7 +109,7 @@ class System:
 
     def parameter(self, element: str, name: str) -> int:
         """Place in `reals` of a parameter of a force, which may be changed between any two steps."""
-        place = self.span(P.PARAM).start
+        place: int = self.span(P.PARAM).start
         for e in self.elements:
             for key in e.params:
                 if (e.name, key) == (element, name):

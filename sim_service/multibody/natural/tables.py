@@ -17,7 +17,7 @@ from numba.np.arrayobj import make_array, populate_array
 from sync.jit import kernel
 
 
-class Part(IntEnum):
+class P(IntEnum):
     """Parts of the arrays. `ints`:"""
 
     # scalar linear forms V = const + sum coef q[col], and their entries in the inputs
@@ -126,7 +126,7 @@ class Part(IntEnum):
     STAGE = auto()
 
 
-HEADER = 2 * len(Part)
+HEADER = 2 * len(P)
 
 # settings, in SETTING
 (
@@ -141,8 +141,8 @@ SETTINGS = 15
     CORRECTION,
 ) = range(10)  # fmt: skip
 DIAGNOSTICS = (
-    "iterations", "phi_error", "phid_error", "energy_residual", "capped", "contraction", "factorisations", "bad_pivots", "kinetic",
-    "correction",
+    "iterations", "phi_error", "phid_error", "energy_residual", "capped", "contraction", "factorisations",
+    "bad_pivots", "kinetic", "correction",
 )  # fmt: skip
 
 # three entries per input: value, rate, second derivative
@@ -160,14 +160,14 @@ inner = kernel(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=Tr
 
 
 @intrinsic
-def part(typingctx, ints, array, which):  # type: ignore[no-untyped-def]
+def part(typingctx, ints, array, which):
     """part(ints, array, WHICH): the part of one of the four arrays; its header entry is at the beginning of `ints`.
 
     The same as array[ints[2 * WHICH] : ints[2 * WHICH + 1]], but borrowed: a slice would count references and compile
     to five times the code, and a step takes some hundred of them.
     """
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):
         kind = signature.args[1]
         header = make_array(signature.args[0])(context, builder, args[0])
         source = make_array(kind)(context, builder, args[1])
