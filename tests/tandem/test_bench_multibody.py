@@ -1,4 +1,4 @@
-"""`tandem bench multibody`: the same rows for people, for programs and on the page; other codes beside them, or absent."""
+"""`tandem bench multibody`: one set of rows for people, for programs and on the page; other codes beside, or absent."""
 
 import json
 import math

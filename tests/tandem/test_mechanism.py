@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from sim_service.multibody import sections
 from sim_service.multibody.mechanism import describe, read_mechanism
 from sync.errors import ConfigError
 from tandem import mechanism
@@ -161,6 +162,63 @@ def test_a_mechanism_in_which_nothing_moves_is_refused():
     assert "nothing can move" in refused(data)
 
 
+# ---- joints and forces -----------------------------------------------------------------------------------------------
+
+
+def plane(**tables: Any) -> dict[str, Any]:
+    """A rod on a hinge in the plane, and a second one beside it."""
+    points = {
+        "A": {"at": [0.0, 0.0], "fixed": True},
+        "B": {"at": [1.0, 0.0]},
+        "C": {"at": [1.5, 0.0]},
+        "D": {"at": [2.5, 0.0]},
+    }
+    bodies = {"one": {"nodes": ["A", "B"], "mass": 1.0}, "two": {"nodes": ["C", "D"], "mass": 1.0}}
+    return {"name": "rods", "points": points, "bodies": bodies, **tables}
+
+
+JOINTS = {
+    "spherical": {"kind": "spherical", "points": ["B", "C"]},
+    "revolute": {"kind": "revolute", "bodies": ["one", "two"], "at": [1.2, 0.0]},
+    "prismatic": {"kind": "prismatic", "bodies": ["ground", "two"], "at": [1.5, 0.0], "axis": [1.0, 0.0]},
+    "weld": {"kind": "weld", "bodies": ["two", "ground"], "at": [1.5, 0.0]},
+    "rod": {"kind": "rod", "points": ["B", "C"]},
+    "slider": {"kind": "slider", "point": "C", "through": [0.0, 0.0], "along": [1.0, 0.0], "on": "one"},
+    "angle": {"kind": "angle", "bodies": ["one", "two"]},
+}
+
+
+DRIVEN = plane(
+    joints={
+        "turn": {"kind": "angle", "bodies": ["ground", "one"]},
+        "swing": {"kind": "angle", "bodies": ["one", "two"]},
+        "motor": {"kind": "drive", "scalar": "turn", "polynomial": [0.0, 2.0]},
+        "pin": {"kind": "spherical", "points": ["B", "C"]},
+    },
+    forces={
+        "spring": {"kind": "torsion", "scalar": "swing", "stiffness": 5.0, "damping": 0.1},
+        "stop": {"kind": "limit", "scalar": "swing", "low": -1.0, "high": 1.0, "stiffness": 1e3},
+        "rub": {"kind": "friction", "scalar": "swing", "level": 0.1, "speed": 0.01},
+        "push": {"kind": "torque", "on": "swing", "value": 0.1},
+        "pull": {"kind": "force", "point": "D", "vector": [0.0, -1.0]},
+    },
+)
+
+
+@pytest.mark.parametrize("kind", JOINTS)
+def test_a_joint_of_each_kind_holds(kind):
+    described, state = mechanism.prepare(describe(plane(joints={"j": JOINTS[kind]}), "m.toml"), seconds=0.05)
+    figures = mechanism.simulate(described, state, lambda share, words: None).figures
+    assert figures["phi_max"] <= 1e-9 and figures["phid_max"] <= 1e-8
+
+
+def test_an_angle_can_be_driven_sprung_and_limited():
+    described, state = mechanism.prepare(describe(DRIVEN, "m.toml"), 0.2)
+    figures = mechanism.simulate(described, state, lambda share, words: None).figures
+    assert figures["phi_max"] <= 1e-9
+    assert state["turn"][0] == pytest.approx(0.4, abs=1e-9)
+
+
 # ---- anything at all -------------------------------------------------------------------------------------------------
 
 WORDS = st.sampled_from(["A", "B", "C", "pin", "crank", "ground", "theta", "rod", "slider", "spring", "angle", "", "ü"])
@@ -186,7 +244,7 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @st.composite
 def damaged(draw: st.DrawFn) -> dict[str, Any]:
     """A shipped mechanism with up to three places deleted, renamed or overwritten."""
-    data = copy.deepcopy(draw(st.sampled_from([FOUR_BAR, SPATIAL])))
+    data = copy.deepcopy(draw(st.sampled_from([FOUR_BAR, SPATIAL, DRIVEN])))
     for _ in range(draw(st.integers(1, 3))):
         *parents, last = draw(st.sampled_from(places(data)))
         table = data
@@ -204,7 +262,7 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
     return data
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(damaged())
 @pytest.mark.filterwarnings("ignore")
 def test_a_damaged_file_either_starts_or_is_refused(data):
@@ -222,3 +280,17 @@ def test_the_shipped_files_say_what_they_are():
     for file in FILES:
         described = read_mechanism(file)
         assert described.file.name == file.stem and described.file.title
+
+
+def test_the_example_of_the_documentation_runs():
+    text = (FOLDER.parents[1] / "docs" / "mechanisms.md").read_text()
+    example = text.split("```toml\n")[1].split("```")[0]
+    described, state = mechanism.prepare(describe(tomllib.loads(example), "door.toml"), seconds=0.5)
+    figures = mechanism.simulate(described, state, lambda share, words: None).figures
+    assert figures["ended"] == "finished" and figures["phi_max"] < 1e-9
+
+
+def test_every_kind_of_joint_and_force_is_documented():
+    text = (FOLDER.parents[1] / "docs" / "mechanisms.md").read_text()
+    for kind in (*sections.JOINTS, *sections.FORCES):
+        assert f"`{kind}`" in text, kind
