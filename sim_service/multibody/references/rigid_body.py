@@ -19,7 +19,7 @@ def motion(
     tolerance: float = 1e-13,
     down: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rotation matrices (body to space) and body rates at `times`, from the axes aligned. Gravity acts along `down`, −z."""
+    """Rotation matrices (body to space) and body rates at `times`, from the axes aligned; gravity along `down` (−z)."""
     gravity = GRAVITY * (np.array([0.0, 0.0, -1.0]) if down is None else down)
     lever = np.zeros(3) if centre is None else np.asarray(centre, float)
 
