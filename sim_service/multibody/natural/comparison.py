@@ -15,6 +15,7 @@ from sim_service.multibody.natural.cholesky import factorise, solve
 from sim_service.multibody.natural.constraints import add_transposed, jacobian, velocities
 from sim_service.multibody.natural.elements import generalised_forces
 from sim_service.multibody.natural.evaluation import solve_accelerations
+from sim_service.multibody.natural.settings import Scheme
 from sim_service.multibody.natural.tables import (
     BAD_PIVOTS,
     BAUMGARTE_DAMPING,
@@ -25,6 +26,7 @@ from sim_service.multibody.natural.tables import (
     FACTORISATIONS,
     ITERATIONS,
     PASSES,
+    SCHEME,
     STABILISATION,
     TOLERANCE_PHI,
     TOLERANCE_VELOCITY,
@@ -33,6 +35,8 @@ from sim_service.multibody.natural.tables import (
     part,
 )  # fmt: skip
 from sync.jit import kernel
+
+BAUMGARTE, PROJECTION = int(Scheme.BAUMGARTE), int(Scheme.PROJECTION)
 
 
 @inner
@@ -75,31 +79,20 @@ def runge_kutta(ints, reals, state, work, hook, h, rate, damping):
 
 
 @inner
-def report(ints, work, iterations, factorisations):
-    out = part(ints, work, P.DIAGNOSTIC)
-    out[ITERATIONS], out[FACTORISATIONS] = iterations, factorisations
-    out[CAPPED], out[CONTRACTION] = 0.0, 0.0
-
-
-@kernel(STEP, error_model="numpy")
 def baumgarte(ints, reals, state, work, hook, h):
+    """Returns iterations and factorisations, as the others do."""
     setting, time = part(ints, reals, P.SETTING), part(ints, state, P.TIME)
     rate, damping = setting[BAUMGARTE_RATE], setting[BAUMGARTE_DAMPING]
-    part(ints, work, P.DIAGNOSTIC)[BAD_PIVOTS] = 0.0
-    before = kinetic_energy(ints, reals, part(ints, state, P.QD))
     runge_kutta(ints, reals, state, work, hook, h, rate, damping)
     accelerate_at(ints, reals, state, work, hook, time[0], rate, damping)
-    report(ints, work, 4, 4)
-    settle(ints, reals, state, work, hook, h, before)
+    return 4, 4
 
 
-@kernel(STEP, error_model="numpy")
+@inner
 def projection(ints, reals, state, work, hook, h):
     setting, weight = part(ints, reals, P.SETTING), part(ints, reals, P.WEIGHT)
     q, qd, time = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.TIME)
     phi, rhs = part(ints, work, P.PHI), part(ints, work, P.RHS)
-    part(ints, work, P.DIAGNOSTIC)[BAD_PIVOTS] = 0.0
-    before = kinetic_energy(ints, reals, qd)
     runge_kutta(ints, reals, state, work, hook, h, 0.0, 0.0)
     set_inputs(ints, reals, state, time[0])
 
@@ -123,8 +116,7 @@ def projection(ints, reals, state, work, hook, h):
         iterations += 1
     project_velocities(ints, reals, state, work, qd, int(setting[PASSES]), setting[TOLERANCE_VELOCITY])
     accelerate_at(ints, reals, state, work, hook, time[0], 0.0, 0.0)
-    report(ints, work, iterations, 5)
-    settle(ints, reals, state, work, hook, h, before)
+    return iterations, 5
 
 
 @inner
@@ -139,7 +131,7 @@ def add_stiffness(ints, work, factor):
                 force[a + i] += factor * K[block[e] + i * size + j] * xd[a + j]
 
 
-@kernel(STEP, error_model="numpy")
+@inner
 def linear_euler(ints, reals, state, work, hook, h):
     setting, weight = part(ints, reals, P.SETTING), part(ints, reals, P.WEIGHT)
     q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
@@ -150,9 +142,7 @@ def linear_euler(ints, reals, state, work, hook, h):
         part(ints, work, P.RESIDUAL),
         part(ints, work, P.PHI),
     )
-    part(ints, work, P.DIAGNOSTIC)[BAD_PIVOTS] = 0.0
     n, m = len(q), len(lam)
-    before = kinetic_energy(ints, reals, qd)
 
     # f - h K u at the old position
     look(ints, reals, state, work, q, qd)
@@ -198,5 +188,22 @@ def linear_euler(ints, reals, state, work, hook, h):
             break
     for i in range(n):
         qdd[i] = (qd[i] - old[i]) / h
-    report(ints, work, passes, 1)
+    return passes, 1
+
+
+@kernel(STEP, error_model="numpy")
+def compared_step(ints, reals, state, work, hook, h):
+    """Advance `state` by h with the scheme that the settings name."""
+    out = part(ints, work, P.DIAGNOSTIC)
+    out[BAD_PIVOTS] = 0.0
+    before = kinetic_energy(ints, reals, part(ints, state, P.QD))
+    scheme = int(part(ints, reals, P.SETTING)[SCHEME])
+    if scheme == BAUMGARTE:
+        iterations, factorisations = baumgarte(ints, reals, state, work, hook, h)
+    elif scheme == PROJECTION:
+        iterations, factorisations = projection(ints, reals, state, work, hook, h)
+    else:
+        iterations, factorisations = linear_euler(ints, reals, state, work, hook, h)
+    out[ITERATIONS], out[FACTORISATIONS] = iterations, factorisations
+    out[CAPPED], out[CONTRACTION] = 0.0, 0.0
     settle(ints, reals, state, work, hook, h, before)

@@ -1,6 +1,12 @@
-"""Entry points that make no step: look at a state, find its accelerations, solve with its tangent."""
+"""What makes no step: look at a state, find its accelerations, assemble its tangent, solve with it.
 
-from numba import float64, void
+The four are one compiled entry point, since each of its own would compile most of the core again.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import float64, int64, void
 
 from sim_service.multibody.natural.assembly import add_mass_times, assemble, forces, look, mask, set_inputs
 from sim_service.multibody.natural.augmented import applied_power
@@ -17,25 +23,7 @@ from sync.jit import kernel
 
 MULTIPLIER_PASSES = 12
 ENOUGH = 1e-12  # relative change of the accelerations that ends the passes
-
-
-@kernel(void(INTS, REALS, REALS, REALS, HOOK), error_model="numpy")
-def evaluate(ints, reals, state, work, hook):
-    """Inputs, V, Phi, Jacobian, forces with their K and C, and dPhi/dt (in RESIDUAL) of a state."""
-    time = part(ints, state, P.TIME)
-    set_inputs(ints, reals, state, time[0])
-    look(ints, reals, state, work, part(ints, state, P.Q), part(ints, state, P.QD))
-    forces(ints, reals, state, work, hook, time[0], 0.0)
-    jacobian(ints, reals, work)
-    velocities(ints, reals, work, part(ints, work, P.RESIDUAL))
-    mask(ints, reals, part(ints, work, P.RESIDUAL))
-
-
-@kernel(void(INTS, REALS, REALS, REALS, HOOK, float64, float64), error_model="numpy")
-def tangent(ints, reals, state, work, hook, ck, cc):
-    """M + ck K + cc C + Phi_q^T W Phi_q of a state into FACTOR, not factorised."""
-    evaluate(ints, reals, state, work, hook)
-    assemble(ints, reals, work, ck, cc)
+LOOK, TANGENT, ACCELERATE, SOLVE = range(4)
 
 
 @inner
@@ -82,22 +70,45 @@ def solve_accelerations(ints, reals, state, work, rate, damping):
             break
 
 
-@kernel(void(INTS, REALS, REALS, REALS, HOOK), error_model="numpy")
-def accelerate(ints, reals, state, work, hook):
-    """The acceleration problem: qdd and lam of a consistent state, and the power that energy residuals start from."""
-    evaluate(ints, reals, state, work, hook)
-    solve_accelerations(ints, reals, state, work, 0.0, 0.0)
-    part(ints, state, P.POWER)[0] = applied_power(ints, state, work, part(ints, state, P.QD))
-
-
-@kernel(void(INTS, REALS, REALS), error_model="numpy")
-def second_terms(ints, reals, work):
-    """dPhi_q/dt qd + dPhi_t/dt of a state that was evaluated, into SECOND."""
+@kernel(void(INTS, REALS, REALS, REALS, HOOK, int64, float64, float64), error_model="numpy")
+def examine(ints, reals, state, work, hook, what, ck, cc):
+    if what == SOLVE:
+        factorise(ints, work)
+        solve(ints, work, part(ints, work, P.RHS))
+        return
+    time = part(ints, state, P.TIME)
+    set_inputs(ints, reals, state, time[0])
+    look(ints, reals, state, work, part(ints, state, P.Q), part(ints, state, P.QD))
+    forces(ints, reals, state, work, hook, time[0], 0.0)
+    jacobian(ints, reals, work)
+    if what == ACCELERATE:
+        solve_accelerations(ints, reals, state, work, 0.0, 0.0)
+        part(ints, state, P.POWER)[0] = applied_power(ints, state, work, part(ints, state, P.QD))
+        return
+    velocities(ints, reals, work, part(ints, work, P.RESIDUAL))
+    mask(ints, reals, part(ints, work, P.RESIDUAL))
     velocity_terms(ints, reals, work, part(ints, work, P.SECOND))
+    if what == TANGENT:
+        assemble(ints, reals, work, ck, cc)
 
 
-@kernel(void(INTS, REALS, REALS), error_model="numpy")
-def solve_tangent(ints, work, b):
-    """b becomes the solution with the matrix in FACTOR, which is factorised first."""
-    factorise(ints, work)
-    solve(ints, work, b)
+def evaluate(ints: np.ndarray, reals: np.ndarray, state: np.ndarray, work: np.ndarray, hook: Any) -> None:
+    """Inputs, V, Phi, Jacobian, forces with their K and C, dPhi/dt (in RESIDUAL) and its velocity terms (in SECOND)."""
+    examine(ints, reals, state, work, hook, LOOK, 0.0, 0.0)
+
+
+def tangent(
+    ints: np.ndarray, reals: np.ndarray, state: np.ndarray, work: np.ndarray, hook: Any, ck: float, cc: float
+) -> None:
+    """M + ck K + cc C + Phi_q^T W Phi_q of a state into FACTOR, not factorised."""
+    examine(ints, reals, state, work, hook, TANGENT, ck, cc)
+
+
+def accelerate(ints: np.ndarray, reals: np.ndarray, state: np.ndarray, work: np.ndarray, hook: Any) -> None:
+    """The acceleration problem: qdd and lam of a consistent state, and the power that energy residuals start from."""
+    examine(ints, reals, state, work, hook, ACCELERATE, 0.0, 0.0)
+
+
+def solve_tangent(ints: np.ndarray, reals: np.ndarray, state: np.ndarray, work: np.ndarray, hook: Any) -> None:
+    """RHS becomes the solution with the matrix in FACTOR, which is factorised."""
+    examine(ints, reals, state, work, hook, SOLVE, 0.0, 0.0)

@@ -46,13 +46,9 @@ def stepper(scheme: Scheme) -> Any:
     """The step of a scheme; all have one signature. Those for comparison are compiled when they are asked for."""
     if scheme == Scheme.I3AL:
         return step
-    from sim_service.multibody.natural import comparison
+    from sim_service.multibody.natural.comparison import compared_step
 
-    return {
-        Scheme.BAUMGARTE: comparison.baumgarte,
-        Scheme.PROJECTION: comparison.projection,
-        Scheme.LINEAR_EULER: comparison.linear_euler,
-    }[scheme]
+    return compared_step
 
 
 @dataclass(frozen=True)

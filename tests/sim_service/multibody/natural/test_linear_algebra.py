@@ -27,8 +27,9 @@ def test_solutions_are_those_of_numpy(dense: bool, seed: int, size: int, links: 
     evaluation.tangent(system.ints, system.reals, state.vector, work, system.hook, 1.0, 0.0)
     A = system.pattern.matrix(system.part(P.FACTOR, work))
     b = rng.normal(size=size)
-    x = b.copy()
-    evaluation.solve_tangent(system.ints, work, x)
+    x = system.part(P.RHS, work)
+    x[:] = b
+    evaluation.solve_tangent(system.ints, system.reals, state.vector, work, system.hook)
     np.testing.assert_allclose(x, np.linalg.solve(A, b), rtol=1e-11, atol=1e-12)
     assert system.part(P.DIAGNOSTIC, work)[BAD_PIVOTS] == 0
 
@@ -40,8 +41,9 @@ def test_a_pivot_that_is_not_positive_is_counted_and_survived() -> None:
     system = m.compile()
     work, state = system.work(), system.state()
     evaluation.tangent(system.ints, system.reals, state.vector, work, system.hook, 1.0, 0.0)
-    x = np.array([1.0])
-    evaluation.solve_tangent(system.ints, work, x)
+    x = system.part(P.RHS, work)
+    x[:] = 1.0
+    evaluation.solve_tangent(system.ints, system.reals, state.vector, work, system.hook)
     assert system.part(P.DIAGNOSTIC, work)[BAD_PIVOTS] == 1
     assert x[0] == pytest.approx(0.25)
 
