@@ -20,7 +20,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sim_service.multibody.natural import Settings, run
+from sim_service.multibody.natural import run
 from tandem.bench import other_codes
 from tandem.bench import problems as catalogue
 from tandem.bench.problems import Problem
@@ -43,6 +43,7 @@ Say = Callable[[str, float], None]  # what is being done, and which share of all
 
 QUICK = ("pendulum", "slider-crank", "bricard", "rotor")
 CHAINS = (10, 25, 50, 100, 250)
+GROWING = (FORMULATIONS[0], FORMULATIONS[4])  # the iterative one, and the one that solves once a step
 COMPARED = (FORMULATIONS[0], FORMULATIONS[3])  # the one to use, and the one of fourth order
 PICTURE = (
     ("none (accelerations only)", NONE),
@@ -72,14 +73,14 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
                 if math.isfinite(theirs["error"]):
                     compared += [_at_equal_accuracy(problem, reference, theirs, f) for f in COMPARED]
     say("chains of growing length", (len(chosen) + 0) / (len(chosen) + 3))
-    chains = chain_costs(CHAINS[:3] if quick else CHAINS)
+    grown = [chain_costs(CHAINS[:3] if quick else CHAINS, f) for f in GROWING]
     say("compilation from an empty cache", (len(chosen) + 1) / (len(chosen) + 3))
     compilation = compile_times()
     say("stabilisation of the slider-crank", (len(chosen) + 2) / (len(chosen) + 3))
     return {
         "rows": rows,
         "equal_accuracy": compared,
-        "chains": chains,
+        "chains": grown,
         "compilation": compilation,
         "stabilisation": stabilisation(2.0 if quick else 10.0),
         "other_codes": other_codes.installed(),
@@ -114,7 +115,36 @@ def _gap(problem: Problem, outcome: other_codes.Outcome) -> float:
 
 
 # how many steps we make for one of the other code, until we are as accurate
-FINER = (0.5, 0.75, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
+FINER = (
+    0.2,
+    0.25,
+    0.3,
+    0.4,
+    0.5,
+    0.6,
+    0.75,
+    1,
+    1.25,
+    1.5,
+    1.75,
+    2,
+    2.5,
+    3,
+    3.5,
+    4,
+    5,
+    6,
+    7,
+    8,
+    10,
+    12,
+    14,
+    16,
+    20,
+    24,
+    28,
+    32,
+)
 
 
 def _at_equal_accuracy(
@@ -144,23 +174,26 @@ def _at_equal_accuracy(
 # ---- growth, compilation, stabilisation ------------------------------------------------------------------------------
 
 
-def chain_costs(counts: tuple[int, ...]) -> dict[str, Any]:
+def chain_costs(counts: tuple[int, ...], formulation: Formulation = FORMULATIONS[0]) -> dict[str, Any]:
     """µs per step of a falling chain, and the exponent of its growth with the number of rods."""
     costs, iterations = [], []
     for count in counts:
         problem = catalogue.chain(count, 0.1, 0.1, 0.2, 1e-3)
-        record = run(begin(problem, Settings(), problem.h), problem.seconds, problem.h)
+        record = run(begin(problem, formulation.settings, problem.h), problem.seconds, problem.h)
         iterations.append(float(record["iterations"].mean()))
-        costs.append(1e6 * seconds_of(problem, Settings(), problem.h, 5) / round(problem.seconds / problem.h))
-    exponent = float(np.polyfit(np.log(counts), np.log(costs), 1)[0])
-    per_iteration = float(np.polyfit(np.log(counts), np.log(np.array(costs) / np.array(iterations)), 1)[0])
+        costs.append(1e6 * seconds_of(problem, formulation.settings, problem.h) / round(problem.seconds / problem.h))
     return {
+        "formulation": formulation.key,
         "rods": list(counts),
         "us_per_step": costs,
         "iterations": iterations,
-        "exponent": exponent,
-        "exponent_per_iteration": per_iteration,
+        "exponent": _slope(counts, costs),
+        "exponent_per_iteration": _slope(counts, np.array(costs) / np.array(iterations)),
     }
+
+
+def _slope(x: Any, y: Any) -> float:
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 _CHILD = """
@@ -305,15 +338,20 @@ def equal_cells(row: dict[str, Any]) -> list[str]:
 
 
 def closing(result: dict[str, Any]) -> list[str]:
-    grown, compiled = result["chains"], result["compilation"]
-    costs = ", ".join(f"{n}: {us:.1f}" for n, us in zip(grown["rods"], grown["us_per_step"], strict=True))
-    return [
-        f"chains, rods: µs per step: {costs}; grows like n^{grown['exponent']:.2f}"
-        f" (per iteration n^{grown['exponent_per_iteration']:.2f})",
-        f"compilation of the whole core, imports and a step of every formulation included: {compiled['cold_s']:.1f} s"
-        f" ({compiled['cold_processor_s']:.1f} s of processor) from an empty cache, {compiled['warm_s']:.2f} s from a"
-        " full one",
-    ]
+    lines = []
+    for grown in result["chains"]:
+        costs = ", ".join(f"{n}: {us:.1f}" for n, us in zip(grown["rods"], grown["us_per_step"], strict=True))
+        lines.append(
+            f"chains, {grown['formulation']}, rods: µs per step: {costs}; grows like n^{grown['exponent']:.2f}"
+            f" (per iteration n^{grown['exponent_per_iteration']:.2f})"
+        )
+    compiled = result["compilation"]
+    lines.append(
+        "compilation of the whole core, imports and a step of every formulation included: from an empty cache"
+        f" {compiled['cold_s']:.1f} s ({compiled['cold_processor_s']:.1f} s of processor), from a full one"
+        f" {compiled['warm_s']:.2f} s ({compiled['warm_processor_s']:.2f} s)"
+    )
+    return lines
 
 
 def page_sections(result: dict[str, Any]) -> list[str]:
@@ -348,12 +386,11 @@ def page_sections(result: dict[str, Any]) -> list[str]:
             "Our coarsest step (halving) that is at least as accurate as the other code at its own; s per simulated s."
         )
         found.append(section("equal", "Beside other codes, at equal accuracy", lead, table(EQUAL, rows)))
-    grown = result["chains"]
-    chart_of_growth = curves(
-        "µs per step over the number of rods",
-        [Series("falling chain", np.array(grown["rods"], float), np.array(grown["us_per_step"]))],
-        x_label="",
-    )
+    series = [
+        Series(grown["formulation"], np.array(grown["rods"], float), np.array(grown["us_per_step"]))
+        for grown in result["chains"]
+    ]
+    chart_of_growth = curves("µs per step over the number of rods", series, x_label="")
     found.append(section("growth", "Chains, and compilation", "\n".join(closing(result)), chart_of_growth))
     return found
 
