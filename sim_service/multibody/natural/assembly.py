@@ -10,7 +10,7 @@ from math import cos, sin
 
 from sim_service.multibody.natural.constraints import evaluate_forms, evaluate_rates, positions
 from sim_service.multibody.natural.elements import evaluate_elements, generalised_forces
-from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, P, inner, part
+from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, P, inner, part, view
 
 # laws of time of an input, four parameters each
 EXTERNAL, POLYNOMIAL, HARMONIC, SMOOTH_STEP = range(4)
@@ -24,7 +24,7 @@ def set_inputs(ints, reals, state, t):
     inputs = part(ints, state, P.INPUT)
     for j in range(len(kind)):
         a, b, c, d = law[4 * j], law[4 * j + 1], law[4 * j + 2], law[4 * j + 3]
-        out = inputs[3 * j : 3 * j + 3]
+        out = view(inputs, 3 * j, 3 * j + 3)
         if kind[j] == POLYNOMIAL:  # a + b t + c t^2 + d t^3
             out[VALUE] = a + t * (b + t * (c + t * d))
             out[RATE] = b + t * (2.0 * c + t * 3.0 * d)
@@ -119,7 +119,7 @@ def assemble(ints, reals, work, ck, cc):
     dst = part(ints, ints, P.JTJ_DST)
     p = 0
     for k in range(len(ptr) - 1):
-        row = jac[ptr[k] : ptr[k + 1]]
+        row = view(jac, ptr[k], ptr[k + 1])
         w = weight[k]
         for a in range(len(row)):
             x = w * row[a]

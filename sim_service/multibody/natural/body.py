@@ -60,7 +60,9 @@ class Body:
 
     def along(self, vector: ArrayLike) -> Linear:
         """The vector that is fixed in the body and is `vector` as drawn."""
-        return _sum(self.components(vector), self.basis)
+        out = _sum(self.components(vector), self.basis)
+        out.kind = "vector"
+        return out
 
     def at(self, point: ArrayLike) -> Linear:
         """The point that is fixed in the body and is at `point` as drawn."""
@@ -80,8 +82,8 @@ def make_body(
 ) -> Body:
     if mass < 0.0:
         raise MechanismError(f"body {name}: mass = {mass:g}: must not be negative")
-    points = [p for p in nodes if getattr(p, "kind", "point") == "point"]
-    vectors = [v for v in nodes if getattr(v, "kind", "point") == "vector"]
+    points = [p for p in nodes if p.kind == "point"]
+    vectors = [v for v in nodes if v.kind == "vector"]
     if not points:
         raise MechanismError(f"body {name}: needs at least one point")
     origin = points[0]
@@ -151,7 +153,7 @@ def _basis(m: "Mechanism", name: str, candidates: Sequence[Linear]) -> tuple[int
 def _keep_rigid(m: "Mechanism", name: str, basis: Sequence[Linear]) -> None:
     for i, a in enumerate(basis):
         for j, b in enumerate(basis[: i + 1]):
-            if i == j and getattr(a, "kind", "") == "vector":
+            if i == j and a.kind == "vector":
                 continue  # a unit vector keeps its own length
             va, vb = m.where(a), m.where(b)
             residual = a @ b - float(va @ vb)

@@ -11,7 +11,7 @@ least TINY_PIVOT of the matrix entry it came from: the step goes on with a poore
 
 from math import sqrt
 
-from sim_service.multibody.natural.tables import BAD_PIVOTS, P, inner, part
+from sim_service.multibody.natural.tables import BAD_PIVOTS, P, inner, part, view
 
 TINY_PIVOT = 1e-13
 
@@ -27,15 +27,15 @@ def factorise(ints, work):
     for s in range(len(first) - 1):
         width = first[s + 1] - first[s]
         rows = rows_ptr[s + 1] - rows_ptr[s]
-        A = L[panel[s] : panel[s] + width * rows]
+        A = view(L, panel[s], panel[s + 1])
 
         # columns of the panel, each by those to its left
         for j in range(width):
-            column = A[j * rows + j : (j + 1) * rows]
+            column = view(A, j * rows + j, (j + 1) * rows)
             length = len(column)
             original = abs(column[0])
             for k in range(j):
-                left = A[k * rows + j : (k + 1) * rows]
+                left = view(A, k * rows + j, (k + 1) * rows)
                 x = left[0]
                 for i in range(length):
                     column[i] -= left[i] * x
@@ -53,11 +53,11 @@ def factorise(ints, work):
         p = update_ptr[s]
         for a in range(below):
             length = below - a
-            total = scratch[:length]
+            total = view(scratch, 0, length)
             for i in range(length):
                 total[i] = 0.0
             for k in range(width):
-                column = A[k * rows + width + a : (k + 1) * rows]
+                column = view(A, k * rows + width + a, (k + 1) * rows)
                 x = column[0]
                 for i in range(length):
                     total[i] += column[i] * x
@@ -79,10 +79,10 @@ def solve(ints, work, b):
     for s in range(count):
         start = first[s]
         width = first[s + 1] - start
-        below = row[rows_ptr[s] + width : rows_ptr[s + 1]]
+        below = view(row, rows_ptr[s] + width, rows_ptr[s + 1])
         rows = width + len(below)
         for j in range(width):
-            column = L[panel[s] + j * rows : panel[s] + (j + 1) * rows]
+            column = view(L, panel[s] + j * rows, panel[s] + (j + 1) * rows)
             x = y[start + j] * column[j]
             y[start + j] = x
             for i in range(j + 1, width):
@@ -92,10 +92,10 @@ def solve(ints, work, b):
     for s in range(count - 1, -1, -1):
         start = first[s]
         width = first[s + 1] - start
-        below = row[rows_ptr[s] + width : rows_ptr[s + 1]]
+        below = view(row, rows_ptr[s] + width, rows_ptr[s + 1])
         rows = width + len(below)
         for j in range(width - 1, -1, -1):
-            column = L[panel[s] + j * rows : panel[s] + (j + 1) * rows]
+            column = view(L, panel[s] + j * rows, panel[s] + (j + 1) * rows)
             x = y[start + j]
             for i in range(j + 1, width):
                 x -= column[i] * y[start + i]

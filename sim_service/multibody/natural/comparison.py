@@ -33,6 +33,7 @@ from sim_service.multibody.natural.tables import (
     P,
     inner,
     part,
+    view,
 )  # fmt: skip
 from sync.jit import kernel
 
@@ -56,7 +57,7 @@ def runge_kutta(ints, reals, state, work, hook, h, rate, damping):
     q0, qd0, stage = part(ints, work, P.Q0), part(ints, work, P.QD0), part(ints, work, P.STAGE)
     time = part(ints, state, P.TIME)
     n, t = len(q), time[0]
-    speed, change = stage[:n], stage[n : 2 * n]
+    speed, change = view(stage, 0, n), view(stage, n, 2 * n)
     for i in range(n):
         q0[i], qd0[i] = q[i], qd[i]
         speed[i], change[i] = 0.0, 0.0

@@ -21,6 +21,7 @@ from sim_service.multibody.natural.tables import (
     P,
     inner,
     part,
+    view,
 )  # fmt: skip
 
 SPRING, TORSION, FORCE_ON, TORQUE_3D, TORQUE_2D, FRICTION, LIMIT, ROTOR = range(8)
@@ -203,9 +204,9 @@ def evaluate_elements(ints, reals, work, hook, t, h, states, inputs):
 
     for e in range(len(kind)):
         a, b = port[e], port[e + 1]
-        ex, ev, f = x[a:b], xd[a:b], force[a:b]
-        p = params[param_ptr[e] : param_ptr[e + 1]]
-        k, c = K[block[e] : block[e + 1]], C[block[e] : block[e + 1]]
+        ex, ev, f = view(x, a, b), view(xd, a, b), view(force, a, b)
+        p = view(params, param_ptr[e], param_ptr[e + 1])
+        k, c = view(K, block[e], block[e + 1]), view(C, block[e], block[e + 1])
         u = inputs[3 * source[e] + VALUE] if source[e] >= 0 else 1.0
         what = kind[e]
         if what == SPRING:
@@ -233,7 +234,9 @@ def evaluate_elements(ints, reals, work, hook, t, h, states, inputs):
     for i in range(len(after)):
         after[i] = states[i]
     if a < len(x):
-        hook(t, h, x[a:], xd[a:], inputs, params[p0:], states, after, force[a:], K[b0:], C[b0:])
+        own, n = view(params, p0, len(params)), len(x)
+        k, c = view(K, b0, len(K)), view(C, b0, len(C))
+        hook(t, h, view(x, a, n), view(xd, a, n), inputs, own, states, after, view(force, a, n), k, c)
 
 
 @inner

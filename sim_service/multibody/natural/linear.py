@@ -26,6 +26,7 @@ def _merged(a: Terms, b: Terms, factor: float) -> Terms:
 class Linear:
     """A vector of linear forms: `const + sum_i terms[i] q_i + sum_j inputs[j] u_j`, component by component."""
 
+    kind = "point"  # what a body takes it for: a point or a vector
     __array_ufunc__ = None  # numpy leaves `array - linear` and `array @ linear` to us
 
     def __init__(self, const: ArrayLike, terms: Terms | None = None, inputs: Terms | None = None) -> None:

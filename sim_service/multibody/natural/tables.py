@@ -156,34 +156,52 @@ HOOK = types.FunctionType(FORCE)
 
 
 # a function that only other kernels call: without wrappers for Python it compiles in two thirds of the time
-inner = kernel(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inner = kernel(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def borrowed(context, builder, kind, source, start, stop):
+    """Code for the view source[start:stop] of a contiguous vector, without counting a reference."""
+    out = make_array(kind)(context, builder)
+    populate_array(
+        out,
+        data=builder.gep(source.data, [start]),
+        shape=(builder.sub(stop, start),),
+        strides=(source.itemsize,),
+        itemsize=source.itemsize,
+        meminfo=None,
+    )
+    return out._getvalue()
+
+
+@intrinsic
+def view(typingctx, array, start, stop):
+    """view(array, start, stop): array[start:stop] of a vector that outlives it, with 0 <= start <= stop <= its length.
+
+    A slice would count references and compile to five times the code, and a step takes some hundred of them.
+    """
+
+    def codegen(context, builder, signature, args):
+        source = make_array(signature.args[0])(context, builder, args[0])
+        ends = [context.cast(builder, args[k], signature.args[k], types.intp) for k in (1, 2)]
+        return borrowed(context, builder, signature.args[0], source, *ends)
+
+    return array(array, start, stop), codegen
 
 
 @intrinsic
 def part(typingctx, ints, array, which):
-    """part(ints, array, WHICH): the part of one of the four arrays; its header entry is at the beginning of `ints`.
+    """part(ints, array, WHICH): that part of one of the four arrays, as a borrowed view.
 
-    The same as array[ints[2 * WHICH] : ints[2 * WHICH + 1]], but borrowed: a slice would count references and compile
-    to five times the code, and a step takes some hundred of them.
+    Its start and stop are at the beginning of `ints`.
     """
 
     def codegen(context, builder, signature, args):
-        kind = signature.args[1]
         header = make_array(signature.args[0])(context, builder, args[0])
-        source = make_array(kind)(context, builder, args[1])
+        source = make_array(signature.args[1])(context, builder, args[1])
         intp = context.get_value_type(types.intp)
         at = builder.mul(context.cast(builder, args[2], signature.args[2], types.intp), intp(2))
         start = builder.sext(builder.load(builder.gep(header.data, [at])), intp)
         stop = builder.sext(builder.load(builder.gep(header.data, [builder.add(at, intp(1))])), intp)
-        view = make_array(kind)(context, builder)
-        populate_array(
-            view,
-            data=builder.gep(source.data, [start]),
-            shape=(builder.sub(stop, start),),
-            strides=(source.itemsize,),
-            itemsize=source.itemsize,
-            meminfo=None,
-        )
-        return view._getvalue()
+        return borrowed(context, builder, signature.args[1], source, start, stop)
 
     return array(ints, array, which), codegen

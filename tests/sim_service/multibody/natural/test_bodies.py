@@ -114,3 +114,24 @@ def test_what_is_wrong_is_said(wrong, message: str) -> None:
     p, q = m.point("p", (0, 0, 0)), m.point("q", (1, 0, 0))
     with pytest.raises(MechanismError, match=message):
         wrong(m, p, q)
+
+
+def test_a_body_may_stand_on_points_and_vectors_of_another() -> None:
+    """A pendulum hinged to a block: point and axis of the hinge are forms of the block's nodes, not equations."""
+    m = Mechanism(dimension=3)
+    block = m.body(
+        "block", [m.point("r", (0, 0, 0)), *(m.vector(n, e) for n, e in zip("abc", np.eye(3), strict=True))], 5.0,
+        (0, 0, 0), (1, 1, 1),
+    )  # fmt: skip
+    hinge, axis = block.at((0.5, 0, 0)), block.along((0, 1, 0))
+    before = len(m.constraints)
+    nodes = [hinge, axis, m.point("tip", (0.5, 0, -1)), m.vector("side", (1, 0, 0))]
+    m.body("rod", nodes, 1.0, (0.5, 0, -0.5), (0.1, 0.1, 0.02))
+    assert len(m.constraints) - before == 5  # unit length of the side, four more to keep the rod rigid
+    m.weld("wall", None, block, (0, 0, 0))
+    system = m.compile()
+    state = start(system.state(), rates={"tip": (1.0, 0.0, 0.0)})
+    record = run(state, 1.0)
+    tip = record["tip"]
+    np.testing.assert_allclose(tip[:, 1], 0.0, atol=1e-9)
+    np.testing.assert_allclose(np.hypot(tip[:, 0] - 0.5, tip[:, 2]), 1.0, atol=1e-9)

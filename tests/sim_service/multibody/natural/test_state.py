@@ -4,8 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import float64
 
-from sim_service.multibody.natural import State, StateError, run, start
+from sim_service.multibody.natural import State, StateError, run, start, step
+from sim_service.multibody.natural.tables import HOOK, INTS, ITERATIONS, REALS
+from sync.jit import kernel
 from tests.sim_service.multibody.natural.mechanisms import bricard, everything, four_bar, pendulum
 
 
@@ -56,3 +59,19 @@ def test_everything_a_step_depends_on_is_in_the_state() -> None:
     run(copy, 0.01)
     assert state.vector.tobytes() == copy.vector.tobytes()
     assert not np.array_equal(state.elements, [0.3, 0.3])
+
+
+@kernel(float64(INTS, REALS, REALS, REALS, HOOK, float64))
+def ten_steps(ints, reals, state, work, hook, h):
+    for _ in range(10):
+        step(ints, reals, state, work, hook, h)
+    return work[ITERATIONS]
+
+
+def test_a_model_steps_from_compiled_code() -> None:
+    system = bricard()
+    inside, outside = start(system.state()), start(system.state())
+    iterations = ten_steps(system.ints, system.reals, inside.vector, system.work(), system.hook, system.h)
+    record = run(outside, 10 * system.h)
+    assert inside.vector.tobytes() == outside.vector.tobytes()
+    assert iterations == record["iterations"][-1]
