@@ -32,7 +32,7 @@ def small(monkeypatch):
     monkeypatch.setattr(other_codes, "runners", lambda: {"perfect": perfect, "broken": broken})
     monkeypatch.setattr(other_codes, "installed", lambda: {"exudyn": "1"})
     times = {"cold_s": 20.0, "cold_processor_s": 19.0, "warm_s": 0.5, "warm_processor_s": 0.5}
-    monkeypatch.setattr(multibody, "compile_times", lambda: times)
+    monkeypatch.setattr(multibody, "compile_times", lambda: {"i3al": times, "all": times})
     monkeypatch.setattr(multibody, "CHAINS", (5, 10, 20))
 
 
