@@ -14,7 +14,6 @@ from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, P, inner, 
 
 # laws of time of an input, four parameters each
 EXTERNAL, POLYNOMIAL, HARMONIC, SMOOTH_STEP = range(4)
-MOTION_SIZE = 4
 
 
 @inner

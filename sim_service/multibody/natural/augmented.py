@@ -185,76 +185,85 @@ def settle(ints, reals, state, work, hook, h, before):
         out[CAPPED] = 1.0
 
 
-@kernel(STEP, error_model="numpy")
-def step(ints, reals, state, work, hook, h):
-    """Advance `state` by h with I3AL. Diagnostics are the first entries of `work`."""
-    setting = part(ints, reals, P.SETTING)
+@inner
+def predict(ints, reals, state, h):
+    """Inputs of the end of the step, and where constant accelerations would lead."""
     q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
-    lam, time = part(ints, state, P.LAM), part(ints, state, P.TIME)
-    weight, phi = part(ints, reals, P.WEIGHT), part(ints, work, P.PHI)
-    rhs, Q, y = part(ints, work, P.RHS), part(ints, work, P.FORCE), part(ints, work, P.RESIDUAL)
-    out = part(ints, work, P.DIAGNOSTIC)
-    n, m = len(q), len(lam)
-    beta, gamma = 0.25 * (1.0 + setting[XI]) ** 2, 0.5 + setting[XI]
-    bh2 = beta * h * h
-    cap = int(setting[CAP])
-
-    before = kinetic_energy(ints, reals, qd)
+    time = part(ints, state, P.TIME)
     time[0] += h
     set_inputs(ints, reals, state, time[0])
-    for i in range(n):
+    for i in range(len(q)):
         q[i] += h * (qd[i] + 0.5 * h * qdd[i])
         qd[i] += h * qdd[i]
 
+
+@inner
+def correct(ints, reals, state, work, beta, gamma, h):
+    """One correction of q, qd, qdd and lam with the factor at hand; forces, Phi and Jacobian are those of q."""
+    q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
+    lam, weight, phi = part(ints, state, P.LAM), part(ints, reals, P.WEIGHT), part(ints, work, P.PHI)
+    rhs, Q, y = part(ints, work, P.RHS), part(ints, work, P.FORCE), part(ints, work, P.RESIDUAL)
+    old = part(ints, work, P.JAC_FACTOR)
+    bh2 = beta * h * h
+
+    # residual of the equations of motion, times beta h^2
+    for i in range(len(q)):
+        rhs[i] = bh2 * Q[i]
+    add_mass_times(ints, reals, qdd, -bh2, rhs)
+    add_transposed(ints, part(ints, work, P.JAC), lam, -bh2, rhs)
+    for k in range(len(lam)):
+        y[k] = weight[k] * phi[k]
+    add_transposed(ints, old, y, -1.0, rhs)
+    solve(ints, work, rhs)
+
+    # multipliers: alpha Phi as the solved, linear equations see it
+    for k in range(len(lam)):
+        y[k] = phi[k]
+    times_jacobian(ints, old, rhs, y)
+    for k in range(len(lam)):
+        lam[k] += weight[k] * y[k] / bh2
+    for i in range(len(q)):
+        q[i] += rhs[i]
+        qd[i] += gamma / (beta * h) * rhs[i]
+        qdd[i] += rhs[i] / bh2
+    return largest(rhs)
+
+
+@kernel(STEP, error_model="numpy")
+def step(ints, reals, state, work, hook, h):
+    """Advance `state` by h with I3AL. Diagnostics are the first entries of `work`."""
+    setting, out = part(ints, reals, P.SETTING), part(ints, work, P.DIAGNOSTIC)
+    q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
+    time, phi = part(ints, state, P.TIME), part(ints, work, P.PHI)
+    beta, gamma = 0.25 * (1.0 + setting[XI]) ** 2, 0.5 + setting[XI]
+    before = kinetic_energy(ints, reals, qd)
     out[BAD_PIVOTS] = 0.0
-    factored = 0
-    iterations = 0
-    last = 0.0
-    contraction = 0.0
-    done = False
-    again = True
+    predict(ints, reals, state, h)
     look(ints, reals, state, work, q, qd)
-    while iterations < cap and not done:
+
+    iterations = factored = 0
+    last = contraction = 0.0
+    done, again = False, True
+    while iterations < int(setting[CAP]) and not done:
         forces(ints, reals, state, work, hook, time[0], h)
         jacobian(ints, reals, work)
         if again:
-            assemble(ints, reals, work, bh2, gamma * h)
+            assemble(ints, reals, work, beta * h * h, gamma * h)
             factorise(ints, work)
             factored += 1
-        # residual of the equations of motion, times beta h^2
-        for i in range(n):
-            rhs[i] = bh2 * Q[i]
-        add_mass_times(ints, reals, qdd, -bh2, rhs)
-        add_transposed(ints, part(ints, work, P.JAC), lam, -bh2, rhs)
-        for k in range(m):
-            y[k] = weight[k] * phi[k]
-        add_transposed(ints, part(ints, work, P.JAC_FACTOR), y, -1.0, rhs)
-        solve(ints, work, rhs)
-        # multipliers: alpha Phi as the solved, linear equations see it
-        for k in range(m):
-            y[k] = phi[k]
-        times_jacobian(ints, part(ints, work, P.JAC_FACTOR), rhs, y)
-        for k in range(m):
-            lam[k] += weight[k] * y[k] / bh2
-        for i in range(n):
-            q[i] += rhs[i]
-            qd[i] += gamma / (beta * h) * rhs[i]
-            qdd[i] += rhs[i] / bh2
+        size = correct(ints, reals, state, work, beta, gamma, h)
         look(ints, reals, state, work, q, qd)
-        iterations += 1
-
-        size, error = largest(rhs), largest(phi)
-        done = size <= setting[TOLERANCE] and error <= setting[TOLERANCE_PHI]
-        if iterations > 1 and last > 0.0:
+        done = size <= setting[TOLERANCE] and largest(phi) <= setting[TOLERANCE_PHI]
+        if iterations > 0 and last > 0.0:
             contraction = max(contraction, size / last)
-        again = not done and iterations > 1 and size > setting[REFACTOR] * last
+        again = not done and iterations > 0 and size > setting[REFACTOR] * last
         last = size
+        iterations += 1
     out[ITERATIONS], out[FACTORISATIONS], out[CONTRACTION] = iterations, factored, contraction
-    out[CAPPED] = 0.0 if done else 1.0
-    out[CORRECTION] = last
+    out[CAPPED], out[CORRECTION] = 0.0 if done else 1.0, last
 
     passes = int(setting[PASSES])
-    if m > 0 and passes > 0:
+    if len(phi) > 0 and passes > 0:
         jacobian(ints, reals, work)
         project_velocities(ints, reals, state, work, qd, passes, setting[TOLERANCE_VELOCITY])
         project_accelerations(ints, reals, state, work, qdd, passes, setting[TOLERANCE_ACCELERATION])

@@ -25,6 +25,7 @@ from sim_service.multibody.natural.tables import P
 
 SLOW = 0.1  # contraction per iteration that is worth a warning
 REDUNDANT = 1e-11  # eigenvalue of the scaled Gram matrix that counts as exactly redundant
+TINY_ROW = 1e-6  # squared length of a row that vanishes as drawn
 FLOOR = 1e-3  # of the median local mass, for rows without any
 NOTHING = 1e-15  # eigenvalue of the scaled tangent that counts as none
 CHECKED = 600  # constraints, coordinates; beyond, matrices are not looked at for trouble
@@ -261,7 +262,7 @@ def _sizes(
         P.RESIDUAL: k, P.SECOND: k, P.JAC: jac, P.JAC_FACTOR: jac, P.TRIG: 2 * angles, P.FORCE: n, P.X: ports,
         P.XD: ports, P.PORT_FORCE: ports, P.PORT_K: blocks, P.PORT_C: blocks, P.ELEMENT_NEXT: states,
         P.FACTOR: pattern.size, P.UPDATE: pattern.widest_update, P.SOLVE: n, P.RHS: n, P.Q0: n,
-        P.QD0: n, P.QDD0: n, P.STAGE: 2 * n,
+        P.QD0: n, P.STAGE: 2 * n,
     }  # fmt: skip
 
 
@@ -292,7 +293,7 @@ def _choose_penalties(system: System) -> None:
     if not len(J):
         return
     P_diagonal = system.tangent_diagonal(system.q0)
-    size = np.sum(J * J, axis=1)
+    size = np.maximum(np.sum(J * J, axis=1), TINY_ROW)
     local = (J * J) @ P_diagonal / size
     positive = local[local > 0.0]
     local = np.maximum(local, FLOOR * float(np.median(positive)) if len(positive) else 1.0)
@@ -302,8 +303,7 @@ def _choose_penalties(system: System) -> None:
         return
     _warn_of_nothing(system, J, P_diagonal)
     rows = J / np.sqrt(np.maximum(P_diagonal, FLOOR * (float(P_diagonal.max()) or 1.0)))
-    norms = np.linalg.norm(rows, axis=1)
-    rows /= norms[:, None]
+    rows /= np.maximum(np.linalg.norm(rows, axis=1), 1e-300)[:, None]
     values, vectors = np.linalg.eigh(rows @ rows.T)
     gain = system.settings.penalty * values
     for value, vector in zip(gain, vectors.T, strict=True):

@@ -84,7 +84,6 @@ class Element:
     params: dict[str, float]
     input: int = -1
     states: int = 0
-    blocks: tuple[int, ...] = ()  # sizes of the square K and C blocks; one over all ports if empty
     potential: Any = None  # (x, params) -> energy, where there is one
 
 

@@ -14,7 +14,6 @@ import numpy as np
 DENSE_BELOW = 16  # coordinates; a panel this small is dense in any order
 OVERHEAD = 12.0  # cost of touching a column of a panel, in multiplications
 SCATTER = 3.0  # cost of an indirect update, in multiplications
-RELAX = 8  # supernodes this narrow may take in zeros
 
 
 @dataclass(frozen=True)

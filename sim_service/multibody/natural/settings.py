@@ -16,7 +16,7 @@ class Scheme(IntEnum):
 @dataclass(frozen=True)
 class Settings:
     scheme: Scheme = Scheme.I3AL
-    xi: float = 0.0  # dissipation of Newmark: 0 trapezoidal, to 0.3
+    xi: float = 0.0  # dissipation of Newmark, to 0.3; 0 is the trapezoidal rule, above it the order falls to 1
     tolerance: float = 1e-9  # of the last correction of a coordinate, m or rad
     tolerance_phi: float = 1e-10  # of the constraints, m or rad
     tolerance_velocity: float = 1e-9  # of their first derivatives

@@ -122,7 +122,6 @@ class P(IntEnum):
     RHS = auto()
     Q0 = auto()
     QD0 = auto()
-    QDD0 = auto()
     STAGE = auto()
 
 
