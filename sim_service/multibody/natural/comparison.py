@@ -1,10 +1,10 @@
 """Other integrators over the same tables, to compare the augmented Lagrangian with.
 
-`baumgarte`     accelerations of index 1 with Baumgarte's terms, classical Runge-Kutta
-`projection`    the same without terms; after the step, coordinates and velocities are projected, in the mass metric
-`linear_euler`  linear-implicit Euler of index 2: q+ = q + h u, then one factorisation for u+ with G(q+) u+ + Phi_t = 0:
-                (M + h C) (u+ - u) + h G^T lam = h (f - h K u).  G is taken at q+ on both sides, which keeps the matrix
-                symmetric and differs from the published form by a term of its own order.
+BAUMGARTE     accelerations of index 1 with Baumgarte's terms, classical Runge-Kutta
+PROJECTION    the same without terms; after the step, coordinates and velocities are projected, in the mass metric
+LINEAR_EULER  linear-implicit Euler of index 2: q+ = q + h u, then one factorisation for u+ with G(q+) u+ + Phi_t = 0:
+              (M + h C) (u+ - u) + h G^T lam = h (f - h K u).  G is taken at q+ on both sides, which keeps the matrix
+              symmetric and differs from the published form by a term of its own order.
 
 Inputs set from outside are held over the stages of a step. Element states advance once, at the end of it.
 """
@@ -37,7 +37,7 @@ from sim_service.multibody.natural.tables import (
 )  # fmt: skip
 from sync.jit import kernel
 
-BAUMGARTE, PROJECTION = int(Scheme.BAUMGARTE), int(Scheme.PROJECTION)
+LINEAR_EULER, PROJECTION = int(Scheme.LINEAR_EULER), int(Scheme.PROJECTION)
 
 
 @inner
@@ -51,58 +51,16 @@ def accelerate_at(ints, reals, state, work, hook, t, rate, damping):
 
 
 @inner
-def runge_kutta(ints, reals, state, work, hook, h, rate, damping):
-    """Four stages; the accelerations of the first are those the state came with."""
-    q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
-    q0, qd0, stage = part(ints, work, P.Q0), part(ints, work, P.QD0), part(ints, work, P.STAGE)
-    time = part(ints, state, P.TIME)
-    n, t = len(q), time[0]
-    speed, change = view(stage, 0, n), view(stage, n, 2 * n)
-    for i in range(n):
-        q0[i], qd0[i] = q[i], qd[i]
-        speed[i], change[i] = 0.0, 0.0
-    for s in range(4):
-        weight = 1.0 / 6.0 if s in (0, 3) else 1.0 / 3.0
-        reach = h if s >= 2 else 0.5 * h
-        for i in range(n):
-            v, a = qd[i], qdd[i]
-            speed[i] += weight * v
-            change[i] += weight * a
-            if s < 3:
-                q[i] = q0[i] + reach * v
-                qd[i] = qd0[i] + reach * a
-        if s < 3:
-            accelerate_at(ints, reals, state, work, hook, t + reach, rate, damping)
-    for i in range(n):
-        q[i] = q0[i] + h * speed[i]
-        qd[i] = qd0[i] + h * change[i]
-    time[0] = t + h
-
-
-@inner
-def baumgarte(ints, reals, state, work, hook, h):
-    """Returns iterations and factorisations, as the others do."""
-    setting, time = part(ints, reals, P.SETTING), part(ints, state, P.TIME)
-    rate, damping = setting[BAUMGARTE_RATE], setting[BAUMGARTE_DAMPING]
-    runge_kutta(ints, reals, state, work, hook, h, rate, damping)
-    accelerate_at(ints, reals, state, work, hook, time[0], rate, damping)
-    return 4, 4
-
-
-@inner
-def projection(ints, reals, state, work, hook, h):
+def project(ints, reals, state, work):
+    """Coordinates, G delta = -Phi in the mass metric, again until closed; then velocities. Returns the iterations."""
     setting, weight = part(ints, reals, P.SETTING), part(ints, reals, P.WEIGHT)
-    q, qd, time = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.TIME)
+    q, qd = part(ints, state, P.Q), part(ints, state, P.QD)
     phi, rhs = part(ints, work, P.PHI), part(ints, work, P.RHS)
-    runge_kutta(ints, reals, state, work, hook, h, 0.0, 0.0)
-    set_inputs(ints, reals, state, time[0])
-
-    # coordinates: G delta = -Phi in the mass metric, again until closed
-    iterations = 0
     look(ints, reals, state, work, q, qd)
     jacobian(ints, reals, work)
     assemble(ints, reals, work, 0.0, 0.0)
     factorise(ints, work)
+    iterations = 0
     while iterations < int(setting[CAP]) and largest(phi) > setting[TOLERANCE_PHI]:
         for k in range(len(phi)):
             phi[k] *= weight[k]
@@ -113,11 +71,40 @@ def projection(ints, reals, state, work, hook, h):
         for i in range(len(q)):
             q[i] += rhs[i]
         look(ints, reals, state, work, q, qd)
-        jacobian(ints, reals, work)
         iterations += 1
+    jacobian(ints, reals, work)
     project_velocities(ints, reals, state, work, qd, int(setting[PASSES]), setting[TOLERANCE_VELOCITY])
-    accelerate_at(ints, reals, state, work, hook, time[0], 0.0, 0.0)
-    return iterations, 5
+    return iterations
+
+
+@inner
+def runge_kutta(ints, reals, state, work, hook, h, projected):
+    """Four stages; the accelerations of the first are those the state came with. Returns iterations, factorisations."""
+    q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
+    q0, qd0, stage = part(ints, work, P.Q0), part(ints, work, P.QD0), part(ints, work, P.STAGE)
+    setting, time = part(ints, reals, P.SETTING), part(ints, state, P.TIME)
+    rate, damping = 0.0 if projected else setting[BAUMGARTE_RATE], setting[BAUMGARTE_DAMPING]
+    n, t = len(q), time[0]
+    speed, change = view(stage, 0, n), view(stage, n, 2 * n)
+    for i in range(n):
+        q0[i], qd0[i] = q[i], qd[i]
+        speed[i], change[i] = 0.0, 0.0
+    iterations = 0
+    for s in range(4):
+        weight = 1.0 / 3.0 if 0 < s < 3 else 1.0 / 6.0
+        reach = h if s >= 2 else 0.5 * h
+        for i in range(n):
+            v, a = qd[i], qdd[i]
+            speed[i] += weight * v
+            change[i] += weight * a
+            q[i] = q0[i] + (h * speed[i] if s == 3 else reach * v)
+            qd[i] = qd0[i] + (h * change[i] if s == 3 else reach * a)
+        time[0] = t + reach
+        if s == 3 and projected:
+            set_inputs(ints, reals, state, time[0])
+            iterations = project(ints, reals, state, work)
+        accelerate_at(ints, reals, state, work, hook, time[0], rate, damping)
+    return iterations, 5 if projected else 4
 
 
 @inner
@@ -199,12 +186,10 @@ def compared_step(ints, reals, state, work, hook, h):
     out[BAD_PIVOTS] = 0.0
     before = kinetic_energy(ints, reals, part(ints, state, P.QD))
     scheme = int(part(ints, reals, P.SETTING)[SCHEME])
-    if scheme == BAUMGARTE:
-        iterations, factorisations = baumgarte(ints, reals, state, work, hook, h)
-    elif scheme == PROJECTION:
-        iterations, factorisations = projection(ints, reals, state, work, hook, h)
-    else:
+    if scheme == LINEAR_EULER:
         iterations, factorisations = linear_euler(ints, reals, state, work, hook, h)
+    else:
+        iterations, factorisations = runge_kutta(ints, reals, state, work, hook, h, scheme == PROJECTION)
     out[ITERATIONS], out[FACTORISATIONS] = iterations, factorisations
     out[CAPPED], out[CONTRACTION] = 0.0, 0.0
     settle(ints, reals, state, work, hook, h, before)
