@@ -26,7 +26,8 @@ after which `work[:len(DIAGNOSTICS)]` says how it went. Inputs (prescribed motio
 and `State.load` keep a state bit by bit.
 
 Problems (problems.py): `assemble velocities accelerations start equilibrium`; of a state: `effort` (inverse dynamics
-of a drive), `reaction`, `joint_force`, `energy`, `momentum`, `linearise` (modes). All units SI.
+of a drive), `reaction`, `joint_force`, `port_forces`, `energy`, `momentum`, `angular_velocity`, `linearise` (modes).
+Settings for a step with a deadline: `compile(settings=REAL_TIME)`. All units SI.
 """
 
 from sim_service.multibody.natural.augmented import step
@@ -39,6 +40,8 @@ from sim_service.multibody.natural.motions import Motion, external, harmonic, po
 from sim_service.multibody.natural.problems import (
     Energy,
     accelerations,
+    angular_acceleration,
+    angular_velocity,
     assemble,
     effort,
     energy,
@@ -46,19 +49,21 @@ from sim_service.multibody.natural.problems import (
     freedoms,
     joint_force,
     momentum,
+    port_forces,
     reaction,
     start,
     velocities,
 )  # fmt: skip
 from sim_service.multibody.natural.run import Record, run
-from sim_service.multibody.natural.settings import Scheme, Settings
+from sim_service.multibody.natural.settings import REAL_TIME, Scheme, Settings
 from sim_service.multibody.natural.system import State, System
 from sim_service.multibody.natural.tables import DIAGNOSTICS, FORCE
 
 __all__ = [
-    "DIAGNOSTICS", "FORCE", "AssemblyError", "Body", "Energy", "IllConditioned", "Input", "Linear", "Linearised",
-    "Mechanism", "MechanismError", "Mode", "Motion", "Node", "Quadratic", "Record", "Scheme", "Settings", "State",
-    "StateError", "System", "accelerations", "assemble", "effort", "energy", "equilibrium", "external", "freedoms",
-    "harmonic", "joint_force", "linearise", "momentum", "polynomial", "reaction", "run", "smooth_step", "square",
-    "start", "step", "velocities",
+    "DIAGNOSTICS", "FORCE", "REAL_TIME", "AssemblyError", "Body", "Energy", "IllConditioned", "Input", "Linear",
+    "Linearised", "Mechanism", "MechanismError", "Mode", "Motion", "Node", "Quadratic", "Record", "Scheme",
+    "Settings", "State", "StateError", "System", "accelerations", "angular_acceleration", "angular_velocity",
+    "assemble", "effort", "energy", "equilibrium", "external", "freedoms", "harmonic", "joint_force", "linearise",
+    "momentum", "polynomial", "port_forces", "reaction", "run", "smooth_step", "square", "start", "step",
+    "velocities",
 ]  # fmt: skip

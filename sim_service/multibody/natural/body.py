@@ -80,8 +80,8 @@ def _sum(components: np.ndarray, forms: Sequence[Linear]) -> Linear:
 def make_body(
     m: "Mechanism", name: str, nodes: Sequence[Linear], mass: float, centre: ArrayLike, inertia: ArrayLike
 ) -> Body:
-    if mass < 0.0:
-        raise MechanismError(f"body {name}: mass = {mass:g}: must not be negative")
+    if not (mass >= 0.0 and np.isfinite(mass)):
+        raise MechanismError(f"body {name}: mass = {mass:g}: must be finite and not negative")
     points = [p for p in nodes if p.kind == "point"]
     vectors = [v for v in nodes if v.kind == "vector"]
     if not points:

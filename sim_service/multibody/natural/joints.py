@@ -38,6 +38,7 @@ def universal(
     m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike, axis_a: ArrayLike, axis_b: ArrayLike
 ) -> None:
     """A common point; an axis of one body keeps its angle (90 degrees, mostly) to an axis of the other."""
+    _in_space(m, name)
     spherical(m, name, _at(m, a, at), b.at(at))
     ua, ub = _unit(axis_a), _unit(axis_b)
     m.constrain(f"{name}.cross", b.along(ub) @ _along(m, a, ua) - float(ua @ ub))
@@ -45,6 +46,7 @@ def universal(
 
 def cylindrical(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
     """b turns about and slides along an axis of a."""
+    _in_space(m, name)
     n, n1, n2 = frame(axis)
     u, arm = b.along(n), b.at(at) - _at(m, a, at)
     for k, across in enumerate((n1, n2), 1):
@@ -166,6 +168,11 @@ def frame(axis: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     n1 = np.cross(n, helper)
     n1 /= np.linalg.norm(n1)
     return n, n1, np.cross(n, n1)
+
+
+def _in_space(m: "Mechanism", name: str) -> None:
+    if m.dimension != 3:
+        raise MechanismError(f"{name}: a joint of this kind is for 3 dimensions")
 
 
 def _unit(axis: ArrayLike) -> np.ndarray:

@@ -201,6 +201,38 @@ def joint_force(state: State, body: str, node: str) -> np.ndarray:
     return np.asarray(total[list(wanted.columns)])
 
 
+def port_forces(state: State, element: str) -> np.ndarray:
+    """Forces of an element on its ports: of a spring, the force on its far end; of a torsion spring, its torque."""
+    s = state.system
+    at = 0
+    for e in s.elements:
+        if e.name == element:
+            return s.part(P.PORT_FORCE, state.evaluate())[at : at + len(e.ports)].copy()
+        at += len(e.ports)
+    raise MechanismError(f"{element}: no such force; there are {', '.join(e.name for e in s.elements)}")
+
+
+def angular_velocity(state: State, body: str) -> np.ndarray:
+    """Of a body, in world axes; one number in the plane."""
+    return _turning(state, body, [state.rate(e) for e in state.system.mechanism.bodies[body].basis])
+
+
+def angular_acceleration(state: State, body: str) -> np.ndarray:
+    """Of a body, in world axes; one number in the plane."""
+    return _turning(state, body, [state.second(e) for e in state.system.mechanism.bodies[body].basis])
+
+
+def _turning(state: State, name: str, change: list[np.ndarray]) -> np.ndarray:
+    """1/2 sum e^k x change_k with the reciprocal basis."""
+    body = state.system.mechanism.bodies[name]
+    e = np.array([state.value(v) for v in body.basis])
+    if state.system.mechanism.dimension == 2:
+        return np.array([(e[0, 0] * change[0][1] - e[0, 1] * change[0][0]) / (e[0] @ e[0])])
+    if len(e) < 3:
+        raise MechanismError(f"body {name}: its turning about its axis is not defined; it has too few nodes")
+    return np.asarray(0.5 * np.cross(body.metric @ e, np.array(change)).sum(axis=0))
+
+
 @dataclass(frozen=True)
 class Energy:
     kinetic: float

@@ -86,12 +86,14 @@ class Record:
             return self.diagnostics[:, DIAGNOSTICS.index(name)]
         return self.values(self.system.mechanism.nodes[name])
 
-    def values(self, form: Linear) -> np.ndarray:
-        """A form over the kept instants; a scalar one as a plain vector."""
-        inputs = self.states[:, self.system.span(P.INPUT)].reshape(len(self.states), -1, 3)[:, :, 0]
-        out = form.const[None, :] + self.q @ form.jacobian(self.system.n).T
+    def values(self, form: Linear, derivative: int = 0) -> np.ndarray:
+        """A form over the kept instants, or its first or second derivative; a scalar one as a plain vector."""
+        inputs = self.states[:, self.system.span(P.INPUT)].reshape(len(self.states), -1, 3)[:, :, derivative]
+        out = (self.q, self.qd, self.qdd)[derivative] @ form.jacobian(self.system.n).T
         for j, c in form.inputs.items():
             out += inputs[:, j, None] * c
+        if derivative == 0:
+            out += form.const
         return np.asarray(out[:, 0] if form.dim == 1 else out)
 
     def state(self, k: int) -> State:

@@ -28,3 +28,9 @@ class Settings:
     baumgarte_rate: float = 20.0  # 1/s
     baumgarte_damping: float = 1.0
     stabilisation: float = 0.0  # share of the position error that LINEAR_EULER takes back each step; 0 as published
+
+
+# for a step with a deadline: what the road and the sensors leave uncertain is far above these
+REAL_TIME = Settings(
+    tolerance=1e-6, tolerance_phi=1e-8, tolerance_velocity=1e-6, tolerance_acceleration=1e-3, cap=6, passes=4
+)

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from sim_service.multibody.natural import (
+    REAL_TIME,
     Mechanism,
     accelerations,
+    angular_acceleration,
+    angular_velocity,
     assemble,
     effort,
     energy,
@@ -13,11 +16,12 @@ from sim_service.multibody.natural import (
     harmonic,
     joint_force,
     linearise,
+    port_forces,
     reaction,
     run,
     start,
 )
-from tests.sim_service.multibody.natural.mechanisms import chain, four_bar, pendulum
+from tests.sim_service.multibody.natural.mechanisms import bricard, chain, four_bar, free_body, pendulum
 
 
 def test_assembly_puts_given_coordinates_where_they_are_told() -> None:
@@ -151,3 +155,44 @@ def test_modes_of_a_spinning_top_are_gyroscopic() -> None:
     start(state)
     fastest = linearise(state).modes()[-1]
     assert abs(fastest.eigenvalue.imag) == pytest.approx(0.08 * 40.0 / 0.05, rel=0.05)
+
+
+def test_turning_of_a_body_is_read_in_world_axes() -> None:
+    m = free_body()
+    state = m.compile().state()
+    omega = np.array([1.0, -2.0, 0.5])
+    for name in ("u", "v", "w"):
+        state.given({name: np.cross(omega, state[name])}, rates=True)
+    state.given({"r": np.cross(omega, state["r"] - np.array([0.1, -0.2, 0.3]))}, rates=True)
+    start(state)
+    np.testing.assert_allclose(angular_velocity(state, "body"), omega, atol=1e-12)
+    J = np.diag([1.0, 2.0, 2.5])
+    euler = np.linalg.solve(J, -np.cross(omega, J @ omega))
+    np.testing.assert_allclose(angular_acceleration(state, "body"), euler, atol=1e-9)
+    swing = start(pendulum().state())
+    assert angular_acceleration(swing, "rod")[0] == pytest.approx(-1.5 * 9.81, rel=1e-9)
+
+
+def test_forces_of_an_element_can_be_read() -> None:
+    m = Mechanism(dimension=2)
+    p = m.point("p", (0, -1))
+    m.particle("mass", p, 2.0)
+    m.spring("s", (0, 0), p, 500.0, length=0.9)
+    np.testing.assert_allclose(port_forces(m.compile().state(), "s"), [0, 50.0], atol=1e-9)
+
+
+def test_rates_over_a_run_are_those_of_the_positions() -> None:
+    record = run(start(pendulum().state()), 1.0)
+    tip = record.system.mechanism.nodes["B"]
+    speed = np.gradient(record.values(tip), record.t, axis=0)
+    np.testing.assert_allclose(record.values(tip, 1)[5:-5], speed[5:-5], atol=1e-3)
+    change = np.gradient(record.values(tip, 1), record.t, axis=0)
+    np.testing.assert_allclose(record.values(tip, 2)[5:-5], change[5:-5], atol=2e-2)
+
+
+def test_settings_for_a_deadline_cost_little_accuracy() -> None:
+    exact, quick = bricard(5e-3), bricard(5e-3, **{k: getattr(REAL_TIME, k) for k in ("tolerance", "cap", "passes")})
+    ends = [run(start(s.state()), 2.0) for s in (exact, quick)]
+    np.testing.assert_allclose(ends[0].q[-1], ends[1].q[-1], atol=1e-5)
+    assert ends[1]["iterations"].mean() < ends[0]["iterations"].mean()
+    assert ends[1]["capped"].sum() == 0
