@@ -22,6 +22,7 @@ from sync.errors import ConfigError
 from tandem.bench.trial import energies
 from tandem.html.chart import Series, curves, paths
 from tandem.html.plain import section, table, write_plain
+from tandem.mechanism_record import write_record
 
 KEPT = 4000  # states of a run, at most
 CHUNKS = 50  # a run is made in so many pieces, between which progress is said
@@ -165,7 +166,7 @@ def _sticks(record: Record, first: int, second: int) -> list[list[tuple[np.ndarr
 
 
 def write_run(folder: Path, simulated: Simulated) -> Path:
-    """The folder of a run: report.html and report.json. Whoever records runs adds its file here."""
+    """The folder of a run: report.html, report.json, and the record like that of a drive."""
     described, record, figures = simulated.described, simulated.record, simulated.figures
     file = described.file
     first, second = ("xyz".index(axis) for axis in (file.show.plane if file.dimension == 3 else "xy"))
@@ -205,4 +206,5 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
     if figures["ended"] != "finished":
         headline = f"The run {figures['ended']}."
     html, _ = write_plain(folder, file.title or file.name, headline, pieces, {"figures": figures})
+    write_record(folder, file.name, record, figures, Path(described.path).read_bytes())
     return html

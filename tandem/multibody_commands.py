@@ -114,6 +114,8 @@ def _written(runs: Path, name: str, write: Callable[[Path], Path]) -> None:
         print(f"report: {write(folder)}", file=sys.stderr)
     except OSError as error:
         print(f"tandem: no report in {folder}: {error.strerror}", file=sys.stderr)
+    except TandemError as error:  # the record; the report is there
+        print(f"tandem: {error}", file=sys.stderr)
 
 
 def _finite(value: Any) -> Any:

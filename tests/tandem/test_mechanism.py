@@ -15,8 +15,12 @@ from typer.testing import CliRunner
 from sim_service.multibody import sections
 from sim_service.multibody.mechanism import describe, read_mechanism
 from sync.errors import ConfigError
+from sync.record import open_run
 from tandem import mechanism
 from tandem.cli import app
+from tandem.look.compare import compare
+from tandem.look.info import info
+from tandem.look.plot import panels
 
 FOLDER = Path(__file__).resolve().parents[2] / "configs" / "mechanisms"
 FILES = sorted(FOLDER.glob("*.toml"))
@@ -64,6 +68,22 @@ def test_the_command_prints_figures_and_writes_a_run(tmp_path):
     page = (folder / "report.html").read_text()
     assert page.count("<svg") >= 4 and "nan" not in page.lower().replace("nanometre", "")
     assert json.loads((folder / "report.json").read_text())["figures"]["steps"] == 500
+
+
+def test_the_record_is_one_like_any_other(tmp_path):
+    described, state = mechanism.load(FOLDER / "four_bar.toml", seconds=0.5)
+    simulated = mechanism.simulate(described, state, lambda *_: None)
+    mechanism.write_run(tmp_path / "run", simulated)
+    run = open_run(tmp_path / "run")
+    steps = run.topics["/step"]
+    assert run.whole and run.end["reason"] == "finished" and len(steps) == 500
+    np.testing.assert_array_equal(steps.blocks["B_x"], simulated.record["B"][1:, 0])
+    np.testing.assert_allclose(np.diff(steps.blocks["t_ns"]), 1e6, atol=1)
+    units = {c.name: c.unit for c in steps.layout.channels}
+    assert units["B_x"] == "m" and units["B_y_rate"] == "m/s" and units["phi_error"] == "m"
+    # and the tools for records know it
+    assert info(run)["topics"]["/step"]["rate_hz"] == 1000 and compare(run, run)["identical"]
+    assert {"B_x", "iterations"} <= {panel.title for panel in panels([("a", run)], None)}
 
 
 def test_a_run_that_ends_between_kept_instants_keeps_every_step(tmp_path):
