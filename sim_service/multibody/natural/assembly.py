@@ -59,6 +59,17 @@ def look(ints, reals, state, work, q, qd):
 
 
 @inner
+def look_within(ints, reals, state, work, q, qd):
+    """The same within a step, where rates matter only to forces."""
+    inputs = part(ints, state, P.INPUT)
+    evaluate_forms(ints, reals, work, q, inputs)
+    if len(part(ints, ints, P.PORT_FORM)) > 0:
+        evaluate_rates(ints, reals, work, qd, inputs)
+    positions(ints, reals, work, part(ints, work, P.PHI))
+    mask(ints, reals, part(ints, work, P.PHI))
+
+
+@inner
 def forces(ints, reals, state, work, hook, t, h):
     """Q into FORCE, with the port stiffnesses; `look` came before. h is 0 where no step is being made."""
     evaluate_elements(ints, reals, work, hook, t, h, part(ints, state, P.ELEMENT), part(ints, state, P.INPUT))

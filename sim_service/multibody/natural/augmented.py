@@ -23,7 +23,7 @@ from sim_service.multibody.natural.assembly import (
     forces,
     kinetic_energy,
     largest,
-    look,
+    look_within,
     mask,
     set_inputs,
 )  # fmt: skip
@@ -77,7 +77,7 @@ def project_velocities(ints, reals, state, work, qd, passes, tolerance):
     """
     inputs, weight = part(ints, state, P.INPUT), part(ints, reals, P.WEIGHT)
     r, rhs, d = part(ints, work, P.RESIDUAL), part(ints, work, P.RHS), part(ints, work, P.SECOND)
-    jac, y = part(ints, work, P.JAC), part(ints, work, P.PHI)
+    jac, y = part(ints, work, P.JAC), part(ints, work, P.DIRECTION)
     evaluate_rates(ints, reals, work, qd, inputs)
     velocities(ints, reals, work, r)
     mask(ints, reals, r)
@@ -107,10 +107,10 @@ def project_velocities(ints, reals, state, work, qd, passes, tolerance):
         length = square / across if across > 0.0 else 1.0
         for i in range(len(qd)):
             qd[i] -= length * rhs[i]
-        evaluate_rates(ints, reals, work, qd, inputs)
-        velocities(ints, reals, work, r)
-        mask(ints, reals, r)
+        for k in range(len(r)):
+            r[k] -= length * y[k] if weight[k] > 0.0 else 0.0
         left = largest(r)
+    evaluate_rates(ints, reals, work, qd, inputs)
     return left
 
 
@@ -152,35 +152,31 @@ def applied_power(ints, state, work, qd):
     for i in range(len(qd)):
         total += Q[i] * qd[i]
     # reactions do work where Phi depends on time: -lam . Phi_q qd
-    for k in range(len(r)):
-        r[k] = 0.0
-    times_jacobian(ints, part(ints, work, P.JAC), qd, r)
-    for k in range(len(lam)):
-        total -= lam[k] * r[k]
+    if len(part(ints, ints, P.INPUT_FORM)) > 0:
+        for k in range(len(r)):
+            r[k] = 0.0
+        times_jacobian(ints, part(ints, work, P.JAC), qd, r)
+        for k in range(len(lam)):
+            total -= lam[k] * r[k]
     return total
 
 
 @inner
-def settle(ints, reals, state, work, hook, h, before):
-    """What every scheme does at the end of a step: forces there, next element states, energy, errors."""
+def conclude(ints, reals, state, work, hook, h, before, phi_error, phid_error):
+    """What every scheme does at the end of a step, with V, Vd and Jacobian of it: forces, element states, energy."""
     q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
     out, power = part(ints, work, P.DIAGNOSTIC), part(ints, state, P.POWER)
-    look(ints, reals, state, work, q, qd)
     forces(ints, reals, state, work, hook, part(ints, state, P.TIME)[0], h)
     elements, following = part(ints, state, P.ELEMENT), part(ints, work, P.ELEMENT_NEXT)
     for i in range(len(elements)):
         elements[i] = following[i]
-    jacobian(ints, reals, work)
     now = applied_power(ints, state, work, qd)
     after = kinetic_energy(ints, reals, qd)
     out[KINETIC] = after
     out[ENERGY_RESIDUAL] = after - before - 0.5 * h * (power[0] + now)
     power[0] = now
     power[1] += out[ENERGY_RESIDUAL]
-    out[PHI_ERROR] = largest(part(ints, work, P.PHI))
-    velocities(ints, reals, work, part(ints, work, P.RESIDUAL))
-    mask(ints, reals, part(ints, work, P.RESIDUAL))
-    out[PHID_ERROR] = largest(part(ints, work, P.RESIDUAL))
+    out[PHI_ERROR], out[PHID_ERROR] = phi_error, phid_error
     if not isfinite(largest(q) + largest(qd) + largest(qdd)):
         out[CAPPED] = 1.0
 
@@ -239,10 +235,10 @@ def step(ints, reals, state, work, hook, h):
     before = kinetic_energy(ints, reals, qd)
     out[BAD_PIVOTS] = 0.0
     predict(ints, reals, state, h)
-    look(ints, reals, state, work, q, qd)
+    look_within(ints, reals, state, work, q, qd)
 
     iterations = factored = 0
-    last = contraction = 0.0
+    last = contraction = error = 0.0
     done, again = False, True
     while iterations < int(setting[CAP]) and not done:
         forces(ints, reals, state, work, hook, time[0], h)
@@ -252,8 +248,9 @@ def step(ints, reals, state, work, hook, h):
             factorise(ints, work)
             factored += 1
         size = correct(ints, reals, state, work, beta, gamma, h)
-        look(ints, reals, state, work, q, qd)
-        done = size <= setting[TOLERANCE] and largest(phi) <= setting[TOLERANCE_PHI]
+        look_within(ints, reals, state, work, q, qd)
+        error = largest(phi)
+        done = size <= setting[TOLERANCE] and error <= setting[TOLERANCE_PHI]
         if iterations > 0 and last > 0.0:
             contraction = max(contraction, size / last)
         again = not done and iterations > 0 and size > setting[REFACTOR] * last
@@ -263,8 +260,8 @@ def step(ints, reals, state, work, hook, h):
     out[CAPPED], out[CORRECTION] = 0.0 if done else 1.0, last
 
     passes = int(setting[PASSES])
-    if len(phi) > 0 and passes > 0:
-        jacobian(ints, reals, work)
-        project_velocities(ints, reals, state, work, qd, passes, setting[TOLERANCE_VELOCITY])
+    jacobian(ints, reals, work)
+    rate = project_velocities(ints, reals, state, work, qd, passes, setting[TOLERANCE_VELOCITY])
+    if passes > 0:
         project_accelerations(ints, reals, state, work, qdd, passes, setting[TOLERANCE_ACCELERATION])
-    settle(ints, reals, state, work, hook, h, before)
+    conclude(ints, reals, state, work, hook, h, before, error, rate)

@@ -10,7 +10,7 @@ Inputs set from outside are held over the stages of a step. Element states advan
 """
 
 from sim_service.multibody.natural.assembly import assemble, forces, kinetic_energy, largest, look, mask, set_inputs
-from sim_service.multibody.natural.augmented import STEP, project_velocities, settle
+from sim_service.multibody.natural.augmented import STEP, conclude, project_velocities
 from sim_service.multibody.natural.cholesky import factorise, solve
 from sim_service.multibody.natural.constraints import add_transposed, jacobian, velocities
 from sim_service.multibody.natural.elements import generalised_forces
@@ -192,4 +192,9 @@ def compared_step(ints, reals, state, work, hook, h):
         iterations, factorisations = runge_kutta(ints, reals, state, work, hook, h, scheme == PROJECTION)
     out[ITERATIONS], out[FACTORISATIONS] = iterations, factorisations
     out[CAPPED], out[CONTRACTION] = 0.0, 0.0
-    settle(ints, reals, state, work, hook, h, before)
+    q, qd, r = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, work, P.RESIDUAL)
+    look(ints, reals, state, work, q, qd)
+    jacobian(ints, reals, work)
+    velocities(ints, reals, work, r)
+    mask(ints, reals, r)
+    conclude(ints, reals, state, work, hook, h, before, largest(part(ints, work, P.PHI)), largest(r))

@@ -259,8 +259,8 @@ def _sizes(
     return {
         P.TIME: 1, P.Q: n, P.QD: n, P.QDD: n, P.LAM: k, P.ELEMENT: states, P.INPUT: 3 * len(m.inputs), P.POWER: 2,
         P.DIAGNOSTIC: len(tables.DIAGNOSTICS), P.V: f, P.VD: f, P.VU: f, P.R: k + angles, P.RD: k + angles, P.PHI: k,
-        P.RESIDUAL: k, P.SECOND: k, P.JAC: jac, P.JAC_FACTOR: jac, P.TRIG: 2 * angles, P.FORCE: n, P.X: ports,
-        P.XD: ports, P.PORT_FORCE: ports, P.PORT_K: blocks, P.PORT_C: blocks, P.ELEMENT_NEXT: states,
+        P.RESIDUAL: k, P.SECOND: k, P.DIRECTION: k, P.JAC: jac, P.JAC_FACTOR: jac, P.TRIG: 2 * angles, P.FORCE: n,
+        P.X: ports, P.XD: ports, P.PORT_FORCE: ports, P.PORT_K: blocks, P.PORT_C: blocks, P.ELEMENT_NEXT: states,
         P.FACTOR: pattern.size, P.UPDATE: pattern.widest_update, P.SOLVE: n, P.RHS: n, P.Q0: n,
         P.QD0: n, P.STAGE: 2 * n,
     }  # fmt: skip

@@ -20,7 +20,7 @@ class Settings:
     tolerance: float = 1e-9  # of the last correction of a coordinate, m or rad
     tolerance_phi: float = 1e-10  # of the constraints, m or rad
     tolerance_velocity: float = 1e-9  # of their first derivatives
-    tolerance_acceleration: float = 1e-7  # of their second derivatives
+    tolerance_acceleration: float = 1e-6  # of their second derivatives
     cap: int = 20  # iterations a step
     passes: int = 20  # projections of velocity and of acceleration, each at most; mostly two are needed; 0: none
     refactor: float = 0.05  # factorise again when a correction is more than this times the last

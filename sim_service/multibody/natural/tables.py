@@ -106,6 +106,7 @@ class P(IntEnum):
     PHI = auto()
     RESIDUAL = auto()
     SECOND = auto()
+    DIRECTION = auto()
     JAC = auto()
     JAC_FACTOR = auto()
     TRIG = auto()
