@@ -12,7 +12,8 @@ def _means(m: float) -> tuple[list[float], list[float]]:
     if not 0.0 <= m < 1.0:
         raise ValueError(f"the parameter m = {m} must be in [0, 1)")
     a, b, c = [1.0], math.sqrt(1.0 - m), [math.sqrt(m)]
-    while abs(c[-1]) > 1e-16 * a[-1]:
+    # the next c would be c²/4a, far below rounding; waiting for c itself to vanish may take for ever
+    while abs(c[-1]) > 1e-10 * a[-1]:
         c.append(0.5 * (a[-1] - b))
         a.append(0.5 * (a[-1] + b))
         b = math.sqrt(a[-2] * b)

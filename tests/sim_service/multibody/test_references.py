@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sim_service.multibody.references import chains, closed_form, elliptic, jets, linkages, one_freedom, rigid_body
@@ -33,8 +33,8 @@ def test_jacobi_functions_satisfy_their_identities(m, u):
 @given(angle=st.floats(-3.0, 3.0), rate=st.floats(-9, 9), omega=st.floats(0.5, 5))
 def test_the_exact_pendulum_agrees_with_its_equation_of_motion(angle, rate, omega):
     m = (rate / omega / 2) ** 2 + math.sin(angle / 2) ** 2
-    if abs(m - 1) < 1e-2 or 0 < m < 1e-6:
-        return
+    assume(abs(m - 1) > 1e-2 and (m == 0 or m > 1e-6))  # near the separatrix and at rest the formula is ill-conditioned
+    assume(rate == 0 or abs(rate) > 1e-3)
     exact, speed = closed_form.pendulum(TIMES, angle, rate, omega)
     found = integrate(lambda _, y: np.array([y[1], -(omega**2) * math.sin(y[0])]), np.array([angle, rate]), TIMES)
     np.testing.assert_allclose(np.sin(exact), np.sin(found[:, 0]), atol=2e-10)
