@@ -478,6 +478,14 @@ def latency(
     raise typer.Exit(code)
 
 
+from tandem.multibody_commands import bench_multibody, mechanism  # noqa: E402  (they use what stands above)
+
+app.command()(mechanism)
+bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
+bench.command("multibody")(bench_multibody)
+app.add_typer(bench, name="bench")
+
+
 def main() -> None:
     app()
 

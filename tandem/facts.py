@@ -35,10 +35,9 @@ def wall_clock() -> str:
     return datetime.now(UTC).isoformat()  # noqa: TID251  (a log header)
 
 
-def start_facts(config: Config) -> dict[str, str]:
-    """The start sentinel."""
+def machine_facts() -> dict[str, str]:
+    """When, with what, and where."""
     return {
-        "name": config.name,
         "utc": wall_clock(),
         "software": f"tandem {_version('tandem')}",
         "sources": CACHE.name,  # the same sources on the same machine type give the same bits
@@ -49,6 +48,14 @@ def start_facts(config: Config) -> dict[str, str]:
         "real_time": str(permitted(1)).lower(),
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
+    }
+
+
+def start_facts(config: Config) -> dict[str, str]:
+    """The start sentinel."""
+    return {
+        "name": config.name,
+        **machine_facts(),
         "transport": config.transport.kind,
         "step_ns": str(config.step_ns),
         "period_ns": str(config.period_ns),

@@ -64,6 +64,8 @@ def _steps(run: Run) -> dict[str, Any]:
     if "/step" not in run.topics or not len(run.topics["/step"]):
         return {}
     steps = run.topics["/step"].blocks
+    if "input_age_ns" not in run.topics["/step"].layout.names:
+        return {}  # of a mechanism, which has no input from outside
     ages = steps["input_age_ns"] / 1e3
     said = {word: int((steps["status"] & bit != 0).sum()) for bit, word in STATUS.items()}
     return {

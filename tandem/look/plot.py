@@ -84,7 +84,8 @@ def _chosen(runs: list[tuple[str, Run]], channels: list[str] | None) -> list[tup
     if channels is None:
         usual = [row for row in DEFAULT if row[0] in units]
         has_steps = any(len(run.topics.get("/step", ())) for _, run in runs)
-        return usual if has_steps else [(name, name, unit, 1.0) for name, unit in units.items()]
+        everything = [(name, name, unit, 1.0) for name, unit in units.items() if name != "step"]
+        return usual if has_steps and usual else everything
     unknown = [name for name in channels if name not in units]
     if unknown:
         raise ConfigError(f"--channels {', '.join(unknown)}: not in the record; it has {', '.join(units)}")

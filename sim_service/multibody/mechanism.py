@@ -1,0 +1,307 @@
+"""Mechanism files: a mechanism as data (configs/mechanisms/*.toml), turned into one that can be simulated.
+
+`read_mechanism` checks a file as a whole: every table against its sections, then every name against what the file
+defines, then the drawing itself. Whatever is wrong is a `ConfigError` that names file, key, value and what would be
+right; nothing else escapes. `residuals` tells constraint by constraint how far a drawing is from closing.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_service.multibody import sections as s
+from sim_service.multibody.natural import motions
+from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.linear import Linear
+from sim_service.multibody.natural.mechanism import Mechanism
+from sim_service.multibody.sections import GROUND, MechanismFile
+from sync.config import Section, check, read_toml
+from sync.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Described:
+    """A mechanism file, and what it describes."""
+
+    path: str
+    file: MechanismFile
+    mechanism: Mechanism
+    velocities: dict[str, np.ndarray]  # of nodes, at the start
+    shown: tuple[str, ...]  # points whose paths are of interest
+
+
+def read_mechanism(path: str | Path) -> Described:
+    return describe(read_toml(Path(path)), str(path))
+
+
+def describe(data: dict[str, Any], path: str) -> Described:
+    """From what TOML says; `path` is for the messages."""
+    file = check(MechanismFile, data, path)
+    return _Builder(file, path).build()
+
+
+class _Builder:
+    """One pass over the file; findings are gathered table by table and raised together."""
+
+    def __init__(self, file: MechanismFile, path: str) -> None:
+        self.file, self.path = file, path
+        self.findings: list[str] = []
+        try:
+            self.m = Mechanism(file.dimension, file.gravity)
+        except MechanismError as error:
+            raise ConfigError(f"{path}: {error}") from None
+
+    def build(self) -> Described:
+        file = self.file
+        self._each("points", lambda _: s.Point, self._point)
+        self._each("vectors", lambda _: s.Vector, self._vector)
+        self._each("scalars", lambda _: s.Scalar, self._scalar)
+        self._each("chains", lambda _: s.Chain, self._chain)
+        self._raise()  # what follows would only repeat that their names are unknown
+        self._each("bodies", lambda _: s.Body, self._body)
+        self._raise()
+        self._each("particles", lambda _: s.Particle, self._particle)
+        # angles first: drives, gears and forces may name them
+        order = sorted(file.joints, key=lambda name: file.joints[name].get("kind") != "angle")
+        self._each("joints", self._kinds("joints", s.JOINTS), self._joint, order)
+        self._each("forces", self._kinds("forces", s.FORCES), self._force)
+        velocities = {}
+        for name, value in file.start.velocity.items():
+            with _Finding(self, f"start.velocity.{name}"):
+                node = self._find(name, self.m.nodes, "point, vector or scalar")
+                given = np.atleast_1d(np.asarray(value, float))
+                if not node.columns:
+                    raise MechanismError("is fixed, and cannot move")
+                if given.shape != (node.dim,):
+                    raise MechanismError(f"= {value!r}: must be {_numbers(node.dim)}")
+                velocities[name] = given
+        points = {name: node for name, node in self.m.nodes.items() if node.kind == "point"}
+        for k, name in enumerate(file.show.points):
+            with _Finding(self, f"show.points[{k}]"):
+                self._find(name, points, "point")
+        self._raise()
+        if self.m.n == 0:
+            raise ConfigError(f"{self.path}: nothing can move: every point is fixed and there is no scalar")
+        free = [name for name, node in points.items() if node.columns]
+        return Described(self.path, file, self.m, velocities, tuple(file.show.points or free[:8]))
+
+    # ---- tables ------------------------------------------------------------------------------------------------------
+
+    def _point(self, name: str, p: s.Point) -> None:
+        self.m.point(name, p.at, p.fixed)
+
+    def _vector(self, name: str, v: s.Vector) -> None:
+        self.m.vector(name, v.along, v.fixed)
+
+    def _scalar(self, name: str, x: s.Scalar) -> None:
+        self.m.scalar(name, x.value, x.inertia)
+
+    def _chain(self, name: str, c: s.Chain) -> None:
+        last = self._node(c.begin, "point")
+        place = self.m.where(last)
+        self._size("step", c.step)
+        for k in range(1, c.count + 1):
+            place = place + np.asarray(c.step)
+            link = self.m.point(f"{name}{k}", place)
+            self.m.bar(f"{name}{k}", last, link, c.mass)
+            last = link
+
+    def _body(self, name: str, b: s.Body) -> None:
+        nodes = [self._find(n, self.m.nodes, "point or vector") for n in b.nodes]
+        for node in nodes:
+            if node.kind == "scalar":
+                raise MechanismError(f"nodes: {node.name} is a scalar; a body stands on points and vectors")
+        if len(set(b.nodes)) < len(b.nodes):
+            raise MechanismError(f"nodes = {b.nodes}: one is named twice")
+        if b.centre is not None:
+            self._size("centre", b.centre)
+            self.m.body(name, nodes, b.mass, b.centre, 0.0 if b.inertia is None else np.asarray(b.inertia, float))
+            return
+        points = [node for node in nodes if node.kind == "point"]
+        if len(points) < 2:
+            raise MechanismError(
+                f"nodes = {b.nodes}: a bar lies between two points; name another one, or give centre and inertia"
+            )
+        start, end = (self.m.where(p) for p in points[:2])
+        along = end - start
+        length = float(np.linalg.norm(along))
+        if not length > 0:
+            raise MechanismError(f"nodes = {b.nodes}: {points[0].name} and {points[1].name} are at the same place")
+        square, width = float(along @ along), b.width or 0.0
+        inertia: Any = b.mass * (square + width**2) / 12.0
+        if self.m.dimension == 3:
+            unit = along / length
+            slender = b.mass * (square + width**2) / 12.0
+            inertia = slender * np.eye(3) + (b.mass * width**2 / 6.0 - slender) * np.outer(unit, unit)
+        self.m.body(name, nodes, b.mass, 0.5 * (start + end), inertia)
+
+    def _particle(self, name: str, p: s.Particle) -> None:
+        self.m.particle(name, self._node(p.point, "point"), p.mass)
+
+    def _joint(self, name: str, j: Any) -> None:
+        m = self.m
+        match j:
+            case s.Spherical():
+                m.spherical(name, *(self._node(p, "point") for p in j.points))
+            case s.Between():
+                self._size("at", j.at)
+                first, second = self._pair(j.bodies)
+                if j.kind == "cylindrical" and m.dimension == 2:
+                    raise MechanismError('kind = "cylindrical": is for space; in the plane use prismatic or revolute')
+                if j.kind == "weld":
+                    m.weld(name, first, second, j.at)
+                elif j.kind == "revolute" and m.dimension == 2:
+                    m.revolute(name, first, second, j.at)
+                elif j.kind == "revolute":
+                    m.revolute(name, first, second, j.at, self._axis(j.axis))
+                elif j.kind == "cylindrical":
+                    m.cylindrical(name, first, second, j.at, self._axis(j.axis))
+                else:
+                    m.prismatic(name, first, second, j.at, self._axis(j.axis))
+            case s.Universal():
+                if m.dimension == 2:
+                    raise MechanismError('kind = "universal": is for space')
+                self._size("at", j.at)
+                first, second = self._pair(j.bodies)
+                m.universal(name, first, second, j.at, *(self._axis(a) for a in j.axes))
+            case s.Rod():
+                a, b = (self._node(p, "point") for p in j.points)
+                length = self._node(j.length, "scalar") if isinstance(j.length, str) else j.length
+                m.rod(name, a, b, length)
+            case s.Slider():
+                self._size("through", j.through)
+                on = None if j.on == GROUND else self._find(j.on, m.bodies, "body")
+                m.slider(name, self._node(j.point, "point"), j.through, self._axis(j.along), on)
+            case s.Rack():
+                self._size("through", j.through)
+                on = None if j.on == GROUND else self._find(j.on, m.bodies, "body")
+                x = self._node(j.scalar, "scalar")
+                m.rack(name, self._node(j.point, "point"), j.through, self._axis(j.along), x, on)
+            case s.Gear():
+                a, b = (self._node(x, "scalar") for x in j.scalars)
+                m.gear(name, a, b, j.ratio)
+            case s.Angle():
+                first, second = self._pair(j.bodies)
+                m.angle(name, first, second, None if m.dimension == 2 else self._axis(j.axis), j.value)
+            case s.Drive():
+                if j.polynomial is not None:
+                    law = motions.polynomial(*j.polynomial)
+                else:
+                    law = motions.harmonic(j.amplitude or 0.0, j.rate, j.phase, j.mean)
+                m.drive(name, self._node(j.scalar, "scalar"), law)
+
+    def _force(self, name: str, f: Any) -> None:
+        m = self.m
+        match f:
+            case s.Spring():
+                a, b = (self._node(p, "point") for p in f.points)
+                m.spring(name, a, b, f.stiffness, f.damping, f.length, f.preload)
+            case s.Torsion():
+                m.torsion(name, self._node(f.scalar, "scalar"), f.stiffness, f.damping, f.rest)
+            case s.Force():
+                self._size("vector", f.vector)
+                m.force(name, self._node(f.point, "point"), f.vector)
+            case s.Torque():
+                either = {n: x for n, x in m.nodes.items() if x.kind == "scalar"} | m.bodies
+                on = self._find(f.on, either, "scalar or body")
+                single = isinstance(on, Linear) or m.dimension == 2
+                value = np.atleast_1d(np.asarray(f.value, float))
+                if value.shape != ((1,) if single else (3,)):
+                    raise MechanismError(f"value = {f.value!r}: must be {_numbers(1 if single else 3)}")
+                m.torque(name, on, float(value[0]) if single else value)
+            case s.Friction():
+                m.friction(name, self._node(f.scalar, "scalar"), f.level, f.speed, f.viscous)
+            case s.Limit():
+                m.limit(name, self._node(f.scalar, "scalar"), f.low, f.high, f.stiffness, f.damping)
+
+    # ---- names -------------------------------------------------------------------------------------------------------
+
+    def _find(self, name: str, among: dict[str, Any], what: str) -> Any:
+        if name in among:
+            return among[name]
+        near = difflib.get_close_matches(name, among, 1, 0.5)
+        known = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(among)[:12]) or 'none'}"
+        raise MechanismError(f"there is no {what} {name!r}{known}")
+
+    def _node(self, name: str, kind: str) -> Any:
+        return self._find(name, {n: node for n, node in self.m.nodes.items() if node.kind == kind}, kind)
+
+    def _pair(self, names: list[str]) -> tuple[Any, Any]:
+        """The second must be a body; if the ground stands there, the two change places."""
+        first, second = (None if n == GROUND else self._find(n, self.m.bodies, "body") for n in names)
+        if second is None:
+            first, second = second, first
+        if second is None or first is second:
+            raise MechanismError(f"bodies = {names}: a joint is between two different bodies, one of which moves")
+        return first, second
+
+    def _axis(self, axis: list[float] | None) -> list[float]:
+        if axis is None:
+            raise MechanismError("axis is missing")
+        self._size("axis", axis)
+        if not float(np.dot(axis, axis)) > 1e-24:
+            raise MechanismError(f"axis = {axis}: has no direction")
+        return axis
+
+    def _size(self, key: str, place: list[float]) -> None:
+        if len(place) != self.m.dimension:
+            raise MechanismError(f"{key} = {place}: must be {_numbers(self.m.dimension)}")
+
+    # ---- findings ----------------------------------------------------------------------------------------------------
+
+    def _each(
+        self,
+        table: str,
+        model: Callable[[dict[str, Any]], type[Section]],
+        add: Callable[[str, Any], None],
+        order: Iterable[str] | None = None,
+    ) -> None:
+        entries = getattr(self.file, table)
+        for name in order if order is not None else entries:
+            with _Finding(self, f"{table}.{name}"):
+                add(name, check(model(entries[name]), entries[name], self.path, f"{table}.{name}"))
+
+    def _kinds(self, table: str, kinds: dict[str, type[Section]]) -> Callable[[dict[str, Any]], type[Section]]:
+        def choose(entry: dict[str, Any]) -> type[Section]:
+            kind = entry.get("kind")
+            if not isinstance(kind, str) or kind not in kinds:
+                said = "is missing" if kind is None else f"= {kind!r}: is not known"
+                raise MechanismError(f"kind {said}; must be one of {', '.join(sorted(kinds))}")
+            return kinds[kind]
+
+        return choose
+
+    def _raise(self) -> None:
+        if self.findings:
+            raise ConfigError("\n".join(self.findings))
+
+
+class _Finding:
+    """What goes wrong inside becomes a line that names the file and the table; then the next table is looked at."""
+
+    def __init__(self, builder: _Builder, key: str) -> None:
+        self._builder, self._key = builder, key
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if isinstance(error, ConfigError):
+            self._builder.findings.append(str(error))
+        elif isinstance(error, MechanismError):
+            self._builder.findings.append(f"{self._builder.path}: {self._key}: {error}")
+        return isinstance(error, ConfigError | MechanismError)
+
+
+def _numbers(count: int) -> str:
+    return "one number" if count == 1 else f"{count} numbers"
+
+
+def residuals(mechanism: Mechanism, q: np.ndarray, u: np.ndarray | None = None) -> dict[str, float]:
+    """How far each constraint is from holding (m or rad), largest first."""
+    found = {name: c.value(q, u) for name, c in mechanism.constraints.items()}
+    return dict(sorted(found.items(), key=lambda item: -abs(item[1])))

@@ -1,0 +1,192 @@
+"""Forces, as elements with ports (what an element does at them is in elements.py).
+
+A force that only a model knows (a tyre, an engine, a contact) is a `model_force`: it names its ports and parameters,
+and the nopython function given to `compile(hook=...)` computes all of them in one call:
+
+    @kernel(FORCE)
+    def hook(t, h, x, xd, inputs, params, states, after, f, K, C): ...
+
+x, xd are the ports of all model forces in the order they were added, f the force on each; K = -df/dx and C = -df/dxd
+are square blocks, one per model force, row by row, and come zeroed (leave them so where they do not matter: they only
+speed the iteration). `inputs` holds value, rate and second derivative of every input. `states` are those at the start
+of the step, `after` those at its end, which the hook computes for the step h it is given; h = 0 asks for the force as
+things are. The hook may be called several times a step and must not remember anything.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sim_service.multibody.natural.body import Body
+from sim_service.multibody.natural.elements import (
+    FORCE_ON,
+    FRICTION,
+    LIMIT,
+    ROTOR,
+    SPRING,
+    TORQUE_2D,
+    TORQUE_3D,
+    TORSION,
+)  # fmt: skip
+from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.linear import Linear, linear
+
+if TYPE_CHECKING:
+    from sim_service.multibody.natural.mechanism import Input, Mechanism
+
+MODEL = -1
+
+
+def spring(
+    m: "Mechanism",
+    name: str,
+    a: Linear | ArrayLike,
+    b: Linear | ArrayLike,
+    stiffness: float,
+    damping: float = 0.0,
+    length: float | None = None,
+    preload: float = 0.0,
+) -> None:
+    """A spring and damper between two points; free length as drawn if not given; preload pulls them together."""
+    d = linear(b) - linear(a)
+    drawn = float(np.linalg.norm(m.where(d)))
+    free = drawn if length is None else length
+
+    def potential(x: np.ndarray, p: np.ndarray) -> float:
+        s = float(np.linalg.norm(x)) - p[2]
+        return float(0.5 * p[0] * s * s + p[3] * s)
+
+    params = {"stiffness": stiffness, "damping": damping, "length": free, "preload": preload}
+    _add(m, name, SPRING, tuple(d), params, potential=potential)
+
+
+def torsion(
+    m: "Mechanism",
+    name: str,
+    angle: Linear,
+    stiffness: float,
+    damping: float = 0.0,
+    rest: float = 0.0,
+    cubic: float = 0.0,
+) -> None:
+    """A spring and damper on a scalar: an angle, a distance."""
+
+    def potential(x: np.ndarray, p: np.ndarray) -> float:
+        s = x[0] - p[2]
+        return float(0.5 * p[0] * s * s + 0.25 * p[3] * s**4)
+
+    params = {"stiffness": stiffness, "damping": damping, "rest": rest, "cubic": cubic}
+    _add(m, name, TORSION, (angle,), params, potential=potential)
+
+
+def force(m: "Mechanism", name: str, point: Linear, vector: ArrayLike, scale: "Input | None" = None) -> None:
+    """A force of fixed direction on a point, or on a scalar coordinate; an input may scale it."""
+    values = np.atleast_1d(np.asarray(vector, float))
+    if len(values) != point.dim:
+        raise MechanismError(f"force {name}: {values.tolist()} on {point.dim} coordinates")
+    params = {axis: float(v) for axis, v in zip("xyz", values, strict=False)}
+    potential = None if scale is not None else (lambda x, p: -float(p @ x))
+    _add(m, name, FORCE_ON, tuple(point), params, scale, potential=potential)
+
+
+def torque(
+    m: "Mechanism",
+    name: str,
+    on: Body | Linear,
+    world: ArrayLike | None = None,
+    own: ArrayLike | None = None,
+    scale: "Input | None" = None,
+) -> None:
+    """A torque on a body, along an axis of the world and/or one of its own; or on a scalar angle.
+
+    On a relative angle the torque acts between the two bodies.
+    """
+    if isinstance(on, Linear):
+        force(m, name, on, np.zeros(1) if world is None else world, scale)
+        return
+    if m.dimension == 2:
+        value = float(np.asarray(0.0 if world is None else world).reshape(()))
+        e = on.basis[0]
+        size = float(m.where(e) @ m.where(e))
+        _add(m, name, TORQUE_2D, tuple(e), {"over_square": value / size}, scale)
+        return
+    if len(on.basis) < 3:
+        raise MechanismError(f"torque {name}: body {on.name} has no third direction to turn about")
+    T = np.zeros(3) if world is None else np.asarray(world, float)
+    axis = np.zeros(3) if own is None else on.components(own)
+    params = _metric(on)
+    params |= {f"world_{c}": float(v) for c, v in zip("xyz", T, strict=True)}
+    params |= {f"own_{k}": float(v) for k, v in enumerate(axis)}
+    _add(m, name, TORQUE_3D, tuple(c for e in on.basis for c in e), params, scale)
+
+
+def friction(m: "Mechanism", name: str, scalar: Linear, level: float, speed: float, viscous: float = 0.0) -> None:
+    """Joint friction on a scalar: Coulomb `level`, rounded below `speed`, and viscous."""
+    if not speed > 0.0:
+        raise MechanismError(f"friction {name}: speed = {speed:g}: must be positive")
+    _add(m, name, FRICTION, (scalar,), {"level": level, "speed": speed, "viscous": viscous})
+
+
+def limit(
+    m: "Mechanism", name: str, scalar: Linear, low: float, high: float, stiffness: float, damping: float = 0.0
+) -> None:
+    """Stops at both ends of a scalar; `damping` in 1 / (unit of the scalar per second)."""
+    if not low < high:
+        raise MechanismError(f"limit {name}: low = {low:g} must be below high = {high:g}")
+
+    def potential(x: np.ndarray, p: np.ndarray) -> float:
+        depth = max(p[0] - x[0], x[0] - p[1], 0.0)
+        return float(0.5 * p[2] * depth**2)
+
+    params = {"low": low, "high": high, "stiffness": stiffness, "damping": damping}
+    _add(m, name, LIMIT, (scalar,), params, potential=potential)
+
+
+def rotor(m: "Mechanism", name: str, carrier: Body, axle: ArrayLike, spin: Linear, inertia: float) -> None:
+    """An axisymmetric rotor on a carrier: its spin (absolute, about the axle) is a scalar coordinate.
+
+    Put mass and transverse inertia on the carrier, without inertia about the axle; `inertia` goes to the spin, and the
+    carrier feels the gyroscopic torque. A spin carried by unit vectors would be wrong by 12 % in its answer to torque
+    at 100 rad/s and 5 ms; this one is exact.
+    """
+    if len(carrier.basis) < 3:
+        raise MechanismError(f"rotor {name}: body {carrier.name} has no third direction")
+    m.add_inertia(spin, spin, inertia)
+    w = np.asarray(axle, float)
+    w = carrier.components(w / np.linalg.norm(w))
+    params = _metric(carrier) | {"inertia": inertia} | {f"axle_{k}": float(v) for k, v in enumerate(w)}
+    ports = (*(c for e in carrier.basis for c in e), spin)
+    _add(m, name, ROTOR, ports, params)
+
+
+def model_force(
+    m: "Mechanism", name: str, ports: Sequence[Linear], params: Mapping[str, float] | None = None, states: int = 0
+) -> None:
+    """A force of the model's own, computed by the hook: ports (their components, in order), parameters, states."""
+    flat = tuple(c for port in ports for c in port)
+    _add(m, name, MODEL, flat, dict(params or {}), states=states)
+
+
+def _metric(body: Body) -> dict[str, float]:
+    G = body.metric
+    return {f"metric_{i}{j}": float(G[i, j]) for i in range(3) for j in range(3)}
+
+
+def _add(
+    m: "Mechanism",
+    name: str,
+    kind: int,
+    ports: tuple[Linear, ...],
+    params: dict[str, float],
+    scale: "Input | None" = None,
+    states: int = 0,
+    potential: Any = None,
+) -> None:
+    from sim_service.multibody.natural.mechanism import Element
+
+    if name in m.elements:
+        raise MechanismError(f"force {name}: there is one already")
+    source = -1 if scale is None else scale.index
+    m.elements[name] = Element(name, kind, ports, params, source, states, potential=potential)

@@ -1,0 +1,197 @@
+"""Joints, as the equations they stand for. Those that can share a node need none; these tie what cannot be shared.
+
+A body given as `None` is the world. `at` and `axis` are as drawn. To add a joint, write its residuals as expressions
+and `constrain` them; tables, Jacobians and their rates follow (linear.py). Residuals are in metres or radians.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sim_service.multibody.natural.body import Body
+from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.linear import Linear, linear, square
+from sim_service.multibody.natural.motions import Motion, external
+
+if TYPE_CHECKING:
+    from sim_service.multibody.natural.mechanism import Input, Mechanism, Node
+
+
+def spherical(m: "Mechanism", name: str, a: Linear | ArrayLike, b: Linear | ArrayLike) -> None:
+    """Two points are one. In the plane this is the revolute joint."""
+    for axis, residual in enumerate(linear(b) - linear(a)):
+        m.constrain(f"{name}.{axis}", residual)
+
+
+def revolute(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike | None = None) -> None:
+    """A common point and, in space, a common axis."""
+    spherical(m, name, _at(m, a, at), b.at(at))
+    if m.dimension == 3:
+        n, n1, n2 = frame(_needed(m, name, axis))
+        u = b.along(n)
+        m.constrain(f"{name}.tilt1", u @ _along(m, a, n1))
+        m.constrain(f"{name}.tilt2", u @ _along(m, a, n2))
+
+
+def universal(
+    m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike, axis_a: ArrayLike, axis_b: ArrayLike
+) -> None:
+    """A common point; an axis of one body keeps its angle (90 degrees, mostly) to an axis of the other."""
+    _in_space(m, name)
+    spherical(m, name, _at(m, a, at), b.at(at))
+    ua, ub = _unit(axis_a), _unit(axis_b)
+    m.constrain(f"{name}.cross", b.along(ub) @ _along(m, a, ua) - float(ua @ ub))
+
+
+def cylindrical(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
+    """b turns about and slides along an axis of a."""
+    _in_space(m, name)
+    n, n1, n2 = frame(axis)
+    u, arm = b.along(n), b.at(at) - _at(m, a, at)
+    for k, across in enumerate((n1, n2), 1):
+        m.constrain(f"{name}.tilt{k}", u @ _along(m, a, across))
+        m.constrain(f"{name}.off{k}", arm @ _along(m, a, across))
+
+
+def prismatic(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
+    """b slides along an axis of a without turning."""
+    if m.dimension == 2:
+        n = _unit(axis)
+        across = _along(m, a, [-n[1], n[0]])
+        m.constrain(f"{name}.turn", b.along(n) @ across)
+        m.constrain(f"{name}.off", (b.at(at) - _at(m, a, at)) @ across)
+        return
+    cylindrical(m, name, a, b, at, axis)
+    _, n1, n2 = frame(axis)
+    m.constrain(f"{name}.turn", b.along(n1) @ _along(m, a, n2))
+
+
+def weld(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike) -> None:
+    """b moves with a."""
+    spherical(m, name, _at(m, a, at), b.at(at))
+    if m.dimension == 2:
+        m.constrain(f"{name}.turn", b.along([1.0, 0.0]) @ _along(m, a, [0.0, 1.0]))
+        return
+    for k, (i, j) in enumerate(((0, 1), (1, 2), (2, 0))):
+        m.constrain(f"{name}.turn{k}", b.along(np.eye(3)[i]) @ _along(m, a, np.eye(3)[j]))
+
+
+def rod(
+    m: "Mechanism",
+    name: str,
+    a: Linear | ArrayLike,
+    b: Linear | ArrayLike,
+    length: "float | Linear | None" = None,
+) -> None:
+    """A constant distance (as drawn, if not given), or one that is a scalar coordinate."""
+    d = linear(b) - linear(a)
+    drawn = float(np.linalg.norm(m.where(d)))
+    if isinstance(length, Linear):
+        size = abs(float(m.where(length)[0])) or drawn
+        m.constrain(name, (0.5 / size) * (square(d) - square(length)))
+        return
+    size = drawn if length is None else float(length)
+    if size <= 0.0:
+        raise MechanismError(f"rod {name}: length = {size:g}: must be positive; a spherical joint is a rod of length 0")
+    m.constrain(name, (0.5 / size) * (square(d) - size**2))
+
+
+def slider(
+    m: "Mechanism", name: str, point: Linear, through: ArrayLike, along: ArrayLike, on: Body | None = None
+) -> None:
+    """A point stays on a line of the world or of a body."""
+    arm = point - _at(m, on, through)
+    if m.dimension == 2:
+        n = _unit(along)
+        m.constrain(name, arm @ _along(m, on, [-n[1], n[0]]))
+        return
+    _, n1, n2 = frame(along)
+    m.constrain(f"{name}.1", arm @ _along(m, on, n1))
+    m.constrain(f"{name}.2", arm @ _along(m, on, n2))
+
+
+def rack(
+    m: "Mechanism", name: str, point: Linear, origin: ArrayLike, along: ArrayLike, x: Linear, on: Body | None = None
+) -> None:
+    """point = origin + x along, on a line of the world or of a body; x is a coordinate or an input."""
+    slider(m, name, point, origin, along, on)
+    m.constrain(f"{name}.x", (point - _at(m, on, origin)) @ _along(m, on, _unit(along)) - x)
+
+
+def gear(m: "Mechanism", name: str, a: Linear, b: Linear, ratio: float) -> None:
+    """a turns `ratio` times as far as b, from where both are as drawn."""
+    offset = float((m.where(a) - ratio * m.where(b))[0])
+    m.constrain(name, a - ratio * b - offset)
+
+
+def angle(
+    m: "Mechanism",
+    name: str,
+    a: Body | None,
+    b: Body,
+    axis: ArrayLike | None = None,
+    value: float = 0.0,
+    theta: Linear | None = None,
+) -> "Node | Linear":
+    """The angle of b against a about an axis that both share, `value` as drawn: a new coordinate, or one given.
+
+    It is not wrapped and needs no switch between sine and cosine.
+    """
+    if m.dimension == 2:
+        v = np.array([1.0, 0.0])
+        v_turned = np.array([0.0, 1.0])
+    else:
+        _, v, v_turned = frame(_needed(m, name, axis))
+    scalar = m.scalar(name, value) if theta is None else theta
+    start = value if theta is None else float(m.where(theta)[0])
+    c, s = np.cos(start), np.sin(start)
+    n1, n2 = _along(m, a, c * v - s * v_turned), _along(m, a, s * v + c * v_turned)
+    m.constrain_angle(f"{name}.angle", b.along(v) @ n1, b.along(v) @ n2, scalar)
+    return scalar
+
+
+def drive(m: "Mechanism", name: str, coordinate: Linear, motion: Motion | None = None) -> "Input":
+    """A prescribed coordinate: it follows an input, whose effort is then known from the multiplier."""
+    if motion is None:
+        motion = external(float(m.where(coordinate)[0]))
+    made = m.input(name, motion.kind, motion.law)
+    m.constrain(name, coordinate - made.form)
+    m.drives[name] = getattr(coordinate, "name", name)
+    return made
+
+
+def frame(axis: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The unit vector along an axis and two across it, right-handed."""
+    n = _unit(axis)
+    helper = np.eye(3)[int(np.argmin(np.abs(n)))]
+    n1 = np.cross(n, helper)
+    n1 /= np.linalg.norm(n1)
+    return n, n1, np.cross(n, n1)
+
+
+def _in_space(m: "Mechanism", name: str) -> None:
+    if m.dimension != 3:
+        raise MechanismError(f"{name}: a joint of this kind is for 3 dimensions")
+
+
+def _unit(axis: ArrayLike) -> np.ndarray:
+    v = np.asarray(axis, float)
+    size = np.linalg.norm(v)
+    if not size > 0.0:
+        raise MechanismError(f"axis {v.tolist()}: has no direction")
+    return np.asarray(v / size)
+
+
+def _needed(m: "Mechanism", name: str, axis: Any) -> Any:
+    if axis is None:
+        raise MechanismError(f"{name}: needs an axis in {m.dimension} dimensions")
+    return axis
+
+
+def _at(m: "Mechanism", body: Body | None, point: ArrayLike) -> Linear:
+    return linear(np.asarray(point, float)) if body is None else body.at(point)
+
+
+def _along(m: "Mechanism", body: Body | None, vector: ArrayLike) -> Linear:
+    return linear(np.asarray(vector, float)) if body is None else body.along(vector)

@@ -1,0 +1,271 @@
+"""Solved before and beside a run: assembly, velocities, accelerations, equilibrium. Read from a state: efforts, energy.
+
+These are done once, densely, with numpy: least squares copes with redundant constraints and singular positions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim_service.multibody.natural import evaluation
+from sim_service.multibody.natural.errors import AssemblyError, MechanismError
+from sim_service.multibody.natural.forces import MODEL
+from sim_service.multibody.natural.system import State
+from sim_service.multibody.natural.tables import P
+
+CLOSED = 1e-12  # m, rad; how well the position problem is solved
+MOST = 100
+BALANCED = 1e-9  # relative; unbalanced force of an equilibrium
+REACH = 0.5  # m, rad; longest correction of a coordinate
+RANK = 1e-9  # relative; singular values below are taken for redundant
+
+
+# starting
+
+
+def _pins(state: State, names: Mapping[str, Any]) -> tuple[list[int], np.ndarray]:
+    columns: list[int] = []
+    values: list[float] = []
+    for name, value in names.items():
+        numbers = np.atleast_1d(np.asarray(value, float))
+        start = state.system.column(name)
+        columns += range(start, start + len(numbers))
+        values += numbers.tolist()
+    return columns, np.array(values)
+
+
+def assemble(state: State, **given: Any) -> State:
+    """The position problem: close the mechanism with the given nodes at the given values; others move least."""
+    s = state.system
+    columns, values = _pins(state, given)
+    pick = np.eye(s.n)[columns]
+    for _ in range(MOST):
+        phi = np.concatenate([state.phi(), state.q[columns] - values])
+        if not len(phi) or float(np.abs(phi).max()) <= CLOSED:
+            return state
+        dq = np.linalg.lstsq(np.vstack([state.jacobian(), pick]), -phi, rcond=1e-11)[0]
+        longest = float(np.abs(dq).max())
+        if longest < 1e-15:
+            break
+        state.q += dq * min(1.0, REACH / longest)
+    phi = np.concatenate([state.phi(), state.q[columns] - values])
+    worst = int(np.argmax(np.abs(phi)))
+    if abs(phi[worst]) <= 100 * CLOSED:
+        return state
+    name = s.constraints[worst].name if worst < s.m else "a given value"
+    raise AssemblyError(f"the mechanism does not close: {name} is off by {phi[worst]:.3g}")
+
+
+def velocities(state: State, **given: Any) -> State:
+    """The velocity problem: velocities that fulfil the constraints with the given nodes at the given rates.
+
+    Without given rates: the least change of the velocities there are.
+    """
+    columns, values = _pins(state, given)
+    pick = np.eye(state.system.n)[columns]
+    for _ in range(3):
+        residual = np.concatenate([state.phid(), state.qd[columns] - values])
+        state.qd += np.linalg.lstsq(np.vstack([state.jacobian(), pick]), -residual, rcond=1e-11)[0]
+    residual = np.concatenate([state.phid(), state.qd[columns] - values])
+    if len(residual) and float(np.abs(residual).max()) > 1e-9 * (1.0 + float(np.abs(state.qd).max())):
+        raise AssemblyError(f"no velocities with {', '.join(given) or 'these inputs'} as given fulfil the constraints")
+    return state
+
+
+def accelerations(state: State) -> State:
+    """The acceleration problem: accelerations and multipliers of a state whose position and velocity are consistent."""
+    s = state.system
+    evaluation.accelerate(s.ints, s.reals, state.vector, s.work(), s.hook)
+    return state
+
+
+def start(state: State, rates: Mapping[str, Any] | None = None, **given: Any) -> State:
+    """A consistent beginning of a run: position with `given` nodes, velocity with `rates`, accelerations."""
+    return accelerations(velocities(assemble(state, **given), **(rates or {})))
+
+
+def freedoms(state: State) -> np.ndarray:
+    """An orthonormal basis of the motions that the constraints leave, n x dof."""
+    s = state.system
+    if s.m == 0:
+        return np.eye(s.n)
+    _, sizes, V = np.linalg.svd(state.jacobian())
+    rank = int(np.sum(sizes > RANK * sizes[0]))
+    return np.asarray(V[rank:].T)
+
+
+def equilibrium(state: State, most: int = 300) -> State:
+    """The static equilibrium near a state: Newton's method in the free directions, damped by the mass until it helps.
+
+    Velocities and accelerations become zero (inputs are taken as standing); multipliers are those of rest.
+    """
+    s = state.system
+    state.qd[:] = 0.0
+    state.inputs[:, 1:] = 0.0
+    assemble(state)
+    M = s.mass()
+    M += 1e-9 * np.trace(M) / s.n * np.eye(s.n)
+    damping, last = 1.0, np.inf
+    for _ in range(most):
+        Q, J = state.forces(), state.jacobian()
+        N = freedoms(state)
+        state.lam[:] = np.linalg.lstsq(J.T, Q, rcond=RANK)[0] if s.m else 0.0
+        force = N.T @ Q
+        size = float(np.abs(force).max()) if len(force) else 0.0
+        if size <= BALANCED * (1.0 + float(np.abs(Q).max())):
+            state.qdd[:] = 0.0
+            return state
+        damping = max(damping * (0.2 if size < last else 4.0), 1e-8)
+        last = size
+        H = N.T @ (stiffness(state) + _curvature(state)) @ N
+        values = np.linalg.eigvalsh(0.5 * (H + H.T))
+        shift = max(0.0, -1.5 * float(values[0]))  # walk away from an unstable one
+        A = H + (shift + damping * float(np.abs(values).max())) * np.eye(len(H))
+        dq = N @ np.linalg.solve(A + 1e-300 * np.eye(len(A)), force)
+        dq *= min(1.0, 0.2 * REACH / float(np.abs(dq).max()))
+        state.q += dq
+        assemble(state)
+    raise AssemblyError(f"no equilibrium found; {size:.3g} N are left unbalanced")
+
+
+def stiffness(state: State, step: float = 1e-6) -> np.ndarray:
+    """K = -dQ/dq of the applied forces, by central differences: all of it, also what the tangent leaves out."""
+    return _difference(state, state.q, step)
+
+
+def damping(state: State, step: float = 1e-6) -> np.ndarray:
+    """C = -dQ/dqd of the applied forces, by central differences."""
+    return _difference(state, state.qd, step)
+
+
+def _difference(state: State, vector: np.ndarray, step: float) -> np.ndarray:
+    out = np.empty((state.system.n, state.system.n))
+    for i in range(state.system.n):
+        kept = vector[i]
+        vector[i] = kept + step
+        high = state.forces()
+        vector[i] = kept - step
+        out[:, i] = (state.forces() - high) / (2.0 * step)
+        vector[i] = kept
+    return out
+
+
+def _curvature(state: State, step: float = 1e-4) -> np.ndarray:
+    """sum_k lam_k Phi_k,qq: exact for all but angles, since their Jacobian is linear."""
+    s = state.system
+    out = np.zeros((s.n, s.n))
+    for i in range(s.n if s.m else 0):
+        kept = state.q[i]
+        state.q[i] = kept + step
+        high = state.jacobian().T @ state.lam
+        state.q[i] = kept - step
+        out[:, i] = (high - state.jacobian().T @ state.lam) / (2.0 * step)
+        state.q[i] = kept
+    return out
+
+
+# reading
+
+
+def effort(state: State, drive: str) -> float:
+    """Inverse dynamics: the force or torque with which a drive makes its motion (accelerations must be consistent)."""
+    if drive not in state.system.mechanism.drives:
+        raise MechanismError(f"{drive}: no drive; there are {', '.join(state.system.mechanism.drives)}")
+    return -float(state.lam[state.system.rows(drive)[0]])
+
+
+def reaction(state: State, name: str) -> np.ndarray:
+    """Generalised forces -Phi_q^T lam that the equations of a joint (or of a body) exert on the coordinates."""
+    rows = state.system.rows(name)
+    return np.asarray(-state.jacobian()[rows].T @ state.lam[rows])
+
+
+def joint_force(state: State, body: str, node: str) -> np.ndarray:
+    """Force that the rest of the mechanism exerts on a body at one of its points or vectors, from its own equations.
+
+    This is how the reaction in a shared node is known, where no multiplier stands for it. Forces applied to the body
+    (springs, say) are part of the rest of the mechanism here.
+    """
+    s, b = state.system, state.system.mechanism.bodies[body]
+    wanted = s.mechanism.nodes[node]
+    weight = np.zeros(s.n)
+    for i, c in b.centre.terms.items():
+        weight[i] += b.mass * float(c @ s.mechanism.g)
+    internal = np.zeros(s.n)
+    if b.equations:
+        rows = [k for k, c in enumerate(s.constraints) if c.name in b.equations]
+        internal = state.jacobian()[rows].T @ state.lam[rows]
+    total = b.mass_matrix(s.n) @ state.qdd + internal - weight
+    return np.asarray(total[list(wanted.columns)])
+
+
+def port_forces(state: State, element: str) -> np.ndarray:
+    """Forces of an element on its ports: of a spring, the force on its far end; of a torsion spring, its torque."""
+    s = state.system
+    at = 0
+    for e in s.elements:
+        if e.name == element:
+            return s.part(P.PORT_FORCE, state.evaluate())[at : at + len(e.ports)].copy()
+        at += len(e.ports)
+    raise MechanismError(f"{element}: no such force; there are {', '.join(e.name for e in s.elements)}")
+
+
+def angular_velocity(state: State, body: str) -> np.ndarray:
+    """Of a body, in world axes; one number in the plane."""
+    return _turning(state, body, [state.rate(e) for e in state.system.mechanism.bodies[body].basis])
+
+
+def angular_acceleration(state: State, body: str) -> np.ndarray:
+    """Of a body, in world axes; one number in the plane."""
+    return _turning(state, body, [state.second(e) for e in state.system.mechanism.bodies[body].basis])
+
+
+def _turning(state: State, name: str, change: list[np.ndarray]) -> np.ndarray:
+    """1/2 sum e^k x change_k with the reciprocal basis."""
+    body = state.system.mechanism.bodies[name]
+    e = np.array([state.value(v) for v in body.basis])
+    if state.system.mechanism.dimension == 2:
+        return np.array([(e[0, 0] * change[0][1] - e[0, 1] * change[0][0]) / (e[0] @ e[0])])
+    if len(e) < 3:
+        raise MechanismError(f"body {name}: its turning about its axis is not defined; it has too few nodes")
+    return np.asarray(0.5 * np.cross(body.metric @ e, np.array(change)).sum(axis=0))
+
+
+@dataclass(frozen=True)
+class Energy:
+    kinetic: float
+    potential: float  # gravity and the springs; model forces and scaled forces have none
+
+    @property
+    def total(self) -> float:
+        return self.kinetic + self.potential
+
+
+def energy(state: State) -> Energy:
+    s = state.system
+    work = state.evaluate()
+    kinetic = 0.5 * float(state.qd @ s.mass() @ state.qd)
+    potential = -float(s.part(P.CONSTANT_FORCE) @ state.q)
+    x, params = s.part(P.X, work), s.part(P.PARAM)
+    port = param = 0
+    for e in s.elements:
+        ends = port + len(e.ports), param + len(e.params)
+        if e.kind != MODEL and e.potential is not None:
+            potential += e.potential(x[port : ends[0]], params[param : ends[1]])
+        port, param = ends
+    return Energy(kinetic, potential)
+
+
+def momentum(state: State) -> tuple[np.ndarray, np.ndarray]:
+    """Linear momentum, and angular momentum about the origin, of the bodies and particles (a rotor's spin apart)."""
+    s = state.system
+    d = s.mechanism.dimension
+    linear, angular = np.zeros(d), np.zeros(3 if d == 3 else 1)
+    for a, b, factor in s.mechanism.moments:
+        r, v = state.value(a), state.rate(b)
+        angular = angular + factor * (np.cross(r, v) if d == 3 else np.array([r[0] * v[1] - r[1] * v[0]]))
+    for point, mass in s.mechanism.masses:
+        linear = linear + mass * state.rate(point)
+    return linear, angular

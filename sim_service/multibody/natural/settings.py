@@ -1,0 +1,36 @@
+"""How a system is integrated. Settings may be changed between steps; see System.set."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Scheme(IntEnum):
+    """Integrators over the same tables."""
+
+    I3AL = 0  # augmented.py: the one to use; the others are for comparison
+    BAUMGARTE = 1  # accelerations with Baumgarte's stabilisation, classical Runge-Kutta
+    PROJECTION = 2  # accelerations, classical Runge-Kutta, then coordinates and velocities projected
+    LINEAR_EULER = 3  # linear-implicit Euler, one linear solve a step
+
+
+@dataclass(frozen=True)
+class Settings:
+    scheme: Scheme = Scheme.I3AL
+    xi: float = 0.0  # dissipation of Newmark, to 0.3; 0 is the trapezoidal rule, above it the order falls to 1
+    tolerance: float = 1e-9  # of the last correction of a coordinate, m or rad
+    tolerance_phi: float = 1e-10  # of the constraints, m or rad
+    tolerance_velocity: float = 1e-9  # of their first derivatives
+    tolerance_acceleration: float = 1e-6  # of their second derivatives
+    cap: int = 20  # iterations a step
+    passes: int = 20  # projections of velocity and of acceleration, each at most; mostly two are needed; 0: none
+    refactor: float = 0.05  # factorise again when a correction is more than this times the last
+    penalty: float = 1e7  # of each constraint, times its local mass / (beta h^2): the multipliers contract by 1 / this
+    baumgarte_rate: float = 20.0  # 1/s
+    baumgarte_damping: float = 1.0
+    stabilisation: float = 0.0  # share of the position error that LINEAR_EULER takes back each step; 0 as published
+
+
+# for a step with a deadline: what the road and the sensors leave uncertain is far above these
+REAL_TIME = Settings(
+    tolerance=1e-6, tolerance_phi=1e-8, tolerance_velocity=1e-6, tolerance_acceleration=1e-3, cap=6, passes=4
+)

@@ -1,0 +1,1 @@
+"""Benchmarks a user can run: what is measured, against what, in one run on one machine."""

@@ -1,0 +1,66 @@
+"""The record of a mechanism's run: the same file as that of a drive, so that info, compare, plot and export know it.
+
+One topic, /step: every kept instant with the place and velocity of every free point, every vector and coordinate, and
+what the solver said of that step.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from sim_service.multibody.natural import Record
+from sync.block import Channel, Layout
+from sync.clock import now_ns
+from sync.errors import TandemError
+from sync.record import RunWriter
+from tandem.facts import machine_facts
+
+_CHUNK = 4096
+_SOLVER = {"phi_error": "m", "phid_error": "m/s", "iterations": "1", "energy_residual": "J", "contraction": "1"}
+_UNITS = {"point": "m", "vector": "1"}
+
+
+class NotWritten(TandemError):
+    """The record did not reach the disk."""
+
+
+def columns(record: Record) -> list[tuple[str, str, np.ndarray]]:
+    """(name, unit, values) over the kept instants; the start has no step of its own and is left out."""
+    found: list[tuple[str, str, np.ndarray]] = [("time", "s", record.t[1:])]
+    for name, node in record.system.mechanism.nodes.items():
+        if not node.columns:
+            continue  # fixed to the world
+        # a scalar is an angle or a distance; only an angle has an equation of that kind
+        turning = f"{name}.angle" in record.system.mechanism.constraints
+        unit = _UNITS.get(node.kind, "rad" if turning else "m")
+        for derivative, suffix in ((0, ""), (1, "_rate")):
+            values = np.atleast_2d(record.values(node, derivative)[1:].T)
+            per_second = f"{unit}/s" if derivative else unit
+            axes = [""] if len(values) == 1 else [f"_{axis}" for axis in "xyz"[: len(values)]]
+            found += [(f"{name}{axis}{suffix}", per_second, row) for axis, row in zip(axes, values, strict=True)]
+    every = len(record.diagnostics) // max(len(record.states) - 1, 1)
+    at = (np.arange(1, len(record.states)) * max(every, 1)) - 1
+    return found + [(name, unit, record[name][at]) for name, unit in _SOLVER.items()]
+
+
+def write_record(folder: Path, name: str, record: Record, figures: dict[str, object], file: bytes) -> Path:
+    found = columns(record)
+    layout = Layout((Channel("step", "i8"), *(Channel(name, "f8", unit) for name, unit, _ in found)))
+    words = np.zeros((len(record.states) - 1, layout.words), np.int64)
+    steps = layout.view(words)
+    begun = now_ns()
+    steps["seq"] = steps["step"] = np.arange(len(words))
+    steps["t_ns"] = steps["pushed_ns"] = begun + np.round(record.t[1:] * 1e9).astype(np.int64)
+    for column, _, values in found:
+        steps[column] = values
+    writer = RunWriter(folder)
+    facts = {"name": name, "mechanism": name, **machine_facts()}
+    writer.begin(facts, {"mechanism.toml": file, "figures.json": json.dumps(figures).encode()}, begun)
+    writer.topic("/step", layout)
+    for first in range(0, len(words), _CHUNK):
+        writer.add("/step", words[first : first + _CHUNK], first)
+        writer.flush()
+    if not writer.finish({"reason": str(figures["ended"])}, dict(figures), now_ns()):
+        raise NotWritten(f"{writer.path}: cannot be written: {writer.sink.error}")
+    return writer.path

@@ -1,0 +1,102 @@
+"""`tandem bench multibody`: one set of rows for people, for programs and on the page; other codes beside, or absent."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tandem.bench import multibody, other_codes, problems
+from tandem.bench.trial import FORMULATIONS, instants
+from tandem.cli import app
+from tandem.html.chart import Series, curves, paths
+
+
+def perfect(bars: other_codes.Bars, step: float, observed: int) -> other_codes.Outcome:
+    """A code that is right to a millimetre and takes a second for it."""
+    times = np.linspace(0.0, bars.duration, 11)
+    places = np.zeros((11, 3))
+    places[:, :2] = problems.pendulum().reference(times) + np.array([1e-3, 0.0])
+    return other_codes.Outcome(times, places, 1.0, round(bars.duration / step))
+
+
+def broken(bars: other_codes.Bars, step: float, observed: int) -> other_codes.Outcome:
+    raise ValueError("Newton did not converge\nand more")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Two problems, two other codes, no child processes."""
+    monkeypatch.setattr(problems, "everything", lambda: [problems.pendulum(), problems.rotor()])
+    monkeypatch.setattr(other_codes, "runners", lambda: {"perfect": perfect, "broken": broken})
+    monkeypatch.setattr(other_codes, "installed", lambda: {"exudyn": "1"})
+    times = {"cold_s": 20.0, "cold_processor_s": 19.0, "warm_s": 0.5, "warm_processor_s": 0.5}
+    monkeypatch.setattr(multibody, "compile_times", lambda: {"i3al": times, "all": times})
+    monkeypatch.setattr(multibody, "CHAINS", (5, 10, 20))
+
+
+def invoke(*options: str) -> str:
+    result = CliRunner().invoke(app, ["bench", "multibody", "--quick", *options])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_rows_are_the_same_as_objects_and_on_the_page(small, tmp_path):
+    result = json.loads(invoke("--json", "--runs", str(tmp_path)))
+    rows = {(row["problem"], row["formulation"]): row for row in result["rows"]}
+    assert len(rows) == 2 * len(FORMULATIONS) + 2
+    ours = rows["pendulum", "I3AL trapezoidal"]
+    assert ours["phi"] < 1e-9 and ours["us_per_step"] > 0 and ours["coordinates"] == 2
+    assert ours["real_time_factor"] == pytest.approx(ours["h"] * 1e6 / ours["us_per_step"])
+    assert rows["rotor", "I3AL trapezoidal"]["error"] < 1e-9
+    assert rows["pendulum", "broken"]["failed"] == "ValueError: Newton did not converge"
+    assert rows["pendulum", "broken"]["error"] is None
+    (folder,) = tmp_path.iterdir()
+    page = (folder / "report.html").read_text()
+    assert page.count("<svg") == 3 and "Baumgarte" in page and "linear-implicit Euler" in page
+    assert json.loads((folder / "report.json").read_text())["rows"][0]["problem"] == "pendulum"
+
+
+def test_the_tables_say_what_is_absent_and_how_costs_grow(small, tmp_path):
+    said = invoke("--runs", str(tmp_path))
+    assert "not installed, so not compared: mujoco (pip install tandem[compare])" in said
+    assert "grows like n^" in said and "20.0 s" in said
+    assert "I3AL trapezoidal" in said and "failed" in said
+
+
+def test_equal_accuracy_takes_the_coarsest_step_that_is_as_good():
+    problem = problems.pendulum()
+    reference = problem.reference(instants(problem))
+    theirs = {"formulation": "x", "h": problem.h, "error": 1e-3, "real_time_factor": 10.0}
+    row = multibody._at_equal_accuracy(problem, reference, theirs, FORMULATIONS[0])
+    assert row["our_error"] <= 1e-3 and row["our_h"] == pytest.approx(problem.h / 2)
+    assert row["times_quicker"] == pytest.approx(0.1 / row["our_cost"])
+    never = multibody._at_equal_accuracy(problem, reference, {**theirs, "error": 1e-14}, FORMULATIONS[0])
+    assert never["our_h"] is None and multibody.equal_cells(never)[-1] == "not reached"
+
+
+@pytest.mark.parametrize("logarithmic", [False, True])
+def test_a_chart_takes_any_numbers(logarithmic):
+    x = np.linspace(0, 1, 5000)
+    odd = [
+        Series("all the same", x, np.full(5000, 3.0)),
+        Series("zeros & <tags>", x, np.zeros(5000)),
+        Series("nothing finite", x, np.full(5000, math.nan)),
+        Series("huge", x, 1e300 * x),
+        Series("empty", x[:0], x[:0]),
+    ]
+    for series in (odd, odd[:1], odd[2:3], []):
+        drawn = curves("a & b", series, logarithmic=logarithmic)
+        assert "nan" not in drawn.replace("nothing finite", "") and "inf" not in drawn.replace("finite", "")
+        assert "<tags>" not in drawn and len(drawn) < 200_000
+
+
+def test_paths_are_drawn_at_true_scale():
+    circle = np.linspace(0, 2 * math.pi, 400)
+    drawn = paths("p", [Series("c", np.cos(circle), np.sin(circle))], [[(np.array([0, 1.0]), np.array([0, 0.0]))]])
+    line = next(part for part in drawn.split("<path ") if 'class="curve"' in part)
+    numbers = line.split('d="M')[1].split('"')[0].replace("L", " ").split()
+    places = np.array(numbers, float).reshape(-1, 2)
+    assert np.ptp(places[:, 0]) == pytest.approx(np.ptp(places[:, 1]), rel=0.01)
+    assert "p" in paths("p", [])

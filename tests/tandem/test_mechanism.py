@@ -1,0 +1,316 @@
+"""Mechanism files: those we ship run, and whatever is wrong with one is said with file, key and what would be right."""
+
+import copy
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from sim_service.multibody import sections
+from sim_service.multibody.mechanism import describe, read_mechanism
+from sync.errors import ConfigError
+from sync.record import open_run
+from tandem import mechanism
+from tandem.cli import app
+from tandem.look.compare import compare
+from tandem.look.info import info
+from tandem.look.plot import panels
+
+FOLDER = Path(__file__).resolve().parents[2] / "configs" / "mechanisms"
+FILES = sorted(FOLDER.glob("*.toml"))
+FOUR_BAR = tomllib.loads((FOLDER / "four_bar.toml").read_text())
+SPATIAL = tomllib.loads((FOLDER / "spatial_slider_crank.toml").read_text())
+
+
+def four_bar(**tables: Any) -> dict[str, Any]:
+    """The shipped four-bar with some tables changed."""
+    data = copy.deepcopy(FOUR_BAR)
+    for key, value in tables.items():
+        data[key] = {**data.get(key, {}), **value} if isinstance(value, dict) else value
+    return data
+
+
+def refused(data: dict[str, Any]) -> str:
+    with pytest.raises(ConfigError) as error:
+        mechanism.prepare(describe(data, "m.toml"))
+    assert all(line.startswith("m.toml: ") for line in str(error.value).split("\n"))
+    return str(error.value)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_a_shipped_mechanism_closes_moves_and_keeps_its_constraints(file):
+    described, state = mechanism.load(file, seconds=0.1)
+    before = state.q.copy()
+    simulated = mechanism.simulate(described, state, lambda share, words: None)
+    figures = simulated.figures
+    assert figures["ended"] == "finished"
+    assert figures["steps"] == round(100 / described.file.run.step_ms)
+    assert figures["phi_max"] <= 1e-9 and figures["phid_max"] <= 1e-8
+    assert figures["energy_change"] < 1e-3 * (1 + abs(figures["energy_start"]))
+    assert np.abs(state.q - before).max() > 1e-3
+
+
+def test_the_command_prints_figures_and_writes_a_run(tmp_path):
+    result = CliRunner().invoke(
+        app, ["mechanism", str(FOLDER / "pendulum.toml"), "--seconds", "0.5", "--json", "--runs", str(tmp_path)]
+    )
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert figures["steps"] == 500 and figures["ended"] == "finished" and figures["real_time_factor"] > 0
+    (folder,) = tmp_path.iterdir()
+    assert folder.name.endswith("Z-pendulum")
+    page = (folder / "report.html").read_text()
+    assert page.count("<svg") >= 4 and "nan" not in page.lower().replace("nanometre", "")
+    assert json.loads((folder / "report.json").read_text())["figures"]["steps"] == 500
+
+
+def test_the_record_is_one_like_any_other(tmp_path):
+    described, state = mechanism.load(FOLDER / "four_bar.toml", seconds=0.5)
+    simulated = mechanism.simulate(described, state, lambda *_: None)
+    mechanism.write_run(tmp_path / "run", simulated)
+    run = open_run(tmp_path / "run")
+    steps = run.topics["/step"]
+    assert run.whole and run.end["reason"] == "finished" and len(steps) == 500
+    np.testing.assert_array_equal(steps.blocks["B_x"], simulated.record["B"][1:, 0])
+    np.testing.assert_allclose(np.diff(steps.blocks["t_ns"]), 1e6, atol=1)
+    units = {c.name: c.unit for c in steps.layout.channels}
+    assert units["B_x"] == "m" and units["B_y_rate"] == "m/s" and units["phi_error"] == "m"
+    # and the tools for records know it
+    assert info(run)["topics"]["/step"]["rate_hz"] == 1000 and compare(run, run)["identical"]
+    assert {"B_x", "iterations"} <= {panel.title for panel in panels([("a", run)], None)}
+
+
+def test_a_run_that_ends_between_kept_instants_keeps_every_step(tmp_path):
+    described, state = mechanism.load(FOLDER / "pendulum.toml", seconds=9.137, step_ms=1.0)
+    simulated = mechanism.simulate(described, state, lambda share, words: None)
+    assert simulated.figures["steps"] == 9137 == len(simulated.record.diagnostics)
+    assert state.time == pytest.approx(9.137)
+    assert np.all(np.diff(simulated.record.t) > 0)
+    assert mechanism.write_run(tmp_path / "run", simulated).exists()
+
+
+def test_a_divergence_is_said_and_has_its_exit_code(tmp_path):
+    # a spring far too stiff for the explicit method at this step
+    text = (FOLDER / "double_pendulum.toml").read_text().replace("[run]", '[run]\nscheme = "baumgarte"')
+    file = tmp_path / "stiff.toml"
+    file.write_text(text + '\n[forces]\ns = { kind = "spring", points = ["A", "C"], stiffness = 1e9 }\n')
+    result = CliRunner().invoke(app, ["mechanism", str(file), "--step", "10", "--runs", str(tmp_path)])
+    assert result.exit_code == 3
+    assert "diverged after" in result.stderr
+
+
+def test_a_bad_file_is_one_line_and_exit_code_2(tmp_path):
+    result = CliRunner().invoke(app, ["mechanism", str(tmp_path / "none.toml"), "--runs", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "none.toml: no such file" in result.stderr
+
+
+# ---- what is wrong, and what would be right --------------------------------------------------------------------------
+
+
+def test_an_unknown_point_is_named_with_the_one_that_was_meant():
+    said = refused(four_bar(bodies={"crank": {"nodes": ["A", "BB"], "mass": 1.0}}))
+    assert said == "m.toml: bodies.crank: there is no point or vector 'BB'; did you mean B?"
+
+
+def test_a_body_without_enough_nodes_is_told_what_it_lacks():
+    said = refused(four_bar(bodies={"crank": {"nodes": ["A"], "mass": 1.0}}))
+    assert "bodies.crank: nodes = ['A']: a bar lies between two points" in said
+    lonely = {"nodes": ["A"], "mass": 1.0, "centre": [0.1, 0.0], "inertia": 0.1}
+    assert "bodies.crank: " in refused(four_bar(bodies={"crank": lonely}))
+
+
+def test_an_overconstrained_position_tells_the_residual_of_every_open_constraint():
+    said = refused(four_bar(joints={"strut": {"kind": "rod", "points": ["A", "C"], "length": 3.0}}))
+    first, *rest = said.split("\n")
+    assert "cannot be closed as drawn: of 4 constraints on 4 coordinates" in first
+    assert any("strut is off by" in line for line in rest)
+    assert all(line.endswith(" m") for line in rest)
+
+
+def test_a_velocity_against_the_constraints_is_named():
+    said = refused(four_bar(start={"velocity": {"B": [1.0, 1.0]}}))
+    assert "start.velocity.B" in said and "constraints" in said
+
+
+def test_several_findings_are_told_together():
+    joints = {
+        "a": {"kind": "slidder", "point": "B"},
+        "b": {"kind": "rod", "points": ["A", "X"]},
+        "c": {"kind": "rod", "points": ["A", "C"], "lenght": 1.0},
+    }
+    lines = refused(four_bar(joints=joints)).split("\n")
+    assert len(lines) == 3
+    assert "joints.a: kind = 'slidder': is not known; must be one of angle, " in lines[0]
+    assert "joints.b: there is no point 'X'; there are A, B, C, D" in lines[1]
+    assert "joints.c.lenght = 1.0: unknown key; did you mean length?" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({"points": {"A": {"at": [0.0, 0.0, 0.0], "fixed": True}}}, "must be 2 finite numbers"),
+        ({"points": {"A": {"at": "here"}}}, "points.A.at = 'here'"),
+        ({"points": {"B": {"at": [0.0, 0.0]}}}, "at the same place"),
+        ({"gravity": [0.0, 0.0, -9.81]}, "gravity"),
+        ({"start": {"velocity": {"A": [1.0, 0.0]}}}, "start.velocity.A: is fixed"),
+        ({"start": {"velocity": {"B": 1.0}}}, "must be 2 numbers"),
+        ({"show": {"points": ["Q"]}}, "show.points[0]: there is no point 'Q'"),
+        ({"run": {"scheme": "euler"}}, "run.scheme = 'euler'"),
+        ({"run": {"seconds": 3600.0, "step_ms": 0.001}}, "too many"),
+        ({"joints": {"j": {"kind": "revolute", "bodies": ["ground", "ground"], "at": [0.0, 0.0]}}}, "joints.j"),
+        ({"joints": {"j": {"kind": "slider", "point": "B", "through": [0, 0], "along": [0, 0]}}}, "no direction"),
+        ({"joints": {"j": {"kind": "drive", "scalar": "theta"}}}, "give one law"),
+        ({"forces": {"f": {"kind": "torque", "on": "crank", "value": [1.0, 2.0]}}}, "must be one number"),
+        ({"forces": {"f": {"kind": "spring", "points": ["A", "B"]}}}, "forces.f.stiffness: is missing"),
+        ({"bodies": {"x": {"nodes": ["A", "B"], "mass": -1.0}}}, "bodies.x.mass = -1.0"),
+        ({"colour": "red"}, "colour = 'red': unknown key"),
+    ],
+)
+def test_a_slip_is_refused_with_its_key(tables, words):
+    assert words in refused(four_bar(**tables))
+
+
+def test_a_mechanism_in_which_nothing_moves_is_refused():
+    data = {"name": "rock", "points": {"A": {"at": [0.0, 0.0], "fixed": True}}}
+    assert "nothing can move" in refused(data)
+
+
+# ---- joints and forces -----------------------------------------------------------------------------------------------
+
+
+def plane(**tables: Any) -> dict[str, Any]:
+    """A rod on a hinge in the plane, and a second one beside it."""
+    points = {
+        "A": {"at": [0.0, 0.0], "fixed": True},
+        "B": {"at": [1.0, 0.0]},
+        "C": {"at": [1.5, 0.0]},
+        "D": {"at": [2.5, 0.0]},
+    }
+    bodies = {"one": {"nodes": ["A", "B"], "mass": 1.0}, "two": {"nodes": ["C", "D"], "mass": 1.0}}
+    return {"name": "rods", "points": points, "bodies": bodies, **tables}
+
+
+JOINTS = {
+    "spherical": {"kind": "spherical", "points": ["B", "C"]},
+    "revolute": {"kind": "revolute", "bodies": ["one", "two"], "at": [1.2, 0.0]},
+    "prismatic": {"kind": "prismatic", "bodies": ["ground", "two"], "at": [1.5, 0.0], "axis": [1.0, 0.0]},
+    "weld": {"kind": "weld", "bodies": ["two", "ground"], "at": [1.5, 0.0]},
+    "rod": {"kind": "rod", "points": ["B", "C"]},
+    "slider": {"kind": "slider", "point": "C", "through": [0.0, 0.0], "along": [1.0, 0.0], "on": "one"},
+    "angle": {"kind": "angle", "bodies": ["one", "two"]},
+}
+
+
+DRIVEN = plane(
+    joints={
+        "turn": {"kind": "angle", "bodies": ["ground", "one"]},
+        "swing": {"kind": "angle", "bodies": ["one", "two"]},
+        "motor": {"kind": "drive", "scalar": "turn", "polynomial": [0.0, 2.0]},
+        "pin": {"kind": "spherical", "points": ["B", "C"]},
+    },
+    forces={
+        "spring": {"kind": "torsion", "scalar": "swing", "stiffness": 5.0, "damping": 0.1},
+        "stop": {"kind": "limit", "scalar": "swing", "low": -1.0, "high": 1.0, "stiffness": 1e3},
+        "rub": {"kind": "friction", "scalar": "swing", "level": 0.1, "speed": 0.01},
+        "push": {"kind": "torque", "on": "swing", "value": 0.1},
+        "pull": {"kind": "force", "point": "D", "vector": [0.0, -1.0]},
+    },
+)
+
+
+@pytest.mark.parametrize("kind", JOINTS)
+def test_a_joint_of_each_kind_holds(kind):
+    described, state = mechanism.prepare(describe(plane(joints={"j": JOINTS[kind]}), "m.toml"), seconds=0.05)
+    figures = mechanism.simulate(described, state, lambda share, words: None).figures
+    assert figures["phi_max"] <= 1e-9 and figures["phid_max"] <= 1e-8
+
+
+def test_an_angle_can_be_driven_sprung_and_limited():
+    described, state = mechanism.prepare(describe(DRIVEN, "m.toml"), 0.2)
+    figures = mechanism.simulate(described, state, lambda share, words: None).figures
+    assert figures["phi_max"] <= 1e-9
+    assert state["turn"][0] == pytest.approx(0.4, abs=1e-9)
+
+
+# ---- anything at all -------------------------------------------------------------------------------------------------
+
+WORDS = st.sampled_from(["A", "B", "C", "pin", "crank", "ground", "theta", "rod", "slider", "spring", "angle", "", "ü"])
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 10**20)
+    | st.floats()
+    | WORDS
+    | st.lists(st.floats(-1e7, 1e7), max_size=4)
+)
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every key and index in it."""
+    found = [path] if path else []
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in items:
+        found += places(value, (*path, key))
+    return found
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> dict[str, Any]:
+    """A shipped mechanism with up to three places deleted, renamed or overwritten."""
+    data = copy.deepcopy(draw(st.sampled_from([FOUR_BAR, SPATIAL, DRIVEN])))
+    for _ in range(draw(st.integers(1, 3))):
+        *parents, last = draw(st.sampled_from(places(data)))
+        table = data
+        for key in parents:
+            table = table[key]
+        match draw(st.sampled_from(["delete", "rename", "overwrite", "add"])):
+            case "delete":
+                del table[last]
+            case "rename" if isinstance(table, dict):
+                table[draw(WORDS)] = table.pop(last)
+            case "add" if isinstance(table, dict):
+                table[draw(WORDS)] = draw(LEAVES)
+            case _:
+                table[last] = draw(LEAVES)
+    return data
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(damaged())
+@pytest.mark.filterwarnings("ignore")
+def test_a_damaged_file_either_starts_or_is_refused(data):
+    try:
+        described, state = mechanism.prepare(describe(data, "m.toml"))
+    except ConfigError as error:
+        said = str(error)
+    else:
+        said = "m.toml: fine"
+        assert np.all(np.isfinite(state.q)) and described.mechanism.n == len(state.q)
+    assert all(line.startswith("m.toml: ") for line in said.split("\n"))
+
+
+def test_the_shipped_files_say_what_they_are():
+    for file in FILES:
+        described = read_mechanism(file)
+        assert described.file.name == file.stem and described.file.title
+
+
+def test_the_example_of_the_documentation_runs():
+    text = (FOLDER.parents[1] / "docs" / "mechanisms.md").read_text()
+    example = text.split("```toml\n")[1].split("```")[0]
+    described, state = mechanism.prepare(describe(tomllib.loads(example), "door.toml"), seconds=0.5)
+    figures = mechanism.simulate(described, state, lambda share, words: None).figures
+    assert figures["ended"] == "finished" and figures["phi_max"] < 1e-9
+
+
+def test_every_kind_of_joint_and_force_is_documented():
+    text = (FOLDER.parents[1] / "docs" / "mechanisms.md").read_text()
+    for kind in (*sections.JOINTS, *sections.FORCES):
+        assert f"`{kind}`" in text, kind
