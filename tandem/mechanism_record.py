@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from sim_service.multibody.natural import Record
-from sync.block import Channel, Layout
+from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.clock import now_ns
 from sync.errors import TandemError
 from sync.record import RunWriter
@@ -39,13 +39,28 @@ def columns(record: Record) -> list[tuple[str, str, np.ndarray]]:
             per_second = f"{unit}/s" if derivative else unit
             axes = [""] if len(values) == 1 else [f"_{axis}" for axis in "xyz"[: len(values)]]
             found += [(f"{name}{axis}{suffix}", per_second, row) for axis, row in zip(axes, values, strict=True)]
-    every = len(record.diagnostics) // max(len(record.states) - 1, 1)
-    at = (np.arange(1, len(record.states)) * max(every, 1)) - 1
+    # the step that led to each kept instant
+    at = np.clip(
+        np.round((record.t[1:] - record.t[0]) / record.system.h).astype(int) - 1, 0, len(record.diagnostics) - 1
+    )
     return found + [(name, unit, record[name][at]) for name, unit in _SOLVER.items()]
 
 
+def _named_apart(found: list[tuple[str, str, np.ndarray]]) -> list[tuple[str, str, np.ndarray]]:
+    """A mechanism may call its nodes as it likes, also like a channel that is there already."""
+    taken = {*RESERVED_NAMES, "step"}
+    out = []
+    for wanted, unit, values in found:
+        name = wanted
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        out.append((name, unit, values))
+    return out
+
+
 def write_record(folder: Path, name: str, record: Record, figures: dict[str, object], file: bytes) -> Path:
-    found = columns(record)
+    found = _named_apart(columns(record))
     layout = Layout((Channel("step", "i8"), *(Channel(name, "f8", unit) for name, unit, _ in found)))
     words = np.zeros((len(record.states) - 1, layout.words), np.int64)
     steps = layout.view(words)

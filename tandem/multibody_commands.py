@@ -53,9 +53,7 @@ def mechanism(
 
 
 def bench_multibody(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A few mechanisms, no observed orders: about a minute.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A few mechanisms, no orders, no compile times.")] = False,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
 ) -> None:

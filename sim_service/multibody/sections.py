@@ -123,6 +123,10 @@ class Body(Section):
     def _one_way(self) -> "Body":
         if self.centre is None and self.inertia is not None:
             raise ValueError("inertia is about the centre; give centre too")
+        if isinstance(self.inertia, list):
+            rows = [len(row) if isinstance(row, list) else 0 for row in self.inertia]
+            if rows not in ([0, 0, 0], [3, 3, 3]):
+                raise ValueError(f"inertia = {self.inertia}: must be a number, three of them, or three rows of three")
         if self.centre is not None and self.width is not None:
             raise ValueError("width is of a uniform bar, whose centre is known; give centre and inertia, or width")
         return self

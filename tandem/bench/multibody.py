@@ -75,7 +75,7 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
     say("chains of growing length", (len(chosen) + 0) / (len(chosen) + 3))
     grown = [chain_costs(CHAINS[:3] if quick else CHAINS, f) for f in GROWING]
     say("compilation from an empty cache", (len(chosen) + 1) / (len(chosen) + 3))
-    compilation = compile_times()
+    compilation = {} if quick else compile_times()
     say("stabilisation of the slider-crank", (len(chosen) + 2) / (len(chosen) + 3))
     return {
         "rows": rows,
@@ -352,8 +352,8 @@ def closing(result: dict[str, Any]) -> list[str]:
             f"chains, {grown['formulation']}, rods: µs per step: {costs}; grows like n^{grown['exponent']:.2f}"
             f" (per iteration n^{grown['exponent_per_iteration']:.2f})"
         )
-    for name, which in (("i3al", "I3AL"), ("all", "all formulations")):
-        c = result["compilation"][name]
+    for name, c in result["compilation"].items():
+        which = {"i3al": "I3AL", "all": "all formulations"}[name]
         lines.append(
             f"imports, compilation and first steps, {which}: from an empty cache {c['cold_s']:.1f} s"
             f" ({c['cold_processor_s']:.1f} s of processor), from a full one {c['warm_s']:.2f} s"

@@ -21,6 +21,7 @@ from tandem.cli import app
 from tandem.look.compare import compare
 from tandem.look.info import info
 from tandem.look.plot import panels
+from tandem.mechanism_record import columns
 
 FOLDER = Path(__file__).resolve().parents[2] / "configs" / "mechanisms"
 FILES = sorted(FOLDER.glob("*.toml"))
@@ -84,6 +85,23 @@ def test_the_record_is_one_like_any_other(tmp_path):
     # and the tools for records know it
     assert info(run)["topics"]["/step"]["rate_hz"] == 1000 and compare(run, run)["identical"]
     assert {"B_x", "iterations"} <= {panel.title for panel in panels([("a", run)], None)}
+
+
+@pytest.mark.parametrize("seconds", [0.5, 5.001])
+def test_the_solver_s_figures_stand_beside_their_own_step(tmp_path, seconds):
+    described, state = mechanism.load(FOLDER / "four_bar.toml", seconds=seconds)
+    record = mechanism.simulate(described, state, lambda *_: None).record
+    found = {name: values for name, _, values in columns(record)}
+    steps = np.round(record.t[1:] / 1e-3).astype(int) - 1
+    np.testing.assert_array_equal(found["energy_residual"], record["energy_residual"][steps])
+
+
+@pytest.mark.parametrize("inertia", [[1, 2], [], [[1, 0], [0, 1]], [1, [2]]])
+def test_an_inertia_of_another_shape_is_refused(inertia):
+    data = copy.deepcopy(SPATIAL)
+    name = next(iter(data["bodies"]))
+    data["bodies"][name] |= {"inertia": inertia, "centre": [0.0, 0.0, 0.0]}
+    assert f"bodies.{name}" in refused(data)
 
 
 def test_a_run_that_ends_between_kept_instants_keeps_every_step(tmp_path):

@@ -6,7 +6,7 @@ with the weights W of WEIGHT (the penalties times beta h^2, see compile.py). It 
 the panels of the factor; nothing is ever multiplied out densely.
 """
 
-from math import cos, sin
+from math import cos, isnan, sin
 
 from sim_service.multibody.natural.constraints import evaluate_forms, evaluate_rates, positions
 from sim_service.multibody.natural.elements import evaluate_elements, generalised_forces
@@ -144,6 +144,7 @@ def largest(x):
     out = 0.0
     for i in range(len(x)):
         a = abs(x[i])
-        if not a <= out:
-            out = a
+        if isnan(a):
+            return a  # a later number would hide it
+        out = max(out, a)
     return out

@@ -130,16 +130,18 @@ def project_accelerations(ints, reals, state, work, qdd, passes, tolerance):
         times_jacobian(ints, part(ints, work, P.JAC), qdd, r)
         mask(ints, reals, r)
         left = largest(r)
-        for k in range(len(r)):
-            r[k] *= weight[k]
-            if turn > 0:
-                lam[k] += r[k]
         if left <= tolerance or turn == passes:
             break
+        y = part(ints, work, P.DIRECTION)
+        for k in range(len(r)):
+            y[k] = weight[k] * r[k]
         for i in range(len(rhs)):
             rhs[i] = 0.0
-        add_transposed(ints, part(ints, work, P.JAC_FACTOR), r, -1.0, rhs)
+        add_transposed(ints, part(ints, work, P.JAC_FACTOR), y, -1.0, rhs)
         solve(ints, work, rhs)
+        times_jacobian(ints, part(ints, work, P.JAC_FACTOR), rhs, r)
+        for k in range(len(r)):
+            lam[k] += weight[k] * r[k]
         for i in range(len(qdd)):
             qdd[i] += rhs[i]
 

@@ -64,10 +64,14 @@ def torsion(x, v, p, f, k, c):
 
 @inner
 def friction(v, p, f, c):
-    """On a scalar: Coulomb, rounded below the speed p[1], and viscous; p: level, speed, viscous."""
+    """On a scalar: Coulomb, rounded below the speed p[1], and viscous; p: level, speed, viscous.
+
+    Its tangent is the secant: the derivative is almost zero beyond p[1] and steep below it, so that a Newton step over
+    the corner overshoots to the other side for ever.
+    """
     root = sqrt(v[0] * v[0] + p[1] * p[1])
     f[0] = -p[0] * v[0] / root - p[2] * v[0]
-    c[0] = p[0] * p[1] * p[1] / (root * root * root) + p[2]
+    c[0] = p[0] / root + p[2]
 
 
 @inner

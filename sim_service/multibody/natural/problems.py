@@ -12,6 +12,7 @@ import numpy as np
 from sim_service.multibody.natural import evaluation
 from sim_service.multibody.natural.errors import AssemblyError, MechanismError
 from sim_service.multibody.natural.forces import MODEL
+from sim_service.multibody.natural.mechanism import Node
 from sim_service.multibody.natural.system import State
 from sim_service.multibody.natural.tables import P
 
@@ -190,6 +191,8 @@ def joint_force(state: State, body: str, node: str) -> np.ndarray:
     """
     s, b = state.system, state.system.mechanism.bodies[body]
     wanted = s.mechanism.nodes[node]
+    if not wanted.columns:
+        return _ground_force(state, body, node)
     weight = np.zeros(s.n)
     for i, c in b.centre.terms.items():
         weight[i] += b.mass * float(c @ s.mechanism.g)
@@ -199,6 +202,22 @@ def joint_force(state: State, body: str, node: str) -> np.ndarray:
         internal = state.jacobian()[rows].T @ state.lam[rows]
     total = b.mass_matrix(s.n) @ state.qdd + internal - weight
     return np.asarray(total[list(wanted.columns)])
+
+
+def _ground_force(state: State, body: str, node: str) -> np.ndarray:
+    """At a point fixed to the world, which has no equations of its own: what the motion of the body leaves over."""
+    b = state.system.mechanism.bodies[body]
+    points = [n for n in b.nodes if isinstance(n, Node) and n.kind == "point"]
+    fixed = [n.name for n in points if not n.columns]
+    if fixed != [node]:
+        raise MechanismError(
+            f"{node}: {body} is held at {', '.join(fixed) or 'no fixed point'}; one alone has a known force"
+        )
+    total = b.mass * (state.second(b.centre) - state.system.mechanism.g)
+    for other in points:
+        if other.columns:
+            total = total - joint_force(state, body, other.name)
+    return np.asarray(total)
 
 
 def port_forces(state: State, element: str) -> np.ndarray:

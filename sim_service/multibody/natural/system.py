@@ -5,6 +5,7 @@ next step depends on, in one vector. It can be copied (a fork), saved and loaded
 """
 
 import hashlib
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,8 +102,9 @@ class System:
         return int(node.columns[0])
 
     def rows(self, name: str) -> list[int]:
-        """Equations of a constraint, joint or body: those named so, or beginning with the name and a dot."""
-        found = [k for k, c in enumerate(self.constraints) if c.name == name or c.name.startswith(f"{name}.")]
+        """Equations of a constraint, joint or body: the one named so, else those beginning with the name and a dot."""
+        found = [k for k, c in enumerate(self.constraints) if c.name == name]
+        found = found or [k for k, c in enumerate(self.constraints) if c.name.startswith(f"{name}.")]
         if not found:
             raise MechanismError(f"{name}: no constraint of that name")
         return found
@@ -211,10 +213,14 @@ class State:
 
     @staticmethod
     def load(system: System, path: Path) -> "State":
-        with np.load(path) as saved:
-            if str(saved["fingerprint"]) != system.fingerprint:
-                raise StateError(f"{path}: was saved from another system")
-            return State(system, np.ascontiguousarray(saved["vector"]))
+        try:
+            with np.load(path) as saved:
+                fingerprint, vector = str(saved["fingerprint"]), np.ascontiguousarray(saved["vector"])
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise StateError(f"{path}: no saved state: {error}") from None
+        if fingerprint != system.fingerprint or vector.shape != (system.state_size,):
+            raise StateError(f"{path}: was saved from another system")
+        return State(system, vector)
 
     # values
 

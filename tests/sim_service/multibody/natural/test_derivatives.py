@@ -89,6 +89,8 @@ def test_stiffness_and_damping_are_derivatives_of_the_port_forces(system: System
     work = state.evaluate()
     D = np.vstack([p.jacobian(system.n) for e in system.elements for p in e.ports])
     K, C = _blocks(system, work, P.PORT_K), _blocks(system, work, P.PORT_C)
+    # friction has a secant in place of its derivative, on purpose
+    smooth = np.array([e.name != "rub" for e in system.elements for _ in e.ports])
     for vector, exact in ((state.q, K), (state.qd, C)):
         for i in range(system.n):
             kept = vector[i]
@@ -97,8 +99,9 @@ def test_stiffness_and_damping_are_derivatives_of_the_port_forces(system: System
             vector[i] = kept - STEP
             low = system.part(P.PORT_FORCE, state.evaluate()).copy()
             vector[i] = kept
+            difference = -(high - low) / (2.0 * STEP)
             np.testing.assert_allclose(
-                exact @ D[:, i], -(high - low) / (2.0 * STEP), atol=2e-6 * (1.0 + np.abs(exact).max())
+                (exact @ D[:, i])[smooth], difference[smooth], atol=2e-6 * (1.0 + np.abs(exact).max())
             )
 
 

@@ -135,6 +135,18 @@ def test_friction_stops_and_holds() -> None:
     assert abs(record.qd[-1, 0]) < 1e-4
 
 
+@pytest.mark.parametrize(
+    "h,inertia,level,speed", [(5e-3, 1.0, 3.0, 1e-3), (1e-3, 1.0, 3.0, 1e-4), (1e-3, 1.0, 30.0, 1e-3)]
+)
+def test_friction_comes_to_rest_however_sharp_its_corner(h: float, inertia: float, level: float, speed: float) -> None:
+    m = Mechanism(dimension=2, gravity=(0, 0))
+    x = m.scalar("x", 0.0, inertia=inertia)
+    m.friction("rub", x, level=level, speed=speed)
+    record = run(start(m.compile(h=h).state(), rates={"x": 1.5}), 2.0)
+    assert record["capped"].sum() == 0
+    assert abs(record.qd[-1, 0]) < speed
+
+
 def test_an_input_scales_a_force() -> None:
     m = Mechanism(dimension=2, gravity=(0, 0))
     x = m.scalar("x", 0.0, inertia=2.0)

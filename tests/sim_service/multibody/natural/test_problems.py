@@ -196,3 +196,30 @@ def test_settings_for_a_deadline_cost_little_accuracy() -> None:
     np.testing.assert_allclose(ends[0].q[-1], ends[1].q[-1], atol=1e-5)
     assert ends[1]["iterations"].mean() < ends[0]["iterations"].mean()
     assert ends[1]["capped"].sum() == 0
+
+
+def test_the_ground_reacts_where_a_body_is_held() -> None:
+    """A uniform rod let go level: a quarter of its weight at the pin; hanging at rest: all of it."""
+    for end, share in (((1, 0), 0.25), ((0, -1), 1.0)):
+        m = Mechanism(dimension=2)
+        A = m.point("A", (0, 0), fixed=True)
+        B = m.point("B", end)
+        m.bar("rod", A, B, mass=2.0)
+        state = start(m.compile(h=1e-3).state())
+        np.testing.assert_allclose(joint_force(state, "rod", "A"), [0.0, share * 2.0 * 9.81], atol=1e-6)
+
+
+def test_the_pin_of_a_swinging_rod_pulls_as_the_book_says() -> None:
+    """Also after steps: m g cos(a) + m (l / 2) w^2 along a rod that swings through its lowest point."""
+    m = Mechanism(dimension=2)
+    A = m.point("A", (0, 0), fixed=True)
+    B = m.point("B", (0, -1))
+    m.bar("rod", A, B, mass=1.0)
+    state = start(m.compile(h=1e-3).state(), rates={"B": (8.0, 0.0)})
+    np.testing.assert_allclose(joint_force(state, "rod", "A")[1], 9.81 + 0.5 * 64.0, atol=1e-6)
+    for _ in range(3):
+        run(state, 0.05)
+        q, qd = state["B"], state.rate(state.system.mechanism.nodes["B"])
+        along = -q / np.linalg.norm(q)
+        pull = joint_force(state, "rod", "A") @ along
+        assert pull == pytest.approx(9.81 * along[1] + 0.5 * (qd @ qd), rel=1e-5)
