@@ -97,9 +97,11 @@ class Linear:
 
     def __mul__(self, factor: float) -> "Linear":
         f = float(factor)
-        return Linear(
+        out = Linear(
             f * self.const, {i: f * c for i, c in self.terms.items()}, {j: f * c for j, c in self.inputs.items()}
         )
+        out.kind = self.kind  # a vector the other way round is a vector
+        return out
 
     def __neg__(self) -> "Linear":
         return -1.0 * self

@@ -167,6 +167,8 @@ class Mechanism:
 
     def particle(self, name: str, point: Linear, mass: float) -> None:
         """A point mass; it may sit on any point of a body too."""
+        if not 0.0 < mass < math.inf:
+            raise MechanismError(f"particle {name}: mass = {mass}: must be above 0")
         self.add_mass(point, mass)
 
     def add_mass(self, point: Linear, mass: float) -> None:

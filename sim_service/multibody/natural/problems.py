@@ -30,8 +30,8 @@ def _pins(state: State, names: Mapping[str, Any]) -> tuple[list[int], np.ndarray
     columns: list[int] = []
     values: list[float] = []
     for name, value in names.items():
-        numbers = np.atleast_1d(np.asarray(value, float))
         start = state.system.column(name)
+        numbers = state.system.components(name, value)
         columns += range(start, start + len(numbers))
         values += numbers.tolist()
     return columns, np.array(values)

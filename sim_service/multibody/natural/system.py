@@ -7,7 +7,7 @@ next step depends on, in one vector. It can be copied (a fork), saved and loaded
 import hashlib
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +28,20 @@ def no_force(t, h, x, xd, inputs, params, states, after, f, K, C):
     """The hook of a system without model forces."""
 
 
+_PLACES = {
+    "scheme": tables.SCHEME, "xi": tables.XI, "tolerance": tables.TOLERANCE, "tolerance_phi": tables.TOLERANCE_PHI,
+    "tolerance_velocity": tables.TOLERANCE_VELOCITY, "tolerance_acceleration": tables.TOLERANCE_ACCELERATION,
+    "cap": tables.CAP, "passes": tables.PASSES, "refactor": tables.REFACTOR,
+    "baumgarte_rate": tables.BAUMGARTE_RATE, "baumgarte_damping": tables.BAUMGARTE_DAMPING,
+    "stabilisation": tables.STABILISATION,
+}  # fmt: skip
+
+
 def setting_values(settings: Settings) -> np.ndarray:
     """Settings as the kernels read them; the places of the hook's data are filled in by the compiler."""
     values = np.zeros(tables.SETTINGS)
-    for place, value in (
-        (tables.SCHEME, settings.scheme), (tables.XI, settings.xi), (tables.TOLERANCE, settings.tolerance),
-        (tables.TOLERANCE_PHI, settings.tolerance_phi), (tables.TOLERANCE_VELOCITY, settings.tolerance_velocity),
-        (tables.TOLERANCE_ACCELERATION, settings.tolerance_acceleration), (tables.CAP, settings.cap),
-        (tables.PASSES, settings.passes), (tables.REFACTOR, settings.refactor),
-        (tables.BAUMGARTE_RATE, settings.baumgarte_rate), (tables.BAUMGARTE_DAMPING, settings.baumgarte_damping),
-        (tables.STABILISATION, settings.stabilisation),
-    ):  # fmt: skip
-        values[place] = value
+    for name, place in _PLACES.items():
+        values[place] = getattr(settings, name)
     return values
 
 
@@ -93,6 +95,14 @@ class System:
         """Scratch for steps; one per thread."""
         return np.zeros(self.work_size)
 
+    def components(self, name: str, value: Any) -> np.ndarray:
+        """Numbers for a node, as many as it has."""
+        numbers = np.atleast_1d(np.asarray(value, float))
+        size = len(self.mechanism.nodes[name].columns)
+        if numbers.shape != (size,) or not np.all(np.isfinite(numbers)):
+            raise MechanismError(f"{name} = {value}: must be {size} finite number{'s' * (size > 1)}")
+        return numbers
+
     def column(self, name: str) -> int:
         """The coordinate of a scalar, or the first one of a point or vector."""
         node = self.mechanism.nodes.get(name)
@@ -133,10 +143,11 @@ class System:
             weight[k] = self.weights[k] if on else 0.0
 
     def set(self, **settings: Any) -> None:
-        """Change settings between steps (not the penalty, which is compiled in)."""
-        values = setting_values(replace(self.settings, **settings))
-        values[tables.HOOK_PORT :] = self.part(P.SETTING)[tables.HOOK_PORT :]
-        self.part(P.SETTING)[:] = values
+        """Change some settings between steps (not the penalty, which is compiled in); the others stay as they are."""
+        for name, value in settings.items():
+            if name not in _PLACES:
+                raise MechanismError(f"{name}: no setting that can change; there are {', '.join(_PLACES)}")
+            self.part(P.SETTING)[_PLACES[name]] = value
 
     def state(self) -> "State":
         """The position as drawn, at rest, at time 0, with the inputs of that time."""
@@ -244,7 +255,7 @@ class State:
         target = self.qd if rates else self.q
         for name, value in values.items():
             start = self.system.column(name)
-            numbers = np.atleast_1d(np.asarray(value, float))
+            numbers = self.system.components(name, value)
             target[start : start + len(numbers)] = numbers
 
     # evaluation

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numba import float64
 
-from sim_service.multibody.natural import State, StateError, run, start, step
-from sim_service.multibody.natural.tables import HOOK, INTS, ITERATIONS, REALS
+from sim_service.multibody.natural import MechanismError, State, StateError, run, start, step, tables
+from sim_service.multibody.natural.tables import HOOK, INTS, ITERATIONS, REALS, P
 from sync.jit import kernel
 from tests.sim_service.multibody.natural.mechanisms import bricard, everything, four_bar, pendulum
 
@@ -75,3 +75,32 @@ def test_a_model_steps_from_compiled_code() -> None:
     record = run(outside, 10 * system.h)
     assert inside.vector.tobytes() == outside.vector.tobytes()
     assert iterations == record["iterations"][-1]
+
+
+def test_settings_change_one_by_one_and_unknown_ones_are_named() -> None:
+    system = pendulum()
+    system.set(cap=6)
+    system.set(xi=0.1)
+    state = start(system.state())
+    run(state, 0.01)
+    settings = system.part(P.SETTING)
+    assert settings[tables.CAP] == 6 and settings[tables.XI] == 0.1
+    with pytest.raises(MechanismError, match="cpa: no setting that can change"):
+        system.set(cpa=3)
+
+
+def test_a_node_takes_as_many_numbers_as_it_has() -> None:
+    state = pendulum().state()
+    for wrong in ((1.0, 2.0, 3.0), 1.0, (float("nan"), 0.0)):
+        with pytest.raises(MechanismError, match="must be 2 finite numbers"):
+            state.given({"B": wrong})
+        with pytest.raises(MechanismError, match="must be 2 finite numbers"):
+            start(state, rates={"B": wrong})
+
+
+def test_a_file_that_is_no_state_is_a_named_error(tmp_path: Path) -> None:
+    system = pendulum()
+    (tmp_path / "x").write_bytes(b"PK not a state")
+    for path in (tmp_path / "x", tmp_path / "none"):
+        with pytest.raises(StateError, match="no saved state"):
+            State.load(system, path)
