@@ -22,6 +22,7 @@ import numpy as np
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import RingError, TandemError
+from sync.realtime import this_thread
 from sync.record import RunWriter
 from sync.ring import RingReader, since
 from sync.service import EVERY, Reporter, serve
@@ -29,7 +30,8 @@ from tandem.facts import attachments, start_facts
 
 LOOK_S = 0.04
 _BATCH = 4096
-_NICE = -10
+_PRIORITY = 1  # of real time; the least there is
+_NICE = -10  # where that is not permitted
 _LEAST_RING_S = 0.5
 
 
@@ -208,8 +210,10 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
             return {}  # called off
         told = json.loads(line)
         folder, parameters = Path(told["folder"]), told["parameters"].encode()
-    with contextlib.suppress(OSError):  # before whatever else runs here, if it may: the rings do not wait
-        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+    # the rings do not wait: before whatever else runs here, if it may, and behind everything that feeds the loop
+    if not config.realtime.enabled or this_thread(_PRIORITY):
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     recorder = Recorder(config, file, folder, parameters)
     said: list[dict[str, Any]] = []
     if supervised:
