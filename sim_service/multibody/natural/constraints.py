@@ -18,16 +18,23 @@ from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, P, inner, 
 
 
 @inner
+def add_linear(ints, reals, x, out):
+    """The coefficients of all forms times x, added to out."""
+    ptr, col, coef = part(ints, ints, P.FORM_PTR), part(ints, ints, P.FORM_COL), part(ints, reals, P.FORM_COEF)
+    for f in range(len(out)):
+        s = out[f]
+        for p in range(ptr[f], ptr[f + 1]):
+            s += coef[p] * x[col[p]]
+        out[f] = s
+
+
+@inner
 def evaluate_forms(ints, reals, work, q, inputs):
     """V at q and the input values."""
-    ptr, col = part(ints, ints, P.FORM_PTR), part(ints, ints, P.FORM_COL)
-    coef, const = part(ints, reals, P.FORM_COEF), part(ints, reals, P.FORM_CONST)
-    v = part(ints, work, P.V)
+    v, const = part(ints, work, P.V), part(ints, reals, P.FORM_CONST)
     for f in range(len(v)):
-        s = const[f]
-        for p in range(ptr[f], ptr[f + 1]):
-            s += coef[p] * q[col[p]]
-        v[f] = s
+        v[f] = const[f]
+    add_linear(ints, reals, q, v)
     form, index, weight = (
         part(ints, ints, P.INPUT_FORM),
         part(ints, ints, P.INPUT_INDEX),
@@ -40,13 +47,10 @@ def evaluate_forms(ints, reals, work, q, inputs):
 @inner
 def evaluate_rates(ints, reals, work, qd, inputs):
     """Vd at qd and the input rates, Vu from the second derivatives of the inputs."""
-    ptr, col, coef = part(ints, ints, P.FORM_PTR), part(ints, ints, P.FORM_COL), part(ints, reals, P.FORM_COEF)
     vd, vu = part(ints, work, P.VD), part(ints, work, P.VU)
     for f in range(len(vd)):
-        s = 0.0
-        for p in range(ptr[f], ptr[f + 1]):
-            s += coef[p] * qd[col[p]]
-        vd[f] = s
+        vd[f] = 0.0
+    add_linear(ints, reals, qd, vd)
     form, index, weight = (
         part(ints, ints, P.INPUT_FORM),
         part(ints, ints, P.INPUT_INDEX),

@@ -95,15 +95,22 @@ def limit(x, v, p, f, k, c):
 
 
 @inner
+def half_reciprocal(e, p, a):
+    """Half of the reciprocal vector a to the basis vectors e (9), from their reciprocal metric p (9)."""
+    rx = ry = rz = 0.0
+    for b in range(3):
+        g = 0.5 * p[3 * a + b]
+        rx += g * e[3 * b]
+        ry += g * e[3 * b + 1]
+        rz += g * e[3 * b + 2]
+    return rx, ry, rz
+
+
+@inner
 def turn(e, p, Tx, Ty, Tz, f):
     """Port forces of the torque T on a body with basis vectors e (9) and reciprocal metric p (9)."""
     for a in range(3):
-        rx = ry = rz = 0.0
-        for b in range(3):
-            g = 0.5 * p[3 * a + b]
-            rx += g * e[3 * b]
-            ry += g * e[3 * b + 1]
-            rz += g * e[3 * b + 2]
+        rx, ry, rz = half_reciprocal(e, p, a)
         f[3 * a] += Ty * rz - Tz * ry
         f[3 * a + 1] += Tz * rx - Tx * rz
         f[3 * a + 2] += Tx * ry - Ty * rx
@@ -126,12 +133,7 @@ def turning_by_axis(e, p, a, size, col, gain, block):
 
     T x r = -[r x] T, r = 1/2 e^k.
     """
-    rx = ry = rz = 0.0
-    for b in range(3):
-        g = 0.5 * p[3 * a + b]
-        rx += g * e[3 * b]
-        ry += g * e[3 * b + 1]
-        rz += g * e[3 * b + 2]
+    rx, ry, rz = half_reciprocal(e, p, a)
     add_cross(block, size, 3 * a, col, gain, rx, ry, rz)
 
 
@@ -175,17 +177,13 @@ def rotor(x, v, p, f, k, c):
     Tx, Ty, Tz = gain * wx, gain * wy, gain * wz
     turn(x, p, Tx, Ty, Tz, f)
     for a in range(3):
-        rx = ry = rz = 0.0
         for b in range(3):
             add_cross(k, 10, 3 * a, 3 * b, -0.5 * p[3 * a + b], Tx, Ty, Tz)
             turning_by_axis(x, p, a, 10, 3 * b, gain * p[10 + b], c)
-            g = -0.5 * p[9] * p[3 * a + b]
-            rx += g * x[3 * b]
-            ry += g * x[3 * b + 1]
-            rz += g * x[3 * b + 2]
-        c[(3 * a) * 10 + 9] -= wy * rz - wz * ry
-        c[(3 * a + 1) * 10 + 9] -= wz * rx - wx * rz
-        c[(3 * a + 2) * 10 + 9] -= wx * ry - wy * rx
+        rx, ry, rz = half_reciprocal(x, p, a)
+        c[(3 * a) * 10 + 9] += p[9] * (wy * rz - wz * ry)
+        c[(3 * a + 1) * 10 + 9] += p[9] * (wz * rx - wx * rz)
+        c[(3 * a + 2) * 10 + 9] += p[9] * (wx * ry - wy * rx)
 
 
 @inner
