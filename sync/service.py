@@ -126,13 +126,13 @@ def join(workers: list[Worker], reporter: Reporter) -> None:
 Run = Callable[[Config, Path, threading.Event, Reporter], dict[str, Any]]
 
 
-def main(role: str, run: Run, arguments: list[str] | None = None) -> int:
+def main(role: str, run: Run, real_time: bool = True, waits: bool = True) -> int:
     parser = argparse.ArgumentParser(prog=f"{role}_service", description=f"The {role} service of tandem.")
     parser.add_argument("config", type=Path, help="TOML file, see configs/")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
     parser.add_argument("--supervised", action="store_true", help="report as JSON lines on standard output")
-    options = parser.parse_args(arguments)
-    return serve(role, run, options.config, options.set, options.supervised)
+    options = parser.parse_args()
+    return serve(role, run, options.config, options.set, options.supervised, real_time, waits)
 
 
 def serve(

@@ -6,16 +6,15 @@ diverged; 6 a clean run, but its record is not whole; 70 a service failed in a w
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from sync.errors import ConfigError, TandemError
+from sync.errors import ConfigError
+from tandem.multibody_commands import bench_multibody, mechanism
+from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, progress_bar, report, run_folder
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -25,21 +24,6 @@ DEFAULT = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
 TRANSPORTS = ("shm", "ipc", "tcp")
 
 ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show_default="configs/drive.toml")]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, such as daq.rate_hz=2000.")
-]
-Runs = Annotated[Path, typer.Option(help="Folder for the reports of runs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except TandemError as error:
-        for line in str(error).split("\n"):
-            print(f"tandem: {line}", file=sys.stderr)
-        raise typer.Exit(error.code) from None
 
 
 def _checked(file: Path, overrides: list[str]) -> "Config":
@@ -62,23 +46,6 @@ def _tried(file: Path, overrides: list[str]) -> tuple["Config", Any, Any, Any]:
     return config, source, model, params
 
 
-def _console() -> Console:
-    """Standard output; into a file or a pipe wide enough for the tables."""
-    return Console() if sys.stdout.isatty() else Console(width=140)
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[figures]}"),
-        console=console,
-        transient=True,
-    )
-
-
 def _figures_line(status: dict[str, dict[str, Any]]) -> str:
     sim = status.get("sim") or {}
     if not sim.get("steps"):
@@ -95,7 +62,6 @@ def _run(
     overrides: list[str],
     seconds: float | None,
     title: str,
-    console: Console,
     runs: Path | None = None,
 ) -> tuple["Config", Any, Path | None]:
     """A drive, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder)."""
@@ -108,24 +74,24 @@ def _run(
         from tandem.supervise import drive as run_drive
 
         config, source, model, params = _tried(file, overrides)
-        folder = _new_folder(runs, config.name) if runs is not None and config.record.enabled else None
+        folder = run_folder(runs, config.name) if runs is not None and config.record.enabled else None
         duration = seconds
         if duration is None:  # a source that ends by itself ends the drive
             duration = getattr(source, "seconds", None) or config.seconds
-        with _progress(console) as progress:
+        with progress_bar() as bar:
             starting = f"{title}: starting (the first time, compiling)"
-            task = progress.add_task(starting, total=duration or None, figures="")
+            task = bar.add_task(starting, total=duration or None, figures="")
 
             def update(elapsed: float, status: dict[str, dict[str, Any]]) -> None:
                 if elapsed >= 0:
-                    progress.update(task, description=title, completed=elapsed, figures=_figures_line(status))
+                    bar.update(task, description=title, completed=elapsed, figures=_figures_line(status))
 
             outcome = run_drive(
                 config,
                 crew,
                 duration,
                 update,
-                progress.console.print,
+                bar.console.print,
                 folder,
                 parameters_json(model, params),
                 lambda o: figures(config, o),
@@ -133,17 +99,6 @@ def _run(
     finally:
         crew.call_off()
     return config, outcome, folder
-
-
-def _new_folder(runs: Path, name: str) -> Path:
-    """A folder of its own for a run, or its name if it cannot be made: whoever writes there will say why."""
-    from sync.record.writer import new_folder
-    from tandem.facts import utc_stamp
-
-    try:
-        return new_folder(runs, utc_stamp(), name)
-    except OSError:
-        return runs / f"{utc_stamp()}-{name}"
 
 
 @app.command()
@@ -165,10 +120,10 @@ def drive(
         # found now: once the recorder has begun, the latest run of a folder is the new one
         from sync.record.reader import find
 
-        with _errors():
+        with errors():
             settings.append(f'source={{kind="replay", run={json.dumps(str(find(repeat).absolute()))}}}')
-    with _errors():
-        checked, outcome, folder = _run(config, settings, seconds, "drive", Console(stderr=True), runs)
+    with errors():
+        checked, outcome, folder = _run(config, settings, seconds, "drive", runs)
         from tandem.html import RunData
         from tandem.report import figures, print_drive
 
@@ -179,9 +134,9 @@ def drive(
         if as_json:
             print(json.dumps(result), flush=True)
         else:
-            print_drive(Console(), result)
+            print_drive(output(), result)
         data = [RunData(result["transport"], result, outcome.steps)]
-        _write(folder or _new_folder(runs, checked.name), f"tandem drive: {config.stem}", data)
+        _report(folder or run_folder(runs, checked.name), f"tandem drive: {config.stem}", data)
         if outcome.failure:
             print(f"tandem: {outcome.failure}", file=sys.stderr)
             raise typer.Exit(outcome.code)
@@ -193,16 +148,10 @@ def drive(
             raise typer.Exit(6)
 
 
-def _write(folder: Path, title: str, data: list[Any], bare: dict[str, Any] | None = None) -> None:
-    """The report of a run, in a folder of its own; a disk that takes none is no reason to lose the figures."""
+def _report(folder: Path, title: str, data: list[Any], bare: dict[str, Any] | None = None) -> None:
     from tandem.html import write_report
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        page, _ = write_report(folder, title, data, bare)
-        print(f"report: {page}", file=sys.stderr)
-    except OSError as error:
-        print(f"tandem: no report in {folder}: {error.strerror}", file=sys.stderr)
+    report(folder, lambda place: write_report(place, title, data, bare)[0])
 
 
 @app.command()
@@ -235,8 +184,8 @@ def record(config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs
     from sync.service import serve
     from tandem.recorder import run as job
 
-    with _errors():
-        folder = _new_folder(runs, _checked(config, list(overrides or [])).name)
+    with errors():
+        folder = run_folder(runs, _checked(config, list(overrides or [])).name)
     print(f"record: {folder}", file=sys.stderr)
     whole: list[bool] = []
 
@@ -273,7 +222,7 @@ def replay(
     """
     from sync.jit import compiling
 
-    with _errors():
+    with errors():
         factor = _speed(speed)
         with compiling("replay"):
             from tandem.replay import Asked, print_replay, replay_run
@@ -282,10 +231,8 @@ def replay(
             mode or ("ideal" if delay_ms or jitter_ms else "exact"), delay_ms, jitter_ms, seed, factor, config,
             list(overrides or []),
         )  # fmt: skip
-        with _progress(Console(stderr=True)) as progress:
-            task = progress.add_task("replay", total=1.0, figures="")
-            done = replay_run(run, asked, lambda what, s: progress.update(task, description=what, completed=s))
-            progress.update(task, visible=False)
+        with progress("replay") as update:
+            done = replay_run(run, asked, update)
         if save is not None:
             from tandem.facts import wall_clock
 
@@ -293,7 +240,7 @@ def replay(
         if as_json:
             print(json.dumps(done.figures), flush=True)
         else:
-            print_replay(_console(), done.figures)
+            print_replay(output(), done.figures)
     if asked.mode == "exact" and not asked.changed and not done.figures["identical"]:
         raise typer.Exit(1)
 
@@ -318,13 +265,11 @@ def export_run(
     as_json: AsJson = False,
 ) -> None:
     """Write a run for other programs: every block and step, exact, with units and sample instants."""
-    with _errors(), _progress(Console(stderr=True)) as progress:
+    with errors(), progress("export") as update:
         from tandem.exchange.take_out import export, print_export
 
-        task = progress.add_task("export", total=1.0, figures="")
-        done = export(run, to, out, lambda what, s: progress.update(task, description=what, completed=s))
-        progress.update(task, visible=False)
-    print(json.dumps(done), flush=True) if as_json else print_export(Console(), done)
+        done = export(run, to, out, update)
+    print(json.dumps(done), flush=True) if as_json else print_export(output(), done)
 
 
 @app.command("import")
@@ -342,16 +287,14 @@ def import_run(
     as_json: AsJson = False,
 ) -> None:
     """Make a run that can be replayed from a measurement with named columns and units, or from an exported run."""
-    with _errors(), _progress(Console(stderr=True)) as progress:
+    with errors(), progress("import") as update:
         from tandem.exchange.bring_in import Asked, bring_in, print_import
 
-        task = progress.add_task("import", total=1.0, figures="")
         asked = Asked(
             file, config or DEFAULT, config is not None, list(maps or []), time, rate_hz, list(overrides or []), runs
         )
-        done = bring_in(asked, lambda what, s: progress.update(task, description=what, completed=s))
-        progress.update(task, visible=False)
-    print(json.dumps(done), flush=True) if as_json else print_import(Console(), done)
+        done = bring_in(asked, update)
+    print(json.dumps(done), flush=True) if as_json else print_import(output(), done)
 
 
 @app.command()
@@ -360,12 +303,12 @@ def info(run: RunPath, as_json: AsJson = False) -> None:
     from tandem.look.info import info as look
     from tandem.look.info import print_info
 
-    with _errors():
+    with errors():
         found = look(_read(run))
         if as_json:
             print(json.dumps(found), flush=True)
         else:
-            print_info(_console(), found)
+            print_info(output(), found)
 
 
 @app.command()
@@ -374,12 +317,12 @@ def compare(run: RunPath, other: RunPath, as_json: AsJson = False) -> None:
     from tandem.look.compare import compare as look
     from tandem.look.compare import print_compare
 
-    with _errors():
+    with errors():
         found = look(_read(run), _read(other))
         if as_json:
             print(json.dumps(found), flush=True)
         else:
-            print_compare(_console(), found)
+            print_compare(output(), found)
 
 
 @app.command()
@@ -392,7 +335,7 @@ def plot(
     """Draw inputs, motion and age of a record."""
     from tandem.look.plot import panels, write_page, write_png
 
-    with _errors():
+    with errors():
         writers = {"html": write_page, "png": write_png}
         if to not in writers:
             raise ConfigError(f"--to {to}: must be html or png")
@@ -414,11 +357,8 @@ def _read(path: Path) -> Any:
 
     with compiling("record"):
         from sync.record import open_run
-    with _progress(Console(stderr=True)) as progress:
-        task = progress.add_task("reading", total=1.0, figures="")
-        found = open_run(path, progress=lambda share: progress.update(task, completed=share))
-        progress.update(task, visible=False)
-    return found
+    with progress("reading") as update:
+        return open_run(path, progress=lambda share: update("reading", share))
 
 
 @app.command()
@@ -435,7 +375,7 @@ def doctor(
     """
     from tandem import doctor as examination
 
-    with _errors():
+    with errors():
         checked = _checked(config, list(overrides or []))
         with Console(stderr=True).status("") as status:
             found = examination.examine(checked, config, seconds, status.update)
@@ -464,7 +404,7 @@ def latency(
     from tandem.latency import measure, print_latency
 
     chosen = TRANSPORTS if transport == "all" else (transport,)
-    with _errors():
+    with errors():
         if not set(chosen) <= set(TRANSPORTS):
             raise ConfigError(f"--transport {transport}: must be one of {', '.join(TRANSPORTS)}, all")
         if phase:
@@ -473,12 +413,10 @@ def latency(
         if as_json:
             print(json.dumps(result), flush=True)
         else:
-            print_latency(Console(), result)
-        _write(_new_folder(runs, "latency"), "tandem latency" + " --phase" * phase, data, result["bare"])
+            print_latency(output(), result)
+        _report(run_folder(runs, "latency"), "tandem latency" + " --phase" * phase, data, result["bare"])
     raise typer.Exit(code)
 
-
-from tandem.multibody_commands import bench_multibody, mechanism  # noqa: E402  (they use what stands above)
 
 app.command()(mechanism)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")

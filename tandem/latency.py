@@ -32,7 +32,7 @@ def measure(
             if phase and "clock_ppm" not in config.source:
                 settings.append(f"source.clock_ppm={_CRYSTAL_PPM}")
             label = f"{transport}, {mode}" if phase else transport
-            checked, outcome, _ = _run(file, settings, seconds, label, console)
+            checked, outcome, _ = _run(file, settings, seconds, label)
             result = {**figures(checked, outcome), "label": label}
             runs.append(result)
             data.append(RunData(label, result, outcome.steps))

@@ -37,14 +37,14 @@ RECORDER = Process("record", "tandem.recorder", "the recorder")
 class Service:
     """A running service and what it has said so far."""
 
-    def __init__(self, process: Process, file: Path, overrides: list[str], tell: Callable[[str], None], *options: str):
+    def __init__(self, process: Process, file: Path, overrides: list[str], tell: Callable[[str], None]):
         self.process = process
         self.status: dict[str, Any] = {}
         self.report: dict[str, Any] = {}
         self.last_words = ""
         self.ready = False  # to begin
         self._tell = tell
-        command = [sys.executable, "-m", process.module, str(file), "--supervised", *options]
+        command = [sys.executable, "-m", process.module, str(file), "--supervised"]
         for override in overrides:
             command += ["--set", override]
         # a session of its own: Ctrl-C in the terminal reaches the supervisor alone, which then stops things in order

@@ -21,7 +21,8 @@ from sync.config import check
 from sync.errors import ConfigError
 from tandem.bench.trial import energies
 from tandem.html.chart import Series, curves, paths
-from tandem.html.plain import section, table, write_plain
+from tandem.html.plain import write_plain
+from tandem.html.sections import section, table
 from tandem.mechanism_record import write_record
 
 KEPT = 4000  # states of a run, at most
@@ -194,7 +195,7 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
     axes = file.show.plane if file.dimension == 3 else "xy"
     lead = "At true scale; dots are where points begin. The bodies as they start, and fainter at some instants later."
     pieces = [
-        section("figures", "Figures", "Everything below is of this run.", table(("", ""), said(figures))),
+        section("figures", "Figures", "Everything below is of this run.", table(("", ""), said(figures), "figures")),
         section("paths", "Paths", lead, paths(f"{axes[1]} over {axes[0]}, m", drawn, _sticks(record, first, second))),
         section("motion", "Motion over time", "Coordinates of the points shown.", *over_time),
         section("quality", "How well it was solved", "After every step, and energy at the kept instants.", *kept),

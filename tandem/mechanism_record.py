@@ -4,25 +4,19 @@ One topic, /step: every kept instant with the place and velocity of every free p
 what the solver said of that step.
 """
 
-import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sim_service.multibody.natural import Record
 from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.clock import now_ns
-from sync.errors import TandemError
-from sync.record import RunWriter
+from sync.record import WholeRun, WholeTopic, write_whole
 from tandem.facts import machine_facts
 
-_CHUNK = 4096
 _SOLVER = {"phi_error": "m", "phid_error": "m/s", "iterations": "1", "energy_residual": "J", "contraction": "1"}
 _UNITS = {"point": "m", "vector": "1"}
-
-
-class NotWritten(TandemError):
-    """The record did not reach the disk."""
 
 
 def columns(record: Record) -> list[tuple[str, str, np.ndarray]]:
@@ -59,7 +53,7 @@ def _named_apart(found: list[tuple[str, str, np.ndarray]]) -> list[tuple[str, st
     return out
 
 
-def write_record(folder: Path, name: str, record: Record, figures: dict[str, object], file: bytes) -> Path:
+def write_record(folder: Path, name: str, record: Record, figures: dict[str, Any], file: bytes) -> Path:
     found = _named_apart(columns(record))
     layout = Layout((Channel("step", "i8"), *(Channel(name, "f8", unit) for name, unit, _ in found)))
     words = np.zeros((len(record.states) - 1, layout.words), np.int64)
@@ -69,13 +63,8 @@ def write_record(folder: Path, name: str, record: Record, figures: dict[str, obj
     steps["t_ns"] = steps["pushed_ns"] = begun + np.round(record.t[1:] * 1e9).astype(np.int64)
     for column, _, values in found:
         steps[column] = values
-    writer = RunWriter(folder)
     facts = {"name": name, "mechanism": name, **machine_facts()}
-    writer.begin(facts, {"mechanism.toml": file, "figures.json": json.dumps(figures).encode()}, begun)
-    writer.topic("/step", layout)
-    for first in range(0, len(words), _CHUNK):
-        writer.add("/step", words[first : first + _CHUNK], first)
-        writer.flush()
-    if not writer.finish({"reason": str(figures["ended"])}, dict(figures), now_ns()):
-        raise NotWritten(f"{writer.path}: cannot be written: {writer.sink.error}")
-    return writer.path
+    topics = {"/step": WholeTopic(layout, words, np.arange(len(words)))}
+    ended = int(steps["t_ns"][-1]) if len(steps) else begun
+    run = WholeRun(facts, {"mechanism.toml": file}, topics, begun, ended, str(figures["ended"]), figures)
+    return write_whole(folder, run)

@@ -6,7 +6,6 @@ it follows. What it could not record has a number: `lost` was overwritten before
 because the disk took nothing.
 """
 
-import argparse
 import contextlib
 import functools
 import json
@@ -25,7 +24,7 @@ from sync.errors import RingError, TandemError
 from sync.realtime import this_thread
 from sync.record import RunWriter
 from sync.ring import RingReader, since
-from sync.service import EVERY, Reporter, serve
+from sync.service import EVERY, Reporter, main
 from tandem.facts import attachments, start_facts
 
 LOOK_S = 0.04
@@ -243,18 +242,5 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
     return recorder.finish(reason, told.get("summary") or {}, supervised)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="tandem.recorder", description=__doc__)
-    parser.add_argument("config", type=Path)
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--supervised", action="store_true", help="take the folder from standard input")
-    parser.add_argument("--folder", type=Path, help="of this run, if not supervised")
-    options = parser.parse_args()
-    if options.supervised == bool(options.folder):
-        parser.error("give either --supervised or --folder")
-    job = functools.partial(run, folder=options.folder)
-    return serve("record", job, options.config, options.set, options.supervised, real_time=False, waits=False)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("record", functools.partial(run, folder=None), real_time=False, waits=False))

@@ -26,18 +26,17 @@ from sim_service.models import load_model, make_model
 from sim_service.models.description import Model
 from sim_service.replay import Plan, as_available, as_recorded, replay
 from sim_service.simulation import Simulation
-from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
+from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, check, load, with_overrides
 from sync.errors import ConfigError
 from sync.jit import CACHE
-from sync.record import Run, RunError, RunWriter, Topic, open_run
+from sync.record import FILE, Run, RunError, Topic, WholeRun, WholeTopic, open_run, write_whole
 from sync.ring import RingWriter, push
 from tandem.deviation import deviation, sentence
 from tandem.facts import parameters_json
 
 MODES = ("exact", "ideal")
-_CHUNK = 4096  # blocks
 
 
 @dataclass
@@ -88,9 +87,10 @@ def configuration(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
     recorded = run.json("config.json")
     if not recorded:
         raise RunError(f"{run.path}: holds no configuration; give one with --config")
-    was = recorded.get("sim", {}).get("vehicle")
-    config = check(Config, with_overrides(recorded, asked.overrides), f"{run.path} (config.json)")
-    if config.sim.vehicle != was:
+    where = f"{run.path} (config.json)"
+    was = check(Config, recorded, where)
+    config = check(Config, with_overrides(recorded, asked.overrides), where)
+    if config.sim.vehicle != was.sim.vehicle:
         model, params = load_model(Path(config.sim.vehicle), config.sim.parameters)
     else:
         try:
@@ -164,7 +164,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None) -
         "step_s": round(step_ns * 1e-9, 4),
         "real_time_factor": round(simulated_s / wall_s, 1),
         "missing_blocks": topic.missing,
-        "record_ended": how_it_ended(run),
+        "record_ended": run.ended,
         "delay_ms": asked.delay_ms,
         "jitter_ms": asked.jitter_ms,
         "other_software": _other_software(run),
@@ -173,12 +173,6 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None) -
     if asked.mode == "ideal":
         done.figures["against"] = _against(done, topic, asked)
     return done
-
-
-def how_it_ended(run: Run) -> str:
-    if run.end is not None:
-        return run.end.get("reason", "unknown")
-    return f"without an end: {run.cut or 'the recorder was cut off'}"
 
 
 def _rings(topic: Topic) -> np.ndarray:
@@ -193,7 +187,7 @@ def _recorded_step_ns(run: Run) -> int:
     """The step of the simulator that made the record; 0 if it has no steps."""
     if "/step" not in run.topics or not len(run.topics["/step"]):
         return 0
-    return round(float(run.json("config.json").get("sim", {}).get("step_ms", 0.0)) * 1e6)
+    return check(Config, run.json("config.json"), f"{run.path} (config.json)").step_ns
 
 
 def _instants(run: Run, topic: Topic, config: Config) -> np.ndarray:
@@ -351,31 +345,23 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
 
 def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
     """The replay as a run of its own: the same blocks, the new steps."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writer = RunWriter(folder)
-    except FileExistsError:
-        raise RunError(f"{folder}: holds a record already; nothing is overwritten") from None
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be written: {error.strerror}") from None
+    if (folder / FILE).exists():
+        raise RunError(f"{folder}: holds a record already; nothing is overwritten")
     kept = {name: data for name, data in done.run.attachments.items() if name != "summary.json"}
     kept["config.json"] = done.config.model_dump_json(indent=1).encode()
     kept["parameters.json"] = parameters_json(done.model, done.params)
     start = {key: value for key, value in done.run.start.items() if key not in ("format", "monotonic_ns")}
     origin = {"replay_of": str(done.run.path), "mode": done.figures["mode"], "recorded_utc": start.get("utc", "")}
-    writer.begin({**start, **facts, **origin}, kept, now_ns())
-    for name, words, layout, positions in _saved_topics(done):
-        writer.topic(name, layout)
-        for first in range(0, len(words), _CHUNK):
-            part = slice(first, first + _CHUNK)
-            writer.add_at(name, words[part], positions[part])
-            writer.flush()
-    if not writer.finish({"reason": f"replayed, {done.figures['mode']}"}, done.figures, now_ns()):
-        raise RunError(f"{writer.path}: cannot be written: {writer.sink.error}")
-    return writer.path
+    begun, reason = now_ns(), f"replayed, {done.figures['mode']}"
+    run = WholeRun({**start, **facts, **origin}, kept, _saved_topics(done), begun, begun, reason, done.figures)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return write_whole(folder, run)
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written: {error.strerror}") from None
 
 
-def _saved_topics(done: Replayed) -> list[tuple[str, np.ndarray, Layout, np.ndarray]]:
+def _saved_topics(done: Replayed) -> dict[str, WholeTopic]:
     """An exact replay keeps the blocks and the steps' own words; another one gets what the loop would have written."""
     layout = output_layout(done.model)
     if done.figures["mode"] == "exact":
@@ -384,14 +370,14 @@ def _saved_topics(done: Replayed) -> list[tuple[str, np.ndarray, Layout, np.ndar
         part = slice(done.plan.first, done.plan.first + len(done.results))
         words = steps.words[part].copy()
         _fill(layout.view(words), done)
-        found = [(name, t.words, t.layout, t.positions) for name, t in kept.items() if name != "/step"]
-        return [*found, ("/step", words, layout, steps.positions[part])]
+        found = {name: WholeTopic(t.layout, t.words, t.positions) for name, t in kept.items()}
+        return found | {"/step": WholeTopic(layout, words, steps.positions[part])}
     source = done.run.topics[done.run.source_topic]
     blocks, words = done.plan.blocks, _step_words(done)
-    return [
-        ("/daq", blocks, source.layout, np.arange(len(blocks))),
-        ("/step", words, layout, np.arange(len(words))),
-    ]
+    return {
+        "/daq": WholeTopic(source.layout, blocks, np.arange(len(blocks))),
+        "/step": WholeTopic(layout, words, np.arange(len(words))),
+    }
 
 
 def _fill(steps: np.ndarray, done: Replayed) -> None:

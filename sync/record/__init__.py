@@ -20,6 +20,10 @@ A chunk is finished and written several times a second: what was written stays r
 
 from sync.record.reader import Run, RunError, Topic, open_run
 from sync.record.sink import Sink
+from sync.record.whole import WholeRun, WholeTopic, new_folder, write_whole
 from sync.record.writer import FILE, RunWriter
 
-__all__ = ["FILE", "Run", "RunError", "RunWriter", "Sink", "Topic", "open_run"]
+__all__ = [
+    "FILE", "Run", "RunError", "RunWriter", "Sink", "Topic", "WholeRun", "WholeTopic", "new_folder", "open_run",
+    "write_whole",
+]  # fmt: skip

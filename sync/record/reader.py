@@ -173,6 +173,13 @@ class Run:
         return self.end is not None and self.cut is None and self.lacking == 0
 
     @property
+    def ended(self) -> str:
+        """Why it ended, in words."""
+        if self.end is not None:
+            return self.end.get("reason", "unknown")
+        return f"without an end: {self.cut or 'the recorder was cut off'}"
+
+    @property
     def name(self) -> str:
         return self.start.get("name", self.path.parent.name)
 

@@ -1,7 +1,6 @@
 """Writing a record: blocks of rings into the chunks of an MCAP file."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +88,3 @@ class RunWriter:
         self._writer.add_metadata(END, {"monotonic_ns": str(at_ns), **facts})
         self._writer.finish()
         return self.sink.close()
-
-
-def new_folder(runs: Path, stamp: str, name: str) -> Path:
-    """`runs/<utc>-<name>`, one that was not there before."""
-    for again in range(1000):
-        folder = runs / (f"{stamp}-{name}" + f"-{again}" * bool(again))
-        try:
-            os.makedirs(folder)
-        except FileExistsError:
-            continue
-        return folder
-    raise FileExistsError(17, "too many runs of one second", str(runs))

@@ -37,7 +37,7 @@ from tandem.bench.trial import (
     trial,
 )
 from tandem.html.chart import Series, curves
-from tandem.html.plain import section, table
+from tandem.html.sections import section, table
 
 Say = Callable[[str, float], None]  # what is being done, and which share of all is
 
@@ -387,13 +387,13 @@ def page_sections(result: dict[str, Any]) -> list[str]:
     for problem in dict.fromkeys(row["problem"] for row in result["rows"]):
         mine = [row for row in result["rows"] if row["problem"] == problem]
         lead = f"{mine[0]['coordinates']} coordinates, {mine[0]['constraints']} constraints, {mine[0]['seconds']:g} s."
-        found.append(section(_key(problem), problem, lead, table(HEADINGS, [cells(row) for row in mine])))
+        found.append(section(_key(problem), problem, lead, table(HEADINGS, [cells(row) for row in mine], "figures")))
     if result["equal_accuracy"]:
         rows = [equal_cells(row) for row in result["equal_accuracy"]]
         lead = (
             "Our coarsest step (halving) that is at least as accurate as the other code at its own; s per simulated s."
         )
-        found.append(section("equal", "Beside other codes, at equal accuracy", lead, table(EQUAL, rows)))
+        found.append(section("equal", "Beside other codes, at equal accuracy", lead, table(EQUAL, rows, "figures")))
     series = [
         Series(grown["formulation"], np.array(grown["rods"], float), np.array(grown["us_per_step"]))
         for grown in result["chains"]

@@ -6,9 +6,7 @@ the real DAQ's and say nothing about the file.
 """
 
 import functools
-import itertools
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from sync.config import Config, load
-from sync.record import RunWriter
-from sync.record.writer import new_folder
+from sync.record import WholeRun, WholeTopic, new_folder, write_whole
 from tandem.exchange import csv
 from tandem.exchange.counts import to_counts
 from tandem.exchange.errors import ExchangeError
@@ -27,7 +24,6 @@ from tandem.exchange.mapping import Mapped, mapped, samples
 from tandem.exchange.resample import Series, onto_blocks
 from tandem.exchange.tables import (
     Measurement,
-    OwnTopic,
     Progress,
     Sheet,
     attachments_of,
@@ -38,7 +34,6 @@ from tandem.exchange.tables import (
 from tandem.exchange.take_out import kind_of_file
 from tandem.facts import attachments, start_facts, utc_stamp
 
-_BATCH = 4096  # blocks
 _NOT_KEPT = ("format", "monotonic_ns")  # the writer says them itself
 _ENDINGS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
@@ -68,7 +63,7 @@ class _Content:
     name: str
     start: dict[str, str]
     attachments: dict[str, bytes]
-    topics: dict[str, OwnTopic]
+    topics: dict[str, WholeTopic]
     begun_ns: int  # on the clock of the instants; where the start's wall clock belongs
     reason: str
     figures: dict[str, Any]
@@ -206,7 +201,7 @@ def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content
         "shift_ns": shift,
         "channels": {m.channel.name: f"{m.column} [{m.unit.symbol}]" for m in sources},
     }
-    topic = OwnTopic(layout, words, np.arange(len(words), dtype=np.int64))
+    topic = WholeTopic(layout, words, np.arange(len(words), dtype=np.int64))
     # a file that says when its time was zero
     begun = int(records["t_ns"][0]) if measurement.utc is None else shift
     return _of_config(asked, config, measurement, topic, begun, figures)
@@ -233,7 +228,7 @@ def _where(measurement: Measurement, sheet: Sheet, column: str, row: int) -> str
 
 
 def _of_config(
-    asked: Asked, config: Config, measurement: Measurement, topic: OwnTopic, begun_ns: int, figures: dict[str, Any]
+    asked: Asked, config: Config, measurement: Measurement, topic: WholeTopic, begun_ns: int, figures: dict[str, Any]
 ) -> _Content:
     start = start_facts(config) | {"imported_from": measurement.path.name}
     if measurement.utc is not None:
@@ -275,47 +270,14 @@ def _write(content: _Content, asked: Asked, progress: Progress) -> dict[str, Any
 
 
 def _write_run(folder: Path, content: _Content, asked: Asked, progress: Progress) -> dict[str, Any]:
-    writer = RunWriter(folder)
-    ended = False
-    try:
-        writer.begin(content.start, content.attachments, content.begun_ns)
-        total = sum(len(topic.words) for topic in content.topics.values())
-        done = flushed = 0
-        for name, topic in content.topics.items():
-            writer.topic(name, topic.layout)
-            for first, last in _stretches(topic.positions):
-                writer.add(name, topic.words[first:last], int(topic.positions[first]))
-                done += last - first
-                if done - flushed >= _BATCH:
-                    writer.flush()
-                    _drain(writer)
-                    flushed = done
-                    progress("writing", done / total)
-        figures = {**_summary(content), "from": str(asked.file)}
-        last_ns = max(int(topic.layout.view(topic.words)["t_ns"][-1]) for topic in content.topics.values())
-        ended = True
-        whole = writer.finish({"reason": content.reason}, figures, max(last_ns, content.begun_ns))
-        if not whole:
-            raise ExchangeError(f"{asked.runs}: cannot be written: {writer.sink.error or 'the disk is too slow'}")
-    finally:
-        if not ended:
-            writer.sink.close(1.0)
+    figures = {**_summary(content), "from": str(asked.file)}
+    last_ns = max(int(topic.layout.view(topic.words)["t_ns"][-1]) for topic in content.topics.values())
+    ended_ns = max(last_ns, content.begun_ns)
+    run = WholeRun(
+        content.start, content.attachments, content.topics, content.begun_ns, ended_ns, content.reason, figures
+    )
+    write_whole(folder, run, lambda share: progress("writing", share))
     return figures
-
-
-def _stretches(positions: np.ndarray) -> list[tuple[int, int]]:
-    """Rows whose places in the ring follow each other, in portions."""
-    breaks = np.flatnonzero((np.diff(positions) & 0xFFFFFFFF) != 1) + 1
-    edges = np.unique(np.concatenate([[0], breaks, np.arange(0, len(positions), _BATCH), [len(positions)]])).tolist()
-    return list(itertools.pairwise(edges))
-
-
-def _drain(writer: RunWriter) -> None:
-    """Unlike a recorder, an import can wait for its disk; and need not try again when it is full."""
-    while writer.sink.written < writer.sink.accepted:
-        if writer.sink.error:
-            raise OSError(0, writer.sink.error)
-        time.sleep(0.0005)
 
 
 def _summary(content: _Content) -> dict[str, Any]:

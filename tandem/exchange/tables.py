@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sync.block import HEADER, Layout
-from sync.record import Run
+from sync.record import Run, WholeTopic
 from sync.record.schema import to_layout, to_schema
 from tandem.exchange.errors import ExchangeError
 
@@ -124,13 +124,6 @@ class Measurement:
     close: Callable[[], None] = field(default=lambda: None)
 
 
-@dataclass
-class OwnTopic:
-    layout: Layout
-    words: np.ndarray
-    positions: np.ndarray
-
-
 def read_passport(data: str | bytes, where: str) -> dict[str, Any] | None:
     """None if it is no passport at all."""
     try:
@@ -169,7 +162,7 @@ def is_block_table(sheet: Sheet, layout: Layout) -> bool:
     return all(sheet.columns.get(name) == unit for name, unit in units.items())
 
 
-def blocks_from(path: Path, sheet: Sheet, layout: Layout) -> OwnTopic:
+def blocks_from(path: Path, sheet: Sheet, layout: Layout) -> WholeTopic:
     """The very words that were exported. Refuses values that no block of the layout can hold."""
     if not is_block_table(sheet, layout):
         raise ExchangeError(_not_a_table(path, sheet, layout))
@@ -193,7 +186,7 @@ def blocks_from(path: Path, sheet: Sheet, layout: Layout) -> OwnTopic:
         whole(values[POSITION], u4, partial(_where, path, sheet, POSITION)).astype(np.int64)
         if placed else np.arange(rows, dtype=np.int64)
     )  # fmt: skip
-    return OwnTopic(layout, words, positions)
+    return WholeTopic(layout, words, positions)
 
 
 def _where(path: Path, sheet: Sheet, column: str, row: int) -> str:

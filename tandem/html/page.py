@@ -6,6 +6,7 @@ nothing in it that strict JSON does not know.
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ def page(title: str, runs: list[RunData], bare: dict[str, Any] | None = None) ->
         sections.source_section(runs, bare),
         f'<section id="words"><h2>Words</h2><dl>{words}</dl></section>',
     ]
+    return document(title, parts)
+
+
+def document(title: str, parts: Sequence[str]) -> str:
+    """A page of ours around its parts, complete in itself."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -45,12 +51,12 @@ def page(title: str, runs: list[RunData], bare: dict[str, Any] | None = None) ->
     )
 
 
-def _plain(value: Any) -> Any:
+def json_ready(value: Any) -> Any:
     """For JSON: numpy's numbers as Python's, and nothing JSON does not know."""
     if isinstance(value, dict):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): json_ready(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [json_ready(inner) for inner in value]
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -72,6 +78,6 @@ def write_report(
     ]
     html, figures = folder / "report.html", folder / "report.json"
     html.write_text(page(title, runs, bare), encoding="utf-8")
-    content = _plain({"title": title, "runs": told, "bare": bare})
+    content = json_ready({"title": title, "runs": told, "bare": bare})
     figures.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     return html, figures

@@ -32,7 +32,7 @@ from tandem.html.words import Raw, e, say_count, say_many, say_ns, say_us
 from tandem.report import SOURCE, SOURCE_MS_PER_LOOP
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = "") -> Raw:
+def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = "") -> Raw:
     head = "".join(f"<th>{e(heading)}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(f"<td>{e(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return Raw(
@@ -40,7 +40,7 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = "
     )
 
 
-def _section(key: str, title: str, lead: str, *content: str) -> str:
+def section(key: str, title: str, lead: str, *content: str) -> str:
     inside = "".join(e(part) for part in content)
     leads = "".join(f'<p class="lead">{e(line)}</p>' for line in lead.split("\n"))
     return f'<section id="{key}"><h2>{e(title)}</h2>{leads}{inside}</section>'
@@ -77,7 +77,7 @@ def overview(runs: list[RunData]) -> str:
         lost = (figures.get("balance") or {}).get("lost", "–")
         rows.append([run.label, say_count(figures.get("steps", len(run.steps))), *cells, say_count(lost)])
     headings = ["run", "steps", "age p50", "p99", "p99.9", "max", "lateness p99", "max", "step cost p50", "max"]
-    return _table([*headings, "missed", "skipped", "stale", "lost"], rows, "figures")
+    return table([*headings, "missed", "skipped", "stale", "lost"], rows, "figures")
 
 
 def where_section(runs: list[RunData]) -> str:
@@ -105,12 +105,12 @@ def where_section(runs: list[RunData]) -> str:
                     cells = [say_us(each[name][key]) for key in ("p50", "p90", "p99", "p999", "max")]
                     rows.append([*first, run.label, *cells])
                     first = ("", "")
-        content.append(_table(["hop", "from … to", "run", "p50", "p90", "p99", "p99.9", "max"], rows, "hops"))
+        content.append(table(["hop", "from … to", "run", "p50", "p90", "p99", "p99.9", "max"], rows, "hops"))
     lead = (
         "The median of every hop of the input, from sampling until a step takes it (▼); the step's own time follows."
         " In every single step the hops sum to the age to the nanosecond; medians need not."
     )
-    return _section("where", "Where the age comes from", lead, *content)
+    return section("where", "Where the age comes from", lead, *content)
 
 
 def _curves(
@@ -139,7 +139,7 @@ def _curves(
 def age_section(runs: list[RunData]) -> str:
     ages = _curves(runs, age, GREY, "age at use", ("input_age_ns",), spots=True)
     lead = "The median in the band from lowest to highest; what befell single steps is marked."
-    return _section("age", "Age over time", lead, *ages)
+    return section("age", "Age over time", lead, *ages)
 
 
 def hops_section(runs: list[RunData]) -> str:
@@ -164,7 +164,7 @@ def hops_section(runs: list[RunData]) -> str:
         "How many steps had which time. Both axes are logarithmic: a single slow step shows as well as thousands of"
         " quick ones."
     )
-    return _section("hops", "Every hop", lead, *content, _pairs(*panels) if panels else "")
+    return section("hops", "Every hop", lead, *content, _pairs(*panels) if panels else "")
 
 
 def lateness_section(runs: list[RunData], bare: dict[str, Any]) -> str:
@@ -193,7 +193,7 @@ def lateness_section(runs: list[RunData], bare: dict[str, Any]) -> str:
         if known
         else ". The bare loop was not measured with this run."
     )
-    return _section("lateness", "Lateness", lead, *content)
+    return section("lateness", "Lateness", lead, *content)
 
 
 def cost_section(runs: list[RunData]) -> str:
@@ -218,7 +218,7 @@ def cost_section(runs: list[RunData]) -> str:
         rules = {f"step period {say_ns(p)}": float(p) for p in sorted(periods)}
         x = log_scale([v for _, v in entries] + [np.array([1.2 * p]) for p in periods], LEFT, WIDE - RIGHT)
         content.append(lanes("what a step costs, against its period", HOPS["step"][0], entries, x, WIDE, rules))
-    return _section("cost", "Head-room", "\n".join(said) or "What a step costs is not known.", *content)
+    return section("cost", "Head-room", "\n".join(said) or "What a step costs is not known.", *content)
 
 
 _CONTEXT = (  # field, factor, unit, title, colour
@@ -244,7 +244,7 @@ def drive_section(runs: list[RunData]) -> str:
             label = f"{run.label}: {title}"
             say = _with_unit(unit)
             content.append(over_time(run, values, y, ticks, say, colour, label, 134, marks=False))
-    return _section("drive", "The drive", "What the car did meanwhile, as the model sees it.", *content)
+    return section("drive", "The drive", "What the car did meanwhile, as the model sees it.", *content)
 
 
 def _with_unit(unit: str) -> Callable[[float], str]:
@@ -289,9 +289,9 @@ def worst_section(runs: list[RunData]) -> str:
                  bar, hop, _blocks_on(row), "; ".join(row["happened"]) or "nothing flagged"]
             )  # fmt: skip
         headings = ("step", "at", "age", "lateness", "its hops", "largest", "since the step before", "what happened")
-        content += [Raw(f"<h3>{e(run.label)}</h3>") if len(runs) > 1 else "", _table(headings, cells, "worst")]
+        content += [Raw(f"<h3>{e(run.label)}</h3>") if len(runs) > 1 else "", table(headings, cells, "worst")]
     lead = "The steps that used the oldest data. A hop is named when it took far longer than it usually does."
-    return _section("worst", f"The worst {WORST} steps", lead, *content)
+    return section("worst", f"The worst {WORST} steps", lead, *content)
 
 
 def balance_section(runs: list[RunData]) -> str:
@@ -313,7 +313,7 @@ def balance_section(runs: list[RunData]) -> str:
             f" {closes}."
         )
     picture = stacked(bars, lambda v: say_count(round(v)), "where the blocks went") if bars else ""
-    return _section("balance", "Where the blocks went", "\n".join(said), picture)
+    return section("balance", "Where the blocks went", "\n".join(said), picture)
 
 
 def source_section(runs: list[RunData], bare: dict[str, Any]) -> str:
@@ -341,10 +341,10 @@ def source_section(runs: list[RunData], bare: dict[str, Any]) -> str:
         "Table 4.5 of the source (P. Gallo, 2012) beside ours. The source polls, so its loops say how long a transfer"
         " takes; ours waits for a block, so its loops say how often blocks come, and the transfer is measured itself."
     )
-    return _section(
+    return section(
         "source",
         "Beside the source",
         lead,
-        _table(headings, rows, "source"),
+        table(headings, rows, "source"),
         ranges("transfer: median, p99, p99.9, largest", spread, WIDE),
     )

@@ -9,7 +9,6 @@ from rich.table import Table
 
 from sim_service.loop import STATUS
 from sync.record import Run, Topic
-from tandem.replay import how_it_ended
 
 _GAP_PERIODS = 1.5
 
@@ -49,7 +48,7 @@ def info(run: Run) -> dict[str, Any]:
         "seconds": round((max(lasts) - min(firsts)) * 1e-9, 6) if firsts else 0.0,
         "whole": run.whole,
         "lacking": run.lacking,
-        "ended": how_it_ended(run),
+        "ended": run.ended,
         "cut": run.cut,
         "topics": topics,
         "steps": _steps(run),

@@ -1,25 +1,21 @@
 """`tandem plot`: inputs, motion and age of one run, or of several over each other, as a page or a PNG.
 
-What is drawn is decided once, as panels; the page is SVG of our own and needs nothing, the PNG needs matplotlib (the
-extra `plot`). Curves are thinned to an envelope that keeps every extreme.
+What is drawn is decided once, as panels; the page needs nothing (tandem/html/chart.py draws it), the PNG needs
+matplotlib, the extra `plot`.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 
 import numpy as np
 
 from sync.errors import ConfigError, TandemError
 from sync.record import Run
-from tandem.html.style import STYLE
-from tandem.html.svg import LEFT, RIGHT, WIDE, Scale, envelope
-from tandem.html.words import e
+from tandem.html.chart import COLOURS, Series, curves, paths
+from tandem.html.page import document
+from tandem.html.words import Raw, e
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-_HEIGHT, _PATH_HEIGHT = 150, 420
-_POINTS = 1200
+_HEIGHT = 170
 
 # (channel of a step, title, unit shown, factor)
 DEFAULT = (
@@ -96,71 +92,14 @@ def _chosen(runs: list[tuple[str, Run]], channels: list[str] | None) -> list[tup
 
 
 def write_page(file: Path, title: str, found: list[Panel]) -> None:
-    pictures = "".join(_picture(panel) for panel in found)
-    file.write_text(
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{e(title)}</title><style>{STYLE}</style></head>\n<body><main><header><h1>{e(title)}</h1></header>"
-        f"{pictures}</main></body></html>\n",
-        encoding="utf-8",
-    )
+    header = f"<header><h1>{e(title)}</h1></header>"
+    file.write_text(document(title, [header, *(_picture(panel) for panel in found)]), encoding="utf-8")
 
 
-def _picture(panel: Panel) -> str:
-    height = _PATH_HEIGHT if panel.path else _HEIGHT
-    top, bottom = 26, height - 30
-    x, y = _scales(panel, top, bottom)
-    body = [f'<text x="{LEFT}" y="14" class="label">{escape(panel.title)}, {escape(panel.unit)}</text>']
-    for at in y.ticks(4):
-        body.append(f'<path d="M{LEFT} {y(at):.1f}H{WIDE - RIGHT}" class="grid"/>')
-        body.append(f'<text x="{LEFT - 7}" y="{y(at) + 4:.1f}" class="tick" text-anchor="end">{at:g}</text>')
-    unit = "m" if panel.path else "s"
-    for at in x.ticks(8):
-        body.append(f'<path d="M{x(at):.1f} {bottom}v4" class="axis"/>')
-        body.append(f'<text x="{x(at):.1f}" y="{bottom + 17}" class="tick" text-anchor="middle">{at:g} {unit}</text>')
-    body.append(f'<path d="M{LEFT} {bottom}H{WIDE - RIGHT}" class="axis"/>')
-    for k, (label, horizontal, vertical) in enumerate(panel.curves):
-        colour = COLOURS[k % len(COLOURS)]
-        for hx, hy in _lines(panel, horizontal, vertical):
-            points = "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x(hx).tolist(), y(hy).tolist(), strict=True))
-            body.append(f'<path d="M{points}" class="curve" style="stroke:{colour}"/>')
-        if len(panel.curves) > 1:
-            place = LEFT + 200 + 260 * k
-            body.append(f'<rect x="{place}" y="6" width="9" height="9" fill="{colour}"/>')
-            body.append(f'<text x="{place + 13}" y="14" class="note">{escape(label)}</text>')
-    return f'<svg viewBox="0 0 {WIDE} {height}" role="img" aria-label="{escape(panel.title)}">{"".join(body)}</svg>'
-
-
-def _lines(panel: Panel, x: np.ndarray, y: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    if panel.path:
-        finite = np.isfinite(x) & np.isfinite(y)
-        every = max(len(x) // _POINTS, 1)
-        if finite.any():
-            yield x[finite][::every], y[finite][::every]
-        return
-    when, low, _, high, _ = envelope(x, y, _POINTS)
-    if len(when):
-        # up and down through both ends of every stretch: an extreme is never thinned away
-        yield np.repeat(when, 2), np.stack([low, high], axis=1).ravel()
-
-
-def _scales(panel: Panel, top: float, bottom: float) -> tuple[Scale, Scale]:
-    xs = np.concatenate([c[1] for c in panel.curves]).astype(float)
-    ys = np.concatenate([c[2] for c in panel.curves]).astype(float)
-    xs, ys = xs[np.isfinite(xs)], ys[np.isfinite(ys)]
-    (x0, x1), (y0, y1) = _ends(xs), _ends(ys)
-    if panel.path:
-        per_metre = min((WIDE - LEFT - RIGHT) / (x1 - x0), (bottom - top) / (y1 - y0))
-        x1 = x0 + (WIDE - LEFT - RIGHT) / per_metre
-        y1 = y0 + (bottom - top) / per_metre
-    return Scale(x0, x1, LEFT, WIDE - RIGHT), Scale(y0, y1, bottom, top)
-
-
-def _ends(values: np.ndarray) -> tuple[float, float]:
-    if not len(values):
-        return 0.0, 1.0
-    low, high = float(values.min()), float(values.max())
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+def _picture(panel: Panel) -> Raw:
+    title = f"{panel.title}, {panel.unit}"
+    series = [Series(*curve) for curve in panel.curves]
+    return paths(title, series) if panel.path else curves(title, series, height=_HEIGHT)
 
 
 # ---- a PNG -----------------------------------------------------------------------------------------------------------

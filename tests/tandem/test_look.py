@@ -339,10 +339,12 @@ def test_an_extreme_of_a_long_curve_is_never_thinned_away(tmp_path: Path) -> Non
     y = np.zeros(50_000)
     y[31_415], y[27_182] = 5.0, -3.0
     _, body = page(tmp_path / "plot.html", "long", [Panel("a", "m", [("one", np.arange(50_000) * 1e-3, y)])])
-    curve = re.search(r'd="M([^"]*)" class="curve"', body)
-    assert curve
-    heights = [float(pair.split()[1]) for pair in curve[1].split("L")]
-    assert (min(heights), max(heights)) == (26.0, 120.0)  # the top and the bottom of the picture
+    band = re.search(r'd="M([^"]*)Z" class="band"', body)
+    assert band
+    heights = [float(pair.split()[1]) for pair in band[1].split("L")]
+    # from -3 to 5, with some room: the picture is 170 high, its axis from 28 to 130
+    room = 0.06 / 1.12 * (130 - 28)
+    assert (min(heights), max(heights)) == pytest.approx((28 + room, 130 - room), abs=0.06)
     assert len(heights) < 3000
 
 

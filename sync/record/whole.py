@@ -1,0 +1,82 @@
+"""A run that is there already, written at once: a saved replay, an imported measurement, a mechanism's motion.
+
+Unlike a recorder it can wait for its disk, and need not try again when that is full: the file is there whole, or not at
+all, and OSError says why.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sync.block import Layout
+from sync.record.writer import RunWriter
+
+_BATCH = 4096  # blocks a chunk
+_NAP_S = 0.0005
+
+
+@dataclass(frozen=True)
+class WholeTopic:
+    layout: Layout
+    words: np.ndarray  # a row a block
+    positions: np.ndarray  # of each in its ring
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    start: dict[str, str]
+    attachments: dict[str, bytes]
+    topics: dict[str, WholeTopic]
+    begun_ns: int  # on the clock of the instants
+    ended_ns: int
+    reason: str  # why it ended
+    summary: dict[str, Any]
+
+
+def write_whole(folder: Path, run: WholeRun, progress: Callable[[float], None] = lambda _: None) -> Path:
+    """Into a folder that is there and holds no record yet; returns the file."""
+    writer = RunWriter(folder)
+    try:
+        writer.begin(run.start, run.attachments, run.begun_ns)
+        total = sum(len(topic.words) for topic in run.topics.values())
+        done = 0
+        for name, topic in run.topics.items():
+            writer.topic(name, topic.layout)
+            for first in range(0, len(topic.words), _BATCH):
+                part = slice(first, first + _BATCH)
+                writer.add_at(name, topic.words[part], topic.positions[part])
+                writer.flush()
+                _wait_for(writer)
+                done += len(topic.words[part])
+                progress(done / total)
+        if not writer.finish({"reason": run.reason}, run.summary, run.ended_ns):
+            raise OSError(0, writer.sink.error or "the disk is too slow")
+    except BaseException:
+        writer.sink.close(1.0)
+        writer.path.unlink(missing_ok=True)
+        raise
+    return writer.path
+
+
+def _wait_for(writer: RunWriter) -> None:
+    while writer.sink.written < writer.sink.accepted:
+        if writer.sink.error:
+            raise OSError(0, writer.sink.error)
+        time.sleep(_NAP_S)
+
+
+def new_folder(runs: Path, stamp: str, name: str) -> Path:
+    """`runs/<utc>-<name>`, one that was not there before."""
+    for again in range(1000):
+        folder = runs / (f"{stamp}-{name}" + f"-{again}" * bool(again))
+        try:
+            os.makedirs(folder)
+        except FileExistsError:
+            continue
+        return folder
+    raise FileExistsError(17, "too many runs of one second", str(runs))

@@ -1,0 +1,82 @@
+"""What the commands share at the terminal: options, errors as one line each, bars, where runs go.
+
+Nothing heavy is imported here: `tandem --help` is quick, and a drive starts its processes before anything else.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from sync.errors import TandemError
+
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, such as daq.rate_hz=2000.")
+]
+Runs = Annotated[Path, typer.Option(help="Folder of runs: each gets a folder of its own there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Ours are told in a line each, and have their exit code."""
+    try:
+        yield
+    except TandemError as error:
+        for line in str(error).split("\n"):
+            print(f"tandem: {line}", file=sys.stderr)
+        raise typer.Exit(error.code) from None
+
+
+def output() -> Console:
+    """Standard output; into a file or a pipe wide enough for the tables."""
+    return Console() if sys.stdout.isatty() else Console(width=140)
+
+
+Update = Callable[[str, float], None]  # what is being done, and which share of it is
+
+
+def progress_bar() -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[figures]}"),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Update]:
+    """A bar on standard error while something long is done; gone afterwards, also if it fails."""
+    with progress_bar() as bar:
+        task = bar.add_task(title, total=1.0, figures="")
+        yield lambda what, share: bar.update(task, description=what, completed=share)
+
+
+def run_folder(runs: Path, name: str) -> Path:
+    """A folder of its own for a run, or its name if it cannot be made: whoever writes there will say why."""
+    from sync.record import new_folder
+    from tandem.facts import utc_stamp
+
+    stamp = utc_stamp()
+    try:
+        return new_folder(runs, stamp, name)
+    except OSError:
+        return runs / f"{stamp}-{name}"
+
+
+def report(folder: Path, write: Callable[[Path], Path]) -> None:
+    """Write a report and say where; a disk that takes none is no reason to lose the figures."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        print(f"report: {write(folder)}", file=sys.stderr)
+    except OSError as error:
+        print(f"tandem: no report in {folder}: {error.strerror}", file=sys.stderr)
