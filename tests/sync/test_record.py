@@ -32,7 +32,7 @@ from sync.clock import now_ns
 from sync.record import FILE, Run, RunError, RunWriter, Topic, open_run
 from sync.record.reader import find
 from sync.record.schema import to_schema
-from sync.record.writer import new_folder
+from sync.record.whole import new_folder
 from tests.sync.strategies import PROPERTY, layouts, values, words_of
 
 FEW = hypothesis_settings(PROPERTY, max_examples=25)  # every example writes a file
