@@ -1,5 +1,6 @@
 """What the README shows works as pasted."""
 
+import os
 import re
 import signal
 import subprocess
@@ -35,7 +36,10 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def _shell(command: str, place: Path, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, shell=True, cwd=place, capture_output=True, text=True, timeout=timeout, check=False)
+    environment = {k: v for k, v in os.environ.items() if k not in ("ARGS", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES")}
+    return subprocess.run(
+        command, shell=True, cwd=place, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )  # without what `make test ARGS=...` told make
 
 
 def test_the_first_screen_shows_a_picture_and_the_two_commands() -> None:
