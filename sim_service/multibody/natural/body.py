@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sim_service.multibody.natural.mechanism import Mechanism
 
 FLAT = 1e-6  # smallest volume of a basis of unit vectors
+SAME_FORM = 1e-12  # coefficients of two forms that are one
 FITS = 1e-9  # relative; how well a mass distribution must lie in the span of fewer than three vectors
 
 
@@ -57,6 +58,13 @@ class Body:
         if np.linalg.norm(self.drawn_basis @ c - v) > FITS * (1.0 + np.linalg.norm(v)):
             raise MechanismError(f"body {self.name}: {v.tolist()} is outside the span of its nodes")
         return np.asarray(c)
+
+    def carries(self, form: Linear, drawn: np.ndarray) -> bool:
+        """Whether a vector form, `drawn` as drawn, is one of those fixed in the body."""
+        if len(self.basis) < len(drawn):
+            return False
+        off = form - _sum(self.components(drawn), self.basis)
+        return float(max([np.abs(off.const).max(), *(np.abs(c).max() for c in off.terms.values())])) < SAME_FORM
 
     def along(self, vector: ArrayLike) -> Linear:
         """The vector that is fixed in the body and is `vector` as drawn."""
@@ -159,6 +167,8 @@ def _keep_rigid(m: "Mechanism", name: str, basis: Sequence[Linear]) -> None:
             residual = a @ b - float(va @ vb)
             # in metres: |a| for lengths, and for angles the arm times the angle
             scale = 1.0 / (np.sqrt(np.linalg.norm(va) * np.linalg.norm(vb)) * (2.0 if i == j else 1.0))
+            if any(other.carries(a, va) and other.carries(b, vb) for other in m.bodies.values()):
+                continue  # both are fixed in a body that is rigid already, such as a hinge in what carries it
             key = frozenset({_key(a), _key(b)})
             if key in m.rigid:  # two bodies that share both nodes share the equation
                 continue

@@ -81,7 +81,7 @@ def compile_system(m: Mechanism, h: float, settings: Settings, hook: Any, dense:
     values = setting_values(settings)
     ready = [e for e in elements if e.kind != MODEL]
     values[tables.HOOK_PORT] = sum(len(e.ports) for e in ready)
-    values[tables.HOOK_PARAM] = sum(len(e.params) for e in ready)
+    values[tables.HOOK_PARAM] = sum(len(e.numbers) for e in ready)
     values[tables.HOOK_BLOCK] = sum(len(e.ports) ** 2 for e in ready)
     part[P.SETTING] = values
 
@@ -189,10 +189,10 @@ def _elements(elements: list[Element], forms: Forms, part: dict[P, Any]) -> list
     part[P.EL_KIND] = [e.kind for e in known]
     part[P.EL_INPUT] = [e.input for e in known]
     part[P.EL_PORT] = np.cumsum([0, *(len(e.ports) for e in elements)])
-    part[P.EL_PARAM] = np.cumsum([0, *(len(e.params) for e in elements)])
+    part[P.EL_PARAM] = np.cumsum([0, *(len(e.numbers) for e in elements)])
     part[P.EL_BLOCK] = np.cumsum([0, *(len(e.ports) ** 2 for e in elements)])
     part[P.PORT_FORM] = [f for block in ports for f in block]
-    part[P.PARAM] = [v for e in elements for v in e.params.values()]
+    part[P.PARAM] = np.concatenate([np.zeros(0), *(e.numbers for e in elements)])
     spread = [(i, p, c) for p, f in enumerate(part[P.PORT_FORM]) for i, c in forms.entries(f)]
     part[P.FORCE_COL], part[P.FORCE_PORT], part[P.FORCE_COEF] = _transposed(spread, 3)
     return ports

@@ -162,11 +162,19 @@ def rotor(m: "Mechanism", name: str, carrier: Body, axle: ArrayLike, spin: Linea
 
 
 def model_force(
-    m: "Mechanism", name: str, ports: Sequence[Linear], params: Mapping[str, float] | None = None, states: int = 0
+    m: "Mechanism",
+    name: str,
+    ports: Sequence[Linear],
+    params: Mapping[str, float] | None = None,
+    states: int = 0,
+    data: np.ndarray | None = None,
 ) -> None:
-    """A force of the model's own, computed by the hook: ports (their components, in order), parameters, states."""
+    """A force of the model's own, computed by the hook: ports (their components, in order), parameters, states.
+
+    `data` are further numbers (a map, a table) that the hook finds behind the parameters.
+    """
     flat = tuple(c for port in ports for c in port)
-    _add(m, name, MODEL, flat, dict(params or {}), states=states)
+    _add(m, name, MODEL, flat, dict(params or {}), states=states, data=data)
 
 
 def _metric(body: Body) -> dict[str, float]:
@@ -183,10 +191,12 @@ def _add(
     scale: "Input | None" = None,
     states: int = 0,
     potential: Any = None,
+    data: np.ndarray | None = None,
 ) -> None:
     from sim_service.multibody.natural.mechanism import Element
 
     if name in m.elements:
         raise MechanismError(f"force {name}: there is one already")
     source = -1 if scale is None else scale.index
-    m.elements[name] = Element(name, kind, ports, params, source, states, potential=potential)
+    numbers = np.zeros(0) if data is None else np.asarray(data, float)
+    m.elements[name] = Element(name, kind, ports, params, source, states, numbers, potential)

@@ -84,7 +84,12 @@ class Element:
     params: dict[str, float]
     input: int = -1
     states: int = 0
+    data: np.ndarray = field(default_factory=lambda: np.zeros(0))  # numbers without names, after the parameters
     potential: Any = None  # (x, params) -> energy, where there is one
+
+    @property
+    def numbers(self) -> np.ndarray:
+        return np.concatenate([list(self.params.values()), self.data])
 
 
 @dataclass

@@ -270,7 +270,7 @@ def energy(state: State) -> Energy:
     x, params = s.part(P.X, work), s.part(P.PARAM)
     port = param = 0
     for e in s.elements:
-        ends = port + len(e.ports), param + len(e.params)
+        ends = port + len(e.ports), param + len(e.numbers)
         if e.kind != MODEL and e.potential is not None:
             potential += e.potential(x[port : ends[0]], params[param : ends[1]])
         port, param = ends

@@ -127,6 +127,7 @@ class System:
                 if (e.name, key) == (element, name):
                     return place
                 place += 1
+            place += len(e.data)
         raise MechanismError(f"{element}.{name}: no such parameter")
 
     def input(self, name: str) -> slice:
