@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim_service import loop
-from sim_service.models import load_model
+from sim_service.models import configured_model
 from sim_service.models.description import Model
 from sim_service.phase import UNIT
 from sim_service.simulation import Simulation
@@ -36,7 +36,7 @@ class Diverged(TandemError):
 
 
 def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:
-    simulation = Simulation(config, *load_model(file.parent / config.sim.vehicle, config.sim.parameters))
+    simulation = Simulation(config, *configured_model(config, file.parent))
     times = config.realtime
     wire_core, loop_core = realtime.cores(times)
     peer = Peer("the DAQ", config.ring("daq"))

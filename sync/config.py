@@ -175,6 +175,7 @@ class Signals(Section):
 class Sim(Section):
     step_ms: float = Field(5.0, ge=0.1, le=20.0)
     vehicle: str
+    road: str = ""  # flat ground without one
     parameters: dict[str, float] = {}  # of the vehicle, where they differ from its file
     ring_blocks: RingSize = 4096
     stale_after_ms: float = Field(100.0, gt=0, le=10_000)

@@ -39,10 +39,10 @@ def _tried(file: Path, overrides: list[str]) -> tuple["Config", Any, Any, Any]:
     config = load(file, overrides)
     with compiling("check"):
         from daq_service.sources import open_source
-        from sim_service.models import load_model
+        from sim_service.models import configured_model
 
         source = open_source(config, file, lambda: None)
-        model, params = load_model(file.parent / config.sim.vehicle, config.sim.parameters)
+        model, params = configured_model(config, file.parent)
     return config, source, model, params
 
 

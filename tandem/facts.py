@@ -77,7 +77,7 @@ def attachments(config: Config, file: Path, parameters: bytes | None = None) -> 
         "config.json": _text(config.model_dump(mode="json")),
         "parameters.json": parameters or model_parameters(config, file),
         "config.toml": file.read_bytes(),
-        "vehicle.toml": (file.parent / config.sim.vehicle).read_bytes(),
+        **model_files(config, file),
     }
     manoeuvre = config.source.get("manoeuvre")
     if isinstance(manoeuvre, str) and (file.parent / manoeuvre).is_file():
@@ -85,14 +85,20 @@ def attachments(config: Config, file: Path, parameters: bytes | None = None) -> 
     return found
 
 
-def model_parameters(config: Config, file: Path) -> bytes:
-    from sim_service.models import load_model
+def model_files(config: Config, file: Path) -> dict[str, bytes]:
+    from sim_service.models import configured
 
-    return parameters_json(*load_model(file.parent / config.sim.vehicle, config.sim.parameters))
+    return configured(config, file.parent).files
+
+
+def model_parameters(config: Config, file: Path) -> bytes:
+    from sim_service.models import configured_model
+
+    return parameters_json(*configured_model(config, file.parent))
 
 
 def parameters_json(model: "Model", values: np.ndarray) -> bytes:
-    pairs = zip(model.parameters, values.tolist(), strict=True)
+    pairs = zip(model.parameters, values[: len(model.parameters)].tolist(), strict=True)
     return _text({"model": model.name, "parameters": {p.name: {"value": v, "unit": p.unit} for p, v in pairs}})
 
 

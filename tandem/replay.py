@@ -8,7 +8,6 @@ Times of steps are those of the record; a record without steps (an imported one)
 """
 
 import platform
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -22,7 +21,7 @@ from rich.table import Table
 from sim_service import loop
 from sim_service import replay as replay_flags
 from sim_service.loop import output_layout
-from sim_service.models import load_model, make_model
+from sim_service.models import VEHICLE, configured_model, make_model, recorded
 from sim_service.models.description import Model
 from sim_service.replay import Plan, as_available, as_recorded, replay
 from sim_service.simulation import Simulation
@@ -82,23 +81,21 @@ def configuration(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
     """The configuration of the record, or another file's, with what was set on the command line."""
     if asked.config is not None:
         config = load(asked.config, asked.overrides)
-        model, params = load_model(asked.config.parent / config.sim.vehicle, config.sim.parameters)
-        return config, model, params
-    recorded = run.json("config.json")
-    if not recorded:
+        return (config, *configured_model(config, asked.config.parent))
+    kept = run.json("config.json")
+    if not kept:
         raise RunError(f"{run.path}: holds no configuration; give one with --config")
     where = f"{run.path} (config.json)"
-    was = check(Config, recorded, where)
-    config = check(Config, with_overrides(recorded, asked.overrides), where)
-    if config.sim.vehicle != was.sim.vehicle:
-        model, params = load_model(Path(config.sim.vehicle), config.sim.parameters)
-    else:
-        try:
-            vehicle = tomllib.loads(run.attachments["vehicle.toml"].decode())
-        except (KeyError, ValueError):
-            raise RunError(f"{run.path}: its vehicle.toml is missing or damaged; give --config") from None
-        model, params = make_model(vehicle, f"{run.path} (vehicle.toml)", config.sim.parameters)
-    return config, model, params
+    was = check(Config, kept, where)
+    config = check(Config, with_overrides(kept, asked.overrides), where)
+    if (config.sim.vehicle, config.sim.road) != (was.sim.vehicle, was.sim.road):
+        return (config, *configured_model(config, Path()))
+    sources = recorded(run.attachments, str(run.path))
+    try:
+        sources.toml(VEHICLE)
+    except ConfigError:
+        raise RunError(f"{run.path}: its {VEHICLE} is missing or damaged; give --config") from None
+    return (config, *make_model(sources, config.sim.parameters))
 
 
 def _same_layout(run: Run, topic: Topic, config: Config) -> None:

@@ -1,57 +1,104 @@
-"""Models by name, and their parameters from a vehicle file."""
+"""Models by name, made from a vehicle file and what it refers to.
 
-import difflib
+A model is a package that is listed in `MODELS` and has
+
+    make(data, sources, changed) -> (Model, params)    from the contents of a vehicle file
+    references(data) -> {record name: path}            files it needs beside it, if any
+
+Everything a model is made from passes through `Sources`, bytes under the names they have in a record; so a recorded
+run is replayed from its record alone, by the same code that made it from files.
+"""
+
 import importlib
+import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sim_service.models.description import Model
-from sync.config import Section, check, read_toml
+from sync.config import Config, read_toml
 from sync.errors import ConfigError
 
-MODELS = {"single_track": "sim_service.models.single_track"}
+MODELS = {"buggy": "sim_service.models.buggy", "single_track": "sim_service.models.single_track"}
+VEHICLE, ROAD = "vehicle.toml", "road.toml"  # their names in a record
 
 
-class VehicleFile(Section):
-    model: str
-    parameters: dict[str, float]
+@dataclass(frozen=True)
+class Sources:
+    files: dict[str, bytes]  # by their names in a record
+    names: dict[str, str]  # what messages call them
+
+    def name(self, key: str) -> str:
+        return self.names.get(key, key)
+
+    def toml(self, key: str) -> dict[str, Any]:
+        try:
+            return tomllib.loads(self.files[key].decode())
+        except KeyError:
+            raise ConfigError(f"{self.name(key)}: is missing") from None
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{self.name(key)}: not valid TOML: {error}") from None
+
+    @property
+    def road(self) -> dict[str, bytes]:
+        """The road's files by their own names; none for flat ground."""
+        return {key.removeprefix("road:"): data for key, data in self.files.items() if key.startswith("road:")}
 
 
-def load_model(path: Path, changed: dict[str, float] | None = None) -> tuple[Model, np.ndarray]:
+def gather(vehicle: Path, road: Path | None = None) -> Sources:
+    """Read a vehicle file, whatever it refers to, and the road."""
+    data = read_toml(vehicle)
+    files, names = {VEHICLE: vehicle.read_bytes()}, {VEHICLE: str(vehicle)}
+    module = _module(data, str(vehicle))
+    for key, reference in getattr(module, "references", lambda _: {})(data).items():
+        path = vehicle.parent / reference
+        try:
+            files[key], names[key] = path.read_bytes(), str(path)
+        except OSError as error:
+            raise ConfigError(f"{vehicle}: {key} = {reference!r}: cannot be read: {error.strerror}") from None
+    if road is not None:
+        from sim_service import roads
+
+        for name, content in roads.sources(road).items():
+            files[f"road:{name}"], names[f"road:{name}"] = content, str(road.parent / name)
+    return Sources(files, names)
+
+
+def recorded(attachments: dict[str, bytes], where: str) -> Sources:
+    """The same from a record."""
+    return Sources(attachments, {key: f"{where} ({key})" for key in attachments} | {VEHICLE: f"{where} ({VEHICLE})"})
+
+
+def load_model(
+    vehicle: Path, changed: dict[str, float] | None = None, road: Path | None = None
+) -> tuple[Model, np.ndarray]:
     """The model a vehicle file names, and its parameters: the file must give every one of them, within its limits.
 
     `changed` are parameters that differ from the file, as `sim.parameters` has them.
     """
-    return make_model(read_toml(path), str(path), changed)
+    return make_model(gather(vehicle, road), changed)
 
 
-def make_model(data: dict[str, Any], path: str, changed: dict[str, float] | None = None) -> tuple[Model, np.ndarray]:
-    """The same from a vehicle file's contents; `path` is for the messages."""
-    file = check(VehicleFile, data, path)
-    if file.model not in MODELS:
-        raise ConfigError(f"{path}: model = {file.model!r}: must be one of {', '.join(MODELS)}")
-    module: Any = importlib.import_module(MODELS[file.model])
-    model: Model = module.MODEL
-    known = {p.name: p for p in model.parameters}
-    changed = changed or {}
-    wrong = [f"{path}: parameters.{n}: unknown to {model.name}" for n in file.parameters if n not in known]
-    for name in changed:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            wrong.append(
-                f"sim.parameters.{name}: unknown to {model.name}" + (f"; did you mean {near[0]}?" if near else "")
-            )
-    wrong += [
-        f"{path}: parameters.{n}: is missing ({p.unit}; {p.text})" for n, p in known.items() if n not in file.parameters
-    ]
-    for where, given in ((f"{path}: ", file.parameters), ("sim.", changed)):
-        for name, value in given.items():
-            if name in known and not known[name].low <= value <= known[name].high:
-                p = known[name]
-                wrong.append(f"{where}parameters.{name} = {value:g}: must be from {p.low:g} to {p.high:g} {p.unit}")
-    if wrong:
-        raise ConfigError("\n".join(wrong))
-    values = file.parameters | changed
-    return model, np.array([values[p.name] for p in model.parameters], np.float64)
+def configured(config: Config, folder: Path) -> Sources:
+    """What the model of a configuration is made from; paths in it are relative to `folder`."""
+    return gather(folder / config.sim.vehicle, folder / config.sim.road if config.sim.road else None)
+
+
+def configured_model(config: Config, folder: Path) -> tuple[Model, np.ndarray]:
+    return make_model(configured(config, folder), config.sim.parameters)
+
+
+def make_model(sources: Sources, changed: dict[str, float] | None = None) -> tuple[Model, np.ndarray]:
+    data = sources.toml(VEHICLE)
+    made: tuple[Model, np.ndarray] = _module(data, sources.name(VEHICLE)).make(data, sources, changed or {})
+    return made
+
+
+def _module(data: dict[str, Any], path: str) -> Any:
+    model = data.get("model")
+    if model not in MODELS:
+        said = "is missing" if model is None else "must be one of " + ", ".join(MODELS)
+        raise ConfigError(f"{path}: model{'' if model is None else f' = {model!r}'}: {said}")
+    return importlib.import_module(MODELS[model])

@@ -3,8 +3,9 @@
 A model is a folder in `sim_service/models/` whose package exports `MODEL`, a `Model`. Everything that surrounds it
 (configuration, output channels, log, view, live tuning) is made from this description and knows nothing else.
 
-The step is `step(state, inputs, params, work, h)`, all float64 vectors, `h` in seconds. It advances `state` by `h` in
-place and leaves the outputs in the first `len(outputs)` entries of `work`; the rest of `work` is the model's own
+`params` begins with the values of `parameters`, in their order; what a model makes of them before the first step may
+follow. The step is `step(state, inputs, params, work, h)`, all float64 vectors, `h` in seconds. It advances `state` by
+`h` in place and leaves the outputs in the first `len(outputs)` entries of `work`; the rest of `work` is the model's own
 memory. It allocates nothing, raises nothing and draws on nothing but its arguments, so the same arguments give the
 same bits.
 """
@@ -34,6 +35,7 @@ class Parameter:
     low: float
     high: float
     text: str
+    live: bool = True  # may change between two steps; otherwise it shapes the model and needs a new start
 
 
 @dataclass(frozen=True)

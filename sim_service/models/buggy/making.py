@@ -1,0 +1,247 @@
+"""From a vehicle file to a car that can be stepped.
+
+`make` checks the file as a whole, builds the mechanism, compiles its tables and lays everything into the one vector
+`params` that the step needs. `initial` stands the car on its road, at rest in static equilibrium, brakes on: left to
+settle by the same steps that drive it, for nothing else knows all its forces.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sim_service import roads
+from sim_service.models.buggy import brakes, driveline, dynamics, forces
+from sim_service.models.buggy.analysis.geometry import HardpointError
+from sim_service.models.buggy.analysis.suspension import Suspension, at_travel, double_wishbone, macpherson
+from sim_service.models.buggy.description import OUTPUTS, PARAMETERS, P, W
+from sim_service.models.buggy.mechanism import FRONT, REAR, Car, Points, build
+from sim_service.models.description import Model, Quantity, index
+from sim_service.models.parameters import checked
+from sim_service.models.tyres.tir import parse_tir, tyre_vector
+from sim_service.models.vehicle import VEHICLE_INPUTS
+from sim_service.multibody.natural import MechanismError, System
+from sim_service.multibody.natural.errors import IllConditioned
+from sim_service.multibody.natural.settings import REAL_TIME
+from sim_service.multibody.natural.tables import HOOK_PORT
+from sim_service.multibody.natural.tables import P as Part
+from sync.config import Section, check
+from sync.errors import ConfigError
+
+STEP = 5e-3  # s, for which the penalties are chosen; others work too
+_SETTLE = 1500  # steps until what is left of a drop of the car is rounding
+_HOLD = 600  # steps with brakes on, until the tyres hold it on a slope
+
+_BRAKE = index(VEHICLE_INPUTS, "brake_pressure_bar")
+Point = Annotated[list[float], Field(min_length=3, max_length=3)]
+
+
+class VehicleFile(Section):
+    model: str
+    tyre_front: str
+    tyre_rear: str
+    parameters: dict[str, float]
+    front: dict[str, Point]
+    rear: dict[str, Point]
+
+
+def references(data: dict[str, Any]) -> dict[str, str]:
+    return {key: data[key] for key in ("tyre_front", "tyre_rear") if isinstance(data.get(key), str)}
+
+
+@dataclass(frozen=True)
+class Assembled:
+    car: Car
+    system: System
+    params: np.ndarray
+
+
+def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Model, np.ndarray]:
+    built = assemble(data, sources, changed)
+    return _model(built.system), built.params
+
+
+def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> Assembled:
+    """The mechanism, its tables, and the vector the step needs."""
+    path = sources.name("vehicle.toml")
+    file = check(VehicleFile, data, path)
+    given = file.parameters | _flat(file.front, "front", FRONT, path) | _flat(file.rear, "rear", REAR, path)
+    values = checked("buggy", PARAMETERS, given, changed, path)
+    p = {parameter.name: float(value) for parameter, value in zip(PARAMETERS, values, strict=True)}
+    front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
+    tyres = [_tyre(sources, key) for key in ("tyre_front", "tyre_rear")]
+    road = roads.road_from_sources(sources.road) if sources.road else roads.make_road({"surface": {"kind": "flat"}})
+    try:
+        stops = _stops(p, front, rear)
+        car = build(p, front, rear)
+        forces.add_forces(car, _numbers(car, values, stops, tyres, road))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", IllConditioned)
+            system = car.mechanism.compile(h=STEP, settings=REAL_TIME, hook=forces.hook)
+    except (HardpointError, MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return Assembled(car, system, _params(car, system, values))
+
+
+def _flat(points: dict[str, list[float]], axle: str, known: tuple[str, ...], path: str) -> dict[str, float]:
+    """Hardpoints as parameters."""
+    strange = [name for name in points if name not in known]
+    wrong = [f"{path}: {axle}.{name}: no such point; there are {', '.join(known)}" for name in strange]
+    wrong += [f"{path}: {axle}.{name}: is missing, a hardpoint [x, y, z] in m" for name in known if name not in points]
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    return {f"{axle}_{name}_{axis}": v for name, at in points.items() for axis, v in zip("xyz", at, strict=True)}
+
+
+def _points(p: dict[str, float], axle: str, names: tuple[str, ...]) -> Points:
+    return {name: np.array([p[f"{axle}_{name}_{axis}"] for axis in "xyz"]) for name in names}
+
+
+def _tyre(sources: Any, key: str) -> np.ndarray:
+    name = sources.name(key)
+    if key not in sources.files:
+        raise ConfigError(f"{name}: is missing")
+    return np.asarray(tyre_vector(parse_tir(sources.files[key].decode("utf-8", "replace"), name)))
+
+
+def suspensions(p: dict[str, float], front: Points, rear: Points) -> tuple[Suspension, Suspension]:
+    return (
+        double_wishbone({k: v.tolist() for k, v in front.items()}, p["front_camber"], p["front_toe"]),
+        macpherson({k: v.tolist() for k, v in rear.items()}, p["rear_camber"], p["rear_toe"]),
+    )
+
+
+def _stops(p: dict[str, float], front: Points, rear: Points) -> list[float]:
+    """Spring lengths at the wheel travel where the stops begin: front pressed and extended, rear."""
+    out = []
+    for suspension in suspensions(p, front, rear):
+        for travel in (p["stop_travel"], -p["stop_travel"]):
+            points = at_travel(suspension, travel).points
+            out.append(float(np.linalg.norm(points["SPU"] - points["SPL"])))
+    return out
+
+
+def _numbers(car: Car, values: np.ndarray, stops: list[float], tyres: list[np.ndarray], road: np.ndarray) -> np.ndarray:
+    """The hook's numbers, in the order of forces.py."""
+    out = np.zeros(forces.TABLES)
+    out[: len(values)] = values
+    where = car.mechanism.where
+    cg = where(car.centre)
+    out[forces.STOPS : forces.STOPS + 4] = stops
+    out[forces.CENTRE : forces.CENTRE + 3] = car.chassis.components(cg - car.chassis.drawn_origin)
+    out[forces.DRAWN : forces.DRAWN + 4] = [(where(c.centre) - cg)[2] for c in car.corners]
+    tables = [out, *tyres, road]
+    out[forces.TYRES : forces.ROAD + 1] = np.cumsum([len(t) for t in tables])[:3]
+    frames = forces.frames(car)
+    out[forces.FRAMES : forces.FRAMES + len(frames)] = frames
+    return np.concatenate(tables)
+
+
+def _params(car: Car, system: System, values: np.ndarray) -> np.ndarray:
+    ints = system.ints if len(system.ints) % 2 == 0 else np.append(system.ints, np.int32(0))
+    head = np.zeros(dynamics.HEAD)
+    head[: len(values)] = values
+    head[dynamics.REALS] = dynamics.HEAD
+    head[dynamics.INTS] = dynamics.HEAD + len(system.reals)
+    head[dynamics.END] = head[dynamics.INTS] + len(ints) // 2
+    head[dynamics.NUMBERS] = dynamics.HEAD + system.span(Part.PARAM).start + _before_hook(system)
+    head[dynamics.SIZE] = system.state_size
+    head[dynamics.RACK_ROW] = system.rows("rack.x")[0]
+    head[dynamics.RACK_INPUT] = system.input("rack").start
+    head[dynamics.PORTS] = system.part(Part.SETTING)[HOOK_PORT]
+    head[dynamics.RACK_SIGN] = car.rack_sign
+    return np.concatenate([head, system.reals, ints.view(np.float64)])
+
+
+def _before_hook(system: System) -> int:
+    """Parameters of the elements before the hook's."""
+    return sum(len(e.numbers) for e in system.elements if not e.data.size)
+
+
+def _model(system: System) -> Model:
+    def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
+        _stand(system, state, params, work)
+
+    return Model(
+        name="buggy",
+        inputs=VEHICLE_INPUTS,
+        states=_states(system),
+        outputs=OUTPUTS,
+        parameters=PARAMETERS,
+        work_size=len(OUTPUTS) + system.work_size,
+        step=dynamics.step,
+        initial=initial,
+    )
+
+
+def _states(system: System) -> tuple[Quantity, ...]:
+    """Names of the state: of the core's coordinates, their derivatives and multipliers, then of the elements."""
+    axes = ("x", "y", "z")
+    names = [
+        f"{node.name}.{axes[i]}" if len(node.columns) > 1 else node.name
+        for node in system.mechanism.nodes.values()
+        for i in range(len(node.columns))
+    ]
+    out = [Quantity("time", "s", "")]
+    out += [Quantity(f"{prefix}{n}", "", "") for prefix in ("", "rate of ", "second derivative of ") for n in names]
+    out += [Quantity(f"multiplier of {c.name}", "", "") for c in system.constraints]
+    out += [Quantity(f"rest {i}", "", "") for i in range(system.state_size + dynamics.MEMORY - len(out))]
+    return tuple(out)
+
+
+# standing
+
+
+def _stand(system: System, state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
+    """The car at rest on its road, centre of gravity above the origin, in static equilibrium."""
+    size = system.state_size
+    state[:] = 0.0
+    work[:] = 0.0
+    drawn = system.state()
+    state[:size] = drawn.vector
+    normal = _place(system, state[:size], params)
+    inputs = np.zeros(len(VEHICLE_INPUTS))
+    inputs[_BRAKE] = 40.0
+    memory = state[size:]
+    elements = state[system.span(Part.ELEMENT)]
+    driveline.start(params[dynamics.DRIVELINE :], elements, forces.ENGINE, memory[dynamics.SHIFT :], 0.0)
+    memory[dynamics.ABS :: len(brakes.MEMORY)] = brakes.OPEN_BAR
+    kept = state[size:].copy(), elements.copy()
+    mode = params[P.gear_mode]
+    params[P.gear_mode] = 0.0  # no torque: an automatic would creep
+
+    # first without grip and with gravity square to the road, so that it sinks straight down
+    weight = params[dynamics.HEAD :][system.span(Part.CONSTANT_FORCE)]
+    down = weight.reshape(-1).copy()
+    for node in system.mechanism.nodes.values():
+        if len(node.columns) == 3:
+            z = node.columns[2]
+            weight[list(node.columns)] = down[z] * normal
+    dynamics.settle(state, inputs, params, work, STEP, _SETTLE, True)
+    weight[:] = down
+    if abs(normal[2] - 1.0) > 1e-12:
+        dynamics.settle(state, inputs, params, work, STEP, _HOLD, False)
+    params[P.gear_mode] = mode
+    state[0] = 0.0
+    state[system.span(Part.QD)] = 0.0
+    state[system.span(Part.QDD)] = 0.0
+    state[system.span(Part.POWER)] = 0.0
+    memory[:], elements[forces.ENGINE : forces.LEFT] = kept[0], kept[1][forces.ENGINE : forces.LEFT]
+    memory[dynamics.YAW] = work[W.yaw]
+
+
+def _place(system: System, car: np.ndarray, params: np.ndarray) -> np.ndarray:
+    """Turn and lift the drawn car onto the plane that touches the road below it; that plane's normal."""
+    numbers = params[int(params[dynamics.NUMBERS]) : int(params[dynamics.INTS])]
+    z, slope_x, slope_y, _ = roads.surface(numbers[int(numbers[forces.ROAD]) :], 0.0, 0.0)
+    normal: np.ndarray = np.array([-slope_x, -slope_y, 1.0]) / np.sqrt(1.0 + slope_x**2 + slope_y**2)
+    ahead = np.array([1.0, 0.0, slope_x]) / np.sqrt(1.0 + slope_x**2)
+    turned = np.array([ahead, np.cross(normal, ahead), normal]).T
+    q = car[system.span(Part.Q)]
+    for node in system.mechanism.nodes.values():
+        if len(node.columns) == 3:
+            at = list(node.columns)
+            q[at] = turned @ q[at] + (np.array([0.0, 0.0, z]) if node.kind == "point" else 0.0)
+    return normal

@@ -1,0 +1,30 @@
+"""Parameters as a vehicle file and `sim.parameters` give them, checked against a model's description as a whole."""
+
+import difflib
+
+import numpy as np
+
+from sim_service.models.description import Parameter
+from sync.errors import ConfigError
+
+
+def checked(
+    model: str, parameters: tuple[Parameter, ...], given: dict[str, float], changed: dict[str, float], path: str
+) -> np.ndarray:
+    """Values in the model's order: the file must give every one of them, within its limits."""
+    known = {p.name: p for p in parameters}
+    wrong = [f"{path}: parameters.{n}: unknown to {model}" for n in given if n not in known]
+    for name in changed:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            wrong.append(f"sim.parameters.{name}: unknown to {model}" + (f"; did you mean {near[0]}?" if near else ""))
+    wrong += [f"{path}: parameters.{n}: is missing ({p.unit}; {p.text})" for n, p in known.items() if n not in given]
+    for where, values in ((f"{path}: ", given), ("sim.", changed)):
+        for name, value in values.items():
+            if name in known and not known[name].low <= value <= known[name].high:
+                p = known[name]
+                wrong.append(f"{where}parameters.{name} = {value:g}: must be from {p.low:g} to {p.high:g} {p.unit}")
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    final = given | changed
+    return np.array([final[p.name] for p in parameters], np.float64)
