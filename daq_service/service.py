@@ -12,7 +12,7 @@ from sync.block import Channel, Layout
 from sync.config import Config
 from sync.hostclock import Artificial, ClockServer
 from sync.ring import RingReader, RingWriter, remove_stale
-from sync.service import EVERY, Reporter, Worker, join, look_after, start
+from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context
 
@@ -20,6 +20,10 @@ from sync.wire import Publisher, Receiver, context
 POSE = Layout(
     tuple(Channel(name, "f8", unit) for name, unit in (("x", "m"), ("y", "m"), ("yaw", "rad"), ("vx", "m/s")))
 )
+
+
+def prepare(config: Config, file: Path) -> Run:
+    return run
 
 
 def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import LayoutMismatch, RingMissing, TandemError
 from sync.hostclock import ClockClient
+from sync.jit import compiling
 from sync.ledger import histogram, summary_us
 from sync.ring import RingReader, RingWriter, newest, remove_stale
-from sync.service import EVERY, Reporter, Worker, join, look_after, start
+from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
 from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
 
@@ -35,8 +37,16 @@ class Diverged(TandemError):
     code = 3
 
 
-def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:
-    simulation = Simulation(config, *configured_model(config, file.parent))
+def prepare(config: Config, file: Path) -> Run:
+    """A model that stands on its road, before anybody waits for it."""
+    with compiling(f"model-{Path(config.sim.vehicle).stem}"):
+        simulation = Simulation(config, *configured_model(config, file.parent))
+    return partial(run, simulation)
+
+
+def run(
+    simulation: Simulation, config: Config, file: Path, stop: threading.Event, reporter: Reporter
+) -> dict[str, Any]:
     times = config.realtime
     wire_core, loop_core = realtime.cores(times)
     peer = Peer("the DAQ", config.ring("daq"))

@@ -124,19 +124,26 @@ def join(workers: list[Worker], reporter: Reporter) -> None:
 
 
 Run = Callable[[Config, Path, threading.Event, Reporter], dict[str, Any]]
+Prepare = Callable[[Config, Path], Run]  # does what takes its time before the service can run
 
 
-def main(role: str, run: Run, real_time: bool = True, waits: bool = True) -> int:
+def main(role: str, prepare: Prepare, real_time: bool = True, waits: bool = True) -> int:
     parser = argparse.ArgumentParser(prog=f"{role}_service", description=f"The {role} service of tandem.")
     parser.add_argument("config", type=Path, help="TOML file, see configs/")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
     parser.add_argument("--supervised", action="store_true", help="report as JSON lines on standard output")
     options = parser.parse_args()
-    return serve(role, run, options.config, options.set, options.supervised, real_time, waits)
+    return serve(role, prepare, options.config, options.set, options.supervised, real_time, waits)
 
 
 def serve(
-    role: str, run: Run, file: Path, overrides: list[str], supervised: bool, real_time: bool = True, waits: bool = True
+    role: str,
+    prepare: Prepare,
+    file: Path,
+    overrides: list[str],
+    supervised: bool,
+    real_time: bool = True,
+    waits: bool = True,
 ) -> int:
     """Run a service to its end; returns the exit code."""
     stop = threading.Event()
@@ -148,6 +155,7 @@ def serve(
         if config.realtime.enabled and real_time:
             for refused in realtime.this_process(config.realtime.lock_memory):
                 reporter.say(refused, once=True)
+        run = prepare(config, file)
         if supervised and waits:
             reporter.ready()
             if not sys.stdin.readline():

@@ -172,10 +172,10 @@ def _serve(role: str, config: Path, overrides: list[str] | None) -> None:
 
     with compiling(role):
         if role == "daq":
-            from daq_service.service import run
+            from daq_service.service import prepare
         else:
-            from sim_service.service import run
-    raise typer.Exit(serve(role, run, config, overrides or [], supervised=False))
+            from sim_service.service import prepare
+    raise typer.Exit(serve(role, prepare, config, overrides or [], supervised=False))
 
 
 @app.command()
@@ -194,7 +194,7 @@ def record(config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs
         whole.append(done["whole"])
         return done
 
-    code = serve("record", work, config, overrides or [], supervised=False, real_time=False)
+    code = serve("record", lambda *_: work, config, overrides or [], supervised=False, real_time=False)
     raise typer.Exit(code or (0 if whole == [True] else 6))
 
 

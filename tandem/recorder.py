@@ -243,4 +243,4 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
 
 
 if __name__ == "__main__":
-    sys.exit(main("record", functools.partial(run, folder=None), real_time=False, waits=False))
+    sys.exit(main("record", lambda *_: functools.partial(run, folder=None), real_time=False, waits=False))

@@ -1,11 +1,28 @@
 """Parameters as a vehicle file and `sim.parameters` give them, checked against a model's description as a whole."""
 
 import difflib
+from typing import Any
 
 import numpy as np
 
-from sim_service.models.description import Parameter
+from sim_service.models.description import Model, Parameter
+from sync.config import Section, check
 from sync.errors import ConfigError
+
+
+class VehicleFile(Section):
+    """Of a model that has parameters and nothing else."""
+
+    model: str
+    parameters: dict[str, float]
+
+
+def make_plain(model: Model, data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Model, np.ndarray]:
+    path = sources.name("vehicle.toml")
+    file = check(VehicleFile, data, path)
+    if sources.road:
+        raise ConfigError(f"sim.road: {model.name} knows flat ground only; take the buggy, or no road")
+    return model, checked(model.name, model.parameters, file.parameters, changed, path)
 
 
 def checked(

@@ -27,7 +27,11 @@ class World:
 
     def __init__(self, *overrides: str):
         # these tests push blocks as they like, not in a rhythm that could be locked to or differentiated
-        usual = ["sim.phase=free", "sim.signals.steering_estimator=source"]
+        usual = [
+            "sim.phase=free",
+            "sim.signals.steering_estimator=source",
+            "sim.vehicle=vehicles/buggy_single_track.toml",
+        ]
         settings = [f"name=t{os.getpid()}_{next(_NUMBER)}", *usual, *overrides]
         self.config = load(DRIVE, settings)
         self.simulation = Simulation(self.config, *load_model(DRIVE.parent / self.config.sim.vehicle))

@@ -353,7 +353,7 @@ def test_model_that_leaves_the_numbers_ends_the_run_with_its_last_output(
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_car_with_impossible_parameters_ends_the_run_at_its_first_step(world: Make, value: float) -> None:
     sick = world("sim.step_ms=1")
-    sick.simulation.params[:] = value
+    sick.simulation.params[: len(sick.simulation.model.parameters)] = value
     sick.push()
     outputs = sick.run(100)
     assert sick.ended == loop.DIVERGED

@@ -12,7 +12,7 @@ from sync.config import load
 from sync.record import RunWriter
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
-CONFIG = load(CONFIGS / "drive.toml")
+CONFIG = load(CONFIGS / "drive.toml", ["sim.vehicle=vehicles/buggy_single_track.toml"])
 MODEL, PARAMS = load_model(CONFIGS / CONFIG.sim.vehicle)
 DAQ, STEP = CONFIG.daq.layout, output_layout(MODEL)
 MS = 1_000_000

@@ -34,7 +34,7 @@ from tandem.replay import replay_run
 from tests.sync.strategies import LIMITS, PROPERTY, values
 
 DRIVE = Path(__file__).resolve().parents[2] / "configs" / "drive.toml"
-CONFIG = load(DRIVE)
+CONFIG = load(DRIVE, ["sim.vehicle=vehicles/buggy_single_track.toml"])
 CAR = CONFIG.daq.layout
 MS = 1_000_000
 UTC = "2026-03-04T05:06:07.800000+00:00"

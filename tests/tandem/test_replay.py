@@ -54,7 +54,7 @@ def write(folder: Path, config: Config, words: np.ndarray) -> Path:
 
 @pytest.fixture(scope="module")
 def config() -> Config:
-    return load(DRIVE)
+    return load(DRIVE, ["sim.vehicle=vehicles/buggy_single_track.toml"])
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,12 @@ def test_calibration_and_parameters_can_be_changed_afterwards(run: Path, config:
     )  # the estimator knows the count
     heavy = replay_run(run, Asked(mode="ideal", overrides=["sim.parameters.mass=900.0"])).columns()
     assert heavy["vx"][2000] < base["vx"][2000]
-    other = replay_run(run, Asked(mode="ideal", config=DRIVE, overrides=["sim.step_ms=2.5"]))
+    other = replay_run(
+        run,
+        Asked(
+            mode="ideal", config=DRIVE, overrides=["sim.step_ms=2.5", "sim.vehicle=vehicles/buggy_single_track.toml"]
+        ),
+    )
     assert len(other.results) == 8000
 
 
@@ -207,11 +212,14 @@ def test_jittered_blocks_are_saved_as_they_were_used(run: Path, tmp_path: Path) 
 
 def test_another_step_has_its_own_instants(run: Path, tmp_path: Path) -> None:
     save(replay_run(run, Asked(mode="ideal")), tmp_path / "b", {})
-    finer = replay_run(tmp_path / "b", Asked(mode="ideal", overrides=["sim.step_ms=2.5"]))
+    finer = replay_run(
+        tmp_path / "b",
+        Asked(mode="ideal", overrides=["sim.step_ms=2.5", "sim.vehicle=vehicles/buggy_single_track.toml"]),
+    )
     assert len(finer.results) == 2 * 4000 - 1 and finer.figures["identical"] is None
     assert finer.figures["against"]["on_board"]["apart_m"]["max"] < 0.1  # the same drive, integrated finer
     with pytest.raises(ConfigError, match="an exact replay has the record's steps of 5 ms"):
-        replay_run(tmp_path / "b", Asked(overrides=["sim.step_ms=2.5"]))
+        replay_run(tmp_path / "b", Asked(overrides=["sim.step_ms=2.5", "sim.vehicle=vehicles/buggy_single_track.toml"]))
 
 
 def test_what_was_not_done_again_is_not_identical(run: Path, tmp_path: Path, config: Config) -> None:
