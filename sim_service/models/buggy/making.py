@@ -6,7 +6,7 @@ settle by the same steps that drive it, for nothing else knows all its forces.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from sync.config import Section, check
 from sync.errors import ConfigError
 
 STEP = 5e-3  # s, for which the penalties are chosen; others work too
+SETTINGS = replace(REAL_TIME, cap=8)  # a wheel that breaks loose takes some more
 _SETTLE = 1500  # steps until what is left of a drop of the car is rounding
 _HOLD = 600  # steps with brakes on, until the tyres hold it on a slope
 
@@ -79,7 +80,7 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
         forces.add_forces(car, _numbers(car, values, stops, tyres, road))
         with warnings.catch_warnings():
             warnings.simplefilter("error", IllConditioned)
-            system = car.mechanism.compile(h=STEP, settings=REAL_TIME, hook=forces.hook)
+            system = car.mechanism.compile(h=STEP, settings=SETTINGS, hook=forces.hook)
     except (HardpointError, MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
         raise ConfigError(f"{path}: {error}") from None
     return Assembled(car, system, _params(car, system, values))
