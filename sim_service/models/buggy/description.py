@@ -55,6 +55,8 @@ WHEEL = (
     Quantity("load", "N", "normal force"),
     Quantity("force_x", "N", "road on tyre, forwards"),
     Quantity("force_y", "N", "road on tyre, to the left"),
+    Quantity("overturning", "N m", "moment of the road about the forward axis of the contact"),
+    Quantity("rolling", "N m", "moment of the road about the axis to the left: rolling resistance"),
     Quantity("aligning", "N m", "moment of the road about its normal"),
     Quantity("brake_torque", "N m", "of the brake on the wheel"),
     Quantity("spring_length", "m", "between the ends of the spring"),

@@ -183,6 +183,8 @@ def wheel(w, h, x, xd, params, states, after, f, K, C):
     after[left + V.load] = load
     after[left + V.force_x] = Fx
     after[left + V.force_y] = Fy
+    after[left + V.overturning] = Mx
+    after[left + V.rolling] = My
     after[left + V.aligning] = Mz
     after[left + V.brake_torque] = braking
 

@@ -10,7 +10,7 @@ from sim_service.models import gather
 from sim_service.models.buggy import forces
 from sim_service.models.buggy.analysis.suspension import at_travel
 from sim_service.models.buggy.description import PARAMETERS, V
-from sim_service.models.buggy.making import assemble, suspensions
+from sim_service.models.buggy.making import Assembled, assemble, suspensions
 from sim_service.models.buggy.mechanism import FRONT, REAR
 from sim_service.multibody.natural import State, problems
 from sim_service.multibody.natural.tables import P as Part
@@ -167,6 +167,75 @@ def test_forces_at_rest_are_the_gradient_of_an_energy(tmp_path: Path) -> None:
             values.append(potential(state))
         slope = (values[0] - values[1]) / (2.0 * step)
         assert abs(force @ way + slope) < 1e-3 * (1.0 + np.abs(force).max() * 1e-2)
+
+
+def _power(built: Assembled, car: Car) -> float:
+    """Of everything that acts on the car from outside or takes its energy, by kinematics of this test's own."""
+    state = State(built.system, car.state[: built.system.state_size])
+    of = {n: car.each(n) for n in ("force_x", "force_y", "load", "overturning", "rolling", "aligning", "brake_torque")}
+    total = car["axle_torque"] * 0.5 * (car["wheel_speed_rl"] + car["wheel_speed_rr"])
+    total -= car["drag"] * float(np.linalg.norm(state.rate(built.car.centre)))
+    up = np.array([0.0, 0.0, 1.0])
+    chassis = problems.angular_velocity(state, "chassis")
+    total -= car["axle_torque"] * float(chassis @ state["left"])  # the drive holds on to the chassis
+    for k, corner in enumerate(built.car.corners):
+        centre, rate = state.value(corner.centre), state.rate(corner.centre)
+        a, ad = state[f"{corner.name}.axle"], state.rate(built.car.mechanism.nodes[f"{corner.name}.axle"])
+        spin = state.rate(corner.spin)[0]
+        turning = np.cross(a, ad) + spin * a
+        down = (a @ up) * a - up
+        down /= np.linalg.norm(down)
+        arm = down * centre[2] / -down[2]
+        ahead = np.cross(a, up) / np.linalg.norm(np.cross(a, up))
+        aside = np.cross(up, ahead)
+        force = of["force_x"][k] * ahead + of["force_y"][k] * aside
+        moment = of["overturning"][k] * ahead + of["rolling"][k] * aside + of["aligning"][k] * up
+        velocity = rate + np.cross(turning, arm)
+        total += float(force @ velocity + moment @ turning)
+        carrier = rate + np.cross(np.cross(a, ad), arm)
+        closing = -float(carrier[2])
+        total -= 500.0 * closing**2  # of the tyre's vertical damper
+        knuckle = problems.angular_velocity(state, corner.knuckle.name)
+        total += of["brake_torque"][k] * (spin - float(knuckle @ a))
+        d, dd = state.value(corner.spring), state.rate(corner.spring)
+        speed = float(d @ dd) / float(np.linalg.norm(d))
+        rate_k, free = ((40000.0, 0.419), (23000.0, 0.3297))[k // 2]
+        damper = car.each("spring_force")[k] - rate_k * (free - float(np.linalg.norm(d)))
+        total += damper * speed
+    return total
+
+
+def _energy(built: Assembled, car: Car) -> float:
+    state = State(built.system, car.state[: built.system.state_size])
+    energy = 0.5 * float(state.qd @ built.system.mass() @ state.qd)
+    energy -= float(built.system.part(Part.CONSTANT_FORCE) @ state.q)
+    for k, corner in enumerate(built.car.corners):
+        rate, free = ((40000.0, 0.419), (23000.0, 0.3297))[k // 2]
+        energy += 0.5 * rate * (free - float(np.linalg.norm(state.value(corner.spring)))) ** 2
+        a = state[f"{corner.name}.axle"]
+        reach = state.value(corner.centre)[2] / np.sqrt(1.0 - a[2] ** 2)
+        energy += 0.5 * 165000.0 * (0.2891 - reach) ** 2
+    return energy
+
+
+def test_energy_is_accounted_for() -> None:
+    """Set off, turn, brake: what the car gains and loses is what engine, brakes, tyres, dampers and air do."""
+    car, built = Car(), assembled()
+    h = 5e-3
+    powers, energies = [_power(built, car)], [_energy(built, car)]
+    for k in range(800):
+        t = k * h
+        car.set(throttle=0.7 if t < 2.5 else 0.0, brake_pressure_bar=20.0 if t > 3.0 else 0.0)
+        angle = 0.5 * np.sin(3.0 * max(t - 1.5, 0.0))
+        car.set(steering_angle=angle, steering_speed=1.5 * np.cos(3.0 * (t - 1.5)) if t > 1.5 else 0.0)
+        car.step(h)
+        powers.append(_power(built, car))
+        energies.append(_energy(built, car))
+    p = np.array(powers)
+    work = np.concatenate([[0.0], np.cumsum(0.5 * h * (p[1:] + p[:-1]))])
+    gained = np.array(energies) - energies[0]
+    assert gained.max() > 20e3
+    assert np.abs(gained - work).max() < 1e-3 * gained.max()
 
 
 def test_halving_the_step_quarters_the_error() -> None:
