@@ -57,7 +57,9 @@ def gather(vehicle: Path, road: Path | None = None) -> Sources:
         try:
             files[key], names[key] = path.read_bytes(), str(path)
         except OSError as error:
-            raise ConfigError(f"{vehicle}: {key} = {reference!r}: cannot be read: {error.strerror}") from None
+            near = sorted(p.name for p in path.parent.glob(f"*{path.suffix}")) if path.suffix else []
+            beside = f"; there are {', '.join(near)}" if near else f"; {path.parent} must have such a file"
+            raise ConfigError(f"{vehicle}: {key} = {reference!r}: cannot be read: {error.strerror}{beside}") from None
     if road is not None:
         from sim_service import roads
 

@@ -30,11 +30,12 @@ def checked(
 ) -> np.ndarray:
     """Values in the model's order: the file must give every one of them, within its limits."""
     known = {p.name: p for p in parameters}
-    wrong = [f"{path}: parameters.{n}: unknown to {model}" for n in given if n not in known]
-    for name in changed:
-        if name not in known:
+    wrong = []
+    for where, values in ((f"{path}: ", given), ("sim.", changed)):
+        for name, value in ((n, v) for n, v in values.items() if n not in known):
             near = difflib.get_close_matches(name, known, 1)
-            wrong.append(f"sim.parameters.{name}: unknown to {model}" + (f"; did you mean {near[0]}?" if near else ""))
+            meant = f"; did you mean {near[0]}?" if near else ""
+            wrong.append(f"{where}parameters.{name} = {value:g}: unknown to {model}{meant}")
     wrong += [f"{path}: parameters.{n}: is missing ({p.unit}; {p.text})" for n, p in known.items() if n not in given]
     for where, values in ((f"{path}: ", given), ("sim.", changed)):
         for name, value in values.items():

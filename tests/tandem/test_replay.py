@@ -174,7 +174,7 @@ def test_a_paced_replay_can_be_watched(run: Path, tmp_path: Path, config: Config
         (["--delay-ms", "-5"], "must be zero or more"),
         (["--speed", "fast"], "--speed fast: must be max or a number above 0"),
         (["--set", "sim.step_ms=0"], "sim.step_ms = 0: must be greater than or equal to 0.1"),
-        (["--set", "sim.parameters.mas=900"], "sim.parameters.mas: unknown to single_track; did you mean mass?"),
+        (["--set", "sim.parameters.mas=900"], "sim.parameters.mas = 900: unknown to single_track; did you mean mass?"),
         (["--set", "sim.parameters.mass=-1"], "sim.parameters.mass = -1: must be from"),
         (["--set", "daq.channels=[]"], "daq.channels"),
         (

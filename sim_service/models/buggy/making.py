@@ -5,6 +5,7 @@
 settle by the same steps that drive it, for nothing else knows all its forces.
 """
 
+import re
 import warnings
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -13,11 +14,10 @@ import numpy as np
 from pydantic import Field
 
 from sim_service import roads
-from sim_service.models.buggy import brakes, driveline, dynamics, forces
-from sim_service.models.buggy.analysis.geometry import HardpointError
-from sim_service.models.buggy.analysis.suspension import Suspension, at_travel, double_wishbone, macpherson
+from sim_service.models.buggy import brakes, checks, driveline, dynamics, forces
+from sim_service.models.buggy.analysis.suspension import Suspension, at_travel
 from sim_service.models.buggy.description import OUTPUTS, PARAMETERS, P, W
-from sim_service.models.buggy.mechanism import FRONT, REAR, Car, Points, build
+from sim_service.models.buggy.mechanism import FRONT, REAR, WHEELS, Car, Points, build
 from sim_service.models.description import Model, Quantity, index
 from sim_service.models.parameters import checked
 from sim_service.models.tyres.tir import parse_tir, tyre_vector
@@ -36,6 +36,22 @@ _SETTLE = 1500  # steps until what is left of a drop of the car is rounding
 _HOLD = 600  # steps with brakes on, until the tyres hold it on a slope
 
 _BRAKE = index(VEHICLE_INPUTS, "brake_pressure_bar")
+_LIMITS = {parameter.name: parameter for parameter in PARAMETERS}
+_SIDES = dict(zip(WHEELS, ("front left", "front right", "rear left", "rear right"), strict=True))
+_PARTS = {  # of the mechanism, and what of the vehicle file makes them
+    "chassis": "sprung_mass, sprung_cg_x to _z, sprung_ixx to _ixz, rack_mass",
+    "upper arm": "front.UAF, UAR, UBJ; front_upper_arm_mass",
+    "lower arm": "front.LAF, LAR, LBJ; front_lower_arm_mass",
+    "arm": "rear.LAF, LAR, LBJ; rear_arm_mass",
+    "tie rod": "front.TRI, TRO",
+    "toe link": "rear.TRI, TRO",
+    "strut rod": "rear.TOP, SPL, CLAMP; strut_rod_mass",
+    "strut": "rear.TOP, CLAMP",
+    "front knuckle": "front.UBJ, LBJ, TRO, WC; front_knuckle_mass, front_knuckle_inertia",
+    "rear knuckle": "rear.LBJ, TRO, CLAMP, WC; rear_knuckle_mass, rear_knuckle_inertia",
+}
+_FALLEN = 0.7  # rad
+_ON_STOP = 1e-3  # m; beyond the beginning of a stop by so much, a spring stands on it
 Point = Annotated[list[float], Field(min_length=3, max_length=3)]
 
 
@@ -61,7 +77,7 @@ class Assembled:
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Model, np.ndarray]:
     built = assemble(data, sources, changed)
-    return _model(built.system), built.params
+    return _model(built.system, sources.name("vehicle.toml")), built.params
 
 
 def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> Assembled:
@@ -74,15 +90,18 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
     front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
     tyres = [_tyre(sources, key) for key in ("tyre_front", "tyre_rear")]
     road = roads.road_from_sources(sources.road) if sources.road else roads.make_road({"surface": {"kind": "flat"}})
+    wrong = checks.findings(p, front, rear, changed)
+    if wrong:
+        raise ConfigError("\n".join(f"{path}: {finding}" for finding in wrong))
+    stops = _stops(p, front, rear)
     try:
-        stops = _stops(p, front, rear)
         car = build(p, front, rear)
         forces.add_forces(car, _numbers(car, values, stops, tyres, road))
         with warnings.catch_warnings():
             warnings.simplefilter("error", IllConditioned)
             system = car.mechanism.compile(h=STEP, settings=SETTINGS, hook=forces.hook)
-    except (HardpointError, MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+    except (MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
+        raise ConfigError(f"{path}: {_translated(str(error))}") from None
     return Assembled(car, system, _params(car, system, values))
 
 
@@ -91,6 +110,11 @@ def _flat(points: dict[str, list[float]], axle: str, known: tuple[str, ...], pat
     strange = [name for name in points if name not in known]
     wrong = [f"{path}: {axle}.{name}: no such point; there are {', '.join(known)}" for name in strange]
     wrong += [f"{path}: {axle}.{name}: is missing, a hardpoint [x, y, z] in m" for name in known if name not in points]
+    for name, axis in ((name, axis) for name in known if name in points for axis in range(3)):
+        limit, value = _LIMITS[f"{axle}_{name}_{'xyz'[axis]}"], points[name][axis]
+        if not limit.low <= value <= limit.high:
+            right = f"must be from {limit.low:g} to {limit.high:g} m" + "; points are of the left side" * (axis == 1)
+            wrong.append(f"{path}: {axle}.{name}[{axis}] = {value:g}: {right}")
     if wrong:
         raise ConfigError("\n".join(wrong))
     return {f"{axle}_{name}_{axis}": v for name, at in points.items() for axis, v in zip("xyz", at, strict=True)}
@@ -108,10 +132,17 @@ def _tyre(sources: Any, key: str) -> np.ndarray:
 
 
 def suspensions(p: dict[str, float], front: Points, rear: Points) -> tuple[Suspension, Suspension]:
-    return (
-        double_wishbone({k: v.tolist() for k, v in front.items()}, p["front_camber"], p["front_toe"]),
-        macpherson({k: v.tolist() for k, v in rear.items()}, p["rear_camber"], p["rear_toe"]),
-    )
+    return checks.suspension(p, "front", front), checks.suspension(p, "rear", rear)
+
+
+def _translated(error: str) -> str:
+    """What the mechanism says of its parts, with what of the vehicle file they are made of."""
+    for name, words in _SIDES.items():
+        error = re.sub(rf"\b{name}\b", words, error)
+    parts = {part for part in _PARTS if part in error}
+    # the longest name counts: a lower arm is no arm
+    parts = {part for part in parts if not any(part != other and part in other for other in parts)}
+    return error + "".join(f"; made of {_PARTS[part]}" for part in sorted(parts))
 
 
 def _stops(p: dict[str, float], front: Points, rear: Points) -> list[float]:
@@ -161,9 +192,10 @@ def _before_hook(system: System) -> int:
     return sum(len(e.numbers) for e in system.elements if not e.data.size)
 
 
-def _model(system: System) -> Model:
+def _model(system: System, path: str) -> Model:
     def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
         _stand(system, state, params, work)
+        _refuse_unsound(state, params, work, path)
 
     return Model(
         name="buggy",
@@ -231,6 +263,31 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, work: np.ndarr
     state[system.span(Part.POWER)] = 0.0
     memory[:], elements[forces.ENGINE : forces.LEFT] = kept[0], kept[1][forces.ENGINE : forces.LEFT]
     memory[dynamics.YAW] = work[W.yaw]
+
+
+def _refuse_unsound(state: np.ndarray, params: np.ndarray, work: np.ndarray, path: str) -> None:
+    """A car that stands with a wheel in the air or on its stops, or fell over, is not the one anybody meant."""
+    told = work[: len(OUTPUTS)]
+    if not (np.isfinite(state).all() and np.isfinite(told).all()):
+        raise ConfigError(f"{path}: the car finds no rest on its road; its masses, springs and points do not agree")
+    numbers = params[int(params[dynamics.NUMBERS]) : int(params[dynamics.INTS])]
+    wrong: dict[str, list[str]] = {}
+    for w, name in enumerate(WHEELS):
+        at = w * dynamics.PER_WHEEL
+        load, length = told[W.load_fl + at], told[W.spring_length_fl + at]
+        short, long = numbers[forces.STOPS + 2 * (w // 2) :][:2]
+        if load <= 0.0:
+            wrong.setdefault("carries no load", []).append(_SIDES[name])
+        elif not short - _ON_STOP <= length <= long + _ON_STOP:
+            said = f"rests on its stop, its spring {length:.3f} m long and free from {short:.3f} to {long:.3f} m"
+            wrong.setdefault(said, []).append(_SIDES[name])
+    lean = float(max(abs(told[W.roll]), abs(told[W.pitch])))
+    if wrong or lean > _FALLEN:
+        given = ", ".join(f"{n} = {params[P[n]]:g}" for n in ("sprung_cg_x", "sprung_cg_y", "sprung_cg_z"))
+        lines = [f"the {' and the '.join(names)} wheel {said}" for said, names in wrong.items()]
+        lines += [f"the chassis leans by {np.degrees(lean):.0f} degrees"] * (lean > _FALLEN)
+        right = f"it must stand on four wheels between their stops; see parameters {given}, springs, and the road there"
+        raise ConfigError("\n".join(f"{path}: at rest on its road {line}; {right}" for line in lines))
 
 
 def _place(system: System, car: np.ndarray, params: np.ndarray) -> np.ndarray:
