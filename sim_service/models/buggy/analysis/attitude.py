@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.models.buggy.analysis.car import GRAVITY, lumps, suspensions
+from sim_service.models.buggy.analysis.car import GRAVITY, lumps, suspensions, tyre_of
 from sim_service.models.buggy.analysis.corner import spring_length, spring_rate
 from sim_service.models.buggy.analysis.geometry import HardpointError, Unreachable, X, Y, Z, cross, turn
 from sim_service.models.buggy.analysis.suspension import Suspension, pose, rates
@@ -163,10 +163,10 @@ def _wheels(
     parameters: Mapping[str, Any], pair: tuple[Suspension, Suspension], q: np.ndarray, rack: float
 ) -> list[_Wheel]:
     turned, origin = _frame(q)
-    tyre = parameters["tyre"]
+    tyres = [tyre_of(parameters, name) for name in ("front", "rear")]
     out = []
     for i in range(4):
-        suspension = pair[i // 2]
+        suspension, tyre = pair[i // 2], tyres[i // 2]
         spring = parameters["spring_damper"][("front", "rear")[i // 2]]
         side = 1.0 if i % 2 == 0 else -1.0
         mirror = np.array([1.0, side, 1.0])

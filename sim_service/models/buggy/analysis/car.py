@@ -159,9 +159,16 @@ class Standing:
 
 
 def suspensions(parameters: Mapping[str, Any]) -> tuple[Suspension, Suspension]:
-    """Front and rear, from the hardpoints in the parameter table."""
+    """Front and rear, from the hardpoints in the parameter table, with camber and toe-in as drawn if it has any."""
     front, rear = parameters["front_double_wishbone"], parameters["rear_macpherson"]
-    return double_wishbone(front), macpherson(rear)
+    drawn = parameters.get("alignment", {"front": (0.0, 0.0), "rear": (0.0, 0.0)})
+    return double_wishbone(front, *drawn["front"]), macpherson(rear, *drawn["rear"])
+
+
+def tyre_of(parameters: Mapping[str, Any], axle: str) -> Mapping[str, float]:
+    """Radii and stiffness of an axle's own tyre; of the one for both, where there is one."""
+    own: Mapping[str, float] = parameters.get(f"tyre_{axle}", parameters["tyre"])
+    return own
 
 
 def lumps(bodies: Mapping[str, Mapping[str, float]]) -> tuple[tuple[float, float], ...]:
@@ -170,7 +177,7 @@ def lumps(bodies: Mapping[str, Mapping[str, float]]) -> tuple[tuple[float, float
 
 def standing(parameters: Mapping[str, Any]) -> tuple[Standing, Standing]:
     """One front and one rear wheel of the car at rest on a level road."""
-    base, tyre, sprung = parameters["wheelbase"], parameters["tyre"], parameters["masses"]
+    base, sprung = parameters["wheelbase"], parameters["masses"]
     shares = 1.0 + sprung["sprung_cg"][0] / base, -sprung["sprung_cg"][0] / base
     out = []
     for suspension, share, name in zip(suspensions(parameters), shares, ("front", "rear"), strict=True):
@@ -179,7 +186,7 @@ def standing(parameters: Mapping[str, Any]) -> tuple[Standing, Standing]:
         load = carried + sum(m for m, _ in parts) * GRAVITY
         # what hangs between chassis and wheel is carried by the spring as far as it does not move with the wheel
         at_wheel = carried + sum(m * (1.0 - s) for m, s in parts) * GRAVITY
-        spring = parameters["spring_damper"][name]
+        spring, tyre = parameters["spring_damper"][name], tyre_of(parameters, name)
         drawn = corner(suspension, radius=tyre["loaded_radius_design"])
         force = at_wheel / -drawn.motion_ratio
         out.append(
