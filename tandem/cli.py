@@ -15,6 +15,7 @@ from rich.console import Console
 from sync.errors import ConfigError
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, progress_bar, report, run_folder
+from tandem.vehicle_commands import vehicle_report
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -422,6 +423,9 @@ app.command()(mechanism)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
 bench.command("multibody")(bench_multibody)
 app.add_typer(bench, name="bench")
+vehicle = typer.Typer(no_args_is_help=True, help="What a vehicle file makes.")
+vehicle.command("report")(vehicle_report)
+app.add_typer(vehicle, name="vehicle")
 
 
 def main() -> None:

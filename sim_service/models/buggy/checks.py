@@ -14,9 +14,9 @@ from sim_service.models.buggy.analysis.suspension import Suspension, at_travel, 
 from sim_service.models.buggy.mechanism import Points
 
 GRAVITY = 9.81
-_PUSHED = {  # what of the parts between chassis and wheel the spring carries, of one side
-    "front": (("front_upper_arm_mass", 0.5), ("front_lower_arm_mass", 0.5)),
-    "rear": (("rear_arm_mass", 0.5), ("strut_rod_mass", 1.0)),
+_PUSHED = {  # what the spring carries of the parts between chassis and wheel, of one side; an arm is a triangle
+    "front": (("front_upper_arm_mass", 2.0 / 3.0), ("front_lower_arm_mass", 2.0 / 3.0)),
+    "rear": (("rear_arm_mass", 2.0 / 3.0), ("strut_rod_mass", 1.0)),
 }
 
 

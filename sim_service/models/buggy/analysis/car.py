@@ -172,7 +172,8 @@ def tyre_of(parameters: Mapping[str, Any], axle: str) -> Mapping[str, float]:
 
 
 def lumps(bodies: Mapping[str, Mapping[str, float]]) -> tuple[tuple[float, float], ...]:
-    return tuple((float(body["m"]), SHARES.get(name, 1.0)) for name, body in bodies.items())
+    """(mass, share) of each; a body that knows its own `share` goes before `SHARES`."""
+    return tuple((float(body["m"]), body.get("share", SHARES.get(name, 1.0))) for name, body in bodies.items())
 
 
 def standing(parameters: Mapping[str, Any]) -> tuple[Standing, Standing]:

@@ -1,0 +1,163 @@
+"""A vehicle file as linear theory and closed-form kinematics read it.
+
+The values are those of the model's own parameters, after every check of its loading; the tyres those of the files it
+names. `analysis_table` lays them out as `sim_service/models/buggy/analysis` wants them, with x from the front axle.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_service.models import VEHICLE, Sources, gather
+from sim_service.models.buggy.analysis.car import Axle, Car, Tyre, build, suspensions
+from sim_service.models.buggy.analysis.suspension import Suspension, at_travel
+from sim_service.models.buggy.description import PARAMETERS
+from sim_service.models.buggy.making import Assembled, assemble
+from sim_service.models.buggy.mechanism import FRONT, REAR
+from sim_service.models.tyres.keys import T
+from sim_service.models.tyres.magic_formula import steady
+from sim_service.models.tyres.tir import parse_tir, tyre_vector
+from sim_service.models.tyres.transient import relaxation
+from sync.errors import ConfigError
+
+AXLES = ("front", "rear")
+_ARM = 1.0 / 3.0  # of the wheel's rise has the centre of an arm, which the mechanism takes for a thin triangle
+_SMALL = 1e-5  # rad, of the differences that give the slopes of the tyre
+_ROLLING = 10.0  # m/s, at which they are taken
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A vehicle file with everything that is made of it but the model's steps."""
+
+    path: str
+    sources: Sources
+    changed: dict[str, float]
+    built: Assembled
+    values: dict[str, float]  # of the parameters
+    tyres: tuple[np.ndarray, np.ndarray]
+    table: dict[str, Any]
+    suspensions: tuple[Suspension, Suspension]
+
+
+def load_vehicle(file: Path, changed: dict[str, float]) -> Loaded:
+    """The vehicle, with parameters changed; whatever is wrong with it is a `ConfigError`."""
+    sources = gather(file)
+    data = sources.toml(VEHICLE)
+    if data["model"] != "buggy":
+        raise ConfigError(
+            f"{file}: model = {data['model']!r}: has no suspension to report of; a vehicle of model = 'buggy' has one"
+        )
+    built = assemble(data, sources, changed)
+    values = {p.name: float(v) for p, v in zip(PARAMETERS, built.params, strict=False)}
+    tyres = _tyre_vector(sources, "tyre_front"), _tyre_vector(sources, "tyre_rear")
+    table = analysis_table(values, tyres)
+    return Loaded(str(file), sources, changed, built, values, tyres, table, suspensions(table))
+
+
+def _tyre_vector(sources: Sources, key: str) -> np.ndarray:
+    return np.asarray(tyre_vector(parse_tir(sources.files[key].decode("utf-8", "replace"), sources.name(key))))
+
+
+def analysis_table(v: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
+    """The parameters as `analysis` reads them: x from the front axle, hardpoints of the left side."""
+    start = v["front_WC_x"]
+
+    def points(axle: str, names: tuple[str, ...]) -> dict[str, list[float]]:
+        return {n: [v[f"{axle}_{n}_x"] - start, v[f"{axle}_{n}_y"], v[f"{axle}_{n}_z"]] for n in names}
+
+    wheel = {"m": v["wheel_mass"], "Iyy": v["wheel_spin_inertia"], "Ixx=Izz": v["wheel_transverse_inertia"]}
+    both = {
+        axle: {
+            "free_radius": float(p[T.UNLOADED_RADIUS]),
+            "loaded_radius_design": v[f"{axle}_WC_z"],
+            "vertical_stiffness": float(p[T.VERTICAL_STIFFNESS]),
+            "vertical_damping": float(p[T.VERTICAL_DAMPING]),
+        }
+        for axle, p in zip(AXLES, tyres, strict=True)
+    }
+    return {
+        "wheelbase": start - v["rear_WC_x"],
+        "front_double_wishbone": points("front", FRONT),
+        "rear_macpherson": points("rear", REAR),
+        "alignment": {axle: (v[f"{axle}_camber"], v[f"{axle}_toe"]) for axle in AXLES},
+        "masses": {
+            "sprung": v["sprung_mass"],
+            "sprung_cg": [v["sprung_cg_x"] - start, v["sprung_cg_y"], v["sprung_cg_z"]],
+            "sprung_inertia": {name: v[f"sprung_{name.lower()}"] for name in ("Ixx", "Iyy", "Izz", "Ixz")},
+        },
+        "corner_bodies_front": {
+            "wheel+hub+disc": wheel,
+            "knuckle": {"m": v["front_knuckle_mass"]},
+            "upper_arm": {"m": v["front_upper_arm_mass"], "share": _ARM},
+            "lower_arm": {"m": v["front_lower_arm_mass"], "share": _ARM},
+        },
+        "corner_bodies_rear": {
+            "wheel+hub+disc": wheel,
+            "knuckle": {"m": v["rear_knuckle_mass"]},
+            "lower_arm": {"m": v["rear_arm_mass"], "share": _ARM},
+            "strut_rod": {"m": v["strut_rod_mass"]},
+        },
+        "spring_damper": {
+            axle: {
+                "k": v[f"{axle}_spring_rate"],
+                "c": 0.5 * (v[f"{axle}_damper_bump"] + v[f"{axle}_damper_rebound"]),
+                "free_length": v[f"{axle}_spring_length"],
+            }
+            for axle in AXLES
+        },
+        "tyre": both["front"],
+        "tyre_front": both["front"],
+        "tyre_rear": both["rear"],
+        "steering": {
+            "rack_travel_per_rev": v["rack_travel_per_turn"],
+            "rack_limit": v["rack_limit"],
+            "column_inertia": v["column_inertia"],
+        },
+        "brakes": {"front_Nm_per_bar": v["brake_front"], "rear_Nm_per_bar": v["brake_rear"]},
+        "aero": {"rho": v["air_density"], "CdA": v["drag_area"]},
+        "rolling_resistance": float(tyres[0][T.QSY1]),
+    }
+
+
+def linear_tyre(p: np.ndarray, grip: float, load: float) -> Tyre:
+    """Slopes of a tyre by central differences; `load` is where a single figure must do (relaxation)."""
+
+    def slope(at: float, slip: float, camber: float, which: int) -> float:
+        ahead = steady(p, at, 0.0, slip, camber, grip, 1.0, _ROLLING)[which]
+        return float(ahead - steady(p, at, 0.0, -slip, -camber, grip, 1.0, _ROLLING)[which]) / (2.0 * _SMALL)
+
+    within = min(max(load, float(p[T.LOW_LOAD])), float(p[T.HIGH_LOAD]))
+    return Tyre(
+        cornering=lambda at: -slope(at, _SMALL, 0.0, 1),
+        camber=lambda at: -slope(at, 0.0, _SMALL, 1),
+        aligning=lambda at: slope(at, _SMALL, 0.0, 4),
+        stiffness=float(p[T.VERTICAL_STIFFNESS]),
+        damping=float(p[T.VERTICAL_DAMPING]),
+        relaxation=float(relaxation(p, within, 0.0)[1]),
+    )
+
+
+def linear_car(vehicle: Loaded) -> Car:
+    """The car linear theory knows, as it stands on its springs and tyres, with its anti-roll bars."""
+    v, tyres = vehicle.values, vehicle.tyres
+    front, rear = (linear_tyre(p, v["grip"], float(p[T.NOMINAL_LOAD])) for p in tyres)
+    car = build(vehicle.table, front, rear, settled=True)
+    axles = [
+        dataclasses.replace(
+            axle,
+            tyre=linear_tyre(p, v["grip"], 0.5 * load),
+            anti_roll=anti_roll(v[f"{name}_anti_roll"], suspension, axle),
+        )
+        for name, axle, p, load, suspension in zip(AXLES, car.axles, tyres, car.loads, vehicle.suspensions, strict=True)
+    ]
+    return dataclasses.replace(car, front=axles[0], rear=axles[1])
+
+
+def anti_roll(rate: float, suspension: Suspension, axle: Axle) -> float:
+    """N m per rad of roll, of a bar that gives a force at each lower ball joint per difference of their heights."""
+    up, down = (at_travel(suspension, z).points["LBJ"][2] for z in (1e-3, -1e-3))
+    return rate * (float(up - down) / 2e-3 * axle.track) ** 2

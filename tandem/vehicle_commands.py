@@ -1,0 +1,79 @@
+"""The commands `tandem vehicle ...`: options, progress, tables, page."""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sync.errors import ConfigError
+from tandem.terminal import AsJson, errors, output, progress
+
+BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
+
+
+def vehicle_report(
+    vehicle: Annotated[
+        Path, typer.Argument(help="Vehicle file of model buggy.", show_default="configs/vehicles/buggy.toml")
+    ] = BUGGY,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="PARAMETER=VALUE", help="Another value than the file's, such as sprung_mass=700."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    to: Annotated[Path | None, typer.Option("--report", metavar="PATH.html", help="Write a page with curves.")] = None,
+) -> None:
+    """Kinematics and compliance of a vehicle's suspensions, beside those of the multibody car made from it.
+
+    Exit codes: 0 both agree; 1 they do not; 2 a file, a name or a value is wrong.
+    """
+    from sync.jit import compiling
+
+    with errors():
+        changed = parameters(settings or [])
+        with Console(stderr=True).status("reading (the first time, compiling)"), compiling("vehicle"):
+            from tandem.vehicle import shown
+            from tandem.vehicle.parameters import load_vehicle
+            from tandem.vehicle.report import examine
+
+            loaded = load_vehicle(vehicle, changed)
+        with progress("vehicle report") as update:
+            result = examine(loaded, lambda share: update("mechanism beside closed form", share))
+        if as_json:
+            print(json.dumps(result, allow_nan=False), flush=True)
+        else:
+            shown.print_report(output(), result)
+        if to is not None:
+            write(to, shown.page(result))
+    if not result["comparison"]["agrees"]:
+        print(f"tandem: {vehicle}: {shown.headline(result)}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def parameters(settings: list[str]) -> dict[str, float]:
+    """What --set gives, as `sim.parameters` has it."""
+    found = {}
+    for setting in settings:
+        name, _, text = (part.strip() for part in setting.partition("="))
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not name or not math.isfinite(value):
+            raise ConfigError(f"--set {setting}: expected PARAMETER=NUMBER, such as sprung_mass=700")
+        found[name] = value
+    return found
+
+
+def write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--report {path}: cannot be written: {error.strerror}; a file such as car.html") from None
+    print(f"report: {path}", file=sys.stderr)
