@@ -14,6 +14,7 @@ from sim_service.models.buggy.analysis.suspension import Suspension, at_travel, 
 from sim_service.models.buggy.mechanism import Points
 
 GRAVITY = 9.81
+_DRAWN_HEIGHTS = 0.7, 1.1  # of the wheel centres as drawn, in radii of the tyre
 _PUSHED = {  # what the spring carries of the parts between chassis and wheel, of one side; an arm is a triangle
     "front": (("front_upper_arm_mass", 2.0 / 3.0), ("front_lower_arm_mass", 2.0 / 3.0)),
     "rear": (("rear_arm_mass", 2.0 / 3.0), ("strut_rod_mass", 1.0)),
@@ -30,10 +31,15 @@ class Named:
         return f"{'sim.' * (name in self.changed)}parameters.{name} = {self.p[name]:g}"
 
 
-def findings(p: dict[str, float], front: Points, rear: Points, changed: dict[str, float]) -> list[str]:
-    """Everything that is wrong; what needs a working suspension is asked only if there is one."""
+def findings(
+    p: dict[str, float], front: Points, rear: Points, radii: tuple[float, float], changed: dict[str, float]
+) -> list[str]:
+    """Everything that is wrong; what needs a working suspension is asked only if there is one.
+
+    `radii` are those of the unloaded tyres, front and rear.
+    """
     named = Named(p, changed)
-    wrong = [*_inertias(p, named), *_sides(front, rear)]
+    wrong = [*_inertias(p, named), *_sides(front, rear), *_heights(front, rear, radii)]
     pair = {}
     for axle, points in (("front", front), ("rear", rear)):
         try:
@@ -91,6 +97,16 @@ def _sides(front: Points, rear: Points) -> Iterator[str]:
             f"rear.WC = {rear['WC'].tolist()}: the rear wheels must be behind the front ones,"
             f" with x below {front['WC'][0]:g} m of front.WC"
         )
+
+
+def _heights(front: Points, rear: Points, radii: tuple[float, float]) -> Iterator[str]:
+    for axle, points, radius in (("front", front, radii[0]), ("rear", rear, radii[1])):
+        low, high = (share * radius for share in _DRAWN_HEIGHTS)
+        if not low <= points["WC"][2] <= high:
+            yield (
+                f"{axle}.WC = {points['WC'].tolist()}: z must be the height of the wheel centre above the ground, for"
+                f" tyre_{axle} of radius {radius:g} m from {low:.3f} to {high:.3f} m"
+            )
 
 
 def _travels(p: dict[str, float], axle: str, of: Suspension, named: Named) -> None:

@@ -20,6 +20,7 @@ from sim_service.models.buggy.description import OUTPUTS, PARAMETERS, P, W
 from sim_service.models.buggy.mechanism import FRONT, REAR, WHEELS, Car, Points, build
 from sim_service.models.description import Model, Quantity, index
 from sim_service.models.parameters import checked
+from sim_service.models.tyres.keys import T
 from sim_service.models.tyres.tir import parse_tir, tyre_vector
 from sim_service.models.vehicle import VEHICLE_INPUTS
 from sim_service.multibody.natural import MechanismError, System
@@ -90,7 +91,8 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
     front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
     tyres = [_tyre(sources, key) for key in ("tyre_front", "tyre_rear")]
     road = roads.road_from_sources(sources.road) if sources.road else roads.make_road({"surface": {"kind": "flat"}})
-    wrong = checks.findings(p, front, rear, changed)
+    radii = float(tyres[0][T.UNLOADED_RADIUS]), float(tyres[1][T.UNLOADED_RADIUS])
+    wrong = checks.findings(p, front, rear, radii, changed)
     if wrong:
         raise ConfigError("\n".join(f"{path}: {finding}" for finding in wrong))
     stops = _stops(p, front, rear)

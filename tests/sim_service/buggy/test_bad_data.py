@@ -94,6 +94,10 @@ BAD: dict[str, tuple[Edit, tuple[str, ...]]] = {
         ("front.WC[1] = -0.66", "from 0 to 2 m", "left side"),
     ),
     "wheel inside its arm": (value("rear.WC", "[-2.25, 0.2, 0.275]"), ("rear.WC = [-2.25, 0.2, 0.275]", "above 0.3 m")),
+    "wheel drawn in the air": (
+        value("front.WC", "[0.0, 0.66, 0.9]"),
+        ("front.WC = [0.0, 0.66, 0.9]", "radius 0.2891 m", "0.202 to 0.318 m"),
+    ),
     "rear wheels in front": (value("rear.WC", "[0.5, 0.67, 0.275]"), ("rear.WC = [0.5,", "behind the front ones")),
     "impossible inertia": (
         value("sprung_izz", "1690.0"),
@@ -135,6 +139,13 @@ def test_wrong_data_are_refused_by_name(name: str, tmp_path: Path) -> None:
 def test_a_parameter_that_is_missing_is_named_with_its_unit(tmp_path: Path) -> None:
     said = refused(tmp_path, lambda text: re.sub(r"(?m)^grip = .*\n", "", text))
     assert "car.toml: parameters.grip: is missing (1; factor on the friction" in said
+
+
+def test_what_the_mechanism_says_is_told_with_the_parameters_it_comes_from(tmp_path: Path) -> None:
+    """The rack is part of the sprung mass; what is left without it must be possible too."""
+    said = refused(tmp_path, value("sprung_izz", "780.0"), value("rack_mass", "50.0"))
+    assert "car.toml: body chassis: principal moments" in said
+    assert "made of sprung_mass, sprung_cg_x to _z, sprung_ixx to _ixz, rack_mass" in said
 
 
 def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
