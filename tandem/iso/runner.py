@@ -5,19 +5,18 @@ Promises
 - It stops at the first step whose state is not finite, and, where asked, as soon as the car stands.
 
 A plan has a row for each step (`Plan`). Hands turn the wheel as the row says, with its derivatives; to hold a curvature
-they add what an integral of its error asks for; along a path they steer as the driver of `daq_service.driver` does. Hands
-have mass: what path or curvature ask for passes a filter of second order, so that angle, speed and acceleration belong
-together. Feet hold a speed by the torque on the rear wheels (`gear_mode` 0, a proportional and integral law), or give
+they add what an integral of its error asks for; along a course (`Course`) they steer as it says for where the car is, and
+against the errors of place and heading. Hands have mass: what course or curvature ask for passes a filter of second
+order, so that angle, speed and acceleration belong together. Feet hold a speed by the torque on the rear wheels (`gear_mode` 0, a proportional and integral law), or give
 torque, throttle and brake as the row says.
 """
 
-from math import isfinite, isnan, radians, sqrt
+from dataclasses import dataclass
+from math import isfinite, isnan, sqrt
 
 import numpy as np
 from numba import float64, int64, types
 
-from daq_service.driver import MEMORY as FOLLOWER
-from daq_service.driver import Follow, drive_along, follow_parameters, prepare_path
 from sim_service.models.description import STEP, index
 from sim_service.models.vehicle import VEHICLE_INPUTS
 from sync.errors import TandemError
@@ -33,11 +32,14 @@ COLUMNS = 9
 # places of the outputs the driver looks at, then what he does with them
 X, Y, YAW, VX, VY, YAW_RATE = range(6)
 LOOKS = ("x", "y", "yaw", "vx", "vy", "yaw_rate")
-STOP_BELOW, TORQUE_MOST, MASS, RADIUS, HANDS, CURVATURE_GAIN = range(6)
+STOP_BELOW, TORQUE_MOST, MASS, RADIUS, HANDS, CURVATURE_GAIN, COURSE_BEGIN, COURSE_STEP, PLACE_GAIN, HEADING_GAIN = range(10)
 
-# the driver's memory, in front of the path follower's
+# columns of a course
+PLACE, HEADING, STEERING = range(3)
+
+# the driver's memory
 SPEED_INTEGRAL, CORRECTION, HAND_ANGLE, HAND_RATE = range(4)
-OWN = 4
+MEMORY = 4
 
 _ANGLE = index(VEHICLE_INPUTS, "steering_angle")
 _THROTTLE = index(VEHICLE_INPUTS, "throttle")
@@ -55,11 +57,11 @@ class Diverged(TandemError):
 @kernel(
     int64(
         types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR, float64,  # model and its vectors, step
-        _TABLE, _VECTOR, _VECTOR, _TABLE, _VECTOR,  # plan, settings, memory, path, its driver
+        _TABLE, _VECTOR, _VECTOR, _TABLE,  # plan, settings, memory, course
         int64[::1], int64[::1], _TABLE, int64,  # places: looked at, logged; log; first step
     )
 )  # fmt: skip
-def run(step, state, inputs, params, work, h, plan, settings, memory, path, follower, looks, logged, log, first):
+def run(step, state, inputs, params, work, h, plan, settings, memory, course, looks, logged, log, first):
     """Steps made; the log has the outputs at `logged` and then the inputs."""
     outputs = logged.shape[0]
     for k in range(plan.shape[0]):
@@ -73,10 +75,18 @@ def run(step, state, inputs, params, work, h, plan, settings, memory, path, foll
         if closed:
             wanted = angle
             if row[FOLLOWS] > 0.0:
-                drive_along(
-                    path, follower, memory[OWN:], work[looks[X]], work[looks[Y]], work[looks[YAW]], vx, True, h
-                )
-                wanted = radians(memory[OWN])
+                # where the car is; hands are late by 2 / HANDS, so they steer for what comes then
+                now = (work[looks[X]] - settings[COURSE_BEGIN]) / settings[COURSE_STEP]
+                then = now + 2.0 * vx / settings[HANDS] / settings[COURSE_STEP]
+                most = course.shape[0] - 1.001
+                now, then = min(max(now, 0.0), most), min(max(then, 0.0), most)
+                i, j = int(now), int(then)
+                f, g = now - i, then - j
+                y = course[i, PLACE] + f * (course[i + 1, PLACE] - course[i, PLACE])
+                yaw = course[i, HEADING] + f * (course[i + 1, HEADING] - course[i, HEADING])
+                wanted = course[j, STEERING] + g * (course[j + 1, STEERING] - course[j, STEERING])
+                wanted += settings[PLACE_GAIN] * (y - work[looks[Y]])
+                wanted += settings[HEADING_GAIN] * (yaw - work[looks[YAW]])
             else:
                 error = row[CURVATURE] - work[looks[YAW_RATE]] / max(speed, 1.0)
                 memory[CORRECTION] += settings[CURVATURE_GAIN] * error * h
@@ -141,10 +151,24 @@ _PLACES = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Along x from `begin`, every `step` m: place y and heading the car should have there, hand wheel angle for it.
+
+    The gains are hand wheel angle per metre and per rad of error.
+    """
+
+    begin: float
+    step: float
+    table: np.ndarray
+    place_gain: float
+    heading_gain: float
+
+
 class Drive:
     """A car on its way, from standing: plan after plan, and the log of all of them."""
 
-    def __init__(self, vehicle: Vehicle, follow: Follow | None = None, torque_most: float | None = None) -> None:
+    def __init__(self, vehicle: Vehicle, course: Course | None = None) -> None:
         model = vehicle.model
         self.vehicle = vehicle
         self.params, self.state, self.work = vehicle.params.copy(), vehicle.state.copy(), vehicle.work.copy()
@@ -154,11 +178,14 @@ class Drive:
         self.logged = np.arange(len(model.outputs))
         car, rear = vehicle.linear, vehicle.linear.rear
         # the rear wheels do not spin: half of what they could hold
-        most = 0.5 * vehicle.friction_x * car.loads[1] * rear.radius if torque_most is None else torque_most
-        self.settings = np.array([0.0, most, car.mass, rear.radius, 40.0, 2.0 * car.wheelbase * car.steering_ratio])
-        self.memory = np.zeros(OWN + FOLLOWER)
-        self.path = np.zeros((1, 3)) if follow is None else prepare_path(follow)
-        self.follower = np.zeros(8) if follow is None else follow_parameters(follow)
+        most = 0.5 * vehicle.friction_x * car.loads[1] * rear.radius
+        hold = 2.0 * car.wheelbase * car.steering_ratio
+        along = [0.0, 1.0, 0.0, 0.0]
+        if course is not None:
+            along = [course.begin, course.step, course.place_gain, course.heading_gain]
+        self.settings = np.array([0.0, most, car.mass, rear.radius, 40.0, hold, *along])
+        self.memory = np.zeros(MEMORY)
+        self.course = np.zeros((2, 3)) if course is None else course.table
         self.rows: list[np.ndarray] = []
         self.steps = 0
         self.set("gear_mode", 0.0)
@@ -173,7 +200,7 @@ class Drive:
         self.settings[STOP_BELOW] = stop_below
         done = run(
             self.vehicle.model.step, self.state, self.inputs, self.params, self.work, H, rows, self.settings,
-            self.memory, self.path, self.follower, self.looks, self.logged, log, 0,
+            self.memory, self.course, self.looks, self.logged, log, 0,
         )  # fmt: skip
         if done < 0:
             at = H * (self.steps - done)

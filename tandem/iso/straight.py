@@ -6,10 +6,9 @@ import numpy as np
 
 from sim_service.models.buggy.analysis.car import GRAVITY
 from sim_service.models.buggy.analysis.straight import braking_distance, longitudinal_transfer, rolling_mass
-from daq_service.driver import Follow
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
-from tandem.iso.runner import H, Drive, Log, instants, plan
+from tandem.iso.runner import H, Course, Drive, Log, instants, plan
 from tandem.iso.theory import axle_loads, rolling_moment, turn
 from tandem.iso.vehicle import Vehicle
 from tandem.terminal import Update
@@ -311,9 +310,9 @@ def brake_in_turn(vehicle: Vehicle, speed: float | None, update: Update) -> Resu
     )
 
 
-def resume(drive: Drive, follow: Follow | None = None) -> Drive:
+def resume(drive: Drive, course: Course | None = None) -> Drive:
     """A drive that goes on from the same instant, with a log of its own."""
-    other = Drive(drive.vehicle, follow)
+    other = Drive(drive.vehicle, course)
     other.state[:], other.work[:], other.params[:] = drive.state, drive.work, drive.params
     other.inputs[:], other.memory[:] = drive.inputs, drive.memory
     return other

@@ -198,7 +198,7 @@ def sweep(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     update("sweep", 0.8)
     system = linear_system(vehicle, v)
     frequencies, gains = _response(log["road_wheel_angle"], [log["yaw_rate"], log.lateral_acceleration, log["roll"]])
-    theory = np.array([_linear(system, f) for f in frequencies])[:, (0, 1, 3)]
+    theory = np.array([frequency_response(system, f) for f in frequencies])[:, (0, 1, 3)]
     by = "single track with roll: C (jω − A)⁻¹ B + D"
     rows = []
     for k, (name, unit, factor) in enumerate(
@@ -287,7 +287,7 @@ def _response(steer: np.ndarray, answers: list[np.ndarray]) -> tuple[np.ndarray,
     return np.array(centres), np.array(out)
 
 
-def _linear(system: System, frequency: float) -> np.ndarray:
+def frequency_response(system: System, frequency: float) -> np.ndarray:
     jw = 2j * pi * frequency
     found: np.ndarray = system.C @ np.linalg.solve(jw * np.eye(len(system.A)) - system.A, system.B) + system.D
     return found

@@ -65,6 +65,9 @@ class Vehicle:
         p = self.tyres[axle]
         return float(effective_radius(p, load / p[T.VERTICAL_STIFFNESS]))
 
+    def altered(self, changed: dict[str, float]) -> "Vehicle":
+        return _made(self.name, self.sources, self.changed | changed)
+
     def on_road(self, text: str) -> "Vehicle":
         """The same car on a road that is given as the text of its file."""
         kept = {key: data for key, data in self.sources.files.items() if not key.startswith("road:")}
