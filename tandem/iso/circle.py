@@ -120,7 +120,11 @@ def _round(vehicle: Vehicle, drive: Drive, way: float, update: object) -> np.nda
         log = drive.go(plan(_HOLD, angle=hands, curvature=way / RADIUS, speed=wanted)).last(_READ)
         angle, speed = hands, wanted
         curvature = way * log.mean("yaw_rate") / float(log.speed.mean())
-        if abs(curvature * RADIUS - 1.0) > _LOST or float(np.ptp(log["yaw_rate"])) > _LOST or log.mean("vx") < 0.98 * speed:
+        if (
+            abs(curvature * RADIUS - 1.0) > _LOST
+            or float(np.ptp(log["yaw_rate"])) > _LOST
+            or log.mean("vx") < 0.98 * speed
+        ):
             break
         steer = way * log.mean("road_wheel_angle") - car.wheelbase * curvature
         hand = way * log.mean("steering_angle") - car.wheelbase * curvature * car.steering_ratio

@@ -13,7 +13,7 @@ import numpy as np
 
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
-from tandem.iso.runner import H, Course, Drive, Log, plan
+from tandem.iso.runner import Course, Drive, H, Log, plan
 from tandem.iso.straight import resume
 from tandem.iso.transient import frequency_response, linear_system
 from tandem.iso.vehicle import Vehicle
@@ -74,7 +74,9 @@ def cones(lanes: list[Lane]) -> np.ndarray:
     return np.array(out)
 
 
-def course(vehicle: Vehicle, lanes: list[Lane], leads: tuple[float, float], late: float, speed: float, begin: float) -> Course:
+def course(
+    vehicle: Vehicle, lanes: list[Lane], leads: tuple[float, float], late: float, speed: float, begin: float
+) -> Course:
     """How a driver who knows his car by linear theory would go: the steering whose answer is the way he wants.
 
     The way goes through the middles of the lanes; a change begins `leads` of its length early and ends as late (a
@@ -104,7 +106,9 @@ def course(vehicle: Vehicle, lanes: list[Lane], leads: tuple[float, float], late
     return Course(begin + speed * float(t[0]), speed * H, table, gain, gain * reach)
 
 
-def _acceleration(lanes: list[Lane], leads: tuple[float, float], late: float, speed: float, t: np.ndarray) -> np.ndarray:
+def _acceleration(
+    lanes: list[Lane], leads: tuple[float, float], late: float, speed: float, t: np.ndarray
+) -> np.ndarray:
     x = speed * t
     out = np.zeros(len(t))
     for (a, b), lead in zip(((lanes[0], lanes[1]), (lanes[1], lanes[2])), leads, strict=True):
@@ -158,7 +162,9 @@ def _change(vehicle: Vehicle, lanes: list[Lane], speed: float, held: bool, updat
         Row("gates missed", "1", None, missed, "counted"),
         Row("cones hit", "1", None, count, "counted"),
         Row("least room to a cone", "m", None, -minus_room, "counted"),
-        Row("speed at the first gate", "km/h", speed, 3.6 * float(np.interp(shift, log["x"], log["vx"])), "as asked for"),
+        Row(
+            "speed at the first gate", "km/h", speed, 3.6 * float(np.interp(shift, log["x"], log["vx"])), "as asked for"
+        ),
         Row("speed at the last gate", "km/h", None, 3.6 * float(np.interp(shift + lanes[-1].end, log["x"], log["vx"]))),
         Row("largest lateral acceleration", "m/s²", None, float(np.abs(a_y).max())),
         Row("largest yaw rate", "deg/s", None, degrees(float(np.abs(log["yaw_rate"]).max()))),

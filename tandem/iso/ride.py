@@ -20,7 +20,7 @@ from sim_service.models.buggy.analysis.ride import ride_modes
 from sim_service.models.tyres.transient import DAMPING_TIME
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
-from tandem.iso.runner import H, Drive, Log, instants, plan
+from tandem.iso.runner import Drive, H, Log, instants, plan
 from tandem.iso.theory import slopes
 from tandem.iso.vehicle import Vehicle
 from tandem.terminal import Update
@@ -51,7 +51,9 @@ def ride(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     theory = [(mode.frequency_hz, mode.damping, name) for name, mode in named.items() if name in _EVEN]
     rows = _rows(theory, _identified([_signals(log, _both) for log in even]), "seven freedoms: body, wheels, tyres")
     rows += _rows(
-        _standing(vehicle), _identified([_signals(log, _turns) for log in odd]), "the same in roll, on the tyres' sideways springs"
+        _standing(vehicle),
+        _identified([_signals(log, _turns) for log in odd]),
+        "the same in roll, on the tyres' sideways springs",
     )
     front, side = even[0], odd[0]
     return Result(

@@ -32,7 +32,9 @@ COLUMNS = 9
 # places of the outputs the driver looks at, then what he does with them
 X, Y, YAW, VX, VY, YAW_RATE = range(6)
 LOOKS = ("x", "y", "yaw", "vx", "vy", "yaw_rate")
-STOP_BELOW, TORQUE_MOST, MASS, RADIUS, HANDS, CURVATURE_GAIN, COURSE_BEGIN, COURSE_STEP, PLACE_GAIN, HEADING_GAIN = range(10)
+STOP_BELOW, TORQUE_MOST, MASS, RADIUS, HANDS, CURVATURE_GAIN, COURSE_BEGIN, COURSE_STEP, PLACE_GAIN, HEADING_GAIN = (
+    range(10)
+)
 
 # columns of a course
 PLACE, HEADING, STEERING = range(3)

@@ -7,7 +7,7 @@ import numpy as np
 from sim_service.models.buggy.analysis.car import GRAVITY
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
-from tandem.iso.runner import H, Drive, instants, plan
+from tandem.iso.runner import Drive, H, instants, plan
 from tandem.iso.vehicle import Vehicle
 from tandem.terminal import Update
 
@@ -30,7 +30,11 @@ def slope(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     drive.go(plan(_SETTLE, brake=PARKED_BAR))
     t = instants(6.0)
     start = drive.go(
-        plan(6.0, brake=PARKED_BAR * np.clip(1.0 - t / _RELEASE, 0.0, 1.0), throttle=_THROTTLE * np.clip(t / _RELEASE, 0.0, 1.0))
+        plan(
+            6.0,
+            brake=PARKED_BAR * np.clip(1.0 - t / _RELEASE, 0.0, 1.0),
+            throttle=_THROTTLE * np.clip(t / _RELEASE, 0.0, 1.0),
+        )
     )
     update("slope", 1.0)
     along = (parked["x"] - parked["x"][0]) / cos(angle)
@@ -42,7 +46,10 @@ def slope(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         2.0 * (vehicle.values[f"brake_{side}"] * PARKED_BAR + vehicle.values["brake_drag"]) / axle.radius
         for side, axle in zip(("front", "rear"), car.axles, strict=True)
     )
-    held = sum(parked.mean(f"brake_torque_{w}") / (car.front if w[0] == "f" else car.rear).radius for w in ("fl", "fr", "rl", "rr"))
+    held = sum(
+        parked.mean(f"brake_torque_{w}") / (car.front if w[0] == "f" else car.rear).radius
+        for w in ("fl", "fr", "rl", "rr")
+    )
     rows = [
         Row("drift parked for 60 s", "mm", 0.0, 1e3 * float(along[-1] - along[0]), "the brakes hold"),
         Row("largest motion while parked", "mm", None, 1e3 * float(np.ptp(along))),

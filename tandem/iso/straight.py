@@ -8,7 +8,7 @@ from sim_service.models.buggy.analysis.car import GRAVITY
 from sim_service.models.buggy.analysis.straight import braking_distance, longitudinal_transfer, rolling_mass
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
-from tandem.iso.runner import H, Course, Drive, Log, instants, plan
+from tandem.iso.runner import Course, Drive, H, Log, instants, plan
 from tandem.iso.theory import axle_loads, rolling_moment, turn
 from tandem.iso.vehicle import Vehicle
 from tandem.terminal import Update
@@ -190,9 +190,7 @@ def _locks(log: Log) -> str:
     deepest = {a: min(float(log[f"slip_{a}{s}"][moving].min()) for s in "lr") for a in "fr"}
     if min(deepest.values()) > -0.5:
         return ""
-    when = {
-        a: min(int(np.argmax((log[f"slip_{a}{s}"] < -0.5) & moving)) or len(log) for s in "lr") for a in "fr"
-    }
+    when = {a: min(int(np.argmax((log[f"slip_{a}{s}"] < -0.5) & moving)) or len(log) for s in "lr") for a in "fr"}
     return "front" if when["f"] < when["r"] else "rear"
 
 
@@ -208,7 +206,8 @@ def coast_down(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     way = np.interp(-readings, -vx, log["x"])
     car = vehicle.linear
     mass = car.mass + sum(
-        2.0 * axle.wheel_inertia / vehicle.rolling_radius(i, 0.5 * car.loads[i]) ** 2 for i, axle in enumerate(car.axles)
+        2.0 * axle.wheel_inertia / vehicle.rolling_radius(i, 0.5 * car.loads[i]) ** 2
+        for i, axle in enumerate(car.axles)
     )
     grid = np.linspace(readings[0], readings[-1], 801)
     decelerations = np.array([resistance(vehicle, float(v)) for v in grid]) / mass
@@ -228,7 +227,13 @@ def coast_down(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     at = int(np.argmin(np.abs(vx - middle)))
     slowing = -float(np.polyfit(log.t[at - 100 : at + 101], vx[at - 100 : at + 101], 1)[0])
     rows.append(
-        Row(f"resistance at {3.6 * middle:.0f} km/h", "N", resistance(vehicle, float(middle)), slowing * mass, "the sum above")
+        Row(
+            f"resistance at {3.6 * middle:.0f} km/h",
+            "N",
+            resistance(vehicle, float(middle)),
+            slowing * mass,
+            "the sum above",
+        )
     )
     # the textbook's law, with the rolling resistance of the middle speed
     a, b = resistance(vehicle, float(middle)) - car.drag * float(middle) ** 2, car.drag
@@ -268,7 +273,15 @@ def brake_in_turn(vehicle: Vehicle, speed: float | None, update: Update) -> Resu
     steady = approach.go(plan(6.0, angle=hands, curvature=1.0 / TURN_RADIUS, speed=v)).last(0.5)
     slips = turn(vehicle, v, level).slips
     scrub = sum(load / GRAVITY * level * slip for load, slip in zip(car.loads, slips, strict=True)) / mass
-    rows = [Row("lateral acceleration before braking", "m/s²", level, float((steady.speed * steady["yaw_rate"]).mean()), "V²/R")]
+    rows = [
+        Row(
+            "lateral acceleration before braking",
+            "m/s²",
+            level,
+            float((steady.speed * steady["yaw_rate"]).mean()),
+            "V²/R",
+        )
+    ]
     panels: dict[str, list[Series]] = {"yaw": [], "way": [], "slip": []}
     seconds, capped = approach.steps * H, approach.whole().capped
     for k, wanted in enumerate(TURN_BRAKING):
@@ -321,6 +334,8 @@ def resume(drive: Drive, course: Course | None = None) -> Drive:
 def _off_circle(log: Log) -> np.ndarray:
     """How far inside the circle the centre of gravity is that it was on at the first row."""
     course = float(log["yaw"][0] + log["sideslip"][0])
-    centre = np.array([log["x"][0], log["y"][0]]) + TURN_RADIUS * np.array([np.cos(course + pi / 2), np.sin(course + pi / 2)])
+    centre = np.array([log["x"][0], log["y"][0]]) + TURN_RADIUS * np.array(
+        [np.cos(course + pi / 2), np.sin(course + pi / 2)]
+    )
     inside: np.ndarray = TURN_RADIUS - np.hypot(log["x"] - centre[0], log["y"] - centre[1])
     return inside

@@ -105,9 +105,7 @@ def turn(vehicle: Vehicle, speed: float, lateral_acceleration: float) -> Turn:
         angles = np.linalg.solve(held, push)
         moments = push - matrix @ angles
         transfer = [float(moment) / axle.track for moment, axle in zip(moments[1:], car.axles, strict=True)]
-        tilts = [
-            float(wheel_lean(axle, body, np.eye(3)[1 + i]) @ angles) for i, axle in enumerate(car.axles)
-        ]
+        tilts = [float(wheel_lean(axle, body, np.eye(3)[1 + i]) @ angles) for i, axle in enumerate(car.axles)]
 
         # slips: side forces and moments about the vertical
         A, b = np.zeros((2, 2)), np.array([car.mass * a_y, 0.0])
@@ -124,4 +122,6 @@ def turn(vehicle: Vehicle, speed: float, lateral_acceleration: float) -> Turn:
     steer = L * yaw_rate / speed + float(slips[0] - slips[1]) - steers[0] + steers[1]
     # the rear axle's own sideslip is its steer less its slip
     sideslip = steers[1] - float(slips[1]) - ahead[1] * yaw_rate / speed
-    return Turn(steer, float(angles[0]), sideslip, (float(slips[0]), float(slips[1])), (transfer[0], transfer[1]), loads)
+    return Turn(
+        steer, float(angles[0]), sideslip, (float(slips[0]), float(slips[1])), (transfer[0], transfer[1]), loads
+    )

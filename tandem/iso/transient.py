@@ -12,7 +12,7 @@ from sim_service.models.buggy.analysis.handling import System, _roll_terms, expo
 from sim_service.models.buggy.analysis.steady import tyre_roll_stiffness, wheel_lean
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
-from tandem.iso.runner import H, Drive, Log, instants, plan
+from tandem.iso.runner import Drive, H, Log, instants, plan
 from tandem.iso.theory import axle_loads, rolling_moment, slopes, turn
 from tandem.iso.vehicle import Vehicle
 from tandem.terminal import Update
@@ -192,9 +192,7 @@ def sweep(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     update("sweep", 0.1)
     angle = turn(vehicle, v, SWEEP_LEVEL).steer * vehicle.linear.steering_ratio
     hands, rate, acceleration = _chirp(angle)
-    log = drive.go(
-        plan(SWEEP_SECONDS, angle=hands, rate=rate, acceleration=acceleration, speed=v)
-    )
+    log = drive.go(plan(SWEEP_SECONDS, angle=hands, rate=rate, acceleration=acceleration, speed=v))
     update("sweep", 0.8)
     system = linear_system(vehicle, v)
     frequencies, gains = _response(log["road_wheel_angle"], [log["yaw_rate"], log.lateral_acceleration, log["roll"]])
@@ -218,8 +216,20 @@ def sweep(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
                 Row(f"{name}, phase at 1 Hz", "deg", *(float(np.interp(1.0, frequencies, a)) for a in angles), by)
             )
         if k == 0:
-            rows.append(Row("yaw rate, bandwidth", "Hz", _bandwidth(frequencies, theirs), _bandwidth(frequencies, size), f"−3 dB of the gain at {SWEEP[0]:g} Hz; {by}"))
-    names = ("yaw rate per road wheel angle, 1/s", "lateral acceleration per road wheel angle, m/s² per deg", "roll per road wheel angle")
+            rows.append(
+                Row(
+                    "yaw rate, bandwidth",
+                    "Hz",
+                    _bandwidth(frequencies, theirs),
+                    _bandwidth(frequencies, size),
+                    f"−3 dB of the gain at {SWEEP[0]:g} Hz; {by}",
+                )
+            )
+    names = (
+        "yaw rate per road wheel angle, 1/s",
+        "lateral acceleration per road wheel angle, m/s² per deg",
+        "roll per road wheel angle",
+    )
     panels = []
     for k, name in enumerate(names):
         factor = radians(1.0) if k == 1 else 1.0
@@ -283,7 +293,9 @@ def _response(steer: np.ndarray, answers: list[np.ndarray]) -> tuple[np.ndarray,
             continue
         power = np.abs(U[band]) ** 2
         centres.append(float((lines[band] * power).sum() / power.sum()))
-        out.append([(np.conj(U[band]) * np.fft.rfft(window * (y - y.mean()))[band]).sum() / power.sum() for y in answers])
+        out.append(
+            [(np.conj(U[band]) * np.fft.rfft(window * (y - y.mean()))[band]).sum() / power.sum() for y in answers]
+        )
     return np.array(centres), np.array(out)
 
 

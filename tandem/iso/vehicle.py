@@ -88,7 +88,9 @@ def _made(name: str, sources: Sources, changed: dict[str, float]) -> Vehicle:
     model.initial(state, params, work)
     values = {p.name: float(params[i]) for i, p in enumerate(model.parameters)}
     texts = [sources.files[key].decode("utf-8", "replace") for key in ("tyre_front", "tyre_rear")]
-    tyres = [tyre_vector(parse_tir(text, sources.name(key))) for text, key in zip(texts, ("front", "rear"), strict=True)]
+    tyres = [
+        tyre_vector(parse_tir(text, sources.name(key))) for text, key in zip(texts, ("front", "rear"), strict=True)
+    ]
     widths = [2.0 * values[f"{axle}_WC_y"] + _width(text) for axle, text in zip(("front", "rear"), texts, strict=True)]
     pair = tyres[0], tyres[1]
     return Vehicle(
