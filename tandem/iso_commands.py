@@ -19,7 +19,8 @@ def iso(
     test: Annotated[
         str,
         typer.Argument(
-            help="circle, step, sweep, lane-change, severe-lane-change, brake-in-turn, brake, coast-down, slope, ride, all"
+            help="circle, step, sweep, lane-change, severe-lane-change, brake-in-turn, brake, coast-down, slope, ride"
+            " or all"
         ),
     ],
     vehicle: Annotated[Path, typer.Option(help="Vehicle file.", show_default="configs/vehicles/buggy.toml")] = BUGGY,
@@ -50,7 +51,7 @@ def iso(
             from tandem.html.page import json_ready
             from tandem.html.plain import write_plain
             from tandem.iso import report as told
-            from tandem.iso.tests import chosen, run_tests
+            from tandem.iso.manoeuvres import chosen, run_tests
             from tandem.iso.vehicle import load_vehicle
 
             names = chosen(test, speed)

@@ -23,7 +23,7 @@ def circle(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     drives, tables = [], []
     for k, way in enumerate((1.0, -1.0)):
         drive = Drive(vehicle)
-        tables.append(_round(vehicle, drive, way, lambda share, k=k: update("circle", 0.5 * (k + share))))  # type: ignore[misc]
+        tables.append(_round(vehicle, drive, way, lambda share, k=k: update("circle", 0.5 * (k + share))))
         drives.append(drive)
     count = min(len(table) for table in tables)
     # what both directions have in common: signs are those of a left turn
@@ -54,10 +54,16 @@ def circle(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         rows.append(Row(name, unit, factor * predicted, factor * simulated, by))
     last = int(np.flatnonzero(small)[-1])
     v = sqrt(RADIUS * float(a_y[last]))
-    rows.insert(2, Row(
-        f"yaw gain at {3.6 * v:.0f} km/h", "1/s", v / RADIUS / (car.wheelbase / RADIUS + float(theory[last, 1])),
-        v / RADIUS / (car.wheelbase / RADIUS + float(table[last, 1])), "V / (L + K V²)",
-    ))  # fmt: skip
+    rows.insert(
+        2,
+        Row(
+            f"yaw gain at {3.6 * v:.0f} km/h",
+            "1/s",
+            v / RADIUS / (car.wheelbase / RADIUS + float(theory[last, 1])),
+            v / RADIUS / (car.wheelbase / RADIUS + float(table[last, 1])),
+            "V / (L + K V²)",
+        ),
+    )
     rows.append(
         Row(
             "largest steady lateral acceleration",

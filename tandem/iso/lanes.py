@@ -1,8 +1,8 @@
 """Double lane changes after ISO 3888-1 and ISO 3888-2: a driver who looks ahead, lanes of cones, clean or not.
 
 The car is the rectangle over its wheels: from the front edge of the front wheels to the rear edge of the rear ones, as
-wide as the outer edges of the tyres. A test driver may try again: here he tries how early to turn in, in a fixed order, and the
-best attempt counts (fewest gates missed, fewest cones, most room).
+wide as the outer edges of the tyres. A test driver may try again: here he tries how early to turn in, in a fixed order,
+and the best attempt counts (fewest gates missed, fewest cones, most room).
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def lanes_1(width: float) -> list[Lane]:
 
 
 def lanes_2(width: float) -> list[Lane]:
-    """ISO 3888-2: 12, 13.5, 11, 12.5, 12 m; 1 m between the left edge of the first and the right one of the side lane."""
+    """ISO 3888-2: 12, 13.5, 11, 12.5, 12 m; 1 m between the first lane and the side lane."""
     first, side, last = 1.1 * width + 0.25, width + 1.0, max(1.3 * width + 0.25, 3.0)
     begin = -0.5 * first
     return [
@@ -80,8 +80,8 @@ def course(
     """How a driver who knows his car by linear theory would go: the steering whose answer is the way he wants.
 
     The way goes through the middles of the lanes; a change begins `leads` of its length early and ends as late (a
-    polynomial of fifth order); `late` moves both on. Its lateral acceleration over the car's frequency response is the steering; place and
-    heading are then those the linear car would have. `begin` is x of the first gate.
+    polynomial of fifth order); `late` moves both on. Its lateral acceleration over the car's frequency response is the
+    steering; place and heading are then those the linear car would have. `begin` is x of the first gate.
     """
     car = vehicle.linear
     count = 8192
@@ -96,8 +96,6 @@ def course(
     steer = np.fft.rfft(wanted) * inverse
     acceleration, yaw_rate = np.fft.irfft(steer * H_a, count), np.fft.irfft(steer * H_r, count)
     y = H * np.cumsum(H * np.cumsum(acceleration))
-    # what is left of it at the end is the driver's ease: the way comes out a little small
-    y *= lanes[2].middle / y[-1] if abs(lanes[2].middle) > 0.05 and abs(y[-1]) > 0.5 * abs(lanes[2].middle) else 1.0
     heading = H * np.cumsum(yaw_rate)
     hands = car.steering_ratio * np.fft.irfft(steer, count)
     reach = _LOOK * speed
@@ -177,9 +175,13 @@ def _change(vehicle: Vehicle, lanes: list[Lane], speed: float, held: bool, updat
     x = log["x"] - shift
     seen = x > -RUN_UP
     outline = [
-        Series(f"lane {k + 1}", np.array([lane.begin, lane.end, lane.end, lane.begin, lane.begin]), np.array([lane.right, lane.right, lane.right + lane.width, lane.right + lane.width, lane.right]))
+        Series(
+            f"lane {k + 1}",
+            lane.begin + np.array([0.0, 1.0, 1.0, 0.0, 0.0]) * (lane.end - lane.begin),
+            lane.right + np.array([0.0, 0.0, 1.0, 1.0, 0.0]) * lane.width,
+        )
         for k, lane in enumerate(lanes)
-    ]  # fmt: skip
+    ]
     clean = "off the course" if missed else "clean" if count == 0 else f"{count} cone{'s' * (count > 1)} hit"
     title = "Double lane change, after ISO 3888-1" if held else "Severe lane change, after ISO 3888-2"
     way = "speed held" if held else "driveline opened at the entry"
@@ -192,12 +194,21 @@ def _change(vehicle: Vehicle, lanes: list[Lane], speed: float, held: bool, updat
             Panel("path of the centre of gravity, m", [Series("car", x[seen], log["y"][seen]), *outline], plane=True),
             Panel("hand wheel angle, deg", [Series("steering", log.t, np.degrees(log["steering_angle"]))]),
             Panel("lateral acceleration, m/s²", [Series("simulated", log.t, a_y)]),
-            Panel("yaw rate, deg/s, and sideslip, deg", [Series("yaw rate", log.t, np.degrees(log["yaw_rate"])), Series("sideslip", log.t, np.degrees(log["sideslip"]))]),
+            Panel(
+                "yaw rate, deg/s, and sideslip, deg",
+                [
+                    Series("yaw rate", log.t, np.degrees(log["yaw_rate"])),
+                    Series("sideslip", log.t, np.degrees(log["sideslip"])),
+                ],
+            ),
         ],
-        [f"best of {len(attempts)} attempts: the changes begin {chosen[0]:.2g} and {chosen[1]:.2g} of their lengths early"],
+        [
+            f"best of {len(attempts)} attempts: the changes begin {chosen[0]:.2g} and {chosen[1]:.2g} of their lengths"
+            " early"
+        ],
         seconds,
         capped,
-    )  # fmt: skip
+    )
 
 
 def _missed(lanes: list[Lane], log: Log, shift: float) -> int:

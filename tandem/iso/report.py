@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from tandem.html.chart import curves, paths
@@ -49,7 +50,7 @@ def print_results(console: Console, results: list[Result], failed: dict[str, str
         for k, heading in enumerate(HEADINGS):
             shown.add_column(heading, justify="right" if k in (2, 3, 4) else "left", no_wrap=k in (2, 3, 4))
         for row in result.rows:
-            shown.add_row(*cells(row))
+            shown.add_row(*(escape(cell) for cell in cells(row)))
         console.print(shown)
         for note in (*result.notes, _cost(result)):
             console.print(note, highlight=False)

@@ -3,8 +3,8 @@
 The car is made to stand as it would with slightly other springs, or with its load a little to one side; then it is let
 go and swings back by fractions of a millimetre, so that dampers and tyres are in their linear range. Driveline open,
 brakes released. From the places of body and wheels at each step, y(k + 1) = A1 y(k) + A2 y(k − 1) is fitted by least
-squares; its eigenvalues are those of the car. Motions with both sides alike and with the sides in turn do not meet and are
-fitted apart.
+squares; its eigenvalues are those of the car. Motions with both sides alike and with the sides in turn do not meet and
+are fitted apart.
 
 Prediction: the seven freedoms of `analysis.ride`; for the motions in turn the same with the sway and yaw of a car that
 stands on the sideways springs of its tyres (stiffness per relaxation length), which a standing tyre is.

@@ -4,11 +4,11 @@ Promises
 - One compiled loop for all manoeuvres, without clock and without chance: the same car and plan give the same bits.
 - It stops at the first step whose state is not finite, and, where asked, as soon as the car stands.
 
-A plan has a row for each step (`Plan`). Hands turn the wheel as the row says, with its derivatives; to hold a curvature
-they add what an integral of its error asks for; along a course (`Course`) they steer as it says for where the car is, and
-against the errors of place and heading. Hands have mass: what course or curvature ask for passes a filter of second
-order, so that angle, speed and acceleration belong together. Feet hold a speed by the torque on the rear wheels (`gear_mode` 0, a proportional and integral law), or give
-torque, throttle and brake as the row says.
+A plan has a row for each step. Hands turn the wheel as the row says, with its derivatives; to hold a curvature they add
+what an integral of its error asks for; along a `Course` they steer as it says for where the car is, and against the
+errors of place and heading. Hands have mass: what course or curvature ask for passes a filter of second order, so that
+angle, speed and acceleration belong together. Feet hold a speed by the torque on the rear wheels (`gear_mode` 0, a
+proportional and integral law), or give torque, throttle and brake as the row says.
 """
 
 from dataclasses import dataclass

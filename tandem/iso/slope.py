@@ -54,17 +54,36 @@ def slope(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         Row("drift parked for 60 s", "mm", 0.0, 1e3 * float(along[-1] - along[0]), "the brakes hold"),
         Row("largest motion while parked", "mm", None, 1e3 * float(np.ptp(along))),
         Row("speed after 60 s", "mm/s", 0.0, 1e3 * float(np.abs(parked["vx"][-20:]).max()), "it stands"),
-        Row("front axle load", "N", front, parked.mean("load_fl") + parked.mean("load_fr"), "m g (b cos θ − h sin θ) / L"),
-        Row("rear axle load", "N", weight * cos(angle) - front, parked.mean("load_rl") + parked.mean("load_rr"), "m g cos θ less the front"),
+        Row(
+            "front axle load",
+            "N",
+            front,
+            parked.mean("load_fl") + parked.mean("load_fr"),
+            "m g (b cos θ − h sin θ) / L",
+        ),
+        Row(
+            "rear axle load",
+            "N",
+            weight * cos(angle) - front,
+            parked.mean("load_rl") + parked.mean("load_rr"),
+            "m g cos θ less the front",
+        ),
         Row("force of the brakes", "N", weight * sin(angle), held, "m g sin θ"),
-        Row("share of what the brakes can hold", "%", 100 * weight * sin(angle) / limit, 100 * held / limit, f"the same over {limit:.0f} N at {PARKED_BAR:g} bar"),
+        Row(
+            "share of what the brakes can hold",
+            "%",
+            100 * weight * sin(angle) / limit,
+            100 * held / limit,
+            f"the same over {limit:.0f} N at {PARKED_BAR:g} bar",
+        ),
         Row("rolls back when starting", "mm", None, -1e3 * float(min(off.min(), 0.0))),
         Row("speed 6 s after", "km/h", None, 3.6 * float(start["vx"][-1])),
-    ]  # fmt: skip
+    ]
     return Result(
         "slope",
         "Parking and starting on a slope",
-        f"{100 * GRADE:g} % ({degrees(angle):.1f} deg), {PARKED_BAR:g} bar, driveline open; then in gear, {_THROTTLE:g} of the throttle while the brake opens",
+        f"{100 * GRADE:g} % ({degrees(angle):.1f} deg), {PARKED_BAR:g} bar, driveline open; then in gear,"
+        f" {_THROTTLE:g} of the throttle while the brake opens",
         rows,
         [
             Panel("way along the slope while parked, mm", [Series("simulated", parked.t, 1e3 * along)]),
@@ -73,4 +92,4 @@ def slope(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         [],
         drive.steps * H,
         drive.whole().capped,
-    )  # fmt: skip
+    )

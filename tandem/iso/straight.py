@@ -1,5 +1,6 @@
 """Straight ahead: stopping from 100 km/h, rolling free from it, and braking in a turn after ISO 7975."""
 
+from itertools import pairwise
 from math import degrees, pi, sqrt
 
 import numpy as np
@@ -16,6 +17,7 @@ from tandem.terminal import Update
 STOP_FROM = 100.0  # km/h
 GENTLE = 4.0  # m/s2
 FULL_BAR = 120.0
+TOWN, TOWN_THROTTLE, TOWN_BAR = 60.0, 0.5, 20.0  # km/h, pedal, bar
 _RISE, _SLOW_RISE = 0.1, 0.6  # s, until the pressure is there; so that the loads can follow
 _STANDS = 0.02  # m/s
 
@@ -101,20 +103,30 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     spinning = sum(2.0 * axle.wheel_inertia / axle.radius for axle in car.axles) / car.wheelbase
     by_torque = "½ ln(1 + c v²/a)/c, a = (p Σ 2 k_p / r + rolling) / m*, c = ½ρ c_d A / m*"
     rows = [
-        Row(f"distance at {bar:.0f} bar", "m", braking_distance(v, GENTLE, 0.5 * _RISE, share), _way(gentle), by_torque),
         Row(
-            "deceleration, middle third", "m/s²", GENTLE + share * float((part["vx"] ** 2).mean()), slowing,
+            f"distance at {bar:.0f} bar", "m", braking_distance(v, GENTLE, 0.5 * _RISE, share), _way(gentle), by_torque
+        ),
+        Row(
+            "deceleration, middle third",
+            "m/s²",
+            GENTLE + share * float((part["vx"] ** 2).mean()),
+            slowing,
             "brake torque, rolling resistance and air over m*",
         ),
         Row(
-            "load the front axle gains", "N",
-            longitudinal_transfer(car, slowing) + spinning * slowing + axle_loads(vehicle, part.mean("vx"))[0] - car.loads[0],
-            moved, "(m h + Σ J/r) a / L, less what air and rolling resistance move",
+            "load the front axle gains",
+            "N",
+            longitudinal_transfer(car, slowing)
+            + spinning * slowing
+            + axle_loads(vehicle, part.mean("vx"))[0]
+            - car.loads[0],
+            moved,
+            "(m h + Σ J/r) a / L, less what air and rolling resistance move",
         ),
-    ]  # fmt: skip
+    ]
 
     # as hard as without locking: the pressure is halved in
-    bounds = 0.0, 2.0 * min(limits) * car.mass / force
+    bounds = 0.5 * min(limits) * car.mass / force, 1.6 * min(limits) * car.mass / force
     best, best_log = 0.0, gentle
     first = ""
     for k in range(8 if not anti_lock else 0):
@@ -132,15 +144,21 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         mean = v**2 / (2.0 * (_way(best_log) - 0.5 * _SLOW_RISE * v))
         rows += [
             Row(
-                "pressure at which a wheel locks", "bar", limit * car.mass / force, best,
+                "pressure at which a wheel locks",
+                "bar",
+                limit * car.mass / force,
+                0.5 * (bounds[0] + bounds[1]),
                 f"share m a = Σ D_x(F_z), loads moved by m a h / L; {axle} first",
             ),
             Row(
-                "shortest distance without locking", "m", braking_distance(v, limit, 0.5 * _SLOW_RISE), _way(best_log),
+                "shortest distance without locking",
+                "m",
+                braking_distance(v, limit, 0.5 * _SLOW_RISE),
+                _way(best_log),
                 "v²/(2 a) at that deceleration",
             ),
             Row("mean deceleration of it", "m/s²", limit, mean, "the same, without the rise of the pressure"),
-        ]  # fmt: skip
+        ]
     # pedal to the floor
     full, _ = stop(FULL_BAR)
     update("brake", 1.0)
@@ -150,34 +168,73 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     predicted = v**2 / (2.0 * (peak * GRAVITY if anti_lock else _locked(vehicle)))
     rows += [
         Row(
-            f"distance {name}", "m", predicted + 0.5 * _RISE * v, _way(full),
+            f"distance {name}",
+            "m",
+            predicted + 0.5 * _RISE * v,
+            _way(full),
             "v²/(2 μ g), μ the peak friction" if anti_lock else "v²/(2 μ g), μ that of tyres at slip −1",
         ),
         Row("deviation to the side", "m", 0.0, float(np.abs(full["y"]).max()), "a symmetric car"),
-    ]  # fmt: skip
-    # coming to rest, from the gentle stop
+    ]
+    # coming to rest: after the gentle stop, and with the engine in gear
     swing = rest["vx"]
-    quiet = np.flatnonzero(np.abs(swing) > 1e-3)
     rows += [
-        Row("after the stop: rocks back by", "mm", None, 1e3 * float(rest["x"].max() - rest["x"].min())),
-        Row("after the stop: below 1 mm/s within", "s", None, H * float(quiet[-1] + 1 if len(quiet) else 0)),
+        Row("after the stop: rocks by", "mm", None, 1e3 * float(np.ptp(rest["x"]))),
+        Row("after the stop: below 1 mm/s within", "s", None, _quiet(swing)),
         Row("after the stop: speed at 3 s", "mm/s", 0.0, 1e3 * float(np.abs(swing[-20:]).max()), "it stands"),
     ]
-    rest_notes = [] if anti_lock else [f"{first or 'no'} wheels lock first; without anti-lock control (abs = 0)"]
+    town, stood = _stop_and_go(vehicle)
+    seconds, capped = seconds + float(town.t[-1]), capped + town.capped
+    turns = np.sign(stood["vx"][np.abs(stood["vx"]) > 1e-3])
+    rows += [
+        Row(f"0 to {TOWN:.0f} km/h in gear, throttle {TOWN_THROTTLE:g}", "s", None, H * float(np.argmax(town["vx"]))),
+        Row("and to a stop in gear: speed changes sign", "times", None, int(np.sum(turns[1:] != turns[:-1]))),
+        Row("and to a stop in gear: below 1 mm/s within", "s", None, _quiet(stood["vx"])),
+        Row("and to a stop in gear: speed at 3 s", "mm/s", 0.0, 1e3 * abs(float(stood["vx"][-1])), "it stands"),
+    ]
+    notes = [] if anti_lock else [f"{first or 'no'} wheels lock first; without anti-lock control (abs = 0)"]
+    stops = [(f"{bar:.0f} bar", gentle), (f"{FULL_BAR:.0f} bar", full)]
+    if not anti_lock:
+        stops.append((f"{best:.1f} bar, rising in {_SLOW_RISE:g} s", best_log))
     return Result(
         "brake",
         f"Braking straight from {3.6 * v:.0f} km/h",
         f"driveline open, pressure there within {1e3 * _RISE:.0f} ms",
         rows,
         [
-            Panel("speed, km/h", [Series(n, log.t, 3.6 * log["vx"]) for n, log in ((f"{bar:.0f} bar", gentle), (f"{best:.1f} bar", best_log), (f"{FULL_BAR:.0f} bar", full)) if not (anti_lock and log is best_log and n.startswith("0.0"))]),
-            Panel("slip of the wheels, pedal to the floor", [Series(w, full.t, full[f"slip_{w}"]) for w in ("fl", "fr", "rl", "rr")]),
-            Panel("speed after the gentle stop, mm/s", [Series("vx", rest.t, 1e3 * swing)]),
+            Panel("speed, km/h", [Series(name, log.t, 3.6 * log["vx"]) for name, log in stops]),
+            Panel(
+                "slip of the wheels, pedal to the floor",
+                [Series(wheel, full.t, full[f"slip_{wheel}"]) for wheel in ("fl", "fr", "rl", "rr")],
+            ),
+            Panel(
+                "speed after the stop, mm/s",
+                [Series("driveline open", rest.t, 1e3 * swing), Series("in gear", stood.t, 1e3 * stood["vx"])],
+            ),
         ],
-        rest_notes,
+        notes,
         seconds,
         capped,
-    )  # fmt: skip
+    )
+
+
+def _quiet(speed: np.ndarray) -> float:
+    """s after which it stays below 1 mm/s."""
+    moving = np.flatnonzero(np.abs(speed) > 1e-3)
+    return H * float(moving[-1] + 1 if len(moving) else 0)
+
+
+def _stop_and_go(vehicle: Vehicle) -> tuple[Log, Log]:
+    """From standing to TOWN and back, all in gear; the whole drive, and what came after the stop."""
+    drive = Drive(vehicle)
+    drive.set("gear_mode", vehicle.values["gear_mode"] or 1.0)
+    for _ in range(600):
+        log = drive.go(plan(0.1, throttle=TOWN_THROTTLE))
+        if log["vx"][-1] >= TOWN / 3.6:
+            break
+    drive.go(plan(30.0, brake=TOWN_BAR * np.minimum(instants(30.0) / _RISE, 1.0)), stop_below=_STANDS)
+    stood = drive.go(plan(3.0, brake=TOWN_BAR))
+    return drive.whole(), stood
 
 
 def _way(log: Log) -> float:
@@ -217,11 +274,14 @@ def coast_down(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     by = "∫ m* dv / (½ρ c_d A v² + Σ M_y(v)/r + brake drag), m* with the turning wheels"
     rows = [
         Row(
-            f"time {3.6 * a:.0f} to {3.6 * b:.0f} km/h", "s",
-            float(np.interp(-b, -grid, time) - np.interp(-a, -grid, time)), float(t[k + 1] - t[k]), by,
+            f"time {3.6 * a:.0f} to {3.6 * b:.0f} km/h",
+            "s",
+            float(np.interp(-b, -grid, time) - np.interp(-a, -grid, time)),
+            float(t[k + 1] - t[k]),
+            by,
         )
-        for k, (a, b) in enumerate(zip(readings[:-1], readings[1:], strict=True))
-    ]  # fmt: skip
+        for k, (a, b) in enumerate(pairwise(readings))
+    ]
     rows.append(Row("distance", "m", float(distance[-1]), float(way[-1] - way[0]), by))
     middle = 0.5 * (readings[0] + readings[-1])
     at = int(np.argmin(np.abs(vx - middle)))
@@ -297,12 +357,23 @@ def brake_in_turn(vehicle: Vehicle, speed: float | None, update: Update) -> Resu
         off = _off_circle(log)
         name = f"braking at {wanted:g} m/s²"
         rows += [
-            Row(f"{name}: mean deceleration of the first second", "m/s²", wanted * (1.0 - 0.5 * _RISE) + scrub, mean, "brake torque, resistances and Σ m_i a_y s_i of the turn over m*"),
+            Row(
+                f"{name}: mean deceleration of the first second",
+                "m/s²",
+                wanted * (1.0 - 0.5 * _RISE) + scrub,
+                mean,
+                "brake torque, resistances and Σ m_i a_y s_i of the turn over m*",
+            ),
             Row(f"{name}: yaw rate at 1 s over V/R", "1", None, r * TURN_RADIUS / V),
-            Row(f"{name}: largest yaw rate over that before", "1", None, float(log["yaw_rate"][: at + 1].max()) / steady.mean("yaw_rate")),
+            Row(
+                f"{name}: largest yaw rate over that before",
+                "1",
+                None,
+                float(log["yaw_rate"][: at + 1].max()) / steady.mean("yaw_rate"),
+            ),
             Row(f"{name}: path off the circle at 1 s, inwards", "m", None, float(off[at])),
             Row(f"{name}: sideslip at 1 s", "deg", None, degrees(float(log["sideslip"][at]))),
-        ]  # fmt: skip
+        ]
         panels["yaw"].append(Series(f"{wanted:g} m/s²", log.t, np.degrees(log["yaw_rate"])))
         panels["slip"].append(Series(f"{wanted:g} m/s²", log.t, np.degrees(log["sideslip"])))
         panels["way"].append(Series(f"{wanted:g} m/s²", log.t, off))

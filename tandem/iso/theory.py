@@ -1,8 +1,8 @@
 """A steady turn by linear theory, with what a car near neutral steer cannot do without.
 
 `analysis.steady` gives the understeer gradient of a car without drag, rolling resistance and spinning wheels. It is the
-difference of two slips that are nearly equal here, so effects of one per cent of a slip are a third of it. `turn` solves
-the same balance, and adds
+difference of two slips that are nearly equal here, so effects of one per cent of a slip are a third of it. `turn`
+solves the same balance, and adds
 
     gyroscope      a wheel that spins at Ω and yaws at r leans its knuckle outwards with J Ω r
     overturning    M_x of the tyre, from its side force and its camber
@@ -10,8 +10,8 @@ the same balance, and adds
     camber moment  M_z of a tyre that leans
     air, rolling   move load from the front to the rear axle: (D h + Σ M_y) / L
 
-Slips stay linear, with the stiffness of each tyre at the load it then has. Unknowns: roll φ of the body, ψ of the axles on
-their tyres, slips s of the axles; see `analysis.steady` for the rest. Left turns, a_y > 0.
+Slips stay linear, with the stiffness of each tyre at the load it then has. Unknowns: roll φ of the body, ψ of the axles
+on their tyres, slips s of the axles; see `analysis.steady` for the rest. Left turns, a_y > 0.
 """
 
 from dataclasses import dataclass
@@ -79,7 +79,6 @@ def turn(vehicle: Vehicle, speed: float, lateral_acceleration: float) -> Turn:
     car, a_y = vehicle.linear, lateral_acceleration
     L, yaw_rate = car.wheelbase, a_y / speed
     loads = axle_loads(vehicle, speed)
-    mass = [load / GRAVITY for load in car.loads]
     ahead = [axle.x - car.cg_x for axle in car.axles]
     transfer, slips, tilts, angles = [0.0, 0.0], np.zeros(2), [0.0, 0.0], np.zeros(3)
     body = np.eye(3)[0]

@@ -4,6 +4,7 @@ Predictions are those of the single-track car with roll (`analysis.handling.roll
 angles the simulated car had: both answers are then measured by the same rules.
 """
 
+from itertools import pairwise
 from math import degrees, inf, isfinite, pi, radians
 
 import numpy as np
@@ -206,15 +207,17 @@ def sweep(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         for at in (0.3, 1.0, 2.0):
             rows.append(
                 Row(
-                    f"{name}, gain at {at:g} Hz", unit, float(np.interp(at, frequencies, theirs)),
-                    float(np.interp(at, frequencies, size)), by,
+                    f"{name}, gain at {at:g} Hz",
+                    unit,
+                    float(np.interp(at, frequencies, theirs)),
+                    float(np.interp(at, frequencies, size)),
+                    by,
                 )
-            )  # fmt: skip
+            )
         if k < 2:
             angles = [np.degrees(np.unwrap(np.angle(g[:, k]))) for g in (theory, gains)]
-            rows.append(
-                Row(f"{name}, phase at 1 Hz", "deg", *(float(np.interp(1.0, frequencies, a)) for a in angles), by)
-            )
+            predicted, simulated = (float(np.interp(1.0, frequencies, a)) for a in angles)
+            rows.append(Row(f"{name}, phase at 1 Hz", "deg", predicted, simulated, by))
         if k == 0:
             rows.append(
                 Row(
@@ -258,8 +261,8 @@ def sweep(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     return Result(
         "sweep",
         "Frequency response by a sine sweep, after ISO 7401",
-        f"{3.6 * v:.0f} km/h held, {SWEEP[0]:g} to {SWEEP[1]:g} Hz in {SWEEP_SECONDS:g} s, {degrees(angle):.1f} deg at the"
-        " hand wheel",
+        f"{3.6 * v:.0f} km/h held, {SWEEP[0]:g} to {SWEEP[1]:g} Hz in {SWEEP_SECONDS:g} s,"
+        f" {degrees(angle):.1f} deg at the hand wheel",
         rows,
         panels,
         [],
@@ -287,7 +290,7 @@ def _response(steer: np.ndarray, answers: list[np.ndarray]) -> tuple[np.ndarray,
     U = np.fft.rfft(window * (steer - steer.mean()))
     edges = np.geomspace(*SWEEP, BANDS + 1)
     centres, out = [], []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         band = (lines >= low) & (lines < high)
         if not band.any():
             continue

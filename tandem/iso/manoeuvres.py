@@ -1,4 +1,4 @@
-"""The tests by name, in the order in which `all` runs them."""
+"""The manoeuvres by name, in the order in which `all` runs them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,33 +17,33 @@ from tandem.terminal import Update
 
 
 @dataclass(frozen=True)
-class Test:
+class Manoeuvre:
     run: Callable[[Vehicle, float | None, Update], Result]
     takes_speed: bool = True
 
 
-TESTS = {
-    "circle": Test(circle, takes_speed=False),
-    "step": Test(step),
-    "sweep": Test(sweep),
-    "lane-change": Test(lane_change),
-    "severe-lane-change": Test(severe_lane_change),
-    "brake-in-turn": Test(brake_in_turn),
-    "brake": Test(brake),
-    "coast-down": Test(coast_down),
-    "slope": Test(slope, takes_speed=False),
-    "ride": Test(ride, takes_speed=False),
+MANOEUVRES = {
+    "circle": Manoeuvre(circle, takes_speed=False),
+    "step": Manoeuvre(step),
+    "sweep": Manoeuvre(sweep),
+    "lane-change": Manoeuvre(lane_change),
+    "severe-lane-change": Manoeuvre(severe_lane_change),
+    "brake-in-turn": Manoeuvre(brake_in_turn),
+    "brake": Manoeuvre(brake),
+    "coast-down": Manoeuvre(coast_down),
+    "slope": Manoeuvre(slope, takes_speed=False),
+    "ride": Manoeuvre(ride, takes_speed=False),
 }
 
 
 def chosen(name: str, speed: float | None) -> list[str]:
     """The tests a name means; refuses what is none, and a speed where the test has its own."""
-    if name != "all" and name not in TESTS:
-        raise ConfigError(f"{name}: no such test; there are {', '.join(TESTS)}, all")
-    if speed is not None and (name == "all" or not TESTS[name].takes_speed):
-        free = ", ".join(key for key, test in TESTS.items() if test.takes_speed)
+    if name != "all" and name not in MANOEUVRES:
+        raise ConfigError(f"{name}: no such test; there are {', '.join(MANOEUVRES)}, all")
+    if speed is not None and (name == "all" or not MANOEUVRES[name].takes_speed):
+        free = ", ".join(key for key, each in MANOEUVRES.items() if each.takes_speed)
         raise ConfigError(f"--speed {speed:g}: {name} has its own speeds; it can be given for {free}")
-    return list(TESTS) if name == "all" else [name]
+    return list(MANOEUVRES) if name == "all" else [name]
 
 
 def run_tests(
@@ -58,7 +58,7 @@ def run_tests(
 
         told(name, 0.0)
         try:
-            results.append(TESTS[name].run(vehicle, speed, told))
+            results.append(MANOEUVRES[name].run(vehicle, speed, told))
         except Diverged as error:
             failed[name] = str(error)
     return results, failed
