@@ -6,7 +6,8 @@
     circle     steady-state circle, after ISO 4138
     transient  step steer and sine sweep, after ISO 7401
     lanes      double lane changes, after ISO 3888-1 and ISO 3888-2
-    straight   braking, coasting, braking in a turn after ISO 7975
+    straight   braking, coasting
+    turning    braking in a turn, after ISO 7975
     slope      parking and starting on 10 %
     ride       eigenfrequencies of the standing car
     result     figures and pictures of a test

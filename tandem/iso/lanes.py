@@ -14,7 +14,6 @@ import numpy as np
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
 from tandem.iso.runner import Course, Drive, H, Log, plan
-from tandem.iso.straight import resume
 from tandem.iso.transient import frequency_response, linear_system
 from tandem.iso.vehicle import Vehicle
 from tandem.terminal import Update
@@ -148,7 +147,7 @@ def _change(vehicle: Vehicle, lanes: list[Lane], speed: float, held: bool, updat
     places = places + np.array([shift, 0.0])
     attempts, seconds, capped = [], approach.steps * H, approach.whole().capped
     for leads, late in product(_LEADS, _LATE):
-        drive = resume(approach, course(vehicle, lanes, leads, late, v, shift))
+        drive = approach.onward(course(vehicle, lanes, leads, late, v, shift))
         log = _through(drive, v, lanes[-1].end, held)
         seconds, capped = seconds + drive.steps * H, capped + drive.whole().capped
         hit, room = hits(vehicle, log, places)

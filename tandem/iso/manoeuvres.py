@@ -10,8 +10,9 @@ from tandem.iso.result import Result
 from tandem.iso.ride import ride
 from tandem.iso.runner import Diverged
 from tandem.iso.slope import slope
-from tandem.iso.straight import brake, brake_in_turn, coast_down
+from tandem.iso.straight import brake, coast_down
 from tandem.iso.transient import step, sweep
+from tandem.iso.turning import brake_in_turn
 from tandem.iso.vehicle import Vehicle
 from tandem.terminal import Update
 

@@ -211,6 +211,13 @@ class Drive:
         self.steps += done
         return Log(self.names, log[:done])
 
+    def onward(self, course: Course | None = None) -> "Drive":
+        """A drive that goes on from the same instant, with a log of its own."""
+        other = Drive(self.vehicle, course)
+        other.state[:], other.work[:], other.params[:] = self.state, self.work, self.params
+        other.inputs[:], other.memory[:] = self.inputs, self.memory
+        return other
+
     def whole(self) -> "Log":
         return Log(self.names, np.vstack(self.rows))
 

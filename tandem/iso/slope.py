@@ -76,7 +76,7 @@ def slope(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
             100 * held / limit,
             f"the same over {limit:.0f} N at {PARKED_BAR:g} bar",
         ),
-        Row("rolls back when starting", "mm", None, -1e3 * float(min(off.min(), 0.0))),
+        Row("rolls back when starting", "mm", None, 1e3 * abs(float(min(off.min(), 0.0)))),
         Row("speed 6 s after", "km/h", None, 3.6 * float(start["vx"][-1])),
     ]
     return Result(

@@ -115,6 +115,7 @@ def step(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
             theory = predicted[:, place] if place == 1 else np.degrees(predicted[:, place])
             series = [Series("linear theory with roll", t - reference, theory), Series("simulated", t - reference, of)]
             panels.append(Panel(f"{title}, to {level:g} m/s²", series))
+    notes.append("theory has linear tyres: to 4 m/s² their slip grows faster than the force")
     return Result(
         "step",
         "Step steer, after ISO 7401",
@@ -265,7 +266,7 @@ def sweep(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         f" {degrees(angle):.1f} deg at the hand wheel",
         rows,
         panels,
-        [],
+        ["near 2 Hz the car hardly sways or rolls: its gains there are small differences of large terms"],
         drive.steps * H,
         drive.whole().capped,
     )

@@ -107,8 +107,12 @@ def _width(text: str) -> float:
 def linear_car(values: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) -> Car:
     """The car linear theory knows, as it stands on its springs and tyres."""
     slopes = [_slopes(p, values["grip"]) for p in tyres]
-    table = _table(values, tyres[0])
-    car = build(table, _tyre(tyres[0], slopes[0], 1.0), _tyre(tyres[1], slopes[1], 1.0), settled=True)
+    # a table has one tyre: front and rear axle each from the one with its own
+    pair = [
+        build(_table(values, p), _tyre(tyres[0], slopes[0], 1.0), _tyre(tyres[1], slopes[1], 1.0), settled=True)
+        for p in tyres
+    ]
+    car = dataclasses.replace(pair[0], rear=pair[1].rear)
     axles = []
     for axle, vector, slope, load, suspension in zip(
         car.axles, tyres, slopes, car.loads, (_front(values), _rear(values)), strict=True
