@@ -9,7 +9,7 @@ from sim_service.models.buggy.analysis.car import GRAVITY
 from sim_service.models.buggy.analysis.straight import braking_distance, longitudinal_transfer, rolling_mass
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
-from tandem.iso.runner import Course, Drive, H, Log, instants, plan
+from tandem.iso.runner import Drive, H, Log, instants, plan
 from tandem.iso.theory import axle_loads, rolling_moment
 from tandem.iso.vehicle import Vehicle
 from tandem.terminal import Update

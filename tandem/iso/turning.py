@@ -8,7 +8,7 @@ from sim_service.models.buggy.analysis.car import GRAVITY
 from sim_service.models.buggy.analysis.straight import rolling_mass
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
-from tandem.iso.runner import H, Drive, Log, instants, plan
+from tandem.iso.runner import Drive, H, Log, instants, plan
 from tandem.iso.straight import brake_force_per_bar, resistance
 from tandem.iso.theory import turn
 from tandem.iso.vehicle import Vehicle
