@@ -11,7 +11,6 @@ from rich.console import Console
 from sync.errors import ConfigError
 from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder
 
-DIVERGED = 3
 BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 
 
@@ -41,7 +40,8 @@ def iso(
 ) -> None:
     """Drive a manoeuvre after an ISO standard offline, and print its figures beside what theory predicts.
 
-    Exit codes: 0 the tests were run; 2 a file, a name or a value is wrong; 3 the car diverged.
+    Exit codes: 0 the tests were run; 1 the car cannot do what a test asks for; 2 a file, a name or a value is
+    wrong; 3 the car diverged.
     """
     from sync.jit import compiling
 
@@ -62,7 +62,7 @@ def iso(
         if as_json:
             print(json.dumps(json_ready(figures)), flush=True)
         else:
-            told.print_results(output(), results, failed)
+            told.print_results(output(), results)
         if results:
             said, pieces = told.headline(car, results), told.page_sections(results)
             folder = to or run_folder(runs, f"iso_{test}")
@@ -70,7 +70,7 @@ def iso(
     for name, why in failed.items():
         print(f"tandem: {name}: {why}", file=sys.stderr)
     if failed:
-        raise typer.Exit(DIVERGED)
+        raise typer.Exit(max(why.code for why in failed.values()))
 
 
 def parameters(settings: list[str]) -> dict[str, float]:

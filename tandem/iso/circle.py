@@ -7,7 +7,7 @@ import numpy as np
 from sim_service.models.buggy.analysis.car import GRAVITY
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
-from tandem.iso.runner import Drive, instants, plan
+from tandem.iso.runner import CannotDrive, Drive, instants, plan
 from tandem.iso.theory import turn
 from tandem.iso.vehicle import Vehicle
 from tandem.terminal import Update
@@ -26,12 +26,15 @@ def circle(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         tables.append(_round(vehicle, drive, way, lambda share, k=k: update("circle", 0.5 * (k + share))))
         drives.append(drive)
     count = min(len(table) for table in tables)
+    linear = LINEAR * _scale(vehicle)
+    if count < 4:
+        raise CannotDrive(f"the car follows the circle at {count} of {len(LEVELS)} speeds only; no gradient in that")
     # what both directions have in common: signs are those of a left turn
     table = 0.5 * (tables[0][:count] + tables[1][:count])
     a_y = table[:, 0]
     theory = np.array([_theory(vehicle, float(a), sqrt(float(a) * RADIUS)) for a in a_y])
     car = vehicle.linear
-    small = a_y < LINEAR + 0.1
+    small = a_y < 1.05 * linear
 
     def slope(of: np.ndarray, column: int) -> float:
         return float(np.polyfit(a_y[small], of[small, column], 1)[0])
@@ -43,7 +46,7 @@ def circle(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     per_g = degrees(GRAVITY)
     rows = []
     for name, column, unit, factor, by in (
-        ("understeer gradient", 1, "deg/g", per_g, f"δ − L/R over a_y up to {LINEAR:g} m/s²; {balance}"),
+        ("understeer gradient", 1, "deg/g", per_g, f"δ − L/R over a_y up to {linear:.2g} m/s²; {balance}"),
         ("understeer gradient at the hand wheel", 6, "deg/g", per_g, "the same times the steering ratio"),
         ("roll gradient", 2, "deg/g", per_g, "Σ Ks (φ − ψ) = m_s d (a_y + g φ) + wheels, tyres in series"),
         ("sideslip gradient", 3, "deg/g", per_g, f"rear axle slip and roll steer; {balance}"),
@@ -108,12 +111,13 @@ def _pair(a_y: np.ndarray, theory: np.ndarray, table: np.ndarray, column: int) -
 def _round(vehicle: Vehicle, drive: Drive, way: float, update: object) -> np.ndarray:
     """(a_y, steer beyond L/R, roll, sideslip, transfer front, rear, hand wheel) at each level, as of a left turn."""
     car = vehicle.linear
-    speed, angle = sqrt(LEVELS[0] * RADIUS), 0.0
+    levels = [_scale(vehicle) * float(level) for level in LEVELS]
+    speed, angle = sqrt(levels[0] * RADIUS), 0.0
     drive.reach(speed)
     found = []
-    for k, level in enumerate(LEVELS):
+    for k, level in enumerate(levels):
         wanted = sqrt(level * RADIUS)
-        hands = way * turn(vehicle, wanted, min(level, 4.0)).steer * car.steering_ratio
+        hands = way * turn(vehicle, wanted, min(level, levels[8])).steer * car.steering_ratio
         share = instants(_RAMP) / _RAMP
         drive.go(
             plan(
@@ -139,6 +143,11 @@ def _round(vehicle: Vehicle, drive: Drive, way: float, update: object) -> np.nda
         found.append([a_y, steer, way * log.mean("roll"), way * log.mean("sideslip"), front, rear, hand])
         update((k + 1) / len(LEVELS))  # type: ignore[operator]
     return np.array(found)
+
+
+def _scale(vehicle: Vehicle) -> float:
+    """On a slippery road all happens at smaller accelerations."""
+    return min(1.0, vehicle.values["grip"])
 
 
 def _theory(vehicle: Vehicle, a_y: float, speed: float) -> list[float]:

@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sync.errors import ConfigError
+from sync.errors import ConfigError, TandemError
 from tandem.iso.circle import circle
 from tandem.iso.lanes import lane_change, severe_lane_change
 from tandem.iso.result import Result
 from tandem.iso.ride import ride
-from tandem.iso.runner import Diverged
 from tandem.iso.slope import slope
 from tandem.iso.straight import brake, coast_down
 from tandem.iso.transient import step, sweep
@@ -49,9 +48,10 @@ def chosen(name: str, speed: float | None) -> list[str]:
 
 def run_tests(
     vehicle: Vehicle, names: list[str], speed: float | None, update: Update
-) -> tuple[list[Result], dict[str, str]]:
-    """Results, and for tests in which the car diverged, how."""
-    results, failed = [], {}
+) -> tuple[list[Result], dict[str, TandemError]]:
+    """Results, and for tests in which the car diverged or could not do what was asked for, why."""
+    results: list[Result] = []
+    failed: dict[str, TandemError] = {}
     for k, name in enumerate(names):
 
         def told(what: str, share: float, k: int = k) -> None:
@@ -60,6 +60,6 @@ def run_tests(
         told(name, 0.0)
         try:
             results.append(MANOEUVRES[name].run(vehicle, speed, told))
-        except Diverged as error:
-            failed[name] = str(error)
+        except TandemError as error:
+            failed[name] = error
     return results, failed

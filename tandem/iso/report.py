@@ -1,6 +1,7 @@
 """Tables for the terminal and a page for the browser."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -18,12 +19,12 @@ HEADINGS = ("quantity", "unit", "predicted", "simulated", "difference", "predict
 CLOSE = 0.1
 
 
-def figures(vehicle: Vehicle, results: list[Result], failed: dict[str, str]) -> dict[str, Any]:
+def figures(vehicle: Vehicle, results: list[Result], failed: Mapping[str, Exception]) -> dict[str, Any]:
     return {
         "vehicle": vehicle.name,
         "changed": vehicle.changed,
         "tests": [result.as_json() for result in results],
-        "diverged": failed,
+        "failed": {name: str(why) for name, why in failed.items()},
     }
 
 
@@ -43,7 +44,7 @@ def _number(value: float | None) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def print_results(console: Console, results: list[Result], failed: dict[str, str]) -> None:
+def print_results(console: Console, results: list[Result]) -> None:
     for result in results:
         console.print(f"\n[bold]{result.title}[/bold]\n{result.conditions}", highlight=False)
         shown = Table(box=SIMPLE_HEAD)
@@ -54,8 +55,6 @@ def print_results(console: Console, results: list[Result], failed: dict[str, str
         console.print(shown)
         for note in (*result.notes, _cost(result)):
             console.print(note, highlight=False)
-    for name, why in failed.items():
-        console.print(f"\n{name}: {why}", highlight=False)
 
 
 def _cost(result: Result) -> str:

@@ -8,6 +8,7 @@ solves the same balance, and adds
     overturning    M_x of the tyre, from its side force and its camber
     rolling        the resistance of the loaded outer wheels turns the car outwards: f t ΔF
     camber moment  M_z of a tyre that leans
+    toe, camber    of the standing car: the outer wheel, loaded more, pushes more than the inner one
     air, rolling   move load from the front to the rear axle: (D h + Σ M_y) / L
 
 Slips stay linear, with the stiffness of each tyre at the load it then has. Unknowns: roll φ of the body, ψ of the axles
@@ -116,6 +117,14 @@ def turn(vehicle: Vehicle, speed: float, lateral_acceleration: float) -> Turn:
             b[1] -= (ahead[i] * G + sum(s.aligning_lean for s in each[i])) * tilts[i]
             inner, outer = (rolling_moment(vehicle, i, load, speed) / axle.radius for load in pairs[i])
             b[1] += 0.5 * axle.track * (outer - inner)
+            # wheels that toe in or lean: the outer one, loaded more, pushes more
+            left, right = each[i]
+            toe, camber = vehicle.toe_in[i], vehicle.camber[i]
+            push_y = toe * (right.side_slip - left.side_slip) + camber * (right.side_lean - left.side_lean)
+            turn_z = toe * (right.aligning_slip - left.aligning_slip)
+            turn_z += camber * (right.aligning_lean - left.aligning_lean)
+            b[0] -= push_y
+            b[1] -= ahead[i] * push_y + turn_z
         slips = np.linalg.solve(A, b)
     steers = [axle.roll_steer * float(angles[0] - angles[1 + i]) for i, axle in enumerate(car.axles)]
     steer = L * yaw_rate / speed + float(slips[0] - slips[1]) - steers[0] + steers[1]

@@ -99,6 +99,9 @@ def step(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
             if abs(settled / level - 1.0) < 0.01:
                 break
             angle *= level / settled
+        if not 0.5 * level < settled < 2.0 * level:
+            notes.append(f"{level:g} m/s² is not reached: {settled:.2f} m/s², so nothing is said of it")
+            continue
         predicted = answer(system, log["road_wheel_angle"])
         t = log.t - _BEFORE
         reference = _half(t, log["road_wheel_angle"])

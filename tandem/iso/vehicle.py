@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.models import ROAD, VEHICLE, Sources, gather, make_model
-from sim_service.models.buggy.analysis.car import Axle, Car, Tyre, build
+from sim_service.models.buggy.analysis.car import Axle, Car, Tyre, build, standing
+from sim_service.models.buggy.analysis.corner import corner
 from sim_service.models.buggy.analysis.suspension import Suspension, at_travel, double_wishbone, macpherson
 from sim_service.models.buggy.mechanism import FRONT, REAR
 from sim_service.models.description import Model
@@ -39,6 +40,8 @@ class Vehicle:
     values: dict[str, float]  # of the parameters
     tyres: tuple[np.ndarray, np.ndarray]  # vectors of front and rear
     linear: Car  # as it stands
+    toe_in: tuple[float, float]  # of one front and one rear wheel of the standing car, rad
+    camber: tuple[float, float]  # top outwards positive
     width: float  # over the tyres, m
 
     def place(self, parameter: str) -> int:
@@ -93,8 +96,24 @@ def _made(name: str, sources: Sources, changed: dict[str, float]) -> Vehicle:
     ]
     widths = [2.0 * values[f"{axle}_WC_y"] + _width(text) for axle, text in zip(("front", "rear"), texts, strict=True)]
     pair = tyres[0], tyres[1]
+    stands = [
+        corner(suspension, standing(_table(values, tyre))[k].travel)
+        for k, (suspension, tyre) in enumerate(zip((_front(values), _rear(values)), tyres, strict=True))
+    ]
     return Vehicle(
-        name, sources, changed, model, params, state, work, values, pair, linear_car(values, pair), max(widths)
+        name=name,
+        sources=sources,
+        changed=changed,
+        model=model,
+        params=params,
+        state=state,
+        work=work,
+        values=values,
+        tyres=pair,
+        linear=linear_car(values, pair),
+        toe_in=(stands[0].toe_in, stands[1].toe_in),
+        camber=(stands[0].camber, stands[1].camber),
+        width=max(widths),
     )
 
 
