@@ -1,5 +1,6 @@
 """Steady-state circle after ISO 4138: constant radius, speed raised step by step, both ways round."""
 
+from collections.abc import Callable
 from math import degrees, sqrt
 
 import numpy as np
@@ -16,6 +17,7 @@ RADIUS = 100.0  # m
 LINEAR = 1.5  # m/s2; up to here gradients are taken
 LEVELS = (*np.arange(0.25, LINEAR + 0.01, 0.25), *np.arange(2.0, 10.01, 0.5))
 _RAMP, _HOLD, _READ = 2.0, 4.0, 0.5  # s; to the next level, at it, of which read
+_TOLD = 4.0  # m/s2; up to here the hands take theory's word for the angle
 _LOST = 0.02  # of the curvature: more, and the car no longer follows the circle
 
 
@@ -23,7 +25,11 @@ def circle(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     drives, tables = [], []
     for k, way in enumerate((1.0, -1.0)):
         drive = Drive(vehicle)
-        tables.append(_round(vehicle, drive, way, lambda share, k=k: update("circle", 0.5 * (k + share))))
+
+        def told(share: float, k: int = k) -> None:
+            update("circle", 0.5 * (k + share))
+
+        tables.append(_round(vehicle, drive, way, told))
         drives.append(drive)
     count = min(len(table) for table in tables)
     linear = LINEAR * _scale(vehicle)
@@ -108,16 +114,17 @@ def _pair(a_y: np.ndarray, theory: np.ndarray, table: np.ndarray, column: int) -
     ]
 
 
-def _round(vehicle: Vehicle, drive: Drive, way: float, update: object) -> np.ndarray:
+def _round(vehicle: Vehicle, drive: Drive, way: float, update: Callable[[float], None]) -> np.ndarray:
     """(a_y, steer beyond L/R, roll, sideslip, transfer front, rear, hand wheel) at each level, as of a left turn."""
     car = vehicle.linear
     levels = [_scale(vehicle) * float(level) for level in LEVELS]
+    most = _scale(vehicle) * _TOLD
     speed, angle = sqrt(levels[0] * RADIUS), 0.0
     drive.reach(speed)
     found = []
     for k, level in enumerate(levels):
         wanted = sqrt(level * RADIUS)
-        hands = way * turn(vehicle, wanted, min(level, levels[8])).steer * car.steering_ratio
+        hands = way * turn(vehicle, wanted, min(level, most)).steer * car.steering_ratio
         share = instants(_RAMP) / _RAMP
         drive.go(
             plan(
@@ -141,7 +148,7 @@ def _round(vehicle: Vehicle, drive: Drive, way: float, update: object) -> np.nda
         front, rear = (0.5 * way * (log.mean(f"load_{a}r") - log.mean(f"load_{a}l")) for a in "fr")
         a_y = float((log.speed**2).mean()) * curvature
         found.append([a_y, steer, way * log.mean("roll"), way * log.mean("sideslip"), front, rear, hand])
-        update((k + 1) / len(LEVELS))  # type: ignore[operator]
+        update((k + 1) / len(LEVELS))
     return np.array(found)
 
 
