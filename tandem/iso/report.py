@@ -66,6 +66,8 @@ def _cost(result: Result) -> str:
 
 def headline(vehicle: Vehicle, results: list[Result]) -> str:
     known = [abs(row.difference) for result in results for row in result.rows if row.difference is not None]
+    if not known:
+        return f"{vehicle.name}: " + "; ".join(result.conditions for result in results) + "."
     close = sum(d <= CLOSE for d in known)
     tests = f"{len(results)} test{'s' * (len(results) != 1)}"
     return f"{vehicle.name}, {tests}: {close} of {len(known)} predicted figures within {100 * CLOSE:.0f} % of theory."
@@ -75,9 +77,10 @@ def page_sections(results: list[Result]) -> list[str]:
     found = []
     for result in results:
         pictures = [
-            paths(p.title, p.series) if p.plane else curves(p.title, p.series, x_label=p.x_label) for p in result.panels
+            paths(p.title, p.series, height=200) if p.plane else curves(p.title, p.series, x_label=p.x_label)
+            for p in result.panels
         ]
         notes = Raw("".join(f"<p>{e(note)}</p>" for note in (*result.notes, _cost(result))))
-        shown = table(HEADINGS, [cells(row) for row in result.rows], "figures")
+        shown = table(HEADINGS, [cells(row) for row in result.rows], "beside")
         found.append(section(result.test, result.title, result.conditions, shown, notes, *pictures))
     return found

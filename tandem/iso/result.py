@@ -31,7 +31,7 @@ class Panel:
     title: str
     series: Sequence[Series]
     x_label: str = "s"
-    plane: bool = False  # a path at true scale; series named "" are drawn as marks below it
+    plane: bool = False  # a path at true scale
 
 
 @dataclass(frozen=True)

@@ -289,9 +289,8 @@ def _chirp(amplitude: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _response(steer: np.ndarray, answers: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Complex answer per steer angle in bands of equal ratio: Σ U* Y / Σ U* U over the lines of a band."""
     n = len(steer)
-    window = np.ones(n)
     lines = np.fft.rfftfreq(n, H)
-    U = np.fft.rfft(window * (steer - steer.mean()))
+    U = np.fft.rfft(steer - steer.mean())
     edges = np.geomspace(*SWEEP, BANDS + 1)
     centres, out = [], []
     for low, high in pairwise(edges):
@@ -300,9 +299,7 @@ def _response(steer: np.ndarray, answers: list[np.ndarray]) -> tuple[np.ndarray,
             continue
         power = np.abs(U[band]) ** 2
         centres.append(float((lines[band] * power).sum() / power.sum()))
-        out.append(
-            [(np.conj(U[band]) * np.fft.rfft(window * (y - y.mean()))[band]).sum() / power.sum() for y in answers]
-        )
+        out.append([(np.conj(U[band]) * np.fft.rfft(y - y.mean())[band]).sum() / power.sum() for y in answers])
     return np.array(centres), np.array(out)
 
 
