@@ -160,7 +160,7 @@ def _change(vehicle: Vehicle, lanes: list[Lane], speed: float, held: bool, updat
         Row("cones hit", "1", None, count, "counted"),
         Row("least room to a cone", "m", None, -minus_room, "counted"),
         Row(
-            "speed at the first gate", "km/h", speed, 3.6 * float(np.interp(shift, log["x"], log["vx"])), "as asked for"
+            "speed at the first gate", "km/h", None, 3.6 * float(np.interp(shift, log["x"], log["vx"])), "as asked for"
         ),
         Row("speed at the last gate", "km/h", None, 3.6 * float(np.interp(shift + lanes[-1].end, log["x"], log["vx"]))),
         Row("largest lateral acceleration", "m/s²", None, float(np.abs(a_y).max())),

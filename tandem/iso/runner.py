@@ -24,6 +24,7 @@ from sync.jit import kernel
 from tandem.iso.vehicle import Vehicle
 
 H = 5e-3  # s
+_PATIENCE = 12  # times a car is waited for that has not reached its speed
 
 # columns of a plan
 ANGLE, RATE, ACCELERATION, CURVATURE, SPEED, TORQUE, THROTTLE, BRAKE, FOLLOWS = range(9)
@@ -233,9 +234,14 @@ class Drive:
         acceleration = min(acceleration, 0.7 * float(most))
         ramp = speed / acceleration
         self.go(plan(ramp, speed=np.minimum(speed, acceleration * instants(ramp))))
-        log = self.go(plan(settle, speed=speed))
+        for _ in range(_PATIENCE):
+            log = self.go(plan(settle, speed=speed))
+            if abs(float(log["vx"][-1]) / speed - 1.0) < 0.002:
+                break
         if abs(float(log["vx"][-1]) / speed - 1.0) > 0.02:
             raise CannotDrive(f"{3.6 * speed:.0f} km/h is not reached: {3.6 * float(log['vx'][-1]):.0f} km/h")
+        if abs(float(log["yaw"][-1])) > 0.2:
+            raise CannotDrive(f"the car does not keep straight on its way to {3.6 * speed:.0f} km/h")
         return log
 
 

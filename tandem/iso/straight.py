@@ -73,6 +73,7 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     force = sum(brake_force_per_bar(vehicle))
     limits = lock_limits(vehicle)
     low = resistance(vehicle, 0.3 * v) - drag * (0.3 * v) ** 2
+    wanted = min(GENTLE, 0.5 * min(limits))
     anti_lock = vehicle.values["abs"] > 0.5
     seconds, capped = 0.0, 0
 
@@ -87,7 +88,7 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
         return log, rest
 
     # gentle: all by the torque of the brakes
-    bar = (GENTLE * mass - low) / force
+    bar = (wanted * mass - low) / force
     gentle, rest = stop(bar, 3.0)
     assert rest is not None
     update("brake", 0.2)
@@ -100,12 +101,12 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     by_torque = "½ ln(1 + c v²/a)/c, a = (p Σ 2 k_p / r + rolling) / m*, c = ½ρ c_d A / m*"
     rows = [
         Row(
-            f"distance at {bar:.0f} bar", "m", braking_distance(v, GENTLE, 0.5 * _RISE, share), _way(gentle), by_torque
+            f"distance at {bar:.0f} bar", "m", braking_distance(v, wanted, 0.5 * _RISE, share), _way(gentle), by_torque
         ),
         Row(
             "deceleration, middle third",
             "m/s²",
-            GENTLE + share * float((part["vx"] ** 2).mean()),
+            wanted + share * float((part["vx"] ** 2).mean()),
             slowing,
             "brake torque, rolling resistance and air over m*",
         ),
@@ -137,7 +138,8 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     limit = min(limits)
     axle, apart = "front" if limits[0] < limits[1] else "rear", max(limits) / min(limits) - 1.0
     if not anti_lock:
-        mean = v**2 / (2.0 * (_way(best_log) - 0.5 * _SLOW_RISE * v))
+        shortest = braking_distance(v, limit, 0.5 * _SLOW_RISE, drag / car.mass)
+        expected, mean = (v**2 / (2.0 * (way - 0.5 * _SLOW_RISE * v)) for way in (shortest, _way(best_log)))
         rows += [
             Row(
                 "pressure at which a wheel locks",
@@ -149,11 +151,11 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
             Row(
                 "shortest distance without locking",
                 "m",
-                braking_distance(v, limit, 0.5 * _SLOW_RISE),
+                shortest,
                 _way(best_log),
-                "v²/(2 a) at that deceleration",
+                "v²/(2 a) at that deceleration, with air",
             ),
-            Row("mean deceleration of it", "m/s²", limit, mean, "the same, without the rise of the pressure"),
+            Row("mean deceleration of it", "m/s²", expected, mean, "the same, without the rise of the pressure"),
         ]
     # pedal to the floor
     full, _ = stop(FULL_BAR)
@@ -161,14 +163,14 @@ def brake(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     weight = car.mass * GRAVITY
     peak = sum(2.0 * vehicle.peak(i, 0.5 * load) for i, load in enumerate(car.loads)) / weight
     name = "with anti-lock control" if anti_lock else "all wheels locked"
-    predicted = v**2 / (2.0 * (peak * GRAVITY if anti_lock else _locked(vehicle)))
+    slide = peak * GRAVITY if anti_lock else _locked(vehicle)
     rows += [
         Row(
             f"distance {name}",
             "m",
-            predicted + 0.5 * _RISE * v,
+            braking_distance(v, slide, 0.5 * _RISE, drag / car.mass),
             _way(full),
-            "v²/(2 μ g), μ the peak friction" if anti_lock else "v²/(2 μ g), μ that of tyres at slip −1",
+            "v²/(2 μ g) with air, μ " + ("the peak friction" if anti_lock else "that of tyres at slip −1"),
         ),
         Row("deviation to the side", "m", 0.0, float(np.abs(full["y"]).max()), "a symmetric car"),
     ]

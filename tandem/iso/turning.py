@@ -8,7 +8,7 @@ from sim_service.models.buggy.analysis.car import GRAVITY
 from sim_service.models.buggy.analysis.straight import rolling_mass
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
-from tandem.iso.runner import Drive, H, Log, instants, plan
+from tandem.iso.runner import CannotDrive, Drive, H, Log, instants, plan
 from tandem.iso.straight import brake_force_per_bar, resistance
 from tandem.iso.theory import turn
 from tandem.iso.vehicle import Vehicle
@@ -31,6 +31,9 @@ def brake_in_turn(vehicle: Vehicle, speed: float | None, update: Update) -> Resu
     share = np.minimum(instants(3.0) / 3.0, 1.0)
     approach.go(plan(3.0, angle=hands * share, curvature=share / TURN_RADIUS, speed=v))
     steady = approach.go(plan(6.0, angle=hands, curvature=1.0 / TURN_RADIUS, speed=v)).last(0.5)
+    reached = float((steady.speed * steady["yaw_rate"]).mean())
+    if abs(reached / level - 1.0) > 0.1:
+        raise CannotDrive(f"the car does not hold {level:.1f} m/s² on {TURN_RADIUS:g} m before it is braked")
     slips = turn(vehicle, v, level).slips
     scrub = sum(load / GRAVITY * level * slip for load, slip in zip(car.loads, slips, strict=True)) / mass
     rows = [
