@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from sync.errors import ConfigError
+from tandem.iso_commands import iso
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, progress_bar, report, run_folder
 from tandem.vehicle_commands import vehicle_report
@@ -420,6 +421,7 @@ def latency(
 
 
 app.command()(mechanism)
+app.command()(iso)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
 bench.command("multibody")(bench_multibody)
 app.add_typer(bench, name="bench")

@@ -83,6 +83,7 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 .hops td:nth-child(-n+3),.hops th:nth-child(-n+3){text-align:left}
 .worst td:nth-child(n+5),.worst th:nth-child(n+5){text-align:left}
 .worst td:last-child{white-space:normal;min-width:13em}
+.beside td:last-child,.beside th:last-child{text-align:left;white-space:normal;min-width:20em}
 .swatch{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:6px}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 20px;font-size:13.5px}
 dt{font-weight:600}dd{margin:0;color:var(--soft)}

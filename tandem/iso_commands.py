@@ -1,0 +1,87 @@
+"""The command `tandem iso`: options, progress, tables, page."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sync.errors import ConfigError
+from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder
+
+BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
+
+
+def iso(
+    test: Annotated[
+        str,
+        typer.Argument(
+            help="circle, step, sweep, lane-change, severe-lane-change, brake-in-turn, brake, coast-down, slope, ride"
+            " or all"
+        ),
+    ],
+    vehicle: Annotated[Path, typer.Option(help="Vehicle file.", show_default="configs/vehicles/buggy.toml")] = BUGGY,
+    road: Annotated[Path | None, typer.Option(help="Road file, see configs/roads/. Default: flat.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="PARAMETER=VALUE", help="Another value than the file's, such as sprung_mass=700."
+        ),
+    ] = None,
+    speed: Annotated[float | None, typer.Option(min=10, max=250, help="km/h. Default: the test's own.")] = None,
+    as_json: AsJson = False,
+    to: Annotated[
+        Path | None,
+        typer.Option("--report", help="Folder for report.html and report.json. Default: a new one in runs."),
+    ] = None,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Drive a manoeuvre after an ISO standard offline, and print its figures beside what theory predicts.
+
+    Exit codes: 0 the tests were run; 1 the car cannot do what a test asks for; 2 a file, a name or a value is
+    wrong; 3 the car diverged.
+    """
+    from sync.jit import compiling
+
+    with errors():
+        changed = parameters(settings or [])
+        with Console(stderr=True).status("reading (the first time, compiling)"), compiling("iso"):
+            from tandem.html.page import json_ready
+            from tandem.html.plain import write_plain
+            from tandem.iso import report as told
+            from tandem.iso.manoeuvres import chosen, run_tests
+            from tandem.iso.vehicle import load_vehicle
+
+            names = chosen(test, speed)
+            car = load_vehicle(vehicle, changed, road)
+        with progress(f"iso {test}") as update:
+            results, failed = run_tests(car, names, speed, update)
+        figures = told.figures(car, results, failed)
+        if as_json:
+            print(json.dumps(json_ready(figures)), flush=True)
+        else:
+            told.print_results(output(), results)
+        if results:
+            said, pieces = told.headline(car, results), told.page_sections(results)
+            folder = to or run_folder(runs, f"iso_{test}")
+            report(folder, lambda place: write_plain(place, f"tandem iso {test}", said, pieces, figures)[0])
+    for name, why in failed.items():
+        print(f"tandem: {name}: {why}", file=sys.stderr)
+    if failed:
+        raise typer.Exit(max(why.code for why in failed.values()))
+
+
+def parameters(settings: list[str]) -> dict[str, float]:
+    """Of `--set name=value`; whether there is such a parameter, the model says."""
+    out = {}
+    for setting in settings:
+        name, found, value = setting.partition("=")
+        try:
+            out[name.strip()] = float(value)
+        except ValueError:
+            raise ConfigError(f"--set {setting}: must be PARAMETER=NUMBER, such as sprung_mass=700") from None
+        if not found:
+            raise ConfigError(f"--set {setting}: must be PARAMETER=NUMBER, such as sprung_mass=700")
+    return out
