@@ -28,6 +28,7 @@ bench: $(VENV)/.drive
 	$(BIN)/tandem latency --seconds 60 --phase
 	$(BIN)/python benchmarks/derivatives.py
 	$(BIN)/tandem bench multibody
+	$(BIN)/tandem iso all
 
 # a hundred kills at random instants; takes some ten minutes
 drill: $(VENV)/.drive

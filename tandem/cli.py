@@ -35,6 +35,8 @@ def _checked(file: Path, overrides: list[str]) -> "Config":
 
 def _tried(file: Path, overrides: list[str]) -> tuple["Config", Any, Any, Any]:
     """The same, with the source it names, the model and its parameters."""
+    import numpy as np
+
     from sync.config import load
     from sync.jit import compiling
 
@@ -45,6 +47,7 @@ def _tried(file: Path, overrides: list[str]) -> tuple["Config", Any, Any, Any]:
 
         source = open_source(config, file, lambda: None)
         model, params = configured_model(config, file.parent)
+        model.initial(np.zeros(len(model.states)), params, np.zeros(model.work_size))  # it must stand, too
     return config, source, model, params
 
 
