@@ -1,7 +1,8 @@
 """A vehicle file as linear theory and closed-form kinematics read it.
 
 The values are those of the model's own parameters, after every check of its loading; the tyres those of the files it
-names. `analysis_table` lays them out as `sim_service/models/buggy/analysis` wants them, with x from the front axle.
+names. `analysis_table` lays them out as `sim_service/models/buggy/analysis` wants them, with x from the front axle;
+`linear_car` is what linear theory makes of them. `tandem vehicle report` and `tandem iso` read the same.
 """
 
 import dataclasses
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.models import VEHICLE, Sources, gather
-from sim_service.models.buggy.analysis.car import Axle, Car, Tyre, build, suspensions
+from sim_service.models.buggy.analysis.car import Axle, Car, Tyre, build, standing, suspensions
+from sim_service.models.buggy.analysis.corner import Corner, corner
 from sim_service.models.buggy.analysis.suspension import Suspension, at_travel
 from sim_service.models.buggy.description import PARAMETERS
 from sim_service.models.buggy.making import Assembled, assemble
@@ -53,13 +55,18 @@ def load_vehicle(file: Path, changed: dict[str, float]) -> Loaded:
         )
     built = assemble(data, sources, changed)
     values = {p.name: float(v) for p, v in zip(PARAMETERS, built.params, strict=False)}
-    tyres = _tyre_vector(sources, "tyre_front"), _tyre_vector(sources, "tyre_rear")
+    tyres = tyre_vectors(sources)
     table = analysis_table(values, tyres)
     return Loaded(str(file), sources, changed, built, values, tyres, table, suspensions(table))
 
 
-def _tyre_vector(sources: Sources, key: str) -> np.ndarray:
-    return np.asarray(tyre_vector(parse_tir(sources.files[key].decode("utf-8", "replace"), sources.name(key))))
+def tyre_vectors(sources: Sources) -> tuple[np.ndarray, np.ndarray]:
+    """Of the front and the rear tyre."""
+
+    def vector(key: str) -> np.ndarray:
+        return np.asarray(tyre_vector(parse_tir(sources.files[key].decode("utf-8", "replace"), sources.name(key))))
+
+    return vector("tyre_front"), vector("tyre_rear")
 
 
 def analysis_table(v: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
@@ -141,18 +148,27 @@ def linear_tyre(p: np.ndarray, grip: float, load: float) -> Tyre:
     )
 
 
-def linear_car(vehicle: Loaded) -> Car:
+def standing_corners(table: dict[str, Any]) -> tuple[Corner, Corner]:
+    """One front and one rear wheel of the car at rest."""
+    front, rear = (
+        corner(suspension, at.travel, radius=at.radius_from_load)
+        for suspension, at in zip(suspensions(table), standing(table), strict=True)
+    )
+    return front, rear
+
+
+def linear_car(v: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) -> Car:
     """The car linear theory knows, as it stands on its springs and tyres, with its anti-roll bars."""
-    v, tyres = vehicle.values, vehicle.tyres
+    table = analysis_table(v, tyres)
     front, rear = (linear_tyre(p, v["grip"], float(p[T.NOMINAL_LOAD])) for p in tyres)
-    car = build(vehicle.table, front, rear, settled=True)
+    car = build(table, front, rear, settled=True)
     axles = [
         dataclasses.replace(
             axle,
             tyre=linear_tyre(p, v["grip"], 0.5 * load),
             anti_roll=anti_roll(v[f"{name}_anti_roll"], suspension, axle),
         )
-        for name, axle, p, load, suspension in zip(AXLES, car.axles, tyres, car.loads, vehicle.suspensions, strict=True)
+        for name, axle, p, load, suspension in zip(AXLES, car.axles, tyres, car.loads, suspensions(table), strict=True)
     ]
     return dataclasses.replace(car, front=axles[0], rear=axles[1])
 
