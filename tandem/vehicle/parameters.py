@@ -26,7 +26,6 @@ from sim_service.models.tyres.transient import relaxation
 from sync.errors import ConfigError
 
 AXLES = ("front", "rear")
-_ARM = 1.0 / 3.0  # of the wheel's rise has the centre of an arm, which the mechanism takes for a thin triangle
 _SMALL = 1e-5  # rad, of the differences that give the slopes of the tyre
 _ROLLING = 10.0  # m/s, at which they are taken
 
@@ -99,13 +98,13 @@ def analysis_table(v: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) ->
         "corner_bodies_front": {
             "wheel+hub+disc": wheel,
             "knuckle": {"m": v["front_knuckle_mass"]},
-            "upper_arm": {"m": v["front_upper_arm_mass"], "share": _ARM},
-            "lower_arm": {"m": v["front_lower_arm_mass"], "share": _ARM},
+            **_arm("upper_arm", v["front_upper_arm_mass"]),
+            **_arm("lower_arm", v["front_lower_arm_mass"]),
         },
         "corner_bodies_rear": {
             "wheel+hub+disc": wheel,
             "knuckle": {"m": v["rear_knuckle_mass"]},
-            "lower_arm": {"m": v["rear_arm_mass"], "share": _ARM},
+            **_arm("lower_arm", v["rear_arm_mass"]),
             "strut_rod": {"m": v["strut_rod_mass"]},
         },
         "spring_damper": {
@@ -128,6 +127,14 @@ def analysis_table(v: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) ->
         "aero": {"rho": v["air_density"], "CdA": v["drag_area"]},
         "rolling_resistance": float(tyres[0][T.QSY1]),
     }
+
+
+def _arm(name: str, mass: float) -> dict[str, dict[str, float]]:
+    """A thin triangle, as the mechanism takes it, has weight and inertia of thirds at the middles of its sides.
+
+    The hinge's stays with the chassis; the other two rise half as much as the wheel.
+    """
+    return {name: {"m": mass * 2.0 / 3.0, "share": 0.5}, f"{name} at its hinge": {"m": mass / 3.0, "share": 0.0}}
 
 
 def linear_tyre(p: np.ndarray, grip: float, load: float) -> Tyre:
