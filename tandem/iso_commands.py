@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sync.errors import ConfigError
-from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder
+from tandem.terminal import AsJson, Parameters, Runs, errors, output, parameters, progress, report, run_folder
 
 BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 
@@ -24,12 +23,7 @@ def iso(
     ],
     vehicle: Annotated[Path, typer.Option(help="Vehicle file.", show_default="configs/vehicles/buggy.toml")] = BUGGY,
     road: Annotated[Path | None, typer.Option(help="Road file, see configs/roads/. Default: flat.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="PARAMETER=VALUE", help="Another value than the file's, such as sprung_mass=700."
-        ),
-    ] = None,
+    settings: Parameters = None,
     speed: Annotated[float | None, typer.Option(min=10, max=250, help="km/h. Default: the test's own.")] = None,
     as_json: AsJson = False,
     to: Annotated[
@@ -46,7 +40,7 @@ def iso(
     from sync.jit import compiling
 
     with errors():
-        changed = parameters(settings or [])
+        changed = parameters(settings)
         with Console(stderr=True).status("reading (the first time, compiling)"), compiling("iso"):
             from tandem.html.page import json_ready
             from tandem.html.plain import write_plain
@@ -71,17 +65,3 @@ def iso(
         print(f"tandem: {name}: {why}", file=sys.stderr)
     if failed:
         raise typer.Exit(max(why.code for why in failed.values()))
-
-
-def parameters(settings: list[str]) -> dict[str, float]:
-    """Of `--set name=value`; whether there is such a parameter, the model says."""
-    out = {}
-    for setting in settings:
-        name, found, value = setting.partition("=")
-        try:
-            out[name.strip()] = float(value)
-        except ValueError:
-            raise ConfigError(f"--set {setting}: must be PARAMETER=NUMBER, such as sprung_mass=700") from None
-        if not found:
-            raise ConfigError(f"--set {setting}: must be PARAMETER=NUMBER, such as sprung_mass=700")
-    return out

@@ -3,6 +3,7 @@
 Nothing heavy is imported here: `tandem --help` is quick, and a drive starts its processes before anything else.
 """
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +14,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from sync.errors import TandemError
+from sync.errors import ConfigError, TandemError
 
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, such as daq.rate_hz=2000.")
+]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PARAMETER=VALUE", help="Another value than the file's, such as sprung_mass=700."),
 ]
 Runs = Annotated[Path, typer.Option(help="Folder of runs: each gets a folder of its own there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
@@ -31,6 +36,21 @@ def errors() -> Iterator[None]:
         for line in str(error).split("\n"):
             print(f"tandem: {line}", file=sys.stderr)
         raise typer.Exit(error.code) from None
+
+
+def parameters(settings: list[str] | None) -> dict[str, float]:
+    """What `--set PARAMETER=VALUE` gives; whether there is such a parameter, the model says."""
+    found = {}
+    for setting in settings or []:
+        name, _, text = (part.strip() for part in setting.partition("="))
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not name or not math.isfinite(value):
+            raise ConfigError(f"--set {setting}: expected PARAMETER=NUMBER, such as sprung_mass=700")
+        found[name] = value
+    return found
 
 
 def output() -> Console:

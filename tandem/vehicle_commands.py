@@ -1,7 +1,6 @@
 """The commands `tandem vehicle ...`: options, progress, tables, page."""
 
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ import typer
 from rich.console import Console
 
 from sync.errors import ConfigError
-from tandem.terminal import AsJson, errors, output, progress
+from tandem.terminal import AsJson, Parameters, errors, output, parameters, progress
 
 BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 
@@ -19,12 +18,7 @@ def vehicle_report(
     vehicle: Annotated[
         Path, typer.Argument(help="Vehicle file of model buggy.", show_default="configs/vehicles/buggy.toml")
     ] = BUGGY,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="PARAMETER=VALUE", help="Another value than the file's, such as sprung_mass=700."
-        ),
-    ] = None,
+    settings: Parameters = None,
     as_json: AsJson = False,
     to: Annotated[Path | None, typer.Option("--report", metavar="PATH.html", help="Write a page with curves.")] = None,
 ) -> None:
@@ -35,7 +29,7 @@ def vehicle_report(
     from sync.jit import compiling
 
     with errors():
-        changed = parameters(settings or [])
+        changed = parameters(settings)
         with Console(stderr=True).status("reading (the first time, compiling)"), compiling("vehicle"):
             from tandem.vehicle import shown
             from tandem.vehicle.parameters import load_vehicle
@@ -53,21 +47,6 @@ def vehicle_report(
     if not result["comparison"]["agrees"]:
         print(f"tandem: {vehicle}: {shown.headline(result)}", file=sys.stderr)
         raise typer.Exit(1)
-
-
-def parameters(settings: list[str]) -> dict[str, float]:
-    """What --set gives, as `sim.parameters` has it."""
-    found = {}
-    for setting in settings:
-        name, _, text = (part.strip() for part in setting.partition("="))
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not name or not math.isfinite(value):
-            raise ConfigError(f"--set {setting}: expected PARAMETER=NUMBER, such as sprung_mass=700")
-        found[name] = value
-    return found
 
 
 def write(path: Path, text: str) -> None:

@@ -1,7 +1,8 @@
 """A vehicle file as linear theory and closed-form kinematics read it.
 
 The values are those of the model's own parameters, after every check of its loading; the tyres those of the files it
-names. `analysis_table` lays them out as `sim_service/models/buggy/analysis` wants them, with x from the front axle.
+names. `analysis_table` lays them out as `sim_service/models/buggy/analysis` wants them, with x from the front axle;
+`linear_car` is what linear theory makes of them. `tandem vehicle report` and `tandem iso` read the same.
 """
 
 import dataclasses
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.models import VEHICLE, Sources, gather
-from sim_service.models.buggy.analysis.car import Axle, Car, Tyre, build, suspensions
+from sim_service.models.buggy.analysis.car import Axle, Car, Tyre, build, standing, suspensions
+from sim_service.models.buggy.analysis.corner import Corner, corner
 from sim_service.models.buggy.analysis.suspension import Suspension, at_travel
 from sim_service.models.buggy.description import PARAMETERS
 from sim_service.models.buggy.making import Assembled, assemble
@@ -24,7 +26,6 @@ from sim_service.models.tyres.transient import relaxation
 from sync.errors import ConfigError
 
 AXLES = ("front", "rear")
-_ARM = 1.0 / 3.0  # of the wheel's rise has the centre of an arm, which the mechanism takes for a thin triangle
 _SMALL = 1e-5  # rad, of the differences that give the slopes of the tyre
 _ROLLING = 10.0  # m/s, at which they are taken
 
@@ -53,13 +54,18 @@ def load_vehicle(file: Path, changed: dict[str, float]) -> Loaded:
         )
     built = assemble(data, sources, changed)
     values = {p.name: float(v) for p, v in zip(PARAMETERS, built.params, strict=False)}
-    tyres = _tyre_vector(sources, "tyre_front"), _tyre_vector(sources, "tyre_rear")
+    tyres = tyre_vectors(sources)
     table = analysis_table(values, tyres)
     return Loaded(str(file), sources, changed, built, values, tyres, table, suspensions(table))
 
 
-def _tyre_vector(sources: Sources, key: str) -> np.ndarray:
-    return np.asarray(tyre_vector(parse_tir(sources.files[key].decode("utf-8", "replace"), sources.name(key))))
+def tyre_vectors(sources: Sources) -> tuple[np.ndarray, np.ndarray]:
+    """Of the front and the rear tyre."""
+
+    def vector(key: str) -> np.ndarray:
+        return np.asarray(tyre_vector(parse_tir(sources.files[key].decode("utf-8", "replace"), sources.name(key))))
+
+    return vector("tyre_front"), vector("tyre_rear")
 
 
 def analysis_table(v: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
@@ -92,13 +98,13 @@ def analysis_table(v: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) ->
         "corner_bodies_front": {
             "wheel+hub+disc": wheel,
             "knuckle": {"m": v["front_knuckle_mass"]},
-            "upper_arm": {"m": v["front_upper_arm_mass"], "share": _ARM},
-            "lower_arm": {"m": v["front_lower_arm_mass"], "share": _ARM},
+            **_arm("upper_arm", v["front_upper_arm_mass"]),
+            **_arm("lower_arm", v["front_lower_arm_mass"]),
         },
         "corner_bodies_rear": {
             "wheel+hub+disc": wheel,
             "knuckle": {"m": v["rear_knuckle_mass"]},
-            "lower_arm": {"m": v["rear_arm_mass"], "share": _ARM},
+            **_arm("lower_arm", v["rear_arm_mass"]),
             "strut_rod": {"m": v["strut_rod_mass"]},
         },
         "spring_damper": {
@@ -123,6 +129,14 @@ def analysis_table(v: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) ->
     }
 
 
+def _arm(name: str, mass: float) -> dict[str, dict[str, float]]:
+    """A thin triangle, as the mechanism takes it, has weight and inertia of thirds at the middles of its sides.
+
+    The hinge's stays with the chassis; the other two rise half as much as the wheel.
+    """
+    return {name: {"m": mass * 2.0 / 3.0, "share": 0.5}, f"{name} at its hinge": {"m": mass / 3.0, "share": 0.0}}
+
+
 def linear_tyre(p: np.ndarray, grip: float, load: float) -> Tyre:
     """Slopes of a tyre by central differences; `load` is where a single figure must do (relaxation)."""
 
@@ -141,18 +155,27 @@ def linear_tyre(p: np.ndarray, grip: float, load: float) -> Tyre:
     )
 
 
-def linear_car(vehicle: Loaded) -> Car:
+def standing_corners(table: dict[str, Any]) -> tuple[Corner, Corner]:
+    """One front and one rear wheel of the car at rest."""
+    front, rear = (
+        corner(suspension, at.travel, radius=at.radius_from_load)
+        for suspension, at in zip(suspensions(table), standing(table), strict=True)
+    )
+    return front, rear
+
+
+def linear_car(v: dict[str, float], tyres: tuple[np.ndarray, np.ndarray]) -> Car:
     """The car linear theory knows, as it stands on its springs and tyres, with its anti-roll bars."""
-    v, tyres = vehicle.values, vehicle.tyres
+    table = analysis_table(v, tyres)
     front, rear = (linear_tyre(p, v["grip"], float(p[T.NOMINAL_LOAD])) for p in tyres)
-    car = build(vehicle.table, front, rear, settled=True)
+    car = build(table, front, rear, settled=True)
     axles = [
         dataclasses.replace(
             axle,
             tyre=linear_tyre(p, v["grip"], 0.5 * load),
             anti_roll=anti_roll(v[f"{name}_anti_roll"], suspension, axle),
         )
-        for name, axle, p, load, suspension in zip(AXLES, car.axles, tyres, car.loads, vehicle.suspensions, strict=True)
+        for name, axle, p, load, suspension in zip(AXLES, car.axles, tyres, car.loads, suspensions(table), strict=True)
     ]
     return dataclasses.replace(car, front=axles[0], rear=axles[1])
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from sim_service.models import make_model
 from sim_service.models.buggy.analysis.attitude import attitude
-from sim_service.models.buggy.analysis.car import Car, standing
+from sim_service.models.buggy.analysis.car import Car
 from sim_service.models.buggy.analysis.corner import corner
 from sim_service.models.buggy.analysis.linear import predict, to_json
 from sim_service.models.buggy.analysis.report import steer_rows, travel_rows
@@ -24,7 +24,7 @@ from sim_service.models.buggy.analysis.ride import NAMES
 from sim_service.models.buggy.mechanism import FRONT, REAR, WHEELS, centre_of_gravity
 from tandem.html.page import json_ready
 from tandem.vehicle.comparison import ANGLE, POSITION, Comparison, compare
-from tandem.vehicle.parameters import AXLES, Loaded, linear_car
+from tandem.vehicle.parameters import AXLES, Loaded, linear_car, standing_corners
 
 COARSE, FINE = 3, 30  # steps of travel each way to the stop
 RACK = 6  # steps of the rack each way
@@ -45,7 +45,7 @@ def examine(vehicle: Loaded, progress: Callable[[float], None] = lambda share: N
         table["tyre_front"]["loaded_radius_design"],
     )
     seen = compare(vehicle, coarse, tuple(row.rack for row in steering), progress)
-    car = linear_car(vehicle)
+    car = linear_car(v, vehicle.tyres)
     found: dict[str, Any] = {
         "vehicle": vehicle.path,
         "changed": vehicle.changed,
@@ -198,10 +198,7 @@ def _series(a: float, b: float) -> float:
 def _geometry(vehicle: Loaded, car: Car) -> dict[str, Any]:
     """Gains as it stands, and what the links do against dive, lift and squat."""
     v = vehicle.values
-    front, rear = (
-        corner(s, at.travel, radius=at.radius_from_load)
-        for s, at in zip(vehicle.suspensions, standing(vehicle.table), strict=True)
-    )
+    front, rear = standing_corners(vehicle.table)
     lever = car.wheelbase / car.cg_height
     share = v["brake_front"] / (v["brake_front"] + v["brake_rear"])
     return {

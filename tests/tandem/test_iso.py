@@ -129,6 +129,18 @@ def test_a_change_of_the_car_moves_theory_and_simulation_alike():
     assert found[1] - found[0] == pytest.approx(change, rel=CLOSE)
 
 
+def test_where_x_begins_does_not_matter_to_theory():
+    moved = {
+        name: value - 0.3
+        for name, value in car().values.items()
+        if name == "sprung_cg_x" or (name.endswith("_x") and name.split("_")[0] in ("front", "rear"))
+    }
+    other = load_vehicle(BUGGY, moved)
+    assert other.linear.sprung_height == pytest.approx(car().linear.sprung_height, rel=1e-9)
+    assert other.linear.loads == pytest.approx(car().linear.loads, rel=1e-9)
+    assert turn(other, 15.0, 1.0).steer == pytest.approx(turn(car(), 15.0, 1.0).steer, rel=1e-9)
+
+
 # ---- running ---------------------------------------------------------------------------------------------------------
 
 

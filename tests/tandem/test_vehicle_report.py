@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from sync.errors import ConfigError
 from tandem.cli import app
+from tandem.terminal import parameters
 from tandem.vehicle import shown
 from tandem.vehicle.comparison import compare
 from tandem.vehicle.parameters import Loaded, load_vehicle
 from tandem.vehicle.report import examine
-from tandem.vehicle_commands import parameters
 
 VEHICLES = Path(__file__).resolve().parents[2] / "configs" / "vehicles"
 BUGGY = VEHICLES / "buggy.toml"
