@@ -65,10 +65,6 @@ class VehicleFile(Section):
     rear: dict[str, Point]
 
 
-def references(data: dict[str, Any]) -> dict[str, str]:
-    return {key: data[key] for key in ("tyre_front", "tyre_rear") if isinstance(data.get(key), str)}
-
-
 @dataclass(frozen=True)
 class Assembled:
     car: Car
