@@ -22,8 +22,8 @@ POSE = Layout(
 )
 
 
-def prepare(config: Config, file: Path) -> Run:
-    return run
+def prepare(config: Config, file: Path) -> tuple[Run, dict[str, Any]]:
+    return run, {}
 
 
 def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:

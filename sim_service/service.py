@@ -12,6 +12,7 @@ import numpy as np
 from sim_service import loop
 from sim_service.models import configured_model
 from sim_service.models.description import Model
+from sim_service.models.parameters import described
 from sim_service.phase import UNIT
 from sim_service.simulation import Simulation
 from sync import realtime
@@ -37,11 +38,11 @@ class Diverged(TandemError):
     code = 3
 
 
-def prepare(config: Config, file: Path) -> Run:
-    """A model that stands on its road, before anybody waits for it."""
+def prepare(config: Config, file: Path) -> tuple[Run, dict[str, Any]]:
+    """A model that stands on its road, before anybody waits for it; its parameters are told."""
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
         simulation = Simulation(config, *configured_model(config, file.parent))
-    return partial(run, simulation)
+    return partial(run, simulation), described(simulation.model, simulation.params)
 
 
 def run(

@@ -42,6 +42,8 @@ def _cache_directory() -> Path:
 
 CACHE = _cache_directory()
 os.environ["NUMBA_CACHE_DIR"] = str(CACHE)
+# matrices are small here; threads for them would only spin beside the loop
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numba  # noqa: E402  (reads NUMBA_CACHE_DIR when it is imported)
 

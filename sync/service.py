@@ -60,8 +60,8 @@ class Reporter:
             print(f"{self._role}: " + "  ".join(f"{k} {v}" for k, v in plain.items()), file=sys.stderr, flush=True)
         self._lines += 1
 
-    def ready(self) -> None:
-        self._line("ready", {})
+    def ready(self, content: dict[str, Any]) -> None:
+        self._line("ready", content)
 
     def report(self, content: dict[str, Any]) -> None:
         if self._supervised:
@@ -124,7 +124,8 @@ def join(workers: list[Worker], reporter: Reporter) -> None:
 
 
 Run = Callable[[Config, Path, threading.Event, Reporter], dict[str, Any]]
-Prepare = Callable[[Config, Path], Run]  # does what takes its time before the service can run
+# does what takes its time before the service can run; and what is told of it when it is ready
+Prepare = Callable[[Config, Path], tuple[Run, dict[str, Any]]]
 
 
 def main(role: str, prepare: Prepare, real_time: bool = True, waits: bool = True) -> int:
@@ -155,9 +156,9 @@ def serve(
         if config.realtime.enabled and real_time:
             for refused in realtime.this_process(config.realtime.lock_memory):
                 reporter.say(refused, once=True)
-        run = prepare(config, file)
+        run, told = prepare(config, file)
         if supervised and waits:
-            reporter.ready()
+            reporter.ready(told)
             if not sys.stdin.readline():
                 return 0  # called off before it began
         reporter.report(run(config, file, stop, reporter))

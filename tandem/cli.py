@@ -28,27 +28,31 @@ TRANSPORTS = ("shm", "ipc", "tcp")
 ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show_default="configs/drive.toml")]
 
 
-def _checked(file: Path, overrides: list[str]) -> "Config":
-    """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
-    return _tried(file, overrides)[0]
-
-
-def _tried(file: Path, overrides: list[str]) -> tuple["Config", Any, Any, Any]:
-    """The same, with the source it names, the model and its parameters."""
-    import numpy as np
-
+def _opened(file: Path, overrides: list[str]) -> tuple["Config", Any]:
+    """The configuration and the source it names."""
     from sync.config import load
     from sync.jit import compiling
 
     config = load(file, overrides)
-    with compiling("check"):
+    with compiling("source"):
         from daq_service.sources import open_source
+
+        return config, open_source(config, file, lambda: None)
+
+
+def _checked(file: Path, overrides: list[str]) -> "Config":
+    """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
+    import numpy as np
+
+    from sync.jit import compiling
+
+    config, _ = _opened(file, overrides)
+    with compiling("check"):
         from sim_service.models import configured_model
 
-        source = open_source(config, file, lambda: None)
         model, params = configured_model(config, file.parent)
         model.initial(np.zeros(len(model.states)), params, np.zeros(model.work_size))  # it must stand, too
-    return config, source, model, params
+    return config
 
 
 def _figures_line(status: dict[str, dict[str, Any]]) -> str:
@@ -74,11 +78,10 @@ def _run(
 
     crew = Crew(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
     try:
-        from tandem.facts import parameters_json
         from tandem.report import figures
         from tandem.supervise import drive as run_drive
 
-        config, source, model, params = _tried(file, overrides)
+        config, source = _opened(file, overrides)
         folder = run_folder(runs, config.name) if runs is not None and config.record.enabled else None
         duration = seconds
         if duration is None:  # a source that ends by itself ends the drive
@@ -98,7 +101,6 @@ def _run(
                 update,
                 bar.console.print,
                 folder,
-                parameters_json(model, params),
                 lambda o: figures(config, o),
             )
     finally:
@@ -199,7 +201,7 @@ def record(config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs
         whole.append(done["whole"])
         return done
 
-    code = serve("record", lambda *_: work, config, overrides or [], supervised=False, real_time=False)
+    code = serve("record", lambda *_: (work, {}), config, overrides or [], supervised=False, real_time=False)
     raise typer.Exit(code or (0 if whole == [True] else 6))
 
 

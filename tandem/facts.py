@@ -74,7 +74,7 @@ def _processor() -> str:
 def attachments(config: Config, file: Path, parameters: bytes | None = None) -> dict[str, bytes]:
     """The configuration in force, the files it came from, and the model's parameters with their units."""
     found = {
-        "config.json": _text(config.model_dump(mode="json")),
+        "config.json": as_text(config.model_dump(mode="json")),
         "parameters.json": parameters or model_parameters(config, file),
         "config.toml": file.read_bytes(),
         **model_files(config, file),
@@ -98,9 +98,10 @@ def model_parameters(config: Config, file: Path) -> bytes:
 
 
 def parameters_json(model: "Model", values: np.ndarray) -> bytes:
-    pairs = zip(model.parameters, values[: len(model.parameters)].tolist(), strict=True)
-    return _text({"model": model.name, "parameters": {p.name: {"value": v, "unit": p.unit} for p, v in pairs}})
+    from sim_service.models.parameters import described
+
+    return as_text(described(model, values))
 
 
-def _text(content: dict[str, Any]) -> bytes:
+def as_text(content: dict[str, Any]) -> bytes:
     return json.dumps(content, indent=1).encode()

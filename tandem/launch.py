@@ -43,6 +43,7 @@ class Service:
         self.report: dict[str, Any] = {}
         self.last_words = ""
         self.ready = False  # to begin
+        self.told: dict[str, Any] = {}  # when it was
         self._tell = tell
         command = [sys.executable, "-m", process.module, str(file), "--supervised"]
         for override in overrides:
@@ -67,6 +68,7 @@ class Service:
             elif kind == "report":
                 self.report = message
             elif kind == "ready":
+                self.told = message
                 self.ready = True
             else:
                 self.last_words = message.get("text", "")

@@ -203,7 +203,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
     input (whoever starts a drive has the model already; here it would cost its import), the end as the second."""
     supervised, parameters = folder is None, None
     if folder is None:
-        reporter.ready()
+        reporter.ready({})
         line = sys.stdin.readline()
         if not line:
             return {}  # called off
@@ -243,4 +243,4 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
 
 
 if __name__ == "__main__":
-    sys.exit(main("record", lambda *_: functools.partial(run, folder=None), real_time=False, waits=False))
+    sys.exit(main("record", lambda *_: (functools.partial(run, folder=None), {}), real_time=False, waits=False))

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from sync.config import ALL_RINGS, Config
-from sync.errors import RingBusy, RingError
+from sync.errors import ConfigError, RingBusy, RingError
 from sync.ring import RingReader, remove_stale
+from tandem.facts import as_text
 from tandem.follow import Produced, Steps
 from tandem.launch import PROCESSES, Crew, Service
 
@@ -31,7 +32,7 @@ _START_S = 180.0  # to compile everything on a slow machine and see a first step
 class _Recording:
     """The recorder beside a drive: it may fail at any time, and the drive goes on."""
 
-    def __init__(self, service: Service | None, begin: str, tell: Callable[[str], None]):
+    def __init__(self, service: Service | None, begin: Callable[[], str | None], tell: Callable[[str], None]):
         self._service, self._begin, self._tell = service, begin, tell
         self._told = self._ended = False
         self._waiting_since: float | None = None
@@ -54,9 +55,10 @@ class _Recording:
     def look(self) -> None:
         if self._service is None or self._ended:
             return
-        if self._service.ready and not self._told:
+        begin = self._begin() if self._service.ready and not self._told else None
+        if begin is not None:
             self._told = True
-            self._service.say(self._begin)
+            self._service.say(begin)
         if self._service.code is not None:
             self._ended = True
             self._tell(f"{self._service.obituary()}; the drive goes on unrecorded")
@@ -66,6 +68,10 @@ class _Recording:
         if service is None:
             return None
         self.look()
+        if not self._told:  # the drive ended before there was anything to record
+            service.ask_to_end()
+            service.end(_RECORDER_PATIENCE_S)
+            return None
         service.say(json.dumps({"reason": reason, "summary": summary}))
         code = service.end(_RECORDER_PATIENCE_S)
         if code != 0 and not self._ended:
@@ -128,12 +134,13 @@ def drive(
     update: Update,
     tell: Callable[[str], None],
     folder: Path | None = None,
-    parameters: bytes = b"",
     conclude: Callable[[Outcome], dict[str, Any]] = lambda _: {},
 ) -> Outcome:
     """Both services, until `seconds` after the first step (0: until interrupted), or until one of them ends.
 
-    With a `folder` the run is recorded there, with the model's `parameters`; `conclude` makes the summary at its end.
+    With a `folder` the run is recorded there, with the parameters of the model, as the simulator tells them;
+    `conclude` makes the summary at its end. What the services find wrong with the configuration before they begin is
+    a ConfigError.
     """
     for process in PROCESSES:
         if _ring_in_use(config.ring(process.name)):
@@ -149,7 +156,12 @@ def drive(
 
     begun = time.monotonic() - _process_age_s()
     services = crew.services
-    begin_recording = json.dumps({"folder": str(folder), "parameters": parameters.decode()})
+    sim = services[1]
+
+    def begin_recording() -> str | None:
+        told = json.dumps({"folder": str(folder), "parameters": as_text(sim.told).decode()})
+        return told if sim.ready else None
+
     recording = _Recording(crew.recorder if folder else None, begin_recording, note)
     produced = Produced(config.ring("daq"))
     steps = Steps(config.ring("sim"))
@@ -157,13 +169,12 @@ def drive(
     interrupted = threading.Event()
     before = {n: signal.signal(n, lambda *_: interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
-        crew.listen(note)
-        sim = services[1]
         begin = False
         while not interrupted.wait(LOOK_S):
             recording.look()
             if not begin and all(service.ready for service in services) and recording.ready:
                 begin = True
+                crew.listen(note)
                 for service in services:
                     service.say("begin")
             produced.look()
@@ -176,7 +187,10 @@ def drive(
                 outcome.failure = f"no step within {_START_S:g} s"
                 break
             ended = [service for service in services if service.code is not None]
+            if ended and not begin and ended[0].code == ConfigError.code:
+                raise ConfigError(ended[0].last_words)
             if ended:
+                crew.listen(note)
                 outcome.failure = ended[0].obituary()
                 outcome.code = max(ended[0].code or 0, 0) or 1
                 note(outcome.failure)

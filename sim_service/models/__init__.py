@@ -3,7 +3,8 @@
 A model is a package that is listed in `MODELS` and has
 
     make(data, sources, changed) -> (Model, params)    from the contents of a vehicle file
-    references(data) -> {record name: path}            files it needs beside it, if any
+
+Files that a vehicle file names under the keys of `REFERENCES` are read with it; nothing is imported for that.
 
 Everything a model is made from passes through `Sources`, bytes under the names they have in a record; so a recorded
 run is replayed from its record alone, by the same code that made it from files.
@@ -22,6 +23,7 @@ from sync.config import Config, read_toml
 from sync.errors import ConfigError
 
 MODELS = {"buggy": "sim_service.models.buggy", "single_track": "sim_service.models.single_track"}
+REFERENCES = ("tyre_front", "tyre_rear")
 VEHICLE, ROAD = "vehicle.toml", "road.toml"  # their names in a record
 
 
@@ -51,8 +53,7 @@ def gather(vehicle: Path, road: Path | None = None) -> Sources:
     """Read a vehicle file, whatever it refers to, and the road."""
     data = read_toml(vehicle)
     files, names = {VEHICLE: vehicle.read_bytes()}, {VEHICLE: str(vehicle)}
-    module = _module(data, str(vehicle))
-    for key, reference in getattr(module, "references", lambda _: {})(data).items():
+    for key, reference in ((key, data[key]) for key in REFERENCES if isinstance(data.get(key), str)):
         path = vehicle.parent / reference
         try:
             files[key], names[key] = path.read_bytes(), str(path)

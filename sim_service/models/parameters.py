@@ -46,3 +46,9 @@ def checked(
         raise ConfigError("\n".join(wrong))
     final = given | changed
     return np.array([final[p.name] for p in parameters], np.float64)
+
+
+def described(model: Model, params: np.ndarray) -> dict[str, Any]:
+    """A model by name, with its parameters and their units."""
+    pairs = zip(model.parameters, params[: len(model.parameters)].tolist(), strict=True)
+    return {"model": model.name, "parameters": {p.name: {"value": v, "unit": p.unit} for p, v in pairs}}

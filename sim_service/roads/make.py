@@ -19,8 +19,6 @@ from sim_service.roads import sections as s
 from sim_service.roads.crg import parse_crg
 from sim_service.roads.grid import grid_block, parse_grid
 from sim_service.roads.layout import ABSENT, Bump, Kind, Shape, Slope, assemble
-from sim_service.roads.reference_line import curved_block
-from sim_service.roads.roughness import CLASSES, period_nodes, rough_field
 from sync.config import Section, check, read_toml
 from sync.errors import ConfigError
 
@@ -153,6 +151,8 @@ def _grid(section: s.GridSection, file: str, read: Reader) -> np.ndarray:
 
 
 def _crg(section: s.CrgSection, file: str, read: Reader) -> np.ndarray:
+    from sim_service.roads.reference_line import curved_block  # a flat road does not wait for its kernels
+
     data = _data(section, file, read)
     crg = parse_crg(data, section.file, section.missing == "extend", section.ignore_options)
     at = None if section.at is None else (section.at[0], section.at[1])
@@ -161,6 +161,8 @@ def _crg(section: s.CrgSection, file: str, read: Reader) -> np.ndarray:
 
 
 def _rough(section: s.Roughness, file: str) -> np.ndarray:
+    from sim_service.roads.roughness import CLASSES, period_nodes, rough_field
+
     nodes = period_nodes(section.length, section.spacing)
     stations = int(section.width / section.lateral_spacing + 1e-9) + 1
     if nodes * stations > MOST_ROUGH_NODES:

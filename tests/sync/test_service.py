@@ -28,7 +28,7 @@ def run(config, file, stop, reporter):
     reporter.say("said once", once=True)
     {body}
     return {{"name": config.name, "stopped": stop.is_set()}}
-sys.exit(serve("daq", lambda *_: run, sys.argv[1], ["realtime.enabled=false", *sys.argv[2:]], {supervised}))
+sys.exit(serve("daq", lambda *_: (run, {{}}), sys.argv[1], ["realtime.enabled=false", *sys.argv[2:]], {supervised}))
 """
 LOOP = "while not stop.wait(0.01): reporter.status({'turn': 1})"
 

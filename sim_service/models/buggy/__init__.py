@@ -11,6 +11,6 @@
 | `analysis/` | the same car by other means: suspension kinematics, linear theory |
 """
 
-from sim_service.models.buggy.making import make, references
+from sim_service.models.buggy.making import make
 
-__all__ = ["make", "references"]
+__all__ = ["make"]

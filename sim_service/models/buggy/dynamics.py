@@ -28,6 +28,7 @@ from sync.jit import kernel
 
 GRAVITY = 9.81  # m/s2
 RACK_SPEED = 0.25  # m/s; five turns of the hand wheel a second
+AT_REST = 1e-16  # J; of a motion at its height
 CRAWL = 0.1  # m/s; sideslip is told relative to at least this speed
 
 # places behind the parameters
@@ -172,11 +173,26 @@ def step(state, inputs, params, work, h):
 
 @kernel(void(_VECTOR, _VECTOR, _VECTOR, _VECTOR, float64, int64, boolean), error_model="numpy")
 def settle(state, inputs, params, work, h, steps, slide):
-    """So many steps; `slide`: tyres forget their slip after each, so that nothing holds the car in the road plane."""
+    """At most so many steps, stopped dead whenever the motion has passed its height; that leads to rest quickly.
+
+    `slide`: tyres forget their slip after each step, so that nothing holds the car in the road plane.
+    """
     ints = params[int(params[INTS]) : int(params[END])].view(np.int32)
-    left = part(ints, state[: int(params[SIZE])], Part.ELEMENT)
+    car = state[: int(params[SIZE])]
+    left, qd, qdd = part(ints, car, Part.ELEMENT), part(ints, car, Part.QD), part(ints, car, Part.QDD)
+    said = part(ints, work[_OUTPUTS:], Part.DIAGNOSTIC)
+    last = 0.0
     for _ in range(steps):
         step(state, inputs, params, work, h)
+        energy = said[tables.KINETIC]
+        if energy < last:
+            if last < AT_REST:
+                break
+            energy = 0.0
+            for i in range(len(qd)):
+                qd[i] = 0.0
+                qdd[i] = 0.0
+        last = energy
         if slide:
             for i in range(forces.ENGINE):
                 left[i] = 0.0

@@ -33,8 +33,8 @@ from sync.errors import ConfigError
 
 STEP = 5e-3  # s, for which the penalties are chosen; others work too
 SETTINGS = replace(REAL_TIME, cap=8)  # a wheel that breaks loose takes some more
-_SETTLE = 1500  # steps until what is left of a drop of the car is rounding
-_HOLD = 600  # steps with brakes on, until the tyres hold it on a slope
+_SETTLE = 600  # steps at most until what is left of a drop of the car is rounding
+_HOLD = 600  # steps at most with brakes on, until the tyres hold it on a slope
 
 _BRAKE = index(VEHICLE_INPUTS, "brake_pressure_bar")
 _LIMITS = {parameter.name: parameter for parameter in PARAMETERS}
@@ -63,10 +63,6 @@ class VehicleFile(Section):
     parameters: dict[str, float]
     front: dict[str, Point]
     rear: dict[str, Point]
-
-
-def references(data: dict[str, Any]) -> dict[str, str]:
-    return {key: data[key] for key in ("tyre_front", "tyre_rear") if isinstance(data.get(key), str)}
 
 
 @dataclass(frozen=True)
