@@ -39,6 +39,7 @@ LOCKED = 64  # the step's instant is locked to the block stream
 HOLDOVER = 128  # locked before, but no new block to follow
 LAPPED = 256  # blocks since the last step were overwritten before the step saw them: derivatives restart
 WAITED = 512  # the step's block was late and waited for
+CAPPED = 1024  # the model ended the step at its limit of iterations
 STATUS = {
     STALE: "stale input",
     REPEATED: "no new block",
@@ -50,6 +51,7 @@ STATUS = {
     HOLDOVER: "holdover",
     LAPPED: "blocks overwritten",
     WAITED: "waited for its block",
+    CAPPED: "iterations capped",
 }
 
 # rows of the ledger: the age at use and what it is made of, in order; then the step
@@ -57,10 +59,13 @@ AGE, SENSOR, RING, WIRE, WAIT, STEP_DONE, LATENESS, COST = range(8)
 LEDGER = ("age", "sensor", "ring", "wire", "wait", "step", "lateness", "cost")
 
 # counters
-STEPS, USED, SUPERSEDED, REUSED, MISSES, SKIPS, STALES, EPOCHS, NOT_NEWEST, LOCKED_STEPS, HOLDOVERS, WAITS = range(12)
+(
+    STEPS, USED, SUPERSEDED, REUSED, MISSES, SKIPS, STALES, EPOCHS, NOT_NEWEST,
+    LOCKED_STEPS, HOLDOVERS, WAITS, CAPS,
+) = range(13)  # fmt: skip
 COUNTERS = (
     "steps", "used", "superseded", "reused", "deadline_misses", "skipped", "stale_steps", "epochs", "not_newest",
-    "locked_steps", "holdover_steps", "waited_steps",
+    "locked_steps", "holdover_steps", "waited_steps", "capped_steps",
 )  # fmt: skip
 
 # words the loop and its process share
@@ -69,8 +74,11 @@ CONTROL_WORDS = 5
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
 # settings
-H_NS, STALE_NS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS, MOST_BLOCKS, RHYTHM_NS, WAIT_NS = range(10)
-SETTINGS = 10
+(
+    H_NS, STALE_NS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS, MOST_BLOCKS, RHYTHM_NS, WAIT_NS,
+    CAPPED_OUTPUT,
+) = range(11)  # fmt: skip
+SETTINGS = 11
 
 # how the loop ended
 STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED = range(4)
@@ -238,6 +246,9 @@ def run(
             values[_INPUTS + i] = inputs[i]
         if not finite:
             status |= NOT_FINITE
+        if settings[CAPPED_OUTPUT] >= 0 and work[settings[CAPPED_OUTPUT]] > 0.0:
+            status |= CAPPED
+            counters[CAPS] += 1
         if phase[UNIT] > 0.0:
             held = age > settings[RHYTHM_NS]
             in_rhythm = phase[LOCKED_NOW] > 0.0 and fresh and not held

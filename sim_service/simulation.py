@@ -31,6 +31,9 @@ class Simulation:
         self.settings[loop.MOST_STEPS] = -1
         self.settings[loop.WHEEL_SPEED] = index(self.model.outputs, "wheel_speed_rear")
         self.settings[loop.OUTPUTS] = len(self.model.outputs)
+        # a model that iterates says where it was capped
+        named = [q.name for q in self.model.outputs]
+        self.settings[loop.CAPPED_OUTPUT] = named.index("capped") if "capped" in named else -1
         self.settings[loop.DRAIN_NS] = 50_000_000 + 3 * max(config.period_ns, config.step_ns)
         self.settings[loop.MOST_BLOCKS] = 2 * -(-config.step_ns // config.period_ns) + 64
         self.settings[loop.RHYTHM_NS] = 2 * max(config.step_ns, config.period_ns)

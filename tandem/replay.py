@@ -95,6 +95,8 @@ def configuration(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
         sources.toml(VEHICLE)
     except ConfigError:
         raise RunError(f"{run.path}: its {VEHICLE} is missing or damaged; give --config") from None
+    if config.sim.road and not sources.road:
+        raise RunError(f"{run.path}: the files of its road {config.sim.road} are missing; give --config")
     return (config, *make_model(sources, config.sim.parameters))
 
 

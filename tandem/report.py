@@ -90,6 +90,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "deadline_misses": sim.get("deadline_misses", 0),
         "skipped": sim.get("skipped", 0),
         "stale_steps": sim.get("stale_steps", 0),
+        "capped_steps": sim.get("capped_steps", 0),
         "balance": balance(outcome).as_dict(),
         "wire": _wire(daq, sim),
         **{key: sim.get(key, _NOTHING) for key in HISTOGRAMS},
@@ -139,7 +140,8 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
     closes = "[green]closes[/]" if count["closes"] else "[bold red]does not close[/]"
     console.print(
         f"{result['steps']} steps over {result['transport']}, {result['deadline_misses']} deadline misses,"
-        f" {result['skipped']} skipped, {result['stale_steps']} with stale input"
+        f" {result['skipped']} skipped, {result['stale_steps']} with stale input,"
+        f" {result['capped_steps']} with iterations capped"
     )
     if result["wire"]:
         wire = result["wire"]

@@ -24,6 +24,7 @@ from sync.errors import ConfigError
 
 MODELS = {"buggy": "sim_service.models.buggy", "single_track": "sim_service.models.single_track"}
 REFERENCES = ("tyre_front", "tyre_rear")
+MOST_BYTES = 1 << 20  # of a tyre file
 VEHICLE, ROAD = "vehicle.toml", "road.toml"  # their names in a record
 
 
@@ -56,7 +57,11 @@ def gather(vehicle: Path, road: Path | None = None) -> Sources:
     for key, reference in ((key, data[key]) for key in REFERENCES if isinstance(data.get(key), str)):
         path = vehicle.parent / reference
         try:
+            if path.exists() and not (path.is_file() and path.stat().st_size <= MOST_BYTES):
+                raise ConfigError(f"{vehicle}: {key} = {reference!r}: must be a file of at most {MOST_BYTES} bytes")
             files[key], names[key] = path.read_bytes(), str(path)
+        except ValueError:
+            raise ConfigError(f"{vehicle}: {key} = {reference!r}: is no path") from None
         except OSError as error:
             near = sorted(p.name for p in path.parent.glob(f"*{path.suffix}")) if path.suffix else []
             beside = f"; there are {', '.join(near)}" if near else f"; {path.parent} must have such a file"

@@ -10,8 +10,9 @@ memory. It allocates nothing, raises nothing and draws on nothing but its argume
 same bits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -56,3 +57,8 @@ def index(quantities: tuple[Quantity, ...], name: str) -> int:
         if quantity.name == name:
             return position
     raise KeyError(f"{name}: not one of {', '.join(q.name for q in quantities)}")
+
+
+def places(name: str, entries: Iterable[Any]) -> Any:
+    """Positions by name, of described things or of names: constants to the compiler (Any to the type checker)."""
+    return IntEnum(name, [(getattr(e, "name", e), position) for position, e in enumerate(entries)])

@@ -176,7 +176,12 @@ def headline(run: RunData) -> str:
         said += f"{say_count(count['lost'])} of {say_count(count.get('produced', 0))} blocks were lost."
     else:
         said += "nothing was lost."
-    troubles = {"deadline_misses": "missed the deadline", "skipped": "skipped", "stale_steps": "with stale input"}
+    troubles = {
+        "deadline_misses": "missed the deadline",
+        "skipped": "skipped",
+        "stale_steps": "with stale input",
+        "capped_steps": "with iterations capped",
+    }
     bad = [f"{say_count(figures[key])} {words}" for key, words in troubles.items() if figures.get(key)]
     steps = say_count(figures.get("steps") or len(run.steps))
     said += f" Of {steps} steps: {', '.join(bad)}." if bad else f" All {steps} steps were in time."

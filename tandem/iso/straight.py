@@ -28,16 +28,17 @@ def resistance(vehicle: Vehicle, speed: float) -> float:
     """Air, rolling and released brakes, N."""
     car = vehicle.linear
     total = car.drag * speed**2
-    for i, (axle, load) in enumerate(zip(car.axles, axle_loads(vehicle, speed), strict=True)):
+    for i, load in enumerate(axle_loads(vehicle, speed)):
         rolling = rolling_moment(vehicle, i, 0.5 * load, speed) + vehicle.values["brake_drag"]
-        total += 2.0 * rolling / axle.radius
+        total += 2.0 * rolling / vehicle.arm(i, 0.5 * load)
     return total
 
 
 def brake_force_per_bar(vehicle: Vehicle) -> tuple[float, float]:
     """Of front and rear axle, N/bar, while no wheel locks."""
-    car, v = vehicle.linear, vehicle.values
-    return 2.0 * v["brake_front"] / car.front.radius, 2.0 * v["brake_rear"] / car.rear.radius
+    loads, v = vehicle.linear.loads, vehicle.values
+    front, rear = (vehicle.arm(i, 0.5 * load) for i, load in enumerate(loads))
+    return 2.0 * v["brake_front"] / front, 2.0 * v["brake_rear"] / rear
 
 
 def lock_limits(vehicle: Vehicle) -> tuple[float, float]:

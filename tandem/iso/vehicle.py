@@ -55,6 +55,12 @@ class Vehicle:
         found = steady(self.tyres[axle], load, slip, 0.0, 0.0, self.values["grip"], 1.0, speed)
         return tuple(float(value) for value in found)
 
+    def arm(self, axle: int, load: float) -> float:
+        """Torque on a wheel per force along it: the radius, and what rolling resistance adds under drive."""
+        p = self.tyres[axle]
+        pulled = p[T.UNLOADED_RADIUS] * p[T.QSY2] * p[T.LMY] * load / p[T.NOMINAL_LOAD]
+        return float(self.linear.axles[axle].radius + pulled)
+
     def rolling_radius(self, axle: int, load: float) -> float:
         p = self.tyres[axle]
         return float(effective_radius(p, load / p[T.VERTICAL_STIFFNESS]))

@@ -37,6 +37,7 @@ def test_a_drive_ends_clean_and_its_balance_closes(drive: Start, transport: str)
     assert result["bytes"] == 8 * result["blocks"]
     assert result["ring_reader"] == {**result["ring_reader"], "lost": 0, "out_of_order": 0, "read": result["blocks"]}
     assert result["not_newest"] == 0
+    assert result["capped_steps"] == 0
     assert result["first_step_s"] < 60  # three seconds once everything is compiled
     if transport != "shm":  # counted at both ends of the wire: hardly anything is overtaken at 1 kHz
         assert result["wire"]["received"] > 0.7 * result["wire"]["sent"]

@@ -17,17 +17,15 @@ the disc slips, d is no more than k d + c w = N leaves for it, so a wheel that t
 wound up and is not turned back by all of N / k when it stops. When the pressure falls, d follows the limit.
 
 Newton's rule on this corner-rich law converges from anywhere if c + k h / 2 <= 2 J / h, J the inertia of the wheel:
-then no iterate can leap over the whole range in which the brake holds. The defaults meet this for h = 5 ms.
+then no iterate can leap over the whole range in which the brake holds. The defaults meet this for h = 5 ms; where a
+longer step or a lighter wheel would not, c and k are taken smaller.
 
 Anti-lock control. A valve at each wheel limits its pressure. It lets pressure out while slip grows fast, or is above
 `abs_slip_high` and not recovering; lets it build up again while slip is below `abs_slip_low` or recovers fast; and
 holds it in between. Slip is relative to the true speed of the hub, which a model knows and a car has to estimate.
 """
 
-from enum import IntEnum
-from typing import Any
-
-from sim_service.models.description import Parameter, Quantity
+from sim_service.models.description import Parameter, Quantity, places
 from sync.jit import kernel
 
 PARAMETERS = (
@@ -55,17 +53,14 @@ MEMORY = (  # of one wheel
 )
 
 OPEN_BAR = 1e3  # a valve that limits nothing
+TINY = 1e-300  # keeps a division by zero away
 SLIP_RATE = 4.0  # 1/s; faster growth of slip cannot be waited for, nor can faster recovery
 SLIP_STAYS = 0.5  # 1/s; slower recovery of slip is none
 
 
-def _places(name: str, entries: tuple[Any, ...]) -> Any:
-    return IntEnum(name, [(entry.name, position) for position, entry in enumerate(entries)])
-
-
-P = _places("P", PARAMETERS)
-S = _places("S", STATES)
-M = _places("M", MEMORY)
+P = places("P", PARAMETERS)
+S = places("S", STATES)
+M = places("M", MEMORY)
 
 _OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 
@@ -83,12 +78,16 @@ def friction_limit(p, front, pressure_bar):
 
 
 @kernel(**_OPTIONS)
-def brake(p, limit, states, after, at, h, w):
+def brake(p, limit, states, after, at, h, w, inertia):
     """(N m on the wheel, -dT/dw >= 0) for the wheel speed at the end of the step; `limit` from `friction_limit`.
+    `inertia` is that of the wheel about its axle.
 
     Fills after[at], after[at + 1] (see STATES). With h = 0 the wind-up is taken as it is.
     """
     k, c = p[P.brake_stiffness], p[P.brake_damping]
+    if h > 0.0:  # as stiff as the step lets Newton's rule converge
+        c = min(c, 0.65 * 2.0 * inertia / h)
+        k = max(min(k, 2.0 * (0.97 * 2.0 * inertia / h - c) / h), TINY)
     most = limit / k
     trial = states[at + S.wind_up] + 0.5 * h * (states[at + S.wheel_speed] + w)
     d = clip(trial, most)

@@ -4,6 +4,7 @@ Every finding names the parameter or the point, its value, and what would be rig
 it. All of it is said before anything is built, so that nothing has to be read out of a mechanism that cannot be made.
 """
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -39,7 +40,7 @@ def findings(
     `radii` are those of the unloaded tyres, front and rear.
     """
     named = Named(p, changed)
-    wrong = [*_inertias(p, named), *_sides(front, rear), *_heights(front, rear, radii)]
+    wrong = [*_orders(p, named), *_inertias(p, named), *_sides(front, rear), *_heights(front, rear, radii)]
     pair = {}
     for axle, points in (("front", front), ("rear", rear)):
         try:
@@ -84,6 +85,19 @@ def _inertias(p: dict[str, float], named: Named) -> Iterator[str]:
         )
 
 
+def _orders(p: dict[str, float], named: Named) -> Iterator[str]:
+    """Figures that must follow one another."""
+    chains = (
+        ("gear_third", "gear_second", "gear_first"),
+        ("abs_slip_low", "abs_slip_high"),
+        ("shift_down_released_rpm", "shift_up_released_rpm"),
+        ("shift_down_full_rpm", "shift_up_full_rpm"),
+    )
+    for low, high in (pair for chain in chains for pair in itertools.pairwise(chain)):
+        if p[low] >= p[high]:
+            yield f"{named(low)}: must be below {named(high)}"
+
+
 def _sides(front: Points, rear: Points) -> Iterator[str]:
     for axle, points in (("front", front), ("rear", rear)):
         wheel, hinge = points["WC"], max(points["LAF"][1], points["LAR"][1])
@@ -91,6 +105,14 @@ def _sides(front: Points, rear: Points) -> Iterator[str]:
             yield (
                 f"{axle}.WC = {wheel.tolist()}: the wheel must be outside its arm, with y above {hinge:g} m"
                 " of LAF and LAR"
+            )
+    joints = (("front", front, "UAF", "UBJ"), ("front", front, "UAR", "UBJ"), ("front", front, "TRI", "TRO"),
+              ("rear", rear, "TRI", "TRO"))  # fmt: skip
+    for axle, points, inner, outer in joints:
+        if points[inner][1] >= points[outer][1]:
+            yield (
+                f"{axle}.{inner} = {points[inner].tolist()}: must be inside {outer}, with y below"
+                f" {points[outer][1]:g} m"
             )
     if rear["WC"][0] >= front["WC"][0]:
         yield (

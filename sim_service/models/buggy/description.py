@@ -8,12 +8,9 @@ Parameters that say `live` may change while the car drives. The others shape the
 a new start. The defaults are those of `configs/vehicles/buggy.toml`, which names the source of every figure.
 """
 
-from enum import IntEnum
-from typing import Any
-
 from sim_service.models.buggy import brakes, driveline
 from sim_service.models.buggy.mechanism import FRONT, REAR, WHEELS
-from sim_service.models.description import Parameter, Quantity
+from sim_service.models.description import Parameter, Quantity, places
 
 _CAR = (
     Quantity("x", "m", "centre of gravity"),
@@ -110,11 +107,11 @@ _MASSES = (
 
 _RIDE = (
     Parameter("front_spring_rate", "N/m", 40000.0, 1000.0, 500000.0, "along the spring"),
-    Parameter("front_spring_length", "m", 0.419, 0.1, 2.0, "free"),
+    _fixed("front_spring_length", "m", 0.419, 0.1, 2.0, "free"),
     Parameter("front_damper_bump", "N s/m", 1750.0, 0.0, 50000.0, "while the spring is pressed"),
     Parameter("front_damper_rebound", "N s/m", 3250.0, 0.0, 50000.0, "while it extends"),
     Parameter("rear_spring_rate", "N/m", 23000.0, 1000.0, 500000.0, "along the spring"),
-    Parameter("rear_spring_length", "m", 0.3297, 0.1, 2.0, "free"),
+    _fixed("rear_spring_length", "m", 0.3297, 0.1, 2.0, "free"),
     Parameter("rear_damper_bump", "N s/m", 945.0, 0.0, 50000.0, "while the spring is pressed"),
     Parameter("rear_damper_rebound", "N s/m", 1755.0, 0.0, 50000.0, "while it extends"),
     _fixed("stop_travel", "m", 0.06, 0.01, 0.3, "wheel travel up and down at which the stops begin"),
@@ -125,7 +122,7 @@ _RIDE = (
 
 _STEERING = (
     Parameter("rack_travel_per_turn", "m", 0.045, 0.01, 0.2, "rack travel for one turn of the hand wheel"),
-    Parameter("rack_limit", "m", 0.065, 0.0, 0.15, "rack stop either side of the middle"),
+    _fixed("rack_limit", "m", 0.065, 0.0, 0.15, "rack stop either side of the middle"),
     Parameter("column_inertia", "kg m2", 0.02, 0.0, 1.0, "hand wheel and column, about their axis"),
 )
 
@@ -145,11 +142,6 @@ _POINTS = tuple(
 PARAMETERS = (*_MASSES, *_RIDE, *_STEERING, *_AIR, *driveline.PARAMETERS, *brakes.PARAMETERS, *_POINTS)
 
 
-def _places(name: str, entries: Any) -> Any:
-    """Positions by name, known to the compiler as constants (and to the type checker as Any)."""
-    return IntEnum(name, [(entry.name, position) for position, entry in enumerate(entries)])
-
-
-P = _places("P", PARAMETERS)
-W = _places("W", OUTPUTS)
-V = _places("V", WHEEL)
+P = places("P", PARAMETERS)
+W = places("W", OUTPUTS)
+V = places("V", WHEEL)

@@ -28,11 +28,9 @@ Symbols: p t speeds of pump and turbine, f throttle, L capacity, J inertia of th
 with respect to x.
 """
 
-from enum import IntEnum
 from math import pi, sqrt
-from typing import Any
 
-from sim_service.models.description import Parameter, Quantity
+from sim_service.models.description import Parameter, Quantity, places
 from sim_service.signals.engine import full_throttle_torque, released_pedal_torque
 from sync.jit import kernel
 
@@ -45,7 +43,7 @@ PARAMETERS = (
     Parameter("converter_stall_ratio", "1", 2.0, 1.5, 2.5, "turbine torque per pump torque at stall"),
     Parameter("converter_coupling", "1", 0.87, 0.75, 0.92, "speed ratio where torque multiplication ends"),
     Parameter("gear_mode", "1", 1.0, 0.0, 2.0, "0 torque from outside, 1 automatic, 2 gear_held with converter"),
-    Parameter("gear_held", "1", 2.0, 1.0, 3.0, "gear of modes 0 and 2"),
+    Parameter("gear_held", "1", 2.0, 1.0, 3.0, "gear of mode 2; in mode 0 it only tells the engine speed"),
     Parameter("gear_first", "1", 2.475, 0.5, 5.0, "ratio"),
     Parameter("gear_second", "1", 1.475, 0.5, 5.0, "ratio"),
     Parameter("gear_third", "1", 1.0, 0.5, 5.0, "ratio"),
@@ -89,13 +87,9 @@ HYSTERESIS = 1.1  # upshifts at no less than this times the speed of downshifts
 PEDAL_KEPT = 0.1  # a pedal within this of the one at the downshift is the same pedal
 
 
-def _places(name: str, entries: tuple[Any, ...]) -> Any:
-    return IntEnum(name, [(entry.name, position) for position, entry in enumerate(entries)])
-
-
-P = _places("P", PARAMETERS)
-S = _places("S", STATES)
-M = _places("M", MEMORY)
+P = places("P", PARAMETERS)
+S = places("S", STATES)
+M = places("M", MEMORY)
 
 _OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 

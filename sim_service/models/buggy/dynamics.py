@@ -3,9 +3,11 @@
 Promises
 - One implicit step of the multibody core, whatever happens: a step that ends at the limit of iterations is marked and
   goes on. Gear, brake pressures and the rack are decided once, before it.
-- The rack follows the measured hand wheel with its speed and acceleration, as far as its stops and not faster than
-  `RACK_SPEED`: a jump of the measurement (a gap, a restart) becomes a quick but possible motion.
-- What the next step depends on is in `state`: that of the multibody core, then `MEMORY`.
+- The rack follows the measured hand wheel with its speed and acceleration, as far as its stops and not beyond
+  `RACK_SPEED` and `RACK_ACCELERATION`: a jump of the measurement (a gap, a restart) becomes a quick but possible
+  motion.
+- What the next step depends on is in `state`: that of the multibody core, then `MEMORY`. `work` is scratch, which is
+  zero at first.
 
 `params` holds, one behind the other: the parameters, places (`REALS` and on), the core's real tables (the hook's
 numbers among them, see forces.py), the core's integer tables as they are in memory.
@@ -28,6 +30,7 @@ from sync.jit import kernel
 
 GRAVITY = 9.81  # m/s2
 RACK_SPEED = 0.25  # m/s; five turns of the hand wheel a second
+RACK_ACCELERATION = 10.0  # m/s2; from rest to that speed in a fortieth of a second
 AT_REST = 1e-16  # J; of a motion at its height
 CRAWL = 0.1  # m/s; sideslip is told relative to at least this speed
 
@@ -65,7 +68,9 @@ def steer(inputs, params, memory, rack, h):
     if abs(value - last) > RACK_SPEED * h:
         rate = RACK_SPEED if value > last else -RACK_SPEED
         value, second = last + rate * h, 0.0
-    rack[0], rack[1], rack[2] = value, rate, second
+    elif abs(rate) > RACK_SPEED:  # an estimate that no hand makes
+        rate, second = (RACK_SPEED if rate > 0.0 else -RACK_SPEED), 0.0
+    rack[0], rack[1], rack[2] = value, rate, min(max(second, -RACK_ACCELERATION), RACK_ACCELERATION)
     memory[RACK] = value
 
 
@@ -106,7 +111,8 @@ def tell(ints, car, params, numbers, memory, inputs, own, work):
     force = -part(ints, car, Part.LAM)[int(params[RACK_ROW])]
     work[W.rack] = memory[RACK]
     work[W.rack_force] = force
-    work[W.steering_torque] = force * per_angle + params[P.column_inertia] * inputs[_ACCELERATION]
+    second = car[int(params[RACK_INPUT]) + 2] / per_angle  # of the hand wheel, as the rack followed it
+    work[W.steering_torque] = force * per_angle + params[P.column_inertia] * second
 
     # wheels
     for w in range(4):

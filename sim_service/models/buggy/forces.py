@@ -21,7 +21,7 @@ Behind the states of tyres, brakes and engine the hook leaves what else there is
 description): nobody else knows it.
 """
 
-from math import asin, sqrt
+from math import atan2, sqrt
 
 import numpy as np
 
@@ -137,7 +137,7 @@ def wheel(w, h, x, xd, params, states, after, f, K, C):
     touches = deflection > 0.0 and load > 0.0
     if not touches:
         load = 0.0
-    camber = asin(an)
+    camber = atan2(an, cosine)
 
     # tyre
     radius = effective_radius(p, max(deflection, 0.0))
@@ -155,7 +155,8 @@ def wheel(w, h, x, xd, params, states, after, f, K, C):
     # brake, against the knuckle
     b = view(params, BRAKE_PARAMETERS, BRAKE_PARAMETERS + _BRAKE_SIZE)
     limit = brakes.friction_limit(b, w < 2, params[PRESSURE + w])
-    braking, damp_spin = brakes.brake(b, limit, states, after, BRAKES + _BRAKE_STATES * w, h, spin - own)
+    inertia = params[P.wheel_spin_inertia]
+    braking, damp_spin = brakes.brake(b, limit, states, after, BRAKES + _BRAKE_STATES * w, h, spin - own, inertia)
     turning = hx * ax + hy * ay + hz * az
     f[at], f[at + 1], f[at + 2] = gx, gy, gz
     f[at + 3] = turning + braking

@@ -32,8 +32,9 @@ from sync.config import Section, check
 from sync.errors import ConfigError
 
 STEP = 5e-3  # s, for which the penalties are chosen; others work too
-SETTINGS = replace(REAL_TIME, cap=8)  # a wheel that breaks loose takes some more
+SETTINGS = replace(REAL_TIME, cap=12)  # a wheel that breaks loose takes some more
 _SETTLE = 600  # steps at most until what is left of a drop of the car is rounding
+_AWHILE = 60  # steps
 _HOLD = 600  # steps at most with brakes on, until the tyres hold it on a slope
 
 _BRAKE = index(VEHICLE_INPUTS, "brake_pressure_bar")
@@ -250,10 +251,16 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, work: np.ndarr
         if len(node.columns) == 3:
             z = node.columns[2]
             weight[list(node.columns)] = down[z] * normal
-    dynamics.settle(state, inputs, params, work, STEP, _SETTLE, True)
+    points = [node.columns for node in system.mechanism.nodes.values() if node.kind == "point"]
+    q = state[system.span(Part.Q)]
+    for _ in range(_SETTLE // _AWHILE):
+        dynamics.settle(state, inputs, params, work, STEP, _AWHILE, True)
+        for x, y, _ in points:  # where the road is uneven it slid a little
+            q[x] -= work[W.x]
+            q[y] -= work[W.y]
+        work[W.x] = work[W.y] = 0.0
     weight[:] = down
-    if abs(normal[2] - 1.0) > 1e-12:
-        dynamics.settle(state, inputs, params, work, STEP, _HOLD, False)
+    dynamics.settle(state, inputs, params, work, STEP, _HOLD, False)  # with brakes and grip, as on a slope
     params[P.gear_mode] = mode
     state[0] = 0.0
     state[system.span(Part.QD)] = 0.0

@@ -12,7 +12,8 @@ Whatever two bodies share needs no equation: a ball joint is a shared point, the
 chassis, the strut rod the axis vector of the knuckle. What is left are lengths (arms, tie rods) and the strut's axis
 through its mount. 73 coordinates, 59 equations.
 
-Axes as drawn are ISO 8855 (x forward, y left, z up); the centre of gravity of the whole car stands above the origin.
+Axes as drawn are ISO 8855 (x forward, y left, z up); the middle of the car, at its centre of gravity, stands above the
+origin.
 """
 
 from dataclasses import dataclass
@@ -83,9 +84,8 @@ def centre_of_gravity(p: dict[str, float], front: Points, rear: Points) -> np.nd
     """Of the whole car, in the axes of the vehicle file."""
     sprung = np.array([p["sprung_cg_x"], p["sprung_cg_y"], p["sprung_cg_z"]])
     masses = [(p["sprung_mass"], sprung)]
-    for points, unsprung in ((front, _unsprung_front(p, front)), (rear, _unsprung_rear(p, rear))):
-        del points
-        masses += [(2.0 * m, c * np.array([1.0, 0.0, 1.0])) for m, c in unsprung]
+    for m, c in (*_unsprung_front(p, front), *_unsprung_rear(p, rear)):
+        masses.append((2.0 * m, c * np.array([1.0, 0.0, 1.0])))
     return np.asarray(sum(m * c for m, c in masses) / sum(m for m, _ in masses))
 
 
@@ -103,8 +103,14 @@ def _unsprung_rear(p: dict[str, float], at: Points) -> list[tuple[float, np.ndar
         (p["wheel_mass"], at["WC"]),
         (p["rear_knuckle_mass"], (at["LBJ"] + at["CLAMP"] + at["WC"]) / 3.0),
         (p["rear_arm_mass"], (at["LAF"] + at["LAR"] + at["LBJ"]) / 3.0),
-        (p["strut_rod_mass"], 0.5 * (at["TOP"] + at["SPL"])),
+        (p["strut_rod_mass"], _rod_centre(at)),
     ]
+
+
+def _rod_centre(at: Points) -> np.ndarray:
+    """The strut rod reaches from its mount as far down as the spring, along the strut."""
+    along = (at["TOP"] - at["CLAMP"]) / np.linalg.norm(at["TOP"] - at["CLAMP"])
+    return np.asarray(at["TOP"] - 0.5 * np.linalg.norm(at["TOP"] - at["SPL"]) * along)
 
 
 def build(p: dict[str, float], front: Points, rear: Points) -> Car:
@@ -203,7 +209,7 @@ def _rear_corner(m, p, name, at, axle, chassis, rack, rack_centre) -> Corner:  #
     along = (at["TOP"] - at["CLAMP"]) / np.linalg.norm(at["TOP"] - at["CLAMP"])
     length = float(np.linalg.norm(at["TOP"] - at["SPL"]))
     rod = p["strut_rod_mass"] * length**2 / 12.0 * (np.eye(3) - np.outer(along, along))
-    m.body(f"{name} strut rod", [top, strut], p["strut_rod_mass"], at["TOP"] - 0.5 * length * along, rod)
+    m.body(f"{name} strut rod", [top, strut], p["strut_rod_mass"], _rod_centre(at), rod)
     m.slider(f"{name} strut", top, at["CLAMP"], along, on=knuckle)
     m.rod(f"{name} toe link", chassis.at(at["TRI"]), end)
     spin = m.scalar(f"{name}.spin")

@@ -5,10 +5,7 @@ of an axle are sums over its two wheels. The defaults are the buggy of `configs/
 names the source of every figure.
 """
 
-from enum import IntEnum
-from typing import Any
-
-from sim_service.models.description import Parameter, Quantity
+from sim_service.models.description import Parameter, Quantity, places
 
 STATES = (
     Quantity("x", "m", "centre of gravity on the ground"),
@@ -86,11 +83,6 @@ PARAMETERS = (
 )
 
 
-def _places(name: str, entries: tuple[Any, ...]) -> Any:
-    """Positions by name, known to the compiler as constants (and to the type checker as Any)."""
-    return IntEnum(name, [(entry.name, position) for position, entry in enumerate(entries)])
-
-
-P = _places("P", PARAMETERS)
-S = _places("S", STATES)
-W = _places("W", OUTPUTS)
+P = places("P", PARAMETERS)
+S = places("S", STATES)
+W = places("W", OUTPUTS)

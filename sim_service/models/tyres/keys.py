@@ -7,9 +7,9 @@ are words, `UNUSED` ones numbers that nothing here reads: they may stand in a fi
 `T` is the place of every number in the vector that kernels read: the keys in order, then what is derived from them.
 """
 
-from collections.abc import Iterable
-from enum import IntEnum
-from typing import Any, Final
+from typing import Final
+
+from sim_service.models.description import places
 
 NEEDED: Final = "needed"
 TEXT: Final = "text"
@@ -76,11 +76,6 @@ DERIVED = (
     "PEAK_SLIP",  # slip of the peak at the nominal load, as a multiple of peak force / slip stiffness
     "MIRROR",  # +1 measured as a tyre of the left side, -1 of the right
 )
-
-
-def places(name: str, names: Iterable[str]) -> Any:
-    """Positions by name, known to the compiler as constants (and to the type checker as Any)."""
-    return IntEnum(name, [(entry, position) for position, entry in enumerate(names)])
 
 
 T = places("T", (*NUMBERS, *DERIVED))

@@ -167,8 +167,8 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u):
 
     Mx = R0 * f * (p[T.QSX1] * p[T.LVMX] - p[T.QSX2] * g + p[T.QSX3] * Fy / Fz0) * p[T.LMX]
     v = abs(u) / p[T.LONGVL]
-    roll = p[T.QSY1] + p[T.QSY2] * Fx / Fz0 + p[T.QSY3] * v + p[T.QSY4] * (v * v) * (v * v)
-    My = -forward * R0 * f * roll * p[T.LMY]
+    roll = p[T.QSY1] + p[T.QSY3] * v + p[T.QSY4] * (v * v) * (v * v)
+    My = -R0 * f * (forward * roll + p[T.QSY2] * Fx / Fz0) * p[T.LMY]  # drive pulls on the same arm both ways
 
     mirrored = ratio * flip
     return ratio * Fx, mirrored * Fy, mirrored * Mx, ratio * My, mirrored * Mz, ratio * Nx, ratio * Ny

@@ -47,7 +47,8 @@ from math import atan, exp, sqrt
 
 from numba import float64, int64, types, void
 
-from sim_service.models.tyres.keys import T, places
+from sim_service.models.description import places
+from sim_service.models.tyres.keys import T
 from sim_service.models.tyres.magic_formula import (
     LEAST_FRICTION,
     MOST_FRICTION,

@@ -40,7 +40,7 @@ def turn(par, limit, load, spring, states, motion, h):
     count = 0
     for _ in range(30):
         count += 1
-        T, slope = brake(par, limit, states, after, 0, h, w)
+        T, slope = brake(par, limit, states, after, 0, h, w, J)
         angle = motion[0] + 0.5 * h * (motion[1] + w)
         residual = J * (w - motion[1] - 0.5 * h * motion[2]) - 0.5 * h * (T + load - spring * angle)
         change = residual / (J + 0.5 * h * (slope + 0.5 * h * spring))
@@ -48,7 +48,7 @@ def turn(par, limit, load, spring, states, motion, h):
         if abs(change) < 1e-13:
             break
     motion[0] += 0.5 * h * (motion[1] + w)
-    T, slope = brake(par, limit, states, after, 0, h, w)
+    T, slope = brake(par, limit, states, after, 0, h, w, J)
     motion[1] = w
     motion[2] = (T + load - spring * motion[0]) / J
     states[:] = after
@@ -66,7 +66,7 @@ class Wheel:
     def run(self, seconds: float, limit: float, load: float = 0.0, spring: float = 0.0, h: float = H) -> np.ndarray:
         """Rows of angle, speed, acceleration."""
         now = np.empty(len(STATES))
-        T, _ = brake(self.par, limit, self.states, now, 0, 0.0, self.motion[1])
+        T, _ = brake(self.par, limit, self.states, now, 0, 0.0, self.motion[1], J)
         self.motion[2] = (T + load - spring * self.motion[0]) / J
         record = np.empty((round(seconds / h), 3))
         for row in record:
@@ -98,9 +98,9 @@ def quarter_car(par, line_bar, mu, speed, record):
             F = mu * m * G * np.sin(1.5 * np.arctan(12.0 * lagged))
             w1 = w
             for _ in range(10):
-                T, slope = brake(par, limit, states, after, 0, dt, w1)
+                T, slope = brake(par, limit, states, after, 0, dt, w1, J)
                 w1 -= (J * (w1 - w) - dt * (T + RADIUS * F)) / (J + dt * slope)
-            brake(par, limit, states, after, 0, dt, w1)
+            brake(par, limit, states, after, 0, dt, w1, J)
             states[:] = after
             w = w1
             v -= dt * F / m
@@ -185,9 +185,10 @@ def test_any_numbers_are_answered_within_the_limit(
     wind_up: float, before: float, w: float, limit: float, h: float
 ) -> None:
     states, after = np.array([wind_up, before]), np.zeros(2)
-    torque, slope = brake(PAR, limit, states, after, 0, h, w)
+    torque, slope = brake(PAR, limit, states, after, 0, h, w, J)
     assert abs(torque) <= limit and slope >= 0.0
-    assert abs(after[S.wind_up]) <= limit / PAR[P.brake_stiffness] * (1.0 + 1e-15)
+    if h <= H:  # with a longer step the brake is taken softer
+        assert abs(after[S.wind_up]) <= limit / PAR[P.brake_stiffness] * (1.0 + 1e-15)
     assert list(states) == [wind_up, before]
 
 
@@ -195,8 +196,8 @@ def test_any_numbers_are_answered_within_the_limit(
 @given(st.floats(-0.02, 0.02), st.floats(-3.0, 3.0), st.floats(-3.0, 3.0))
 def test_slope_is_that_of_the_torque(wind_up: float, before: float, w: float) -> None:
     states, after, e = np.array([wind_up, before]), np.zeros(2), 1e-7
-    low, slope_low = brake(PAR, 300.0, states, after, 0, H, w - e)
-    high, slope_high = brake(PAR, 300.0, states, after, 0, H, w + e)
+    low, slope_low = brake(PAR, 300.0, states, after, 0, H, w - e, J)
+    high, slope_high = brake(PAR, 300.0, states, after, 0, H, w + e, J)
     if slope_low == slope_high:
         assert (low - high) / (2.0 * e) == pytest.approx(slope_low, abs=1e-3)
     assert high <= low
@@ -210,7 +211,7 @@ def test_only_takes_energy(motion: list[tuple[float, float]]) -> None:
     speeds = np.interp(np.arange(0.0, len(motion) - 1.0, 0.01), range(len(motion)), [m[0] for m in motion])
     states[S.wheel_speed] = speeds[0]
     for i, w in enumerate(speeds):
-        torque, _ = brake(PAR, motion[int(i * 0.01)][1] + 1.0, states, after, 0, h, w)
+        torque, _ = brake(PAR, motion[int(i * 0.01)][1] + 1.0, states, after, 0, h, w, J)
         work += 0.5 * h * (torque * w + last)
         last = torque * w
         states[:] = after

@@ -270,9 +270,10 @@ def test_parked_on_a_slope_it_stays(tmp_path: Path) -> None:
     road.write_text('[surface]\nkind = "slope"\ngrade_percent = 10.0\n')
     car = Car(road=road)
     assert abs(np.tan(-car["pitch"]) - 0.1) < 0.01
+    start = np.array([car[n] for n in "xyz"])
     moved = car.drive(60.0, ("x", "y", "z"), brake_pressure_bar=20.0)
-    assert np.linalg.norm(moved[-1] - moved[200]) < 1e-3
-    assert np.linalg.norm(moved - moved[0], axis=1).max() < 5e-3
+    assert np.linalg.norm(moved[-1] - start) < 1e-3  # the engine that idles in gear winds the tyres up
+    assert np.linalg.norm(moved[-1] - moved[200]) < 1e-4
 
 
 def test_from_rest_to_sixty_and_back_without_chatter(car: Car) -> None:
@@ -314,6 +315,25 @@ def test_a_jump_of_the_measured_angle_is_a_quick_motion(car: Car) -> None:
     kept = car.drive(0.5, ("rack", "capped", "phi_error"), steering_angle=3.0)
     assert np.abs(np.diff(kept[:, 0])).max() <= 0.25 * 5e-3 + 1e-12
     assert not kept[:, 1].any() and kept[:, 2].max() < 1e-6
+
+
+def test_a_speed_and_an_acceleration_that_no_hand_makes_are_not_followed(car: Car) -> None:
+    car.drive(3.0, throttle=0.5)
+    held = car["steering_torque"]
+    for wrong in ({"steering_speed": 500.0}, {"steering_acceleration": 5e4}):
+        kept = car.drive(0.05, ("rack", "yaw_rate", "steering_torque"), **wrong)
+        assert np.abs(kept[:, 0]).max() < 1e-12 and np.abs(kept[:, 1]).max() < 0.01
+        assert np.abs(kept[:, 2] - held).max() < 100.0
+        car.drive(0.2, steering_speed=0.0, steering_acceleration=0.0)
+
+
+def test_it_stands_where_it_is_put_on_an_uneven_road(tmp_path: Path) -> None:
+    road = tmp_path / "hump.toml"
+    road.write_text("[[bumps]]\nshape = 'cosine'\nx = -1.5\nlength = 2.0\nheight = 0.03\n")
+    car = Car({"gear_mode": 0.0}, road)
+    assert abs(car["x"]) < 2e-3 and abs(car["y"]) < 1e-6
+    moved = car.drive(2.0, ("x", "z"), brake_pressure_bar=30.0)
+    assert np.ptp(moved, axis=0).max() < 1e-4
 
 
 def test_the_last_step_of_a_run_away_is_still_finite() -> None:
