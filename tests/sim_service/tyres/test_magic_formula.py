@@ -129,9 +129,11 @@ def test_overturning_and_rolling_moment_are_those_of_the_formula(fz, kappa, ta, 
     fx, fy, mx, my, _ = steady(FULL_TYRE, fz, kappa, ta, gamma, 1.0, 1.0, u)
     Mx = c["QSX1"] * c["LVMX"] - c["QSX2"] * gamma + c["QSX3"] * fy / Fz0
     v = u / c["LONGVL"]
-    My = -(c["QSY1"] + c["QSY2"] * fx / Fz0 + c["QSY3"] * v + c["QSY4"] * v**4)
+    roll = c["QSY1"] + c["QSY3"] * v + c["QSY4"] * v**4
+    My = -(roll + c["QSY2"] * fx / Fz0)
+    near = 4e-3 * c["UNLOADED_RADIUS"] * fz * c["LMY"] * roll  # resistance fades in with speed
     assert mx == pytest.approx(c["UNLOADED_RADIUS"] * fz * c["LMX"] * Mx, rel=1e-9, abs=1e-9)
-    assert my == pytest.approx(c["UNLOADED_RADIUS"] * fz * c["LMY"] * My, rel=4e-3, abs=1e-2)
+    assert my == pytest.approx(c["UNLOADED_RADIUS"] * fz * c["LMY"] * My, rel=1e-9, abs=near)
     # backwards the resistance turns round, the arm on which drive pulls does not
     arm = -2.0 * c["UNLOADED_RADIUS"] * fz * c["LMY"] * c["QSY2"] * fx / Fz0
     assert steady(FULL_TYRE, fz, kappa, ta, gamma, 1.0, 1.0, -u)[3] == pytest.approx(arm - my, rel=1e-9, abs=1e-9)
