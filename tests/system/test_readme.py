@@ -22,7 +22,7 @@ def _fences(language: str) -> list[str]:
 
 
 COMMANDS = [line for block in _fences("sh") for line in block.strip().splitlines()]
-WARNED = 4  # the doctor of a machine that other programs use may well warn: that is its work
+DIAGNOSES = (0, 4, 5)  # a machine that other programs use may well be told to be too late: that is the doctor's work
 ENDLESS = (".venv/bin/tandem daq", ".venv/bin/tandem sim")
 
 
@@ -59,7 +59,7 @@ def test_commands_that_end_do_so_cleanly(checkout: Path) -> None:
             assert _shell("make -n test", checkout).returncode == 0  # running it here would run this
         elif command not in ENDLESS:
             run = _shell(command, checkout)
-            fine = (0, WARNED) if "tandem doctor" in command else (0,)
+            fine = DIAGNOSES if "tandem doctor" in command else (0,)
             assert run.returncode in fine, f"{command}\n{run.stdout}\n{run.stderr}"
 
 
