@@ -263,10 +263,9 @@ def test_an_empty_file_lacks_everything_that_has_no_default(file: Callable[[byte
 def test_every_file_we_ship_can_be_read() -> None:
     from daq_service.driver import read_manoeuvre
 
-    for path in (ROOT / "configs").glob("*.toml"):
-        load(path)
-    for path in (ROOT / "configs" / "manoeuvres").glob("*.toml"):
-        read_manoeuvre(path)
+    assert {load(path).name for path in (ROOT / "configs").glob("*.toml")} == {"tandem", "two_hosts"}
+    manoeuvres = [read_manoeuvre(path) for path in (ROOT / "configs" / "manoeuvres").glob("*.toml")]
+    assert len(manoeuvres) >= 9 and all(manoeuvre.title for manoeuvre in manoeuvres)
 
 
 def test_any_table_can_be_read_from_a_file_of_its_own(file: Callable[[bytes], Path]) -> None:

@@ -213,9 +213,10 @@ def test_any_tables_make_a_road_or_a_config_error(tables: dict[str, Any]) -> Non
 def test_any_bytes_as_sources_make_a_road_or_a_config_error(data: bytes) -> None:
     for files in ({"a.toml": data}, {"a.toml": GRID.format("b", "").encode(), "b": data}, {"b": data}):
         try:
-            road_from_sources(files)
+            road = road_from_sources(files)
         except ConfigError:
             continue
+        assert np.all(np.isfinite(road))
 
 
 def test_the_examples_of_the_documentation_are_valid(tmp_path: Path) -> None:
