@@ -208,6 +208,8 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
         if not line:
             return {}  # called off
         told = json.loads(line)
+        if "folder" not in told:
+            return {}  # the drive went on without it, and has ended
         folder, parameters = Path(told["folder"]), told["parameters"].encode()
     # the rings do not wait: before whatever else runs here, if it may, and behind everything that feeds the loop
     if not config.realtime.enabled or this_thread(_PRIORITY):

@@ -26,7 +26,7 @@ from tandem.launch import PROCESSES, Crew, Service
 
 LOOK_S = 0.05
 _RECORDER_PATIENCE_S = 20.0  # a slow disk
-_START_S = 180.0  # to compile everything on a slow machine and see a first step
+_START_S = 600.0  # to compile everything on a slow machine (80 s on ours) and see a first step
 
 
 class _Recording:
@@ -63,12 +63,12 @@ class _Recording:
             self._ended = True
             self._tell(f"{self._service.obituary()}; the drive goes on unrecorded")
 
-    def end(self, reason: str, summary: dict[str, Any]) -> dict[str, Any] | None:
+    def end(self, begun: bool, reason: str, summary: dict[str, Any]) -> dict[str, Any] | None:
         service = self._service
         if service is None:
             return None
         self.look()
-        if not self._told:  # the drive ended before there was anything to record
+        if not begun and not self._told:  # there was nothing to record
             service.ask_to_end()
             service.end(_RECORDER_PATIENCE_S)
             return None
@@ -213,7 +213,7 @@ def drive(
             steps.look()
         outcome.followed = produced.as_dict()
         reason = outcome.failure or ("interrupted" if interrupted.is_set() else "all seconds done")
-        outcome.record = recording.end(reason, conclude(outcome))
+        outcome.record = recording.end(begin, reason, conclude(outcome))
         outcome.steps = steps.all()
         produced.close()
         steps.close()

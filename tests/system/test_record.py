@@ -153,6 +153,22 @@ def test_without_its_recorder_the_drive_goes_on_and_says_so(drive: Start, name: 
     assert not said["whole"] and said["ended"].startswith("without an end")
 
 
+def test_a_recorder_that_dies_before_it_begins_costs_the_record_only(drive: Start, name: str) -> None:
+    run = drive("--seconds", "1", "--json")
+    recorders: list[int] = []
+
+    def there() -> bool:
+        recorders[:] = [pid for pid, words in _children(run.popen.pid) if b"tandem.recorder" in words]
+        return bool(recorders)
+
+    _wait(there)
+    os.kill(recorders[0], signal.SIGKILL)
+    assert run.end() == 6, run.said
+    result = run.json()
+    assert result["balance"]["closes"] and result["steps"] > 100
+    assert not result["record"]["whole"] and "SIGKILL" in result["record"]["state"]
+
+
 def test_a_place_that_cannot_be_written_is_no_reason_not_to_drive(start: Start, name: str, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file where the folder should be")
     run = start(
