@@ -2,11 +2,13 @@
 
 import contextlib
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from daq_service.acquire import Acquisition
-from daq_service.sources import Source, open_source
+from daq_service.force import ForceLoop
+from daq_service.sources import Host, Source, find, open_source
 from sync import realtime
 from sync.block import Channel, Layout
 from sync.config import Config
@@ -16,29 +18,50 @@ from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context
 
-# what a driver in the loop sees of the simulated car
-POSE = Layout(
-    tuple(Channel(name, "f8", unit) for name, unit in (("x", "m"), ("y", "m"), ("yaw", "rad"), ("vx", "m/s")))
-)
+
+class _Surroundings:
+    """What the source is told and what it says, before and while it runs."""
+
+    def __init__(self, config: Config):
+        self.peer = Peer("the simulator", config.ring("sim"))
+        self.received: RingReader | None = None
+        self._shm = config.transport.kind == "shm"
+        self._said: list[str] = []
+        self._reporter: Reporter | None = None
+
+    def feedback(self) -> RingReader | None:
+        return self.peer.ring if self._shm else self.received
+
+    def say(self, text: str) -> None:
+        if self._reporter is None:
+            self._said.append(text)
+        else:
+            self._reporter.say(text)
+
+    def listen(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        for text in self._said:
+            reporter.say(text)
 
 
 def prepare(config: Config, file: Path) -> tuple[Run, dict[str, Any]]:
-    return run, {}
+    """A source whose device is there and can do what is asked, before anybody waits for it."""
+    around = _Surroundings(config)
+    source = open_source(config, file, Host(around.feedback, around.say))
+    find(source)
+    return partial(run, source, around), {}
 
 
-def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:
-    peer = Peer("the simulator", config.ring("sim"))
-    received: list[RingReader] = []
-
-    def feedback() -> RingReader | None:
-        return received[0] if received else peer.ring if config.transport.kind == "shm" else None
-
-    source = open_source(config, file, feedback)
+def run(
+    source: Source, around: _Surroundings, config: Config, file: Path, stop: threading.Event, reporter: Reporter
+) -> dict[str, Any]:
+    around.listen(reporter)
     times = config.realtime
     core, _ = realtime.cores(times)
     workers: list[Worker] = []
     with contextlib.ExitStack() as stack:
-        stack.callback(peer.close)
+        stack.callback(source.stop)
+        stack.callback(around.peer.close)
         ring = RingWriter(config.ring("daq"), config.daq.layout, config.daq.ring_blocks)
         stack.callback(ring.close)
         publisher = None
@@ -57,41 +80,53 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -
                 workers.append(
                     Worker("clock", lambda: _serve_clock(server, stop), config, max(times.wire_priority - 5, 1), core)
                 )
-            if _drives_by_sight(source):
-                remove_stale(config.ring("daq_in"))  # poses of a life before this one are none
-                pose_ring = RingWriter(config.ring("daq_in"), POSE, 64)
-                stack.callback(pose_ring.close)
-                receiver = Receiver(zmq_context, config.endpoint("sim"), pose_ring, any_layout=True)
+            if wants := getattr(source, "wants", ()):
+                seen = Layout(tuple(Channel(name, "f8") for name in wants))
+                remove_stale(config.ring("daq_in"))  # steps of a life before this one are none
+                seen_ring = RingWriter(config.ring("daq_in"), seen, 64)
+                stack.callback(seen_ring.close)
+                receiver = Receiver(zmq_context, config.endpoint("sim"), seen_ring, any_layout=True)
                 stack.callback(receiver.close)
-                received.append(RingReader(config.ring("daq_in"), POSE))
-                stack.callback(received[0].close)
+                around.received = RingReader(config.ring("daq_in"), seen)
+                stack.callback(around.received.close)
                 workers.append(
                     Worker("feedback", lambda: _receive(receiver, stop), config, max(times.daq_priority - 1, 1), core)
                 )
         acquisition = Acquisition(config, source, ring, publisher)
         workers.append(Worker("acquisition", lambda: acquisition.run(stop), config, times.daq_priority, core))
+        force = None
+        if getattr(source, "force", None) is not None:
+            force = ForceLoop(source, around.feedback)  # type: ignore[arg-type]
+            pushing = force
+            workers.append(Worker("force", lambda: pushing.run(stop), config, max(times.daq_priority - 2, 1), core))
         start(workers, reporter)
 
+        def counts() -> dict[str, Any]:
+            own: dict[str, int] = getattr(source, "counts", dict)()
+            return {
+                **acquisition.count.as_dict(),
+                **({"source": own} if own else {}),
+                **({"force": round(force.value, 4), "force_zeroed": force.zeroed} if force else {}),
+            }
+
         def look(turn: int) -> None:
-            if said := peer.poll():
+            if said := around.peer.poll():
                 reporter.say(said)
+            if force and force.missing:
+                reporter.say(f"force: the simulator has no output {source.force.channel!r}", once=True)  # type: ignore[attr-defined]
             if turn % EVERY == 0:
-                reporter.status(acquisition.count.as_dict())
+                reporter.status(counts())
 
         look_after(workers, stop, look)
         join(workers, reporter)
         return {
-            **acquisition.count.as_dict(),
+            **counts(),
             "sent": publisher.sent if publisher else 0,
             "repeated": publisher.repeated if publisher else 0,
             "seconds": acquisition.seconds,
             "head": ring.head,
             "epoch": ring.epoch,
         }
-
-
-def _drives_by_sight(source: Source) -> bool:
-    return bool(getattr(source, "follows", False))
 
 
 def _serve_clock(server: ClockServer, stop: threading.Event) -> None:

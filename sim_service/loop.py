@@ -20,6 +20,7 @@ from numba import float64, int64, types
 from sim_service.models.description import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
+from sim_service.signals import oldest_ns
 from sim_service.turn import turn
 from sync.atomics import load_acquire, load_relaxed
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, Channel, Layout, T
@@ -225,7 +226,7 @@ def run(
             status |= NEW_EPOCH
         restart = status & (NEW_EPOCH | SKIPPED) or (stale and fresh)
         age = taken - block[T]
-        stale = age > stale_ns
+        stale = age + oldest_ns(block, rows) > stale_ns
         if stale:
             status |= STALE
             counters[STALES] += 1

@@ -15,6 +15,7 @@ from numba import float64, int64, types
 
 from sim_service import loop
 from sim_service.models.description import STEP
+from sim_service.signals import oldest_ages_ns
 from sim_service.simulation import Simulation
 from sim_service.turn import turn
 from sync.jit import kernel
@@ -182,7 +183,7 @@ def as_available(
     fresh = np.concatenate([[True], np.diff(which) > 0])[: len(which)]
     epoch = blocks["epoch"][which]
     new_epoch = np.concatenate([[True], np.diff(epoch.astype(np.int64)) != 0])[: len(which)]
-    stale = instants - blocks["t_ns"][which] > stale_ns
+    stale = instants - blocks["t_ns"][which] + oldest_ages_ns(blocks)[which] > stale_ns
     stale_before = np.concatenate([[False], stale[:-1]])[: len(which)]
     initial = np.zeros(len(which), bool)
     if begins is not None:

@@ -15,9 +15,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from sync.block import RESERVED_NAMES, Channel, Layout
+from sync.block import AGE, RESERVED_NAMES, Channel, Layout
 from sync.errors import ConfigError
 
 _NAME = r"^[a-z][a-z0-9_]{0,31}$"
@@ -132,6 +141,8 @@ class ChannelConfig(Section):
     def _limit_needs_counter(self) -> "ChannelConfig":
         if self.max_counts_per_s is not None and self.counter_bits is None:
             raise ValueError("max_counts_per_s is for counters; give counter_bits too")
+        if self.name.endswith(AGE) and (self.type != "u4" or self.unit != "us" or self.counter_bits is not None):
+            raise ValueError(f'a channel ...{AGE} holds the age of another: type must be "u4" and unit "us"')
         return self
 
 
@@ -151,11 +162,23 @@ class Daq(Section):
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
             raise ValueError(f"names must differ; twice: {', '.join(twice)}")
+        for name in names:
+            if name.endswith(AGE) and name.removesuffix(AGE) not in names:
+                raise ValueError(f"{name} is the age of a channel {name.removesuffix(AGE)}, which is not there")
         return channels
 
     @property
     def layout(self) -> Layout:
         return Layout(tuple(Channel(c.name, c.type, c.unit, round(c.skew_us * 1000)) for c in self.channels))
+
+
+def _not_zero(value: float) -> float:
+    if value == 0.0:
+        raise ValueError("must not be 0: the counts between nothing and full scale, negative where they fall")
+    return value
+
+
+FullScale = Annotated[float, AfterValidator(_not_zero)]
 
 
 class Signals(Section):
@@ -165,8 +188,11 @@ class Signals(Section):
     differentiator: int = Field(4, ge=2, le=10)
     steering_deg_per_count: float = Field(0.18, gt=0)
     steering_sign: Literal[1, -1] = 1
-    throttle_full_counts: float = Field(420.0, gt=0)
-    brake_full_counts: float = Field(32767.0, gt=0)
+    steering_zero_counts: float = 0.0
+    throttle_full_counts: FullScale = 420.0
+    throttle_zero_counts: float = 0.0
+    brake_full_counts: FullScale = 32767.0
+    brake_zero_counts: float = 0.0
     brake_full_bar: float = Field(40.0, gt=0)
     gear_ratio: float = Field(1.475, gt=0)
     final_ratio: float = Field(3.673, gt=0)
@@ -198,6 +224,7 @@ class Record(Section):
 
 
 class Config(Section):
+    include: list[str] = []  # fragments, such as a calibration, that go over this file; --set goes over them
     name: str = Field("tandem", pattern=_NAME)
     seconds: float = Field(50.0, ge=0)
     transport: Transport = Transport()
@@ -272,9 +299,34 @@ def runtime_directory() -> Path:
 
 
 def load(path: str | Path, overrides: Iterable[str] = ()) -> Config:
-    """The configuration of a run. `overrides` are `key.path=value` with a TOML value, as given to --set."""
+    """The configuration of a run, with its fragments.
+
+    `overrides` are `key.path=value` with a TOML value, as given to --set; they have the last word.
+    """
     path = Path(path)
-    return check(Config, with_overrides(read_toml(path), overrides), str(path))
+    overrides = list(overrides)
+    data = read_toml(path)
+    asked = with_overrides({"include": data.get("include", [])}, [o for o in overrides if o.startswith("include=")])
+    included = asked["include"]
+    if not isinstance(included, list) or not all(isinstance(name, str) for name in included):
+        raise ConfigError(f'{path}: include = {included!r}: must be a list of files, such as ["calibration.toml"]')
+    for name in included:
+        fragment = read_toml(path.parent / name)
+        if "include" in fragment:
+            raise ConfigError(f"{path.parent / name}: include: a fragment cannot include others")
+        _lay_over(data, fragment, f"{path.parent / name}")
+    return check(Config, with_overrides(data, overrides), " with ".join([str(path), *included]))
+
+
+def _lay_over(data: dict[str, Any], fragment: dict[str, Any], file: str, prefix: str = "") -> None:
+    """Tables are merged, whatever else the fragment has replaces what was there."""
+    for key, value in fragment.items():
+        if isinstance(value, dict) and isinstance(data.setdefault(key, {}), dict):
+            _lay_over(data[key], value, file, f"{prefix}{key}.")
+        elif isinstance(value, dict):
+            raise ConfigError(f"{file}: {prefix}{key}: is a table, and no table in the file that includes it")
+        else:
+            data[key] = value
 
 
 def read(path: Path, model: type[SectionT]) -> SectionT:

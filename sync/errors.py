@@ -13,6 +13,12 @@ class ConfigError(TandemError):
     code = 2
 
 
+class SourceError(TandemError):
+    """A device, or the software it needs, is missing, held by somebody else, or cannot do what is asked."""
+
+    code = 7
+
+
 class RingError(TandemError):
     """A ring cannot be created or attached."""
 

@@ -1,7 +1,8 @@
 """The command line: starts the services, shows what they do, prints what they did.
 
 Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 a configuration or a file is wrong; 3 the model
-diverged; 6 a clean run, but its record is not whole; 70 a service failed in a way nobody foresaw.
+diverged; 6 a clean run, but its record is not whole; 7 a device or its driver is missing or refuses; 70 a service
+failed in a way nobody foresaw.
 """
 
 import json
@@ -37,7 +38,7 @@ def _opened(file: Path, overrides: list[str]) -> tuple["Config", Any]:
     with compiling("source"):
         from daq_service.sources import open_source
 
-        return config, open_source(config, file, lambda: None)
+        return config, open_source(config, file)
 
 
 def _checked(file: Path, overrides: list[str]) -> "Config":
@@ -177,6 +178,12 @@ def _serve(role: str, config: Path, overrides: list[str] | None) -> None:
     from sync.jit import compiling
     from sync.service import serve
 
+    if role == "daq":
+        with errors():
+            from daq_service.sources import require
+            from sync.config import load
+
+            require(load(config, overrides or []), config)  # said before the compiler has its minute
     with compiling(role):
         if role == "daq":
             from daq_service.service import prepare

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sync.config import ALL_RINGS, Config
-from sync.errors import ConfigError, RingBusy, RingError
+from sync.errors import ConfigError, RingBusy, RingError, SourceError
 from sync.ring import RingReader, remove_stale
 from tandem.facts import as_text
 from tandem.follow import Produced, Steps
@@ -140,7 +140,7 @@ def drive(
 
     With a `folder` the run is recorded there, with the parameters of the model, as the simulator tells them;
     `conclude` makes the summary at its end. What the services find wrong with the configuration before they begin is
-    a ConfigError.
+    a ConfigError, what they miss a SourceError.
     """
     for process in PROCESSES:
         if _ring_in_use(config.ring(process.name)):
@@ -187,8 +187,9 @@ def drive(
                 outcome.failure = f"no step within {_START_S:g} s"
                 break
             ended = [service for service in services if service.code is not None]
-            if ended and not begin and ended[0].code == ConfigError.code:
-                raise ConfigError(ended[0].last_words)
+            for refusal in (ConfigError, SourceError):
+                if ended and not begin and ended[0].code == refusal.code:
+                    raise refusal(ended[0].last_words)
             if ended:
                 crew.listen(note)
                 outcome.failure = ended[0].obituary()

@@ -2,27 +2,47 @@
 
 A source delivers whole scans, oldest first, as raw register readings: a row a scan, a column a channel of the
 configuration, int64. It never splits a scan, never invents one, and says how many it knows to be lost.
+
+Opening a source reads files and checks the configuration, nothing else: the supervisor does it too. Only the process
+that samples looks for the device (`find`), and it alone touches it afterwards.
 """
 
 import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from sync.config import Config, check
 from sync.errors import ConfigError
-from sync.ring import RingReader
 
-SOURCES = {"virtual": "daq_service.sources.virtual", "replay": "daq_service.sources.replay"}
+if TYPE_CHECKING:  # this module is imported before anything is compiled
+    from sync.ring import RingReader
 
-# The simulator's output, where it can be had: what a driver in the loop sees. None while there is none.
-Feedback = Callable[[], RingReader | None]
+SOURCES = {kind: f"daq_service.sources.{kind}" for kind in ("virtual", "replay", "nidaqmx", "can", "gamepad", "remote")}
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a source has of the process it runs in."""
+
+    # the simulator's output, with the channels the source `wants`; None while there is none
+    feedback: "Callable[[], RingReader | None]" = lambda: None
+    say: Callable[[str], None] = lambda _: None  # what a person should read; kept in the record's summary
 
 
 class Source(Protocol):
-    """And, if it has them: `unwrapped` = True, its counters are running counts already; `seconds`, when it ends."""
+    """And, if it has them:
+
+    `unwrapped` = True: its counters are running counts already
+    `seconds`: when it ends by itself
+    `wants`: names of simulator outputs it looks at (Host.feedback)
+    `find()`: look for the device and try whether it can do what is asked; raises SourceError. Called once, before start
+    `counts()`: a dict of counters of its own, for the report
+    `force`: how the newest simulator output goes back to the driver's hand, see daq_service/force.py
+    """
 
     def start(self) -> None:
         """Begin sampling. Nothing is sampled before."""
@@ -38,12 +58,30 @@ class Source(Protocol):
         """End sampling and let go of the device. May be called twice."""
 
 
-def open_source(config: Config, file: Path, feedback: Feedback) -> Source:
+_ALONE = Host()
+
+
+def open_source(config: Config, file: Path, host: Host = _ALONE) -> Source:
     """The source that `[source]` names, with the rest of that table as the source itself understands it."""
+    module = _module(config, file)
+    settings = check(module.Settings, config.source, str(file), "source")
+    source: Source = module.open_source(config, settings, file, host)
+    return source
+
+
+def require(config: Config, file: Path) -> None:
+    """Raises SourceError where the source needs software that is not installed. Quick, and compiles nothing."""
+    if (needs := getattr(_module(config, file), "require", None)) is not None:
+        needs(check(_module(config, file).Settings, config.source, str(file), "source"))
+
+
+def find(source: Source) -> None:
+    if (look := getattr(source, "find", None)) is not None:
+        look()
+
+
+def _module(config: Config, file: Path) -> Any:
     kind = config.source.get("kind")
     if kind not in list(SOURCES):
         raise ConfigError(f"{file}: source.kind = {kind!r}: must be one of {', '.join(SOURCES)}")
-    module: Any = importlib.import_module(SOURCES[kind])
-    settings = check(module.Settings, config.source, str(file), "source")
-    source: Source = module.open_source(config, settings, file, feedback)
-    return source
+    return importlib.import_module(SOURCES[kind])

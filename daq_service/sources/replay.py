@@ -11,7 +11,7 @@ import numpy as np
 from numba import int64, types
 from pydantic import Field
 
-from daq_service.sources import Feedback
+from daq_service.sources import Host
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, Section
 from sync.errors import ConfigError
@@ -101,7 +101,7 @@ class ReplaySource:
         self._state[_START] = _NEVER
 
 
-def open_source(config: Config, settings: Settings, file: Path, feedback: Feedback) -> ReplaySource:
+def open_source(config: Config, settings: Settings, file: Path, host: Host) -> ReplaySource:
     path = file.parent / settings.run
     run = open_run(path if path.exists() else Path(settings.run), ("/daq", "/received"))
     topic = run.need(run.source_topic)

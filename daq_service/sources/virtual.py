@@ -27,8 +27,8 @@ from daq_service.driver import (
     profile_tables,
     read_manoeuvre,
 )
-from daq_service.sources import Feedback
-from sync.block import PUSHED
+from daq_service.sources import Host
+from sync.block import PUSHED, RECEIVED
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, Section
 from sync.errors import ConfigError
@@ -120,7 +120,9 @@ def _read(
         if path.shape[0] > 0:
             found = newest(feedback, feedback_block) >= 0
             seen = feedback_block.view(np.float64)
-            fresh = found and now_ns() - feedback_block[PUSHED] < _POSE_FRESH_NS
+            # when it came, by our clock: the simulator's may be another
+            stamp = feedback_block[RECEIVED] if feedback_block[RECEIVED] > 0 else feedback_block[PUSHED]
+            fresh = found and now_ns() - stamp < _POSE_FRESH_NS
             x, y, yaw, vx = seen[pose[0]], seen[pose[1]], seen[pose[2]], seen[pose[3]]
             drive_along(path, follow, memory, x, y, yaw, vx, fresh, 1.0 / par[_RATE])
         for channel in range(3):
@@ -144,9 +146,9 @@ _NO_FEEDBACK.flags.writeable = False
 
 
 class VirtualSource:
-    def __init__(self, config: Config, settings: Settings, manoeuvre: Manoeuvre, feedback: Feedback):
+    def __init__(self, config: Config, settings: Settings, manoeuvre: Manoeuvre, host: Host):
         layout = config.daq.layout
-        self._feedback = feedback
+        self._feedback = host.feedback
         self._ring = _NO_FEEDBACK
         self._block = np.zeros(64, np.int64)
         self._pose = np.zeros(4, np.int64)
@@ -185,6 +187,7 @@ class VirtualSource:
         steering, throttle, brake = manoeuvre.steering_deg, manoeuvre.throttle, manoeuvre.brake_bar
         self._profiles = (*profile_tables(steering), *profile_tables(throttle), *profile_tables(brake))
         self.follows = manoeuvre.follow is not None
+        self.wants = POSE if self.follows else ()
         self._path = prepare_path(manoeuvre.follow) if manoeuvre.follow else np.empty((0, 3))
         self._follow = follow_parameters(manoeuvre.follow) if manoeuvre.follow else np.empty(8)
         self._memory = np.zeros(MEMORY)
@@ -229,7 +232,7 @@ class VirtualSource:
         self._state[_START] = _NEVER
 
 
-def open_source(config: Config, settings: Settings, file: Path, feedback: Feedback) -> VirtualSource:
+def open_source(config: Config, settings: Settings, file: Path, host: Host) -> VirtualSource:
     for channel in config.daq.channels:
         if channel.name not in ("brake", "throttle", "steering"):
             raise ConfigError(f"{file}: daq.channels: {channel.name}: the virtual source has brake, throttle, steering")
@@ -238,4 +241,4 @@ def open_source(config: Config, settings: Settings, file: Path, feedback: Feedba
                 f"{file}: daq.channels: {channel.name}.counter_bits = {channel.counter_bits}: the virtual encoder has"
                 f" {settings.encoder_bits} bits (source.encoder_bits)"
             )
-    return VirtualSource(config, settings, read_manoeuvre(file.parent / settings.manoeuvre), feedback)
+    return VirtualSource(config, settings, read_manoeuvre(file.parent / settings.manoeuvre), host)

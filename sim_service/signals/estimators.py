@@ -20,7 +20,7 @@ was.) None of them is delayed.
 
 Kalman and edges start anew by themselves after 0.1 s without a block, when time runs backwards as far, or when the
 count jumps faster than 100 rad/s: nothing is differentiated across such a place. A block that is not newer than the
-last is ignored.
+last (by more than a microsecond) is ignored: a held value, with its age, is one observation.
 """
 
 import math
@@ -41,6 +41,7 @@ LASTING = 0.2  # counts of travel for which an error of quantisation lasts
 WINDOW_S, REACH_S = 0.04, 0.15  # edges no older than the window are fitted; at least four, if they are within reach
 FEWEST_EDGES = 4
 GAP_S = 0.1
+SAME_S = 1e-6  # ages are told in whole microseconds: instants as near as this are one
 FASTEST = 100.0  # rad/s; four times what a hand can do
 
 # parameters: kind, scale, and what the kind needs
@@ -118,6 +119,8 @@ def estimate(memory, par, t_ns, counts, h):
 
 @kernel()
 def _average(memory, t_ns, counts):
+    if memory[_LAST_T] > 0.0 and abs(t_ns - memory[_LAST_T]) <= SAME_S * 1e9:
+        return
     # ages are against the last block: with a newer one they grow
     if memory[_BLOCKS] > 0.0:
         memory[_AGES] += memory[_BLOCKS] * (t_ns - memory[_LAST_T]) * 1e-9
@@ -147,7 +150,7 @@ def _average_estimate(memory, par, counts, h):
 @kernel()
 def _track(memory, par, kind, t_ns, counts):
     dt = (t_ns - memory[_T]) * 1e-9
-    if memory[_SEEN] > 0.0 and -GAP_S <= dt <= 0.0:
+    if memory[_SEEN] > 0.0 and -GAP_S <= dt <= SAME_S:
         return
     move = counts - memory[_COUNT]
     # two counts of tolerance: quantisation and an encoder that trembles

@@ -33,7 +33,7 @@ def configuration(case: Case) -> Finding:
         from sim_service.models import configured_model
 
         try:
-            open_source(case.config, case.file, lambda: None)
+            open_source(case.config, case.file)
             configured_model(case.config, case.file.parent)
         except TandemError as error:
             return failed(str(error), f"edit {case.file} as the message says")

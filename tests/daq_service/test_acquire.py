@@ -257,7 +257,7 @@ def test_newest_block_rises_with_a_ramp_while_the_source_runs(
     path = manoeuvre_file("[steering_deg]\npoints = [[0, 0], [1, 180]]")
     config = drive_config("daq.rate_hz=5000", f'source.manoeuvre="{path}"')
     writer, reader = rings.pair(config.daq.layout)
-    acquisition = Acquisition(config, open_source(config, DRIVE, lambda: None), writer, None)
+    acquisition = Acquisition(config, open_source(config, DRIVE), writer, None)
     stop = threading.Event()
     thread = threading.Thread(target=acquisition.run, args=(stop,))
     thread.start()

@@ -250,9 +250,9 @@ limits = st.fixed_dictionaries({"lateral_acceleration": st.floats(1.0, 6.0), "de
 def test_speed_along_a_path_is_one_that_curves_and_brakes_allow(
     points: list[list[float]], limit: dict[str, float], closed: bool
 ) -> None:
-    """The turn of the path over 4.5 m, 10 % over the limit at most; the deceleration from point to point, 2 %."""
+    """The turn of the path over 4.5 m, 15 % over the limit at most; the deceleration from point to point, 2 %."""
     path, follow = path_of(points, closed, **limit)
-    assert lateral(path, closed).max() <= 1.10 * follow.lateral_acceleration
+    assert lateral(path, closed).max() <= 1.15 * follow.lateral_acceleration
     assert deceleration(path, closed).max() <= 1.02 * follow.deceleration
     assert path[:, 2].max() <= follow.speed and path[:-1, 2].min() > 0
 

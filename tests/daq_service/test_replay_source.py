@@ -30,7 +30,7 @@ def opened(tmp_path: Path, request: pytest.FixtureRequest) -> Play:
     def make(words: np.ndarray, topic: str = "/daq", **options: bool | int) -> Source:
         folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        source = open_source(replay_config(write_record(folder, words, topic=topic), **options), DRIVE, lambda: None)
+        source = open_source(replay_config(write_record(folder, words, topic=topic), **options), DRIVE)
         request.addfinalizer(source.stop)
         return source
 
@@ -199,7 +199,7 @@ def test_through_the_acquisition_values_stay_and_gaps_bump_the_epoch(opened: Pla
 
 def refused(folder: Path, said: str, *overrides: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        open_source(replay_config(folder, *overrides), DRIVE, lambda: None)
+        open_source(replay_config(folder, *overrides), DRIVE)
 
 
 def test_a_channel_that_the_record_has_not_is_named(tmp_path: Path) -> None:
@@ -230,10 +230,10 @@ def test_instants_that_go_back_are_refused(tmp_path: Path) -> None:
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     for path, said in ((tmp_path / "nowhere", "nowhere: no such run"), (tmp_path, r"holds no run\.mcap")):
         with pytest.raises(RunError, match=said):
-            open_source(replay_config(path), DRIVE, lambda: None)
+            open_source(replay_config(path), DRIVE)
     write_record(tmp_path, np.zeros((0, LAYOUT.words), np.int64))
     with pytest.raises(RunError, match="holds no /received messages; it has none"):
-        open_source(replay_config(tmp_path), DRIVE, lambda: None)
+        open_source(replay_config(tmp_path), DRIVE)
 
 
 def test_a_record_of_one_block_is_played(opened: Play) -> None:
@@ -246,5 +246,5 @@ def test_a_record_of_one_block_is_played(opened: Play) -> None:
 def test_a_relative_path_is_one_beside_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     write_record(tmp_path / "run", recorded(1000.0, 3))
-    source = open_source(replay_config("run"), tmp_path / "drive.toml", lambda: None)
+    source = open_source(replay_config("run"), tmp_path / "drive.toml")
     assert source.seconds == pytest.approx(0.003)  # type: ignore[attr-defined]

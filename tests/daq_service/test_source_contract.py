@@ -25,7 +25,7 @@ Opener = Callable[[float, int], Source]
 
 def open_virtual(rate_hz: float, buffer_scans: int) -> Source:
     config = drive_config(f"daq.rate_hz={rate_hz}", f"source.buffer_blocks={buffer_scans}")
-    return open_source(config, DRIVE, lambda: None)
+    return open_source(config, DRIVE)
 
 
 def open_replay(rate_hz: float, buffer_scans: int) -> Source:
@@ -33,7 +33,7 @@ def open_replay(rate_hz: float, buffer_scans: int) -> Source:
     with tempfile.TemporaryDirectory() as folder:
         write_record(Path(folder), recorded(rate_hz, max(round(min(3 * rate_hz, 15_000)), 3)))
         config = replay_config(folder, f"daq.rate_hz={rate_hz}", buffer=buffer_scans)
-        return open_source(config, DRIVE, lambda: None)
+        return open_source(config, DRIVE)
 
 
 SOURCES: dict[str, Opener] = {"virtual": open_virtual, "replay": open_replay}

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from daq_service.counters import TOTAL, counter_table, unwrap
-from daq_service.service import POSE
-from daq_service.sources import Source, open_source
+from daq_service.sources import Host, Source, open_source
+from daq_service.sources.virtual import POSE as NAMES
+from sync.block import Channel, Layout
 from sync.clock import now_ns
 from sync.config import Config
 from sync.errors import ConfigError
@@ -17,6 +18,7 @@ from sync.ring import RingReader, push
 
 from .conftest import DRIVE, Rings, drive_config
 
+POSE = Layout(tuple(Channel(name, "f8") for name in NAMES))
 BRAKE, THROTTLE, STEERING = range(3)  # columns of configs/drive.toml
 DEG = 0.18
 FAST = "daq.rate_hz=10000"
@@ -40,7 +42,7 @@ def collect(source: Source, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def virtual(path: Path, *overrides: str) -> tuple[Source, Config]:
     config = drive_config(f'source.manoeuvre="{path}"', *overrides)
-    return open_source(config, DRIVE, lambda: None), config
+    return open_source(config, DRIVE), config
 
 
 def smoothstep(t: np.ndarray, seconds: float, high: float) -> np.ndarray:
@@ -93,7 +95,7 @@ def test_registers_have_the_configured_width(manoeuvre_file: Write, bits: int) -
     config["source"]["steering_start_count"] = -3
     for channel in config["daq"]["channels"][1:]:
         channel["counter_bits"] = bits
-    source = open_source(Config.model_validate(config), DRIVE, lambda: None)
+    source = open_source(Config.model_validate(config), DRIVE)
     assert collect(source, 3)[0][:, STEERING].tolist() == [(1 << bits) - 3] * 3
 
 
@@ -155,7 +157,7 @@ def test_brake_stops_at_the_ends_of_its_converter(manoeuvre_file: Write) -> None
 def test_same_seed_gives_the_same_scans_and_another_seed_another_noise() -> None:
     def drive(seed: int) -> np.ndarray:
         config = drive_config(FAST, f"source.seed={seed}")
-        return collect(open_source(config, DRIVE, lambda: None), 1000)[0]
+        return collect(open_source(config, DRIVE), 1000)[0]
 
     once, again, other = drive(7), drive(7), drive(8)
     assert (once == again).all()
@@ -165,7 +167,7 @@ def test_same_seed_gives_the_same_scans_and_another_seed_another_noise() -> None
 
 
 def test_a_restarted_source_drives_the_same_again() -> None:
-    source = open_source(drive_config(FAST), DRIVE, lambda: None)
+    source = open_source(drive_config(FAST), DRIVE)
     assert (collect(source, 300)[0] == collect(source, 300)[0]).all()
 
 
@@ -193,7 +195,7 @@ def drives_by_sight(rings: Rings, pose: Pose | None, age_ns: int = 0) -> np.ndar
         "source.steering_start_count=10000",
         *QUIET,
     )
-    return collect(open_source(config, DRIVE, feedback), 500)[0]
+    return collect(open_source(config, DRIVE, Host(feedback)), 500)[0]
 
 
 def test_driver_presses_the_throttle_when_he_sees_the_car_stand(rings: Rings) -> None:
@@ -224,7 +226,7 @@ def refused(*overrides: str, change: Callable[[dict], None] | None = None) -> st
         change(data)
     config = Config.model_validate(data)
     with pytest.raises(ConfigError) as error:
-        open_source(config, DRIVE, lambda: None)
+        open_source(config, DRIVE)
     assert str(DRIVE) in str(error.value) or str(DRIVE.parent) in str(error.value)
     return str(error.value)
 

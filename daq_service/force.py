@@ -1,0 +1,131 @@
+"""Back to the hand: the newest output of the simulator as a force or a voltage, within limits, and zero when it is old.
+
+A thread of its own takes the newest step at a fixed rate, scales it, limits it, limits how fast it changes, and gives
+it to the source's device. When no step has come for `stale_after_ms` it ramps to zero, and is there `zero_within_ms`
+after the last step at the latest, wherever it was. At the end of a run the device gets zero.
+
+What no program can promise: a device that holds its last value when this process is killed. See docs/sources.md.
+"""
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numba import float64, types
+from pydantic import Field, model_validator
+
+from sync.block import PUSHED, RECEIVED
+from sync.clock import now_ns, sleep_until
+from sync.config import Section
+from sync.jit import kernel
+from sync.ring import RingReader, newest
+
+
+class ForceSettings(Section):
+    """`[source.force]`. The unit of gain, limit and slew is the device's: V, or shares of its full force."""
+
+    channel: str = "steering_torque"
+    gain: float
+    limit: float = Field(gt=0)
+    slew: float = Field(gt=0)
+    rate_hz: float = Field(500.0, ge=50, le=2000)
+    stale_after_ms: float = Field(30.0, gt=0, le=1000)
+    zero_within_ms: float = Field(100.0, gt=0, le=5000)
+
+    @model_validator(mode="after")
+    def _time_to_fall(self) -> "ForceSettings":
+        least = self.stale_after_ms + 10_000.0 / self.rate_hz
+        if self.zero_within_ms < least:
+            raise ValueError(
+                f"zero_within_ms = {self.zero_within_ms:g} leaves no time to ramp down: with stale_after_ms ="
+                f" {self.stale_after_ms:g} and rate_hz = {self.rate_hz:g} it must be at least {least:g}"
+            )
+        return self
+
+
+class Actuator(Protocol):
+    """A source with a way back."""
+
+    force: ForceSettings
+
+    def put(self, value: float) -> None:
+        """Give the device this value, now. Never raises; while there is no device it does nothing."""
+
+
+@kernel(float64(float64, float64, types.boolean, float64, float64, float64, float64))
+def follow(last, wanted, fresh, dt, limit, slew, fall):
+    """The next value after `last`, dt seconds later."""
+    if fresh and math.isfinite(wanted):
+        target = min(max(wanted, -limit), limit)
+        step = slew * dt
+    else:
+        target = 0.0
+        step = fall * dt
+    return min(max(target, last - step), last + step)
+
+
+class ForceLoop:
+    """Runs in a thread of its own until told to stop."""
+
+    def __init__(self, actuator: Actuator, feedback: Callable[[], RingReader | None]):
+        self._actuator, self._feedback = actuator, feedback
+        self._settings = actuator.force
+        self._ring: RingReader | None = None
+        self._block = np.zeros(0, np.int64)
+        self._place = -1
+        self.value = 0.0
+        self.zeroed = 0  # times that it fell to zero because the simulator was silent
+        self.missing = False  # the simulator has no such output
+
+    def _look(self, now: int) -> tuple[float, bool]:
+        """(the newest value, whether it is fresh)."""
+        ring = self._feedback()
+        if ring is not self._ring:
+            self._ring, self._place = ring, -1
+            if ring is not None:
+                self._block = np.zeros(ring.layout.words, np.int64)
+                self.missing = self._settings.channel not in ring.layout.names
+                if not self.missing:
+                    self._place = int(ring.layout.table[ring.layout.names.index(self._settings.channel), 0])
+        if ring is None or self._place < 0 or newest(ring.words, self._block) < 0:
+            return 0.0, False
+        # when it came, by our clock: the simulator's may be another
+        stamp = int(self._block[RECEIVED]) or int(self._block[PUSHED])
+        fresh = now - stamp <= self._settings.stale_after_ms * 1e6
+        return float(self._block.view(np.float64)[self._place]), fresh
+
+    def run(self, stop: threading.Event) -> None:
+        s = self._settings
+        dt = 1.0 / s.rate_hz
+        # as if it had to fall from the limit, and with two turns to spare
+        fall = s.limit / (1e-3 * (s.zero_within_ms - s.stale_after_ms) - 2.0 * dt)
+        was_fresh = False
+        last = due = now_ns()
+        try:
+            while not stop.is_set():
+                due = max(due + round(dt * 1e9), last)
+                sleep_until(due)
+                now = now_ns()
+                value, fresh = self._look(now)
+                # a turn that came late may go as far as its time allows, down only
+                passed = (now - last) * 1e-9
+                self.value = float(
+                    follow(
+                        self.value,
+                        s.gain * value,
+                        fresh,
+                        passed if not fresh else min(passed, 2 * dt),
+                        s.limit,
+                        s.slew,
+                        fall,
+                    )
+                )
+                last = now
+                self.zeroed += was_fresh and not fresh
+                was_fresh = fresh
+                self._actuator.put(self.value)
+        finally:
+            self.value = 0.0
+            self._actuator.put(0.0)
