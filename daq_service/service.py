@@ -45,11 +45,12 @@ class _Surroundings:
 
 
 def prepare(config: Config, file: Path) -> tuple[Run, dict[str, Any]]:
-    """A source whose device is there and can do what is asked, before anybody waits for it."""
+    """A source whose device is there and can do what is asked, before anybody waits for it; what it wants of the
+    simulator is told."""
     around = _Surroundings(config)
     source = open_source(config, file, Host(around.feedback, around.say))
     find(source)
-    return partial(run, source, around), {}
+    return partial(run, source, around), {"wants": list(getattr(source, "wants", ()))}
 
 
 def run(

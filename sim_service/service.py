@@ -39,10 +39,11 @@ class Diverged(TandemError):
 
 
 def prepare(config: Config, file: Path) -> tuple[Run, dict[str, Any]]:
-    """A model that stands on its road, before anybody waits for it; its parameters are told."""
+    """A model that stands on its road, before anybody waits for it; its parameters and outputs are told."""
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
         simulation = Simulation(config, *configured_model(config, file.parent))
-    return partial(run, simulation), described(simulation.model, simulation.params)
+    told = described(simulation.model, simulation.params)
+    return partial(run, simulation), {**told, "outputs": list(simulation.layout.names)}
 
 
 def run(

@@ -6,6 +6,7 @@ it follows. What it could not record has a number: `lost` was overwritten before
 because the disk took nothing.
 """
 
+import collections
 import contextlib
 import functools
 import json
@@ -137,6 +138,11 @@ class Recorder:
             self.worst_pause_ns = max(self.worst_pause_ns, now - self._flushed_ns)
             self._flushed_ns = now
 
+    def note(self, notes: "collections.deque[tuple[int, str]]") -> None:
+        while notes:
+            at_ns, text = notes.popleft()
+            self.writer.note(text, at_ns)
+
     def figures(self) -> dict[str, Any]:
         sink = self.writer.sink
         state = f"waiting for the disk: {sink.error}" if sink.error else "recording"
@@ -187,20 +193,24 @@ class Recorder:
         return result
 
 
-def _listen(stop: threading.Event, said: list[dict[str, Any]]) -> None:
-    """How the run ended, as the supervisor tells it; or that there is no supervisor any more."""
+def _listen(stop: threading.Event, said: list[dict[str, Any]], notes: "collections.deque[tuple[int, str]]") -> None:
+    """What is to be noted, and how the run ended, as the supervisor tells it; or that there is none any more."""
     for line in sys.stdin:
         try:
-            said.append(dict(json.loads(line)))
+            told = dict(json.loads(line))
         except ValueError:
             continue
+        if "note" in told:
+            notes.append((now_ns(), str(told["note"])))
+            continue
+        said.append(told)
         break
     stop.set()
 
 
 def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, folder: Path | None) -> dict[str, Any]:
     """Record into `folder`; supervised (None) the folder and the model's parameters come as the first line on standard
-    input (whoever starts a drive has the model already; here it would cost its import), the end as the second."""
+    input (whoever starts a drive has the model already; here it would cost its import), then notes, at last the end."""
     supervised, parameters = folder is None, None
     if folder is None:
         reporter.ready({})
@@ -217,9 +227,10 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
             os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     recorder = Recorder(config, file, folder, parameters)
     said: list[dict[str, Any]] = []
+    notes: collections.deque[tuple[int, str]] = collections.deque()
     if supervised:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor's word ends it, or the supervisor's end
-        threading.Thread(target=_listen, args=(stop, said), daemon=True).start()
+        threading.Thread(target=_listen, args=(stop, said, notes), daemon=True).start()
     for role, blocks, rate in (("daq", config.daq.ring_blocks, config.daq.rate_hz),
                                ("sim", config.sim.ring_blocks, 1e3 / config.sim.step_ms)):  # fmt: skip
         if blocks / rate < _LEAST_RING_S:
@@ -230,6 +241,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
     reporter.status(recorder.figures())
     turn, trouble = 0, None
     while not stop.wait(LOOK_S):
+        recorder.note(notes)
         recorder.look()
         if recorder.writer.sink.error != trouble:
             trouble = recorder.writer.sink.error
@@ -239,6 +251,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
         turn += 1
     if supervised and not said:
         recorder.drain(1.0)  # the services end too, a little later
+    recorder.note(notes)
     told = said[0] if said else {}
     reason = told.get("reason") or ("the supervisor ended without a word" if supervised else "stopped")
     return recorder.finish(reason, told.get("summary") or {}, supervised)

@@ -108,6 +108,10 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "epochs": sim.get("epochs", 0),
         "implausible": daq.get("implausible", 0),
         "saturated": daq.get("saturated", 0),
+        "source_lost": daq.get("lost", 0),
+        "source": daq.get("source", {}),
+        "force_zeroed": daq.get("force_zeroed"),
+        "said": outcome.said,
         "record": outcome.record,
         "ended": outcome.failure or sim.get("ended", "unknown"),
     }
@@ -143,6 +147,9 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
         f" {result['skipped']} skipped, {result['stale_steps']} with stale input,"
         f" {result['capped_steps']} with iterations capped"
     )
+    if result["source_lost"] or any(result["source"].values()):
+        own = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in result["source"].items())
+        console.print(f"at the source: {result['source_lost']} scans lost" + f"; {own}" * bool(own), soft_wrap=True)
     if result["wire"]:
         wire = result["wire"]
         console.print(f"on the wire: {wire['sent']} sent, {wire['received']} received, {wire['overtaken']} overtaken")

@@ -26,6 +26,7 @@ from tandem.launch import PROCESSES, Crew, Service
 
 LOOK_S = 0.05
 _RECORDER_PATIENCE_S = 20.0  # a slow disk
+_MOST_NOTES = 32 * 1024  # characters: a recorder that does not listen must not stop the supervisor at a full pipe
 _START_S = 600.0  # to compile everything on a slow machine (80 s on ours) and see a first step
 
 
@@ -36,6 +37,14 @@ class _Recording:
         self._service, self._begin, self._tell = service, begin, tell
         self._told = self._ended = False
         self._waiting_since: float | None = None
+        self._noted = 0
+
+    def note(self, text: str) -> None:
+        """Something worth keeping with the record."""
+        if self._service is not None and self._told and not self._ended and self._noted < _MOST_NOTES:
+            self._noted += len(text)
+            last = "; what was said from here on is not recorded" if self._noted >= _MOST_NOTES else ""
+            self._service.say(json.dumps({"note": text + last}))
 
     @property
     def ready(self) -> bool:
@@ -152,6 +161,7 @@ def drive(
 
     def note(text: str) -> None:
         outcome.said.append(text)
+        recording.note(text)
         tell(text)
 
     begun = time.monotonic() - _process_age_s()
@@ -173,6 +183,11 @@ def drive(
         while not interrupted.wait(LOOK_S):
             recording.look()
             if not begin and all(service.ready for service in services) and recording.ready:
+                if missing := set(services[0].told.get("wants", ())) - set(sim.told.get("outputs", ())):
+                    raise ConfigError(
+                        f"the source wants {', '.join(sorted(missing))} of the simulator, whose model has none;"
+                        f" it has {', '.join(sim.told.get('outputs', ()))}"
+                    )
                 begin = True
                 crew.listen(note)
                 for service in services:

@@ -7,6 +7,7 @@
     /daq         every block of the DAQ's ring, in order
     /received    every block the simulator took off the wire (absent with shared memory: there it reads /daq itself)
     /step        every step's output: which block it used, when, its inputs, its outputs
+    metadata     tandem.said: what was said during the run, and when, such as a device that was lost; one each
     attachment   summary.json: the figures of the run
     metadata     tandem.end: the reason why it ended, and what was lost. A file without it was cut short.
 

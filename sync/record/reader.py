@@ -32,7 +32,7 @@ from sync.errors import TandemError
 from sync.jit import kernel
 from sync.message import BYTES_READ_ONLY, MALFORMED, Form, decode_record, read_message
 from sync.record.schema import ENCODING, MESSAGES, to_layout
-from sync.record.writer import END, FILE, FORMAT, PROFILE, START
+from sync.record.writer import END, FILE, FORMAT, PROFILE, SAID, START
 from sync.ring import WORDS_2D
 
 _MOST_RECORD = 1 << 30
@@ -146,6 +146,7 @@ class Run:
     end: dict[str, str] | None = None
     attachments: dict[str, bytes] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
+    said: list[tuple[int, str]] = field(default_factory=list)  # during the run, and when
     damaged: set[str] = field(default_factory=set)  # attachments whose checksum is wrong
     cut: str | None = None  # why the file ends before its end
     size: int = 0
@@ -324,6 +325,8 @@ class _Reading:
                     )
             elif record.name == END:
                 run.end = dict(record.metadata)
+            elif record.name == SAID:
+                run.said.append((int(record.metadata["monotonic_ns"]), record.metadata["text"]))
         elif isinstance(record, Attachment):
             run.attachments[record.name] = record.data
         elif isinstance(record, Chunk):

@@ -18,7 +18,7 @@ from sync.ring import WORDS_2D
 FILE = "run.mcap"
 PROFILE = "tandem"
 FORMAT = 1
-START, END = "tandem.start", "tandem.end"
+START, END, SAID = "tandem.start", "tandem.end", "tandem.said"
 _CHUNK_BYTES = 32 << 20  # never reached: `flush` ends chunks by time
 _BYTES_2D = types.Array(uint8, 2, "C")
 
@@ -76,6 +76,10 @@ class RunWriter:
         add = self._writer.add_message
         for n in range(len(blocks)):
             add(channel, max(came[n], 0), data[n * size : (n + 1) * size], max(sampled[n], 0), places[n])
+
+    def note(self, text: str, at_ns: int) -> None:
+        """What was said during the run: a device lost and found again, a service that died."""
+        self._writer.add_metadata(SAID, {"monotonic_ns": str(at_ns), "text": text})
 
     def flush(self) -> None:
         """End the chunk: what was added so far is on its way into the file."""

@@ -52,6 +52,7 @@ def info(run: Run) -> dict[str, Any]:
         "cut": run.cut,
         "topics": topics,
         "steps": _steps(run),
+        "said": [{"s": round((at - min(firsts)) * 1e-9, 3) if firsts else None, "text": text} for at, text in run.said],
         "model": parameters.get("model"),
         "parameters": parameters.get("parameters", {}),
         "start": run.start,
@@ -105,5 +106,8 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
         status = ", ".join(f"{count} {word}" for word, count in found["steps"]["status"].items())
         console.print(f"age at use: p50 {age['p50']:.0f} us, p99 {age['p99']:.0f} us, max {age['max']:.0f} us")
         console.print(f"steps: {status}", soft_wrap=True)
+    for said in found["said"]:
+        at = "" if said["s"] is None else f"{said['s']:9.3f} s  "
+        console.print(f"{at}{said['text']}", soft_wrap=True, markup=False, highlight=False)
     if found["model"]:
         console.print(f"model {found['model']}, {len(found['parameters'])} parameters (--json lists them)")

@@ -187,6 +187,21 @@ def test_only_the_topics_asked_for_are_read(tmp_path: Path, car: Layout) -> None
         open_run(tmp_path, ("/daq",)).need("/step")
 
 
+def test_what_was_said_stands_with_its_instant_also_in_a_record_without_an_end(tmp_path: Path, car: Layout) -> None:
+    writer = RunWriter(tmp_path, fsync_s=1e6)
+    writer.begin({"name": "noted"}, {}, 5)
+    writer.topic("/daq", car)
+    writer.add("/daq", np.zeros((3, car.words), np.int64), 0)
+    writer.note("daq: the device is gone: Dev1 (error -201003)", 7_000)
+    writer.add("/daq", np.zeros((2, car.words), np.int64), 3)
+    writer.note("daq: the device is back", 9_000)
+    writer.flush()
+    writer.sink.close()
+    run = open_run(tmp_path)
+    assert run.said == [(7_000, "daq: the device is gone: Dev1 (error -201003)"), (9_000, "daq: the device is back")]
+    assert run.end is None and len(run.topics["/daq"]) == 5 and run.topics["/daq"].missing == 0
+
+
 def test_progress_rises_to_one(tmp_path: Path, car: Layout) -> None:
     written(tmp_path, {"/daq": car}, [Batch("/daq", k, [a_row(car, k)], True) for k in range(9)])
     told: list[float] = []

@@ -4,10 +4,12 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from sync.config import load
+from sync.record import open_run
 from sync.ring import RingReader
 from tests.system.conftest import DRIVE, Program
 
@@ -45,6 +47,8 @@ def test_a_killed_service_is_missed_at_once(
     assert run.end(30) == 1
     result = run.json()
     assert "SIGKILL" in result["ended"]
+    noted = [text for _, text in open_run(Path(result["record"]["file"])).said]
+    assert obituary in noted and any(text.startswith(says) for text in noted)
     if victim == "daq":  # what it produced is known from its ring, and where every block went from the living
         assert result["balance"]["closes"]
 
