@@ -1,8 +1,9 @@
 """The loop: one nopython function that holds no GIL, from the newest block to the pushed result.
 
-Every step: sleep until its instant, take the newest block, turn it into inputs, step the model, push the result,
-write the ledger. It is compiled once for all models (a model's step arrives as a function pointer), allocates
-nothing, raises nothing and meets no Python object. What goes wrong is a bit of the status word and a counter.
+Every step: sleep until its instant, take the newest block, obey what was commanded, turn the block into inputs, step
+the model, push the result, write the ledger. It is compiled once for all models (a model's step arrives as a function
+pointer), allocates nothing, raises nothing and meets no Python object. What goes wrong is a bit of the status word and
+a counter.
 
 Locked, the instants follow the block stream (sim_service/phase.py); free, they follow the timer. Every new block is
 looked at once, in order, for its arrival; only the newest is used. A block that is late for its step is waited for a
@@ -17,12 +18,13 @@ import math
 import numpy as np
 from numba import float64, int64, types
 
+from sim_service.commands import obey_all
 from sim_service.models.description import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
 from sim_service.signals import oldest_ns
 from sim_service.turn import turn
-from sync.atomics import load_acquire, load_relaxed
+from sync.atomics import load_acquire, load_relaxed, store_release
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, Channel, Layout, T
 from sync.clock import now_ns, sleep_until
 from sync.jit import kernel
@@ -70,8 +72,8 @@ COUNTERS = (
 )  # fmt: skip
 
 # words the loop and its process share
-STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS = range(5)
-CONTROL_WORDS = 5
+STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED = range(6)
+CONTROL_WORDS = 6
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
 # settings
@@ -87,9 +89,9 @@ STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED = range(4)
 # the channels of a step's output before the model's own
 (
     _STEP, _STATUS, _INPUT_SEQ, _INPUT_EPOCH, _INPUT_T, _INPUT_PUSHED, _INPUT_SENT, _INPUT_RECEIVED,
-    _STARTED, _TAKEN, _INPUT_AGE, _AGE_BOUND, _PHASE_ERROR, _TIME,
-) = range(PAYLOAD, PAYLOAD + 14)  # fmt: skip
-_INPUTS = PAYLOAD + 14
+    _STARTED, _TAKEN, _INPUT_AGE, _AGE_BOUND, _PHASE_ERROR, _COMMANDS, _COMMAND_EPOCH, _TIME,
+) = range(PAYLOAD, PAYLOAD + 16)  # fmt: skip
+_INPUTS = PAYLOAD + 16
 STEP_CHANNELS = (
     Channel("step", "i8"),
     Channel("status", "i8"),
@@ -104,6 +106,8 @@ STEP_CHANNELS = (
     Channel("input_age_ns", "i8", "ns"),  # age at use, and the error bound that the DAQ's clock leaves
     Channel("age_bound_ns", "i8", "ns"),
     Channel("phase_error_ns", "i8", "ns"),
+    Channel("commands", "i8"),  # obeyed before this step: all before this position of the ring of commands
+    Channel("command_epoch", "i8"),
     Channel("time", "f8", "s"),
 )
 
@@ -129,7 +133,7 @@ def look_at_arrivals(ring, looked, position, most, block, phase, arrivals):
 
 @kernel(
     int64(
-        READ_ONLY, WORDS, WORDS, WORDS, WORDS,  # rings and their blocks
+        READ_ONLY, WORDS, READ_ONLY, WORDS, WORDS, WORDS, WORDS,  # rings and their blocks
         WORDS, WORDS, WORDS_2D, WORDS,  # settings, control, ledger, counters
         _VECTOR, WORDS_2D,  # phase lock
         WORDS_2D, _VECTOR, _VECTOR, _VECTOR,  # signals
@@ -137,7 +141,7 @@ def look_at_arrivals(ring, looked, position, most, block, phase, arrivals):
     )
 )  # fmt: skip
 def run(
-    ring_in, ring_out, block, passing, out,
+    ring_in, ring_out, ring_commands, block, passing, out, command,
     settings, control, ledger, counters,
     phase, arrivals,
     rows, calibration, estimator, memory,
@@ -147,6 +151,7 @@ def run(
     h = h_ns * 1e-9
     outputs, most = settings[OUTPUTS], settings[MOST_BLOCKS]
     values = out.view(np.float64)
+    obeyed = control[OBEYED]  # commands before it are of a life before this one
 
     # nothing to simulate before the first block
     position = newest(ring_in, block)
@@ -231,6 +236,8 @@ def run(
             status |= STALE
             counters[STALES] += 1
 
+        obeyed = obey_all(ring_commands, obeyed, command, params)
+        store_release(control, OBEYED, obeyed)
         if turn(
             ring_in, shown, position, most, block, passing, restart != 0, False, stale,
             rows, calibration, estimator, memory, step_model, state, inputs, params, work, settings[WHEEL_SPEED], h,
@@ -269,6 +276,8 @@ def run(
         out[_AGE_BOUND] = bound
         control[WORST_BOUND_NS] = max(control[WORST_BOUND_NS], bound)
         out[_PHASE_ERROR] = np.int64(phase[ERROR])
+        out[_COMMANDS] = obeyed
+        out[_COMMAND_EPOCH] = load_relaxed(ring_commands, EPOCH_WORD)
         out[_STARTED] = started
         out[_TAKEN] = taken
         out[_STATUS] = status

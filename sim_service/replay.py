@@ -8,12 +8,13 @@ parameters, they say what those change.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numba import float64, int64, types
 
 from sim_service import loop
+from sim_service.commands import LAYOUT, obey
 from sim_service.models.description import STEP
 from sim_service.signals import oldest_ages_ns
 from sim_service.simulation import Simulation
@@ -27,6 +28,10 @@ _PUSHED, _SHOWN = range(2)
 _BATCH = 2000  # steps between two looks at the clock
 
 
+def _no_commands() -> np.ndarray:
+    return np.zeros((0, LAYOUT.words), np.int64)
+
+
 @dataclass
 class Plan:
     """What to do: a step an entry."""
@@ -37,6 +42,8 @@ class Plan:
     flags: np.ndarray  # of INITIAL, RESTART, LAPPED, STALE
     first: int = 0  # which recorded step it begins with
     stopped: str | None = None  # why it ends before the last recorded step
+    commands: np.ndarray = field(default_factory=_no_commands)  # rows of words
+    obeyed: np.ndarray | None = None  # of each step: (first, behind the last) of the commands it obeyed; None: of none
 
     def __len__(self) -> int:
         return len(self.which)
@@ -44,15 +51,17 @@ class Plan:
 
 @kernel(
     int64(
-        WORDS, WORDS_2D, WORDS, WORDS, WORDS, int64, int64, WORDS, WORDS, WORDS, WORDS,
+        WORDS, WORDS_2D, WORDS, WORDS, WORDS, WORDS_2D, WORDS_2D, int64, int64, WORDS, WORDS, WORDS, WORDS,
         WORDS_2D, _VECTOR, _VECTOR, _VECTOR,
-        types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, types.Array(float64, 2, "C"),
+        types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR,
+        types.Array(float64, 2, "C"),
     )
 )  # fmt: skip
 def _steps(
-    ring, blocks, which, floor, flags, first, last, cursor, settings, block, passing,
+    ring, blocks, which, floor, flags, commands, obeyed, first, last, cursor, settings, block, passing,
     rows, calibration, estimator, memory,
-    step_model, state, inputs, params, work, first_state, first_work, results,
+    step_model, state, inputs, params, work, first_state, first_work, first_params,
+    results,
 ):  # fmt: skip
     """Steps `first` … `last` - 1; returns how far it came: a step whose result is not finite is the last."""
     h = settings[loop.H_NS] * 1e-9
@@ -65,9 +74,12 @@ def _steps(
         if flags[k] & INITIAL:
             state[:] = first_state
             work[:] = first_work
+            params[:] = first_params
             memory[:] = 0.0
             cursor[_SHOWN] = -1
         block[:] = blocks[position]
+        for n in range(obeyed[k, 0], obeyed[k, 1]):
+            obey(commands[n], params)
         turn(
             ring, max(cursor[_SHOWN], floor[k] - 1), position, settings[loop.MOST_BLOCKS], block, passing,
             flags[k] & RESTART != 0, flags[k] & LAPPED != 0, flags[k] & STALE != 0,
@@ -98,14 +110,17 @@ def replay(
     results = np.zeros((len(plan), len(simulation.model.inputs) + len(simulation.model.outputs)))
     cursor = np.array([0, -1], np.int64)
     block, passing = np.zeros(layout_words, np.int64), np.zeros(layout_words, np.int64)
-    first_state, first_work = simulation.state.copy(), simulation.work.copy()
+    first_state, first_work, first_params = (
+        simulation.state.copy(), simulation.work.copy(), simulation.params.copy()
+    )  # fmt: skip
+    obeyed = np.zeros((len(plan), 2), np.int64) if plan.obeyed is None else np.ascontiguousarray(plan.obeyed)
     done = 0
     while done < len(plan):
         upto = min(done + batch, len(plan))
         reached = _steps(
-            ring, plan.blocks, plan.which, plan.floor, plan.flags, done, upto, cursor, simulation.settings,
-            block, passing, *simulation.signals, simulation.model.step, simulation.state, simulation.inputs,
-            simulation.params, simulation.work, first_state, first_work, results,
+            ring, plan.blocks, plan.which, plan.floor, plan.flags, plan.commands, obeyed, done, upto, cursor,
+            simulation.settings, block, passing, *simulation.signals, simulation.model.step, simulation.state,
+            simulation.inputs, simulation.params, simulation.work, first_state, first_work, first_params, results,
         )  # fmt: skip
         done = int(reached)
         each(done, results)
@@ -191,6 +206,31 @@ def as_available(
     initial[:1] = True
     flags = _flags(initial, new_epoch | (stale_before & fresh), np.zeros(len(which), bool), stale)
     return Plan(np.ascontiguousarray(words), which, np.zeros(len(which), np.int64), flags)
+
+
+def obeyed_as_recorded(steps: np.ndarray, commands: np.ndarray) -> np.ndarray:
+    """Which commands came before each of these steps; a simulator's first step is where its own commands begin."""
+    behind = np.zeros(len(steps), np.int64)
+    first = np.zeros(len(steps), np.int64)
+    if len(commands) and "commands" in (steps.dtype.names or ()):
+        epochs = commands["epoch"].astype(np.int64)
+        for epoch in np.unique(steps["command_epoch"]):
+            here, mine = np.flatnonzero(epochs == epoch), np.flatnonzero(steps["command_epoch"] == epoch)
+            if len(here):
+                first[mine] = here[0]
+                numbers = commands["seq"][here].astype(np.int64)
+                behind[mine] = here[0] + np.searchsorted(numbers, steps["commands"][mine])
+    begins = np.concatenate([[True], steps["step"][1:] == 0])[: len(steps)]
+    since = np.where(begins, first, np.concatenate([[0], behind[:-1]])[: len(steps)])
+    return np.column_stack([since, behind])
+
+
+def obeyed_by_time(instants: np.ndarray, commands: np.ndarray) -> np.ndarray:
+    """The same for steps that were not made on board: what had been commanded by then."""
+    behind = (
+        np.searchsorted(commands["t_ns"], instants, "right") if len(commands) else np.zeros(len(instants), np.int64)
+    )
+    return np.column_stack([np.concatenate([[0], behind[:-1]])[: len(behind)], behind]).astype(np.int64)
 
 
 def _flags(initial: np.ndarray, restart: np.ndarray, lapped: np.ndarray, stale: np.ndarray) -> np.ndarray:

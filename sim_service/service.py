@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from sim_service import loop
+from sim_service.commands import LAYOUT as COMMANDS
+from sim_service.commands import RING_BLOCKS, CommandServer
 from sim_service.models import configured_model
 from sim_service.models.description import Model
 from sim_service.models.parameters import described
@@ -56,6 +58,9 @@ def run(
         stack.callback(peer.close)
         ring_out = RingWriter(config.ring("sim"), simulation.layout, config.sim.ring_blocks)
         stack.callback(ring_out.close)
+        told = RingWriter(config.ring("command"), COMMANDS, RING_BLOCKS)
+        stack.callback(told.close)
+        simulation.listen(told.words)
         workers: list[Worker] = []
         receiver = clock = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to
@@ -65,6 +70,8 @@ def run(
                 return {**simulation.figures(), "ended": "stopped before there was a DAQ"}
             inputs = [ring_in]
             stack.callback(_close_all, inputs)
+            zmq_context = context()
+            stack.callback(zmq_context.destroy, 0)
             transfer = histogram()
             watching = (config, inputs, simulation.control, transfer, loop_core)
             watcher = threading.Thread(target=_watch, args=watching, daemon=True)
@@ -100,6 +107,12 @@ def run(
                     wire_core,
                 )
             )
+        server = CommandServer(
+            zmq_context, config.command_endpoint, told, simulation.model, simulation.params,
+            lambda: int(simulation.control[loop.OBEYED]), reporter.say,
+        )  # fmt: skip
+        stack.callback(server.close)
+        workers.append(Worker("commands", lambda: _serve_commands(server, halt), config, 1, wire_core))
         job = Worker(
             "loop",
             lambda: _run_on(config, simulation, inputs, ring_out, stop, reporter),
@@ -222,6 +235,11 @@ def _receive(receiver: Receiver, halt: threading.Event) -> None:
     receiver.connect()
     while not halt.is_set():
         receiver.receive()
+
+
+def _serve_commands(server: CommandServer, halt: threading.Event) -> None:
+    while not halt.is_set():
+        server.serve()
 
 
 def _clock_client(config: Config, zmq_context: Context) -> ClockClient | None:

@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from sim_service import loop
+from sim_service import commands, loop
 from sim_service.models.description import Model, index
 from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.signals import tables
 from sync.config import Config
 from sync.ledger import histograms, summary_us
+from sync.ring import HEAD_WORD, private_ring
 
 
 class Simulation:
@@ -48,6 +49,13 @@ class Simulation:
         self._block = np.zeros(config.daq.layout.words, np.int64)
         self._passing = np.zeros(config.daq.layout.words, np.int64)
         self._out = np.zeros(self.layout.words, np.int64)
+        self.commands = private_ring(commands.LAYOUT, 16)  # an empty one, unless somebody is to be obeyed
+        self._command = np.zeros(commands.LAYOUT.words, np.int64)
+
+    def listen(self, ring: np.ndarray) -> None:
+        """Obey commands pushed into this ring from now on."""
+        self.commands = ring
+        self.control[loop.OBEYED] = ring[HEAD_WORD]
 
     def run(self, ring_in: np.ndarray, ring_out: np.ndarray) -> int:
         """Steps until `control[STOP]`; how it ended is one of STOPPED, ALL_STEPS, DIVERGED."""
@@ -55,9 +63,11 @@ class Simulation:
             loop.run(
                 ring_in,
                 ring_out,
+                self.commands,
                 self._block,
                 self._passing,
                 self._out,
+                self._command,
                 self.settings,
                 self.control,
                 self.ledger,

@@ -250,7 +250,8 @@ class Config(Section):
         return round(1e9 / self.daq.rate_hz)
 
     def ring(self, role: str) -> str:
-        """Name of a ring: `daq` every block, `sim_in` received blocks, `sim` every step, `daq_in` received steps."""
+        """Name of a ring: `daq` every block, `sim_in` received blocks, `sim` every step, `daq_in` received steps,
+        `command` what the simulator was told to change."""
         return f"tandem.{self.name}.{role}"
 
     def endpoint(self, role: str) -> str:
@@ -260,6 +261,11 @@ class Config(Section):
             host, port = (to.daq_host, to.daq_port) if role == "daq" else (to.sim_host, to.sim_port)
             return _tcp(host, port)
         return f"ipc://{self.socket(role)}"
+
+    @property
+    def command_endpoint(self) -> str:
+        """Where the simulator takes commands: from its own host only, and its own user."""
+        return f"ipc://{self.socket('command')}"
 
     @property
     def clock_endpoint(self) -> str:
@@ -274,7 +280,7 @@ def _tcp(host: str, port: int) -> str:
     return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
 
 
-ALL_RINGS = ("daq", "sim_in", "sim", "daq_in")
+ALL_RINGS = ("daq", "sim_in", "sim", "daq_in", "command")
 
 
 def runtime_directory() -> Path:

@@ -212,6 +212,26 @@ def record(config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs
     raise typer.Exit(code or (0 if whole == [True] else 6))
 
 
+@app.command("tune")
+def tune_parameters(
+    changes: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="None: show them all.")] = None,
+    config: Annotated[Path, typer.Option(help="Of the drive.", show_default="configs/drive.toml")] = DEFAULT,
+    overrides: Overrides = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Back to the values it started with.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Change parameters of a running simulation, between two steps. The record keeps when, and replay does it again."""
+    with errors():
+        from sync.config import load
+        from tandem.tune import print_parameters, tune, wanted
+
+        answer = tune(load(config, overrides or []), list(changes or []), reset)
+        if as_json:
+            print(json.dumps(answer), flush=True)
+        else:
+            print_parameters(output(), answer, list(wanted(changes or [])))
+
+
 RunPath = Annotated[Path, typer.Argument(help="A run's folder or file; a folder of runs means its latest.")]
 
 

@@ -122,7 +122,8 @@ class Recorder:
         self.writer.flush()
         received = [] if config.transport.kind == "shm" else [Tap("/received", config.ring("sim_in"), self.writer)]
         self._taps = [
-            Tap("/step", config.ring("sim"), self.writer), *received, Tap("/daq", config.ring("daq"), self.writer)
+            Tap("/step", config.ring("sim"), self.writer), *received, Tap("/daq", config.ring("daq"), self.writer),
+            Tap("/command", config.ring("command"), self.writer),
         ]  # fmt: skip
         self._flush_ns = round(record.flush_ms * 1e6)
         self._flushed_ns = now_ns()

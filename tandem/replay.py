@@ -20,10 +20,11 @@ from rich.table import Table
 
 from sim_service import loop
 from sim_service import replay as replay_flags
+from sim_service.commands import LAYOUT as COMMANDS
 from sim_service.loop import output_layout
 from sim_service.models import VEHICLE, configured_model, make_model, recorded
 from sim_service.models.description import Model
-from sim_service.replay import Plan, as_available, as_recorded, replay
+from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
 from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns, sleep_until
@@ -143,6 +144,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None) -
         _same_layout(run, topic, config)
         instants = _instants(run, topic, config)
         plan = _available(run, topic, instants, config, asked.delay_ms, asked.jitter_ms, asked.seed)
+    _command(plan, run, config, model, instants)
     simulated_s = len(plan) * config.step_ns * 1e-9
     begun_steps = now_ns()
     results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress)
@@ -209,6 +211,30 @@ def _available(
     begins = run.topics["/step"].blocks["step"] == 0 if _recorded_step_ns(run) == config.step_ns else None
     stale_ns = round(config.sim.stale_after_ms * 1e6)
     return as_available(instants, topic.words, topic.blocks, available, stale_ns, begins)
+
+
+def _command(plan: Plan, run: Run, config: Config, model: Model, instants: np.ndarray) -> None:
+    """What was commanded on board is commanded again, before the same steps."""
+    topic = run.topics.get("/command")
+    if topic is None or not len(topic):
+        return
+    if topic.layout != COMMANDS:
+        raise RunError(f"{run.path}: /command holds {topic.layout.text}, this program knows {COMMANDS.text}")
+    # by name: another vehicle may have the parameter at another place, or not at all
+    named = list(run.json("parameters.json").get("parameters", {}))
+    here = {p.name: place for place, p in enumerate(model.parameters)}
+    plan.commands = topic.words.copy()
+    fields = topic.layout.view(plan.commands)
+    for n in range(len(fields)):
+        place = int(fields["index"][n])
+        known = here.get(named[place]) if 0 <= place < len(named) else None
+        fields["kind"][n], fields["index"][n] = (fields["kind"][n], known) if known is not None else (0, 0)
+    plan.commands = np.ascontiguousarray(fields).view(np.int64).reshape(plan.commands.shape)
+    if _recorded_step_ns(run) == config.step_ns:
+        steps = run.topics["/step"].blocks[plan.first : plan.first + len(plan)]
+        plan.obeyed = obeyed_as_recorded(steps, topic.blocks)
+    else:
+        plan.obeyed = obeyed_by_time(instants, topic.blocks)
 
 
 def _other_software(run: Run) -> str | None:
@@ -296,6 +322,7 @@ def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
     if asked.delay_ms or asked.jitter_ms:
         instants = _instants(done.run, topic, done.config)
         plan = _available(done.run, topic, instants, done.config, 0.0, 0.0, asked.seed)
+        _command(plan, done.run, done.config, done.model, instants)
         ideal = replay(Simulation(done.config, done.model, done.params.copy()), plan)
         found["ideal"] = deviation(named(done.model, ideal), done.columns())
     return found

@@ -165,7 +165,7 @@ def _record_line(record: dict[str, Any]) -> str:
     where = record.get("file") or "no file"
     if not record["whole"]:
         return f"[bold red]record not whole[/]: {record['state']} ({where})"
-    counts = ", ".join(f"{t['recorded']} {name}" for name, t in record["topics"].items())
+    counts = ", ".join(f"{t['recorded']} {name}" for name, t in record["topics"].items() if t["recorded"])
     return f"record [green]whole[/]: {counts}; {record['bytes'] / 1e6:.1f} MB in {where}"
 
 

@@ -1,0 +1,65 @@
+"""`tandem tune`: the parameters of a running simulation, seen and changed while it runs.
+
+A change takes effect before the next step, is said, and is part of the record: a replay makes it before the same step.
+"""
+
+import difflib
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from sim_service.commands import CommandClient
+from sync.config import Config
+from sync.errors import ConfigError
+
+
+def wanted(changes: list[str]) -> dict[str, float]:
+    """NAME=VALUE, each."""
+    values = {}
+    for change in changes:
+        name, found, text = change.partition("=")
+        try:
+            values[name.strip()] = float(text)
+        except ValueError:
+            found = ""
+        if not found:
+            raise ConfigError(f"{change}: expected NAME=VALUE, such as front_anti_roll=15000")
+    return values
+
+
+def tune(config: Config, changes: list[str], reset: bool) -> dict[str, Any]:
+    """Change, or only ask; everything or nothing. Returns all parameters as they are now."""
+    values = wanted(changes)
+    client = CommandClient(config)
+    try:
+        answer = client.ask()
+        known = answer["parameters"]
+        for name in values:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                raise ConfigError(
+                    f"{name}: no parameter of {answer['model']}" + f"; did you mean {near[0]}?" * bool(near)
+                )
+        if reset:
+            values = {n: p["first"] for n, p in known.items() if p["live"] and p["value"] != p["first"]} | values
+        if values:
+            answer = client.ask(values)
+        if not answer["ok"]:
+            raise ConfigError(answer["error"])
+        return answer
+    finally:
+        client.close()
+
+
+def print_parameters(console: Console, answer: dict[str, Any], names: list[str]) -> None:
+    table = Table(title=f"Parameters of {answer['model']}", title_justify="left")
+    for heading in ("", "now", "at the start", "from", "to", "unit", ""):
+        table.add_column(heading, justify="left" if heading in ("", "unit") else "right")
+    for name, p in answer["parameters"].items():
+        if names and name not in names:
+            continue
+        now = f"{p['value']:g}" if p["value"] == p["first"] else f"[bold]{p['value']:g}[/]"
+        note = p["text"] if p["live"] else f"{p['text']} [dim](needs a new start)[/]"
+        table.add_row(name, now, f"{p['first']:g}", f"{p['low']:g}", f"{p['high']:g}", p["unit"], note)
+    console.print(table)
