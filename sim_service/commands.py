@@ -5,7 +5,12 @@ the model's description and pushes what is right; the loop obeys, before a step,
 every step says how many it has obeyed. Commands are recorded like blocks, so a replay obeys the same ones before the
 same steps.
 
-A request is a msgpack map: {"set": {name: value, …}} or {} to ask only; the answer always tells all parameters.
+A request is a msgpack map of `set` (parameters by name) and of what else can be done to a simulation:
+
+    {"set": {name: value, …}}    {"pause": true|false}    {"steps": n}, that many and then pause again
+    {"slow": factor}, 1 is real time, 10 ten times slower    {"reset": true}, the model as it stood at its start
+
+or {} to ask only. All of it or nothing; the answer always tells all parameters and whether it stands.
 """
 
 from collections.abc import Callable
@@ -26,7 +31,12 @@ from sync.message import MALFORMED
 from sync.ring import HEAD_WORD, RingWriter, push, read_slot
 from sync.wire import POLL_MS, Context, bind
 
-PARAMETER = 1  # set parameter `index` to `value`
+# kinds: parameter `index` is to be `value`; the model as it started; no more steps, after so many; go on; how slowly
+PARAMETER, RESET, PAUSE, RESUME, SLOW = range(1, 6)
+# how the loop goes, as commanded
+PAUSED, STEPS_LEFT, SLOWNESS, ANEW = range(4)
+MODE_WORDS = 4
+MOST_SLOW = 1000.0
 LAYOUT = Layout((Channel("kind", "i8"), Channel("index", "i8"), Channel("value", "f8")))
 _KIND, _INDEX, _VALUE = range(PAYLOAD, PAYLOAD + 3)
 RING_BLOCKS = 1024
@@ -41,20 +51,38 @@ _STRICT: dict[str, Any] = {
 }
 
 
+def mode() -> np.ndarray:
+    """In real time."""
+    made = np.zeros(MODE_WORDS)
+    made[SLOWNESS] = 1.0
+    return made
+
+
 @kernel()
-def obey(block, params):
+def obey(block, params, state, work, first_state, first_work, mode):
     """Do what one command says."""
-    if block[_KIND] == PARAMETER:
-        params[block[_INDEX]] = block.view(np.float64)[_VALUE]
+    kind, value = block[_KIND], block.view(np.float64)[_VALUE]
+    if kind == PARAMETER:
+        params[block[_INDEX]] = value
+    elif kind == RESET:
+        state[:] = first_state
+        work[:] = first_work
+        mode[ANEW] = 1.0
+    elif kind == PAUSE:
+        mode[PAUSED], mode[STEPS_LEFT] = 1.0, value
+    elif kind == RESUME:
+        mode[PAUSED] = 0.0
+    elif kind == SLOW:
+        mode[SLOWNESS] = value
 
 
 @kernel()
-def obey_all(ring, cursor, block, params):
+def obey_all(ring, cursor, block, params, state, work, first_state, first_work, mode):
     """Every command from position `cursor` on; returns the position behind the last."""
     head = load_acquire(ring, HEAD_WORD)
     while cursor < head:
         if read_slot(ring, cursor, block):
-            obey(block, params)
+            obey(block, params, state, work, first_state, first_work, mode)
         cursor += 1
     return cursor
 
@@ -79,10 +107,11 @@ class CommandClient:
         self._socket.set(zmq.MAXMSGSIZE, 1 << 20)
         self._socket.connect(self._endpoint)
 
-    def ask(self, values: dict[str, float] | None = None) -> dict[str, Any]:
-        """Set these parameters, if any; what the simulator answers. Raises NoSimulator if it does not."""
+    def ask(self, values: dict[str, float] | None = None, **others: Any) -> dict[str, Any]:
+        """Set these parameters, if any, and whatever else; what the simulator answers. Raises NoSimulator if it does
+        not."""
         try:
-            self._socket.send(msgpack.packb({"set": values} if values else {}))
+            self._socket.send(msgpack.packb({**({"set": values} if values else {}), **others}))
             answer = msgpack.unpackb(self._socket.recv(), max_map_len=4096, max_str_len=65536)
         except zmq.Again:
             self._socket.close()  # a REQ that was not answered cannot ask again
@@ -113,6 +142,7 @@ class CommandServer:
         self._places = {p.name: i for i, p in enumerate(model.parameters)}
         self._block = np.zeros(LAYOUT.words, np.int64)
         self.requests = self.refused = 0
+        self._paused, self._slow = False, 1.0
         self._socket = zmq_context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)
         self._socket.set(zmq.RCVTIMEO, POLL_MS)
@@ -130,7 +160,10 @@ class CommandServer:
         error = self._take(data)
         if error:
             self.refused += 1
-        answer = {"ok": error is None, "error": error or "", "model": self._model.name, "parameters": self._told()}
+        answer = {
+            "ok": error is None, "error": error or "", "model": self._model.name, "parameters": self._told(),
+            "paused": self._paused, "slow": self._slow,
+        }  # fmt: skip
         try:
             self._socket.send(msgpack.packb(answer))
         except zmq.Again:  # whoever asked does not listen
@@ -142,18 +175,58 @@ class CommandServer:
             request = msgpack.unpackb(data, **_STRICT)
         except MALFORMED:
             return "not a msgpack map"
-        if not isinstance(request, dict) or not set(request) <= {"set"} or not isinstance(request.get("set", {}), dict):
+        if not isinstance(request, dict) or not set(request) <= {"set", "pause", "steps", "slow", "reset"}:
             return 'expected a map such as {"set": {"name": value}}'
         asked = request.get("set", {})
-        wrong = [said for name, value in asked.items() if (said := self._wrong(name, value))]
+        if not isinstance(asked, dict):
+            return 'set: expected a map such as {"name": value}'
+        wrong = [fault for name, value in asked.items() if (fault := self._wrong(name, value))]
+        others, said = self._others(request)
+        wrong += [text for kind, text in zip(others, said, strict=True) if kind is None]
         if wrong:
             return "\n".join(wrong)
-        if self._ring.head + len(asked) - self._obeyed() > _MOST_WAITING:
+        if self._ring.head + len(asked) + len(others) - self._obeyed() > _MOST_WAITING:
             return "too many commands that have not been obeyed yet; is the simulator waiting for its input?"
         for name, value in asked.items():
+            p = self._model.parameters[self._places[name]]
             self._push(PARAMETER, self._places[name], float(value))
-            self._say(f"{name} = {value:g} {self._model.parameters[self._places[name]].unit}")
+            self._wanted[self._places[name]] = value
+            self._say(f"{name} = {value:g}" + f" {p.unit}" * (p.unit != "1"))
+        for kind, text in zip(others, said, strict=True):
+            assert kind is not None
+            self._push(kind[0], 0, kind[1])
+            self._paused = kind[0] == PAUSE if kind[0] in (PAUSE, RESUME) else self._paused
+            self._slow = kind[1] if kind[0] == SLOW else self._slow
+            self._say(text)
         return None
+
+    def _others(self, request: dict[Any, Any]) -> tuple[list[tuple[int, float] | None], list[str]]:
+        """(kind and value, or None where it is wrong) of what is asked besides parameters; what to say of each."""
+        found: list[tuple[int, float] | None] = []
+        said = []
+        for key, value in request.items():
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if key == "pause":
+                right = isinstance(value, bool)
+                found.append(((PAUSE if value else RESUME), 0.0) if right else None)
+                said.append(
+                    ("paused" if value else "goes on") if right else f"pause = {value!r}: must be true or false"
+                )
+            elif key == "steps":
+                right = number and 1 <= value <= 100_000 and value == int(value)
+                found.append((PAUSE, float(value)) if right else None)
+                said.append(
+                    f"{value} steps" if right else f"steps = {value!r}: must be a whole number from 1 to 100000"
+                )
+            elif key == "slow":
+                right = number and 1.0 <= value <= MOST_SLOW
+                found.append((SLOW, float(value)) if right else None)
+                slower = "in real time" if value == 1 else f"{value!r} times slower than real time"
+                said.append(slower if right else f"slow = {value!r}: must be from 1 to {MOST_SLOW:g}")
+            elif key == "reset":
+                found.append((RESET, 0.0) if value is True else None)
+                said.append("the model stands as it started" if value is True else f"reset = {value!r}: must be true")
+        return found, said
 
     def _wrong(self, name: Any, value: Any) -> str | None:
         if name not in self._places:
@@ -173,7 +246,6 @@ class CommandServer:
         block[_KIND], block[_INDEX] = kind, index
         block.view(np.float64)[_VALUE] = value
         push(self._ring.words, block)
-        self._wanted[index] = value
 
     def _told(self) -> dict[str, Any]:
         return {

@@ -18,7 +18,7 @@ import math
 import numpy as np
 from numba import float64, int64, types
 
-from sim_service.commands import obey_all
+from sim_service.commands import ANEW, PAUSED, SLOWNESS, STEPS_LEFT, obey_all
 from sim_service.models.description import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
@@ -43,6 +43,8 @@ HOLDOVER = 128  # locked before, but no new block to follow
 LAPPED = 256  # blocks since the last step were overwritten before the step saw them: derivatives restart
 WAITED = 512  # the step's block was late and waited for
 CAPPED = 1024  # the model ended the step at its limit of iterations
+RESUMED = 2048  # the first step after a pause or of a model that was reset: derivatives restart
+SLOWED = 4096  # steps follow each other more slowly than in real time, as commanded
 STATUS = {
     STALE: "stale input",
     REPEATED: "no new block",
@@ -55,6 +57,8 @@ STATUS = {
     LAPPED: "blocks overwritten",
     WAITED: "waited for its block",
     CAPPED: "iterations capped",
+    RESUMED: "after a pause or reset",
+    SLOWED: "slowed down",
 }
 
 # rows of the ledger: the age at use and what it is made of, in order; then the step
@@ -64,11 +68,12 @@ LEDGER = ("age", "sensor", "ring", "wire", "wait", "step", "lateness", "cost")
 # counters
 (
     STEPS, USED, SUPERSEDED, REUSED, MISSES, SKIPS, STALES, EPOCHS, NOT_NEWEST,
-    LOCKED_STEPS, HOLDOVERS, WAITS, CAPS,
-) = range(13)  # fmt: skip
+    LOCKED_STEPS, HOLDOVERS, WAITS, CAPS, PAUSES,
+) = range(14)  # fmt: skip
 COUNTERS = (
     "steps", "used", "superseded", "reused", "deadline_misses", "skipped", "stale_steps", "epochs", "not_newest",
     "locked_steps", "holdover_steps", "waited_steps", "capped_steps",
+    "paused_steps",
 )  # fmt: skip
 
 # words the loop and its process share
@@ -133,19 +138,21 @@ def look_at_arrivals(ring, looked, position, most, block, phase, arrivals):
 
 @kernel(
     int64(
-        READ_ONLY, WORDS, READ_ONLY, WORDS, WORDS, WORDS, WORDS,  # rings and their blocks
+        READ_ONLY, WORDS, READ_ONLY, WORDS, WORDS, WORDS, WORDS, WORDS, WORDS,  # rings and their blocks
         WORDS, WORDS, WORDS_2D, WORDS,  # settings, control, ledger, counters
         _VECTOR, WORDS_2D,  # phase lock
         WORDS_2D, _VECTOR, _VECTOR, _VECTOR,  # signals
         types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR,  # model
+        _VECTOR, _VECTOR, _VECTOR,  # as it started, and how it goes
     )
 )  # fmt: skip
 def run(
-    ring_in, ring_out, ring_commands, block, passing, out, command,
+    ring_in, ring_out, ring_commands, ring_state, block, passing, out, command, out_state,
     settings, control, ledger, counters,
     phase, arrivals,
     rows, calibration, estimator, memory,
     step_model, state, inputs, params, work,
+    first_state, first_work, mode,
 ):  # fmt: skip
     h_ns, stale_ns = settings[H_NS], settings[STALE_NS]
     h = h_ns * 1e-9
@@ -186,6 +193,23 @@ def run(
         stop = load_acquire(control, STOP)
         if stop == NOW:
             return STOPPED
+
+        # what was commanded
+        obeyed = obey_all(ring_commands, obeyed, command, params, state, work, first_state, first_work, mode)
+        store_release(control, OBEYED, obeyed)
+        if mode[ANEW] > 0.0:
+            mode[ANEW] = 0.0
+            status |= RESUMED
+        if mode[PAUSED] > 0.0:
+            if mode[STEPS_LEFT] <= 0.0:
+                if stop == DRAIN:
+                    return STOPPED
+                counters[PAUSES] += 1
+                status |= RESUMED
+                beat(ring_out)
+                planned = max(planned, started - h_ns) + h_ns
+                continue
+            mode[STEPS_LEFT] -= 1.0
 
         # the newest block there is
         there = load_acquire(ring_in, HEAD_WORD)
@@ -229,15 +253,13 @@ def run(
             epoch = block[EPOCH]
             counters[EPOCHS] += 1
             status |= NEW_EPOCH
-        restart = status & (NEW_EPOCH | SKIPPED) or (stale and fresh)
+        restart = status & (NEW_EPOCH | SKIPPED | RESUMED) or (stale and fresh)
         age = taken - block[T]
         stale = age + oldest_ns(block, rows) > stale_ns
         if stale:
             status |= STALE
             counters[STALES] += 1
 
-        obeyed = obey_all(ring_commands, obeyed, command, params)
-        store_release(control, OBEYED, obeyed)
         if turn(
             ring_in, shown, position, most, block, passing, restart != 0, False, stale,
             rows, calibration, estimator, memory, step_model, state, inputs, params, work, settings[WHEEL_SPEED], h,
@@ -266,6 +288,10 @@ def run(
             following = advance(phase, block[T], fresh, planned, h_ns)
         else:
             following = planned + h_ns
+        if mode[SLOWNESS] > 1.0:
+            following = planned + np.int64(h_ns * mode[SLOWNESS])
+            in_rhythm = False
+            status |= SLOWED
         out[_STEP] = counters[STEPS]
         out[_INPUT_SEQ] = block[SEQ]
         out[_INPUT_EPOCH] = epoch
@@ -288,6 +314,9 @@ def run(
         out[PUSHED] = now_ns()
         push(ring_out, out)
         beat(ring_out)
+        out_state[:PAYLOAD] = out[:PAYLOAD]
+        out_state.view(np.float64)[PAYLOAD:] = state
+        push(ring_state, out_state)
         control[LAST_SEQ] = block[SEQ]
         if counters[STEPS] == 0:
             control[FIRST_STEP_NS] = started

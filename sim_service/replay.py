@@ -14,7 +14,7 @@ import numpy as np
 from numba import float64, int64, types
 
 from sim_service import loop
-from sim_service.commands import LAYOUT, obey
+from sim_service.commands import LAYOUT, mode, obey
 from sim_service.models.description import STEP
 from sim_service.signals import oldest_ages_ns
 from sim_service.simulation import Simulation
@@ -54,14 +54,14 @@ class Plan:
         WORDS, WORDS_2D, WORDS, WORDS, WORDS, WORDS_2D, WORDS_2D, int64, int64, WORDS, WORDS, WORDS, WORDS,
         WORDS_2D, _VECTOR, _VECTOR, _VECTOR,
         types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR,
-        types.Array(float64, 2, "C"),
+        _VECTOR, types.Array(float64, 2, "C"),
     )
 )  # fmt: skip
 def _steps(
     ring, blocks, which, floor, flags, commands, obeyed, first, last, cursor, settings, block, passing,
     rows, calibration, estimator, memory,
     step_model, state, inputs, params, work, first_state, first_work, first_params,
-    results,
+    mode, results,
 ):  # fmt: skip
     """Steps `first` … `last` - 1; returns how far it came: a step whose result is not finite is the last."""
     h = settings[loop.H_NS] * 1e-9
@@ -79,7 +79,7 @@ def _steps(
             cursor[_SHOWN] = -1
         block[:] = blocks[position]
         for n in range(obeyed[k, 0], obeyed[k, 1]):
-            obey(commands[n], params)
+            obey(commands[n], params, state, work, first_state, first_work, mode)
         turn(
             ring, max(cursor[_SHOWN], floor[k] - 1), position, settings[loop.MOST_BLOCKS], block, passing,
             flags[k] & RESTART != 0, flags[k] & LAPPED != 0, flags[k] & STALE != 0,
@@ -120,7 +120,8 @@ def replay(
         reached = _steps(
             ring, plan.blocks, plan.which, plan.floor, plan.flags, plan.commands, obeyed, done, upto, cursor,
             simulation.settings, block, passing, *simulation.signals, simulation.model.step, simulation.state,
-            simulation.inputs, simulation.params, simulation.work, first_state, first_work, first_params, results,
+            simulation.inputs, simulation.params, simulation.work, first_state, first_work, first_params, mode(),
+            results,
         )  # fmt: skip
         done = int(reached)
         each(done, results)
@@ -154,7 +155,9 @@ def as_recorded(steps: np.ndarray, blocks: np.ndarray, words: np.ndarray, rings:
         stopped = f"step {steps['step'][n]} cannot be done again: the record lacks {lacks}"
     which, status, initial = which[:n], status[:n], initial[:n]
     stale_before = np.concatenate([[False], (status[:-1] & loop.STALE) != 0])[:n]
-    restart = (status & (loop.NEW_EPOCH | loop.SKIPPED) != 0) | (stale_before & (status & loop.REPEATED == 0))
+    restart = (status & (loop.NEW_EPOCH | loop.SKIPPED | loop.RESUMED) != 0) | (
+        stale_before & (status & loop.REPEATED == 0)
+    )
     flags = _flags(initial, restart, status & loop.LAPPED != 0, status & loop.STALE != 0)
     return Plan(words, which, rings[which], flags, first, stopped)
 

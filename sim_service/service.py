@@ -30,6 +30,7 @@ from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
 
 _BOUND_HOLDS_NS = 500_000_000
+STATE_BLOCKS = 64  # for whoever looks at the newest
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
 _ENDED = {loop.STOPPED: "stopped", loop.ALL_STEPS: "all steps done", loop.DIVERGED: "the model diverged"}
 
@@ -61,6 +62,9 @@ def run(
         told = RingWriter(config.ring("command"), COMMANDS, RING_BLOCKS)
         stack.callback(told.close)
         simulation.listen(told.words)
+        states = RingWriter(config.ring("state"), simulation.state_layout, STATE_BLOCKS)
+        stack.callback(states.close)
+        simulation.states = states.words
         workers: list[Worker] = []
         receiver = clock = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to

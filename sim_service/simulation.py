@@ -8,6 +8,7 @@ from sim_service import commands, loop
 from sim_service.models.description import Model, index
 from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.signals import tables
+from sync.block import Channel, Layout
 from sync.config import Config
 from sync.ledger import histograms, summary_us
 from sync.ring import HEAD_WORD, private_ring
@@ -42,7 +43,7 @@ class Simulation:
         self.settings[loop.WAIT_NS] = config.step_ns // 10 if config.period_ns <= config.step_ns else 0
         self.control = np.zeros(loop.CONTROL_WORDS, np.int64)
         self.ledger = histograms(len(loop.LEDGER))
-        self._mode, self._step_ns = config.sim.phase, config.step_ns
+        self._phase_mode, self._step_ns = config.sim.phase, config.step_ns
         self.phase = phase_state(config.sim.phase, config.step_ns, config.period_ns, config.sim.phase_slew)
         self.arrivals = arrival_histograms()
         self.counters = np.zeros(len(loop.COUNTERS), np.int64)
@@ -51,6 +52,11 @@ class Simulation:
         self._out = np.zeros(self.layout.words, np.int64)
         self.commands = private_ring(commands.LAYOUT, 16)  # an empty one, unless somebody is to be obeyed
         self._command = np.zeros(commands.LAYOUT.words, np.int64)
+        self.state_layout = Layout(tuple(Channel(q.name, "f8", q.unit) for q in model.states))
+        self.states = private_ring(self.state_layout, 16)  # the state after every step, for whoever looks
+        self._out_state = np.zeros(self.state_layout.words, np.int64)
+        self._mode = commands.mode()
+        self._first = (self.state.copy(), self.work.copy())
 
     def listen(self, ring: np.ndarray) -> None:
         """Obey commands pushed into this ring from now on."""
@@ -64,10 +70,12 @@ class Simulation:
                 ring_in,
                 ring_out,
                 self.commands,
+                self.states,
                 self._block,
                 self._passing,
                 self._out,
                 self._command,
+                self._out_state,
                 self.settings,
                 self.control,
                 self.ledger,
@@ -80,6 +88,8 @@ class Simulation:
                 self.inputs,
                 self.params,
                 self.work,
+                *self._first,
+                self._mode,
             )
         )
 
@@ -89,7 +99,7 @@ class Simulation:
             "last_seq": int(self.control[loop.LAST_SEQ]),
             "first_step_ns": int(self.control[loop.FIRST_STEP_NS]),
             "bound_us": int(self.control[loop.WORST_BOUND_NS]) / 1e3,
-            "phase": describe(self._mode, self.phase, self._step_ns),
+            "phase": describe(self._phase_mode, self.phase, self._step_ns),
             "age_us": summary_us(self.ledger[loop.AGE]),
             "hops_us": {loop.LEDGER[row]: summary_us(self.ledger[row]) for row in range(loop.SENSOR, loop.LATENESS)},
             "lateness_us": summary_us(self.ledger[loop.LATENESS]),

@@ -251,7 +251,7 @@ class Config(Section):
 
     def ring(self, role: str) -> str:
         """Name of a ring: `daq` every block, `sim_in` received blocks, `sim` every step, `daq_in` received steps,
-        `command` what the simulator was told to change."""
+        `command` what the simulator was told to change, `state` the model's state after every step."""
         return f"tandem.{self.name}.{role}"
 
     def endpoint(self, role: str) -> str:
@@ -280,7 +280,7 @@ def _tcp(host: str, port: int) -> str:
     return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
 
 
-ALL_RINGS = ("daq", "sim_in", "sim", "daq_in", "command")
+ALL_RINGS = ("daq", "sim_in", "sim", "daq_in", "command", "state")
 
 
 def runtime_directory() -> Path:

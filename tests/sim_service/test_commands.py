@@ -1,7 +1,8 @@
 """Commands: obeyed between two steps, refused as a whole where one is wrong, and again in a replay."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 from sim_service import loop
 from sim_service.commands import LAYOUT, RING_BLOCKS, CommandClient, CommandServer, NoSimulator
 from sim_service.replay import Plan, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
-from sync.ring import RingReader, RingWriter
+from sync.clock import now_ns, sleep_until
+from sync.ring import RingReader, RingWriter, newest
 
 from .conftest import World
-from .test_replay import afresh
+from .test_replay import afresh, assert_same, record
 
 
 class Commanded:
@@ -58,6 +60,13 @@ def commanded() -> Iterator[Commanded]:
     made = Commanded()
     yield made
     made.close()
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    end = now_ns() + 20_000_000_000
+    while not done():
+        assert now_ns() < end
+        sleep_until(now_ns() + 1_000_000)
 
 
 def test_a_command_takes_effect_before_a_step_that_says_so(commanded: Commanded) -> None:
@@ -139,40 +148,115 @@ def test_nobody_there_is_said(commanded: Commanded) -> None:
         other.close()
 
 
-def test_a_replay_obeys_before_the_same_steps(commanded: Commanded) -> None:
-    world = commanded.world
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        ({"pause": 1}, "pause = 1: must be true or false"),
+        ({"steps": 0}, "steps = 0: must be a whole number"),
+        ({"steps": 1.5}, "steps = 1.5"),
+        ({"slow": 0.5}, "slow = 0.5: must be from 1 to 1000"),
+        ({"reset": False}, "reset = False: must be true"),
+        ({"fly": True}, "expected a map"),
+        ({"pause": True, "slow": "much"}, "slow = 'much'"),
+    ],
+)
+def test_so_is_what_else_is_wrong(commanded: Commanded, others: dict[str, Any], why: str) -> None:
+    answer = commanded.client.ask(**others)
+    assert not answer["ok"] and why in answer["error"] and not answer["paused"]
+    assert commanded.ring.head == 0
+
+
+def push_until(world: World, steps: int) -> None:
+    """A block a look: the wheel turns on and on."""
+    end = now_ns() + 20_000_000_000
+    while world.results.head < steps:
+        assert now_ns() < end
+        world.push(throttle=200, steering=int(world.daq.head))
+        sleep_until(now_ns() + 1_000_000)
+
+
+def test_a_pause_is_a_pause_and_single_steps_are_single(commanded: Commanded) -> None:
+    world, client = commanded.world, commanded.client
     world.start()
-    names = ("mass", "cornering_front", "mass")
-    for n in range(60):
-        world.push(throttle=200, steering=10 * n)
-        world.wait_for_steps(n + 1)
-        if n in (20, 30, 40):
-            name = names[(n - 20) // 10]
-            told = commanded.client.ask()["parameters"]
-            assert commanded.client.ask({name: told[name]["value"] * 1.2})["ok"]
+    push_until(world, 10)
+    assert client.ask(pause=True)["paused"]
+    wait_until(lambda: world.count(loop.PAUSES) > 3)
+    stood = world.results.head
+    assert client.ask(steps=3)["paused"]
+    wait_until(lambda: world.results.head == stood + 3)
+    paused = world.count(loop.PAUSES)
+    wait_until(lambda: world.count(loop.PAUSES) > paused + 5)
+    assert world.results.head == stood + 3
+    assert not client.ask(pause=False)["paused"]
+    push_until(world, stood + 10)
     world.ask(loop.NOW)
     steps = world.join()
-    reader = RingReader(world.config.ring("daq"))
-    words = np.zeros((reader.head, reader.layout.words), np.int64)
-    blocks, _, _ = reader.since(0, 1000)
-    words[:] = np.ascontiguousarray(blocks).view(np.int64).reshape(words.shape)
-    reader.close()
-    commands_reader = RingReader(world.config.ring("command"), LAYOUT)
-    commands, _, _ = commands_reader.since(0, 100)
-    commands_reader.close()
-    assert len(commands) == 3
-    plan = as_recorded(steps, blocks, words, np.zeros(len(blocks), np.int64))
+    resumed = np.flatnonzero(steps["status"] & loop.RESUMED)
+    assert resumed.tolist() == [stood, stood + 3]
+    assert (np.diff(steps["step"]) == 1).all()
+
+
+def test_slow_motion_is_as_slow_as_asked_and_reset_stands_where_it_began(commanded: Commanded) -> None:
+    world, client = commanded.world, commanded.client
+    world.start()
+    push_until(world, 20)
+    assert client.ask(slow=8)["slow"] == 8.0
+    wait_until(lambda: bool(world.results.newest()["status"] & loop.SLOWED))  # type: ignore[index]
+    slowed = world.results.head
+    push_until(world, slowed + 6)
+    client.ask(slow=1)
+    client.ask(reset=True)
+    push_until(world, slowed + 20)
+    world.ask(loop.NOW)
+    steps = world.join()
+    slow = np.flatnonzero(steps["status"] & loop.SLOWED)
+    assert (np.diff(steps["t_ns"])[slow[:-1]] == 8 * world.h_ns).all()
+    again = int(np.flatnonzero(steps["status"] & loop.RESUMED)[-1])
+    # the first step after the reset moves as far as the first of all
+    assert abs(steps["x"][again]) <= abs(steps["x"][again - 1]) and abs(steps["vx"][again]) < 0.1
+
+
+def test_the_state_after_every_step_can_be_seen(commanded: Commanded) -> None:
+    world = commanded.world
+    world.push()
+    world.run(5)
+    layout = world.simulation.state_layout
+    block = np.zeros(layout.words, np.int64)
+    assert newest(world.simulation.states, block) == 4
+    assert (layout.view(block[None, :])[0].tolist()[6:] == world.simulation.state).all()
+
+
+def test_a_replay_obeys_before_the_same_steps(commanded: Commanded) -> None:
+    world, client = commanded.world, commanded.client
+    world.start()
+    for upto, asked in (
+        (20, {"values": {"mass": 900.0}}),
+        (30, {"values": {"cornering_front": 8.0, "friction": 0.5}}),
+        (40, {"steps": 2}),
+        (42, {"reset": True}),
+        (42, {"values": {"mass": 700.0}, "pause": False}),
+        (60, {"slow": 3}),
+        (70, {"slow": 1}),
+    ):
+        push_until(world, upto)
+        assert client.ask(**asked)["ok"]  # type: ignore[arg-type]
+    push_until(world, 90)
+    world.ask(loop.NOW)
+    steps = world.join()
+    found = record(world, steps)
+    told = RingReader(world.config.ring("command"), LAYOUT)
+    commands, _, _ = told.since(0, 100)
+    told.close()
+    assert len(commands) == 9
+    plan = as_recorded(steps, found.blocks, found.words, np.zeros(len(found.blocks), np.int64))
     assert len(plan) == len(steps)
     plan.commands = np.ascontiguousarray(commands).view(np.int64).reshape(len(commands), LAYOUT.words)
     plan.obeyed = obeyed_as_recorded(steps, commands)
     assert plan.obeyed[-1, 1] == len(commands)
-    again = replay(afresh(world), plan)
-    model = world.simulation.model
-    recorded = np.column_stack([steps[q.name] for q in (*model.inputs, *model.outputs)])
-    assert (again.view(np.int64) == recorded.view(np.int64)).all()
+    assert_same(found, replay(afresh(world), plan))
     # and without the commands it is another run
     deaf = replay(afresh(world), Plan(plan.blocks, plan.which, plan.floor, plan.flags))
-    assert (deaf.view(np.int64) != recorded.view(np.int64)).any()
+    assert (deaf.view(np.int64) != found.columns()).any()
 
 
 def test_every_life_has_its_own_commands() -> None:
