@@ -14,6 +14,7 @@ or {} to ask only. All of it or nothing; the answer always tells all parameters 
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -143,6 +144,7 @@ class CommandServer:
         self._block = np.zeros(LAYOUT.words, np.int64)
         self.requests = self.refused = 0
         self._paused, self._slow = False, 1.0
+        self._endpoint = endpoint
         self._socket = zmq_context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)
         self._socket.set(zmq.RCVTIMEO, POLL_MS)
@@ -258,3 +260,4 @@ class CommandServer:
 
     def close(self) -> None:
         self._socket.close()
+        Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)

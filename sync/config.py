@@ -223,6 +223,29 @@ class Record(Section):
     most_pending_mb: int = Field(64, ge=1, le=4096)
 
 
+class View(Section):
+    """The page that shows a run, see sim_service/view/."""
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: int = Field(8790, ge=0, le=65535)  # 0: any that is free
+    token: str = Field("", pattern=r"^([A-Za-z0-9_-]{16,128})?$")
+    rate_hz: float = Field(30.0, ge=1, le=60)
+
+    @model_validator(mode="after")
+    def _closed_by_default(self) -> "View":
+        try:
+            loopback = ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            raise ValueError(f"host = {self.host!r} must be an IP address, such as 127.0.0.1") from None
+        if not loopback and not self.token:
+            raise ValueError(
+                f"host = {self.host!r} is not the loopback: everyone who reaches it could drive; set a token of 16 or"
+                " more letters and digits, which the page's address then carries"
+            )
+        return self
+
+
 class Config(Section):
     include: list[str] = []  # fragments, such as a calibration, that go over this file; --set goes over them
     name: str = Field("tandem", pattern=_NAME)
@@ -233,6 +256,7 @@ class Config(Section):
     source: dict[str, Any]  # `kind`, and settings that the source itself checks
     sim: Sim
     record: Record = Record()
+    view: View = View()
 
     @model_validator(mode="after")
     def _vehicle_channels(self) -> "Config":

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGES = ("daq_service", "sim_service", "sync")
+_NEVER_COMPILED = ("view",)  # folders without kernels
 _KEEP_S = 7 * 24 * 3600
 
 
@@ -28,6 +29,8 @@ def _fingerprint() -> str:
     digest = hashlib.sha256()
     for package in _PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
+            if path.parent.name in _NEVER_COMPILED:
+                continue
             digest.update(path.relative_to(root).as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -32,6 +32,7 @@ PROCESSES = (
     Process("sim", "sim_service", "the simulator"),
 )
 RECORDER = Process("record", "tandem.recorder", "the recorder")
+VIEW = Process("view", "sim_service.view", "the view")
 
 
 class Service:
@@ -120,6 +121,8 @@ class Crew:
     def __init__(self, file: Path, overrides: list[str], recorded: bool):
         self._said: list[str] = []
         self._tell: Callable[[str], None] = self._said.append
+        self._started_with = (file, overrides)
+        self.view: Service | None = None
         # the recorder first: the others wait until it watches
         self.recorder = Service(RECORDER, file, overrides, self._hear) if recorded else None
         self.services = [Service(process, file, overrides, self._hear) for process in PROCESSES]
@@ -133,10 +136,15 @@ class Crew:
             tell(text)
         self._tell = tell
 
+    def show(self) -> Service:
+        """The page, once there is something to see: what it imports would make the others late."""
+        self.view = Service(VIEW, *self._started_with, self._hear)
+        return self.view
+
     def call_off(self) -> None:
         """Whoever is still there ends, unheard."""
         self._tell = lambda _: None
-        there = [s for s in (*self.services, self.recorder) if s is not None and s.code is None]
+        there = [s for s in (*self.services, self.recorder, self.view) if s is not None and s.code is None]
         for service in there:
             service.ask_to_end()
         for service in there:

@@ -176,6 +176,7 @@ def drive(
     produced = Produced(config.ring("daq"))
     steps = Steps(config.ring("sim"))
     first_step: float | None = None
+    view: Service | None = None
     interrupted = threading.Event()
     before = {n: signal.signal(n, lambda *_: interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -198,6 +199,10 @@ def drive(
             if first_step is None and sim.status.get("steps", 0) > 0:
                 first_step = sim.status["first_step_ns"] * 1e-9  # CLOCK_MONOTONIC, as time.monotonic() here
                 outcome.first_step_s = round(first_step - begun, 3)
+                view = crew.show() if config.view.enabled else None
+            if view is not None and view.code is not None:
+                note(f"{view.obituary()}; the drive goes on without its page")
+                view = None
             if first_step is None and now - begun > _START_S:
                 outcome.failure = f"no step within {_START_S:g} s"
                 break
@@ -212,11 +217,16 @@ def drive(
                 note(outcome.failure)
                 break
             status = {s.process.name: s.status for s in services}
-            update(now - first_step if first_step else -1.0, {**status, "record": recording.status})
+            update(
+                now - first_step if first_step else -1.0,
+                {**status, "record": recording.status, "view": view.status if view else {}},
+            )
             if first_step is not None and 0 < seconds <= now - first_step:
                 break
         outcome.seconds = time.monotonic() - first_step if first_step else 0.0
     finally:
+        if view is not None:
+            view.ask_to_end()
         for service in services:
             service.ask_to_end()
         for service in services:
@@ -227,6 +237,8 @@ def drive(
             outcome.reports[service.process.name] = service.report or service.status
             produced.look()
             steps.look()
+        if view is not None:
+            view.end()
         outcome.followed = produced.as_dict()
         reason = outcome.failure or ("interrupted" if interrupted.is_set() else "all seconds done")
         outcome.record = recording.end(begin, reason, conclude(outcome))

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numba import float64, types
 
+from sim_service.models.scene import Scene
+
 STEP = types.void(float64[::1], float64[::1], float64[::1], float64[::1], float64)
 
 
@@ -49,6 +51,7 @@ class Model:
     work_size: int
     step: Any  # nopython, signature STEP
     initial: Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # fills (state, params, work) at rest
+    scene: Scene | None = None  # what it looks like; without one the view makes do with its outputs
 
 
 def index(quantities: tuple[Quantity, ...], name: str) -> int:

@@ -120,11 +120,12 @@ def start(name: str) -> Iterator[Callable[..., Program]]:
 
 @pytest.fixture
 def drive(start: Callable[..., Program], name: str, tmp_path: Path) -> Callable[..., Program]:
-    """Start `tandem drive` with the main configuration under this test's name."""
+    """Start `tandem drive` with the main configuration under this test's name, without a page."""
 
     def starter(*arguments: str, config: Path = DRIVE, inside: tuple[str, ...] = ()) -> Program:
         reports = ("--runs", str(tmp_path / "runs"))
-        return start("tandem", "drive", str(config), "--set", f"name={name}", *reports, *arguments, inside=inside)
+        chosen = ("--set", f"name={name}", "--set", "view.enabled=false")
+        return start("tandem", "drive", str(config), *chosen, *reports, *arguments, inside=inside)
 
     return starter
 

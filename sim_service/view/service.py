@@ -1,0 +1,118 @@
+"""The process that shows a run: a look at the feed, some thirty times a second while somebody watches.
+
+Frames that cannot be sent in time are left out. Without a page open it hardly looks. It has no real-time priority and
+the lowest ordinary one.
+"""
+
+import contextlib
+import io
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sim_service.models import configured_model
+from sim_service.view.door import Door
+from sim_service.view.feed import Feed, LiveFeed
+from sync.config import Config, View
+from sync.errors import TandemError
+from sync.jit import compiling
+from sync.service import EVERY, Reporter
+
+_IDLE_S = 0.1  # between looks while nobody watches
+_NICE = 10
+
+
+class NoView(TandemError):
+    """The page cannot be served."""
+
+    code = 7
+
+
+def _quiet() -> Any:
+    """viser greets whoever reads standard output; ours is read by a supervisor."""
+    return contextlib.redirect_stdout(io.StringIO())
+
+
+class Page:
+    """A server with a stage and a panel on a feed."""
+
+    def __init__(self, view: View, feed: Feed):
+        try:
+            import viser
+        except ImportError:
+            raise NoView("the view needs viser: pip install viser, or set view.enabled = false") from None
+        from sim_service.view.panel import Panel
+        from sim_service.view.stage import Stage
+
+        self.door = Door(view.host, view.token)
+        with self.door.kept(), _quiet():
+            self.server = viser.ViserServer(
+                host=view.host, port=view.port, label=f"tandem: {feed.title}", verbose=False
+            )
+        self._feed, self._period_s = feed, 1.0 / view.rate_hz
+        self.stage, self.panel = Stage(self.server, feed), Panel(self.server, feed)
+        shown = f"[{view.host}]" if ":" in view.host else view.host
+        token = f"/?token={view.token}" if view.token else ""
+        self.address = f"http://{shown}:{self.server.get_port()}{token}"
+        self.frames = 0
+
+    def run(self, stop: threading.Event, look: Callable[[int], None] = lambda _: None) -> None:
+        """Until told to stop; `look` is called some times a second with a number."""
+        due, looked, turn = time.monotonic(), 0.0, 0
+        while not stop.is_set():
+            watched = bool(self.server.get_clients())
+            frame = self._feed.look()
+            with self.server.atomic():
+                if frame is not None and watched:
+                    self.stage.show(frame)
+                    self.frames += 1
+                self.panel.show(frame)
+            now = time.monotonic()
+            if now - looked > 0.1:
+                look(turn)
+                looked, turn = now, turn + 1
+            # a frame that came late shifts those after it: they never pile up
+            due = max(due + self._period_s, now + 0.2 * self._period_s)
+            stop.wait(max(due - now, _IDLE_S if not watched else 0.0))
+
+    def close(self) -> None:
+        self.panel.close()
+        with _quiet():
+            self.server.stop()
+
+
+def prepare(config: Config, file: Path) -> tuple[Any, dict[str, Any]]:
+    with compiling(f"model-{Path(config.sim.vehicle).stem}"):
+        model, params = configured_model(config, file.parent)
+    feed = LiveFeed(config, model, params)
+
+    def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:
+        with contextlib.suppress(OSError):
+            os.nice(_NICE)
+        page = Page(config.view, feed)
+        try:
+            reporter.say(f"the page: {page.address}")
+
+            def look(turn: int) -> None:
+                if turn % EVERY == 0:
+                    reporter.status(_figures(page))
+
+            page.run(stop, look)
+            return _figures(page)
+        finally:
+            page.close()
+            feed.close()
+
+    return run, {}
+
+
+def _figures(page: Page) -> dict[str, Any]:
+    return {
+        "address": page.address,
+        "pages": len(page.server.get_clients()),
+        "frames": page.frames,
+        "refused": page.door.refused,
+    }
