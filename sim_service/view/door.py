@@ -90,8 +90,8 @@ class Door:
                 *arguments, process_request=lambda connection, request: self.look(request, own, connection), **options
             )
 
-        servers.serve = guarded  # type: ignore[assignment, misc]  # viser offers no other place for it
+        servers.serve = guarded  # viser offers no other place for it
         try:
             yield
         finally:
-            servers.serve = serve  # type: ignore[misc]
+            servers.serve = serve
