@@ -39,6 +39,7 @@ class Parameter:
     high: float
     text: str
     live: bool = True  # may change between two steps; otherwise it shapes the model and needs a new start
+    of_the_file: bool = True  # a vehicle file gives it; otherwise it is a hand on the model, and begins at `value`
 
 
 @dataclass(frozen=True)

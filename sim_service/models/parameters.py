@@ -30,6 +30,7 @@ def checked(
 ) -> np.ndarray:
     """Values in the model's order: the file must give every one of them, within its limits."""
     known = {p.name: p for p in parameters}
+    given = {p.name: p.value for p in parameters if not p.of_the_file} | given
     wrong = []
     for where, values in ((f"{path}: ", given), ("sim.", changed)):
         for name, value in ((n, v) for n, v in values.items() if n not in known):

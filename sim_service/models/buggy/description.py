@@ -132,6 +132,24 @@ _AIR = (
     Parameter("grip", "1", 1.0, 0.05, 2.0, "factor on the friction of all tyres"),
 )
 
+
+def _push(name: str, unit: str, most: float, text: str) -> Parameter:
+    return Parameter(name, unit, 0.0, -most, most, text, of_the_file=False)
+
+
+# a hand on the car
+_PUSH = (
+    Parameter(
+        "push_body", "1", 0.0, 0.0, 4.0, "0: chassis, at its centre; 1 to 4: wheel fl fr rl rr", of_the_file=False
+    ),
+    _push("push_x", "N", 20000.0, "force from outside along x of the world"),
+    _push("push_y", "N", 20000.0, "force from outside along y of the world"),
+    _push("push_z", "N", 20000.0, "force from outside, upwards"),
+    _push("push_roll", "N m", 10000.0, "torque from outside on the chassis, about its own forward axis"),
+    _push("push_pitch", "N m", 10000.0, "torque from outside on the chassis, about its own axis to the left"),
+    _push("push_yaw", "N m", 10000.0, "torque from outside on the chassis, about its own upward axis"),
+)
+
 _POINTS = tuple(
     _fixed(f"{axle}_{point}_{axis}", "m", 0.0, low, high, "hardpoint of the left side as drawn")
     for axle, points in (("front", FRONT), ("rear", REAR))
@@ -139,7 +157,7 @@ _POINTS = tuple(
     for axis, low, high in (("x", -5.0, 2.0), ("y", 0.0, 2.0), ("z", 0.0, 2.0))
 )
 
-PARAMETERS = (*_MASSES, *_RIDE, *_STEERING, *_AIR, *driveline.PARAMETERS, *brakes.PARAMETERS, *_POINTS)
+PARAMETERS = (*_MASSES, *_RIDE, *_STEERING, *_AIR, *driveline.PARAMETERS, *brakes.PARAMETERS, *_PUSH, *_POINTS)
 
 
 P = places("P", PARAMETERS)

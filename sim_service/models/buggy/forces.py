@@ -254,6 +254,23 @@ def chassis(xd, x, params, after, f, torque):
 
 
 @inner
+def push(x, params, f):
+    """A hand on the car: a force on the chassis or on a wheel, a torque on the chassis."""
+    body = int(params[P.push_body] + 0.5)
+    at = CHASSIS if body == 0 else _WHEEL_PORTS * (body - 1)
+    f[at] += params[P.push_x]
+    f[at + 1] += params[P.push_y]
+    f[at + 2] += params[P.push_z]
+    basis = view(x, CHASSIS + 3, CHASSIS + 12)
+    metric = view(params, FRAMES + 4 * _FRAME, FRAMES + 4 * _FRAME + 9)
+    a, b, c = params[P.push_roll], params[P.push_pitch], params[P.push_yaw]
+    Tx = a * basis[0] + b * basis[3] + c * basis[6]
+    Ty = a * basis[1] + b * basis[4] + c * basis[7]
+    Tz = a * basis[2] + b * basis[5] + c * basis[8]
+    turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
+
+
+@inner
 def anti_roll(axle, rate, x, params, f, K):
     """A bar between both lower ball joints: k times the difference of their heights in the chassis.
 
@@ -281,6 +298,7 @@ def hook(t, h, x, xd, inputs, params, states, after, f, K, C):
         spring(w, x, xd, params, after, f, K, C)
     torque = rear_axle(h, xd, params, states, after, f, C)
     chassis(xd, x, params, after, f, torque)
+    push(x, params, f)
     if params[P.front_anti_roll] > 0.0:
         anti_roll(0, params[P.front_anti_roll], x, params, f, K)
     if params[P.rear_anti_roll] > 0.0:
