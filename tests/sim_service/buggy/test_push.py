@@ -6,7 +6,7 @@ import pytest
 from sim_service.models import load_model
 from sim_service.models.description import index
 
-from .conftest import VEHICLE, G, Car
+from .conftest import VEHICLE, Car, G
 
 MASS = 790.0
 TRACK = {"front": 1.32, "rear": 1.34}
