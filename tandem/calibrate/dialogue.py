@@ -30,10 +30,10 @@ def live_line(readings: Readings, calibration: Calibration) -> str:
     newest = readings.newest
     if newest is None:
         return "no block yet"
-    parts = [
-        f"{name} {int(newest[name])} = {calibration.convert(name, float(newest[name])):.1f} {UNITS[name]}"
-        for name in CHANNELS
-    ]
+    parts = []
+    for name in CHANNELS:
+        value = round(calibration.convert(name, float(newest[name])), 1) + 0.0  # no -0.0
+        parts.append(f"{name} {int(newest[name]):6d} = {value:6.1f} {UNITS[name]}")
     age = (readings.age_ns or 0) * 1e-6
     rate = "no blocks" if readings.silent else f"{readings.rate_hz:.0f} blocks/s"
     return "   ".join([*parts, rate, f"age {age:.1f} ms" if age < 1000 else f"age {age / 1000:.1f} s"])
@@ -187,12 +187,12 @@ class Dialogue:
             return f"{step.channel}: {words(step, self._calibration)}, hold it, then Enter:"
         if step.channel == "steering":
             return (
-                f"steering: by how many degrees will you turn the hand wheel to the left? [{_RIGHT_ANGLE:g};"
-                " `lock 1080`: to its left stop, of so many from stop to stop]:"
+                f"steering: degrees you will turn the hand wheel to the left [{_RIGHT_ANGLE:g}];"
+                " to its stop: lock and the degrees from stop to stop, such as lock 1080:"
             )
         return (
-            "brake: at which pressure in bar will you hold it?"
-            f" [{self._calibration.configured.brake_full_bar:g}, which then is full scale]:"
+            f"brake: bar at which you will hold it, or that count as fully pressed"
+            f" [{self._calibration.configured.brake_full_bar:g}]:"
         )
 
     def _amount(self, channel: str, answer: str) -> float:

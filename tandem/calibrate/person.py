@@ -70,7 +70,7 @@ class Screen:
     """Standard error: sentences that stay, and below them, on a terminal, the live line and the question."""
 
     def __init__(self) -> None:
-        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.console = Console(stderr=True, highlight=False)
         in_place = self.console.is_terminal and not self.console.is_dumb_terminal
         self._live = Live(console=self.console, auto_refresh=False, transient=True) if in_place else None
         self._shown_s = -_PLAIN_EVERY_S
@@ -86,7 +86,7 @@ class Screen:
             self._live.stop()
 
     def tell(self, text: str, style: str = "") -> None:
-        self.console.print(Text(text, style))
+        self.console.print(Text(text, style), soft_wrap=self._live is None)  # a pipe has no width
 
     def ask(self, question: str) -> None:
         """A question begins; where nothing is redrawn it is said once."""
