@@ -74,7 +74,7 @@ class Screen:
         in_place = self.console.is_terminal and not self.console.is_dumb_terminal
         self._live = Live(console=self.console, auto_refresh=False, transient=True) if in_place else None
         self._shown_s = -_PLAIN_EVERY_S
-        self._asked = ""
+        self._asked = self._line = ""
 
     def __enter__(self) -> "Screen":
         if self._live:
@@ -100,6 +100,6 @@ class Screen:
                 [Text(line, "cyan"), Text(f"{self._asked} {typed}▏", "bold")] if self._asked else [Text(line, "cyan")]
             )
             self._live.update(Group(*parts), refresh=True)
-        elif time.monotonic() - self._shown_s >= _PLAIN_EVERY_S:
-            self._shown_s = time.monotonic()
+        elif line != self._line and time.monotonic() - self._shown_s >= _PLAIN_EVERY_S:
+            self._line, self._shown_s = line, time.monotonic()
             self.tell(line)
