@@ -369,6 +369,8 @@ def test_a_source_that_is_not_part_of_this_tandem_is_said(name: str, monkeypatch
     assert devices.look("can", _case(load(DRIVE))).verdict == "pass"
     found = devices.look("can", _wanting("can", name))
     assert found.verdict == "fail" and "no such source" in found.reason
+    monkeypatch.setitem(sys.modules, SOURCES["can"], types.ModuleType(SOURCES["can"]))
+    assert devices.look("can", _wanting("can", name)).verdict == "pass"  # it is there, but lists nothing
 
 
 def test_the_server_of_the_configuration_is_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
