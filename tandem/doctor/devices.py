@@ -8,8 +8,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from daq_service.sources import SOURCES
-from sync.errors import SourceError
+from daq_service.sources import SOURCES, require
+from sync.errors import TandemError
 from tandem.doctor.findings import Case, Finding, failed, passed, warned
 
 # what `devices` of a source's module is given, of its settings
@@ -29,10 +29,12 @@ def look(kind: str, case: Case) -> Finding:
     wanted = source.get("kind") == kind
     try:
         module = importlib.import_module(SOURCES[kind])
+        if wanted:
+            require(case.config, case.file)
         if not hasattr(module, "devices"):
             return passed("this source cannot say which devices there are")
         found = [str(device) for device in module.devices(*KINDS[kind](source if wanted else {}))]
-    except SourceError as error:
+    except TandemError as error:
         return _missing(kind, str(error), "install or connect what this message names, then ask again", wanted)
     except ModuleNotFoundError as error:
         if error.name != SOURCES[kind]:
