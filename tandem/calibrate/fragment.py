@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sync.config import Config, load
-from sync.errors import ConfigError
+from sync.errors import ConfigError, TandemError
 from tandem.calibrate.values import Calibration
 
 
@@ -64,6 +64,17 @@ def text(calibration: Calibration, config: Config, file: Path, out: Path, utc: s
         why = f"  # an encoder counts from 0 at every start; {calibration.zero[channel].counts:.1f} was captured"
         found.append(f"{key} = {number(value)}" + why * left_out)
     return "\n".join(found) + "\n"
+
+
+def objection(config: Config, file: Path, overrides: Sequence[str], out: Path) -> str | None:
+    """What the source has against the fragment: some know their own scale. Opening it touches no device."""
+    from daq_service.sources import open_source
+
+    try:
+        open_source(load(file, [*overrides, f"include={json.dumps(include(config, file, out))}"]), file)
+    except TandemError as error:
+        return str(error)
+    return None
 
 
 def write(content: str, config: Config, file: Path, overrides: Sequence[str], out: Path, force: bool) -> None:

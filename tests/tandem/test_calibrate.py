@@ -2,7 +2,10 @@
 
 import itertools
 import os
+import shutil
+import sys
 import tomllib
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from daq_service.sources import SOURCES
 from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.clock import now_ns
-from sync.config import Config, Signals, load
+from sync.config import Config, Section, Signals, load
 from sync.errors import ConfigError
 from sync.ring import RingReader, RingWriter, push
 from tandem.calibrate import fragment
@@ -365,6 +369,25 @@ def test_a_fragment_that_its_configuration_refuses_is_not_written(file: Path) ->
     with pytest.raises(ConfigError, match="throttle_full_counts"):
         written(file, fragment.default_place(file), throttle(0.0))
     assert [p.name for p in file.parent.iterdir()] == ["car.toml"]
+
+
+def test_a_source_that_knows_better_is_heard(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = fragment.default_place(file)
+    written(file, out, throttle())
+    shutil.copytree(DRIVE.parent / "manoeuvres", file.parent / "manoeuvres")
+    assert fragment.objection(load(file), file, [], out) is None
+
+    class Knowing(types.ModuleType):
+        class Settings(Section):
+            kind: str
+            manoeuvre: str
+
+        @staticmethod
+        def open_source(config: Config, *_: Any) -> None:
+            raise ConfigError(f"throttle_full_counts = {config.sim.signals.throttle_full_counts:g}: I have 300")
+
+    monkeypatch.setitem(sys.modules, SOURCES["virtual"], Knowing("virtual"))
+    assert fragment.objection(load(file), file, [], out) == "throttle_full_counts = 321: I have 300"
 
 
 @pytest.mark.parametrize("place", ["", "nowhere/x.toml"])
