@@ -328,35 +328,75 @@ def runtime_directory() -> Path:
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
+Origins = dict[tuple[Any, ...], str]  # which fragment a value came from
+
+
 def load(path: str | Path, overrides: Iterable[str] = ()) -> Config:
     """The configuration of a run, with its fragments.
 
-    `overrides` are `key.path=value` with a TOML value, as given to --set; they have the last word.
+    `overrides` are `key.path=value` with a TOML value, as given to --set; they have the last word, also about which
+    fragments there are.
     """
     path = Path(path)
-    overrides = list(overrides)
     data = read_toml(path)
-    asked = with_overrides({"include": data.get("include", [])}, [o for o in overrides if o.startswith("include=")])
-    included = asked["include"]
+    return assembled(data, data.get("include", []), overrides, path.parent, str(path))
+
+
+def assembled(data: dict[str, Any], include: Any, overrides: Iterable[str], folder: Path, file: str) -> Config:
+    """`data` of `file`, with the fragments over it, later ones over earlier ones, and the overrides over them all.
+
+    `include` are the fragments, unless the overrides name others; their paths count from `folder`.
+    """
+    overrides = list(overrides)
+    asked = [override for override in overrides if _key(override) == ["include"]]
+    included = with_overrides({"include": include}, asked)["include"]
     if not isinstance(included, list) or not all(isinstance(name, str) for name in included):
-        raise ConfigError(f'{path}: include = {included!r}: must be a list of files, such as ["calibration.toml"]')
+        raise ConfigError(f'{file}: include = {included!r}: must be a list of files, such as ["calibration.toml"]')
+    origins: Origins = {}
     for name in included:
-        fragment = read_toml(path.parent / name)
+        place = folder / name
+        try:
+            fragment = read_toml(place)
+        except ConfigError as error:
+            raise ConfigError(f"{error} (included by {file})") from None
         if "include" in fragment:
-            raise ConfigError(f"{path.parent / name}: include: a fragment cannot include others")
-        _lay_over(data, fragment, f"{path.parent / name}")
-    return check(Config, with_overrides(data, overrides), " with ".join([str(path), *included]))
+            raise ConfigError(f"{place}: include: a fragment cannot include others")
+        _lay_over(data, fragment, str(place), origins)
+    with_overrides(data, overrides)
+    for override in overrides:
+        key = tuple(_key(override))
+        for origin in [o for o in origins if o[: len(key)] == key[: len(o)]]:
+            del origins[origin]  # the command line has replaced it, or something in it
+    return check(Config, data, file, origins=origins)
 
 
-def _lay_over(data: dict[str, Any], fragment: dict[str, Any], file: str, prefix: str = "") -> None:
+def _lay_over(
+    data: dict[str, Any], fragment: dict[str, Any], file: str, origins: Origins, above: tuple[str, ...] = ()
+) -> None:
     """Tables are merged, whatever else the fragment has replaces what was there."""
     for key, value in fragment.items():
-        if isinstance(value, dict) and isinstance(data.setdefault(key, {}), dict):
-            _lay_over(data[key], value, file, f"{prefix}{key}.")
-        elif isinstance(value, dict):
-            raise ConfigError(f"{file}: {prefix}{key}: is a table, and no table in the file that includes it")
-        else:
-            data[key] = value
+        place = (*above, key)
+        if not isinstance(value, dict):
+            for origin in [o for o in origins if o[: len(place)] == place]:
+                del origins[origin]
+            data[key], origins[place] = value, file
+            continue
+        if key not in data:
+            data[key], origins[place] = {}, file
+        if not isinstance(data[key], dict):
+            raise ConfigError(f"{file}: {'.'.join(place)}: is a table, but none in what it goes over")
+        _lay_over(data[key], value, file, origins, place)
+
+
+def _origin(file: str, location: list[Any], origins: Origins) -> str:
+    """Where a wrong value stands: in a fragment, in the file, or, of a table, in several."""
+    for end in range(len(location), 0, -1):
+        if tuple(location[:end]) in origins:
+            return origins[tuple(location[:end])]
+    if not location:
+        return file
+    parts = [origins[o] for o in origins if list(o[: len(location)]) == location]
+    return " with ".join(dict.fromkeys([file, *parts]))
 
 
 def read(path: Path, model: type[SectionT]) -> SectionT:
@@ -378,26 +418,28 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def check(model: type[SectionT], data: dict[str, Any], file: str, prefix: str = "") -> SectionT:
-    """`data` as `model`; `prefix` is the table it came from, for the messages."""
+def check(
+    model: type[SectionT], data: dict[str, Any], file: str, prefix: str = "", origins: Origins | None = None
+) -> SectionT:
+    """`data` as `model`; `prefix` is the table it came from, `origins` the fragments, for the messages."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        lines = [_say(model, e, file, prefix) for e in error.errors()]
+        lines = [_say(model, e, file, prefix, origins or {}) for e in error.errors()]
         raise ConfigError("\n".join(lines)) from None
 
 
 def with_overrides(data: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
     """`data` with `key.path=value` settings, each a TOML value, put into it."""
     for override in overrides:
-        key, found, value = override.partition("=")
-        if not found or not key.strip():
+        *tables, last = _key(override)
+        _, found, value = override.partition("=")
+        if not found or not (tables or last):
             raise ConfigError(f"--set {override}: expected KEY=VALUE, such as daq.rate_hz=2000")
         try:
             parsed = tomllib.loads(f"v = {value}")["v"]
         except (ValueError, RecursionError):
             parsed = value.strip()  # a bare word is a string
-        *tables, last = key.strip().split(".")
         place = data
         for table in tables:
             place = place.setdefault(table, {})
@@ -407,9 +449,15 @@ def with_overrides(data: dict[str, Any], overrides: Iterable[str]) -> dict[str, 
     return data
 
 
-def _say(model: type[BaseModel], error: Any, file: str, prefix: str) -> str:
+def _key(override: str) -> list[str]:
+    """The key of a setting, table by table."""
+    return override.partition("=")[0].strip().split(".")
+
+
+def _say(model: type[BaseModel], error: Any, file: str, prefix: str, origins: Origins) -> str:
     """One finding: file, key, value, what would be right."""
     location = [part for part in error["loc"] if part != "function-after"]
+    file = _origin(file, location, origins)
     key = prefix
     for part in location:
         key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from sync.errors import ConfigError
+from tandem.calibrate_command import calibrate
 from tandem.iso_commands import iso
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, progress_bar, report, run_folder
@@ -452,6 +453,7 @@ def latency(
     raise typer.Exit(code)
 
 
+app.command()(calibrate)
 app.command()(mechanism)
 app.command()(iso)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")

@@ -1,5 +1,6 @@
 """What a record says about itself: software, machine, configuration, model parameters."""
 
+import contextlib
 import json
 import os
 import platform
@@ -79,6 +80,9 @@ def attachments(config: Config, file: Path, parameters: bytes | None = None) -> 
         "config.toml": file.read_bytes(),
         **model_files(config, file),
     }
+    for number, name in enumerate(config.include, 1):
+        with contextlib.suppress(OSError):  # what it said is in config.json
+            found[f"include_{number}.toml"] = (file.parent / name).read_bytes()
     manoeuvre = config.source.get("manoeuvre")
     if isinstance(manoeuvre, str) and (file.parent / manoeuvre).is_file():
         found["manoeuvre.toml"] = (file.parent / manoeuvre).read_bytes()

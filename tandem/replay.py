@@ -28,7 +28,7 @@ from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_record
 from sim_service.simulation import Simulation
 from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns, sleep_until
-from sync.config import Config, check, load, with_overrides
+from sync.config import Config, assembled, check, load
 from sync.errors import ConfigError
 from sync.jit import CACHE
 from sync.record import FILE, Run, RunError, Topic, WholeRun, WholeTopic, open_run, write_whole
@@ -88,7 +88,8 @@ def configuration(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
         raise RunError(f"{run.path}: holds no configuration; give one with --config")
     where = f"{run.path} (config.json)"
     was = check(Config, kept, where)
-    config = check(Config, with_overrides(kept, asked.overrides), where)
+    # its fragments are in it already, whatever has become of their files; new ones go over it
+    config = assembled(kept, [], asked.overrides, Path(), where)
     if (config.sim.vehicle, config.sim.road) != (was.sim.vehicle, was.sim.road):
         return (config, *configured_model(config, Path()))
     sources = recorded(run.attachments, str(run.path))

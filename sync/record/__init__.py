@@ -3,7 +3,8 @@
     header       profile "tandem"
     metadata     tandem.start: format, name, wall clock and monotonic instant of the start, versions, machine
     attachments  config.json (as it was in force), config.toml and what it names (as they were written: vehicle.toml,
-                 tyre_front, tyre_rear, the road's files as road:NAME, manoeuvre.toml), parameters.json (of the model)
+                 tyre_front, tyre_rear, the road's files as road:NAME, manoeuvre.toml, include_1.toml and so on),
+                 parameters.json (of the model)
     /daq         every block of the DAQ's ring, in order
     /received    every block the simulator took off the wire (absent with shared memory: there it reads /daq itself)
     /step        every step's output: which block it used, when, its inputs, its outputs

@@ -29,7 +29,7 @@ from rich.text import Text
 
 from sync.config import Config
 from sync.errors import TandemError
-from tandem.doctor import machine, measure
+from tandem.doctor import devices, machine, measure
 from tandem.doctor.findings import Case, Finding, failed
 
 __all__ = [
@@ -64,7 +64,7 @@ CHECKS = (
     Check("other runs", machine.other_runs),
     Check("ports", machine.ports),
     Check("compiled code", machine.cache),
-    Check("drivers", machine.drivers),
+    *(Check(f"{kind} devices", devices.check(kind)) for kind in devices.KINDS),
     Check("ring", measure.ring),
     Check("disk", measure.disk),
     Check("transport", measure.transport),

@@ -5,9 +5,7 @@ binds the ports) where that leaves nothing behind, and reads the kernel's own fi
 """
 
 import ctypes
-import ctypes.util
 import errno
-import importlib.util
 import os
 import resource
 import socket
@@ -284,21 +282,3 @@ def cache(case: Case) -> Finding:
     warm = all((jit.CACHE / f"{service}.cached").exists() for service in ("daq", "sim"))
     remark = "warm" if warm else "cold, so the first drive compiles for some 20 s"
     return passed(f"{jit.CACHE} is {remark}", place=str(jit.CACHE), warm=warm)
-
-
-_DRIVERS = (  # package, module, library of its driver, what it is for
-    ("nidaqmx", "nidaqmx", "nidaqmx", "acquisition with National Instruments hardware"),
-    ("python-can", "can", None, "CAN buses"),
-    ("pygame", "pygame", None, "a game wheel or joystick as the driver"),
-)
-
-
-def drivers(case: Case) -> Finding:
-    remarks, figures = [], {}
-    for package, module, library, purpose in _DRIVERS:
-        state = "installed" if importlib.util.find_spec(module) else "not installed"
-        if state == "installed" and library and not ctypes.util.find_library(library):
-            state = "installed, but its driver library is not"
-        figures[package] = state
-        remarks.append(f"{package} {state}" + f" (only needed for {purpose})" * (state != "installed"))
-    return passed("; ".join(remarks), **figures)

@@ -12,12 +12,19 @@ from tandem.exchange.tables import whole
 from tandem.exchange.units import Unit, known, unit
 
 
-def calibration(channel: str, signals: Signals) -> tuple[str, float] | None:
-    """(what the channel measures, counts per SI unit of it); None for a channel that the signals do not convert."""
+def calibration(channel: str, signals: Signals) -> tuple[str, float, float] | None:
+    """(what the channel measures, counts per SI unit of it, counts at zero); None for a channel that the signals do not
+    convert."""
+    rad_per_count = math.radians(signals.steering_deg_per_count)
+    bar_pa = 1e5
     return {
-        "steering": ("angle", signals.steering_sign / math.radians(signals.steering_deg_per_count)),
-        "throttle": ("ratio", signals.throttle_full_counts),
-        "brake": ("pressure", signals.brake_full_counts / (signals.brake_full_bar * 1e5)),
+        "steering": ("angle", signals.steering_sign / rad_per_count, signals.steering_zero_counts),
+        "throttle": ("ratio", signals.throttle_full_counts, signals.throttle_zero_counts),
+        "brake": (
+            "pressure",
+            signals.brake_full_counts / (signals.brake_full_bar * bar_pa),
+            signals.brake_zero_counts,
+        ),
     }.get(channel)
 
 
@@ -36,16 +43,16 @@ def acceptable(channel: Channel, signals: Signals) -> str:
     return ", ".join(found)
 
 
-def factor(channel: Channel, signals: Signals, given: Unit) -> float | None:
-    """Counts per one of the given unit; None if it measures something else."""
+def conversion(channel: Channel, signals: Signals, given: Unit) -> tuple[float, float] | None:
+    """(counts per one of the given unit, counts at zero); None if it measures something else."""
     own = unit(channel.unit)
     if given.symbol == channel.unit:
-        return 1.0
+        return 1.0, 0.0
     if own and own.dimension == given.dimension:
-        return given.factor / own.factor
+        return given.factor / own.factor, 0.0
     calibrated = calibration(channel.name, signals)
     if calibrated and calibrated[0] == given.dimension:
-        return given.factor * calibrated[1]
+        return given.factor * calibrated[1], calibrated[2]
     return None
 
 
@@ -59,14 +66,15 @@ def to_counts(
     kind = np.dtype(channel.type)
     if given.symbol == channel.unit:
         return whole(values, kind, where)
-    per_unit = factor(channel, signals, given)
-    assert per_unit is not None  # the mapping was checked before
-    counts = np.rint(values * per_unit)
+    converted = conversion(channel, signals, given)
+    assert converted is not None  # the mapping was checked before
+    per_unit, zero = converted
+    counts = np.rint(values * per_unit + zero)
     limits = np.iinfo(kind)
     beyond = np.flatnonzero((counts < limits.min) | (counts > limits.max))
     if len(beyond):
         row = int(beyond[0])
-        ends = sorted((limits.min / per_unit, limits.max / per_unit))
+        ends = sorted(((limits.min - zero) / per_unit, (limits.max - zero) / per_unit))
         raise ExchangeError(
             f"{where(row)}: {values[row]!s} {given.symbol} would be {counts[row]:.0f} counts; {channel.name} is of type"
             f" {channel.type}, which holds {ends[0]:.6g} … {ends[1]:.6g} {given.symbol}"

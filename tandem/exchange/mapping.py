@@ -14,7 +14,7 @@ import numpy as np
 
 from sync.block import Channel, Layout
 from sync.config import Signals
-from tandem.exchange.counts import acceptable, factor, usual_unit
+from tandem.exchange.counts import acceptable, conversion, usual_unit
 from tandem.exchange.csv import split_unit
 from tandem.exchange.errors import ExchangeError
 from tandem.exchange.tables import Measurement, Sheet
@@ -74,7 +74,7 @@ def _one(measurement: Measurement, text: str, channel: Channel, wanted: str, sig
             f"--map {text}: {measurement.path} says that {column} is in {in_file} ({labelled.dimension}), the map says"
             f" {given.symbol} ({given.dimension}); leave the unit out, or insist with {column}:{given.symbol}!"
         )
-    if factor(channel, signals, given) is None:
+    if conversion(channel, signals, given) is None:
         raise ExchangeError(
             f"--map {text}: {given.symbol} is a unit of {given.dimension}, {channel.name} takes"
             f" {acceptable(channel, signals)}"

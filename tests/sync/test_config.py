@@ -312,6 +312,123 @@ def test_an_override_that_is_wrong_is_named(override: str, expected: str) -> Non
     assert expected in str(caught.value)
 
 
+# ---- fragments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Callable[..., Path]:
+    """A configuration like the main one with these fragments beside it, and all of them included."""
+
+    def write(*fragments: str, included: bool = True) -> Path:
+        names = [f"part_{number}.toml" for number in range(len(fragments))]
+        for name, text in zip(names, fragments, strict=True):
+            (tmp_path / name).write_text(text)
+        path = tmp_path / FILE
+        path.write_text(DRIVE.read_text().replace("include = []", f"include = {names if included else []}"))
+        return path
+
+    return write
+
+
+def signals(text: str) -> str:
+    return f"[sim.signals]\n{text}\n"
+
+
+def test_fragments_go_over_the_file_later_ones_over_earlier_ones_and_set_over_all(beside: Callable[..., Path]) -> None:
+    path = beside(
+        signals("throttle_full_counts = -300.0\nbrake_full_bar = 60.0\nsteering_sign = -1"),
+        signals("brake_full_bar = 70.0\nsteering_zero_counts = 5"),
+    )
+    config = load(path, ["sim.signals.steering_zero_counts=9.0"])
+    found = config.sim.signals
+    assert (found.throttle_full_counts, found.brake_full_bar, found.steering_sign) == (-300.0, 70.0, -1)
+    assert found.steering_zero_counts == 9.0
+    assert config.include == ["part_0.toml", "part_1.toml"]
+    # whatever they do not name is as the file has it
+    same = {"signals", "include"}
+    assert config.sim.model_dump(exclude=same) == load(DRIVE).sim.model_dump(exclude=same)
+    assert found.gear_ratio == load(DRIVE).sim.signals.gear_ratio
+
+
+@pytest.mark.parametrize(
+    "setting", ['include=["part_0.toml"]', 'include = ["part_0.toml"]', " include=['part_0.toml']"]
+)
+def test_the_command_line_has_the_last_word_about_fragments(beside: Callable[..., Path], setting: str) -> None:
+    fragment = signals("brake_full_bar = 60.0")
+    path = beside(fragment, included=False)
+    assert load(path).sim.signals.brake_full_bar == 40.0
+    assert load(path, [setting]).sim.signals.brake_full_bar == 60.0
+    # from any folder: paths count from the file
+    elsewhere = path.parent / "elsewhere.toml"
+    elsewhere.write_text(fragment.replace("60", "80"))
+    assert load(DRIVE, [f'include=["{elsewhere}"]']).sim.signals.brake_full_bar == 80.0
+    path = beside(fragment)
+    assert load(path).sim.signals.brake_full_bar == 60.0
+    assert load(path, ["include=[]"]).sim.signals.brake_full_bar == 40.0
+
+
+def test_a_list_of_a_fragment_replaces_the_whole_list(beside: Callable[..., Path]) -> None:
+    names = ("steering", "brake", "throttle")
+    path = beside("".join(f'[[daq.channels]]\nname = "{name}"\ntype = "i4"\n' for name in names))
+    assert load(path).daq.layout.names == names
+
+
+def said_in(file: str, path: Path, *overrides: str) -> str:
+    """What is said of that file, which stands beside the configuration."""
+    with pytest.raises(ConfigError) as caught:
+        load(path, overrides)
+    said = str(caught.value)
+    assert said.startswith(f"{path.parent / file}: "), said
+    assert "\n" not in said
+    return said
+
+
+def test_what_is_wrong_in_a_fragment_is_said_of_the_fragment(beside: Callable[..., Path]) -> None:
+    right = signals("steering_sign = -1")
+    said = said_in("part_1.toml", beside(right, signals("stering_sign = 1")))
+    assert "sim.signals.stering_sign = 1: unknown key; did you mean steering_sign?" in said
+    assert "brake_full_bar = -1" in said_in("part_0.toml", beside(signals("brake_full_bar = -1.0"), right))
+    assert "simulator: unknown key" in said_in("part_0.toml", beside("[simulator]"))
+    assert "daq = 3" in said_in("part_0.toml", beside("daq = 3"))
+    assert "name: is a table" in said_in("part_0.toml", beside("[name]"))
+    assert "not valid TOML" in said_in("part_1.toml", beside(right, "[["))
+    assert "type: is missing" in said_in("part_0.toml", beside('[[daq.channels]]\nname = "brake"'))
+    # a later one that puts it right, or the command line, leaves nothing to say
+    assert load(beside(signals("brake_full_bar = -1.0"), signals("brake_full_bar = 1.0"))).include
+    assert load(beside(signals("brake_full_bar = -1.0")), ["sim.signals.brake_full_bar=1.0"]).include
+
+
+def test_what_is_wrong_elsewhere_is_not_said_of_a_fragment(beside: Callable[..., Path]) -> None:
+    path = beside(signals("brake_full_bar = 60.0"))
+    assert "brake_full_bar = 0" in said_in(FILE, path, "sim.signals.brake_full_bar=0")
+    path.write_text(path.read_text().replace("rate_hz = 1000.0", "rate_hz = 0"))
+    assert "daq.rate_hz = 0" in said_in(FILE, path)
+
+
+def test_a_conflict_between_files_names_both(beside: Callable[..., Path]) -> None:
+    path = beside("[transport]\ndaq_port = 5602")
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path} with {path.parent / 'part_0.toml'}: transport: ")
+
+
+def test_a_fragment_that_is_not_there_is_told_with_who_wants_it(beside: Callable[..., Path]) -> None:
+    path = beside(signals("steering_sign = -1"))
+    said = said_in("part_9.toml", path, 'include=["part_9.toml"]')
+    assert "no such file; beside it: part_0.toml" in said and f"included by {path}" in said
+
+
+def test_a_fragment_cannot_include_others(beside: Callable[..., Path]) -> None:
+    path = beside('include = ["part_1.toml"]', "")
+    assert "a fragment cannot include others" in said_in("part_0.toml", path, 'include=["part_0.toml"]')
+    assert "a fragment cannot include others" in said_in(FILE, path, f"include=['{FILE}']")
+
+
+@pytest.mark.parametrize("setting", ["include=calibration.toml", "include=3", "include=[3]", "include={}"])
+def test_what_is_included_is_a_list_of_files(beside: Callable[..., Path], setting: str) -> None:
+    assert 'must be a list of files, such as ["calibration.toml"]' in said_in(FILE, beside(), setting)
+
+
 # ---- names of things -------------------------------------------------------------------------------------------------
 
 

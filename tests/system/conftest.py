@@ -38,9 +38,11 @@ def name() -> Iterator[str]:
 class Program:
     """A program of ours with its output collected, each line with the instant it came."""
 
-    def __init__(self, *arguments: str, inside: tuple[str, ...] = ()):
+    def __init__(self, *arguments: str, inside: tuple[str, ...] = (), stdin: int | None = None):
         command = [*inside, sys.executable, "-m", *arguments]
-        self.popen = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.popen = subprocess.Popen(
+            command, cwd=ROOT, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         self.out: list[tuple[float, str]] = []
         self.err: list[tuple[float, str]] = []
         self._threads = [
@@ -98,7 +100,7 @@ class Program:
                 self.popen.wait()
         for thread in self._threads:
             thread.join(5)
-        for stream in (self.popen.stdout, self.popen.stderr):
+        for stream in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
             if stream is not None:
                 stream.close()
 
@@ -108,8 +110,8 @@ def start(name: str) -> Iterator[Callable[..., Program]]:
     """Start `python -m ARGUMENTS…`; whatever still runs at the end of the test is ended."""
     running: list[Program] = []
 
-    def starter(*arguments: str, inside: tuple[str, ...] = ()) -> Program:
-        program = Program(*arguments, inside=inside)
+    def starter(*arguments: str, inside: tuple[str, ...] = (), stdin: int | None = None) -> Program:
+        program = Program(*arguments, inside=inside, stdin=stdin)
         running.append(program)
         return program
 

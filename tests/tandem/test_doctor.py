@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,24 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from daq_service.sources import SOURCES
 from sync.config import Config, load, runtime_directory
-from sync.errors import RingError
+from sync.errors import RingError, SourceError
 from sync.ring import SHM, RingWriter
 from tandem import doctor
-from tandem.doctor import CHECKS, ON_TIME, Case, Finding, as_json, examine, exit_code, machine, measure, print_findings
+from tandem.doctor import (
+    CHECKS,
+    ON_TIME,
+    Case,
+    Finding,
+    as_json,
+    devices,
+    examine,
+    exit_code,
+    machine,
+    measure,
+    print_findings,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "configs" / "drive.toml"
@@ -299,6 +313,71 @@ def test_a_living_run_of_the_same_name_is_said(config: Config) -> None:
         ring.close()
     assert found.verdict == "warn"
     assert "going on" in found.reason and "disturbed" in found.reason
+
+
+# ---- devices ---------------------------------------------------------------------------------------------------------
+
+
+def _driver(kind: str, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source of that kind whose `devices` does so; it is handed what the doctor asks with."""
+    module = types.ModuleType(SOURCES[kind])
+    module.__dict__.update(asked=[], SourceError=SourceError)
+    exec(f"def devices(*arguments):\n    asked.append(arguments)\n    {body}", module.__dict__)
+    monkeypatch.setitem(sys.modules, SOURCES[kind], module)
+
+
+def _wanting(kind: str, name: str, **settings: str) -> Case:
+    return _case(load(DRIVE, [f"name={name}"]).model_copy(update={"source": {"kind": kind, **settings}}))
+
+
+@pytest.mark.parametrize("kind", devices.KINDS)
+def test_devices_that_are_there_are_listed(kind: str, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    _driver(kind, "return ['Dev1 (USB-6211)', 'Dev2']", monkeypatch)
+    found = devices.look(kind, _case(config))
+    assert (found.verdict, found.reason) == ("pass", "Dev1 (USB-6211), Dev2")
+    assert found.figures["devices"] == ["Dev1 (USB-6211)", "Dev2"]
+
+
+@pytest.mark.parametrize("kind", devices.KINDS)
+@pytest.mark.parametrize(
+    "body, said",
+    [
+        ("raise SourceError('its driver is missing: pip install it')", "its driver is missing: pip install it"),
+        ("raise ModuleNotFoundError('no', name='somebody')", "somebody is not installed"),
+        ("raise OSError('cannot open shared object')", "OSError: cannot open shared object"),
+    ],
+)
+def test_what_a_device_lacks_matters_only_to_who_wants_it(
+    kind: str, body: str, said: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _driver(kind, body, monkeypatch)
+    unwanted, wanted = devices.look(kind, _case(load(DRIVE))), devices.look(kind, _wanting(kind, name))
+    assert said in unwanted.reason and f"only needed for source.kind = '{kind}'" in unwanted.reason
+    assert said in wanted.reason and wanted.remedy
+    assert [exit_code([found]) for found in (unwanted, wanted)] == [0, 5]
+
+
+def test_no_device_is_a_remark_and_a_warning_to_who_wants_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _driver("gamepad", "return []", monkeypatch)
+    assert devices.look("gamepad", _case(load(DRIVE))).verdict == "pass"
+    found = devices.look("gamepad", _wanting("gamepad", name))
+    assert found.verdict == "warn" and found.remedy
+
+
+def test_a_source_that_is_not_part_of_this_tandem_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SOURCES, "can", "daq_service.sources.no_such_source")
+    assert devices.look("can", _case(load(DRIVE))).verdict == "pass"
+    found = devices.look("can", _wanting("can", name))
+    assert found.verdict == "fail" and "no such source" in found.reason
+    monkeypatch.setitem(sys.modules, SOURCES["can"], types.ModuleType(SOURCES["can"]))
+    assert devices.look("can", _wanting("can", name)).verdict == "pass"  # it is there, but lists nothing
+
+
+def test_the_server_of_the_configuration_is_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _driver("nidaqmx", "return []", monkeypatch)
+    devices.look("nidaqmx", _wanting("nidaqmx", name, server="192.0.2.1:31763"))
+    devices.look("nidaqmx", _case(load(DRIVE)))
+    assert sys.modules[SOURCES["nidaqmx"]].asked == [("192.0.2.1:31763",), ("",)]
 
 
 # ---- what other machines would hear ----------------------------------------------------------------------------------

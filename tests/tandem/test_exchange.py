@@ -295,6 +295,19 @@ def test_physical_columns_become_the_counts_that_read_the_same(
     check()
 
 
+def test_counts_begin_at_the_zeros_of_a_calibration(tmp_path: Path) -> None:
+    columns = np.array([[0, 90, -90], [0, 50, 100], [0, 20, 30]], float)
+    file = table(tmp_path / "m.csv", "time [s],Angle,Accel,Brk", np.arange(3) * 1e-3, *columns)
+    zeros = {"steering_zero_counts": 12.0, "throttle_zero_counts": 500.0, "brake_zero_counts": -50.0}
+    found = {**zeros, "throttle_full_counts": -300.0, "brake_full_counts": 20_000.0}
+    overrides = [f"sim.signals.{key}={value}" for key, value in found.items()]
+    run = open_run(brought(file, tmp_path / "runs", *MAPS, overrides=overrides))
+    blocks = run.topics["/daq"].blocks
+    assert blocks["steering"].tolist() == [12, 512, -488]
+    assert blocks["throttle"].tolist() == [500, 350, 200]
+    assert blocks["brake"].tolist() == [-50, 9950, 14950]
+
+
 def test_an_imported_measurement_replays(tmp_path: Path) -> None:
     t = np.arange(2000) * 1e-3
     file = table(tmp_path / "m.csv", "time [s],Angle,Accel,Brk", t, 45 * np.sin(3 * t), 40 + 0 * t, 0 * t)

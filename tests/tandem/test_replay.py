@@ -66,6 +66,23 @@ def ideal(run: Path, **options: object) -> dict:
     return replay_run(run, Asked(mode="ideal", **options)).figures
 
 
+def test_a_record_needs_none_of_its_fragments_and_takes_new_ones(
+    run: Path, config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    gone = load(DRIVE, ["sim.vehicle=vehicles/buggy_single_track.toml", "sim.signals.steering_deg_per_count=0.09"])
+    gone = gone.model_copy(update={"include": ["gone.toml"]})
+    half = replay_run(write(tmp_path / "half", gone, lane_change(config, 2.0)), Asked(mode="ideal"))
+    assert half.config.include == ["gone.toml"] and half.config.sim.signals.steering_deg_per_count == 0.09
+    Path("better.toml").write_text("[sim.signals]\nsteering_deg_per_count = 0.09\nthrottle_zero_counts = 10.0\n")
+    setting = ['include=["better.toml"]']
+    better = replay_run(run, Asked(mode="ideal", overrides=setting)).config
+    assert (better.sim.signals.steering_deg_per_count, better.sim.signals.throttle_zero_counts) == (0.09, 10.0)
+    assert better.sim.vehicle == config.sim.vehicle
+    with pytest.raises(ConfigError, match=r"worse\.toml: no such file"):
+        replay_run(run, Asked(mode="ideal", overrides=['include=["worse.toml"]']))
+
+
 def test_milliseconds_become_metres(run: Path) -> None:
     off = [ideal(run, delay_ms=ms)["against"]["ideal"]["lateral_m"]["max"] for ms in (10.0, 25.0, 50.0, 90.0)]
     print(off)

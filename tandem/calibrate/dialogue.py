@@ -1,0 +1,242 @@
+"""Step by step through the channels: what to do, Enter, and on, back or past a channel as the person likes."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sync.clock import now_ns, sleep_until
+from tandem.calibrate import CHANNELS
+from tandem.calibrate.person import Keys, Screen
+from tandem.calibrate.readings import Again, Captured, Readings
+from tandem.calibrate.values import UNITS, Calibration
+
+LOOK_S = 0.1
+_FILL_NS = 3_000_000_000  # a window may take so long to fill
+_RIGHT_ANGLE = 90.0
+KEYS = "Enter captures, s skips the channel, r repeats the step before, q quits and writes nothing"
+
+
+class Quit(Exception):
+    """The person has had enough."""
+
+
+@dataclass(frozen=True)
+class Step:
+    channel: str
+    kind: str  # zero, amount or full
+
+
+def live_line(readings: Readings, calibration: Calibration) -> str:
+    newest = readings.newest
+    if newest is None:
+        return "no block yet"
+    parts = []
+    for name in CHANNELS:
+        value = round(calibration.convert(name, float(newest[name])), 1) + 0.0  # no -0.0
+        parts.append(f"{name} {int(newest[name]):6d} = {value:6.1f} {UNITS[name]}")
+    age = (readings.age_ns or 0) * 1e-6
+    rate = "no blocks" if readings.silent else f"{readings.rate_hz:.0f} blocks/s"
+    return "   ".join([*parts, rate, f"age {age:.1f} ms" if age < 1000 else f"age {age / 1000:.1f} s"])
+
+
+def words(step: Step, calibration: Calibration) -> str:
+    """What the channel's end is, for a question and for the fragment."""
+    if step.kind == "zero":
+        return "wheels straight ahead" if step.channel == "steering" else "released"
+    amount = calibration.amount.get(step.channel, math.nan)
+    return {
+        "steering": f"{amount:g} deg to the left",
+        "throttle": "fully pressed",
+        "brake": f"pressed with {amount:g} bar",
+    }[step.channel]
+
+
+class Dialogue:
+    """`watch` is called all the while: it raises when the DAQ has ended. `doubts` counts implausible counter moves."""
+
+    def __init__(
+        self,
+        readings: Readings,
+        calibration: Calibration,
+        channels: Sequence[str],
+        keys: Keys,
+        screen: Screen,
+        watch: Callable[[], None],
+        doubts: Callable[[], int],
+    ):
+        self._readings, self._calibration = readings, calibration
+        self._keys, self._screen, self._watch, self._doubts = keys, screen, watch, doubts
+        self._steps = [
+            Step(channel, kind)
+            for channel in channels
+            for kind in (("zero", "full") if channel == "throttle" else ("zero", "amount", "full"))
+        ]
+        self._warned: set[Step] = set()  # of the end of a range
+        self._doubted: dict[str, int] = {}
+
+    # ---- the way through -------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Returns when what was captured shall be written; raises Quit, Ended, or what `watch` raises."""
+        self._screen.tell(KEYS)
+        at = 0
+        while True:
+            at = self._step(at) if at < len(self._steps) else self._last(at)
+            if at < 0:
+                return
+
+    def _step(self, at: int) -> int:
+        """One step; returns the next."""
+        step = self._steps[at]
+        answer = self._answer(self._question(step))
+        if answer == "q":
+            raise Quit
+        if answer == "s":
+            self._screen.tell(f"{step.channel}: skipped, it stays as configured")
+            self._calibration.forget(step.channel)
+            return max(i for i, s in enumerate(self._steps) if s.channel == step.channel) + 1
+        if answer == "r":
+            return self._back(at)
+        try:
+            if step.kind == "amount":
+                self._calibration.amount[step.channel] = self._amount(step.channel, answer)
+                return at + 1
+            if answer:
+                raise Again(f"{answer!r} is none of the keys: {KEYS}")
+            captured = self._capture(step)
+        except Again as again:
+            self._screen.tell(f"{step.channel}: {again}", "yellow")
+            return at
+        if captured.end is not None and step not in self._warned:
+            self._warned.add(step)
+            self._screen.tell(
+                f"{step.channel}: reads {captured.end}, the end of its range: whatever lies beyond cannot be seen. If"
+                " this is its stop, Enter once more takes it; if not, move it less",
+                "yellow",
+            )
+            return at
+        return self._take(at, step, captured)
+
+    def _take(self, at: int, step: Step, captured: Captured) -> int:
+        calibration, channel = self._calibration, step.channel
+        counter = channel in calibration.counters
+        if step.kind == "zero":
+            calibration.zero[channel] = captured
+            calibration.full.pop(channel, None)
+            self._doubted[channel] = self._doubts()
+            self._screen.tell(f"{channel}: {words(step, calibration)} at {captured.counts:.1f} counts", "green")
+            return at + 1
+        gap = captured.epoch != calibration.zero[channel].epoch
+        if counter and (gap or self._doubts() != self._doubted[channel]):
+            why = "there was a gap in the blocks" if gap else "the counter made a move no encoder can make"
+            self._screen.tell(f"{channel}: {why}, so the counts before and after do not belong together", "yellow")
+            calibration.forget(channel)
+            return self._steps.index(Step(channel, "zero"))
+        calibration.full[channel] = captured
+        self._screen.tell(f"{channel}: {words(step, calibration)} at {captured.counts:.1f} counts", "green")
+        return at + 1
+
+    def _back(self, at: int) -> int:
+        """To the step before; of a channel that was skipped, to its first."""
+        before = self._steps[max(at - 1, 0)]
+        if before.channel not in self._calibration.zero or before.kind == "zero":
+            self._calibration.forget(before.channel)
+            return self._steps.index(Step(before.channel, "zero"))
+        self._calibration.full.pop(before.channel, None)
+        return self._steps.index(before)
+
+    def _last(self, at: int) -> int:
+        """Everything has been asked: the person looks at the live line and decides."""
+        calibration = self._calibration
+        if not calibration.done:
+            self._screen.tell("every channel was skipped")
+            raise Quit
+        counters = [channel for channel in calibration.done if channel in calibration.counters]
+        question = "Move everything and look at the values. Enter writes them, r repeats the last step, q quits"
+        if counters:
+            written = calibration.write_counter_zeros
+            self._screen.tell(
+                f"{', '.join(counters)}: an incremental encoder counts from 0 where it stood when the DAQ started, so a"
+                " zero holds for that start only. "
+                + (
+                    "It is written all the same: good for starts like this one"
+                    if written
+                    else "It is not written: start every drive with the wheels straight ahead and the pedals released"
+                )
+            )
+            question += f"; z {'leaves zeros of encoders out' if written else 'writes zeros of encoders too'}"
+        while True:
+            answer = self._answer(question + ":")
+            if answer == "":
+                return -1
+            if answer == "q":
+                raise Quit
+            if answer == "r":
+                return self._back(at)
+            if answer == "z" and counters:
+                calibration.write_counter_zeros = not calibration.write_counter_zeros
+                return at
+            self._screen.tell(f"{answer!r} is none of the keys", "yellow")
+
+    # ---- questions and answers -------------------------------------------------------------------------------------
+
+    def _question(self, step: Step) -> str:
+        if step.kind == "zero":
+            return f"{step.channel}: {words(step, self._calibration)}, then Enter:"
+        if step.kind == "full":
+            return f"{step.channel}: {words(step, self._calibration)}, hold it, then Enter:"
+        if step.channel == "steering":
+            return (
+                f"steering: degrees you will turn the hand wheel to the left [{_RIGHT_ANGLE:g}];"
+                " to its stop: lock and the degrees from stop to stop, such as lock 1080:"
+            )
+        return (
+            f"brake: bar at which you will hold it, or that count as fully pressed"
+            f" [{self._calibration.configured.brake_full_bar:g}]:"
+        )
+
+    def _amount(self, channel: str, answer: str) -> float:
+        if not answer:
+            return _RIGHT_ANGLE if channel == "steering" else self._calibration.configured.brake_full_bar
+        share = 1.0
+        text = answer.removesuffix(UNITS[channel]).strip()
+        if channel == "steering" and text.startswith("lock"):
+            text, share = text.removeprefix("lock").strip(), 0.5
+        try:
+            value = float(text) * share
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and value > 0):
+            raise Again(f"{answer!r}: must be a number above 0, in {UNITS[channel]}")
+        return value
+
+    def _look(self, typed: str = "") -> None:
+        self._watch()
+        self._readings.look()
+        self._screen.live(live_line(self._readings, self._calibration), typed)
+
+    def _answer(self, question: str) -> str:
+        """What was typed until Enter, or one of the keys."""
+        self._screen.ask(question)
+        text = ""
+        while True:
+            self._look(text)
+            for character in self._keys.typed(LOOK_S):
+                if character == "\n":
+                    return text.strip().lower()
+                text = text[:-1] if character in "\b\x7f" else text + character
+                if self._keys.at_once and text.lower() in ("s", "r", "q", "z"):
+                    return text.lower()
+
+    def _capture(self, step: Step) -> Captured:
+        end = now_ns() + _FILL_NS
+        while not self._readings.full and not self._readings.silent and now_ns() < end:
+            self._keys_wait()
+        self._look()
+        since = self._calibration.zero.get(step.channel) if step.kind == "full" else None
+        return self._readings.capture(step.channel, self._calibration.expected(step.channel), since)
+
+    def _keys_wait(self) -> None:
+        """A moment in which nothing is read: the next answer is for the next question."""
+        sleep_until(now_ns() + round(LOOK_S * 1e9))
+        self._look()

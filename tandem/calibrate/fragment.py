@@ -1,0 +1,97 @@
+"""The fragment: `[sim.signals]` with what was found, and in comments where, when and from what.
+
+It appears whole or not at all, never in place of another file unless that is asked for, and only after the
+configuration it is for has been read with it.
+"""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from sync.config import Config, load
+from sync.errors import ConfigError, TandemError
+from tandem.calibrate.values import Calibration
+
+
+def default_place(file: Path) -> Path:
+    return file.with_name(f"{file.stem}_calibration.toml")
+
+
+def check_place(out: Path, force: bool) -> None:
+    """Said before a person has moved anything."""
+    if out.is_dir():
+        raise ConfigError(f"--out {out}: is a folder; give a file, such as {out / 'calibration.toml'}")
+    if out.exists() and not force:
+        raise ConfigError(f"{out}: there is one already; --force replaces it, --out writes another")
+    if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
+        raise ConfigError(f"{out}: nothing can be written in {out.parent}; give a place with --out")
+
+
+def include(config: Config, file: Path, out: Path) -> list[str]:
+    """What the configuration must include for the fragment to count: all it did, and that at last."""
+    kept = [name for name in config.include if (file.parent / name).absolute() != out.absolute()]
+    return [*kept, out.name if out.absolute().parent == file.absolute().parent else str(out.absolute())]
+
+
+def number(value: float | int) -> str:
+    return str(value) if isinstance(value, int) else repr(float(f"{value:.8g}"))
+
+
+def text(calibration: Calibration, config: Config, file: Path, out: Path, utc: str, steps: dict[str, str]) -> str:
+    """`steps` says what was asked for at both ends of every channel: `steering zero` and `steering full`, and so on."""
+    lines = [
+        "Written by `tandem calibrate`. It counts where a configuration includes it:",
+        f"    include = {json.dumps(include(config, file, out))}",
+        f"date    {utc}",
+        f"host    {platform.node()}",
+        f"file    {file}",
+        f"source  {config.source.get('kind')}",
+        "captured, in counts:",
+    ]
+    for channel in calibration.done:
+        for end, captured in (("zero", calibration.zero[channel]), ("full", calibration.full[channel])):
+            lines.append(
+                f"    {channel}, {steps[f'{channel} {end}']}: {captured.counts:.2f}"
+                f" (spread {captured.spread:.1f}, {captured.blocks} blocks)"
+            )
+    found = ["# " + "".join(c if c.isprintable() else "?" for c in line) for line in lines]
+    found += ["", "[sim.signals]"]
+    for key, value in calibration.settings().items():
+        channel = key.partition("_")[0]
+        left_out = key.endswith("_zero_counts") and calibration.leaves_zero_out(channel)
+        why = f"  # an encoder counts from 0 at every start; {calibration.zero[channel].counts:.1f} was captured"
+        found.append(f"{key} = {number(value)}" + why * left_out)
+    return "\n".join(found) + "\n"
+
+
+def objection(config: Config, file: Path, overrides: Sequence[str], out: Path) -> str | None:
+    """What the source has against the fragment: some know their own scale. Opening it touches no device."""
+    from daq_service.sources import open_source
+
+    try:
+        open_source(load(file, [*overrides, f"include={json.dumps(include(config, file, out))}"]), file)
+    except TandemError as error:
+        return str(error)
+    return None
+
+
+def write(content: str, config: Config, file: Path, overrides: Sequence[str], out: Path, force: bool) -> None:
+    made = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        with open(made, "x", encoding="utf-8") as new:
+            new.write(content)
+            new.flush()
+            os.fsync(new.fileno())
+        included = [*include(config, file, out)[:-1], str(made.absolute())]
+        load(file, [*overrides, f"include={json.dumps(included)}"])
+        if not force:
+            open(out, "x").close()  # the name is ours now, or somebody else's
+        os.replace(made, out)
+    except FileExistsError:
+        raise ConfigError(f"{out}: there is one already; --force replaces it, --out writes another") from None
+    except OSError as error:
+        raise ConfigError(f"{out}: cannot be written: {error.strerror}; give another place with --out") from None
+    finally:
+        made.unlink(missing_ok=True)

@@ -1,0 +1,174 @@
+"""The command `tandem calibrate`: options, the DAQ, the dialogue, the fragment."""
+
+import contextlib
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sync.errors import ConfigError
+from tandem.calibrate import CHANNELS
+from tandem.terminal import Overrides, errors, output
+
+if TYPE_CHECKING:
+    from sync.config import Config
+    from tandem.calibrate.daq import LoneDaq
+    from tandem.calibrate.person import Screen
+    from tandem.calibrate.readings import Readings
+    from tandem.calibrate.values import Calibration
+
+_STARTING = "starting the DAQ (the first time, compiling)"
+CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+
+
+def calibrate(
+    source: Annotated[
+        str, typer.Argument(help="Configuration file, or the short name of one in configs/, such as onboard.")
+    ],
+    channels: Annotated[
+        list[str] | None, typer.Option("--channel", help="steering, throttle or brake; repeatable. Default: all.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The fragment to write. Default: NAME_calibration.toml beside the file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a fragment that is there.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Only show what is read, until Ctrl-C.")] = False,
+    counter_zeros: Annotated[
+        bool,
+        typer.Option("--counter-zeros", help="Write zeros of incremental encoders too: good for like starts only."),
+    ] = False,
+    overrides: Overrides = None,
+) -> None:
+    """Find zero, scale and sign of steering, throttle and brake, and write them as a fragment of a configuration.
+
+    Exit codes: 0 written, or --show ended; 1 ended before, nothing is written; 2 a file or an answer is wrong; 7 the
+    device or its software is missing.
+    """
+    with errors():
+        file = named(source)
+        wanted = _wanted(channels)
+        from tandem.calibrate.fragment import check_place, default_place
+
+        place = out or default_place(file)
+        if not show:
+            check_place(place, force)
+        done = _run(file, list(overrides or []), wanted, place, force, show, counter_zeros)
+    if not done:
+        print("tandem: ended before everything was captured; nothing is written", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def named(source: str) -> Path:
+    """A file, or what is called so in configs/."""
+    path = Path(source)
+    if path.is_file():
+        return path
+    if path.name == source and not path.suffix:
+        shipped = CONFIGS / f"{source}.toml"
+        if shipped.is_file():
+            return shipped
+        there = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.toml") if not p.stem.endswith("_calibration")))
+        raise ConfigError(f"{source}: neither a file nor a configuration in {CONFIGS}, which has {there}")
+    return path  # reading it says what is wrong
+
+
+def _wanted(channels: list[str] | None) -> list[str]:
+    for channel in channels or []:
+        if channel not in CHANNELS:
+            raise ConfigError(f"--channel {channel}: must be one of {', '.join(CHANNELS)}")
+    return [channel for channel in CHANNELS if not channels or channel in channels]
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _run(
+    file: Path, overrides: list[str], channels: list[str], out: Path, force: bool, show: bool, counter_zeros: bool
+) -> bool:
+    """Whether it came to its end."""
+    from sync.config import load
+    from sync.jit import compiling
+    from tandem.calibrate.person import Ended, Keys, Screen
+
+    config = load(file, overrides)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with Screen() as screen, Keys() as keys:
+            screen.live(_STARTING)
+            with compiling("calibrate"):
+                from daq_service.sources import require
+                from tandem.calibrate.daq import LoneDaq, alone
+                from tandem.calibrate.dialogue import Dialogue, Quit
+                from tandem.calibrate.values import Calibration
+
+                require(config, file)
+            own = [*overrides, *alone(config.name)]
+            with contextlib.closing(LoneDaq(file, own, screen.tell)) as daq:
+                readings = _attached(daq, load(file, own), screen)
+                counters = frozenset(c.name for c in config.daq.channels if c.counter_bits is not None)
+                calibration = Calibration(config.sim.signals, counters, counter_zeros)
+                if show:
+                    _show(daq, readings, calibration, keys, screen)
+                    return True
+                try:
+                    Dialogue(readings, calibration, channels, keys, screen, daq.watch, daq.implausible).run()
+                except (Quit, Ended):
+                    return False
+    except KeyboardInterrupt:
+        return show
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    _write(calibration, config, file, overrides, out, force)
+    return True
+
+
+def _attached(daq: "LoneDaq", config: "Config", screen: "Screen") -> "Readings":
+    from sync.clock import now_ns, sleep_until
+    from tandem.calibrate.readings import Readings
+
+    while (ring := daq.ring(config)) is None:
+        screen.live(_STARTING)
+        sleep_until(now_ns() + 50_000_000)
+    return Readings(config, ring)
+
+
+def _show(daq: "LoneDaq", readings: "Readings", calibration: "Calibration", keys: Any, screen: "Screen") -> None:
+    from sync.clock import now_ns, sleep_until
+    from tandem.calibrate.dialogue import LOOK_S, live_line
+
+    screen.ask("Ctrl-C ends it.")
+    while True:
+        daq.watch()
+        readings.look()
+        screen.live(live_line(readings, calibration))
+        if not keys.at_once:
+            sleep_until(now_ns() + round(LOOK_S * 1e9))  # a pipe has nothing to say here
+        elif "q" in keys.typed(LOOK_S):
+            return
+
+
+def _write(
+    calibration: "Calibration", config: "Config", file: Path, overrides: list[str], out: Path, force: bool
+) -> None:
+    from tandem.calibrate import fragment
+    from tandem.calibrate.dialogue import Step, words
+    from tandem.facts import wall_clock
+
+    ends = {f"{c} {kind}": words(Step(c, kind), calibration) for c in calibration.done for kind in ("zero", "full")}
+    content = fragment.text(calibration, config, file, out, wall_clock(), ends)
+    fragment.write(content, config, file, overrides, out, force)
+    table = Table("sim.signals", "was", "is")
+    was = config.sim.signals.model_dump()
+    for key, value in calibration.settings().items():
+        table.add_row(key, fragment.number(was[key]), fragment.number(value))
+    output().print(table)
+    included = json.dumps(fragment.include(config, file, out))
+    print(f"calibration: {out}", file=sys.stderr)
+    if (against := fragment.objection(config, file, overrides, out)) is not None:
+        print(f"tandem: no drive will start with it before this is put right: {against}", file=sys.stderr)
+    print(f"use it: include = {included} in {file}, or --set 'include={included}'", file=sys.stderr)

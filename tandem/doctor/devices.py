@@ -1,0 +1,65 @@
+"""Which devices this machine has for the optional sources, a check a kind.
+
+Each source module knows how to look (`devices`), and says in a sentence what is missing if it cannot. That is worth
+knowing and no fault, unless the configuration's own source is of that kind: then a run will not start.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from daq_service.sources import SOURCES, require
+from sync.errors import TandemError
+from tandem.doctor.findings import Case, Finding, failed, passed, warned
+
+# what `devices` of a source's module is given, of its settings
+KINDS: dict[str, Callable[[dict[str, Any]], tuple[Any, ...]]] = {
+    "nidaqmx": lambda settings: (str(settings.get("server", "")),),
+    "can": lambda settings: (),
+    "gamepad": lambda settings: (),
+}
+
+
+def check(kind: str) -> Callable[[Case], Finding]:
+    return lambda case: look(kind, case)
+
+
+def look(kind: str, case: Case) -> Finding:
+    source = case.config.source
+    wanted = source.get("kind") == kind
+    try:
+        module = importlib.import_module(SOURCES[kind])
+        if wanted:
+            require(case.config, case.file)
+        if not hasattr(module, "devices"):
+            return passed("this source cannot say which devices there are")
+        found = [str(device) for device in module.devices(*KINDS[kind](source if wanted else {}))]
+    except TandemError as error:
+        return _missing(kind, str(error), "install or connect what this message names, then ask again", wanted)
+    except ModuleNotFoundError as error:
+        if error.name != SOURCES[kind]:
+            why, remedy = f"the package {error.name} is not installed", f"`pip install {error.name}`"
+        else:
+            why, remedy = (
+                "this tandem has no such source",
+                "install a tandem that has it, or choose another source.kind",
+            )
+        return _missing(kind, why, remedy, wanted)
+    except Exception as error:  # of somebody else's package; without need for it no reason to stop a run
+        why = f"looking for devices failed: {type(error).__name__}: {error}"
+        return _missing(kind, why, "try that package and its driver by themselves first", wanted)
+    if found:
+        return passed(", ".join(found), devices=found)
+    if wanted:
+        return warned(
+            f"no device is seen, and the configuration's source is {kind}",
+            f"connect and switch on the device, and see that {case.file} names it",
+            devices=[],
+        )
+    return passed("ready, but no device is seen", devices=[])
+
+
+def _missing(kind: str, why: str, remedy: str, wanted: bool) -> Finding:
+    if wanted:
+        return failed(why, remedy, missing=why)
+    return passed(f"{why} (only needed for source.kind = {kind!r})", missing=why)
