@@ -19,7 +19,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes import byref, c_int16, create_string_buffer
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,6 +188,35 @@ def _devices(sdl: Any) -> Iterator[Device]:
             if stick:
                 axes, haptic = sdl.SDL_JoystickNumAxes(stick), sdl.SDL_JoystickIsHaptic(stick) == 1
                 yield Device(index, _name(sdl, index), _guid(sdl, index), axes, haptic)
+
+
+def watch(say: Callable[[str], None], seconds: float) -> None:
+    """Says which joysticks there are, and then of every axis that moves where it is: so numbers of axes are found."""
+    from sync.clock import now_ns, sleep_until
+
+    sdl = _begin()
+    there = list(_devices(sdl))
+    for device in there:
+        say(str(device))
+    if not there:
+        say(_none_there())
+        seconds = 0.0
+    sticks = {device: sdl.SDL_JoystickOpen(device.index) for device in there}
+    told: dict[tuple[int, int], int] = {}
+    end = now_ns() + round(seconds * 1e9)
+    try:
+        while now_ns() < end:
+            sdl.SDL_JoystickUpdate()
+            for device, axis in [(d, a) for d in there for a in range(d.axes)]:
+                value = sdl.SDL_JoystickGetAxis(sticks[device], axis)
+                if abs(value - told.setdefault((device.index, axis), value)) > MOST // 10:
+                    told[device.index, axis] = value
+                    say(f"{device.index}: axis {axis} is at {value}")
+            sleep_until(now_ns() + 20_000_000)
+    finally:
+        for stick in sticks.values():
+            sdl.SDL_JoystickClose(stick)
+        _end(sdl)
 
 
 @contextmanager
@@ -515,3 +544,8 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> G
                 f" {settings.steering_range_deg:g} it must be {right:.6f} (range / {2 * MOST}); or leave the range out"
             )
     return GamepadSource(config, settings, host)
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        watch(print, 3600.0)

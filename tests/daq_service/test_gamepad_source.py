@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daq_service.sources import Host, find, gamepad, open_source, require
-from daq_service.sources.gamepad import MOST, GamepadSource, Pedal, Wheel, devices
+from daq_service.sources.gamepad import MOST, GamepadSource, Pedal, Wheel, devices, watch
 from sync.clock import now_ns, sleep_until
 from sync.errors import ConfigError, SourceError
 
@@ -310,6 +310,21 @@ def test_a_joystick_is_meant_by_number_guid_or_part_of_its_name(
         assert seat(f"source.device={setting}").latest()["steering"] == product
 
 
+def test_numbers_of_axes_are_found_by_moving_them(plugged: Callable[..., VirtualWheel]) -> None:
+    said: list[str] = []
+    watch(said.append, 0.0)
+    assert "no joystick is there" in said.pop()
+    wheel = plugged(at=RELEASED)
+    watcher = threading.Thread(target=watch, args=(said.append, 0.5))
+    watcher.start()
+    while not said:
+        sleep_until(now_ns() + MS)
+    sleep_until(now_ns() + 100 * MS)
+    wheel.move({BRAKE: LOWEST, STEERING: 100})
+    watcher.join()
+    assert said == [str(devices()[0]), "0: axis 3 is at -32768"]
+
+
 def test_what_is_missing_is_said_with_what_is_there(
     plugged: Callable[..., VirtualWheel], seat: Callable[..., Seat]
 ) -> None:
@@ -359,7 +374,7 @@ class Haptics:
         self.fails = fails
         self.calls: list[tuple[Any, ...]] = []
         self.level: int | None = None  # that the wheel feels; None without an effect
-        self._uploaded = 0
+        self.sent: list[int] = []
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("SDL_Haptic") or name == "SDL_HapticEffect":
@@ -374,11 +389,11 @@ class Haptics:
         if name in ("NewEffect", "UpdateEffect"):
             constant = arguments[-1]._obj.constant
             assert (constant.type, constant.direction.type, constant.length) == (1, 3, 2**32 - 1)
-            self._uploaded = constant.level
+            self.sent.append(constant.level)
             if name == "UpdateEffect" and self.level is not None:
                 self.level = constant.level
         if name == "RunEffect":
-            self.level = self._uploaded
+            self.level = self.sent[-1]
         if name in ("StopEffect", "DestroyEffect", "Close"):
             self.level = None
         return {"OpenFromJoystick": pointer(self._sdl.SDL_Haptic(1)), "Query": self.able, "NewEffect": 7}.get(name, 0)
@@ -423,7 +438,7 @@ def test_at_its_end_the_wheel_is_free_and_stays_so() -> None:
     motor.put(0.5)
     for _ in range(2):
         motor.close()
-    assert sdl.names()[-4:] == ["UpdateEffect", "StopEffect", "DestroyEffect", "Close"]
+    assert sdl.names()[-4:] == ["UpdateEffect", "StopEffect", "DestroyEffect", "Close"] and sdl.sent[-1] == 0
     many = len(sdl.calls)
     assert motor.put(0.9) and len(sdl.calls) == many
 
