@@ -77,7 +77,8 @@ class Held:
                 self._apply(*self._news.popleft())
             if self._unread:
                 return 0, 0
-            # the first instant by which everything has been read, on the old beat if there is one
+            # the first instant by which everything has been read, on the old beat if there is one; else the first is
+            # due a period after the start
             known = max(self._instants)
             if not self._delivered:
                 self._due = max(known, self._earliest + self._period)

@@ -99,9 +99,11 @@ class Hand:
     def __init__(self, force: ForceSettings):
         self.force = force
         self.given: list[tuple[int, float]] = []
+        self.slow_ns = 0  # how long it takes to give it something
 
     def put(self, value: float) -> None:
         self.given.append((now_ns(), value))
+        sleep_until(now_ns() + self.slow_ns)
 
 
 class Simulator:
@@ -179,7 +181,7 @@ def test_a_silent_simulator_lets_go_of_the_hand_and_one_that_is_back_is_followed
     simulator.torque = -1e9
     assert wait_for(lambda: running.loop.value == -0.5)
     silent_ns = simulator.fall_silent()
-    assert wait_for(lambda: running.loop.value == 0.0)
+    assert wait_for(lambda: running.hand.given[-1][1] == 0.0)
     # down from the limit, a little at a time, and there in time (ten times what it takes, for a busy machine)
     given = running.hand.given
     full_ns = max(t for t, v in given if v == -0.5)
@@ -197,6 +199,20 @@ def test_a_silent_simulator_lets_go_of_the_hand_and_one_that_is_back_is_followed
     again.fall_silent()
 
 
+def test_a_slow_device_is_let_down_in_larger_steps(running: Running, rings: Rings) -> None:
+    """The time it takes to zero is that of a clock, however few turns there are."""
+    running.hand.slow_ns = 30 * MS
+    writer, running.ring = rings.pair(LAYOUT)
+    simulator = Simulator(writer)
+    simulator.torque = 1e3
+    assert wait_for(lambda: running.loop.value == 0.5)
+    simulator.fall_silent()
+    assert wait_for(lambda: running.loop.value == 0.0)
+    full_ns = max(t for t, v in running.hand.given if v == 0.5)
+    falling = [v for t, v in running.hand.given if t > full_ns and v > 0.0]
+    assert len(falling) <= 6  # of 30 ms at least, in 150
+
+
 def test_a_simulator_that_computes_nonsense_is_as_good_as_silent(running: Running, rings: Rings) -> None:
     writer, running.ring = rings.pair(LAYOUT)
     simulator = Simulator(writer)
@@ -210,7 +226,7 @@ def test_a_simulator_that_computes_nonsense_is_as_good_as_silent(running: Runnin
 
 def test_a_simulator_without_that_output_is_told(running: Running, rings: Rings) -> None:
     _, running.ring = rings.pair(Layout((Channel("speed", "f8"),)))
-    assert wait_for(lambda: running.loop.missing)
+    assert wait_for(lambda: running.loop.missing and len(running.hand.given) > 20)
     assert {v for _, v in running.hand.given} == {0.0}
 
 
