@@ -10,17 +10,16 @@ What no program can promise: a device that holds its last value when this proces
 import math
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numba import float64, types
 from pydantic import Field, model_validator
 
 from sync.block import PUSHED, RECEIVED
-from sync.clock import now_ns, sleep_until
 from sync.config import Section
-from sync.jit import kernel
-from sync.ring import RingReader, newest
+
+if TYPE_CHECKING:  # sources import this module for its settings, before anything is compiled
+    from sync.ring import RingReader
 
 
 class ForceSettings(Section):
@@ -44,6 +43,11 @@ class ForceSettings(Section):
             )
         return self
 
+    @property
+    def fall(self) -> float:
+        """How fast it goes to zero: in time from the limit, with two turns to spare."""
+        return self.limit / (1e-3 * (self.zero_within_ms - self.stale_after_ms) - 2.0 / self.rate_hz)
+
 
 class Actuator(Protocol):
     """A source with a way back."""
@@ -54,9 +58,8 @@ class Actuator(Protocol):
         """Give the device this value, now. Never raises; while there is no device it does nothing."""
 
 
-@kernel(float64(float64, float64, types.boolean, float64, float64, float64, float64))
-def follow(last, wanted, fresh, dt, limit, slew, fall):
-    """The next value after `last`, dt seconds later."""
+def follow(last: float, wanted: float, fresh: bool, dt: float, limit: float, slew: float, fall: float) -> float:
+    """The next value after `last`, dt seconds later. What is not a number is no news."""
     if fresh and math.isfinite(wanted):
         target = min(max(wanted, -limit), limit)
         step = slew * dt
@@ -69,7 +72,7 @@ def follow(last, wanted, fresh, dt, limit, slew, fall):
 class ForceLoop:
     """Runs in a thread of its own until told to stop."""
 
-    def __init__(self, actuator: Actuator, feedback: Callable[[], RingReader | None]):
+    def __init__(self, actuator: Actuator, feedback: "Callable[[], RingReader | None]"):
         self._actuator, self._feedback = actuator, feedback
         self._settings = actuator.force
         self._ring: RingReader | None = None
@@ -80,7 +83,9 @@ class ForceLoop:
         self.missing = False  # the simulator has no such output
 
     def _look(self, now: int) -> tuple[float, bool]:
-        """(the newest value, whether it is fresh)."""
+        """(what the newest step asks for, whether it is fresh)."""
+        from sync.ring import newest
+
         ring = self._feedback()
         if ring is not self._ring:
             self._ring, self._place = ring, -1
@@ -93,14 +98,14 @@ class ForceLoop:
             return 0.0, False
         # when it came, by our clock: the simulator's may be another
         stamp = int(self._block[RECEIVED]) or int(self._block[PUSHED])
-        fresh = now - stamp <= self._settings.stale_after_ms * 1e6
-        return float(self._block.view(np.float64)[self._place]), fresh
+        wanted = self._settings.gain * float(self._block.view(np.float64)[self._place])
+        return wanted, math.isfinite(wanted) and now - stamp <= self._settings.stale_after_ms * 1e6
 
     def run(self, stop: threading.Event) -> None:
+        from sync.clock import now_ns, sleep_until
+
         s = self._settings
         dt = 1.0 / s.rate_hz
-        # as if it had to fall from the limit, and with two turns to spare
-        fall = s.limit / (1e-3 * (s.zero_within_ms - s.stale_after_ms) - 2.0 * dt)
         was_fresh = False
         last = due = now_ns()
         try:
@@ -108,19 +113,11 @@ class ForceLoop:
                 due = max(due + round(dt * 1e9), last)
                 sleep_until(due)
                 now = now_ns()
-                value, fresh = self._look(now)
-                # a turn that came late may go as far as its time allows, down only
+                wanted, fresh = self._look(now)
+                # a turn that came late goes down as far as its time asks for, but no further up than two turns would
                 passed = (now - last) * 1e-9
-                self.value = float(
-                    follow(
-                        self.value,
-                        s.gain * value,
-                        fresh,
-                        passed if not fresh else min(passed, 2 * dt),
-                        s.limit,
-                        s.slew,
-                        fall,
-                    )
+                self.value = follow(
+                    self.value, wanted, fresh, min(passed, 2 * dt) if fresh else passed, s.limit, s.slew, s.fall
                 )
                 last = now
                 self.zeroed += was_fresh and not fresh

@@ -38,6 +38,7 @@ class Held:
         self._earliest = _NEVER  # readings from before are not ours
         self._due = _NEVER
         self._delivered = False  # a scan, since the start
+        self._lost_later = 0  # known to be lost, told with the next scan
         self._forget()
 
     def _forget(self) -> None:
@@ -76,10 +77,11 @@ class Held:
                 self._apply(*self._news.popleft())
             if self._unread:
                 return 0, 0
-            # the first instant by which everything has been read, on the old beat if there is one
+            # the first instant by which everything has been read, on the old beat if there is one; else the first is
+            # due a period after the start
             known = max(self._instants)
             if not self._delivered:
-                self._due = known
+                self._due = max(known, self._earliest + self._period)
             elif known > self._due:
                 lost = max(-(-(known - self._due) // self._period), 1)
                 self._due += lost * self._period
@@ -109,8 +111,6 @@ class Held:
         self._lost_later = 0
         self._delivered = True
         return count, lost
-
-    _lost_later = 0  # known to be lost, told with the next scan
 
     def _apply(self, t: int, channel: int, value: int) -> None:
         self._values[channel], self._instants[channel] = value, t
