@@ -17,6 +17,7 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Config
 
 _NEVER = 2**62
+_MOMENT_NS = 1_000_000
 _OLDEST_US = 2**32 - 1
 
 _Reading = tuple[int, int, int]  # instant, channel, value
@@ -81,11 +82,14 @@ class Held:
         """How old the newest reading is; the whole time since the start, or since it was lost, if there is none."""
         return max(now - max(self._newest[channel], self._earliest[channel]), 0)
 
+    def seen(self, channel: int) -> bool:
+        """Whether it has been read since the start, or since it was lost."""
+        return self._newest[channel] > -_NEVER
+
     def wait(self, wait_ns: int) -> None:
         """Until the next scan is due, but no longer than asked; a moment only while not everything is known."""
         now = now_ns()
-        until = now + min(self._period, wait_ns) if self._unread else min(self._due, now + wait_ns)
-        sleep_until(until)
+        sleep_until(min(now + _MOMENT_NS if self._unread else self._due, now + wait_ns))
 
     def take(self, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
         """See Source.read; does not wait."""

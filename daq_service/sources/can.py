@@ -32,6 +32,7 @@ _MOST_FRAMES = 10_000  # a turn; a bus that floods us must not keep the blocks f
 _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 100_000_000, 1_000_000_000  # between attempts to open the bus
 _STAMP_SLACK_NS = 50_000_000  # by how much a stamp may be older than our last look at an empty bus
 _AHEAD_NS = 1_000_000  # and ahead of now: rounding, and two clocks that are not read at once
+_LAST_STAMP_S = 9e9  # of a wall clock: as many ns as a word holds
 _BUS_OFF = 0x40  # class of an error frame, as the kernel tells it
 _MOST_FILTERS = 500  # of a socket: the kernel takes 512
 _FD_LENGTHS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48, 64)
@@ -88,11 +89,13 @@ class Bits:
 
 
 def bits(message: Any, name: str) -> Bits:
-    """Of a signal of a cantools message."""
+    """Of a signal of a cantools message; ValueError if the frame is too short for it."""
     signal = message.get_signal_by_name(name)
     big = signal.byte_order == "big_endian"
     # Motorola counts from the highest bit, bytes from the front, bits of a byte from its low end
     shift = 8 * message.length - (signal.start // 8 * 8 + 7 - signal.start % 8) - signal.length if big else signal.start
+    if shift < 0 or shift + signal.length > 8 * message.length:
+        raise ValueError(f"{name} does not fit into the {message.length} bytes of {message.name}")
     selected = signal.multiplexer_ids is not None and signal.multiplexer_signal is not None
     return Bits(
         shift=shift,
@@ -209,6 +212,8 @@ _BARS = {"bar": 1.0, "mbar": 1e-3, "kpa": 0.01, "mpa": 10.0, "pa": 1e-5}
 def calibration(channel: str, signal: Any, signals: Signals) -> dict[str, float]:
     """What sim.signals would be by the DBC's factor, offset and unit; empty where its unit says nothing to us."""
     unit = (signal.unit or "").strip().lower()
+    if signal.scale == 0:
+        return {}
     scale, zero = float(signal.scale), -float(signal.offset) / float(signal.scale)
     if channel == "steering" and unit in _DEGREES:
         return {"steering_deg_per_count": abs(scale) * _DEGREES[unit], "steering_zero_counts": zero}
@@ -222,12 +227,16 @@ def calibration(channel: str, signal: Any, signals: Signals) -> dict[str, float]
 def _disagrees(by_dbc: dict[str, float], signals: Signals) -> bool:
     """A factor that is another one, or a zero that no calibration would have moved so far."""
     for key, value in by_dbc.items():
-        is_zero = key.endswith("_zero_counts")
-        full = 360.0 / by_dbc["steering_deg_per_count"] if "steering_deg_per_count" in by_dbc else max(by_dbc.values())
-        allowed = 0.05 * abs(full) if is_zero else 1e-3 * abs(value)
+        factor = next(iter(by_dbc.values()))
+        full = 360.0 / factor if "steering_deg_per_count" in by_dbc else factor
+        allowed = 0.05 * abs(full) if key.endswith("_zero_counts") else 1e-3 * abs(value)
         if abs(getattr(signals, key) - value) > allowed:
             return True
     return False
+
+
+class BusOffError(OSError):
+    """Told by an error frame."""
 
 
 # ---- the source ------------------------------------------------------------------------------------------------------
@@ -238,6 +247,7 @@ class CanSource:
         self,
         config: Config,
         settings: Settings,
+        file: Path,
         frames: dict[tuple[int, bool], Frame],
         remarks: list[str],
         host: Host,
@@ -251,6 +261,7 @@ class CanSource:
         self._held = Held(config, settings.buffer_blocks)
         self._settings, self._frames, self._remarks, self._say = settings, frames, remarks, host.say
         self._stale_ns = [round(1e6 * (settings.signals[n].stale_ms or settings.stale_ms)) for n in self._held.names]
+        self._file = file
         self._where = f"{settings.interface} {settings.channel}"
         self._bus: Any = None
         self._started = self._dated = False
@@ -303,7 +314,9 @@ class CanSource:
             finally:
                 bus.shutdown()
         except TypeError as error:
-            raise ConfigError(f"source.options: interface {self._settings.interface!r}: {error}") from None
+            raise ConfigError(
+                f"{self._file}: source.options: interface {self._settings.interface!r}: {error}"
+            ) from None
         except _errors() as error:
             raise SourceError(f"{self._where}: cannot be opened: {_text(error)}{self._advice(error)}") from None
         for remark in self._remarks:
@@ -314,6 +327,8 @@ class CanSource:
         if s.interface != "socketcan":
             return "; see python-can's documentation of this interface, and source.channel, bitrate, options"
         code = getattr(error, "error_code", None) or getattr(error, "errno", None)
+        if isinstance(error, BusOffError):
+            return f"; check wiring and bitrate; ip link set {s.channel} type can restart-ms 100 lets it try again"
         if code == _EAFNOSUPPORT:
             return "; this kernel has no CAN: modprobe can can_raw (and the adapter's driver)"
         if code == _ENODEV:
@@ -371,7 +386,7 @@ class CanSource:
     def _instant(self, stamp_s: float, offset_ns: int) -> int:
         """When a frame came, by the monotonic clock. A stamp that cannot be true is not used."""
         now = self._now()
-        if math.isfinite(stamp_s):
+        if 0.0 < stamp_s < _LAST_STAMP_S:
             t = round(stamp_s * 1e9) - offset_ns
             if self._emptied_ns - _STAMP_SLACK_NS <= t <= now + _AHEAD_NS:
                 return min(t, now)
@@ -392,9 +407,7 @@ class CanSource:
             if message.is_error_frame:
                 counts["error_frames"] += 1
                 if self._settings.interface == "socketcan" and message.arbitration_id & _BUS_OFF:
-                    raise OSError(
-                        "bus-off: the controller gave up; ip link set … type can restart-ms 100 lets it retry"
-                    )
+                    raise BusOffError("bus-off: the controller gave up after too many errors")
                 continue
             frame = self._frames.get((message.arbitration_id, message.is_extended_id))
             if frame is None or message.is_remote_frame:
@@ -416,13 +429,15 @@ class CanSource:
         """Say which signals have gone and which are back."""
         now, held = self._now(), self._held
         for channel, name in enumerate(held.names):
-            age = held.age_ns(channel, now)
-            if (age > self._stale_ns[channel]) == self._stale[channel]:
+            old = held.age_ns(channel, now) > self._stale_ns[channel]
+            if self._stale[channel]:
+                if held.seen(channel) and not old:
+                    self._stale[channel] = False
+                    self._say(f"{name}: there again")
                 continue
-            self._stale[channel] = not self._stale[channel]
-            if not self._stale[channel]:
-                self._say(f"{name}: there again")
+            if not old:
                 continue
+            self._stale[channel] = True
             self._counts["stale"] += 1
             if held.aged[channel]:
                 self._say(f"{name}: no frame for {self._stale_ns[channel] / 1e6:g} ms")
@@ -510,17 +525,20 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> C
         same, places = wanted.setdefault((message.frame_id, message.is_extended_frame), (message, []))
         if same is not message:
             raise ConfigError(f"{key}.signal = {mapped.signal!r}: {dbc} gives {same.name} the same id")
-        places.append((number, bits(message, signal.name), never))
+        try:
+            places.append((number, bits(message, signal.name), never))
+        except ValueError as error:
+            raise ConfigError(f"{key}.signal = {mapped.signal!r}: {dbc}: {error}") from None
         by_dbc = calibration(channel.name, signal, config.sim.signals)
         if _disagrees(by_dbc, config.sim.signals):
             here = ", ".join(f"{k} = {v:.6g}" for k, v in by_dbc.items())
             ours = ", ".join(f"{getattr(config.sim.signals, k):.6g}" for k in by_dbc)
             remarks.append(
-                f"{channel.name}: by {dbc.name} {mapped.signal} has a factor of {signal.scale:g} {signal.unit or ''} and"
-                f" an offset of {signal.offset:g}: sim.signals.{here} (it has {ours})"
+                f"{channel.name}: by {dbc.name} {mapped.signal} has a factor of {signal.scale:g} {signal.unit or ''}"
+                f" and an offset of {signal.offset:g}: sim.signals.{here} (it has {ours})"
             )
     frames = {}
     for id_, (message, places) in wanted.items():
         padded = next((n for n in _FD_LENGTHS if n >= message.length), message.length)
         frames[id_] = Frame((message.length, padded), tuple(places))
-    return CanSource(config, settings, frames, remarks, host)
+    return CanSource(config, settings, file, frames, remarks, host)

@@ -6,6 +6,7 @@ from typing import Any
 
 import can
 import cantools
+from can.interfaces.virtual import VirtualBus
 
 from daq_service.sources import Host, open_source
 from daq_service.sources.can import CanSource
@@ -29,6 +30,24 @@ def encode(message: str, **raw: int) -> can.Message:
     values: dict[str, Any] = {s.name: 0 for s in known.signals} | raw
     data = known.encode(values, scaling=False, strict=False)
     return can.Message(arbitration_id=known.frame_id, is_extended_id=known.is_extended_frame, data=data)
+
+
+class Pluggable(VirtualBus):  # type: ignore[misc]
+    """A bus that can be unplugged, in place of the kernel's. What is on it knows filters only by what was asked."""
+
+    unplugged: set[str] = set()
+    filters_asked: list[dict[str, Any]] = []
+
+    def __init__(self, channel: str, can_filters: Any = None, **kwargs: Any):
+        if channel in self.unplugged:
+            raise OSError(19, "No such device")
+        Pluggable.filters_asked = can_filters
+        super().__init__(channel, **kwargs)
+
+    def _recv_internal(self, timeout: float | None) -> tuple[can.Message | None, bool]:
+        if self.channel_id in self.unplugged:
+            raise can.CanOperationError("Failed to receive: Network is down", 100)
+        return super()._recv_internal(timeout)
 
 
 class Car:
@@ -104,13 +123,16 @@ class Fed:
 
 def open_can(rate_hz: float, buffer_scans: int) -> Fed:
     channel = unique()
-    channels = ", ".join(
-        f'{{name="{n}", type="{t}"}}' for n, t in (("brake", "i2"), ("throttle", "i2"), ("steering", "i4"))
-    )
+    signals = {
+        "brake": ("i2", f"{BRAKE}.MasterPressure"),
+        "throttle": ("i2", f"{THROTTLE}.ThrottlePosition"),
+        "steering": ("i4", f"{STEERING}.SteeringWheelAngle"),
+    }
+    channels = ", ".join(f'{{name="{name}", type="{kind}"}}' for name, (kind, _) in signals.items())
+    mapped = ", ".join(f'{name}={{signal="{signal}"}}' for name, (_, signal) in signals.items())
     source = (
-        f'{{kind="can", interface="virtual", channel="{channel}", dbc="can/example.dbc", buffer_blocks={buffer_scans},'
-        f' signals={{steering={{signal="{STEERING}.SteeringWheelAngle"}}, throttle={{signal="{THROTTLE}.ThrottlePosition"}},'
-        f' brake={{signal="{BRAKE}.MasterPressure"}}}}}}'
+        f'{{kind="can", interface="virtual", channel="{channel}", dbc="can/example.dbc",'
+        f" buffer_blocks={buffer_scans}, signals={{{mapped}}}}}"
     )
     config = drive_config(f"daq.rate_hz={rate_hz}", f"daq.channels=[{channels}]", f"source={source}")
     opened = open_source(config, DRIVE)
