@@ -1,5 +1,7 @@
 """Held values, against a model that keeps every reading and looks all of them through for every scan."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -89,68 +91,65 @@ class Model:
 
 pauses = st.one_of(st.integers(0, 3 * PERIOD), st.sampled_from([PERIOD, 10 * PERIOD, 100 * PERIOD]))
 backs = st.one_of(st.just(0), st.integers(0, 3 * PERIOD))
-notes = st.tuples(st.just("note"), st.integers(0, 2), backs, st.integers(-(2**31), 2**31 - 1))
-operations = st.lists(
-    st.one_of(
-        notes,
-        notes,
-        notes,
-        st.tuples(st.just("pass"), pauses),
-        st.tuples(st.just("take"), st.integers(1, 20)),
-        st.tuples(st.just("take"), st.integers(1, 20)),
-        st.tuples(st.just("lose"), st.sampled_from([None, 0, 1, 2])),
-    ),
-    max_size=60,
-)
+values = st.integers(-(2**31), 2**31 - 1)
+notes = st.tuples(st.just("note"), st.sampled_from([(0,), (1,), (2,), (0, 1, 2)]), backs, values)
+passes = st.tuples(st.just("pass"), pauses)
+takes = st.tuples(st.just("take"), st.integers(1, 20))
+losses = st.tuples(st.just("lose"), st.sampled_from([(0,), (1,), (2,), (0, 1, 2)]))
+operations = st.lists(st.one_of(notes, notes, notes, passes, passes, takes, takes, losses), min_size=25, max_size=60)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+class Play:
+    """Does what a script says, to held values and to whatever follows them."""
+
+    def __init__(self, buffer: int):
+        self.clock = Clock()
+        self.held = Held(CONFIG, buffer, self.clock)
+        self.held.start()
+        self.model = Model(self.clock, buffer)
+        self._scans, self._t_ns = np.zeros((20, 5), np.int64), np.zeros(20, np.int64)
+
+    def do(self, name: str, *arguments: Any) -> tuple[list[list[int]], list[int], int] | None:
+        """What was taken, of a take."""
+        match name, *arguments:
+            case "note", channels, back, value:
+                for channel in channels:
+                    self.held.note(channel, self.clock.now - back, value + channel)
+                    self.model.note(channel, self.clock.now - back, value + channel)
+            case "pass", ns:
+                self.clock.now += ns
+            case "lose", channels:
+                self.held.lose(channels[0] if len(channels) == 1 else None)
+                self.model.lose(set(channels))
+            case "take", most:
+                count, lost = self.held.take(self._scans[:most], self._t_ns)
+                return self._scans[:count].tolist(), self._t_ns[:count].tolist(), lost
+        return None
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(operations, st.integers(1, 30))
 def test_scans_are_those_of_the_model(script: list[tuple], buffer: int) -> None:
-    clock = Clock()
-    held = Held(CONFIG, buffer, clock)
-    held.start()
-    model = Model(clock, buffer)
-    scans, t_ns = np.zeros((20, 5), np.int64), np.zeros(20, np.int64)
-    for name, *arguments in script:
-        if name == "note":
-            channel, back, value = arguments
-            held.note(channel, clock.now - back, value)
-            model.note(channel, clock.now - back, value)
-        elif name == "pass":
-            clock.now += arguments[0]
-        elif name == "lose":
-            held.lose(arguments[0])
-            model.lose({0, 1, 2} if arguments[0] is None else {arguments[0]})
-        else:
-            count, lost = held.take(scans[: arguments[0]], t_ns)
-            assert (scans[:count].tolist(), t_ns[:count].tolist(), lost) == model.take(arguments[0])
+    play = Play(buffer)
+    for operation in script:
+        if (taken := play.do(*operation)) is not None:
+            assert taken == play.model.take(operation[1])
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(operations)
 def test_every_beat_since_the_first_scan_is_taken_or_lost(script: list[tuple]) -> None:
-    clock = Clock()
-    held = Held(CONFIG, 7, clock)
-    held.start()
-    begun, taken = clock.now, 0
-    first = last = 0
-    scans, t_ns = np.zeros((5, 5), np.int64), np.zeros(5, np.int64)
-    for name, *arguments in script:
-        if name == "note":
-            held.note(arguments[0], clock.now - arguments[1], arguments[2])
-        elif name == "pass":
-            clock.now += arguments[0]
-        elif name == "lose":
-            held.lose(arguments[0])
-        else:
-            count, lost = held.take(scans, t_ns)
-            if count:
-                first = first or int(t_ns[0])
-                last = int(t_ns[count - 1])
-                taken += count + (lost if taken else 0)
-                assert (t_ns[:count] <= clock.now).all() and ((t_ns[:count] - begun) % PERIOD == 0).all()
-                assert taken == (last - first) // PERIOD + 1
+    play = Play(7)
+    begun = play.clock.now
+    first = beats = 0
+    for operation in script:
+        _, instants, lost = play.do(*operation) or ([], [], 0)
+        if instants:
+            beats += len(instants) + (lost if first else 0)
+            first = first or instants[0]
+            assert instants[-1] <= play.clock.now
+            assert all((t - begun) % PERIOD == 0 for t in instants)
+            assert beats == (instants[-1] - first) // PERIOD + 1
 
 
 def full(held: Held, t: int, value: int = 5) -> None:
@@ -189,6 +188,23 @@ def test_nothing_is_known_before_the_start_nor_after_the_end() -> None:
     full(held, clock.now)
     clock.now += PERIOD
     assert held.take(scans, t_ns) == (1, 0)
+
+
+def test_gone_and_back_within_a_period_is_a_gap_all_the_same() -> None:
+    clock = Clock()
+    held = Held(CONFIG, 10, clock)
+    scans, t_ns = np.zeros((20, 5), np.int64), np.zeros(20, np.int64)
+    held.start()
+    full(held, clock.now)
+    clock.now += PERIOD
+    assert held.take(scans, t_ns) == (1, 0)
+    clock.now += 10
+    held.lose()
+    full(held, clock.now)
+    clock.now += PERIOD
+    assert held.take(scans, t_ns) == (0, 0)
+    clock.now += PERIOD
+    assert held.take(scans, t_ns) == (1, 1)
 
 
 def test_age_of_the_newest_reading_and_of_what_never_came() -> None:
