@@ -214,7 +214,7 @@ def calibration(channel: str, signal: Any, signals: Signals) -> dict[str, float]
     unit = (signal.unit or "").strip().lower()
     if signal.scale == 0:
         return {}
-    scale, zero = float(signal.scale), -float(signal.offset) / float(signal.scale)
+    scale, zero = float(signal.scale), 0.0 - float(signal.offset) / float(signal.scale)
     if channel == "steering" and unit in _DEGREES:
         return {"steering_deg_per_count": abs(scale) * _DEGREES[unit], "steering_zero_counts": zero}
     if channel == "throttle" and unit in _SHARES:
