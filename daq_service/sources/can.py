@@ -8,9 +8,13 @@ A frame that cannot be what the DBC says is counted and not used; frames of othe
 that no longer comes is said once, and counted. Where the blocks tell its age, they go on and the simulator sees it;
 where they do not, they stop until it is back. A bus that fails is tried again, ever more slowly, up to once a second;
 what comes after is a new epoch. None of this ends the run.
+
+In place of a bus a log (candump, .asc, .blf, .trc, ...) can play, in real time and through the same code.
 """
 
+import copy
 import difflib
+import errno
 import importlib.util
 import math
 import time
@@ -19,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+import numpy as np
+from pydantic import Field, model_validator
 
 from daq_service.sources import Host
 from sync.block import AGE
@@ -36,7 +41,6 @@ _LAST_STAMP_S = 9e9  # of a wall clock: as many ns as a word holds
 _BUS_OFF = 0x40  # class of an error frame, as the kernel tells it
 _MOST_FILTERS = 500  # of a socket: the kernel takes 512
 _FD_LENGTHS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48, 64)
-_ENETDOWN, _ENODEV, _EAFNOSUPPORT = 100, 19, 97
 
 
 class Mapped(Section):
@@ -49,8 +53,9 @@ class Mapped(Section):
 
 class Settings(Section):
     kind: str
-    interface: str
-    channel: str | int
+    interface: str | None = None
+    channel: str | int | None = None
+    replay: str | None = None  # a log that plays in the bus' place
     bitrate: int | None = Field(None, ge=1000, le=20_000_000)
     fd: bool = False
     options: dict[str, Any] = {}  # whatever else the interface understands, as python-can has it
@@ -58,6 +63,12 @@ class Settings(Section):
     stale_ms: float = Field(200.0, gt=0, le=60_000)
     buffer_blocks: int = Field(50_000, ge=1)
     signals: dict[str, Mapped]
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> "Settings":
+        if self.replay is None and (self.interface is None or self.channel is None):
+            raise ValueError('interface and channel must be given, such as "socketcan" and "can0", or a log to replay')
+        return self
 
 
 def require(settings: Settings) -> None:
@@ -239,6 +250,59 @@ class BusOffError(OSError):
     """Told by an error frame."""
 
 
+# ---- a log in the bus' place -----------------------------------------------------------------------------------------
+
+
+def _read_log(path: Path, ids: Iterable[tuple[int, bool]], channel: str | int | None, key: str) -> list[Any]:
+    """The frames of a log that we want, by their time."""
+    import can
+
+    if not path.is_file():
+        raise ConfigError(f"{key}: {path}: no such file")
+    wanted, channels, found = set(ids), set(), []
+    try:
+        with can.LogReader(str(path)) as log:
+            for message in log:
+                channels.add(message.channel)
+                if channel in (None, message.channel) and (message.arbitration_id, message.is_extended_id) in wanted:
+                    found.append(message)
+    except Exception as error:  # every format has its own
+        raise ConfigError(f"{key}: {path}: cannot be read: {_text(error)}") from None
+    if not found:
+        of = f" of source.channel = {channel!r} (it has {', '.join(sorted(map(repr, channels)))})" if channel else ""
+        raise ConfigError(f"{key}: {path}: has none of our frames{of}")
+    return sorted(found, key=lambda message: float(message.timestamp))
+
+
+class Player:
+    """Frames of a log, each when as much time has passed as had on board; for the source it is a bus.
+
+    They are stamped with the seconds of the monotonic clock.
+    """
+
+    def __init__(self, log: list[Any], now_ns: Callable[[], int]):
+        self._log, self._now, self._next = log, now_ns, 0
+        self._start: int | None = None  # when it was listened to first
+
+    def recv(self, _: float) -> Any:
+        now = self._now()
+        if self._start is None:
+            self._start = now
+        if self._next >= len(self._log):
+            return None
+        logged = self._log[self._next]
+        due = self._start + round((logged.timestamp - self._log[0].timestamp) * 1e9)
+        if due > now:
+            return None
+        self._next += 1
+        message = copy.copy(logged)
+        message.timestamp = due * 1e-9
+        return message
+
+    def shutdown(self) -> None:
+        pass
+
+
 # ---- the source ------------------------------------------------------------------------------------------------------
 
 
@@ -250,6 +314,7 @@ class CanSource:
         file: Path,
         frames: dict[tuple[int, bool], Frame],
         remarks: list[str],
+        log: list[Any],
         host: Host,
     ):
         # here, not above: they compile, and what is missing is said before
@@ -262,9 +327,11 @@ class CanSource:
         self._settings, self._frames, self._remarks, self._say = settings, frames, remarks, host.say
         self._stale_ns = [round(1e6 * (settings.signals[n].stale_ms or settings.stale_ms)) for n in self._held.names]
         self._file = file
-        self._where = f"{settings.interface} {settings.channel}"
+        self._log = log
+        self.seconds = log[-1].timestamp - log[0].timestamp if log else None
+        self._where = settings.replay or f"{settings.interface} {settings.channel}"
         self._bus: Any = None
-        self._started = self._dated = False
+        self._started = self._said_undated = False
         self._stale = [False] * len(self._held.names)
         self._counts = dict.fromkeys(
             ("frames", "malformed", "invalid", "undated", "stale", "error_frames", "bus_errors", "reconnects"), 0
@@ -282,6 +349,8 @@ class CanSource:
         import can
 
         s = self._settings
+        if self._log:
+            return Player(self._log, self._now)
         asked: dict[str, Any] = dict(s.options)
         if s.bitrate is not None:
             asked["bitrate"] = s.bitrate
@@ -329,12 +398,14 @@ class CanSource:
         code = getattr(error, "error_code", None) or getattr(error, "errno", None)
         if isinstance(error, BusOffError):
             return f"; check wiring and bitrate; ip link set {s.channel} type can restart-ms 100 lets it try again"
-        if code == _EAFNOSUPPORT:
+        if code == errno.EAFNOSUPPORT:
             return "; this kernel has no CAN: modprobe can can_raw (and the adapter's driver)"
-        if code == _ENODEV:
+        if code == errno.ENODEV:
             return (
                 f"; no such interface: `ip -br link` lists them; for a virtual one: ip link add {s.channel} type vcan"
             )
+        if str(s.channel).startswith("vcan"):
+            return f"; what may be missing: ip link set {s.channel} up"
         rate = s.bitrate or 500_000
         return f"; what may be missing: ip link set {s.channel} up type can bitrate {rate}" + " fd on" * s.fd
 
@@ -391,14 +462,15 @@ class CanSource:
             if self._emptied_ns - _STAMP_SLACK_NS <= t <= now + _AHEAD_NS:
                 return min(t, now)
         self._counts["undated"] += 1
-        if not self._dated:
+        if not self._said_undated:
             self._say(f"{self._where}: frames have no time stamps of this computer's clock; dated when they are read")
-            self._dated = True
+            self._said_undated = True
         return now
 
     def _drain(self) -> None:
         """All frames that are there, into the held values."""
-        counts, held, offset = self._counts, self._held, self._wall_offset()
+        counts, held = self._counts, self._held
+        offset = 0 if self._log else self._wall_offset()
         for _ in range(_MOST_FRAMES):
             message = self._bus.recv(0)
             if message is None:
@@ -458,7 +530,7 @@ class CanSource:
         self._failing, self._pause_ns, self._next_try = False, _FIRST_PAUSE_NS, 0
         self._connect()
 
-    def read(self, scans: Any, t_ns: Any, wait_ns: int) -> tuple[int, int]:
+    def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         end = self._now() + wait_ns
         while True:
             left = max(end - self._now(), 0)
@@ -502,7 +574,7 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> C
     require(settings)
     import can
 
-    if settings.interface not in can.VALID_INTERFACES:
+    if settings.interface is not None and settings.interface not in can.VALID_INTERFACES:
         near = _near(settings.interface, can.VALID_INTERFACES).replace("it has", "python-can has")
         raise ConfigError(f"{file}: source.interface = {settings.interface!r}: unknown{near}")
     channels = [c for c in config.daq.channels if not c.name.endswith(AGE)]
@@ -541,4 +613,7 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> C
     for id_, (message, places) in wanted.items():
         padded = next((n for n in _FD_LENGTHS if n >= message.length), message.length)
         frames[id_] = Frame((message.length, padded), tuple(places))
-    return CanSource(config, settings, file, frames, remarks, host)
+    log = []
+    if settings.replay is not None:
+        log = _read_log(file.parent / settings.replay, frames, settings.channel, f"{file}: source.replay")
+    return CanSource(config, settings, file, frames, remarks, log, host)

@@ -31,6 +31,12 @@ COLUMNS = {c.name: k for k, c in enumerate(load(CAN).daq.channels)}
 NO_AGES = 'daq.channels=[{name="brake",type="i2"},{name="throttle",type="i2"},{name="steering",type="i4"}]'
 
 
+MAPPED = (
+    f"signals={{steering={{signal='{STEERING}.SteeringWheelAngle'}},"
+    f" throttle={{signal='{THROTTLE}.ThrottlePosition'}}, brake={{signal='{BRAKE}.MasterPressure'}}}}"
+)
+
+
 class Bench:
     """A source that has been started, the car it listens to, and what it said."""
 
@@ -400,6 +406,56 @@ def test_bus_off_is_said_with_what_helps(bench: Callable[..., Bench], pluggable:
     assert desk.lost >= 1 and desk.source.counts()["error_frames"] == 1
 
 
+# a log in place of the bus
+
+
+@pytest.mark.parametrize("suffix", ["log", "asc", "blf"])
+def test_a_log_plays_in_its_own_time(suffix: str, tmp_path: Path) -> None:
+    file = tmp_path / f"drive.{suffix}"
+    with can.Logger(str(file)) as log:
+        for k in range(30):
+            messages = (
+                encode(STEERING, SteeringWheelAngle=k),
+                encode(THROTTLE, ThrottlePosition=2 * k),
+                encode(BRAKE, MasterPressure=3 * k),
+                can.Message(arbitration_id=0x333, is_extended_id=False, data=[k]),
+            )
+            for message in messages:
+                message.timestamp = 1_700_000_000.0 + 0.01 * k
+                log.on_message_received(message)
+    source = open_source(load(CAN, [f"source={{kind='can', replay='{file}', dbc='can/example.dbc', {MAPPED}}}"]), CAN)
+    assert source.seconds == pytest.approx(0.29, abs=1e-3)  # type: ignore[attr-defined]
+    find(source)
+    scans, t_ns = np.zeros((4096, len(COLUMNS)), np.int64), np.zeros(4096, np.int64)
+    began = now_ns()
+    source.start()
+    seen: dict[int, int] = {}  # steering, when it was read
+    while len(seen) < 30:
+        assert now_ns() - began < 10_000 * MS
+        count, lost = source.read(scans, t_ns, 5 * MS)
+        assert lost == 0
+        for row, t in zip(scans[:count].tolist(), t_ns[:count].tolist(), strict=True):
+            steering = row[COLUMNS["steering"]]
+            assert (row[COLUMNS["throttle"]], row[COLUMNS["brake"]]) == (2 * steering, 3 * steering)
+            seen.setdefault(steering, t - 1000 * row[COLUMNS["steering_age_us"]])
+    source.stop()
+    assert list(seen) == list(range(30))
+    assert all(abs(seen[k] - seen[0] - 10 * MS * k) < MS for k in seen)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # python-can leaves a broken one open
+def test_a_log_without_our_frames_is_a_wrong_setting(tmp_path: Path) -> None:
+    file = tmp_path / "other.log"
+    with can.Logger(str(file)) as log:
+        log.on_message_received(can.Message(timestamp=1.0, arbitration_id=1, data=[1], channel="vcan3"))
+    with pytest.raises(ConfigError, match=r"source\.replay: .*none of our frames .*'vcan3'"):
+        open_can_source("can0", f"source.replay='{file}'")
+    (broken := tmp_path / "broken.blf").write_bytes(b"no log")
+    for wrong in ("nothing.asc", str(broken), "drive.toml"):
+        with pytest.raises(ConfigError, match=r"source\.replay: .*(no such file|cannot be read)"):
+            open_can_source("can0", f"source.replay='{wrong}'")
+
+
 # what is said before anything starts
 
 
@@ -430,6 +486,7 @@ WRONG = {
     "source.signals.brake.signal='X.MasterPressure'": r"no message X; did you mean BRAKES_Pressure\.MasterPressure\?",
     "source.signals.brake.signal='BRAKES_Pressure.MasterPresure'": r"no signal MasterPresure; did you mean Master",
     "source.signals.brake.signal='MasterPressure'": r"source\.signals\.brake\.signal = 'MasterPressure'",
+    f"source={{kind='can', interface='virtual', dbc='x.dbc', {MAPPED}}}": r"source: interface and channel must be",
     "source.signals.brke.signal='A.B'": r"source\.signals\.brke: daq\.channels has none .*did you mean brake\?",
     "source.signals={}": r"source\.signals\.brake: is missing",
     "source.signals.steering.invalid=['SNB']": r"steering\.invalid = 'SNB': no value of .*did you mean SNA\?",
