@@ -264,13 +264,15 @@ def _read_log(path: Path, ids: Iterable[tuple[int, bool]], channel: str | int | 
         with can.LogReader(str(path)) as log:
             for message in log:
                 channels.add(message.channel)
-                if channel in (None, message.channel) and (message.arbitration_id, message.is_extended_id) in wanted:
+                if (message.arbitration_id, message.is_extended_id) in wanted:
                     found.append(message)
     except Exception as error:  # every format has its own
         raise ConfigError(f"{key}: {path}: cannot be read: {_text(error)}") from None
+    if channel is not None and len(channels) > 1:  # where there is one bus only, it is the one, whatever its name
+        found = [message for message in found if message.channel == channel]
     if not found:
-        of = f" of source.channel = {channel!r} (it has {', '.join(sorted(map(repr, channels)))})" if channel else ""
-        raise ConfigError(f"{key}: {path}: has none of our frames{of}")
+        has = ", ".join(sorted(map(repr, channels))) or "no frames at all"
+        raise ConfigError(f"{key}: {path}: has none of our frames; source.channel = {channel!r}, the log has {has}")
     return sorted(found, key=lambda message: float(message.timestamp))
 
 

@@ -444,12 +444,21 @@ def test_a_log_plays_in_its_own_time(suffix: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # python-can leaves a broken one open
-def test_a_log_without_our_frames_is_a_wrong_setting(tmp_path: Path) -> None:
+def test_a_log_without_our_frames_or_not_of_our_bus_is_a_wrong_setting(tmp_path: Path) -> None:
     file = tmp_path / "other.log"
     with can.Logger(str(file)) as log:
         log.on_message_received(can.Message(timestamp=1.0, arbitration_id=1, data=[1], channel="vcan3"))
     with pytest.raises(ConfigError, match=r"source\.replay: .*none of our frames .*'vcan3'"):
         open_can_source("can0", f"source.replay='{file}'")
+    two = tmp_path / "two.log"
+    with can.Logger(str(two)) as log:
+        for bus, value in (("can0", 5), ("can1", 7)):
+            message = encode(STEERING, SteeringWheelAngle=value)
+            message.timestamp, message.channel = 1.0, bus
+            log.on_message_received(message)
+    with pytest.raises(ConfigError, match=r"source\.channel = 'can2', the log has 'can0', 'can1'"):
+        open_can_source("can2", f"source.replay='{two}'")
+    open_can_source("can1", f"source.replay='{two}'")
     (broken := tmp_path / "broken.blf").write_bytes(b"no log")
     for wrong in ("nothing.asc", str(broken), "drive.toml"):
         with pytest.raises(ConfigError, match=r"source\.replay: .*(no such file|cannot be read)"):
