@@ -448,7 +448,7 @@ def test_a_log_without_our_frames_or_not_of_our_bus_is_a_wrong_setting(tmp_path:
     file = tmp_path / "other.log"
     with can.Logger(str(file)) as log:
         log.on_message_received(can.Message(timestamp=1.0, arbitration_id=1, data=[1], channel="vcan3"))
-    with pytest.raises(ConfigError, match=r"source\.replay: .*none of our frames .*'vcan3'"):
+    with pytest.raises(ConfigError, match=r"source\.replay: .*none of our frames.*'vcan3'"):
         open_can_source("can0", f"source.replay='{file}'")
     two = tmp_path / "two.log"
     with can.Logger(str(two)) as log:
