@@ -1,12 +1,14 @@
 """Scans at a fixed rate from values that come when they like: frames off a bus, axes of a game wheel.
 
-Each channel holds its newest reading and the instant it was read. A scan is due every period, and has of every channel
-the last reading at or before its own instant, with its age where the configuration has a channel for it. Nothing is
-invented: before every channel has been read once there are no scans. After `lose` (the device is gone) there are none
-until every channel has been read anew; what would have been due in between is lost, and counted.
+A scan is due every period from the start on. It has of every channel the last reading at or before its own instant, as
+far as it was known when the scan was taken, with its age where the configuration has a channel for it. Readings may
+come in any order; one that is older than what its channel has already is of no use any more. Nothing is invented:
+before every channel has been read once there are no scans. After `lose` there are none until what was lost has been
+read anew; what would have been due in between is lost, and counted.
 """
 
-from collections import deque
+from bisect import insort_right
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,91 +17,101 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Config
 
 _NEVER = 2**62
+_MOMENT_NS = 1_000_000
 _OLDEST_US = 2**32 - 1
+
+_Reading = tuple[int, int, int]  # instant, channel, value
+
+
+def _instant(reading: _Reading) -> int:
+    return reading[0]
 
 
 class Held:
     """Not for several threads."""
 
-    def __init__(self, config: Config, buffer_blocks: int):
+    def __init__(self, config: Config, buffer_blocks: int, clock: Callable[[], int] = now_ns):
         names = [c.name for c in config.daq.channels]
         self.names = tuple(n for n in names if not n.endswith(AGE))  # to be read, in the order of the columns
+        self.aged = tuple(n + AGE in names for n in self.names)  # whether a scan tells this channel's age
         self._columns = [names.index(n) for n in self.names]
         self._age_columns = [names.index(n + AGE) if n + AGE in names else -1 for n in self.names]
         self._period, self._buffer = config.period_ns, buffer_blocks
-        self._news: deque[tuple[int, int, int]] = deque()  # readings not applied yet: instant, channel, value
+        self._clock = clock
         self.stop()
 
     def start(self) -> None:
         self.stop()
-        self._earliest = now_ns()
+        now = self._clock()
+        self._earliest = [now] * len(self.names)
+        self._due = now + self._period
 
     def stop(self) -> None:
-        self._earliest = _NEVER  # readings from before are not ours
+        channels = range(len(self.names))
+        self._earliest = [_NEVER for _ in channels]  # readings from before are not ours
         self._due = _NEVER
         self._delivered = False  # a scan, since the start
-        self._lost_later = 0  # known to be lost, told with the next scan
-        self._forget()
+        self._lost = 0  # known to be lost, told with the next scan
+        self._news: list[_Reading] = []  # not applied yet, by instant
+        self._values = [0 for _ in channels]
+        self._instants = [-_NEVER for _ in channels]  # of these values
+        self._newest = [-_NEVER for _ in channels]  # of all readings so far
+        self._unread = set(channels)
 
-    def _forget(self) -> None:
-        self._news.clear()
-        self._values = [0] * len(self.names)
-        self._instants = [-_NEVER] * len(self.names)
-        self._unread = set(range(len(self.names)))
-
-    def lose(self) -> None:
-        """The device is gone: what comes after is not the continuation of what came before."""
-        self._forget()
+    def lose(self, channel: int | None = None) -> None:
+        """The device is gone, or this channel: what comes after is not the continuation of what came before."""
+        if self._due == _NEVER:
+            return
+        gone = set(range(len(self.names))) if channel is None else {channel}
+        now = self._clock()
+        for c in gone:
+            self._earliest[c] = now
+            self._instants[c] = self._newest[c] = -_NEVER
+        self._unread |= gone
+        self._news = [reading for reading in self._news if reading[1] not in gone]
 
     def note(self, channel: int, t_ns: int, value: int) -> None:
         """A reading of channel `names[channel]` at this instant, which may lie a little back, never ahead."""
-        if t_ns >= self._earliest:
-            self._news.append((t_ns, channel, value))
+        if t_ns < self._earliest[channel]:
+            return
+        self._newest[channel] = max(self._newest[channel], t_ns)
+        # nearly always at the end
+        insort_right(self._news, (t_ns, channel, value), key=_instant)
 
     def age_ns(self, channel: int, now: int) -> int:
-        """How old the newest reading is; the whole time since the start if there is none."""
-        newest = max((t for t, c, _ in self._news if c == channel), default=self._instants[channel])
-        since: int = max(newest, min(self._earliest, now))
-        return now - since
+        """How old the newest reading is; the whole time since the start, or since it was lost, if there is none."""
+        return max(now - max(self._newest[channel], self._earliest[channel]), 0)
+
+    def seen(self, channel: int) -> bool:
+        """Whether it has been read since the start, or since it was lost."""
+        return self._newest[channel] > -_NEVER
 
     def wait(self, wait_ns: int) -> None:
-        """Until the next scan is due, but no longer than asked; a moment only while nothing is known."""
+        """Until the next scan is due, but no longer than asked; a moment only while not everything is known."""
         now = now_ns()
-        until = self._due if self._due < _NEVER and not self._unread else now + self._period
-        sleep_until(min(until, now + wait_ns))
+        sleep_until(min(now + _MOMENT_NS if self._unread else self._due, now + wait_ns))
 
     def take(self, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
         """See Source.read; does not wait."""
-        now = now_ns()
-        lost = 0
-        if self._unread:
-            while self._news and self._unread:
-                self._apply(*self._news.popleft())
-            if self._unread:
-                return 0, 0
-            # the first instant by which everything has been read, on the old beat if there is one; else the first is
-            # due a period after the start
-            known = max(self._instants)
-            if not self._delivered:
-                self._due = max(known, self._earliest + self._period)
-            elif known > self._due:
-                lost = max(-(-(known - self._due) // self._period), 1)
-                self._due += lost * self._period
-            else:
-                lost = 1  # gone and back within a period: a gap all the same
-                self._due += self._period
+        now = self._clock()
+        if self._unread and not self._find_beginning():
+            return 0, 0
         if now < self._due:
-            self._lost_later += lost
             return 0, 0
         waiting = (now - self._due) // self._period + 1
         over = max(waiting - self._buffer, 0)
         self._due += over * self._period
         count = min(waiting - over, len(scans))
+        if count == 0:
+            self._lost += over
+            return 0, 0
+        applied = 0
         for row in range(count):
             t = self._due
             self._due += self._period
-            while self._news and self._news[0][0] <= t:
-                self._apply(*self._news.popleft())
+            while applied < len(self._news) and self._news[applied][0] <= t:
+                self._apply(*self._news[applied])
+                applied += 1
             t_ns[row] = t
             for value, instant, column, age in zip(
                 self._values, self._instants, self._columns, self._age_columns, strict=True
@@ -107,11 +119,29 @@ class Held:
                 scans[row, column] = value
                 if age >= 0:
                     scans[row, age] = min((t - instant) // 1000, _OLDEST_US)
-        lost += over + self._lost_later
-        self._lost_later = 0
+        del self._news[:applied]
+        lost, self._lost = self._lost + over, 0
         self._delivered = True
         return count, lost
 
+    def _find_beginning(self) -> bool:
+        """Apply readings until there is one of every channel; the next scan is due when that is so, on the beat."""
+        applied = 0
+        while applied < len(self._news) and self._unread:
+            self._apply(*self._news[applied])
+            applied += 1
+        del self._news[:applied]
+        if self._unread:
+            return False
+        known = max(self._instants)
+        missed = max(-(-(known - self._due) // self._period), 0)
+        if self._delivered:
+            missed = max(missed, 1)  # gone and back within a period: a gap all the same
+            self._lost += missed
+        self._due += missed * self._period
+        return True
+
     def _apply(self, t: int, channel: int, value: int) -> None:
-        self._values[channel], self._instants[channel] = value, t
-        self._unread.discard(channel)
+        if t >= self._instants[channel]:
+            self._values[channel], self._instants[channel] = value, t
+            self._unread.discard(channel)

@@ -45,10 +45,12 @@ class World:
 
     # the DAQ
 
-    def push(self, brake: int = 0, throttle: int = 0, steering: int = 0, age_ns: int = 0) -> None:
+    def push(self, brake: int = 0, throttle: int = 0, steering: int = 0, age_ns: int = 0, **others: int) -> None:
         record = np.zeros(1, self.daq.layout.dtype)
         record["seq"], record["epoch"] = self.daq.head, self.daq.epoch
         record["brake"], record["throttle"], record["steering"] = brake, throttle, steering
+        for name, value in others.items():
+            record[name] = value
         record["pushed_ns"] = now_ns()
         record["t_ns"] = record["pushed_ns"] - age_ns
         push(self.daq.words, record.view(np.int64))

@@ -230,6 +230,22 @@ def test_old_input_is_flagged_stale_and_held(world: Make) -> None:
     assert (outputs["brake_pressure_bar"] == outputs["brake_pressure_bar"][0]).all()
 
 
+def test_a_fresh_block_with_a_value_held_too_long_is_stale(world: Make) -> None:
+    """Off a bus: the block is new, the steering in it is not."""
+    ages = ", ".join(f'{{name="{name}_age_us", type="u4", unit="us"}}' for name in ("steering", "brake"))
+    channels = ", ".join(f'{{name="{name}", type="i4"}}' for name in ("brake", "throttle", "steering"))
+    bus = world("sim.step_ms=2", "sim.stale_after_ms=5000", f"daq.channels=[{channels}, {ages}]")
+    bus.push(steering=7, steering_age_us=1_000)
+    bus.start(steps=40)
+    bus.wait_for_steps(10)
+    bus.push(steering=7, steering_age_us=5_000_001)
+    bus.wait_for_steps(20)
+    bus.push(steering=8, brake_age_us=1_000)
+    outputs = bus.join()
+    assert flagged(outputs, loop.STALE).tolist() == (outputs["input_seq"] == 1).tolist()
+    assert set(outputs["input_seq"]) == {0, 1, 2}
+
+
 def test_a_fresh_block_ends_the_stale_state(world: Make) -> None:
     old = world("sim.step_ms=2", "sim.stale_after_ms=5000")
     old.push(age_ns=6000 * MS)

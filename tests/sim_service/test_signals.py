@@ -1,6 +1,7 @@
 """From counts to inputs: against the tables and formulas of the source, written out here once more."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -11,11 +12,11 @@ from hypothesis import strategies as st
 from daq_service.counters import TOTAL, counter_table, unwrap
 from sim_service.models.description import index
 from sim_service.models.vehicle import VEHICLE_INPUTS
-from sim_service.signals import tables, vehicle_inputs
+from sim_service.signals import observe_steering, tables, vehicle_inputs
 from sim_service.signals.differentiator import MEMORY, N_MAX, coefficients, differentiate
 from sim_service.signals.engine import drive_torque, full_throttle_torque, released_pedal_torque
 from sync.block import PAYLOAD, put_integer
-from sync.config import Signals, load
+from sync.config import ChannelConfig, Daq, Signals, load
 
 from .conftest import DRIVE
 
@@ -229,6 +230,52 @@ def test_vehicle_inputs_carry_angle_and_both_derivatives() -> None:
     assert wire["steering_angle"] == pytest.approx(19**2 * rad)
     assert wire["steering_speed"] == pytest.approx(2 * (19 - 2) * rad / H)
     assert wire["steering_acceleration"] == pytest.approx(2 * rad / H**2)
+
+
+# values held between the frames of a bus
+
+
+def off_a_bus(truth: Callable[[float], float], aged: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(instants, estimated speeds in deg/s) at the steps: an angle of 0.1 deg a count, sent every 10 ms, held in
+    blocks of 1 kHz, with or without its age."""
+    ages = [ChannelConfig(name="steering_age_us", type="u4", unit="us")] if aged else []
+    layout = Daq(channels=[*(ChannelConfig(name=c.name, type="i4") for c in CAR.channels), *ages]).layout
+    signals = Signals(steering_estimator="kalman", steering_deg_per_count=0.1)
+    rows, calibration, estimator, memory = tables(signals, layout, H, 1e-3)
+    inputs = np.zeros(len(VEHICLE_INPUTS))
+    record = np.zeros(1, layout.dtype)
+    start_ns, phase_ns = 5_000_000_000, 3_400_000  # frames come between blocks
+    instants, speeds = [], []
+    for k in range(4000):
+        t_ns = start_ns + k * 1_000_000
+        frame_ns = (t_ns - phase_ns) // 10_000_000 * 10_000_000 + phase_ns
+        record["t_ns"] = t_ns
+        record["steering"] = math.floor(truth((frame_ns - start_ns) * 1e-9) / 0.1)
+        if aged:
+            record["steering_age_us"] = (t_ns - frame_ns) // 1000
+        block = record.view(np.int64)
+        observe_steering(block, rows, estimator, memory)
+        if k % 5 == 4:
+            vehicle_inputs(block, rows, calibration, estimator, memory, 0.0, H, inputs)
+            instants.append((frame_ns - start_ns) * 1e-9)  # what is known is known of the last frame
+            speeds.append(math.degrees(inputs[index(VEHICLE_INPUTS, "steering_speed")]))
+    return np.array(instants), np.array(speeds)
+
+
+@pytest.mark.parametrize("motion", ["ramp", "sine"])
+def test_a_value_held_with_its_age_is_observed_once(motion: str) -> None:
+    """The speed is that of the hand; without the age the estimator sees a stair of standing and leaping."""
+
+    def angle(t: float) -> float:
+        return 151.3 * t if motion == "ramp" else 90.0 * math.sin(2 * math.pi * 0.7 * t)
+
+    def rms_error(aged: bool) -> float:
+        t, speed = off_a_bus(angle, aged)
+        truth = np.full(len(t), 151.3) if motion == "ramp" else 90 * 1.4 * math.pi * np.cos(1.4 * math.pi * t)
+        return float(np.sqrt(np.mean((speed - truth)[t > 0.5] ** 2)))
+
+    with_age, without = rms_error(True), rms_error(False)
+    assert with_age < 6.0 and without > 25.0, (with_age, without)
 
 
 # from the register on

@@ -1,0 +1,140 @@
+"""A CAN bus within this process (python-can's virtual one), a car that sends on it, and the source that listens."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import can
+import cantools
+from can.interfaces.virtual import VirtualBus
+
+from daq_service.sources import Host, open_source
+from daq_service.sources.can import CanSource
+from sync.clock import now_ns, sleep_until
+from sync.config import Config, load
+
+from .conftest import CONFIGS, DRIVE, drive_config, unique
+
+CAN = CONFIGS / "can.toml"
+EXAMPLE = cantools.database.load_file(CONFIGS / "can" / "example.dbc")
+MS = 1_000_000
+STEERING, THROTTLE, BRAKE = "EPS_Angle", "ENGINE_Pedals", "BRAKES_Pressure"
+
+# raw values of what each message carries for us
+State = Callable[[], tuple[int, int, int]]
+
+
+def encode(message: str, **raw: int) -> can.Message:
+    """A frame with these raw values; all else in it is zero."""
+    known = EXAMPLE.get_message_by_name(message)
+    values: dict[str, Any] = {s.name: 0 for s in known.signals} | raw
+    data = known.encode(values, scaling=False, strict=False)
+    return can.Message(arbitration_id=known.frame_id, is_extended_id=known.is_extended_frame, data=data)
+
+
+class Pluggable(VirtualBus):  # type: ignore[misc]
+    """A bus that can be unplugged, in place of the kernel's. What is on it knows filters only by what was asked."""
+
+    unplugged: set[str] = set()
+    filters_asked: list[dict[str, Any]] = []
+
+    def __init__(self, channel: str, can_filters: Any = None, **kwargs: Any):
+        if channel in self.unplugged:
+            raise OSError(19, "No such device")
+        Pluggable.filters_asked = can_filters
+        super().__init__(channel, **kwargs)
+
+    def _recv_internal(self, timeout: float | None) -> tuple[can.Message | None, bool]:
+        if self.channel_id in self.unplugged:
+            raise can.CanOperationError("Failed to receive: Network is down", 100)
+        return super()._recv_internal(timeout)
+
+
+class Car:
+    """Sends frames, one by one or all of them in a rhythm."""
+
+    def __init__(self, channel: str, **options: Any):
+        self.bus = can.Bus(interface="virtual", channel=channel, ignore_config=True, **options)
+        self.raw = (0, 0, 0)  # steering, throttle, brake
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def steer(self, raw: int) -> None:
+        self.bus.send(encode(STEERING, SteeringWheelAngle=raw))
+
+    def burst(self) -> None:
+        steering, throttle, brake = self.raw
+        self.bus.send(encode(STEERING, SteeringWheelAngle=steering))
+        self.bus.send(encode(THROTTLE, ThrottlePosition=throttle))
+        self.bus.send(encode(BRAKE, MasterPressure=brake))
+
+    def drive(self, rate_hz: float) -> None:
+        def run() -> None:
+            due = now_ns()
+            while not self._stop.is_set():
+                self.burst()
+                due = max(due + round(1e9 / rate_hz), now_ns() - 10 * MS)
+                sleep_until(due)
+
+        self._stop.clear()
+        self._thread = threading.Thread(target=run, daemon=True)
+        self._thread.start()
+
+    def rest(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def close(self) -> None:
+        self.rest()
+        self.bus.shutdown()
+
+
+def can_config(channel: str, *overrides: str) -> Config:
+    """configs/can.toml on a bus of this process."""
+    usual = [f"name={unique()}", "source.interface=virtual", f"source.channel={channel}"]
+    return load(CAN, [*usual, *overrides])
+
+
+def open_can_source(channel: str, *overrides: str, host: Host | None = None) -> CanSource:
+    source = open_source(can_config(channel, *overrides), CAN, host or Host())
+    assert isinstance(source, CanSource)
+    return source
+
+
+class Fed:
+    """For the contract: a source on a bus that is in full traffic from the moment it listens until it is let go."""
+
+    def __init__(self, source: CanSource, car: Car):
+        self._source, self._car = source, car
+        self.find, self.read = source.find, source.read
+
+    def start(self) -> None:
+        self._source.start()
+        self._car.burst()
+        self._car.rest()
+        self._car.drive(500.0)
+
+    def stop(self) -> None:
+        self._source.stop()
+        self._car.rest()
+
+
+def open_can(rate_hz: float, buffer_scans: int) -> Fed:
+    channel = unique()
+    signals = {
+        "brake": ("i2", f"{BRAKE}.MasterPressure"),
+        "throttle": ("i2", f"{THROTTLE}.ThrottlePosition"),
+        "steering": ("i4", f"{STEERING}.SteeringWheelAngle"),
+    }
+    channels = ", ".join(f'{{name="{name}", type="{kind}"}}' for name, (kind, _) in signals.items())
+    mapped = ", ".join(f'{name}={{signal="{signal}"}}' for name, (_, signal) in signals.items())
+    source = (
+        f'{{kind="can", interface="virtual", channel="{channel}", dbc="can/example.dbc",'
+        f" buffer_blocks={buffer_scans}, signals={{{mapped}}}}}"
+    )
+    config = drive_config(f"daq.rate_hz={rate_hz}", f"daq.channels=[{channels}]", f"source={source}")
+    opened = open_source(config, DRIVE)
+    assert isinstance(opened, CanSource)
+    return Fed(opened, Car(channel))
