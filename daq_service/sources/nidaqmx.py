@@ -116,7 +116,8 @@ ACTIONS = {
     -200220: Action.UNKNOWN,
 }  # everything else: Action.FAIL
 _SERVER_LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
-_DEADLINE_S = 5.0  # of a call to a server, beyond the longest wait that we ask for
+_DEADLINE_S = 5.0  # of a call to a server; of reads and writes, which are quick, beyond the wait they ask for:
+_QUICK_DEADLINE_S = 1.0
 _ROOM = 4096  # scans
 _UNFILLED = 0xA5A5A5A5  # in a counter's buffer before a read
 
@@ -244,8 +245,9 @@ def _deadline(grpc: Any) -> Any:
 
     class Deadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
         def intercept_unary_unary(self, proceed: Any, details: Any, request: Any) -> Any:
-            wait = max(getattr(request, "timeout", 0.0), 0.0)
-            return proceed(_Details(details.method, _DEADLINE_S + wait, details.metadata), request)
+            wait = getattr(request, "timeout", None)
+            most = _DEADLINE_S if wait is None else _QUICK_DEADLINE_S + wait
+            return proceed(_Details(details.method, most, details.metadata), request)
 
     class _Details(grpc.ClientCallDetails):  # type: ignore[misc]
         credentials = wait_for_ready = compression = None
@@ -542,21 +544,28 @@ class NiSource:
             return 0, 0
         if not self._streams and not self._reconnect(until):
             return 0, 0
-        try:
-            self._fetch(min(len(scans), _ROOM), until)
-        except Exception as error:
-            self._handle(error)
-            return 0, 0
-        return self._deliver(scans, t_ns)
+        for _ in range(2):
+            try:
+                self._fetch(min(len(scans), _ROOM), until, wait_ns)
+            except Exception as error:
+                self._handle(error)
+                if not self._streams:
+                    return 0, 0
+                until = self._now() + wait_ns  # it has begun anew: the first scans are worth the wait
+            else:
+                return self._deliver(scans, t_ns)
+        return 0, 0
 
-    def _fetch(self, room: int, until: int) -> None:
+    def _fetch(self, room: int, until: int, wait_ns: int) -> None:
         """Level the three: what the converter has, and as much of the counters."""
         brake, *counters = self._streams
         room -= brake.count
         if room > 0:
             available = brake.task.in_stream.avail_samp_per_chan
             self._clock.saw(brake.total + available, self._now())
-            wanted = min(max(available, self._settings.scans_per_read), room)
+            # not more than can come: a wait that ends with a sample tells when that was, one that times out does not
+            coming = min(self._settings.scans_per_read, max(-int(-wait_ns // self._period), 1))
+            wanted = min(max(available, coming), room)
             left = max(until - self._now(), 0) * 1e-9
             got = brake.read(wanted, left)
             if available < wanted:  # it waited, so its last sample is a fresh one
@@ -570,7 +579,7 @@ class NiSource:
                 self._counts["partial"] += counter.read(behind, left) < behind
 
     def _deliver(self, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
-        count = min(min(s.count for s in self._streams), len(scans))
+        count = min(*(s.count for s in self._streams), len(scans))
         if count == 0:
             return 0, 0
         first = self._streams[0].total - self._streams[0].count
@@ -602,7 +611,10 @@ class NiSource:
         if what is Action.RESTART:
             self._counts["overruns"] += 1
             self._gap = True
-            self._say(f"{self._settings.device}: scans were lost, sampling begins anew: {_text(error)}")
+            times = self._counts["overruns"]
+            if times & (times - 1) == 0:  # the first, second, fourth: one that comes again and again is no news
+                again = f" (overrun {times})" if times > 1 else ""
+                self._say(f"{self._settings.device}: scans were lost, sampling begins anew{again}: {_text(error)}")
             try:
                 self._halt()
                 self._begin()
@@ -662,7 +674,7 @@ class NiSource:
             # a device that has just come back begins at zero: no jump to where the force is by now
             most = self.force.slew * (self._now() - self._ao_since_ns) * 1e-9
             try:
-                self._ao.write_one_sample(min(max(value, -most), most))
+                self._ao.write_one_sample(min(max(value, -most), most), timeout=1.0)
             except Exception:
                 self._counts["unwritten"] += 1
 
@@ -692,4 +704,10 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> N
                 f"{file}: daq.channels: {channel.name}.counter_bits = {channel.counter_bits}: "
                 + ("brake is a voltage, and has none" if channel.name == "brake" else "an encoder's counter needs it")
             )
+    held = settings.buffer_s * config.daq.rate_hz
+    if held < 2 * settings.scans_per_read and settings.scans_per_read > 1:
+        raise ConfigError(
+            f"{file}: source.buffer_s = {settings.buffer_s:g}: holds {held:g} scans, and must hold twice"
+            f" source.scans_per_read = {settings.scans_per_read} at least"
+        )
     return NiSource(config, settings, file, host)

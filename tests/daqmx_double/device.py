@@ -177,7 +177,7 @@ class Device:
 
     def add_channel(self, task: Task, kind: str, channel: str, **settings: Any) -> None:
         with self._lock:
-            self.known(channel.split("/")[0])
+            self.known(channel.split("/", maxsplit=1)[0])
             if channel not in self.channels(kind):
                 raise DaqFault(-200_170, f"Physical channel specified does not exist: {channel}")
             if task.kind:
