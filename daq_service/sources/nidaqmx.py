@@ -156,9 +156,9 @@ def _nidaqmx() -> Any:
 
 def _no_driver(error: Exception) -> SourceError:
     return SourceError(
-        f"source.kind = 'nidaqmx': the NI-DAQmx driver is not on this machine ({_text(error)}). Install NI-DAQmx for"
-        " Linux or Windows from ni.com/downloads, or set source.server to HOST:PORT of a machine that has it and runs"
-        " the NI gRPC device server"
+        f"source.kind = 'nidaqmx': the NI-DAQmx driver is not on this machine ({type(error).__name__}). Install"
+        " NI-DAQmx for Linux or Windows from ni.com/downloads, or set source.server to HOST:PORT of a machine that has"
+        " it and runs the NI gRPC device server"
     )
 
 
@@ -357,8 +357,8 @@ class NiSource:
         try:
             self._check_device(ni)
             self._make(ni)
-            for stream in self._streams:
-                stream.task.control(ni.constants.TaskMode.TASK_RESERVE)
+            for task in self._tasks():
+                task.control(ni.constants.TaskMode.TASK_RESERVE)
         except Exception as error:
             self._drop()
             raise self._refusal(error) from None
@@ -512,10 +512,13 @@ class NiSource:
         for stream in self._streams:  # the converter first: its clock drives the others
             stream.task.stop()
 
+    def _tasks(self) -> list[Any]:
+        return [*(s.task for s in self._streams), *([self._ao_task] if self._ao_task is not None else [])]
+
     def _drop(self) -> None:
         """Let go of the device, whatever state it is in."""
         with self._ao_lock:
-            tasks = [*(s.task for s in self._streams), *([self._ao_task] if self._ao_task is not None else [])]
+            tasks = self._tasks()
             self._streams, self._ao, self._ao_task = [], None, None
             for task in tasks:
                 with contextlib.suppress(Exception), warnings.catch_warnings():

@@ -1,0 +1,64 @@
+"""A drive on the NI source: the double as the device, NI's client, both services, a whole minute of real time.
+
+    python benchmarks/ni_drive.py --seconds 60
+
+Prints what the drive counted, and says how much of it is the double's doing: it is a Python process that shares the
+machine with the drive. Exit code 1 unless no scan was lost.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.daqmx_double.handle import Double  # noqa: E402
+
+
+def found(report: Any, name: str, path: str = "") -> dict[str, Any]:
+    """Every number of that name in the report, with where it stands."""
+    if not isinstance(report, dict):
+        return {}
+    here = {f"{path}{key}": value for key, value in report.items() if key == name}
+    for key, value in report.items():
+        here |= found(value, name, f"{path}{key}.")
+    return here
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--ppm", type=float, default=40.0, help="by how much the device's crystal is off")
+    parser.add_argument("--json", action="store_true", help="the whole report besides")
+    options = parser.parse_args()
+    double = Double()
+    try:
+        double.tell("configure", script="drive", ppm=options.ppm)
+        with tempfile.TemporaryDirectory() as runs:
+            command = [sys.executable, "-m", "tandem", "drive", "configs/onboard.toml", "--json", "--runs", runs]
+            command += ["--seconds", f"{options.seconds:g}", "--set", f"source.server={double.server}"]
+            drive = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+        refused = double.tell("state")["refused"]
+    finally:
+        double.close()
+    if drive.returncode != 0:
+        print(f"the drive ended with {drive.returncode}")
+        return 1
+    report = json.loads(drive.stdout)
+    if options.json:
+        print(json.dumps(report, indent=1))
+    for name in ("blocks", "lost", "epochs", "deadline_misses", "missed", "age_us", "age_ms", "source"):
+        for key, value in found(report, name).items():
+            print(f"{key}: {json.dumps(value)}")
+    print(f"refused by the double: {refused or 'nothing'}")
+    lost = found(report, "lost")
+    return 0 if lost and not any(lost.values()) and not refused else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
