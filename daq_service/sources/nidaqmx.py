@@ -509,8 +509,16 @@ class NiSource:
         brake.begin()
 
     def _halt(self) -> None:
-        for stream in self._streams:  # the converter first: its clock drives the others
-            stream.task.stop()
+        """The converter first: its clock drives the others. All of them, whatever one says of its end."""
+        failed: Exception | None = None
+        for stream in self._streams:
+            try:
+                stream.task.stop()
+            except Exception as error:
+                if action(error) is not Action.RESTART:  # a task tells once more why it had ended
+                    failed = failed or error
+        if failed is not None:
+            raise failed
 
     def _tasks(self) -> list[Any]:
         return [*(s.task for s in self._streams), *([self._ao_task] if self._ao_task is not None else [])]
@@ -629,7 +637,7 @@ class NiSource:
         elif what in (Action.RECONNECT, Action.HELD, Action.UNKNOWN):
             self._lose(error)
         else:
-            self.put(0.0)
+            self._end_output()
             self._drop()
             self._running = False
             raise self._refusal(error) from None
@@ -637,7 +645,7 @@ class NiSource:
     def _lose(self, error: Exception) -> None:
         self._gap = True
         if getattr(error, "rpc_code", None) is None:
-            self.put(0.0)  # it may be only the inputs that are gone
+            self._end_output()  # it may be only the inputs that are gone
         self._drop()
         self._retry_ns = self._now() + round(self._back_off * 1e9)
         self._back_off = min(2.0 * self._back_off, self._settings.back_off_most_s)
@@ -672,18 +680,28 @@ class NiSource:
     def put(self, value: float) -> None:
         """See daq_service/force.py. What fails here fails in the next read too, which mends it."""
         with self._ao_lock:
-            if self._ao is None or self.force is None:
-                return
-            # a device that has just come back begins at zero: no jump to where the force is by now
-            most = self.force.slew * (self._now() - self._ao_since_ns) * 1e-9
-            try:
-                self._ao.write_one_sample(min(max(value, -most), most), timeout=1.0)
-            except Exception:
-                self._counts["unwritten"] += 1
+            if self.force is not None:
+                # a device that has just come back begins at zero: no jump to where the force is by now
+                most = self.force.slew * (self._now() - self._ao_since_ns) * 1e-9
+                self._write(min(max(value, -most), most))
+
+    def _write(self, value: float) -> None:
+        if self._ao is None:
+            return
+        try:
+            self._ao.write_one_sample(value, timeout=1.0)
+        except Exception:
+            self._counts["unwritten"] += 1
+
+    def _end_output(self) -> None:
+        """Zero, and nothing after it: the thread that pushes may be at work still."""
+        with self._ao_lock:
+            self._write(0.0)
+            self._ao = None
 
     def stop(self) -> None:
         self._running = False
-        self.put(0.0)
+        self._end_output()
         if self._streams:
             with contextlib.suppress(Exception):
                 self._halt()

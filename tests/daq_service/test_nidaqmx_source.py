@@ -126,6 +126,7 @@ def test_an_overrun_restarts_all_three_tasks(desk: Make, code: int) -> None:
     run = desk().begin()
     run.take(20)
     run.tell("provoke", call=next(READS), code=code)
+    run.tell("provoke", call="StopTask", code=code)  # a task that ended with an error says so again when it is stopped
     run.take(20)
     assert len(run.gaps) == 1 and run.gaps[0][1] >= 1
     assert run.tell("state")["starts"] == 2

@@ -35,6 +35,8 @@ def _serve(name: str, answer: Callable[[Device, Any, Task | None, Provoked | Non
             task = device.task(request.task.name) if named else None
             provoked = device.called(name, task)
             if provoked is not None and not name.startswith("Read"):
+                if name == "StopTask" and task is not None:
+                    device.stop(task)  # as on hardware: stopped, but not without a word
                 raise DaqFault(provoked.code)
             return answer(device, request, task, provoked)
         except DaqFault as fault:
