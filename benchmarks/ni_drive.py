@@ -25,6 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--ppm", type=float, default=40.0, help="by how much the device's crystal is off")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the configuration")
     parser.add_argument("--json", action="store_true", help="the whole report besides")
     options = parser.parse_args()
     double = Double()
@@ -33,6 +34,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as runs:
             command = [sys.executable, "-m", "tandem", "drive", "configs/onboard.toml", "--json", "--runs", runs]
             command += ["--seconds", f"{options.seconds:g}", "--set", f"source.server={double.server}"]
+            command += [word for setting in options.set for word in ("--set", setting)]
             drive = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
         refused = double.tell("state")["refused"]
     finally:

@@ -1,6 +1,7 @@
 """The nidaqmx source against the double: NI's own client, a real socket, a device that does what real ones do."""
 
 import itertools
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from tests.daqmx_double.device import INDEX_MODULUS
 from tests.daqmx_double.handle import Double
 
 from .conftest import Rings
-from .nidaqmx_double_opener import double, onboard_config, open_onboard
+from .nidaqmx_double_opener import ONBOARD, double, onboard_config, open_onboard
 
 MS = 1_000_000
 BACK_S = 10.0  # the promise is 2 s after the device is back, seen are 0.2 to 1.2 s
@@ -370,6 +371,19 @@ def test_missing_software_is_said_at_once_with_what_to_install(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "nidaqmx", None)
     with pytest.raises(SourceError, match=r"pip install 'tandem\[ni\]'"):
         nidaqmx.require(nidaqmx.Settings(kind="nidaqmx"))
+
+
+def test_a_drive_without_the_driver_ends_at_once_and_says_what_to_install() -> None:
+    try:
+        nidaqmx.require(nidaqmx.Settings(kind="nidaqmx"))
+    except SourceError:
+        began = time.monotonic()
+        command = [sys.executable, "-m", "tandem", "daq", str(ONBOARD)]
+        run = subprocess.run(command, cwd=ONBOARD.parents[1], capture_output=True, text=True, check=False)
+        assert run.returncode == SourceError.code and "ni.com/downloads" in run.stderr and run.stdout == ""
+        assert time.monotonic() - began < 20.0  # two, when nothing else is going on
+    else:
+        pytest.skip("this machine has the driver")
 
 
 def test_devices_are_listed_with_what_they_can() -> None:
