@@ -22,7 +22,7 @@ from .conftest import Rings
 from .nidaqmx_double_opener import ONBOARD, double, onboard_config, open_onboard
 
 MS = 1_000_000
-BACK_S = 10.0  # the promise is 2 s after the device is back, seen are 0.2 to 1.2 s
+BACK_S = 10.0  # the promise is 2 s after the device is back, seen are 0.04 to 1.0 s
 CODES = {what: [code for code, action in ACTIONS.items() if action is what] for what in Action}
 READS = itertools.cycle(["ReadAnalogF64", "ReadCounterU32Ex", "GetReadAttributeUInt32"])
 
