@@ -3,10 +3,12 @@
 A device samples on its own crystal; all the host ever learns is that by some instant so many samples were there. No
 sample is seen before it was taken, so the true line from number to instant lies below every such observation, and the
 best of them, those with the least delay, touch it: the line is the edge of their lower hull under the middle of the
-last seconds. What remains is the least delay of all, which no host can see from inside (docs/sources.md).
+last seconds. What remains is the least delay of all, which no host can see from inside (docs/nidaqmx.md).
 
-Instants are told in order, never ahead of the clock, and never jump: a better line is approached by two per cent of a
-period a sample at most.
+Instants are told in order, never ahead of the clock, and do not jump: a better line is approached by two per cent of a
+period a sample. Only an observation quicker than any before it, which shows what would be told to lie ahead of the
+clock, is followed at once, by the samples since the last ones told. Where the caller knows an instant before which
+nothing was sampled, the first are told from there on: too early by the time that a start takes, and then better.
 """
 
 import itertools
@@ -17,7 +19,7 @@ from sync.clock import SECOND
 
 _SLOT_NS = SECOND // 4  # of each slot the quickest observation is kept
 _SLOTS = 80  # twenty seconds
-_SLOPE_FROM_NS = 2 * SECOND  # shorter spans say nothing about the crystal
+_SLOPE_FROM_NS = 4 * SECOND  # shorter spans say nothing about the crystal
 _CRYSTAL = 5e-4  # no crystal is further off
 _SLEW = 0.02
 
@@ -27,14 +29,14 @@ class SampleClock:
         self._nominal = float(period_ns)
         self.start()
 
-    def start(self) -> None:
-        """Sample 0 is yet to come."""
+    def start(self, not_before_ns: int | None = None) -> None:
+        """Sample 0 is yet to come, and not before that instant."""
         self._slots: list[tuple[int, int]] = []  # (number of the last sample seen, when it was seen)
+        self._not_before = not_before_ns
         self._newest = self._reference = (0, 0)
         self._line: tuple[float, float] | None = None  # what the slots say, until they change
         self._period = self._nominal
-        self._last: float | None = None  # the last instant told, of sample `_told` - 1, against the reference
-        self._told = 0
+        self._last: float | None = None  # the last instant told, against the reference
 
     @property
     def ppm(self) -> float:
@@ -79,22 +81,30 @@ class SampleClock:
         k0, t0 = self._reference
         self._line = self._line or self._fit()
         self._period, delay = self._line
-        seen, seen_ns = self._newest
-        wanted = (first + count - 1 - k0) * self._period + delay  # of the last of them
-        if self._last is None:
-            times = wanted - np.arange(count - 1, -1, -1) * self._period
+        last = first + count - 1
+        wanted = (last - k0) * self._period + delay
+        before = self._last
+        if before is None and self._not_before is not None:
+            before = self._not_before - t0 + (first - 1) * self._period
+        if before is None:
+            step = self._period
         else:
-            free = self._last + count * self._period
-            most = _SLEW * self._nominal * count
-            change = min(max(wanted - free, -most), most) / count
-            times = self._last + np.arange(1, count + 1) * (self._period + change)
+            # from what was told, not more than so much faster or slower
+            step = (wanted - before) / count
+            step = min(max(step, self._period - _SLEW * self._nominal), self._period + _SLEW * self._nominal)
+            wanted = before + count * step
         # a line that has not come down yet must not tell the future
-        latest = (seen_ns - t0) - (seen - (first + count - 1)) * self._period
-        times -= max(times[-1] - latest, 0.0)
+        seen, seen_ns = self._newest
+        latest = (seen_ns - t0) - (seen - last) * self._period
+        if wanted > latest:
+            wanted = latest
+            if before is not None:
+                step = (wanted - before) / count
+        times = t0 + np.rint(wanted - np.arange(count - 1, -1, -1) * step).astype(np.int64)
         if self._last is not None:
-            times = np.maximum(times, self._last + np.arange(1, count + 1))
-        self._last, self._told = float(times[-1]), first + count
-        t_ns[:] = t0 + np.rint(times).astype(np.int64)
+            times = np.maximum(times, t0 + int(np.rint(self._last)) + np.arange(1, count + 1))
+        self._last = float(times[-1] - t0)
+        t_ns[:] = times
 
 
 def _hull_slope(points: np.ndarray) -> float:

@@ -1,0 +1,734 @@
+"""The nidaqmx source: brake off an analog input, steering and throttle off two encoder counters of one NI device.
+
+Three tasks, since a task holds one counter. The counters are clocked by the converter's sample clock and armed before
+it starts, so sample k of all three is the same edge. They are read one after the other, in order, and a scan is
+delivered when all three have it: a read that ended early (a timeout with part of the data) misaligns nothing.
+
+Brake is read in volts, which the driver has corrected with the device's own calibration, and becomes a count again
+(`brake_full_counts` at `brake_max_v`): counts are what travels and what a calibration of ours is made for, and a block
+stays eight bytes. Counters come as the register reads them; the acquisition unwraps.
+
+Whatever the driver answers is looked up in one table, ACTIONS. After an overrun the three tasks begin anew; when the
+device is gone they are made anew until it is back. Both are a gap, counted and said. Registers then begin anew too:
+readings go on in software from where they were, so what moved during the gap is missing from them for good
+(docs/nidaqmx.md).
+
+`server` names a machine whose NI gRPC device server has the device; without one it is the driver of this machine.
+"""
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from daq_service.sources import Host
+from sync.config import Config, Section, check
+from sync.errors import ConfigError, SourceError
+
+if TYPE_CHECKING:  # `require` must answer before anything is compiled
+    from daq_service.force import ForceSettings
+
+
+class Settings(Section):
+    kind: str
+    device: str = "Dev1"
+    server: str = Field("", pattern=r"^$|^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$")
+    brake: str = Field("ai0", pattern=r"^ai\d+$")
+    brake_min_v: float = -5.0
+    brake_max_v: float = Field(5.0, gt=0)
+    brake_full_counts: float = Field(32_767.0, gt=0)
+    brake_terminals: Literal["default", "rse", "nrse", "diff", "pseudo_diff"] = "default"
+    steering: str = Field("ctr0", pattern=r"^ctr\d+$")
+    throttle: str = Field("ctr1", pattern=r"^ctr\d+$")
+    decoding: Literal["x1", "x2", "x4"] = "x4"
+    pulses_per_rev: int = Field(500, ge=1)
+    steering_a: str = ""  # input terminals where they are not the counter's usual ones, such as "/Dev1/PFI8"
+    steering_b: str = ""
+    throttle_a: str = ""
+    throttle_b: str = ""
+    scans_per_read: int = Field(5, ge=1, le=4096)
+    buffer_s: float = Field(10.0, gt=0, le=600)
+    back_off_first_s: float = Field(0.1, gt=0, le=60)
+    back_off_most_s: float = Field(1.0, gt=0, le=60)
+    force: dict[str, Any] | None = None  # ForceSettings and `ao`, see _force_settings
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Settings":
+        if self.brake_min_v >= self.brake_max_v:
+            raise ValueError(f"brake_min_v = {self.brake_min_v:g} must be below brake_max_v = {self.brake_max_v:g}")
+        if self.steering == self.throttle:
+            raise ValueError(f"steering and throttle = {self.steering!r}: two encoders need two counters")
+        if self.back_off_first_s > self.back_off_most_s:
+            raise ValueError(
+                f"back_off_first_s = {self.back_off_first_s:g} must not exceed back_off_most_s ="
+                f" {self.back_off_most_s:g}"
+            )
+        return self
+
+
+def _force_settings(data: dict[str, Any], file: Path) -> tuple["ForceSettings", str]:
+    """(the settings of the way back, its output channel). The kernels beside them are compiled: not before needed."""
+    from daq_service.force import ForceSettings
+
+    class NiForce(ForceSettings):
+        ao: str = Field("ao0", pattern=r"^ao\d+$")
+
+    checked = check(NiForce, data, str(file), "source.force")
+    return checked, checked.ao
+
+
+# ---- what the driver answers, and what is done about it --------------------------------------------------------------
+
+
+class Action(Enum):
+    KEEP = "keep what was read, go on"
+    RESTART = "an overrun: all three tasks begin anew"
+    RATE = "a rate the device cannot do: the configuration is wrong"
+    RECONNECT = "the device is gone: try until it is back"
+    HELD = "held by another process: refused before the run, tried again within it"
+    UNKNOWN = "no such device: refused before the run, tried again within it"
+    FAIL = "the run cannot go on"
+
+
+ACTIONS = {
+    -200284: Action.KEEP,  # samples not yet available
+    -200279: Action.RESTART,  # samples no longer available
+    -200222: Action.RESTART,  # stopped before the buffer was overwritten
+    -200613: Action.RESTART,  # the same, on a device without a second way to transfer
+    -200361: Action.RESTART,  # the device's own memory overflowed
+    -200010: Action.RESTART,
+    -209829: Action.RESTART,
+    -200141: Action.RESTART,  # a counter was overrun
+    -201314: Action.RESTART,
+    -200019: Action.RATE,  # the converter was asked for more than it can do
+    -201003: Action.RECONNECT,  # cannot be accessed
+    -200045: Action.RECONNECT,  # removed
+    -200175: Action.RECONNECT,  # not responding
+    -200088: Action.RECONNECT,  # a device server that was started anew knows no task of ours
+    -50103: Action.HELD,
+    -200022: Action.HELD,
+    -200220: Action.UNKNOWN,
+}  # everything else: Action.FAIL
+_SERVER_LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
+_DEADLINE_S = 5.0  # of a call to a server; of reads and writes, which are quick, beyond the wait they ask for:
+_QUICK_DEADLINE_S = 1.0
+_ROOM = 4096  # scans
+_UNFILLED = 0xA5A5A5A5  # in a counter's buffer before a read
+
+
+def action(error: Exception) -> Action:
+    code = getattr(error, "error_code", None)
+    if code is not None:
+        return ACTIONS.get(code, Action.FAIL)
+    return Action.RECONNECT if getattr(getattr(error, "rpc_code", None), "name", "") in _SERVER_LOST else Action.FAIL
+
+
+def _text(error: Exception) -> str:
+    """NI's own words, on one line."""
+    return " ".join(str(error).split())
+
+
+# ---- the package and the driver --------------------------------------------------------------------------------------
+
+
+def _nidaqmx() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of packages below it
+            import nidaqmx
+            import nidaqmx.errors
+            import nidaqmx.stream_readers
+            import nidaqmx.stream_writers
+            import nidaqmx.system
+    except ImportError as error:
+        raise SourceError(
+            f"source.kind = 'nidaqmx' needs the package nidaqmx ({error}); install the extra `ni`: pip install"
+            " 'tandem[ni]'"
+        ) from None
+    return nidaqmx
+
+
+def _no_driver(error: Exception) -> SourceError:
+    return SourceError(
+        f"source.kind = 'nidaqmx': the NI-DAQmx driver is not on this machine ({type(error).__name__}). Install"
+        " NI-DAQmx for Linux or Windows from ni.com/downloads, or set source.server to HOST:PORT of a machine that has"
+        " it and runs the NI gRPC device server"
+    )
+
+
+def require(settings: Settings) -> None:
+    """The package, and, without a server, the driver."""
+    ni = _nidaqmx()
+    if settings.server:
+        _Link(settings.server).options()  # the package's own optional part
+        return
+    try:
+        _ = ni.system.System.local().driver_version
+    except (ni.errors.DaqNotFoundError, ni.errors.DaqNotSupportedError) as error:
+        raise _no_driver(error) from None
+    except ni.errors.Error as error:
+        raise SourceError(f"source.kind = 'nidaqmx': the NI-DAQmx driver fails: {_text(error)}") from None
+
+
+def devices(server: str = "") -> list[str]:
+    """The devices that a driver has, one line each. Raises SourceError where there is none to ask."""
+    ni = _nidaqmx()
+    link = _Link(server)
+    try:
+        return [
+            f"{name}: {d.product_type}, {len(d.ai_physical_chans)} analog inputs up to {_rate(d)}, "
+            f"{len(d.ci_physical_chans)} counters of {_bits(d)} bits, {len(d.ao_physical_chans)} analog outputs"
+            for name, d in ((d.name, d) for d in link.system(ni).devices)
+        ]
+    except (ni.errors.DaqNotFoundError, ni.errors.DaqNotSupportedError) as error:
+        raise _no_driver(error) from None
+    except ni.errors.Error as error:
+        raise SourceError(f"{link.where}: {_text(error)}") from None
+    finally:
+        link.close()
+
+
+def _rate(device: Any) -> str:
+    return f"{device.ai_max_single_chan_rate:g} Hz" if len(device.ai_physical_chans) else "0 Hz"
+
+
+def _bits(device: Any) -> int:
+    return int(device.ci_max_size) if len(device.ci_physical_chans) else 0
+
+
+class _Link:
+    """The way to the driver: here, or over a server's channel."""
+
+    def __init__(self, server: str):
+        self.server = server
+        self.where = f"the NI gRPC device server at {server}" if server else "the NI-DAQmx driver of this machine"
+        self._channel: Any = None
+        self._options: Any = None
+
+    def options(self) -> Any:
+        if self.server and self._options is None:
+            try:
+                import grpc
+                from nidaqmx import GrpcSessionOptions
+            except ImportError as error:
+                raise SourceError(
+                    f"source.server = {self.server!r} needs the package grpcio ({error}); install the extra `ni`:"
+                    " pip install 'tandem[ni]'"
+                ) from None
+            # by itself a channel waits up to two minutes before it looks for a server again
+            quick = [
+                ("grpc.initial_reconnect_backoff_ms", 100),
+                ("grpc.min_reconnect_backoff_ms", 100),
+                ("grpc.max_reconnect_backoff_ms", 500),
+            ]
+            self._channel = grpc.insecure_channel(self.server, quick)
+            self._options = GrpcSessionOptions(grpc.intercept_channel(self._channel, _deadline(grpc)), "")
+        return self._options
+
+    def system(self, ni: Any) -> Any:
+        return ni.system.System.remote(self.options()) if self.server else ni.system.System.local()
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        self._channel = self._options = None
+
+
+def _deadline(grpc: Any) -> Any:
+    """The client calls without one: a server that hangs would keep us for ever."""
+
+    class Deadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+        def intercept_unary_unary(self, proceed: Any, details: Any, request: Any) -> Any:
+            wait = getattr(request, "timeout", None)
+            most = _DEADLINE_S if wait is None else _QUICK_DEADLINE_S + wait
+            return proceed(_Details(details.method, most, details.metadata), request)
+
+    class _Details(grpc.ClientCallDetails):  # type: ignore[misc]
+        credentials = wait_for_ready = compression = None
+
+        def __init__(self, method: str, timeout: float, metadata: Any):
+            self.method, self.timeout, self.metadata = method, timeout, metadata
+
+    return Deadline()
+
+
+# ---- the source ------------------------------------------------------------------------------------------------------
+
+
+class _Stream:
+    """One task, and what was read of it but not delivered yet."""
+
+    def __init__(self, task: Any, reader: Callable[..., int], dtype: Any):
+        self.task, self._reader = task, reader
+        self.pending = np.zeros(_ROOM, dtype)
+        self.count = 0
+        self.total = 0  # samples read since the start
+        self._unfilled = np.nan if dtype is np.float64 else _UNFILLED
+
+    def begin(self) -> None:
+        self.task.start()
+        self.count = self.total = 0
+
+    def read(self, count: int, timeout_s: float) -> int:
+        """Up to `count` more; fewer is a normal answer. Raises what the driver raises, but for a timeout."""
+        place = self.pending[self.count : self.count + count]
+        place[:] = self._unfilled
+        try:
+            got = int(self._reader(place, number_of_samples_per_channel=count, timeout=timeout_s))
+        except Exception as error:
+            if action(error) is not Action.KEEP:
+                raise
+            got = int(getattr(error, "samps_per_chan_read", 0))
+            # some servers tell how many there were and keep them: then this task is ahead of the others
+            if got and (np.isnan(place[:got]).all() if place.dtype == np.float64 else (place[:got] == _UNFILLED).all()):
+                raise _Misaligned(f"{got} samples were read but not handed over") from None
+        if not 0 <= got <= count:
+            raise _Misaligned(f"{got} samples came where at most {count} were asked for")
+        self.count += got
+        self.total += got
+        return got
+
+    def take(self, count: int) -> np.ndarray:
+        taken = self.pending[:count].copy()
+        self.pending[: self.count - count] = self.pending[count : self.count].copy()
+        self.count -= count
+        return taken
+
+
+class _Misaligned(Exception):
+    """The tasks can no longer be told to be at the same sample."""
+
+    error_code = -200279
+
+
+class NiSource:
+    def __init__(self, config: Config, settings: Settings, file: Path, host: Host):
+        from daq_service.sample_clock import SampleClock
+        from sync.clock import now_ns, sleep_until
+
+        self._now, self._sleep_until = now_ns, sleep_until
+        self._settings, self._file, self._say = settings, file, host.say
+        self._rate = config.daq.rate_hz
+        self._period = 1e9 / self._rate
+        names = [c.name for c in config.daq.channels]
+        self._columns = [names.index(n) for n in ("brake", "steering", "throttle")]
+        self._bits = {n: config.daq.channels[names.index(n)].counter_bits or 32 for n in ("steering", "throttle")}
+        self._masks = [(1 << self._bits[n]) - 1 for n in ("steering", "throttle")]
+        self._buffer = max(round(settings.buffer_s * self._rate), 2)
+        self._link = _Link(settings.server)
+        self._clock = SampleClock(self._period)
+        self._streams: list[_Stream] = []  # brake, steering, throttle; none while there is no device
+        self._ao: Any = None
+        self._ao_task: Any = None
+        self._ao_lock = threading.Lock()
+        self._ao_name = ""
+        self._ao_since_ns = 0
+        self.force: ForceSettings | None = None
+        if settings.force is not None:
+            self.force, self._ao_name = _force_settings(settings.force, file)
+        self.wants = (self.force.channel,) if self.force else ()
+        self._running = False
+        self._forget()
+        self._counts = dict.fromkeys(("overruns", "reconnects", "refused", "partial", "unwritten"), 0)
+
+    def _forget(self) -> None:
+        self._last_ns = 0  # instant of the last scan delivered, 0 before there is one
+        self._gap = False  # what comes next is no continuation
+        self._last = [0, 0]  # readings of the counters, as delivered
+        self._offset = [0, 0]
+        self._retry_ns = 0
+        self._back_off = self._settings.back_off_first_s
+        self._said_gone = self._said_held = False
+
+    def counts(self) -> dict[str, int]:
+        return {**self._counts, "clock_ppb": round(self._clock.ppm * 1e3)}
+
+    # ---- before the run ----------------------------------------------------------------------------------------------
+
+    def find(self) -> None:
+        """The device is there, can do what is asked, and is ours."""
+        ni = _nidaqmx()
+        try:
+            self._check_device(ni)
+            self._make(ni)
+            for task in self._tasks():
+                task.control(ni.constants.TaskMode.TASK_RESERVE)
+        except Exception as error:
+            self._drop()
+            raise self._refusal(error) from None
+
+    def _refusal(self, error: Exception) -> Exception:
+        """Why there can be no run."""
+        if isinstance(error, SourceError | ConfigError):
+            return error
+        what, s = action(error), self._settings
+        if type(error).__name__ in ("DaqNotFoundError", "DaqNotSupportedError"):
+            return _no_driver(error)
+        if type(error).__module__.split(".")[0] != "nidaqmx":
+            return error  # a fault of ours
+        if what is Action.RATE:
+            return ConfigError(
+                f"{self._file}: daq.rate_hz = {self._rate:g}: more than {s.device} can convert: {_text(error)}"
+            )
+        if what is Action.HELD:
+            return SourceError(f"{s.device} is held by another process; end it, or take another device: {_text(error)}")
+        if what is Action.UNKNOWN:
+            return SourceError(
+                f"source.device = {s.device!r}: {self._link.where} has no such device{self._present()}: {_text(error)}"
+            )
+        if what is Action.RECONNECT and getattr(error, "rpc_code", None) is not None:
+            return SourceError(f"{self._link.where} does not answer: {_text(error)}")
+        if what is Action.RECONNECT:
+            return SourceError(f"{s.device} cannot be reached; is it plugged in and powered? {_text(error)}")
+        return SourceError(f"{s.device}: {_text(error)}")
+
+    def _present(self) -> str:
+        with contextlib.suppress(Exception):
+            names = list(self._link.system(_nidaqmx()).devices.device_names)
+            return f"; it has {', '.join(names)}" if names else "; it has none at all"
+        return ""
+
+    def _check_device(self, ni: Any) -> None:
+        s, link = self._settings, self._link
+        present = list(link.system(ni).devices.device_names)
+        if s.device not in present:
+            raise SourceError(
+                f"source.device = {s.device!r}: {link.where} has no such device; it has"
+                f" {', '.join(present) or 'none at all'}"
+            )
+        device = link.system(ni).devices[s.device]
+
+        def refuse(asked: str, can: str) -> SourceError:
+            return SourceError(f"{s.device} ({device.product_type}): {asked}: {can}")
+
+        def need(kind: str, key: str, name: str, has: list[str]) -> None:
+            if f"{s.device}/{name}" not in has:
+                short = ", ".join(n.split("/", 1)[-1] for n in has)
+                raise refuse(f"source.{key} = {name!r} is asked for", f"it has {short or f'no {kind} at all'}")
+
+        need("analog input", "brake", s.brake, device.ai_physical_chans.channel_names)
+        counters = device.ci_physical_chans.channel_names
+        need("counter", "steering", s.steering, counters)
+        need("counter", "throttle", s.throttle, counters)
+        fastest = device.ai_max_single_chan_rate
+        if fastest < self._rate:
+            raise refuse(f"daq.rate_hz = {self._rate:g} is asked for", f"its converter does at most {fastest:g} Hz")
+        _covered(refuse, "brake", s.brake_min_v, s.brake_max_v, list(device.ai_voltage_rngs))
+        if ni.constants.UsageTypeCI.POSITION_ANGULAR_ENCODER not in device.ci_meas_types:
+            raise refuse("encoders are to be counted", "its counters cannot measure angular position")
+        if not device.ci_samp_clk_supported:
+            raise refuse("counters are to be sampled with the converter", "its counters have no sample clock")
+        for name, bits in self._bits.items():
+            if device.ci_max_size != bits:
+                raise refuse(
+                    f"daq.channels: {name}.counter_bits = {bits} is asked for",
+                    f"its counters have {device.ci_max_size}; set counter_bits = {device.ci_max_size}",
+                )
+        if self.force:
+            need("analog output", "force.ao", self._ao_name, device.ao_physical_chans.channel_names)
+            limit = self.force.limit
+            _covered(refuse, "force", -limit, limit, list(device.ao_voltage_rngs))
+
+    # ---- tasks -------------------------------------------------------------------------------------------------------
+
+    def _make(self, ni: Any) -> None:
+        """All tasks, set up but not started."""
+        s, k = self._settings, ni.constants
+        made: list[Any] = []
+
+        def task() -> Any:
+            made.append(ni.Task(grpc_options=self._link.options()))
+            return made[-1]
+
+        try:
+            brake = task()
+            brake.ai_channels.add_ai_voltage_chan(
+                f"{s.device}/{s.brake}",
+                terminal_config=k.TerminalConfiguration[s.brake_terminals.upper()],
+                min_val=s.brake_min_v,
+                max_val=s.brake_max_v,
+            )
+            reader = ni.stream_readers.AnalogSingleChannelReader(brake.in_stream)
+            reader.verify_array_shape = False
+            self._clocked(k, brake, "")
+            streams = [_Stream(brake, reader.read_many_sample, np.float64)]
+            for name, a, b in (
+                (s.steering, s.steering_a, s.steering_b),
+                (s.throttle, s.throttle_a, s.throttle_b),
+            ):
+                counter = task()
+                channel = counter.ci_channels.add_ci_ang_encoder_chan(
+                    f"{s.device}/{name}",
+                    decoding_type=k.EncoderType[f"X_{s.decoding[1]}"],
+                    units=k.AngleUnits.TICKS,
+                    pulses_per_rev=s.pulses_per_rev,
+                )
+                if a:
+                    channel.ci_encoder_a_input_term = a
+                if b:
+                    channel.ci_encoder_b_input_term = b
+                self._clocked(k, counter, f"/{s.device}/ai/SampleClock")
+                counting = ni.stream_readers.CounterReader(counter.in_stream)
+                counting.verify_array_shape = False
+                streams.append(_Stream(counter, counting.read_many_sample_uint32, np.uint32))
+            if self.force:
+                out = task()
+                out.ao_channels.add_ao_voltage_chan(
+                    f"{s.device}/{self._ao_name}", min_val=-self.force.limit, max_val=self.force.limit
+                )
+                writer = ni.stream_writers.AnalogSingleChannelWriter(out.out_stream, auto_start=True)
+                with self._ao_lock:
+                    self._ao_task, self._ao, self._ao_since_ns = out, writer, self._now()
+            self._streams = streams
+        except Exception:
+            with self._ao_lock:
+                self._ao = self._ao_task = None
+            for one in made:
+                with contextlib.suppress(Exception):
+                    one.close()
+            raise
+
+    def _clocked(self, k: Any, task: Any, source: str) -> None:
+        task.timing.cfg_samp_clk_timing(
+            self._rate, source=source, sample_mode=k.AcquisitionType.CONTINUOUS, samps_per_chan=self._buffer
+        )
+        task.in_stream.input_buf_size = self._buffer
+
+    def _begin(self) -> None:
+        """Counters first, so that they see the very first edge of the converter's clock."""
+        brake, *counters = self._streams
+        for counter in counters:
+            counter.begin()
+        self._clock.start(self._now())
+        brake.begin()
+
+    def _halt(self) -> None:
+        """The converter first: its clock drives the others. All of them, whatever one says of its end."""
+        failed: Exception | None = None
+        for stream in self._streams:
+            try:
+                stream.task.stop()
+            except Exception as error:
+                if action(error) is not Action.RESTART:  # a task tells once more why it had ended
+                    failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def _tasks(self) -> list[Any]:
+        return [*(s.task for s in self._streams), *([self._ao_task] if self._ao_task is not None else [])]
+
+    def _drop(self) -> None:
+        """Let go of the device, whatever state it is in."""
+        with self._ao_lock:
+            tasks = self._tasks()
+            self._streams, self._ao, self._ao_task = [], None, None
+            for task in tasks:
+                with contextlib.suppress(Exception), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that a task which is gone was not ended properly
+                    task.close()
+
+    # ---- the run -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if self._running:
+            return
+        self._forget()
+        try:
+            if not self._streams:
+                self._make(_nidaqmx())
+            self._begin()
+        except Exception as error:
+            self._drop()
+            raise self._refusal(error) from None
+        self._running = True
+
+    def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
+        until = self._now() + wait_ns
+        if not self._running:
+            self._sleep_until(until)
+            return 0, 0
+        if not self._streams and not self._reconnect(until):
+            return 0, 0
+        for _ in range(2):
+            try:
+                self._fetch(min(len(scans), _ROOM), until, wait_ns)
+            except Exception as error:
+                self._handle(error)
+                if not self._streams:
+                    return 0, 0
+                until = self._now() + wait_ns  # it has begun anew: the first scans are worth the wait
+            else:
+                return self._deliver(scans, t_ns)
+        return 0, 0
+
+    def _fetch(self, room: int, until: int, wait_ns: int) -> None:
+        """Level the three: what the converter has, and as much of the counters."""
+        brake, *counters = self._streams
+        room -= brake.count
+        if room > 0:
+            available = brake.task.in_stream.avail_samp_per_chan
+            self._clock.saw(brake.total + available, self._now())
+            # not more than can come: a wait that ends with a sample tells when that was, one that times out does not
+            coming = min(self._settings.scans_per_read, max(-int(-wait_ns // self._period), 1))
+            wanted = min(max(available, coming), room)
+            left = max(until - self._now(), 0) * 1e-9
+            got = brake.read(wanted, left)
+            if available < wanted:  # it waited, so its last sample is a fresh one
+                self._clock.saw(brake.total, self._now())
+            self._counts["partial"] += 0 < got < wanted
+        for counter in counters:
+            behind = brake.total - counter.total
+            if behind > 0:
+                # the edge has been, so it is on its way
+                left = max(until - self._now(), 1_000_000) * 1e-9
+                self._counts["partial"] += counter.read(behind, left) < behind
+
+    def _deliver(self, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
+        count = min(*(s.count for s in self._streams), len(scans))
+        if count == 0:
+            return 0, 0
+        first = self._streams[0].total - self._streams[0].count
+        self._clock.instants(first, t_ns[:count])
+        volts, *registers = (s.take(count) for s in self._streams)
+        s = self._settings
+        scans[:count, self._columns[0]] = np.rint(volts * (s.brake_full_counts / s.brake_max_v)).astype(np.int64)
+        for i, register in enumerate(registers):
+            raw = register.astype(np.int64)
+            if first == 0 and self._gap:
+                self._offset[i] = self._last[i] - int(raw[0])
+            readings = (raw + self._offset[i]) & self._masks[i]
+            scans[:count, self._columns[1 + i]] = readings
+            self._last[i] = int(readings[-1])
+        lost = 0
+        if self._gap and self._last_ns:
+            lost = max(round((int(t_ns[0]) - self._last_ns) / self._period) - 1, 1)
+        self._gap = False
+        self._last_ns = int(t_ns[count - 1])
+        self._said_gone = self._said_held = False
+        self._back_off = s.back_off_first_s
+        return count, lost
+
+    # ---- when something is wrong -------------------------------------------------------------------------------------
+
+    def _handle(self, error: Exception) -> None:
+        """Go on as ACTIONS says, or raise."""
+        what = action(error)
+        if what is Action.RESTART:
+            self._counts["overruns"] += 1
+            self._gap = True
+            times = self._counts["overruns"]
+            if times & (times - 1) == 0:  # the first, second, fourth: one that comes again and again is no news
+                again = f" (overrun {times})" if times > 1 else ""
+                self._say(f"{self._settings.device}: scans were lost, sampling begins anew{again}: {_text(error)}")
+            try:
+                self._halt()
+                self._begin()
+            except Exception as second:
+                if action(second) is Action.RESTART:  # tasks that cannot even be stopped are made anew
+                    self._lose(second)
+                else:
+                    self._handle(second)
+        elif what in (Action.RECONNECT, Action.HELD, Action.UNKNOWN):
+            self._lose(error)
+        else:
+            self._end_output()
+            self._drop()
+            self._running = False
+            raise self._refusal(error) from None
+
+    def _lose(self, error: Exception) -> None:
+        self._gap = True
+        if getattr(error, "rpc_code", None) is None:
+            self._end_output()  # it may be only the inputs that are gone
+        self._drop()
+        self._retry_ns = self._now() + round(self._back_off * 1e9)
+        self._back_off = min(2.0 * self._back_off, self._settings.back_off_most_s)
+        device = self._settings.device
+        what = action(error)
+        if what is Action.HELD:
+            if not self._said_held:
+                self._say(f"{device} is held by another process; it is tried again until it is free: {_text(error)}")
+            self._said_held = True
+        elif not self._said_gone:
+            which = f"is not a device of {self._link.where}{self._present()}" if what is Action.UNKNOWN else "is gone"
+            self._say(f"{device} {which}; it is looked for until it is back: {_text(error)}")
+            self._said_gone = True
+
+    def _reconnect(self, until: int) -> bool:
+        if self._now() < self._retry_ns:
+            self._sleep_until(min(until, self._retry_ns))
+            return False
+        try:
+            self._make(_nidaqmx())
+            self._begin()
+        except Exception as error:
+            self._counts["refused"] += 1
+            self._handle(error)
+            return False
+        self._counts["reconnects"] += 1
+        self._say(f"{self._settings.device} is back")
+        return True
+
+    # ---- the way back ------------------------------------------------------------------------------------------------
+
+    def put(self, value: float) -> None:
+        """See daq_service/force.py. What fails here fails in the next read too, which mends it."""
+        with self._ao_lock:
+            if self.force is not None:
+                # a device that has just come back begins at zero: no jump to where the force is by now
+                most = self.force.slew * (self._now() - self._ao_since_ns) * 1e-9
+                self._write(min(max(value, -most), most))
+
+    def _write(self, value: float) -> None:
+        if self._ao is None:
+            return
+        try:
+            self._ao.write_one_sample(value, timeout=1.0)
+        except Exception:
+            self._counts["unwritten"] += 1
+
+    def _end_output(self) -> None:
+        """Zero, and nothing after it: the thread that pushes may be at work still."""
+        with self._ao_lock:
+            self._write(0.0)
+            self._ao = None
+
+    def stop(self) -> None:
+        self._running = False
+        self._end_output()
+        if self._streams:
+            with contextlib.suppress(Exception):
+                self._halt()
+        self._drop()
+        self._link.close()
+
+
+def _covered(refuse: Any, name: str, low: float, high: float, ranges: list[float]) -> None:
+    pairs = list(zip(ranges[::2], ranges[1::2], strict=True))
+    if not any(a <= low and high <= b for a, b in pairs):
+        can = ", ".join(f"{a:g} to {b:g} V" for a, b in pairs)
+        raise refuse(f"{name}: {low:g} to {high:g} V is asked for", f"it has {can or 'no range at all'}")
+
+
+def open_source(config: Config, settings: Settings, file: Path, host: Host) -> NiSource:
+    for channel in config.daq.channels:
+        if channel.name not in ("brake", "throttle", "steering"):
+            raise ConfigError(f"{file}: daq.channels: {channel.name}: the nidaqmx source has brake, throttle, steering")
+        if (channel.name == "brake") != (channel.counter_bits is None):
+            raise ConfigError(
+                f"{file}: daq.channels: {channel.name}.counter_bits = {channel.counter_bits}: "
+                + ("brake is a voltage, and has none" if channel.name == "brake" else "an encoder's counter needs it")
+            )
+    held = settings.buffer_s * config.daq.rate_hz
+    if held < 2 * settings.scans_per_read and settings.scans_per_read > 1:
+        raise ConfigError(
+            f"{file}: source.buffer_s = {settings.buffer_s:g}: holds {held:g} scans, and must hold twice"
+            f" source.scans_per_read = {settings.scans_per_read} at least"
+        )
+    return NiSource(config, settings, file, host)

@@ -1,0 +1,433 @@
+"""The nidaqmx source against the double: NI's own client, a real socket, a device that does what real ones do."""
+
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daq_service.acquire import Acquisition
+from daq_service.sources import Host, nidaqmx
+from daq_service.sources.nidaqmx import ACTIONS, Action, NiSource
+from sync.clock import now_ns
+from sync.errors import ConfigError, SourceError
+from tests.daqmx_double.device import INDEX_MODULUS
+from tests.daqmx_double.handle import Double
+
+from .conftest import Rings
+from .nidaqmx_double_opener import ONBOARD, double, onboard_config, open_onboard
+
+MS = 1_000_000
+BACK_S = 10.0  # the promise is 2 s after the device is back, seen are 0.04 to 1.0 s
+CODES = {what: [code for code, action in ACTIONS.items() if action is what] for what in Action}
+READS = itertools.cycle(["ReadAnalogF64", "ReadCounterU32Ex", "GetReadAttributeUInt32"])
+
+
+class Desk:
+    """A source on the double, and everything it said and delivered."""
+
+    def __init__(self, *overrides: str, bits: int = 32, **configured: Any):
+        self.double = double(counter_bits=bits, **configured)
+        self.said: list[str] = []
+        self.mask = (1 << bits) - 1
+        config = onboard_config(self.double.server, *overrides, bits=bits)
+        self.source: NiSource = open_onboard(config, Host(say=self.said.append))
+        self._scans, self._t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
+        self.rows: list[list[int]] = []  # brake, throttle, steering
+        self.t_ns: list[int] = []
+        self.gaps: list[tuple[int, int]] = []  # index of the first scan after it, how many were lost
+
+    def begin(self) -> "Desk":
+        self.source.find()
+        self.source.start()
+        return self
+
+    def read(self, wait_ns: int = 5 * MS) -> int:
+        count, lost = self.source.read(self._scans, self._t_ns, wait_ns)
+        if lost:
+            self.gaps.append((len(self.rows), lost))
+        self.rows += self._scans[:count].tolist()
+        self.t_ns += self._t_ns[:count].tolist()
+        return count
+
+    def take(self, more: int, seconds: float = 20.0) -> None:
+        """Read until there are so many more scans."""
+        wanted, end = len(self.rows) + more, time.monotonic() + seconds
+        while len(self.rows) < wanted:
+            assert time.monotonic() < end, f"{len(self.rows)} scans; said: {self.said}"
+            self.read()
+
+    def tell(self, do: str, **what: Any) -> Any:
+        return self.double.tell(do, **what)
+
+    def assert_one_edge(self) -> None:
+        """Every channel of a scan tells the same number of a sample; the counters go on across gaps."""
+        rows = np.array(self.rows)
+        first = [0, *(index for index, _ in self.gaps), len(rows)]
+        base = np.zeros(2, np.int64)
+        for a, b in itertools.pairwise(first):
+            k = np.arange(b - a)
+            assert (rows[a:b, 0] == k % INDEX_MODULUS).all()
+            assert (rows[a:b, 1] == ((base[0] - 2 * k) & self.mask)).all()
+            assert (rows[a:b, 2] == ((base[1] + 3 * k) & self.mask)).all()
+            base = rows[b - 1, 1:]
+        assert (np.diff(self.t_ns) > 0).all() and self.t_ns[-1] <= now_ns()
+        assert self.tell("state")["refused"] == []
+
+
+@pytest.fixture
+def desk() -> Iterator[Callable[..., Desk]]:
+    made: list[Desk] = []
+
+    def make(*overrides: str, **configured: Any) -> Desk:
+        made.append(Desk(*overrides, **configured))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.source.stop()
+        assert one.tell("state")["tasks"] == []  # it has let go
+
+
+Make = Callable[..., Desk]
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how, samples", [("status", 2), ("status", 0), ("metadata", 0)])
+@pytest.mark.parametrize("call, channel", [("ReadAnalogF64", "ai0"), ("ReadCounterU32Ex", "ctr1")])
+def test_a_timeout_keeps_what_was_read(desk: Make, call: str, channel: str, how: str, samples: int) -> None:
+    run = desk().begin()
+    run.take(20)
+    run.tell("provoke", call=call, channel=channel, code=-200284, how=how, samples=samples)
+    run.take(40)
+    assert run.tell("state")["waiting"] == 0
+    assert run.gaps == [] and run.said == []
+    run.assert_one_edge()
+
+
+def test_samples_that_a_server_counts_but_keeps_are_a_gap_and_no_shift(desk: Make) -> None:
+    for call in ("ReadAnalogF64", "ReadCounterU32Ex"):
+        run = desk().begin()
+        run.take(20)
+        run.tell("provoke", call=call, code=-200284, how="metadata", samples=3)
+        run.take(40)
+        assert len(run.gaps) == 1 and run.source.counts()["overruns"] == 1
+        run.assert_one_edge()
+        run.source.stop()
+
+
+@pytest.mark.parametrize("code", CODES[Action.RESTART])
+def test_an_overrun_restarts_all_three_tasks(desk: Make, code: int) -> None:
+    run = desk().begin()
+    run.take(20)
+    run.tell("provoke", call=next(READS), code=code)
+    run.tell("provoke", call="StopTask", code=code)  # a task that ended with an error says so again when it is stopped
+    run.take(20)
+    assert len(run.gaps) == 1 and run.gaps[0][1] >= 1
+    assert run.tell("state")["starts"] == 2
+    assert run.source.counts()["overruns"] == 1
+    assert len(run.said) == 1 and str(code) in run.said[0]
+    run.assert_one_edge()
+
+
+def test_a_reader_that_sleeps_too_long_loses_scans_and_knows_how_many(desk: Make) -> None:
+    run = desk("source.buffer_s=0.05").begin()
+    run.take(20)
+    time.sleep(0.2)
+    run.take(20)
+    (first, lost), *others = run.gaps
+    assert others == [] and lost == pytest.approx((run.t_ns[first] - run.t_ns[first - 1]) / MS - 1, abs=1)
+    assert lost > 150
+    run.assert_one_edge()
+
+
+@pytest.mark.parametrize("code", CODES[Action.RATE])
+def test_a_rate_too_high_is_an_error_of_the_configuration(desk: Make, code: int) -> None:
+    run = desk().begin()
+    run.tell("provoke", call="ReadAnalogF64", code=code)
+    with pytest.raises(ConfigError, match=r"daq.rate_hz = 1000.*Dev1"):
+        run.take(40)
+
+
+@pytest.mark.parametrize("code", CODES[Action.RECONNECT] + CODES[Action.HELD] + CODES[Action.UNKNOWN])
+def test_a_device_that_fails_within_a_run_is_tried_until_it_works(desk: Make, code: int) -> None:
+    run = desk("source.back_off_first_s=0.02").begin()
+    run.take(20)
+    run.tell("provoke", call=next(READS), code=code)
+    run.tell("provoke", call="StartTask", code=code, times=2)  # it does not come back at once
+    run.take(20)
+    assert len(run.gaps) == 1 and run.gaps[0][1] >= 1
+    counts = run.source.counts()
+    assert counts["reconnects"] == 1 and counts["refused"] == 2
+    about, back = run.said  # once each, however often it was tried
+    word = {Action.HELD: "is held by another process", Action.UNKNOWN: "it has Dev1"}.get(ACTIONS[code], "is gone")
+    assert word in about and str(code) in about and "is back" in back
+    run.assert_one_edge()
+
+
+@pytest.mark.parametrize("code", CODES[Action.RECONNECT] + CODES[Action.HELD] + CODES[Action.UNKNOWN])
+def test_before_a_run_the_same_is_a_refusal(desk: Make, code: int) -> None:
+    run = desk()
+    run.tell("provoke", call="TaskControl", code=code)
+    with pytest.raises(SourceError, match="Dev1") as refusal:
+        run.source.find()
+    word = {Action.HELD: "held by another process", Action.UNKNOWN: "it has Dev1"}.get(ACTIONS[code], "plugged in")
+    assert word in str(refusal.value)
+
+
+def test_whatever_else_the_driver_says_ends_the_run_in_its_words(desk: Make) -> None:
+    run = desk().begin()
+    run.take(10)
+    run.tell("provoke", call="ReadCounterU32Ex", code=-200452)
+    with pytest.raises(SourceError, match=r"Dev1.*-200452"):
+        run.take(40)
+
+
+# ---- loss and return -------------------------------------------------------------------------------------------------
+
+
+def test_a_device_that_is_unplugged_is_taken_again_soon_after_its_return(desk: Make) -> None:
+    run = desk().begin()
+    run.take(20)
+    run.tell("lose")
+    end, waits = time.monotonic() + 1.5, []
+    while time.monotonic() < end:
+        began = now_ns()
+        run.read()
+        waits.append(now_ns() - began)
+    assert sorted(waits)[len(waits) // 2] < 50 * MS  # a turn is a turn, device or not
+    have = len(run.rows)
+    run.tell("return")
+    returned = time.monotonic()
+    run.take(1)
+    assert time.monotonic() - returned < BACK_S
+    run.take(20)
+    first, lost = run.gaps[0]
+    assert len(run.gaps) == 1 and first == have
+    assert lost == pytest.approx((run.t_ns[first] - run.t_ns[first - 1]) / MS - 1, abs=1) and lost > 1000
+    run.assert_one_edge()
+
+
+def test_a_server_that_dies_and_is_started_again_is_found_again() -> None:
+    said: list[str] = []
+    first = Double()
+    source = open_onboard(onboard_config(first.server), Host(say=said.append))
+    scans, t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
+
+    def wait_for_scans() -> int:
+        end = time.monotonic() + BACK_S
+        while time.monotonic() < end:
+            count, lost = source.read(scans, t_ns, 5 * MS)
+            if count:
+                return lost
+        raise AssertionError(said)
+
+    second = None
+    try:
+        source.find()
+        source.start()
+        assert wait_for_scans() == 0
+        first.kill()
+        while source.read(scans, t_ns, 5 * MS)[0]:
+            pass
+        assert "Dev1 is gone" in said[0]
+        second = Double(first.port)
+        assert wait_for_scans() > 0
+    finally:
+        source.stop()
+        for process in (first, second):
+            if process is not None:
+                process.close()
+
+
+def test_a_device_is_held_by_one_and_free_when_it_stops(desk: Make) -> None:
+    run = desk().begin()
+    other = open_onboard(onboard_config(run.double.server))
+    with pytest.raises(SourceError, match="Dev1 is held by another process"):
+        other.find()
+    run.source.stop()
+    other.find()
+    other.stop()
+
+
+# ---- scans -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", [16, 24, 32])
+def test_counters_of_any_width_wrap_without_anyone_noticing(desk: Make, rings: Rings, bits: int) -> None:
+    top = (1 << bits) - 1
+    run = desk(bits=bits, starts=[top - 100, 50, 0, 0])
+    run.source.find()
+    config = onboard_config(run.double.server, bits=bits)
+    writer, reader = rings.pair(config.daq.layout)
+    acquisition = Acquisition(config, run.source, writer, None)
+    run.source.start()
+    while acquisition.count.blocks < 150:
+        acquisition.turn()
+    blocks = reader.since(0, 150)[0]
+    k = np.arange(150)
+    assert (blocks["steering"] == 3 * k).all() and (blocks["throttle"] == -2 * k).all() and (blocks["brake"] == k).all()
+    assert acquisition.count.implausible == acquisition.count.saturated == acquisition.count.lost == 0
+
+
+def test_reads_that_end_early_never_shift_one_task_against_another(desk: Make) -> None:
+    run = desk().begin()
+    chance = np.random.default_rng(7)
+    for _ in range(60):
+        call, channel = [("ReadAnalogF64", "ai0"), ("ReadCounterU32Ex", "ctr0"), ("ReadCounterU32Ex", "ctr1")][
+            chance.integers(3)
+        ]
+        # with the timeout's status, or simply fewer than asked
+        code = int(chance.choice([-200284, 0]))
+        run.tell("provoke", call=call, channel=channel, code=code, how="status", samples=int(chance.integers(0, 4)))
+        run.read()
+    run.take(100)
+    assert run.tell("state")["waiting"] == 0
+    assert run.source.counts()["partial"] > 5 and run.gaps == []
+    run.assert_one_edge()
+
+
+def test_instants_are_those_of_the_devices_own_clock(desk: Make) -> None:
+    run = desk(ppm=90.0).begin()
+    run.take(2000)
+    state = run.tell("state")
+    true = state["ai_start_ns"] + np.arange(len(run.t_ns)) * state["period_ns"]
+    off = (np.array(run.t_ns) - true)[500:]
+    assert off.min() > -1 * MS and np.median(off) < 5 * MS
+
+
+# ---- what a device cannot do -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "configured, overrides, words",
+    [
+        ({"ai": 0}, (), ["source.brake = 'ai0'", "no analog input at all"]),
+        ({"ai": 2}, ("source.brake=ai7",), ["source.brake = 'ai7'", "ai0, ai1"]),
+        ({"counters": 1}, (), ["source.throttle = 'ctr1'", "ctr0"]),
+        ({"ai_max_rate": 500.0}, (), ["daq.rate_hz = 1000", "at most 500 Hz"]),
+        ({"ai_ranges": [-1.0, 1.0]}, (), ["-5 to 5 V", "-1 to 1 V"]),
+        ({"counter_types": [10125]}, (), ["cannot measure angular position"]),
+        ({"counter_clock": False}, (), ["no sample clock"]),
+        ({"counter_bits": 24}, (), ["counter_bits = 32", "set counter_bits = 24"]),
+        (
+            {"ao": 0},
+            ("source.force={gain=1.0, limit=5.0, slew=50.0}",),
+            ["source.force.ao = 'ao0'", "no analog output"],
+        ),
+        ({"ao_ranges": [0.0, 5.0]}, ("source.force={gain=1.0, limit=5.0, slew=50.0}",), ["-5 to 5 V", "0 to 5 V"]),
+        ({"name": "cDAQ1Mod1"}, (), ["source.device = 'Dev1'", "it has cDAQ1Mod1"]),
+    ],
+)
+def test_what_a_device_cannot_do_is_refused_by_name(
+    configured: dict[str, Any], overrides: tuple[str, ...], words: list[str]
+) -> None:
+    server = double(**configured).server
+    source = open_onboard(onboard_config(server, *overrides))
+    with pytest.raises(SourceError) as refusal:
+        source.find()
+    source.stop()
+    assert all(word in str(refusal.value) for word in ["Dev1", *words])
+
+
+@pytest.mark.parametrize(
+    "override, words",
+    [
+        ("source.brake_min_v=6.0", "brake_min_v"),
+        ("source.throttle=ctr0", "two encoders need two counters"),
+        ("source.server=nowhere", "source.server"),
+        ("source.scans_per_read=4000", "source.buffer_s"),
+        ("source.force={gain=1.0, limit=5.0}", "source.force.slew"),
+        (
+            "daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2'}, {name='steering', type='i4'}]",
+            "bits",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_said_without_a_device(override: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        open_onboard(onboard_config("127.0.0.1:1", "source.buffer_s=1.0", override))
+
+
+def test_a_server_that_is_not_there_is_a_refusal() -> None:
+    with pytest.raises(SourceError, match=r"server at 127.0.0.1:1 does not answer"):
+        open_onboard(onboard_config("127.0.0.1:1")).find()
+
+
+def test_missing_software_is_said_at_once_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    began = time.monotonic()
+    try:
+        nidaqmx.require(nidaqmx.Settings(kind="nidaqmx"))
+    except SourceError as error:
+        assert "ni.com/downloads" in str(error) and "source.server" in str(error)  # noqa: PT017 (or there is a driver)
+    nidaqmx.require(nidaqmx.Settings(kind="nidaqmx", server="elsewhere:31763"))
+    assert time.monotonic() - began < 10.0
+    monkeypatch.setitem(sys.modules, "nidaqmx", None)
+    with pytest.raises(SourceError, match=r"pip install 'tandem\[ni\]'"):
+        nidaqmx.require(nidaqmx.Settings(kind="nidaqmx"))
+
+
+def test_a_drive_without_the_driver_ends_at_once_and_says_what_to_install() -> None:
+    try:
+        nidaqmx.require(nidaqmx.Settings(kind="nidaqmx"))
+    except SourceError:
+        began = time.monotonic()
+        command = [sys.executable, "-m", "tandem", "daq", str(ONBOARD)]
+        run = subprocess.run(command, cwd=ONBOARD.parents[1], capture_output=True, text=True, check=False)
+        assert run.returncode == SourceError.code and "ni.com/downloads" in run.stderr and run.stdout == ""
+        assert time.monotonic() - began < 20.0  # two, when nothing else is going on
+    else:
+        pytest.skip("this machine has the driver")
+
+
+def test_devices_are_listed_with_what_they_can() -> None:
+    (line,) = nidaqmx.devices(double(ai_max_rate=250_000.0).server)
+    assert line.startswith("Dev1: ") and "250000 Hz" in line and "counters of 32 bits" in line
+
+
+# ---- the way back ----------------------------------------------------------------------------------------------------
+
+FORCE = "source.force={gain=1.0, limit=5.0, slew=1000.0, ao='ao1', channel='steering_torque'}"
+
+
+def test_a_force_is_written_and_zero_in_the_end(desk: Make) -> None:
+    run = desk(FORCE).begin()
+    assert run.source.wants == ("steering_torque",)
+    run.take(10)
+    time.sleep(0.01)
+    for value in (1.0, -4.5, 5.0):
+        run.source.put(value)
+    run.source.put(99.0)  # beyond what the output was set up for: refused by the driver, and not raised
+    run.source.stop()
+    values = [v for _, v in run.tell("written")]
+    assert values == [1.0, -4.5, 5.0, 0.0]
+    assert run.source.counts()["unwritten"] == 1
+    run.source.put(3.0)
+    assert len(run.tell("written")) == 4  # there is no device any more
+
+
+def test_an_output_that_comes_back_begins_at_zero(desk: Make) -> None:
+    run = desk(FORCE.replace("slew=1000.0", "slew=2.0"), "source.back_off_first_s=0.02").begin()
+    run.take(10)
+    run.tell("lose")
+    while "gone" not in "".join(run.said):
+        run.read()
+        run.source.put(4.0)
+    run.tell("return")
+    before = len(run.tell("written"))
+    while run.said[-1] != "Dev1 is back":
+        run.read()
+        run.source.put(4.0)
+    for _ in range(20):
+        run.source.put(4.0)
+        time.sleep(0.005)
+    written = run.tell("written")[before:]
+    since = written[0][0]
+    assert abs(written[0][1]) < 2.0 and written[-1][1] > written[0][1]
+    assert all(v <= written[0][1] + 2.0 * (t - since) * 1e-9 + 0.02 for t, v in written)
