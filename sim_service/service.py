@@ -21,6 +21,7 @@ from sync.config import Config
 from sync.errors import LayoutMismatch, RingMissing, TandemError
 from sync.hostclock import ClockClient
 from sync.jit import compiling
+from sync.keys import Gate, Keys, transport_keys
 from sync.ledger import histogram, summary_us
 from sync.ring import RingReader, RingWriter, newest, remove_stale
 from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
@@ -40,13 +41,19 @@ class Diverged(TandemError):
 
 def prepare(config: Config, file: Path) -> tuple[Run, dict[str, Any]]:
     """A model that stands on its road, before anybody waits for it; its parameters are told."""
+    keys = transport_keys(config, file, "sim")
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
         simulation = Simulation(config, *configured_model(config, file.parent))
-    return partial(run, simulation), described(simulation.model, simulation.params)
+    return partial(run, simulation, keys), described(simulation.model, simulation.params)
 
 
 def run(
-    simulation: Simulation, config: Config, file: Path, stop: threading.Event, reporter: Reporter
+    simulation: Simulation,
+    keys: Keys | None,
+    config: Config,
+    file: Path,
+    stop: threading.Event,
+    reporter: Reporter,
 ) -> dict[str, Any]:
     times = config.realtime
     wire_core, loop_core = realtime.cores(times)
@@ -56,7 +63,7 @@ def run(
         ring_out = RingWriter(config.ring("sim"), simulation.layout, config.sim.ring_blocks)
         stack.callback(ring_out.close)
         workers: list[Worker] = []
-        receiver = clock = None
+        receiver = clock = gate = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to
         if config.transport.kind == "shm":
             ring_in = _await_ring(config, stop, reporter)
@@ -71,20 +78,23 @@ def run(
         else:
             zmq_context = context(times.wire_priority if times.enabled else None, wire_core)
             stack.callback(zmq_context.destroy, 0)
+            if keys is not None:
+                gate = Gate(zmq_context, keys)
+                stack.callback(gate.close)
             remove_stale(config.ring("sim_in"))  # blocks of a life before this one are no input
             ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, config.daq.ring_blocks)
             stack.callback(ring_received.close)
             inputs = [RingReader(config.ring("sim_in"), config.daq.layout)]
             stack.callback(inputs[0].close)
-            receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received)
+            receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received, security=gate)
             stack.callback(receiver.close)
             transfer = receiver.transfer
-            publisher = Publisher(zmq_context, config.endpoint("sim"), simulation.layout)
+            publisher = Publisher(zmq_context, config.endpoint("sim"), simulation.layout, security=gate)
             stack.callback(publisher.close)
             results = RingReader(config.ring("sim"))
             stack.callback(results.close)
             workers.append(Worker("receiver", lambda: _receive(receiver, halt), config, times.wire_priority, wire_core))
-            clock = _clock_client(config, zmq_context)
+            clock = _clock_client(config, zmq_context, gate)
             if clock is not None:
                 receiver.clock = UNKNOWN_CLOCK
                 stack.callback(clock.close)
@@ -120,7 +130,7 @@ def run(
             )
 
         def look(turn: int) -> None:
-            for said in (peer.poll(), stale.poll(), receiver and _foreign(receiver)):
+            for said in (peer.poll(), stale.poll(), receiver and _foreign(receiver), *(gate.news() if gate else ())):
                 if said:
                     reporter.say(said, once=said.startswith("messages"))
             if turn % EVERY == 0:
@@ -130,6 +140,7 @@ def run(
                         **simulation.figures(),
                         "transfer_us": summary_us(transfer),
                         "received": received,
+                        **({"refused": gate.refused} if gate else {}),
                         **_motion(view, simulation.model),
                     }
                 )
@@ -156,6 +167,7 @@ def run(
             "transfer_us": summary_us(transfer),
             "received": receiver.count() if receiver else None,
             "clock": _describe_clock(config, clock),
+            **({"refused": gate.refused} if gate else {}),
         }
 
 
@@ -223,13 +235,13 @@ def _receive(receiver: Receiver, halt: threading.Event) -> None:
         receiver.receive()
 
 
-def _clock_client(config: Config, zmq_context: Context) -> ClockClient | None:
+def _clock_client(config: Config, zmq_context: Context, gate: Gate | None) -> ClockClient | None:
     """The keeper of the DAQ's clock, if it is another one than ours."""
     mode = config.transport.clock_mode
     if mode == "same":
         return None
     declared = round(config.transport.clock_bound_us * 1e3) if mode == "disciplined" else None
-    return ClockClient(zmq_context, config.clock_endpoint, declared)
+    return ClockClient(zmq_context, config.clock_endpoint, declared, gate)
 
 
 def _keep_clock(clock: ClockClient, receiver: Receiver, simulation: Simulation, halt: threading.Event) -> None:
