@@ -237,9 +237,10 @@ class RemoteSource:
         t_ns[:count] = np.maximum.accumulate(times - number) + number
         for column, name in enumerate(layout.names):
             scans[:count, column] = layout.view(taken)[name]
+        if self._last is not None and lost == 0:
+            self._span[0] += count
+            self._span[1] += int(t_ns[count - 1]) - self._last[2]
         self._last = int(taken[-1, EPOCH]), int(taken[-1, SEQ]), int(t_ns[count - 1])
-        self._span[0] += count - 1
-        self._span[1] += int(t_ns[count - 1] - t_ns[0])
         return count, lost
 
     def _lost_before(self, block: np.ndarray) -> int:
