@@ -182,12 +182,15 @@ def _serve(role: str, config: Path, overrides: list[str] | None) -> None:
     from sync.jit import compiling
     from sync.service import serve
 
-    if role == "daq":
-        with errors():
-            from daq_service.sources import require
-            from sync.config import load
+    with errors():  # said before the compiler has its minute
+        from daq_service.sources import require
+        from sync.config import load
+        from sync.keys import transport_keys
 
-            require(load(config, overrides or []), config)  # said before the compiler has its minute
+        read = load(config, overrides or [])
+        transport_keys(read, config, role)
+        if role == "daq":
+            require(read, config)
     with compiling(role):
         if role == "daq":
             from daq_service.service import prepare
