@@ -29,7 +29,8 @@ def keys(
         print(f"{public}: public. Copy it into the folder of keys of every host this one has to do with, such as\n")
         print(f"    scp {public} OTHER_HOST:tandem/{folder.name}/\n")
         print(f"{secret}: secret. It stays on this host, readable by you alone.\n")
-        print(f'Both hosts: transport.keys = "{folder.name}", relative to the configuration file (docs/remote.md).')
+        print("Both hosts: transport.keys is the folder, relative to the configuration file; for one in configs/, of a")
+        print(f'folder beside it: keys = "../{folder.name}" (docs/remote.md).')
 
 
 def _list(folder: Path) -> None:
