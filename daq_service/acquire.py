@@ -1,7 +1,8 @@
 """Take all blocks available: the acquisition loop.
 
 Every turn takes all whole scans the source has, makes blocks of them (counters unwrapped, values packed), pushes all
-of them into the ring and puts only the newest on the wire. No scan at all is a normal turn. Turns, blocks, bytes,
+of them into the ring and puts only the newest on the wire; all of them, in order, where somebody asked for every block
+(`transport.every_port`). No scan at all is a normal turn. Turns, blocks, bytes,
 gaps and implausible values are counted; nothing is dropped without a number.
 """
 
@@ -17,7 +18,7 @@ from sync.block import EPOCH, PUSHED, SEQ, T, put_integer
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.jit import kernel
-from sync.ring import EPOCH_WORD, HEAD_WORD, WORDS, WORDS_2D, RingWriter, beat, push
+from sync.ring import EPOCH_WORD, HEAD_WORD, WORDS, WORDS_2D, RingWriter, beat, push, since
 from sync.wire import Publisher
 
 MOST_BLOCKS = 4096  # a turn; a longer backlog takes several
@@ -62,18 +63,29 @@ def _push_scans(ring, block, scans, t_ns, count, table, counters):
 class Acquisition:
     """Runs in a thread of its own until told to stop."""
 
-    def __init__(self, config: Config, source: Source, ring: RingWriter, publisher: Publisher | None):
+    def __init__(
+        self,
+        config: Config,
+        source: Source,
+        ring: RingWriter,
+        publisher: Publisher | None,
+        every: Publisher | None = None,
+    ):
         self.count = Counts()
         self.seconds = 0.0  # of acquisition, known at its end
-        self._source, self._ring, self._publisher = source, ring, publisher
+        self._source, self._ring, self._publisher, self._every = source, ring, publisher, every
         self._wait_ns = round(config.daq.read_wait_ms * 1e6)
         self._repeat_ns = round(config.daq.idle_repeat_ms * 1e6)
         self._table = ring.layout.table
         self._counters = counter_table(config.daq.channels, config.daq.rate_hz)
         if getattr(source, "unwrapped", False):
             self._counters[:, BITS] = 0
-        self._scans = np.zeros((MOST_BLOCKS, len(config.daq.channels)), np.int64)
-        self._t_ns = np.zeros(MOST_BLOCKS, np.int64)
+        most = MOST_BLOCKS
+        if every is not None:
+            most = min(most, config.daq.ring_blocks)  # a turn's blocks are read back out of the ring
+            self._turn = np.zeros((most, ring.layout.words), np.int64)
+        self._scans = np.zeros((most, len(config.daq.channels)), np.int64)
+        self._t_ns = np.zeros(most, np.int64)
         self._block = np.zeros(ring.layout.words, np.int64)
         self._block_bytes = ring.layout.payload_bytes
         self._published_ns = 0
@@ -102,6 +114,8 @@ class Acquisition:
                 self._ring.words, self._block, self._scans, self._t_ns, taken, self._table, self._counters
             )
             self._publish()  # first: everything else can wait
+            if self._every is not None:
+                self._publish_every(self._every, taken)
             count.blocks += taken
             count.bytes += taken * self._block_bytes
             count.implausible += implausible
@@ -110,16 +124,28 @@ class Acquisition:
             count.empty += 1
             beat(self._ring.words)
             if count.blocks and now_ns() - self._published_ns > self._repeat_ns:
-                self._publish()
+                self._repeat()
 
     def _publish(self) -> None:
         if self._publisher is not None:
             self._publisher.publish(self._block)
             self._published_ns = now_ns()
 
+    def _publish_every(self, every: Publisher, taken: int) -> None:
+        count, _, _ = since(self._ring.words, self._ring.head - taken, self._turn)
+        for block in self._turn[:count]:
+            every.publish(block)
+        self._published_ns = now_ns()
+
+    def _repeat(self) -> None:
+        self._publish()
+        if self._every is not None:
+            self._every.publish(self._block)
+            self._published_ns = now_ns()
+
     def _farewell(self) -> None:
         """The last block once more, and again: ZeroMQ may have dropped it, and nobody shall miss the end."""
         end = now_ns() + _FAREWELL_NS
         while self.count.blocks and now_ns() < end:
-            self._publish()
+            self._repeat()
             sleep_until(now_ns() + _FAREWELL_NS // 6)

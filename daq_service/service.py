@@ -13,10 +13,13 @@ from sync import realtime
 from sync.block import Channel, Layout
 from sync.config import Config
 from sync.hostclock import Artificial, ClockServer
+from sync.keys import Gate, Keys, transport_keys
 from sync.ring import RingReader, RingWriter, remove_stale
 from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context
+
+_WAITING_S, _LEAST_WAITING = 10.0, 64  # of every block, for a receiver that does not keep up
 
 
 class _Surroundings:
@@ -47,14 +50,21 @@ class _Surroundings:
 def prepare(config: Config, file: Path) -> tuple[Run, dict[str, Any]]:
     """A source whose device is there and can do what is asked, before anybody waits for it; what it wants of the
     simulator is told."""
+    keys = transport_keys(config, file, "daq")
     around = _Surroundings(config)
     source = open_source(config, file, Host(around.feedback, around.say))
     find(source)
-    return partial(run, source, around), {"wants": list(getattr(source, "wants", ()))}
+    return partial(run, source, around, keys), {"wants": list(getattr(source, "wants", ()))}
 
 
 def run(
-    source: Source, around: _Surroundings, config: Config, file: Path, stop: threading.Event, reporter: Reporter
+    source: Source,
+    around: _Surroundings,
+    keys: Keys | None,
+    config: Config,
+    file: Path,
+    stop: threading.Event,
+    reporter: Reporter,
 ) -> dict[str, Any]:
     around.listen(reporter)
     times = config.realtime
@@ -65,18 +75,24 @@ def run(
         stack.callback(around.peer.close)
         ring = RingWriter(config.ring("daq"), config.daq.layout, config.daq.ring_blocks)
         stack.callback(ring.close)
-        publisher = None
+        publisher = every = gate = None
         if config.transport.kind != "shm":
             zmq_context = context(times.wire_priority if times.enabled else None, core)
             stack.callback(zmq_context.destroy, 0)
+            if keys is not None:
+                gate = Gate(zmq_context, keys)
+                stack.callback(gate.close)
             wrong = config.transport.artificial_clock
             clock = Artificial(round(wrong.offset_ms * 1e6), wrong.ppm * 1e-6)
-            publisher = Publisher(
-                zmq_context, config.endpoint("daq"), config.daq.layout, (clock.offset_ns, clock.drift)
-            )
+            shown = (clock.offset_ns, clock.drift)
+            publisher = Publisher(zmq_context, config.endpoint("daq"), config.daq.layout, shown, gate)
             stack.callback(publisher.close)
+            if config.transport.every_port:
+                waiting = max(round(_WAITING_S * config.daq.rate_hz), _LEAST_WAITING)
+                every = Publisher(zmq_context, config.every_endpoint, config.daq.layout, shown, gate, waiting)
+                stack.callback(every.close)
             if config.transport.clock_mode != "same":
-                server = ClockServer(zmq_context, config.clock_endpoint, clock)
+                server = ClockServer(zmq_context, config.clock_endpoint, clock, gate)
                 stack.callback(server.close)
                 workers.append(
                     Worker("clock", lambda: _serve_clock(server, stop), config, max(times.wire_priority - 5, 1), core)
@@ -86,14 +102,14 @@ def run(
                 remove_stale(config.ring("daq_in"))  # steps of a life before this one are none
                 seen_ring = RingWriter(config.ring("daq_in"), seen, 64)
                 stack.callback(seen_ring.close)
-                receiver = Receiver(zmq_context, config.endpoint("sim"), seen_ring, any_layout=True)
+                receiver = Receiver(zmq_context, config.endpoint("sim"), seen_ring, any_layout=True, security=gate)
                 stack.callback(receiver.close)
                 around.received = RingReader(config.ring("daq_in"), seen)
                 stack.callback(around.received.close)
                 workers.append(
                     Worker("feedback", lambda: _receive(receiver, stop), config, max(times.daq_priority - 1, 1), core)
                 )
-        acquisition = Acquisition(config, source, ring, publisher)
+        acquisition = Acquisition(config, source, ring, publisher, every)
         workers.append(Worker("acquisition", lambda: acquisition.run(stop), config, times.daq_priority, core))
         force = None
         if getattr(source, "force", None) is not None:
@@ -106,6 +122,7 @@ def run(
             own: dict[str, int] = getattr(source, "counts", dict)()
             return {
                 **acquisition.count.as_dict(),
+                **({"refused": gate.refused} if gate else {}),
                 **({"source": own} if own else {}),
                 **({"force": round(force.value, 4), "force_zeroed": force.zeroed} if force else {}),
             }
@@ -113,6 +130,8 @@ def run(
         def look(turn: int) -> None:
             if said := around.peer.poll():
                 reporter.say(said)
+            for text in gate.news() if gate else ():
+                reporter.say(text)
             if force and force.missing:
                 reporter.say(f"force: the simulator has no output {source.force.channel!r}", once=True)  # type: ignore[attr-defined]
             if turn % EVERY == 0:
@@ -124,6 +143,7 @@ def run(
             **counts(),
             "sent": publisher.sent if publisher else 0,
             "repeated": publisher.repeated if publisher else 0,
+            **({"every_sent": every.sent} if every else {}),
             "seconds": acquisition.seconds,
             "head": ring.head,
             "epoch": ring.epoch,

@@ -23,6 +23,7 @@ from sync.config import Config
 from sync.errors import LayoutMismatch, RingMissing, TandemError
 from sync.hostclock import ClockClient
 from sync.jit import compiling
+from sync.keys import Gate, Keys, transport_keys
 from sync.ledger import histogram, summary_us
 from sync.ring import RingReader, RingWriter, newest, remove_stale
 from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
@@ -43,14 +44,20 @@ class Diverged(TandemError):
 
 def prepare(config: Config, file: Path) -> tuple[Run, dict[str, Any]]:
     """A model that stands on its road, before anybody waits for it; its parameters and outputs are told."""
+    keys = transport_keys(config, file, "sim")
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
         simulation = Simulation(config, *configured_model(config, file.parent))
     told = described(simulation.model, simulation.params)
-    return partial(run, simulation), {**told, "outputs": list(simulation.layout.names)}
+    return partial(run, simulation, keys), {**told, "outputs": list(simulation.layout.names)}
 
 
 def run(
-    simulation: Simulation, config: Config, file: Path, stop: threading.Event, reporter: Reporter
+    simulation: Simulation,
+    keys: Keys | None,
+    config: Config,
+    file: Path,
+    stop: threading.Event,
+    reporter: Reporter,
 ) -> dict[str, Any]:
     times = config.realtime
     wire_core, loop_core = realtime.cores(times)
@@ -66,7 +73,7 @@ def run(
         stack.callback(states.close)
         simulation.states = states.words
         workers: list[Worker] = []
-        receiver = clock = None
+        receiver = clock = gate = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to
         if config.transport.kind == "shm":
             ring_in = _await_ring(config, stop, reporter)
@@ -83,20 +90,23 @@ def run(
         else:
             zmq_context = context(times.wire_priority if times.enabled else None, wire_core)
             stack.callback(zmq_context.destroy, 0)
+            if keys is not None:
+                gate = Gate(zmq_context, keys)
+                stack.callback(gate.close)
             remove_stale(config.ring("sim_in"))  # blocks of a life before this one are no input
             ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, config.daq.ring_blocks)
             stack.callback(ring_received.close)
             inputs = [RingReader(config.ring("sim_in"), config.daq.layout)]
             stack.callback(inputs[0].close)
-            receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received)
+            receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received, security=gate)
             stack.callback(receiver.close)
             transfer = receiver.transfer
-            publisher = Publisher(zmq_context, config.endpoint("sim"), simulation.layout)
+            publisher = Publisher(zmq_context, config.endpoint("sim"), simulation.layout, security=gate)
             stack.callback(publisher.close)
             results = RingReader(config.ring("sim"))
             stack.callback(results.close)
             workers.append(Worker("receiver", lambda: _receive(receiver, halt), config, times.wire_priority, wire_core))
-            clock = _clock_client(config, zmq_context)
+            clock = _clock_client(config, zmq_context, gate)
             if clock is not None:
                 receiver.clock = UNKNOWN_CLOCK
                 stack.callback(clock.close)
@@ -138,7 +148,7 @@ def run(
             )
 
         def look(turn: int) -> None:
-            for said in (peer.poll(), stale.poll(), receiver and _foreign(receiver)):
+            for said in (peer.poll(), stale.poll(), receiver and _foreign(receiver), *(gate.news() if gate else ())):
                 if said:
                     reporter.say(said, once=said.startswith("messages"))
             if turn % EVERY == 0:
@@ -148,6 +158,7 @@ def run(
                         **simulation.figures(),
                         "transfer_us": summary_us(transfer),
                         "received": received,
+                        **({"refused": gate.refused} if gate else {}),
                         **_motion(view, simulation.model),
                     }
                 )
@@ -174,6 +185,7 @@ def run(
             "transfer_us": summary_us(transfer),
             "received": receiver.count() if receiver else None,
             "clock": _describe_clock(config, clock),
+            **({"refused": gate.refused} if gate else {}),
         }
 
 
@@ -246,13 +258,13 @@ def _serve_commands(server: CommandServer, halt: threading.Event) -> None:
         server.serve()
 
 
-def _clock_client(config: Config, zmq_context: Context) -> ClockClient | None:
+def _clock_client(config: Config, zmq_context: Context, gate: Gate | None) -> ClockClient | None:
     """The keeper of the DAQ's clock, if it is another one than ours."""
     mode = config.transport.clock_mode
     if mode == "same":
         return None
     declared = round(config.transport.clock_bound_us * 1e3) if mode == "disciplined" else None
-    return ClockClient(zmq_context, config.clock_endpoint, declared)
+    return ClockClient(zmq_context, config.clock_endpoint, declared, gate)
 
 
 def _keep_clock(clock: ClockClient, receiver: Receiver, simulation: Simulation, halt: threading.Event) -> None:

@@ -58,12 +58,22 @@ class ArtificialClock(Section):
     ppm: float = Field(0.0, ge=-1000, le=1000)
 
 
+BEYOND_LOOPBACK = (
+    "is not the loopback: give both hosts keys (`tandem keys`, then keys = the folder), or set trusted_network = true"
+    " if everyone on that network may read blocks and send them: without keys they travel unencrypted"
+)
+
+
 class Transport(Section):
     kind: Literal["shm", "ipc", "tcp"] = "ipc"
     daq_host: str = "127.0.0.1"
     sim_host: str = "127.0.0.1"
     daq_port: int = Field(5601, ge=1, le=65535)
     sim_port: int = Field(5602, ge=1, le=65535)
+    every_port: int = Field(0, ge=0, le=65535)  # where the DAQ publishes every block; 0: nowhere
+    keys: str = ""  # folder of keys, see sync/keys.py; empty: none
+    daq_key: str = Field("daq", pattern=_NAME)
+    sim_key: str = Field("sim", pattern=_NAME)
     trusted_network: bool = False
     clock: Literal["auto", "same", "estimate", "disciplined"] = "auto"
     clock_port: int = Field(5603, ge=1, le=65535)
@@ -87,17 +97,19 @@ class Transport(Section):
                 loopback = ipaddress.ip_address(host).is_loopback
             except ValueError:
                 raise ValueError(f"{key} = {host!r} must be an IP address, such as 127.0.0.1") from None
-            if not loopback and not self.trusted_network:
-                raise ValueError(
-                    f"{key} = {host!r} is not the loopback; blocks travel unencrypted, so set"
-                    " trusted_network = true if everyone on that network may read and send them"
-                )
+            if not loopback and not self.trusted_network and not self.keys:
+                raise ValueError(f"{key} = {host!r} {BEYOND_LOOPBACK}")
         ports = [(self.daq_host, self.daq_port), (self.sim_host, self.sim_port), (self.daq_host, self.clock_port)]
+        if self.every_port:
+            ports.append((self.daq_host, self.every_port))
         if len(set(ports)) < len(ports):
             raise ValueError(
-                f"daq_port = {self.daq_port}, sim_port = {self.sim_port}, clock_port = {self.clock_port}:"
-                " ports of one host must differ"
+                f"daq_port = {self.daq_port}, sim_port = {self.sim_port}, clock_port = {self.clock_port}, every_port ="
+                f" {self.every_port}: ports of one host must differ"
             )
+        for key, value in (("keys", self.keys), ("every_port", self.every_port)):
+            if value and self.kind != "tcp":
+                raise ValueError(f"{key} = {value!r} is for tcp; kind must be 'tcp', or {key} not given")
         if self.clock in ("estimate", "disciplined") and self.kind != "tcp":
             raise ValueError(f"clock = {self.clock!r} is for two hosts; kind must be 'tcp', or clock 'same'")
         return self
@@ -283,7 +295,7 @@ class Config(Section):
         if self.transport.kind == "tcp":
             to = self.transport
             host, port = (to.daq_host, to.daq_port) if role == "daq" else (to.sim_host, to.sim_port)
-            return _tcp(host, port)
+            return tcp(host, port)
         return f"ipc://{self.socket(role)}"
 
     @property
@@ -294,13 +306,18 @@ class Config(Section):
     @property
     def clock_endpoint(self) -> str:
         """Where the DAQ answers what time it is."""
-        return _tcp(self.transport.daq_host, self.transport.clock_port)
+        return tcp(self.transport.daq_host, self.transport.clock_port)
+
+    @property
+    def every_endpoint(self) -> str:
+        """Where the DAQ publishes every block, if it does."""
+        return tcp(self.transport.daq_host, self.transport.every_port)
 
     def socket(self, role: str) -> Path:
         return runtime_directory() / f"{self.name}.{role}.ipc"
 
 
-def _tcp(host: str, port: int) -> str:
+def tcp(host: str, port: int) -> str:
     return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
 
 

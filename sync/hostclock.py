@@ -27,6 +27,7 @@ from numba import float64, types
 
 from sync.clock import SECOND, now_ns
 from sync.jit import kernel
+from sync.keys import Gate
 from sync.message import MALFORMED, STRICT
 from sync.wire import POLL_MS, Context, bind
 
@@ -37,6 +38,7 @@ _DRIFT_LIMIT = 1e-3  # no clock is further off
 _WANDER = 2e-8  # by how much the drift may change within the span
 _QUICK_S, _SLOW_S = 0.02, 0.2  # between exchanges, at first and later
 _QUICK = 50  # exchanges
+_SILENT = 8  # questions without an answer: some two seconds
 
 
 @dataclass(frozen=True)
@@ -202,13 +204,15 @@ def _instant(value: object) -> int:
 class ClockServer:
     """Answers with our instants. Owned by one thread, which calls `serve` over and over."""
 
-    def __init__(self, zmq_context: Context, endpoint: str, clock: Artificial):
+    def __init__(self, zmq_context: Context, endpoint: str, clock: Artificial, security: Gate | None = None):
         self._clock = clock
         self.malformed = 0
         self._socket = zmq_context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)
         self._socket.set(zmq.RCVTIMEO, POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, 4096)
+        if security is not None:
+            security.serve(self._socket)
         bind(self._socket, endpoint)
 
     def serve(self) -> None:
@@ -235,10 +239,17 @@ class ClockServer:
 class ClockClient:
     """Keeps the estimate of the other host's clock. Owned by one thread, which calls `exchange` over and over."""
 
-    def __init__(self, zmq_context: Context, endpoint: str, declared_bound_ns: int | None = None):
+    def __init__(
+        self,
+        zmq_context: Context,
+        endpoint: str,
+        declared_bound_ns: int | None = None,
+        security: Gate | None = None,
+    ):
         self.endpoint = endpoint
         self.walls = Walls()
         self.unanswered = 0
+        self.silent = 0  # questions since the last answer
         self.estimate: Estimate | None = None
         self._declared = declared_bound_ns
         self._socket = zmq_context.socket(zmq.REQ)
@@ -249,6 +260,8 @@ class ClockClient:
         self._socket.set(zmq.RCVTIMEO, 4 * POLL_MS)
         self._socket.set(zmq.SNDTIMEO, 4 * POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, 4096)
+        if security is not None:
+            security.present(self._socket)
 
     def connect(self) -> None:
         self._socket.connect(self.endpoint)
@@ -266,7 +279,13 @@ class ClockClient:
                 raise ValueError("an answer to something else")
         except (zmq.ZMQError, *MALFORMED):
             self.unanswered += 1
+            self.silent += 1
+            if self.silent % _SILENT == 0:
+                # libzmq never returns to a peer that refused it, not even when it would be let in by now
+                self._socket.disconnect(self.endpoint)
+                self.connect()
             return None
+        self.silent = 0
         self.walls.add(a0, instants[1], instants[2], a3)
         if self._declared is not None:
             self.estimate = Estimate(a3, discipline_ns() - instants[3], 0.0, self._declared, 0.0)

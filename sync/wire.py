@@ -7,9 +7,13 @@ one) and single-part messages. It stands on both ends: a subscriber that sleeps 
 not an ever longer queue. The price is that a message may be dropped in passing, also the last one; so the publisher's
 owner repeats the newest block while nothing new comes, and the receiver drops what it knows already. Nothing is
 dropped without a number.
+
+With `waiting` both ends carry every block instead, up to so many of them in a queue; what is dropped beyond leaves a
+gap in the numbers. With `security` (sync/keys.py) they know each other by keys.
 """
 
 import os
+from typing import Protocol
 
 import numpy as np
 import zmq
@@ -20,10 +24,11 @@ from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
 from sync.clock import now_ns, sleep_until
 from sync.errors import WireError
 from sync.jit import kernel
+from sync.keys import Gate
 from sync.ledger import histogram, record
 from sync.message import BYTES, BYTES_READ_ONLY, MALFORMED, Form, decode, read_message, write_message
 from sync.realtime import permitted
-from sync.ring import HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, RingWriter, beat, push
+from sync.ring import HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, beat, push
 
 _REFUSE_BYTES = 1024 * 1024  # libzmq itself cuts the connection of a peer that sends more
 POLL_MS = 50
@@ -93,7 +98,15 @@ def _compose(block, fields, message, counts, clock_offset_ns, clock_drift):
 class Publisher:
     """Puts blocks on a socket. Owned by one thread."""
 
-    def __init__(self, zmq_context: Context, endpoint: str, layout: Layout, clock: tuple[float, float] = (0.0, 0.0)):
+    def __init__(
+        self,
+        zmq_context: Context,
+        endpoint: str,
+        layout: Layout,
+        clock: tuple[float, float] = (0.0, 0.0),
+        security: Gate | None = None,
+        waiting: int = 0,
+    ):
         self.endpoint = endpoint
         self._clock = clock  # offset (ns) and drift of a deliberately wrong clock
         form = Form(layout)
@@ -102,8 +115,10 @@ class Publisher:
         self._buffer = self._message.data
         self._counts = np.array([0, 0, -1, -1], np.int64)
         self._socket = zmq_context.socket(zmq.PUB)
-        self._socket.set(zmq.CONFLATE, 1)
+        self._socket.set(*((zmq.SNDHWM, waiting) if waiting else (zmq.CONFLATE, 1)))
         self._socket.set(zmq.LINGER, 0)
+        if security is not None:
+            security.serve(self._socket)
         bind(self._socket, endpoint)
 
     @property
@@ -189,10 +204,25 @@ def _deliver(message, text, changes, fields, ring, block, counts, transfer, cloc
     return 1 if _accept(ring, block, counts, transfer, clock) else 0
 
 
+class Written(Protocol):
+    """A ring that is ours to write: a RingWriter, or one in private memory."""
+
+    words: np.ndarray
+    layout: Layout
+
+
 class Receiver:
     """Takes blocks off a socket into a ring. Owned by one thread, which calls `receive` over and over."""
 
-    def __init__(self, zmq_context: Context, endpoint: str, ring: RingWriter, any_layout: bool = False):
+    def __init__(
+        self,
+        zmq_context: Context,
+        endpoint: str,
+        ring: Written,
+        any_layout: bool = False,
+        security: Gate | None = None,
+        waiting: int = 0,
+    ):
         self.endpoint, self.ring = endpoint, ring
         self.counts = np.zeros(len(RECEIVED_COUNTS) + 2, np.int64)
         self.counts[[_EPOCH_SEEN, _SEQ_SEEN]] = -1
@@ -203,13 +233,15 @@ class Receiver:
         self._block = np.zeros(ring.layout.words, np.int64)
         self._silent = 0
         self._socket = zmq_context.socket(zmq.SUB)
-        self._socket.set(zmq.CONFLATE, 1)
+        self._socket.set(*((zmq.RCVHWM, waiting) if waiting else (zmq.CONFLATE, 1)))
         self._socket.set(zmq.LINGER, 0)
         self._socket.set(zmq.RCVTIMEO, POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, _REFUSE_BYTES)
         self._socket.set(zmq.RECONNECT_IVL, 20)
         self._socket.set(zmq.RECONNECT_IVL_MAX, 200)
         self._socket.set(zmq.SUBSCRIBE, b"")
+        if security is not None:
+            security.present(self._socket)
 
     def connect(self) -> None:
         """Called by the receiving thread when it is ready: a block that waits for its reader is an old block."""

@@ -16,6 +16,7 @@ from rich.console import Console
 from sync.errors import ConfigError
 from tandem.calibrate_command import calibrate
 from tandem.iso_commands import iso
+from tandem.keys import keys
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, progress_bar, report, run_folder
 from tandem.vehicle_commands import vehicle_report
@@ -80,10 +81,13 @@ def _run(
 
     crew = Crew(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
     try:
+        from sync.keys import transport_keys
         from tandem.report import figures
         from tandem.supervise import drive as run_drive
 
         config, source = _opened(file, overrides)
+        for role in ("daq", "sim"):
+            transport_keys(config, file, role)  # both run here, so both pairs must be
         folder = run_folder(runs, config.name) if runs is not None and config.record.enabled else None
         duration = seconds
         if duration is None:  # a source that ends by itself ends the drive
@@ -179,12 +183,15 @@ def _serve(role: str, config: Path, overrides: list[str] | None) -> None:
     from sync.jit import compiling
     from sync.service import serve
 
-    if role == "daq":
-        with errors():
-            from daq_service.sources import require
-            from sync.config import load
+    with errors():  # said before the compiler has its minute
+        from daq_service.sources import require
+        from sync.config import load
+        from sync.keys import transport_keys
 
-            require(load(config, overrides or []), config)  # said before the compiler has its minute
+        read = load(config, overrides or [])
+        transport_keys(read, config, role)
+        if role == "daq":
+            require(read, config)
     with compiling(role):
         if role == "daq":
             from daq_service.service import prepare
@@ -456,6 +463,7 @@ def latency(
 app.command()(calibrate)
 app.command()(mechanism)
 app.command()(iso)
+app.command()(keys)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
 bench.command("multibody")(bench_multibody)
 app.add_typer(bench, name="bench")

@@ -1,6 +1,7 @@
 """Take all blocks available: a scripted source, a real ring, a real wire."""
 
 import threading
+import time
 from collections.abc import Callable
 from itertools import accumulate, pairwise
 
@@ -17,6 +18,7 @@ from sync.ring import RingReader, RingWriter
 from sync.wire import Publisher, Receiver, context
 
 from .conftest import DRIVE, Rings, drive_config
+from .origin import free_port
 
 BRAKE, THROTTLE, STEERING = range(3)  # columns of configs/drive.toml
 PERIOD_NS = 1_000_000
@@ -375,3 +377,38 @@ def test_source_is_stopped_also_when_it_fails(rings: Rings) -> None:
     with pytest.raises(OSError, match="the cable is out"):
         Acquisition(config, source, writer, None).run(threading.Event())
     assert source.stops == 1
+
+
+@pytest.mark.parametrize("ring_blocks", [16, 16384])
+def test_every_block_goes_out_in_order_where_somebody_asked(rings: Rings, ring_blocks: int) -> None:
+    """Also of turns longer than the ring; and while nothing new comes the last one again, known as such."""
+    config = drive_config(f"daq.ring_blocks={ring_blocks}", "daq.idle_repeat_ms=1")
+    writer, _ = rings.pair(config.daq.layout, ring_blocks)
+    received, reader = rings.pair(config.daq.layout)
+    wire = context()
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    every = Publisher(wire, endpoint, config.daq.layout, waiting=1000)
+    receiver = Receiver(wire, endpoint, received, waiting=1000)
+    try:
+        source = Scripted([(ramp(0, 1), 0), *[([], 0)] * 100, (ramp(1, 100), 0), (ramp(101, 3), 5), ([], 0)])
+        acquisition = Acquisition(config, source, writer, None, every)
+        receiver.connect()
+        deadline = time.monotonic() + 20
+        while reader.head == 0:  # the first one is repeated until we are connected
+            assert time.monotonic() < deadline
+            acquisition.turn() if acquisition.count.loops < 90 else acquisition._repeat()
+            receiver.receive()
+        while not source.over.is_set():
+            acquisition.turn()
+        while reader.head < 104:
+            assert time.monotonic() < deadline
+            receiver.receive()
+    finally:
+        receiver.close()
+        every.close()
+        wire.destroy(0)
+    blocks, _, _ = reader.since(0)
+    assert blocks["steering"].tolist() == list(range(104))
+    assert blocks["seq"].tolist() == list(range(104))
+    assert (np.diff(blocks["epoch"].astype(np.int64)) != 0).nonzero()[0].tolist() == [100]
+    assert every.sent == 104 and receiver.count()["superseded"] == 0

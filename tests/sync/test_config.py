@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[str, Any, list[str]]] = {
     "channel a number": ("daq.channels.2", 3, ["daq.channels[2] = 3", "dictionary"]),
     "daq a number": ("daq", 3, ["daq = 3", "dictionary"]),
     "transport unknown": ("transport.kind", "udp", ["transport.kind = 'udp'", "'shm', 'ipc' or 'tcp'"]),
-    "DAQ on the network": ("transport.daq_host", "10.1.2.3", ["daq_host = '10.1.2.3'", "trusted_network = true"]),
+    "DAQ on the network": ("transport.daq_host", "10.1.2.3", ["'10.1.2.3'", "`tandem keys`", "trusted_network = true"]),
     "simulator on the network": ("transport.sim_host", "fe80::1", ["sim_host = 'fe80::1'", "trusted_network = true"]),
     "DAQ anywhere": ("transport.daq_host", "0.0.0.0", ["daq_host = '0.0.0.0'", "trusted_network = true"]),
     "DAQ by name": ("transport.daq_host", "localhost", ["daq_host = 'localhost'", "IP address, such as 127.0.0.1"]),
@@ -109,6 +109,10 @@ WRONG: dict[str, tuple[str, Any, list[str]]] = {
     "port nought": ("transport.daq_port", 0, ["transport.daq_port = 0", "1"]),
     "port too high": ("transport.sim_port", 65536, ["transport.sim_port = 65536", "65535"]),
     "ports equal": ("transport.daq_port", 5602, ["transport", "5602", "must differ"]),
+    "ports equal for every block": ("transport", {"kind": "tcp", "every_port": 5603}, ["5603", "must differ"]),
+    "port for every block without tcp": ("transport.every_port", 5604, ["every_port = 5604", "kind must be 'tcp'"]),
+    "keys without tcp": ("transport.keys", "keys", ["keys = 'keys'", "kind must be 'tcp'"]),
+    "key with a slash": ("transport.daq_key", "../daq", ["transport.daq_key = '../daq'", "a-z"]),
     "priority too high": ("realtime.sim_priority", 99, ["realtime.sim_priority = 99", "98"]),
     "core a word": ("realtime.sim_core", "last", ["realtime.sim_core = 'last'", "number", "'auto' or 'any'"]),
     "core negative": ("realtime.daq_core", -1, ["realtime.daq_core = -1", "number", "'auto' or 'any'"]),
@@ -264,7 +268,7 @@ def test_every_file_we_ship_can_be_read() -> None:
     from daq_service.driver import read_manoeuvre
 
     names = [load(path).name for path in (ROOT / "configs").glob("*.toml")]
-    assert {"tandem", "two_hosts", "onboard", "can"} <= set(names)
+    assert {"tandem", "two_hosts", "onboard", "can", "remote"} <= set(names)
     manoeuvres = [read_manoeuvre(path) for path in (ROOT / "configs" / "manoeuvres").glob("*.toml")]
     assert len(manoeuvres) >= 9 and all(manoeuvre.title for manoeuvre in manoeuvres)
 

@@ -40,10 +40,10 @@ def endpoint(request: pytest.FixtureRequest, socket_folder: Path) -> str:
 class Station:
     """A receiver, its ring, and one who reads the ring."""
 
-    def __init__(self, context: Context, endpoint: str, name: str, layout: Layout) -> None:
+    def __init__(self, context: Context, endpoint: str, name: str, layout: Layout, waiting: int = 0) -> None:
         self.ring = RingWriter(name, layout, 4096)
         self.reader = RingReader(name)
-        self.receiver = Receiver(context, endpoint, self.ring)
+        self.receiver = Receiver(context, endpoint, self.ring, waiting=waiting)
         self.receiver.connect()
 
     @property
@@ -195,6 +195,31 @@ def test_a_publisher_knows_what_it_sent_anew_and_what_again(zmq_context: Context
         for epoch, seq in ((1, 0), (1, 1), (1, 1), (1, 1), (2, 1), (2, 2)):
             publisher.publish(block_of(car, epoch, seq))
         assert (publisher.sent, publisher.repeated) == (4, 2)
+
+
+def test_with_a_queue_every_block_comes_and_what_it_cannot_hold_leaves_a_number(
+    zmq_context: Context, ring_name: str, car: Layout
+) -> None:
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    publisher = Publisher(zmq_context, endpoint, car, waiting=1000)
+    station = Station(zmq_context, endpoint, ring_name, car, waiting=1000)
+    try:
+        station.take(publisher, block_of(car, 1, 0))
+        for seq in range(1, 501):
+            publisher.publish(block_of(car, 1, seq))
+        station.until(lambda: station.last == (1, 500))
+        assert station.count["superseded"] == 0
+        block = block_of(car, 1, 0)
+        for seq in range(501, 200_001):
+            block[0] = seq
+            publisher.publish(block)
+        station.take(publisher, block_of(car, 1, 200_001))
+        assert station.count["superseded"] > 0
+        assert station.count["blocks"] + station.count["superseded"] == 200_002
+        assert station.count["backwards"] == 0
+    finally:
+        station.close()
+        publisher.close()
 
 
 PUBLISH = """

@@ -1,15 +1,17 @@
-"""Two hosts as two network namespaces, with clocks that disagree by seconds and drift apart."""
+"""Two hosts as two network namespaces, with clocks that disagree by seconds and drift apart, with keys and without."""
 
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from sync.keys import make_keys
 from tests.system.conftest import ROOT, Program
 
 OFFSET_MS, PPM = 3_000.0, 50.0
@@ -44,16 +46,31 @@ def hosts() -> Iterator[tuple[str, str]]:
         _ip("netns", "del", two)
 
 
+def _keys(folder: Path) -> list[tuple[str, ...]]:
+    """A folder a host: its own pair, and the other's public key."""
+    for own in ("daq", "sim"):
+        make_keys(folder / own, own)
+    for own, other in (("daq", "sim"), ("sim", "daq")):
+        shutil.copy(folder / other / f"{other}.key", folder / own)
+    closed = ("--set", "transport.trusted_network=false")
+    return [(*closed, "--set", f"transport.keys={folder / own}") for own in ("daq", "sim")]
+
+
+@pytest.mark.parametrize("keys", [False, True], ids=["trusted", "keys"])
 def test_offset_and_drift_are_recovered_within_the_printed_bound(
-    hosts: tuple[str, str], start: Callable[..., Program], name: str
+    hosts: tuple[str, str], start: Callable[..., Program], name: str, keys: bool, tmp_path: Path
 ) -> None:
     arguments = (str(ROOT / "configs" / "two_hosts.toml"), "--set", f"name={name}")
+    closed: list[tuple[str, ...]] = _keys(tmp_path) if keys else [(), ()]
     wrong = (f"transport.artificial_clock.offset_ms={OFFSET_MS}", f"transport.artificial_clock.ppm={PPM}")
     inside = [("ip", "netns", "exec", space) for space in hosts]
-    daq = start("daq_service", *arguments, "--set", wrong[0], "--set", wrong[1], inside=inside[0])
-    sim = start("sim_service", *arguments, inside=inside[1])
+    daq = start("daq_service", *arguments, "--set", wrong[0], "--set", wrong[1], *closed[0], inside=inside[0])
+    sim = start("sim_service", *arguments, *closed[1], inside=inside[1])
     sim.wait_for("the DAQ is there")
-    time.sleep(8)
+    time.sleep(4)
+    if keys:
+        _knock(inside[1])
+        daq.wait_for("somebody was refused")
     sim.signal(signal.SIGINT)
     assert sim.end(20) == 0, sim.said
     daq.signal(signal.SIGINT)
@@ -72,6 +89,13 @@ def test_offset_and_drift_are_recovered_within_the_printed_bound(
     # printed with the ages is the worst bound that any of them had
     assert clock["bound_us"] <= report["bound_us"] <= 5_000
     assert "each ±" in sim.said
+    assert (daq.json().get("refused"), report.get("refused")) == ((1, 0) if keys else (None, None))
+
+
+def _knock(inside: tuple[str, ...]) -> None:
+    """Somebody without a key, at the DAQ's door."""
+    script = f"import socket; socket.create_connection(('{DAQ}', 5601)).close()"
+    subprocess.run([*inside, sys.executable, "-c", script], check=True, timeout=20)
 
 
 def test_configuration_for_two_hosts_is_complete() -> None:

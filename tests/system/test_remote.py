@@ -1,0 +1,99 @@
+"""A DAQ that has another DAQ as its source; and the keys of both, made as a person would."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tandem.follow import Follower
+from tests.system.conftest import DRIVE, ROOT, Program, free_port
+
+Start = Callable[..., Program]
+CHANNELS = ("brake", "throttle", "steering")
+
+
+def _settings(**values: object) -> list[str]:
+    return [word for key, value in values.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts)
+
+
+def test_two_daqs_in_a_chain_lose_nothing(start: Start, name: str, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    for own in ("daq", "sim"):
+        made = start("tandem", "keys", own, "--folder", str(keys))
+        assert made.end(30) == 0, made.said
+        assert f"{own}.key_secret: secret" in made.printed and "scp" in made.printed
+    ports = [free_port() for _ in range(4)]
+    first = start(
+        "tandem", "daq", str(DRIVE),
+        *_settings(
+            name=name, transport__kind="tcp", transport__daq_port=ports[0], transport__sim_port=ports[1],
+            transport__clock_port=ports[2], transport__every_port=ports[3], transport__keys=keys,
+        ),
+    )  # fmt: skip
+    second = start(
+        "tandem", "daq", str(ROOT / "configs" / "remote.toml"),
+        *_settings(name=f"{name}_b", source__host="127.0.0.1", source__port=ports[3], source__keys=keys),
+    )  # fmt: skip
+    second.wait_for("waiting for blocks from")
+    there, here = Follower(f"tandem.{name}.daq"), Follower(f"tandem.{name}_b.daq")
+    sampled: list[np.ndarray] = []
+    taken: list[np.ndarray] = []
+    end = time.monotonic() + 60
+    while sum(map(len, taken)) < 3000:
+        assert time.monotonic() < end, (first.said, second.said)
+        sampled += there.news()
+        taken += here.news()
+        time.sleep(0.01)
+    second.signal(signal.SIGINT)
+    assert second.end(20) == 0, second.said
+    sampled += there.news()
+    first.signal(signal.SIGINT)
+    assert first.end(20) == 0, first.said
+    origin, far = _joined(sampled), _joined(taken)
+    there.close()
+    here.close()
+    assert there.lost == here.lost == 0
+    begun = int(np.searchsorted(origin["t_ns"], far["t_ns"][0]))
+    same = origin[begun : begun + len(far)]
+    assert (same["t_ns"] == far["t_ns"]).all()
+    assert all((same[channel] == far[channel]).all() for channel in CHANNELS)
+    report = second.json()
+    assert report["lost"] == 0 and report["source"]["gaps"] == 0 and report["source"]["received"] >= 3000
+    assert first.json()["refused"] == 0 and first.json()["every_sent"] == first.json()["blocks"]
+
+
+@pytest.mark.parametrize("what", ["missing", "readable"])
+def test_a_drive_with_wrong_keys_does_not_start(drive: Start, tmp_path: Path, what: str) -> None:
+    keys = tmp_path / "keys"
+    if what == "readable":
+        from sync.keys import make_keys
+
+        make_keys(keys, "daq")
+        make_keys(keys, "sim")
+        (keys / "sim.key_secret").chmod(0o644)
+    run = drive("--seconds", "1", "--set", "transport.kind=tcp", "--set", f"transport.keys={keys}")
+    assert run.end() == 2
+    said = {"missing": f"{keys}: no such folder of keys", "readable": f"chmod 600 {keys}/sim.key_secret"}[what]
+    assert said in run.said and "Traceback" not in run.said
+
+
+def test_keys_are_made_once_and_listed(start: Start, tmp_path: Path) -> None:
+    folder = ("--folder", str(tmp_path / "keys"))
+    empty = start("tandem", "keys", *folder)
+    assert empty.end(30) == 2 and "tandem keys NAME" in empty.said
+    assert start("tandem", "keys", "daq", *folder).end(30) == 0
+    again = start("tandem", "keys", "daq", *folder)
+    assert again.end(30) == 2 and "is there already" in again.said
+    wrong = start("tandem", "keys", "../daq", *folder)
+    assert wrong.end(30) == 2 and "small letters" in wrong.said
+    for arguments in ((), ("daq", "--list")):
+        listed = start("tandem", "keys", *arguments, *folder)
+        assert listed.end(30) == 0
+        assert listed.printed == f"{tmp_path / 'keys' / 'daq'}  a pair of this host"
