@@ -67,7 +67,7 @@ def compiling(what: str) -> Iterator[None]:
     CACHE.mkdir(parents=True, exist_ok=True)
     os.utime(CACHE)
     cached = CACHE / f"{what}.cached"
-    with open(CACHE.parent / "lock", "w") as lock:
+    with open(CACHE / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH if cached.exists() else fcntl.LOCK_EX)
         _sweep()
         yield

@@ -71,10 +71,20 @@ class Settings(Section):
         return self
 
 
-def require(settings: Settings) -> None:
+def require(settings: Settings | None) -> None:
     missing = [name for package, name in _PACKAGES.items() if importlib.util.find_spec(package) is None]
     if missing:
         raise SourceError(f"source.kind = 'can' needs {' and '.join(missing)}: {_INSTALL}")
+
+
+def devices() -> list[str]:
+    """The CAN interfaces of this machine, those of Linux first. Raises SourceError where the packages are missing."""
+    require(None)
+    import can
+
+    # others would ask drivers that may not be there; who has one names it in the configuration
+    found = can.detect_available_configs(["socketcan"])
+    return [f"{config['interface']} {config['channel']}" for config in found]
 
 
 # ---- the bits of a frame ---------------------------------------------------------------------------------------------
