@@ -15,6 +15,7 @@ from daq_service.sources import Source, find, open_source
 from sync.clock import now_ns, sleep_until
 
 from .conftest import DRIVE, drive_config, recorded, replay_config, write_record
+from .page_hand import open_page
 
 CHANNELS = 3
 UNTOUCHED = -(2**60)  # no register reads this
@@ -39,6 +40,7 @@ def open_replay(rate_hz: float, buffer_scans: int) -> Source:
 SOURCES: dict[str, Opener] = {
     "virtual": open_virtual,
     "replay": open_replay,
+    "page": open_page,
 }
 # of sources whose instants are estimates: how far a period may be from the configured one, as a share of it
 FITTED: dict[str, float] = {}
