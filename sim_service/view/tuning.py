@@ -46,6 +46,12 @@ def grouped(parameters: Iterable[Parameter]) -> dict[str, list[Parameter]]:
     return found
 
 
+def _first_shown(groups: dict[str, list[Parameter]]) -> str:
+    """The first with several sliders."""
+    several = [g for g, members in groups.items() if sum(p.live for p in members) >= 4]
+    return several[0] if several else ALL
+
+
 def matches(p: Parameter, words: str) -> bool:
     """Every word is in its name or its text."""
     text = f"{p.name} {p.name.replace('_', ' ')} {p.text}".lower()
@@ -223,7 +229,7 @@ class Tuning:
         self._search = gui.add_text("search", "", hint="words of a name or its description; overrides the group")
         self._group = gui.add_dropdown(
             "group", (*live_groups, ALL, CHANGED, *fixed_groups),
-            initial_value=live_groups[0] if live_groups else ALL,
+            initial_value=_first_shown(self._groups),
         )  # fmt: skip
         self._search.on_update(lambda _: self._filter())
         self._group.on_update(lambda _: self._filter())
