@@ -111,8 +111,8 @@ class Controls:
                 off = float(np.linalg.norm(there - path.points[-1, :2]))
                 way = float(np.linalg.norm(np.diff(path.points[:, :2], axis=0), axis=1).sum())
                 self._tell(
-                    f"{path.seconds:g} s later the car was {off:.2f} m from the end of the path (of {way:.1f} m): what"
-                    " the driver did meanwhile"
+                    f"{path.seconds:g} s later the car was {off:.2f} m from the end of that path of {way:.1f} m; the"
+                    " difference is what the driver, or somebody who tuned, did meanwhile"
                 )
 
 
@@ -181,7 +181,10 @@ class Wheel:
         self._full = config.sim.signals.brake_full_bar
         rest = min(float(config.source.get("let_go_brake_bar", 10.0)), self._full)
         self._rest = rest
-        self._steering = gui.add_slider("steering [deg], left +", -self._limit, self._limit, 1.0, 0.0)
+        # on a slider left is left, so its sign is not that of the angle
+        self._steering = gui.add_slider(
+            "steering [deg]", -self._limit, self._limit, 1.0, 0.0, hint="of the hand wheel; left is left"
+        )
         self._throttle = gui.add_slider("throttle [%]", 0.0, 100.0, 1.0, 0.0)
         self._brake = gui.add_slider("brake [bar]", 0.0, self._full, 0.5, rest)
         gui.add_button_group("hand", ("wheel straight", "release all", "stop")).on_click(
@@ -198,7 +201,7 @@ class Wheel:
     def _press(self, key: str) -> None:
         steering, throttle, brake = self._steering.value, self._throttle.value, self._brake.value
         if key in ("J", "L"):
-            steering += 15.0 if key == "J" else -15.0
+            steering += -15.0 if key == "J" else 15.0
         elif key == "U":
             steering = 0.0
         elif key == "I":
@@ -218,7 +221,7 @@ class Wheel:
             # whoever opens a page next does not find the throttle pressed
             self._throttle.value, self._brake.value = 0.0, self._rest
             return None
-        return float(self._steering.value), float(self._throttle.value) / 100.0, float(self._brake.value)
+        return -float(self._steering.value), float(self._throttle.value) / 100.0, float(self._brake.value)
 
     def close(self) -> None:
         self._hand.close()

@@ -15,7 +15,7 @@ from sim_service.models.description import Quantity
 from sim_service.view.history import Balance, Pace
 
 SILENT_S = 0.3  # without a step
-_RED, _AMBER, _BLUE = "#c92a2a", "#e8890c", "#1c6fd1"
+_RED, _AMBER, _BLUE, _QUIET = "#c92a2a", "#d9730d", "#1c6fd1", "rgba(128,128,128,.16)"
 _FAINT = "opacity:.62"
 _DEG, _RPM = 180.0 / math.pi, 30.0 / math.pi
 
@@ -38,6 +38,7 @@ CAR = (
     Tile("speed", "vx", "km/h", 3.6, 1),
     Tile("yaw rate", "yaw_rate", "deg/s", _DEG, 1),
     Tile("lateral acc.", "ay", "m/s²", 1.0, 2),
+    Tile("sideslip", "sideslip", "deg", _DEG, 1),
     Tile("gear", "gear", "", 1.0, 0),
     Tile("engine", "engine_speed", "rpm", _RPM, 0),
     Tile("hand torque", "steering_torque", "N m", 1.0, 1),
@@ -118,12 +119,12 @@ def trouble(h: Health) -> tuple[str, str] | None:
 
 
 def banner(found: tuple[str, str] | None) -> str:
-    if found is None:
-        return ""
-    colour, text = found
+    """Always as high as itself, so that nothing below jumps when it lights up."""
+    colour, text = found or (_QUIET, "running")
+    face = "color:#fff;font-weight:700" if found else _FAINT
     return (
-        f'<div style="background:{colour};color:#fff;font-weight:700;font-size:1.15rem;line-height:1.3;'
-        f'padding:.6em .8em;margin:.2em .6em .5em;border-radius:4px">{html.escape(text)}</div>'
+        f'<div style="background:{colour};{face};font-size:1.1rem;line-height:1.3;min-height:1.3em;'
+        f'padding:.45em .7em;margin:.3em .6em .5em;border-radius:4px">{html.escape(text)}</div>'
     )
 
 
@@ -144,16 +145,19 @@ def _tile(tile: Tile, value: float) -> str:
 
 def _bar(tile: Tile, value: float, full: float, middle: bool) -> str:
     """A tile with a bar: from the left, or from the middle to where the wheel is turned (left is positive)."""
-    shown = value * tile.factor
+    shown, unit = value * tile.factor, tile.unit
     share = min(max(shown / full, -1.0), 1.0) if math.isfinite(shown) else 0.0
     width = abs(share) * (50.0 if middle else 100.0)
     left = (50.0 - width if share > 0 else 50.0) if middle else 0.0
     colour = {"throttle": "#2f9e44", "brake": "#e03131"}.get(tile.label, "#1c7ed6")
+    if middle:  # which way says more than a sign
+        unit += " left" * (shown > 0.5) + " right" * (shown < -0.5)
+        shown = abs(shown)
     mark = '<div style="position:absolute;left:50%;width:1px;height:100%;background:currentColor"></div>' * middle
     return (
         f'<div style="{_BOX}"><div style="font-size:.72rem;{_FAINT}">{tile.label}</div>'
         f'<div style="{_BIG}">{number(shown, tile.digits)}'
-        f'<span style="font-size:.72rem;font-weight:400;{_FAINT}"> {tile.unit}</span></div>'
+        f'<span style="font-size:.72rem;font-weight:400;{_FAINT}"> {unit}</span></div>'
         f'<div style="position:relative;height:.4rem;border-radius:2px;background:rgba(128,128,128,.3)">'
         f'<div style="position:absolute;left:{left:.1f}%;width:{width:.1f}%;height:100%;border-radius:2px;'
         f'background:{colour}"></div>{mark}</div></div>'

@@ -1,14 +1,15 @@
 """Tuning: every parameter of the model with its limits, what was changed, undone, put back, and kept in a file.
 
-A live parameter has a slider; where its limits are far apart the slider covers what is near its start and a field
-beside it takes any value. What shapes the model is told, and needs a new start. Values follow what anybody sets.
+A live parameter has a slider with a field beside it. Where its limits are far apart the slider covers what is near its
+start, unless all of it is asked for; the field is exact in either case. What shapes the model is told, and needs a new
+start. Values follow what anybody sets.
 """
 
 import html
 import math
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -173,26 +174,19 @@ def save(text: str, asked: str, below: Path) -> Path:
 
 
 class _Knob:
-    """A live parameter: a slider, and a field where the limits are wide."""
+    """A live parameter: a slider and the field beside it."""
 
-    def __init__(self, gui: Any, p: Parameter, start: float, tune: Any):
+    def __init__(self, gui: Any, p: Parameter, start: float, tune: Callable[[str, float], None]):
         self.p, self._tune = p, tune
-        low, high, step, wide = slider_range(p, start)
-        unit = "" if p.unit == "1" else f" [{p.unit}]"
+        low, high, step, self.wide = slider_range(p, start)
+        self._near = (low, high)
+        unit = "" if p.unit == "1" else f" [{p.unit}]".replace("/", "\u2060/\u2060")  # not torn apart
         limits = f"{said(p.low)} to {said(p.high)}{'' if p.unit == '1' else ' ' + p.unit}, at the start {said(start)}"
-        first = min(max(start, low), high)
         self._slider = gui.add_slider(
-            p.name.replace("_", " ") + unit, low, high, step, first, hint=f"{p.name}: {p.text}; {limits}"
+            p.name.replace("_", " ") + unit, low, high, step, start, hint=f"{p.name}: {p.text}; {limits}"
         )
-        self._field = None
-        if wide:
-            self._field = gui.add_number(
-                "– any value", start, min=p.low, max=p.high, step=step, hint=f"{p.name}: {limits}"
-            )
-            self._field.on_update(self._moved)
         self._slider.on_update(self._moved)
         self.value = start
-        self._told = start
 
     def _moved(self, event: Any) -> None:
         if event.client_id is not None:  # a person, not we
@@ -202,18 +196,20 @@ class _Knob:
 
     def follow(self, value: float) -> None:
         """The simulator has it so."""
-        self.value = self._told = value
+        self.value = value
         if not self._slider.min <= value <= self._slider.max:  # somebody went further
             self._slider.min, self._slider.max = min(value, self._slider.min), max(value, self._slider.max)
         if self._slider.value != value:
             self._slider.value = value
-        if self._field is not None and self._field.value != value:
-            self._field.value = value
+
+    def reach(self, all_of_it: bool) -> None:
+        if self.wide:
+            low, high = (self.p.low, self.p.high) if all_of_it else self._near
+            self._slider.min, self._slider.max = min(low, self.value), max(high, self.value)
 
     def show(self, visible: bool) -> None:
-        for handle in (self._slider, self._field):
-            if handle is not None and handle.visible != visible:
-                handle.visible = visible
+        if self._slider.visible != visible:
+            self._slider.visible = visible
 
 
 class Tuning:
@@ -231,6 +227,10 @@ class Tuning:
             "group", (*live_groups, ALL, CHANGED, *fixed_groups),
             initial_value=_first_shown(self._groups),
         )  # fmt: skip
+        wide = gui.add_checkbox(
+            "all limits", False, hint="sliders reach all there may be, not only what is near the start"
+        )
+        wide.on_update(lambda event: [knob.reach(event.target.value) for knob in self._knobs.values()] and None)
         self._search.on_update(lambda _: self._filter())
         self._group.on_update(lambda _: self._filter())
         self._said = gui.add_html("")
