@@ -220,6 +220,7 @@ class Tuning:
         self._groups = grouped(model.parameters)
         self._answers = -1
         self._note = ""
+        self._knobs: dict[str, _Knob] = {}
         live_groups = [g for g, members in self._groups.items() if any(p.live for p in members)]
         fixed_groups = [g for g in self._groups if g not in live_groups]
         self._search = gui.add_text("search", "", hint="words of a name or its description; overrides the group")
@@ -230,7 +231,7 @@ class Tuning:
         wide = gui.add_checkbox(
             "all limits", False, hint="sliders reach all there may be, not only what is near the start"
         )
-        wide.on_update(lambda event: [knob.reach(event.target.value) for knob in self._knobs.values()] and None)
+        wide.on_update(lambda event: self._reach(event.target.value))
         self._search.on_update(lambda _: self._filter())
         self._group.on_update(lambda _: self._filter())
         self._said = gui.add_html("")
@@ -258,6 +259,10 @@ class Tuning:
             self._changes.note({name: self._values[name]}, now_ns())
             self._values[name] = value
         self._commander.put({name: value})
+
+    def _reach(self, all_of_it: bool) -> None:
+        for knob in self._knobs.values():
+            knob.reach(all_of_it)
 
     def _undo(self) -> None:
         with self._lock:

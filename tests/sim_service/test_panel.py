@@ -435,7 +435,7 @@ def test_values_follow_what_others_set_even_beyond_the_slider(tuned: tuple[Gui, 
 
 
 def test_a_slider_reaches_all_limits_when_asked(tuned: tuple[Gui, Told, tuning.Tuning]) -> None:
-    gui, told, page = tuned
+    gui, told, _ = tuned
     spring = gui.by_label[SPRING]
     assert (spring.min, spring.max) == (1e3, 2e5)
     gui.by_label["all limits"].by_hand(True)
