@@ -60,6 +60,8 @@ class Commander:
         self._waiting = Conflator()
         self._stop = False
         self._ask = True
+        self._flying = False  # a request that is not answered yet
+        self._unheard = False
         self._answer: dict[str, Any] | None = None
         self._asked_ns, self._commands = 0, -1
         self.error = ""  # of the last request; "" if it was obeyed
@@ -93,8 +95,8 @@ class Commander:
 
     @property
     def busy(self) -> bool:
-        """Something has not been sent yet: what the simulator told is older than what was wanted."""
-        return bool(self._waiting)
+        """Something has not been answered yet: what the simulator told is older than what was wanted."""
+        return bool(self._waiting) or self._flying
 
     def close(self) -> None:
         self._stop = True
@@ -119,6 +121,7 @@ class Commander:
         self._wake.clear()
         with self._lock:
             taken = self._waiting.take(now_ns())
+            self._flying = taken is not None
         if taken is None and not self._ask:
             return
         self._ask = False
@@ -128,9 +131,11 @@ class Commander:
             answer = ask(values, **action)
         except NoSimulator as error:
             if taken is not None:
-                self.error = str(error)
+                self.error, self._unheard = str(error), True
+            self._flying = False
             return
         self._answer = answer
-        if taken is not None:
-            self.error = str(answer.get("error", ""))
+        if taken is not None or self._unheard:  # a refusal stays until something else is asked for
+            self.error, self._unheard = str(answer.get("error", "")), False
         self.answers += 1
+        self._flying = False

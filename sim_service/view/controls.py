@@ -167,8 +167,8 @@ class Hand:
 
 
 _KEYS = (  # W, A, S, D and the arrows move the camera
-    ("J", "steer left"), ("L", "steer right"), ("I", "more throttle"), ("K", "brake"), ("space", "brake hard"),
-    ("U", "wheel straight"),
+    ("J", "steer left"), ("L", "steer right"), ("I", "more throttle"), ("K", "brake"), ("B", "brake hard"),
+    ("space", "brake hard"), ("U", "wheel straight"),
 )  # fmt: skip
 
 
@@ -191,8 +191,8 @@ class Wheel:
             lambda event: self._press({"wheel straight": "U", "release all": "", "stop": "space"}[event.target.value])
         )
         gui.add_html(
-            note("Keys: J L steer, I throttle, K brake, space brakes hard, U wheel straight. A page that is closed lets"
-                 " go of the throttle and brakes lightly.")
+            note("Keys: J L steer, I throttle, K brake, B or space brakes hard, U wheel straight. A page that is closed"
+                 " lets go of the throttle and brakes lightly.")
         )  # fmt: skip
         for key, text in _KEYS:
             gui.add_command(text, hotkey=key).on_trigger(lambda _, key=key: self._press(key))
@@ -208,7 +208,7 @@ class Wheel:
             throttle, brake = throttle + 5.0, 0.0
         elif key == "K":
             throttle, brake = 0.0, brake + 2.0
-        elif key == "space":
+        elif key in ("B", "space"):  # a tab or a box that was clicked last keeps the space for itself
             throttle, brake = 0.0, self._full
         else:
             throttle, brake = 0.0, 0.0

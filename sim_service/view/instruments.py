@@ -15,7 +15,7 @@ from sim_service.models.description import Quantity
 from sim_service.view.history import Balance, Pace
 
 SILENT_S = 0.3  # without a step
-_RED, _AMBER, _BLUE, _QUIET = "#c92a2a", "#d9730d", "#1c6fd1", "rgba(128,128,128,.16)"
+RED, _AMBER, _BLUE, _QUIET = "#c92a2a", "#d9730d", "#1c6fd1", "rgba(128,128,128,.16)"
 _FAINT = "opacity:.62"
 _DEG, _RPM = 180.0 / math.pi, 30.0 / math.pi
 
@@ -92,23 +92,23 @@ class Health:
 def trouble(h: Health) -> tuple[str, str] | None:
     """(colour, what to say), the worst first; None if all is well."""
     if not h.sim:
-        return _RED, "simulator gone" + (f": no step for {h.silent_s:.0f} s" if h.silent_s is not None else "")
+        return RED, "simulator gone" + (f": no step for {h.silent_s:.0f} s" if h.silent_s is not None else "")
     if h.silent_s is None:
         return _AMBER, "waiting for the first step"
     status = h.pace.status if h.pace is not None else 0
     if status & loop.NOT_FINITE:
-        return _RED, "the model left the numbers: the run is over"
+        return RED, "the model left the numbers: the run is over"
     if h.paused and h.silent_s > SILENT_S:
         return _BLUE, "paused"
     if not h.daq:
-        return _RED, "input gone: the DAQ has ended; the car drives on with the last block"
+        return RED, "input gone: the DAQ has ended; the car drives on with the last block"
     if h.silent_s > max(SILENT_S, 3.0 * h.step_s * h.slow):
-        return _RED, f"no step for {h.silent_s:.1f} s"
+        return RED, f"no step for {h.silent_s:.1f} s"
     if status & loop.STALE:
         most = duration(h.pace.age_most) if h.pace is not None else "?"
-        return _RED, f"stale input, held: {most} old"
+        return RED, f"stale input, held: {most} old"
     if status & loop.SKIPPED and h.slow <= 1.0:
-        return _RED, "the simulator gave steps up: it is too slow for real time"
+        return RED, "the simulator gave steps up: it is too slow for real time"
     if h.pace is not None and h.pace.misses and h.slow <= 1.0:
         return _AMBER, f"late: {h.pace.misses} deadline{'s' * (h.pace.misses > 1)} missed in the last second"
     if h.paused:

@@ -72,7 +72,12 @@ class Panel:
         """Called for every look, also while there is no frame."""
         if not self._watched():
             return
-        now = now_ns()
+        try:
+            self._look(frame, now_ns())
+        except Exception as error:  # whatever a ring of another program holds, the page stays
+            _put(self._banner, instruments.banner((instruments.RED, f"cannot be shown: {error}")))
+
+    def _look(self, frame: Frame | None, now: int) -> None:
         if frame is not None:
             self._newest_ns = int(frame.step["pushed_ns"])
         if now >= self._figures_due:

@@ -14,8 +14,9 @@ from sim_service.view.history import SECONDS, History
 
 NOTHING = "–"
 _COLOURS = ("#1c7ed6", "#e8590c", "#2f9e44", "#ae3ec9", "#f08c00", "#0c8599", "#e03131", "#868e96")
+_CORNERS, _AXLES = ("_fl", "_fr", "_rl", "_rr"), ("_front", "_rear")
 _WHEEL = re.compile(r"^(.+)_(fl|fr|rl|rr|front|rear)$")
-# of a step itself, in units that suit a plot: name, channel or difference of two, unit, factor
+# of a step itself, in a unit that suits a plot: a channel, another to take off it, the unit
 TIMING = {
     "age at use": ("input_age_ns", "", "ms"),
     "step cost": ("pushed_ns", "taken_ns", "ms"),
@@ -44,11 +45,11 @@ def choices(model: Model) -> dict[str, Choice]:
             together.setdefault((found[1], q.unit), []).append(q.name)
             by_wheel.append(Choice(f"{found[2]} / {q.name}", [q.name], q.unit))
     made += single
-    made += [
-        Choice(f"all wheels / {stem}", [n for n in names if n[-3:] in ("_fl", "_fr", "_rl", "_rr")] or names, unit)
-        for (stem, unit), names in together.items()
-        if len(names) > 1
-    ]
+    for (stem, unit), names in together.items():
+        for title, ends in (("all wheels", _CORNERS), ("both axles", _AXLES)):
+            members = [n for n in names if n.endswith(ends)]
+            if len(members) > 1:
+                made.append(Choice(f"{title} / {stem}", members, unit))
     made += sorted(by_wheel, key=lambda c: c.label.split(" / ")[0])
     made += [Choice(f"timing / {label}", [a], unit, b, 1e-6) for label, (a, b, unit) in TIMING.items()]
     return {c.label: c for c in made}

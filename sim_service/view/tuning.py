@@ -22,6 +22,7 @@ _MOST_UNDO = 200
 WIDE = 8.0  # limits further from the start than this factor
 
 ALL, CHANGED = "all that can change", "changed"
+_SLASH = "\u2215"  # at which no line is broken
 _POINT = re.compile(r"^(front|rear)_[A-Z]+_[xyz]$")
 
 
@@ -180,7 +181,7 @@ class _Knob:
         self.p, self._tune = p, tune
         low, high, step, self.wide = slider_range(p, start)
         self._near = (low, high)
-        unit = "" if p.unit == "1" else f" [{p.unit}]".replace("/", "\u2060/\u2060")  # not torn apart
+        unit = "" if p.unit == "1" else f" [{p.unit}]".replace("/", _SLASH)
         limits = f"{said(p.low)} to {said(p.high)}{'' if p.unit == '1' else ' ' + p.unit}, at the start {said(start)}"
         self._slider = gui.add_slider(
             p.name.replace("_", " ") + unit, low, high, step, start, hint=f"{p.name}: {p.text}; {limits}"

@@ -1,5 +1,8 @@
 """The panel without a browser: what is kept and drawn, what is sent and undone, what is saved, what a fork is."""
 
+import contextlib
+import dataclasses
+import io
 import math
 import threading
 from collections.abc import Callable
@@ -14,16 +17,17 @@ from sim_service.models import configured_model
 from sim_service.models.description import Model, Parameter, Quantity
 from sim_service.view import fork, instruments, plots, tuning
 from sim_service.view.commander import Commander, Conflator
-from sim_service.view.controls import Controls
+from sim_service.view.controls import Controls, Wheel
 from sim_service.view.feed import Frame
 from sim_service.view.history import MOST_POINTS, MOST_STEPS, History, Pace, decimated
+from sim_service.view.panel import Panel
 from sync.config import load
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 DRIVE = CONFIGS / "drive.toml"
 MS = 1_000_000
-SPRING = "front spring rate [N\u2060/\u2060m]"
-DAMPER = "front damper [N s\u2060/\u2060m]"
+SPRING = "front spring rate [N\u2215m]"
+DAMPER = "front damper [N s\u2215m]"
 
 MODEL = Model(
     name="thing",
@@ -218,6 +222,13 @@ def test_choices_have_groups_and_all_wheels_at_once() -> None:
     shape = plots.layout(picked)
     assert len(shape["series"]) == 6 and [a["label"] for a in shape["axes"]] == ["s before now", "N", "ms"]
     assert shape["series"][5]["scale"] == "y1"
+
+
+def test_axles_go_together_too() -> None:
+    quantities = tuple(Quantity(n, "1", "") for n in ("slip_front", "slip_rear", "slip_fl", "slip_fr"))
+    there = plots.choices(dataclasses.replace(MODEL, outputs=quantities))
+    assert there["both axles / slip"].names == ["slip_front", "slip_rear"]
+    assert there["all wheels / slip"].names == ["slip_fl", "slip_fr"]
 
 
 # ---- commander -------------------------------------------------------------------------------------------------------
@@ -611,3 +622,77 @@ def test_controls_ask_the_simulator() -> None:
         {"reset": True},
         {"slow": 10.0},
     ]
+
+
+# ---- the whole of it, on a server that nobody visits -----------------------------------------------------------------
+
+
+class Still:
+    """A feed that shows what it is given."""
+
+    title, live = "still", True
+
+    def __init__(self, *overrides: str) -> None:
+        self.model, self.params = MODEL, np.array([p.value for p in MODEL.parameters])
+        self.config = load(DRIVE, ["name=panel_still", *overrides])
+        self.records = steps(0, 0)
+
+    def steps(self) -> np.ndarray:
+        return self.records
+
+    def alive(self) -> dict[str, bool]:
+        return {"daq": True, "sim": True}
+
+
+@pytest.fixture
+def server() -> Any:
+    viser = pytest.importorskip("viser")
+    with contextlib.redirect_stdout(io.StringIO()):
+        made = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
+    yield made
+    with contextlib.redirect_stdout(io.StringIO()):
+        made.stop()
+
+
+@pytest.mark.parametrize("source", ["{kind='page'}", "{kind='virtual', manoeuvre='x'}"])
+def test_a_panel_shows_anything_and_nothing(server: Any, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    feed: Any = Still(f"source={source}")
+    panel = Panel(server, feed)
+    try:
+        panel.show(None)  # nobody watches
+        monkeypatch.setattr(panel, "_watched", lambda: True)
+        panel.show(None)
+        feed.records = steps(0, 50, load_fl=np.nan)
+        for record in (feed.records[-1], np.zeros((), [("pushed_ns", "<i8")])):
+            panel._figures_due = panel._plots_due = 0
+            panel.show(Frame(0, record, np.zeros(0)))
+        assert "cannot be shown" in panel._banner.content
+        panel._figures_due = panel._plots_due = 0
+        panel.show(Frame(0, feed.records[-1], np.zeros(0)))
+        assert "no step for" in panel._banner.content and "nan" not in panel._dials.content
+        assert (panel._wheel is not None) == ("page" in source)
+        panel.tab("scene")
+    finally:
+        panel.close()
+
+
+def test_hands_on_the_page(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed: Any = Still("source={kind='page', steering_limit_deg=100.0}")
+    watched = [True]
+    wheel = Wheel(server.gui, feed.config, lambda: watched[0])
+    try:
+        for key in "JJJIII":
+            wheel._press(key)
+        assert wheel._where() == (45.0, 0.15, 0.0)
+        for _ in range(20):
+            wheel._press("L")
+        assert wheel._where() == (-100.0, 0.15, 0.0)
+        wheel._press("space")
+        assert wheel._where() == (-100.0, 0.0, 40.0)
+        wheel._press("I")
+        watched[0] = False
+        assert wheel._where() is None
+        watched[0] = True
+        assert wheel._where() == (-100.0, 0.0, 10.0)  # nobody finds a pressed throttle
+    finally:
+        wheel.close()
