@@ -191,8 +191,8 @@ class Wheel:
             lambda event: self._press({"wheel straight": "U", "release all": "", "stop": "space"}[event.target.value])
         )
         gui.add_html(
-            note("Keys: J L steer, I throttle, K brake, B or space brakes hard, U wheel straight. A page that is closed"
-                 " lets go of the throttle and brakes lightly.")
+            note("Keys, after a click into the scene: J L steer, I throttle, K brake, B or space brakes hard, U wheel"
+                 " straight. A page that is closed lets go of the throttle and brakes lightly.")
         )  # fmt: skip
         for key, text in _KEYS:
             gui.add_command(text, hotkey=key).on_trigger(lambda _, key=key: self._press(key))

@@ -4,6 +4,7 @@ viser has no list of many choices; a choice that stands for the same quantity at
 usual case. Two quantities of different units have an axis each.
 """
 
+import math
 import re
 from typing import Any
 
@@ -63,21 +64,34 @@ def curves(history: History, picked: list[Choice]) -> tuple[np.ndarray, list[np.
     return t, [column * factor for column, factor in zip(columns, factors, strict=True)]
 
 
-def layout(picked: list[Choice]) -> dict[str, Any]:
+def power(most: float, now: int) -> int:
+    """The power of ten in which an axis is told, now `now`: uPlot writes no more than three decimals."""
+    if not 0.0 < most < math.inf or 0.02 <= most * 10.0**-now < 1000.0:  # kept while it will do
+        return now
+    return min(max(3 * math.floor(math.log10(most) / 3), -30), 0)
+
+
+def units(picked: list[Choice]) -> list[str]:
+    """An axis each."""
+    return list(dict.fromkeys(c.unit for c in picked))
+
+
+def layout(picked: list[Choice], powers: dict[str, int]) -> dict[str, Any]:
     """series, scales and axes of a chart."""
-    units = list(dict.fromkeys(c.unit for c in picked))
+    axes_of = units(picked)
     series: list[dict[str, Any]] = [{"label": "s"}]
     for c in picked:
         for name in c.names:
             label = c.label.split(" / ")[1] if len(c.names) == 1 else name
-            scale = f"y{units.index(c.unit)}"
+            scale = f"y{axes_of.index(c.unit)}"
             colour = _COLOURS[(len(series) - 1) % len(_COLOURS)]
             series.append({"label": label, "stroke": colour, "width": 1.5, "scale": scale, "points": {"show": False}})
     scales: dict[str, Any] = {"x": {"time": False, "range": (-SECONDS, 0.0)}}
     axes: list[dict[str, Any]] = [{"label": "s before now", "labelSize": 18, "size": 28}]
-    for number, unit in enumerate(units):
+    for number, unit in enumerate(axes_of):
+        times = f"10^{powers[unit]} " if powers.get(unit) else ""
         scales[f"y{number}"] = {"auto": True}
-        axis: dict[str, Any] = {"scale": f"y{number}", "label": "" if unit == "1" else unit}
+        axis: dict[str, Any] = {"scale": f"y{number}", "label": times + ("" if unit == "1" else unit)}
         axis |= {"labelSize": 18, "size": 52, "side": 3 if number == 0 else 1}
         if number:
             axis["grid"] = {"show": False}
@@ -94,7 +108,8 @@ class _Chart:
         self._changed = True
         self._one.on_update(self._change)
         self._two.on_update(self._change)
-        shape = layout(self.picked)
+        self._powers: dict[str, int] = {}
+        shape = layout(self.picked, self._powers)
         count = len(shape["series"])
         self._chart = gui.add_uplot(
             tuple(np.zeros(2) if i else np.array([-SECONDS, 0.0]) for i in range(count)),
@@ -113,11 +128,19 @@ class _Chart:
         t, columns = curves(history, picked)
         if len(t) < 2:
             t, columns = np.array([-SECONDS, 0.0]), [np.full(2, np.nan) for _ in columns]
+        of = [c.unit for c in picked for _ in c.names]
         if self._changed:
-            self._changed = False
-            for name, value in layout(picked).items():
+            self._powers = {}
+        powers = {}
+        for unit in units(picked):
+            drawn = np.abs(np.concatenate([c for c, u in zip(columns, of, strict=True) if u == unit]))
+            most = float(np.max(drawn, initial=0.0, where=np.isfinite(drawn)))
+            powers[unit] = power(most, self._powers.get(unit, 0))
+        if self._changed or powers != self._powers:
+            self._changed, self._powers = False, powers
+            for name, value in layout(picked, powers).items():
                 setattr(self._chart, name, value)
-        self._chart.data = (t, *columns)
+        self._chart.data = (t, *(c * 10.0 ** -powers[u] for c, u in zip(columns, of, strict=True)))
 
 
 class Plots:

@@ -22,7 +22,7 @@ _MOST_UNDO = 200
 WIDE = 8.0  # limits further from the start than this factor
 
 ALL, CHANGED = "all that can change", "changed"
-_SLASH = "\u2215"  # at which no line is broken
+_SLASH = "\u202f\u2215\u202f"  # at which no line is broken
 _POINT = re.compile(r"^(front|rear)_[A-Z]+_[xyz]$")
 
 

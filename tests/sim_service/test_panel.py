@@ -26,8 +26,8 @@ from sync.config import load
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 DRIVE = CONFIGS / "drive.toml"
 MS = 1_000_000
-SPRING = "front spring rate [N\u2215m]"
-DAMPER = "front damper [N s\u2215m]"
+SPRING = "front spring rate [N\u202f\u2215\u202fm]"
+DAMPER = "front damper [N s\u202f\u2215\u202fm]"
 
 MODEL = Model(
     name="thing",
@@ -219,9 +219,18 @@ def test_choices_have_groups_and_all_wheels_at_once() -> None:
     t, columns = plots.curves(history, picked)
     assert len(columns) == 5 and len(t) <= MOST_POINTS and t[-1] <= 0.0
     assert columns[0].max() == 3999.0 and columns[4] == pytest.approx(np.full(len(t), 0.12))
-    shape = plots.layout(picked)
-    assert len(shape["series"]) == 6 and [a["label"] for a in shape["axes"]] == ["s before now", "N", "ms"]
+    shape = plots.layout(picked, {"N": 0, "ms": -3})
+    assert len(shape["series"]) == 6 and [a["label"] for a in shape["axes"]] == ["s before now", "N", "10^-3 ms"]
     assert shape["series"][5]["scale"] == "y1"
+
+
+@pytest.mark.parametrize(
+    "most, now, expected",
+    [(5.0, 0, 0), (0.0, 0, 0), (0.0, -6, -6), (2400.0, 0, 0), (0.05, 0, 0), (0.004, 0, -3), (3e-15, 0, -15),
+     (0.5, -3, -3), (2.0, -3, 0), (math.nan, -3, -3), (1e-40, 0, -30)],
+)  # fmt: skip
+def test_small_figures_get_a_power_of_ten(most: float, now: int, expected: int) -> None:
+    assert plots.power(most, now) == expected
 
 
 def test_axles_go_together_too() -> None:
