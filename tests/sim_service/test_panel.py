@@ -17,7 +17,7 @@ from sim_service.models import configured_model
 from sim_service.models.description import Model, Parameter, Quantity
 from sim_service.view import fork, instruments, plots, tuning
 from sim_service.view.commander import Commander, Conflator
-from sim_service.view.controls import Controls, Wheel
+from sim_service.view.controls import Controls, ForkLine, Wheel
 from sim_service.view.feed import Frame
 from sim_service.view.history import MOST_POINTS, MOST_STEPS, History, Pace, decimated
 from sim_service.view.panel import Panel
@@ -683,6 +683,13 @@ def test_a_panel_shows_anything_and_nothing(server: Any, monkeypatch: pytest.Mon
         panel.tab("scene")
     finally:
         panel.close()
+
+
+def test_a_fork_is_drawn_replaced_and_removed(server: Any) -> None:
+    line = ForkLine(server)
+    for points in (np.zeros((401, 3)), np.ones((2, 3)), np.zeros((1, 3)), None, None):
+        line(points)
+        assert (line._line is not None) == (points is not None and len(points) > 1)
 
 
 def test_hands_on_the_page(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -263,7 +263,7 @@ def test_an_empty_file_lacks_everything_that_has_no_default(file: Callable[[byte
 def test_every_file_we_ship_can_be_read() -> None:
     from daq_service.driver import read_manoeuvre
 
-    assert {load(path).name for path in (ROOT / "configs").glob("*.toml")} == {"tandem", "two_hosts"}
+    assert {load(path).name for path in (ROOT / "configs").glob("*.toml")} == {"tandem", "two_hosts", "page"}
     manoeuvres = [read_manoeuvre(path) for path in (ROOT / "configs" / "manoeuvres").glob("*.toml")]
     assert len(manoeuvres) >= 9 and all(manoeuvre.title for manoeuvre in manoeuvres)
 
