@@ -131,7 +131,7 @@ class ForkLine:
             thin[:, 2] += 0.05
             pairs = np.stack([thin[:-1], thin[1:]], axis=1)
             self._line = self._server.scene.add_line_segments(
-                "/fork", points=pairs, colors=(240, 140, 0), line_width=4.0
+                "/fork", points=pairs, colors=(240, 140, 0), thickness=4.0, thickness_units="screen"
             )
 
 
