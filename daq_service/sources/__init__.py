@@ -21,7 +21,9 @@ from sync.errors import ConfigError
 if TYPE_CHECKING:  # this module is imported before anything is compiled
     from sync.ring import RingReader
 
-SOURCES = {kind: f"daq_service.sources.{kind}" for kind in ("virtual", "replay", "nidaqmx", "can", "gamepad", "remote")}
+SOURCES = {
+    kind: f"daq_service.sources.{kind}" for kind in ("virtual", "replay", "nidaqmx", "can", "gamepad", "remote", "page")
+}
 
 
 @dataclass(frozen=True)

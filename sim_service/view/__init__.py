@@ -6,7 +6,8 @@ here is compiled.
 
     feed.py     where frames come from: a running simulation, or a record
     stage.py    the scene: bodies, wheels, road, forces, path, cameras
-    panel.py    the instruments, plots, tuning and controls
+    panel.py    what stands beside it: instruments.py, plots.py, tuning.py, controls.py; history.py keeps the last
+                seconds, commander.py talks to the simulator, fork.py looks ahead
     door.py     who may come in
     service.py  the process: a look at the feed, thirty times a second
 """

@@ -113,6 +113,11 @@ class LiveFeed:
     def alive(self) -> dict[str, bool]:
         return {"daq": self._daq.alive, "sim": self._sim.alive}
 
+    def blocks_pushed(self) -> int | None:
+        """By the DAQ so far; None where its ring is not on this host."""
+        ring = self._daq.attached()
+        return None if ring is None else ring.head
+
     def close(self) -> None:
         for follower in (self._sim, self._state, self._daq):
             follower.close()

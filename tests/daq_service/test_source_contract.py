@@ -18,6 +18,7 @@ from .can_bus import open_can
 from .conftest import DRIVE, drive_config, recorded, replay_config, write_record
 from .nidaqmx_double_opener import open_nidaqmx
 from .origin import open_remote
+from .page_hand import open_page
 from .virtual_wheel import open_gamepad
 
 CHANNELS = 3
@@ -47,6 +48,7 @@ SOURCES: dict[str, Opener] = {
     "can": open_can,
     "gamepad": open_gamepad,
     "remote": open_remote,
+    "page": open_page,
 }
 # of sources whose instants are estimates: how far a period may be from the configured one, as a share of it
 FITTED: dict[str, float] = {"nidaqmx": 0.05}

@@ -268,7 +268,7 @@ def test_every_file_we_ship_can_be_read() -> None:
     from daq_service.driver import read_manoeuvre
 
     names = [load(path).name for path in (ROOT / "configs").glob("*.toml")]
-    assert {"tandem", "two_hosts", "onboard", "can", "remote"} <= set(names)
+    assert {"tandem", "two_hosts", "onboard", "can", "remote", "page"} <= set(names)
     manoeuvres = [read_manoeuvre(path) for path in (ROOT / "configs" / "manoeuvres").glob("*.toml")]
     assert len(manoeuvres) >= 9 and all(manoeuvre.title for manoeuvre in manoeuvres)
 

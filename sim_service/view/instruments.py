@@ -1,0 +1,215 @@
+"""The instruments: what the driver does, what the car does, how fresh it is; and a banner when something is not right.
+
+Text and figures only, made as HTML and replaced in place some times a second. Channels that a model does not have are
+left out; a model that has none of the usual ones shows its first outputs as they are.
+"""
+
+import html
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sim_service import loop
+from sim_service.models.description import Quantity
+from sim_service.view.history import Balance, Pace
+
+SILENT_S = 0.3  # without a step
+RED, _AMBER, _BLUE, _QUIET = "#c92a2a", "#d9730d", "#1c6fd1", "rgba(128,128,128,.16)"
+_FAINT = "opacity:.62"
+_DEG, _RPM = 180.0 / math.pi, 30.0 / math.pi
+
+
+@dataclass(frozen=True)
+class Tile:
+    label: str
+    channel: str
+    unit: str
+    factor: float = 1.0
+    digits: int = 1
+
+
+DRIVER = (
+    Tile("steering", "steering_angle", "deg", _DEG, 0),
+    Tile("throttle", "throttle", "%", 100.0, 0),
+    Tile("brake", "brake_pressure_bar", "bar", 1.0, 1),
+)
+CAR = (
+    Tile("speed", "vx", "km/h", 3.6, 1),
+    Tile("yaw rate", "yaw_rate", "deg/s", _DEG, 1),
+    Tile("lateral acc.", "ay", "m/s²", 1.0, 2),
+    Tile("sideslip", "sideslip", "deg", _DEG, 1),
+    Tile("gear", "gear", "", 1.0, 0),
+    Tile("engine", "engine_speed", "rpm", _RPM, 0),
+    Tile("hand torque", "steering_torque", "N m", 1.0, 1),
+    Tile("rack force", "rack_force", "N", 1.0, 0),
+)
+_GENERIC = 12
+
+
+def tiles(names: Iterable[str], outputs: tuple[Quantity, ...]) -> tuple[list[Tile], list[Tile]]:
+    """(of the driver, of the machine) for a model with these channels."""
+    there = set(names)
+    driver = [t for t in DRIVER if t.channel in there]
+    car = [t for t in CAR if t.channel in there]
+    if len(car) < 3:  # no car: whatever it is tells its own
+        known = {t.channel for t in car}
+        car += [
+            Tile(q.name.replace("_", " "), q.name, "" if q.unit == "1" else q.unit, 1.0, 3)
+            for q in outputs[:_GENERIC]
+            if q.name not in known
+        ]
+    return driver, car
+
+
+def number(value: float, digits: int) -> str:
+    if not math.isfinite(value):
+        return "–"
+    text = f"{value:.{digits}f}"
+    return text[1:] if text.startswith("-") and not text.strip("-0.") else text
+
+
+def duration(ns: float) -> str:
+    return f"{ns * 1e-3:.0f} µs" if abs(ns) < 1e6 else f"{ns * 1e-6:.2f} ms" if abs(ns) < 1e9 else f"{ns * 1e-9:.1f} s"
+
+
+# ---- the banner ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Health:
+    """What the banner is made of."""
+
+    silent_s: float | None  # since the newest step; None: there never was one
+    step_s: float
+    sim: bool
+    daq: bool
+    pace: Pace | None
+    paused: bool = False
+    slow: float = 1.0
+
+
+def trouble(h: Health) -> tuple[str, str] | None:
+    """(colour, what to say), the worst first; None if all is well."""
+    if not h.sim:
+        return RED, "simulator gone" + (f": no step for {h.silent_s:.0f} s" if h.silent_s is not None else "")
+    if h.silent_s is None:
+        return _AMBER, "waiting for the first step"
+    status = h.pace.status if h.pace is not None else 0
+    if status & loop.NOT_FINITE:
+        return RED, "the model left the numbers: the run is over"
+    if h.paused and h.silent_s > SILENT_S:
+        return _BLUE, "paused"
+    if not h.daq:
+        return RED, "input gone: the DAQ has ended; the car drives on with the last block"
+    if h.silent_s > max(SILENT_S, 3.0 * h.step_s * h.slow):
+        return RED, f"no step for {h.silent_s:.1f} s"
+    if status & loop.STALE:
+        most = duration(h.pace.age_most) if h.pace is not None else "?"
+        return RED, f"stale input, held: {most} old"
+    if status & loop.SKIPPED and h.slow <= 1.0:
+        return RED, "the simulator gave steps up: it is too slow for real time"
+    if h.pace is not None and h.pace.misses and h.slow <= 1.0:
+        return _AMBER, f"late: {h.pace.misses} deadline{'s' * (h.pace.misses > 1)} missed in the last second"
+    if h.paused:
+        return _BLUE, "paused"
+    if h.slow > 1.0 or status & loop.SLOWED:
+        return _BLUE, f"slow motion: {h.slow:g} times slower than real time"
+    return None
+
+
+def banner(found: tuple[str, str] | None) -> str:
+    """Always as high as itself, so that nothing below jumps when it lights up."""
+    colour, text = found or (_QUIET, "running")
+    face = "color:#fff;font-weight:700" if found else _FAINT
+    return (
+        f'<div style="background:{colour};{face};font-size:1.1rem;line-height:1.3;min-height:1.3em;'
+        f'padding:.45em .7em;margin:.3em .6em .5em;border-radius:4px">{html.escape(text)}</div>'
+    )
+
+
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
+_GRID = "display:grid;grid-template-columns:repeat(auto-fit,minmax(6.6rem,1fr));gap:.35rem;margin:.25rem .6rem .5rem"
+_BOX = "border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:.3rem .5rem"
+_BIG = "font-size:1.35rem;font-weight:600;line-height:1.2;font-variant-numeric:tabular-nums;white-space:nowrap"
+
+
+def _tile(tile: Tile, value: float) -> str:
+    return (
+        f'<div style="{_BOX}"><div style="font-size:.72rem;{_FAINT}">{html.escape(tile.label)}</div>'
+        f'<div style="{_BIG}">{number(value * tile.factor, tile.digits)}'
+        f'<span style="font-size:.72rem;font-weight:400;{_FAINT}"> {html.escape(tile.unit)}</span></div></div>'
+    )
+
+
+def _bar(tile: Tile, value: float, full: float, middle: bool) -> str:
+    """A tile with a bar: from the left, or from the middle to where the wheel is turned (left is positive)."""
+    shown, unit = value * tile.factor, tile.unit
+    share = min(max(shown / full, -1.0), 1.0) if math.isfinite(shown) else 0.0
+    width = abs(share) * (50.0 if middle else 100.0)
+    left = (50.0 - width if share > 0 else 50.0) if middle else 0.0
+    colour = {"throttle": "#2f9e44", "brake": "#e03131"}.get(tile.label, "#1c7ed6")
+    if middle:  # which way says more than a sign
+        unit += " left" * (shown > 0.5) + " right" * (shown < -0.5)
+        shown = abs(shown)
+    mark = '<div style="position:absolute;left:50%;width:1px;height:100%;background:currentColor"></div>' * middle
+    return (
+        f'<div style="{_BOX}"><div style="font-size:.72rem;{_FAINT}">{tile.label}</div>'
+        f'<div style="{_BIG}">{number(shown, tile.digits)}'
+        f'<span style="font-size:.72rem;font-weight:400;{_FAINT}"> {unit}</span></div>'
+        f'<div style="position:relative;height:.4rem;border-radius:2px;background:rgba(128,128,128,.3)">'
+        f'<div style="position:absolute;left:{left:.1f}%;width:{width:.1f}%;height:100%;border-radius:2px;'
+        f'background:{colour}"></div>{mark}</div></div>'
+    )
+
+
+def dials(driver: list[Tile], car: list[Tile], value: Callable[[str], float], brake_full_bar: float) -> str:
+    full = {"steering": 360.0, "throttle": 100.0, "brake": brake_full_bar}
+    feet = "".join(_bar(t, value(t.channel), full[t.label], t.label == "steering") for t in driver)
+    rest = "".join(_tile(t, value(t.channel)) for t in car)
+    return f'<div style="{_GRID}">{feet}</div><div style="{_GRID}">{rest}</div>'
+
+
+def status_words(now: int, lately: int) -> str:
+    """The newest step's status in words; what others of the last second said is added."""
+    said = [text for bit, text in loop.STATUS.items() if now & bit]
+    others = [text for bit, text in loop.STATUS.items() if lately & ~now & bit]
+    text = ", ".join(said) or "free running"
+    return text + (f" (in the last second: {', '.join(others)})" if others else "")
+
+
+def _row(label: str, text: str, hint: str = "") -> str:
+    title = f' title="{html.escape(hint)}"' if hint else ""
+    return (
+        f'<tr{title}><td style="padding:.1rem .8rem .1rem 0;white-space:nowrap;{_FAINT}">{html.escape(label)}</td>'
+        f'<td style="font-variant-numeric:tabular-nums">{html.escape(text)}</td></tr>'
+    )
+
+
+def _pair(median: float, most: float) -> str:
+    return f"{duration(median)}, at most {duration(most)}"
+
+
+def books(step: Any, pace: Pace | None, balance: Balance, seconds: float, waiting: int | None) -> str:
+    """Age, cost, lateness of the last second; what became of the blocks; status and commands."""
+    rows = []
+    if pace is not None:
+        rows = [
+            _row("age at use", _pair(pace.age_median, pace.age_most), "of the input block, last second"),
+            _row("step cost", _pair(pace.cost_median, pace.cost_most), "from taking the block to the pushed result"),
+            _row("lateness", _pair(pace.lateness_median, pace.lateness_most), "start of a step after its instant"),
+        ]
+    blocks = f"{balance.used} used, {balance.superseded} superseded"
+    blocks += f", {balance.again} used again" * bool(balance.again) + f", {balance.gaps} gaps" * bool(balance.gaps)
+    rows.append(_row(f"blocks, {seconds:.0f} s", blocks, "used + superseded are all there were"))
+    if waiting is not None:
+        rows.append(_row("newer blocks", str(waiting), "pushed by the DAQ since the one that was used last"))
+    rows.append(_row("status", status_words(int(step["status"]), pace.status if pace is not None else 0)))
+    rows.append(_row("commands obeyed", str(int(step["commands"]))))
+    rows.append(_row("step", f"{int(step['step'])}  ({float(step['time']):.1f} s)"))
+    return (
+        '<table style="border-collapse:collapse;font-size:.8rem;line-height:1.35;margin:.2rem .8rem .5rem">'
+        + "".join(rows)
+        + "</table>"
+    )

@@ -1,0 +1,212 @@
+"""The page source: what is sent becomes what the sensors of such a car would read, as fast as a hand is."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+import zmq
+
+from daq_service.sources import Host, Source, open_source
+from daq_service.sources.page import Page, counts, understood
+from sim_service.signals import tables, vehicle_inputs
+from sync.block import put_integer
+from sync.clock import now_ns, sleep_until
+from sync.config import Signals, load
+from sync.errors import ConfigError
+from sync.message import MALFORMED
+
+from .conftest import CONFIGS, DRIVE, drive_config
+
+MS = 1_000_000
+STRAIGHT = {"steering_deg": 0.0, "throttle": 0.0, "brake_bar": 0.0}
+
+
+class Driven:
+    """A page source at 1 kHz, and whoever drives it."""
+
+    def __init__(self, settings: str = "", *overrides: str):
+        self.said: list[str] = []
+        config = drive_config(f"source={{kind='page'{settings}}}", *overrides)
+        self.config = config
+        self.source: Any = open_source(config, DRIVE, Host(say=self.said.append))
+        self.columns = [[c.name for c in config.daq.channels].index(n) for n in ("steering", "throttle", "brake")]
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = self._context.socket(zmq.PUSH)
+        self._socket.set(zmq.LINGER, 0)
+        self.source.start()
+        self._socket.connect(f"ipc://{config.socket('hand')}")
+
+    def send(self, message: Any) -> None:
+        self._socket.send(message if isinstance(message, bytes) else msgpack.packb(message))
+
+    def read_for(self, seconds: float, hand: Any = None) -> np.ndarray:
+        """(steering, throttle, brake) in counts, a row a scan; `hand` is sent over and over meanwhile, and the time
+        counts from when it is heard (on a busy machine a connection takes a while)."""
+        rows = []
+        scans, t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
+        asked, due, heard = now_ns(), 0, self.source.counts()["messages"]
+        begun = asked
+        while now_ns() < begun + seconds * 1e9:
+            if hand is not None and self.source.counts()["messages"] == heard:
+                begun = now_ns()
+                assert begun < asked + 10e9
+            if hand is not None and now_ns() > due:
+                self.send(hand)
+                due = now_ns() + 20 * MS
+            count, lost = self.source.read(scans, t_ns, 5 * MS)
+            assert lost == 0
+            rows.append(scans[:count][:, self.columns].copy())
+        return np.concatenate(rows)
+
+    def close(self) -> None:
+        self.source.stop()
+        self._socket.close()
+        self._context.destroy(0)
+
+
+@pytest.fixture
+def driven() -> Iterator[Callable[..., Driven]]:
+    made: list[Driven] = []
+
+    def make(*arguments: str) -> Driven:
+        made.append(Driven(*arguments))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_before_anybody_drives_the_wheel_is_straight_and_the_brake_holds(driven: Callable[..., Driven]) -> None:
+    found = driven(", let_go_brake_bar=10.0").read_for(0.1)
+    assert len(found) > 50
+    assert (found == [0, 0, round(10.0 / 40.0 * 32767.0)]).all()
+
+
+def test_what_is_sent_is_what_is_read_and_the_wheel_is_no_faster_than_a_hand(driven: Callable[..., Driven]) -> None:
+    page = driven(", wheel_deg_per_s=400.0")
+    found = page.read_for(0.6, {"steering_deg": 90.0, "throttle": 0.5, "brake_bar": 4.0})
+    assert found[-1].tolist() == [500, 210, round(4.0 / 40.0 * 32767.0)]
+    # 0.4 degrees a scan are a little more than two counts
+    assert np.abs(np.diff(found[:, 0])).max() <= 3
+    moving = np.flatnonzero(np.diff(found[:, 0]))
+    assert 215 <= moving[-1] - moving[0] <= 235  # scans for 90 degrees at 400 a second
+    assert page.said == ["somebody drives from a page"]
+
+
+def test_beyond_what_a_car_has_is_cut(driven: Callable[..., Driven]) -> None:
+    page = driven(", wheel_deg_per_s=2000.0, steering_limit_deg=180.0")
+    found = page.read_for(0.4, {"steering_deg": -1e6, "throttle": 7, "brake_bar": 1e9})
+    assert found[-1].tolist() == [-1000, 420, 32767]
+    found = page.read_for(0.2, {"steering_deg": -1e6, "throttle": -7, "brake_bar": -1})
+    assert found[-1].tolist() == [-1000, 0, 0]
+
+
+def test_whoever_is_not_heard_any_more_has_let_go_until_heard_again(driven: Callable[..., Driven]) -> None:
+    page = driven(", let_go_ms=150.0, let_go_brake_bar=5.0")
+    hand = {"steering_deg": 18.0, "throttle": 1.0, "brake_bar": 0.0}
+    assert page.read_for(0.3, hand)[-1].tolist() == [100, 420, 0]  # never silent for so long
+    light = round(5.0 / 40.0 * 32767.0)
+    assert page.read_for(0.3)[-1].tolist() == [100, 0, light]  # the wheel is kept
+    assert page.read_for(0.2, hand)[-1].tolist() == [100, 420, 0]
+    assert page.source.counts()["let_go"] == 1
+    assert [text.split(":")[0] for text in page.said] == [
+        "somebody drives from a page", "nobody drives", "somebody drives from a page",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"\xc1",
+        b"x" * 300,
+        msgpack.packb([1, 2, 3]),
+        msgpack.packb({}),
+        msgpack.packb({"steering_deg": 0.0, "throttle": 0.0}),
+        msgpack.packb({**STRAIGHT, "gear": 2}),
+        msgpack.packb({**STRAIGHT, "throttle": float("nan")}),
+        msgpack.packb({**STRAIGHT, "throttle": float("inf")}),
+        msgpack.packb({**STRAIGHT, "throttle": True}),
+        msgpack.packb({**STRAIGHT, "throttle": "full"}),
+        msgpack.packb({**STRAIGHT, "brake_bar": None}),
+        msgpack.packb({**STRAIGHT, "brake_bar": {"a": 1}}),
+        msgpack.packb(STRAIGHT) + b"\0",
+    ],
+)
+def test_what_is_no_message_is_counted_and_changes_nothing(driven: Callable[..., Driven], message: bytes) -> None:
+    with pytest.raises(MALFORMED):
+        understood(message)
+    page = driven()
+    page.read_for(0.1, {"steering_deg": 1.8, "throttle": 0.5, "brake_bar": 0.0})
+    page.send(message)
+    for _ in range(50):
+        found = page.read_for(0.1)
+        if page.source.counts()["malformed"]:
+            break
+        page.send({"steering_deg": 1.8, "throttle": 0.5, "brake_bar": 0.0})  # still held
+    assert found[-1].tolist() == [10, 210, 0]
+    assert page.source.counts()["malformed"] == 1
+    assert page.source.counts()["messages"] >= 2
+
+
+def test_a_flood_is_read_a_little_at_a_time(driven: Callable[..., Driven]) -> None:
+    page = driven()
+    for _ in range(60):
+        page.send(STRAIGHT)
+    for _ in range(50):
+        page.read_for(0.1)
+        if page.source.counts()["messages"] == 60:
+            break
+    assert page.source.counts()["messages"] == 60
+
+
+CALIBRATIONS = [
+    Signals(),
+    Signals(steering_sign=-1, steering_zero_counts=37.5, steering_deg_per_count=0.09),
+    Signals(throttle_full_counts=-900.0, throttle_zero_counts=1200.0),
+    Signals(brake_full_counts=-3000.0, brake_zero_counts=-40.0, brake_full_bar=60.0),
+]
+
+
+@pytest.mark.parametrize("signals", CALIBRATIONS)
+@pytest.mark.parametrize("hand", [(0.0, 0.0, 0.0), (123.0, 0.25, 7.5), (-480.0, 1.0, 40.0)])
+def test_counts_are_the_inverse_of_the_calibration(signals: Signals, hand: tuple[float, float, float]) -> None:
+    layout = drive_config().daq.layout
+    rows, calibration, estimator, memory = tables(signals, layout, 0.005, 0.001)
+    block = np.zeros(layout.words, np.int64)
+    by_name = dict(zip(layout.names, layout.table, strict=True))
+    for name, value in counts(signals, *hand).items():
+        assert not put_integer(block, by_name[name], value)
+    inputs = np.zeros(6)
+    vehicle_inputs(block, rows, calibration, estimator, memory, 0.0, 0.005, inputs)
+    assert np.degrees(inputs[0]) == pytest.approx(hand[0], abs=0.5 * signals.steering_deg_per_count + 1e-9)
+    assert inputs[3] == pytest.approx(hand[1], abs=0.5 / abs(signals.throttle_full_counts) + 1e-9)
+    step = signals.brake_full_bar / abs(signals.brake_full_counts)
+    assert inputs[4] == pytest.approx(hand[2], abs=0.5 * step + 1e-9)
+
+
+def test_its_socket_is_its_own_and_gone_after_it(driven: Callable[..., Driven]) -> None:
+    page = driven()
+    path = page.config.socket("hand")
+    assert path.stat().st_mode & 0o777 == 0o600
+    page.source.stop()
+    assert not path.exists()
+
+
+def test_the_shipped_configuration_opens() -> None:
+    file = CONFIGS / "page.toml"
+    source: Source = open_source(load(file), file)
+    assert isinstance(source, Page)
+    with pytest.raises(ConfigError, match="wheel_deg_per_s"):
+        open_source(load(file, ["source.wheel_deg_per_s=0"]), file)
+
+
+def test_a_long_sleep_costs_no_more_than_the_buffer(driven: Callable[..., Driven]) -> None:
+    page = driven(", buffer_blocks=4")
+    sleep_until(now_ns() + 100 * MS)
+    scans, t_ns = np.zeros((64, 3), np.int64), np.zeros(64, np.int64)
+    count, lost = page.source.read(scans, t_ns, 0)
+    assert count == 4 and lost >= 90
