@@ -105,9 +105,9 @@ class Likeness:
         for k, wheel in enumerate(("fl", "fr", "rl", "rr")):
             axle = "front" if k < 2 else "rear"
             for suffix, share in ((wheel, 1.0), (axle, 0.5)):
-                names = tuple(f"{name}_{suffix}" for name in ("force_x", "force_y", "load"))
-                if self._outputs.issuperset(names):
-                    found.append(Arrow(k, *names, share))
+                along, across, load = (f"{name}_{suffix}" for name in ("force_x", "force_y", "load"))
+                if self._outputs.issuperset((along, across, load)):
+                    found.append(Arrow(k, along, across, load, share))
                     break
         return tuple(found)
 

@@ -19,12 +19,12 @@ def merged(meshes: Sequence[Mesh]) -> Mesh:
 
 def _grid(rows: int, columns: int, round_rows: bool, round_columns: bool) -> np.ndarray:
     """Triangles between rows x columns vertices; a direction may close."""
-    i, j = np.meshgrid(
+    across, along = np.meshgrid(
         np.arange(rows if round_rows else rows - 1),
         np.arange(columns if round_columns else columns - 1),
         indexing="ij",
     )
-    i, j = i.ravel(), j.ravel()
+    i, j = across.ravel(), along.ravel()
     up, right = (i + 1) % rows, (j + 1) % columns
     a, b, c, d = i * columns + j, up * columns + j, up * columns + right, i * columns + right
     return np.concatenate([np.column_stack([a, b, c]), np.column_stack([a, c, d])])
@@ -45,7 +45,8 @@ def cylinder(sides: int = 10) -> Mesh:
     angle = np.linspace(0.0, 2.0 * np.pi, sides, endpoint=False)
     ring = np.column_stack([np.cos(angle), np.sin(angle), np.zeros(sides)])
     # the ends have vertices of their own: edges stay sharp
-    vertices = np.concatenate([ring, ring + [0, 0, 1], ring, ring + [0, 0, 1]])
+    top = ring + np.array([0.0, 0.0, 1.0])
+    vertices = np.concatenate([ring, top, ring, top])
     k = np.arange(sides)
     after = (k + 1) % sides
     fan = np.arange(1, sides - 1)
