@@ -85,10 +85,10 @@ class Cameras:
             position, up = subject.eye, subject.turned[:, 2]
             target = position + 10.0 * subject.turned[:, 0] - 1.6 * up
         elif kind == "top":
-            position, target, up = p + 12.0 * s * _UP, p, np.array([0.0, 1.0, 0.0])
+            position, target, up = p + 9.0 * s * _UP, p, np.array([0.0, 1.0, 0.0])
         else:
             ahead = np.array([math.cos(self._heading), math.sin(self._heading), 0.0])
-            position, target = p - 2.3 * s * ahead + 0.8 * s * _UP, p + 0.9 * s * ahead
+            position, target = p - 2.1 * s * ahead + 0.75 * s * _UP, p + 0.9 * s * ahead
         with client.atomic():
             if fresh:
                 camera.fov = _FOV[kind]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.view import shapes
 from sync.errors import ConfigError
 
 TILE = 4.0  # m; tiles of two tones show how the ground moves
@@ -64,20 +65,19 @@ class Ground:
             return np.array([0.0, 0.0, 1.0])
         _, slope_x, slope_y, _ = self._surface(self._road, x, y)
         n = np.array([-slope_x, -slope_y, 1.0])
-        return np.asarray(n / np.linalg.norm(n))
+        return shapes.unit(n)
 
     def axes_around(self, x: float, y: float) -> tuple[np.ndarray, np.ndarray, bool]:
         """Nodes of a mesh along x and y, and whether it will do wherever the car goes: as dense as the budget allows
         over a road with an end, else fine around (x, y) and coarse farther away."""
         if self._extent is not None:
             low, high = (TILE * np.round(corner / TILE) for corner in self._extent)
-            cells = float(np.prod(high - low)) / (0.5 * _MOST - 4 * _OUTER**2)
-            parts = math.floor(TILE / max(math.sqrt(max(cells, 0.0)), _FINE))  # of a tile
-            if parts >= 4 and np.all(high > low):
+            for parts in range(round(TILE / _FINE), 3, -1):  # of a tile
                 n = np.round((high - low) / TILE * parts).astype(int) + 1
-                inner = (np.linspace(low[k], high[k], n[k]) for k in range(2))
-                across, along = (_with_outskirts(nodes, _OUTER // 2) for nodes in inner)
-                return across, along, True
+                if 2 * np.prod(n + _OUTER - 1) <= _MOST and np.all(n > 1):
+                    inner = (np.linspace(low[k], high[k], n[k]) for k in range(2))
+                    across, along = (_with_outskirts(nodes, _OUTER // 2) for nodes in inner)
+                    return across, along, True
         centre = 2.0 * TILE * np.round(np.array([x, y]) / (2.0 * TILE))
         fine = np.arange(round(2.0 * _REACH / _FINE) + 1) * _FINE - _REACH
         across, along = (_with_outskirts(fine + c, _OUTER) for c in centre)
@@ -85,9 +85,12 @@ class Ground:
 
     def meshes(self, x: np.ndarray, y: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Vertices and triangles of the surface over these nodes: tiles of two tones, and what is slippery."""
-        road, surface = self._road, self._surface
+        from sim_service.roads.field import surface_over
+
+        road = self._road
         assert road is not None
-        values = np.array([surface(road, a, b) for a in x for b in y]).reshape(len(x), len(y), 4)
+        values = np.empty((len(x), len(y), 4))
+        surface_over(road, x, y, values)
         vertices = np.stack([*np.meshgrid(x, y, indexing="ij"), values[:, :, 0]], axis=-1)
         middle_x, middle_y = 0.5 * (x[1:] + x[:-1]), 0.5 * (y[1:] + y[:-1])
         odd = (np.floor(middle_x / TILE)[:, None] + np.floor(middle_y / TILE)[None, :]) % 2.0 == 1.0
@@ -106,9 +109,10 @@ class Ground:
             faces = np.concatenate(
                 [np.column_stack([k, k + len(y), k + len(y) + 1]), np.column_stack([k, k + len(y) + 1, k + 1])]
             )
-            used, inverse = np.unique(faces, return_inverse=True)
-            if len(used):
-                found[name] = vertices.reshape(-1, 3)[used], inverse.reshape(-1, 3)
+            used = np.zeros(len(x) * len(y), bool)
+            used[faces] = True
+            if len(faces):
+                found[name] = vertices.reshape(-1, 3)[used], (np.cumsum(used) - 1)[faces]
         return found
 
 

@@ -5,6 +5,7 @@ the lowest ordinary one.
 """
 
 import contextlib
+import importlib
 import io
 import os
 import threading
@@ -88,6 +89,7 @@ def prepare(config: Config, file: Path) -> tuple[Any, dict[str, Any]]:
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
         sources = configured(config, file.parent)
         model, params = make_model(sources, config.sim.parameters)
+        importlib.import_module("sim_service.roads.field")
     feed = LiveFeed(config, model, params, {**sources.files, **_manoeuvre(config, file)})
 
     def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Meshes of simple things, and the turning that puts them somewhere. Vertices and triangles as a page takes them."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -163,33 +164,48 @@ def along(directions: np.ndarray) -> np.ndarray:
 
 def quaternion(matrix: np.ndarray) -> np.ndarray:
     """Of a rotation; w, x, y, z."""
-    m = matrix
+    (a, b, c), (d, e, f), (g, h, i) = matrix.tolist()
     # the largest of the four is safe to divide by
-    squares = np.array(
-        [
-            1.0 + m[0, 0] + m[1, 1] + m[2, 2],
-            1.0 + m[0, 0] - m[1, 1] - m[2, 2],
-            1.0 - m[0, 0] + m[1, 1] - m[2, 2],
-            1.0 - m[0, 0] - m[1, 1] + m[2, 2],
-        ]
-    )
-    k = int(np.argmax(squares))
-    x, y, z = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
-    xy, xz, yz = m[0, 1] + m[1, 0], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1]
+    squares = (1.0 + a + e + i, 1.0 + a - e - i, 1.0 - a + e - i, 1.0 - a - e + i)
+    k = squares.index(max(squares))
+    x, y, z, xy, xz, yz = h - f, c - g, d - b, b + d, c + g, f + h
     rows = ((squares[0], x, y, z), (x, squares[1], xy, xz), (y, xy, squares[2], yz), (z, xz, yz, squares[3]))
     q = np.array(rows[k])
-    return np.asarray(q / np.linalg.norm(q))
+    return np.asarray(q / math.sqrt(sum(v * v for v in rows[k])))
 
 
 def about(axis: np.ndarray, angle: float) -> np.ndarray:
     """The quaternion of a turn about a unit axis."""
-    return np.array([np.cos(0.5 * angle), *(np.sin(0.5 * angle) * axis)])
+    s = math.sin(0.5 * angle)
+    return np.array([math.cos(0.5 * angle), s * axis[0], s * axis[1], s * axis[2]])
 
 
 def times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Product of quaternions: first b, then a."""
-    w, v = a[0] * b[0] - a[1:] @ b[1:], a[0] * b[1:] + b[0] * a[1:] + np.cross(a[1:], b[1:])
-    return np.array([w, *v])
+    # by hand, as `cross` is: for three numbers NumPy's own ways cost tens of times as much
+    w, x, y, z = a.tolist()
+    p, q, r, s = b.tolist()
+    return np.array(
+        [
+            w * p - x * q - y * r - z * s,
+            w * q + x * p + y * s - z * r,
+            w * r - x * s + y * p + z * q,
+            w * s + x * r - y * q + z * p,
+        ]
+    )
+
+
+def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of two vectors of three."""
+    x, y, z = a.tolist()
+    p, q, r = b.tolist()
+    return np.array([y * r - z * q, z * p - x * r, x * q - y * p])
+
+
+def unit(vector: np.ndarray) -> np.ndarray:
+    """Of length 1; of none if it has none."""
+    x, y, z = vector.tolist()
+    return vector / (math.sqrt(x * x + y * y + z * z) or 1.0)
 
 
 def rotated(points: np.ndarray, q: np.ndarray) -> np.ndarray:

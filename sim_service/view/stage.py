@@ -34,9 +34,10 @@ _FORCE: Colour = (214, 74, 50)
 _PATH: Colour = (36, 120, 210)
 _WAY: Colour = (236, 168, 40)
 _CONE: Colour = (236, 110, 30)
-_GROUND: dict[str, Colour] = {"even": (176, 180, 182), "odd": (166, 170, 173), "slippery": (140, 170, 196)}
+_GROUND: dict[str, Colour] = {"even": (128, 132, 134), "odd": (116, 120, 123), "slippery": (88, 122, 150)}
 _SKY: Colour = (226, 233, 240)
 
+_X, _Y = np.eye(3)[:2]
 _LONG = 0.5  # m, the arrow of a wheel's load at rest
 _LEAST = 0.02  # m; shorter arrows are not drawn
 _RENEW = 14.0  # m from the middle of the road that was sent, before it is sent anew
@@ -170,13 +171,7 @@ class Stage:
             if len(solid.tubes):
                 self._mesh(f"{name}/frame", shapes.tubes(solid.tubes, solid.tube_radius), _FRAME)
         self._make_bars()
-        self._wheels = []
-        for wheel in scene.wheels:
-            name = f"machine/wheel {wheel.name}"
-            rim = wheel.rim or 0.62 * wheel.radius
-            self._wheels.append(add.add_frame(self._name(name), show_axes=False))
-            self._mesh(f"{name}/tyre", shapes.tyre(wheel.radius, wheel.width, rim), _TYRE)
-            self._mesh(f"{name}/rim", shapes.flat(shapes.rim(rim, wheel.width)), _RIM, side="double")
+        self._make_wheels()
         self._levers = []
         for lever in scene.levers:
             name = f"machine/{lever.name}"
@@ -185,6 +180,26 @@ class Stage:
             handle.wxyz = base
             self._mesh(f"{name}/it", _lever_mesh(lever.kind, lever.size), _DARK)
             self._levers.append((handle, lever, base))
+
+    def _make_wheels(self) -> None:
+        """Instances of one tyre and one rim, of radius and width 1."""
+        n = len(self.scene.wheels)
+        self._wheels = []
+        if n == 0:
+            return
+        scales = np.array([(w.radius, w.width, w.radius) for w in self.scene.wheels])
+        ratio = self.scene.wheels[0].rim / self.scene.wheels[0].radius or 0.62
+        for name, mesh, colour in (
+            ("tyres", shapes.tyre(1.0, 1.0, ratio), _TYRE),
+            ("rims", shapes.flat(shapes.rim(ratio, 1.0)), _RIM),
+        ):
+            self._wheels.append(
+                self._server.scene.add_batched_meshes_simple(
+                    self._name(f"machine/{name}"), *mesh, np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)), np.zeros((n, 3)),
+                    batched_scales=scales, batched_colors=self._tint(colour), opacity=self._opacity, lod="off",
+                    side="double",
+                )
+            )  # fmt: skip
 
     def _make_bars(self) -> None:
         """Bars of one shape are instances of one mesh."""
@@ -213,17 +228,22 @@ class Stage:
             handle.batched_scales = np.column_stack([radii, radii, length]).astype(np.float32)
 
     def _move_wheels(self, points: np.ndarray, own: np.ndarray, turned: np.ndarray, state: np.ndarray) -> None:
-        for handle, wheel, (centre, axle) in zip(self._wheels, self.scene.wheels, self._wheel_rows, strict=True):
-            left = points[axle] @ turned
-            left = left / (np.linalg.norm(left) or 1.0)
-            ahead = np.array([left[1], -left[0], 0.0])  # left x up
-            size = np.linalg.norm(ahead)
-            ahead = ahead / size if size > 1e-6 else np.array([1.0, 0.0, 0.0])
-            q = shapes.quaternion(np.column_stack([ahead, left, np.cross(ahead, left)]))
+        if not self._wheels:
+            return
+        turns = []
+        for wheel, (_, axle) in zip(self.scene.wheels, self._wheel_rows, strict=True):
+            left = shapes.unit(points[axle] @ turned)
+            ahead = shapes.unit(np.array([left[1], -left[0], 0.0]))  # left x up
+            if not ahead.any():
+                ahead = _X
+            q = shapes.quaternion(np.array([ahead, left, shapes.cross(ahead, left)]).T)
             spin = state[wheel.spin] if wheel.spin >= 0 else 0.0
-            handle.position = own[centre]
-            if math.isfinite(spin):
-                handle.wxyz = shapes.times(q, shapes.about(np.array([0.0, 1.0, 0.0]), spin % (2.0 * math.pi)))
+            spin = spin % (2.0 * math.pi) if math.isfinite(spin) else 0.0
+            turns.append(shapes.times(q, shapes.about(_Y, spin)))
+        places, wxyzs = own[[row for row, _ in self._wheel_rows]].astype(np.float32), np.array(turns, np.float32)
+        for handle in self._wheels:
+            handle.batched_positions = places
+            handle.batched_wxyzs = wxyzs
 
     def _move_solids(self, points: np.ndarray, own: np.ndarray, turned: np.ndarray) -> None:
         for handle, rows in zip(self._solids[1:], self._solid_rows[1:], strict=True):
@@ -263,17 +283,17 @@ class Stage:
             row, axle_row = self._wheel_rows[arrow.wheel]
             centre, axle = points[row], points[axle_row]
             normal = self.ground.normal(centre[0], centre[1])
-            down = float(normal @ axle) * axle - normal
-            down /= np.linalg.norm(down) or 1.0
+            down = shapes.unit(float(normal @ axle) * axle - normal)
             foot = centre + wheel.radius * down
             foot[2] = max(foot[2], self.ground.height(foot[0], foot[1]))
-            ahead = np.cross(axle, normal)
-            ahead /= np.linalg.norm(ahead) or 1.0
-            left = np.cross(normal, ahead)
+            ahead = shapes.unit(shapes.cross(axle, normal))
+            left = shapes.cross(normal, ahead)
             along, across, load = (
                 arrow.share * scale * _channel(step, name) for name in (arrow.along, arrow.across, arrow.load)
             )
-            ends[:, k] = foot + 0.01 * normal
+            # beside the wheel, where it is not hidden by it
+            outwards = math.copysign(0.5 * wheel.width + 0.06, float((centre - origin) @ turned[:, 1]))
+            ends[:, k] = foot + 0.02 * normal + outwards * left
             ends[0, k, 1] += load * normal
             ends[1, k, 1] += along * ahead + across * left
         if not np.isfinite(ends).all():
@@ -297,6 +317,7 @@ class Stage:
         self._drawn = np.zeros((_CHUNK, 2, 3), np.float32)
         self._at_chunk, self._at_point = 0, 0
         self._last: np.ndarray | None = None
+        self._newest = add(self._name("path/now"), np.zeros((1, 2, 3)), colour, thickness=2.5, thickness_units="screen")
 
     def _lengthen_path(self, origin: np.ndarray) -> None:
         here = np.array([origin[0], origin[1], self.ground.height(origin[0], origin[1]) + _ABOVE])
@@ -306,8 +327,8 @@ class Stage:
         gone = float(np.linalg.norm(here - self._last))
         if gone > _JUMP:  # put somewhere else: no line leads there
             self._last = here
-            return
-        if gone < _STRIDE:
+        self._newest.points = np.array([[self._last, here]], np.float32)
+        if gone < _STRIDE or gone > _JUMP:
             return
         self._drawn[self._at_point :] = here  # what is not driven yet has no length
         self._drawn[self._at_point, 0] = self._last
@@ -407,10 +428,9 @@ def _channel(step: Any, name: str) -> float:
 
 def _turned(directions: np.ndarray) -> np.ndarray:
     """The rotation nearest to three directions (rows): those of a step are unit and square but for its tolerance."""
-    ahead = directions[0] / (np.linalg.norm(directions[0]) or 1.0)
-    left = directions[1] - float(directions[1] @ ahead) * ahead
-    left /= np.linalg.norm(left) or 1.0
-    return np.column_stack([ahead, left, np.cross(ahead, left)])
+    ahead = shapes.unit(directions[0])
+    left = shapes.unit(directions[1] - float(directions[1] @ ahead) * ahead)
+    return np.array([ahead, left, shapes.cross(ahead, left)]).T
 
 
 def _with_y(axis: np.ndarray) -> np.ndarray:

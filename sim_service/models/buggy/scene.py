@@ -64,10 +64,10 @@ def scene(
 
 _SEAT = 0.19  # m, left of the middle
 _COCKPIT = {  # axes of the vehicle file
-    "hand wheel": np.array([-0.84, _SEAT, 0.68]),
+    "hand wheel": np.array([-0.82, _SEAT, 0.66]),
     "throttle": np.array([-0.42, _SEAT - 0.1, 0.42]),  # pedals hang
     "brake": np.array([-0.42, _SEAT + 0.04, 0.42]),
-    "eye": np.array([-1.28, _SEAT, 1.0]),
+    "eye": np.array([-1.36, _SEAT, 1.06]),
 }
 
 
