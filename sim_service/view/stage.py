@@ -34,7 +34,7 @@ _FORCE: Colour = (214, 74, 50)
 _PATH: Colour = (36, 120, 210)
 _WAY: Colour = (236, 168, 40)
 _CONE: Colour = (236, 110, 30)
-_GROUND: dict[str, Colour] = {"even": (128, 132, 134), "odd": (116, 120, 123), "slippery": (88, 122, 150)}
+_GROUND: dict[str, Colour] = {"even": (124, 128, 130), "odd": (115, 119, 122), "slippery": (88, 122, 150)}
 _SKY: Colour = (226, 233, 240)
 
 _X, _Y = np.eye(3)[:2]
@@ -43,7 +43,7 @@ _LEAST = 0.02  # m; shorter arrows are not drawn
 _RENEW = 14.0  # m from the middle of the road that was sent, before it is sent anew
 _STRIDE = 0.8  # m between points of the path
 _CHUNK, _CHUNKS = 48, 20  # points of the path in a node, and nodes: some 750 m
-_JUMP = 8.0  # m; farther than any step goes
+_FASTEST, _UNSEEN_S = 100.0, 1.5  # m/s and s; what moves faster, or was not seen for longer, was put there
 _ABOVE = 0.02  # m, lines over the ground
 
 
@@ -100,7 +100,7 @@ class Stage:
         self._move_solids(points, own, turned)
         self._move_levers(frame.step)
         self._move_arrows(frame.step, points, origin, turned)
-        self._lengthen_path(origin)
+        self._lengthen_path(origin, frame.t_ns)
         if not self._ghost:
             self._renew_road(origin)
         if self.cameras is not None:
@@ -196,7 +196,7 @@ class Stage:
             self._wheels.append(
                 self._server.scene.add_batched_meshes_simple(
                     self._name(f"machine/{name}"), *mesh, np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)), np.zeros((n, 3)),
-                    batched_scales=scales, batched_colors=self._tint(colour), opacity=self._opacity, lod="off",
+                    batched_scales=scales, batched_colors=_light(self._tint(colour)), opacity=self._opacity, lod="off",
                     side="double",
                 )
             )  # fmt: skip
@@ -210,7 +210,7 @@ class Stage:
             if not len(which):
                 continue
             radii = np.array([self.scene.bars[k].radius for k in which])
-            colours = np.array([self._tint(_BARS.get(kinds[k], _BARS["rod"])) for k in which], np.uint8)
+            colours = np.array([_light(self._tint(_BARS.get(kinds[k], _BARS["rod"]))) for k in which], np.uint8)
             n = len(which)
             handle = self._server.scene.add_batched_meshes_simple(
                 self._name(f"machine/{shape}s"), *mesh, np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)), np.zeros((n, 3)),
@@ -265,8 +265,8 @@ class Stage:
             return
         for name, colour in (("loads", _LOAD), ("forces", _FORCE)):
             handle = self._server.scene.add_arrows(
-                self._name(f"machine/{name}"), np.zeros((n, 2, 3)), self._tint(colour), shaft_radius=0.014,
-                head_radius=0.034, head_length=0.08,
+                self._name(f"machine/{name}"), np.zeros((n, 2, 3)), _light(self._tint(colour)), shaft_radius=0.016,
+                head_radius=0.038, head_length=0.09,
             )  # fmt: skip
             if name == "loads":
                 self._loads = handle
@@ -316,19 +316,19 @@ class Stage:
         ]
         self._drawn = np.zeros((_CHUNK, 2, 3), np.float32)
         self._at_chunk, self._at_point = 0, 0
-        self._last: np.ndarray | None = None
+        self._last, self._last_ns = np.zeros(3), -(1 << 62)
         self._newest = add(self._name("path/now"), np.zeros((1, 2, 3)), colour, thickness=2.5, thickness_units="screen")
 
-    def _lengthen_path(self, origin: np.ndarray) -> None:
+    def _lengthen_path(self, origin: np.ndarray, t_ns: int) -> None:
         here = np.array([origin[0], origin[1], self.ground.height(origin[0], origin[1]) + _ABOVE])
-        if self._last is None:
-            self._last = here
-            return
+        passed = 1e-9 * (t_ns - self._last_ns)
+        self._last_ns = t_ns
         gone = float(np.linalg.norm(here - self._last))
-        if gone > _JUMP:  # put somewhere else: no line leads there
+        jumped = not 0.0 <= passed < _UNSEEN_S or gone > _STRIDE + _FASTEST * passed
+        if jumped:  # put somewhere else, or nobody looked: no line leads there
             self._last = here
         self._newest.points = np.array([[self._last, here]], np.float32)
-        if gone < _STRIDE or gone > _JUMP:
+        if jumped or gone < _STRIDE:
             return
         self._drawn[self._at_point :] = here  # what is not driven yet has no length
         self._drawn[self._at_point, 0] = self._last
@@ -392,7 +392,7 @@ class Stage:
         feet = np.column_stack([feet, [self.ground.height(*p) for p in feet]])
         scene.add_batched_meshes_simple(
             self._name("course/cones"), *shapes.cone(), np.tile([1.0, 0.0, 0.0, 0.0], (len(feet), 1)), feet,
-            batched_scales=np.tile([0.11, 0.11, 0.4], (len(feet), 1)), batched_colors=_CONE, lod="off",
+            batched_scales=np.tile([0.11, 0.11, 0.4], (len(feet), 1)), batched_colors=_light(_CONE), lod="off",
         )  # fmt: skip
 
     # ---- what is shown -----------------------------------------------------------------------------------------------
@@ -412,6 +412,12 @@ class Stage:
                 box = gui.add_checkbox(text, True)
                 self._toggles[text] = box
                 box.on_update(lambda _, box=box, handles=handles: _set_visible(handles, box.value))
+
+
+def _light(colour: Colour) -> Colour:
+    """Of instances: the page takes their colours for amounts of light, those of meshes for what a screen is told."""
+    r, g, b = (round(255.0 * (c / 255.0) ** 2.2) for c in colour)
+    return r, g, b
 
 
 def _set_visible(handles: list[Any], visible: bool) -> None:
