@@ -39,6 +39,7 @@ _SKY: Colour = (226, 233, 240)
 
 _X, _Y = np.eye(3)[:2]
 _LONG = 0.5  # m, the arrow of a wheel's load at rest
+_AWAY = np.array([0.0, 0.0, -200.0])  # below any ground
 _LEAST = 0.02  # m; shorter arrows are not drawn
 _RENEW = 14.0  # m from the middle of the road that was sent, before it is sent anew
 _STRIDE = 0.8  # m between points of the path
@@ -300,7 +301,7 @@ class Stage:
             return
         ends = (ends - origin) @ turned
         short = np.linalg.norm(ends[:, :, 1] - ends[:, :, 0], axis=-1) < _LEAST
-        ends[short] = 0.0  # within the body, of no length
+        ends[short] = _AWAY  # an arrow of no length still has a head
         self._loads.points = ends[0].astype(np.float32)
         self._forces.points = ends[1].astype(np.float32)
 
