@@ -5,7 +5,11 @@ it may be slow, absent or killed without the loop noticing. viser serves the pag
 here is compiled.
 
     feed.py     where frames come from: a running simulation, or a record
-    stage.py    the scene: bodies, wheels, road, forces, path, cameras
+    stage.py    the scene: bodies, wheels, road, forces, path
+    cameras.py  who looks at it from where
+    ground.py   the road's surface and the way a driver follows
+    likeness.py what is drawn of a model that has no scene of its own
+    shapes.py   meshes of simple things
     panel.py    the instruments, plots, tuning and controls
     door.py     who may come in
     service.py  the process: a look at the feed, thirty times a second

@@ -64,6 +64,7 @@ class Stage:
         knows_height = any(q.name == "z" for q in feed.model.outputs)
         self.ground = Ground.of(files) if knows_height else Ground()
         self._renewed: np.ndarray | None = None
+        self._road_nodes: dict[str, Any] = {}
         self._whole = self.ground.flat
         self._toggles: dict[str, Any] = {}
         self._pack()
@@ -349,13 +350,11 @@ class Stage:
         scene.configure_fog(60.0, 320.0, color=_SKY)
         if not self.ground.flat:
             return
-        self._ground_nodes = [
-            scene.add_grid(
-                self._name("ground"), infinite_grid=True, cell_size=1.0, section_size=10.0, cell_color=(190, 194, 197),
-                section_color=(158, 163, 168), cell_thickness=0.8, section_thickness=1.2, fade_distance=160.0,
-                plane_color=(206, 210, 213), plane_opacity=1.0, shadow_opacity=0.2,
-            )
-        ]  # fmt: skip
+        scene.add_grid(
+            self._name("ground"), infinite_grid=True, cell_size=1.0, section_size=10.0, cell_color=(190, 194, 197),
+            section_color=(158, 163, 168), cell_thickness=0.8, section_thickness=1.2, fade_distance=160.0,
+            plane_color=(206, 210, 213), plane_opacity=1.0, shadow_opacity=0.2,
+        )  # fmt: skip
 
     def _renew_road(self, origin: np.ndarray) -> None:
         if self._renewed is not None and (self._whole or np.linalg.norm(origin[:2] - self._renewed) < _RENEW):
@@ -364,12 +363,13 @@ class Stage:
         if self.ground.flat:
             return
         x, y, self._whole = self.ground.axes_around(float(origin[0]), float(origin[1]))
-        self._ground_nodes = [
-            self._server.scene.add_mesh_simple(
+        meshes = self.ground.meshes(x, y)
+        for name in set(self._road_nodes) - set(meshes):
+            self._road_nodes.pop(name).remove()
+        for name, mesh in meshes.items():  # one of the same name takes the place of the one before
+            self._road_nodes[name] = self._server.scene.add_mesh_simple(
                 self._name(f"road/{name}"), *mesh, color=_GROUND[name], side="double", cast_shadow=False
             )
-            for name, mesh in self.ground.meshes(x, y).items()
-        ]
 
     def _make_way(self, files: dict[str, bytes]) -> None:
         self._way: Any = None

@@ -327,3 +327,20 @@ def test_no_numbers_and_strange_states_end_nothing(server: Any) -> None:
     for name in ("load_fl", "force_x_fr", "steering_angle"):
         broken[name] = np.nan
     stage.show(Frame(3, broken[0], frame.state))
+
+
+def test_an_endless_road_is_sent_anew_and_nothing_of_the_old_one_stays(server: Any) -> None:
+    from sim_service.view.stage import Stage
+
+    feed = _Feed("buggy.toml", "mu_split.toml")
+    stage = Stage(server, feed)
+    frame = feed.look()
+    columns = [k for k, q in enumerate(feed.model.states) if q.name.endswith(".x") and " of " not in q.name]
+    points = [k for k in columns if not feed.model.states[k].name.startswith(("ahead", "left", "up"))]
+    points = [k for k in points if not any(v in feed.model.states[k].name for v in ("axle", "normal", "strut"))]
+    for k, x in enumerate((0.0, 1.0, 30.0, -600.0)):
+        moved = frame.state.copy()
+        moved[points] += x
+        stage.show(Frame(k, frame.step, moved))
+        assert stage._root.position[0] == pytest.approx(stage.scene.solids[0].origin.at(moved)[0])
+        assert ("slippery" in stage._road_nodes) == (x > -600.0)
