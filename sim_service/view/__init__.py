@@ -5,9 +5,15 @@ it may be slow, absent or killed without the loop noticing. viser serves the pag
 here is compiled.
 
     feed.py     where frames come from: a running simulation, or a record
-    stage.py    the scene: bodies, wheels, road, forces, path, cameras
+    stage.py    the scene: bodies, wheels, road, forces, path
+    cameras.py  who looks at it from where
+    ground.py   the road's surface and the way a driver follows
+    likeness.py what is drawn of a model that has no scene of its own
+    shapes.py   meshes of simple things
     panel.py    what stands beside it: instruments.py, plots.py, tuning.py, controls.py; history.py keeps the last
                 seconds, commander.py talks to the simulator, fork.py looks ahead
+    player.py   the time of a record
+    workshop.py a mechanism in the hand
     door.py     who may come in
     service.py  the process: a look at the feed, thirty times a second
 """

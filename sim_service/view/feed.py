@@ -34,6 +34,7 @@ class Feed(Protocol):
     params: np.ndarray  # as the model began
     config: Config
     live: bool
+    files: dict[str, bytes]  # what the run is made of, by the names in a record: `road:…`, `manoeuvre.toml`
 
     def look(self) -> Frame | None:
         """The newest frame, or that of the chosen time; None while there is none."""
@@ -86,8 +87,9 @@ class LiveFeed:
 
     live = True
 
-    def __init__(self, config: Config, model: Model, params: np.ndarray):
+    def __init__(self, config: Config, model: Model, params: np.ndarray, files: dict[str, bytes] | None = None) -> None:
         self.config, self.model, self.params = config, model, params
+        self.files = files or {}
         self.title = config.name
         self._sim, self._state, self._daq = (_Follower(config.ring(role)) for role in ("sim", "state", "daq"))
         self._block = np.zeros(0, np.int64)

@@ -5,6 +5,7 @@ the lowest ordinary one.
 """
 
 import contextlib
+import importlib
 import io
 import os
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sim_service.models import configured_model
+from sim_service.models import configured, make_model
 from sim_service.view.door import Door
 from sim_service.view.feed import Feed, LiveFeed
 from sync.config import Config, View
@@ -86,8 +87,10 @@ class Page:
 
 def prepare(config: Config, file: Path) -> tuple[Any, dict[str, Any]]:
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
-        model, params = configured_model(config, file.parent)
-    feed = LiveFeed(config, model, params)
+        sources = configured(config, file.parent)
+        model, params = make_model(sources, config.sim.parameters)
+        importlib.import_module("sim_service.roads.field")
+    feed = LiveFeed(config, model, params, {**sources.files, **_manoeuvre(config, file)})
 
     def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:
         with contextlib.suppress(OSError):
@@ -107,6 +110,15 @@ def prepare(config: Config, file: Path) -> tuple[Any, dict[str, Any]]:
             feed.close()
 
     return run, {}
+
+
+def _manoeuvre(config: Config, file: Path) -> dict[str, bytes]:
+    """What the driver of the run follows, if it is a file here."""
+    name = config.source.get("manoeuvre")
+    try:
+        return {"manoeuvre.toml": (file.parent / name).read_bytes()} if isinstance(name, str) else {}
+    except (OSError, ValueError):
+        return {}
 
 
 def _figures(page: Page) -> dict[str, Any]:

@@ -8,6 +8,7 @@
 | `driveline.py`, `brakes.py` | what they say |
 | `dynamics.py` | the step |
 | `making.py` | from a vehicle file to a model that can be stepped |
+| `scene.py` | what it looks like |
 | `analysis/` | the same car by other means: suspension kinematics, linear theory |
 """
 

@@ -18,8 +18,10 @@ from sim_service.models.buggy import brakes, checks, driveline, dynamics, forces
 from sim_service.models.buggy.analysis.suspension import Suspension, at_travel
 from sim_service.models.buggy.description import OUTPUTS, PARAMETERS, P, W
 from sim_service.models.buggy.mechanism import FRONT, REAR, WHEELS, Car, Points, build
+from sim_service.models.buggy.scene import scene
 from sim_service.models.description import Model, Quantity, index
 from sim_service.models.parameters import checked
+from sim_service.models.scene import Scene
 from sim_service.models.tyres.keys import T
 from sim_service.models.tyres.tir import parse_tir, tyre_vector
 from sim_service.models.vehicle import VEHICLE_INPUTS
@@ -53,6 +55,7 @@ _PARTS = {  # of the mechanism, and what of the vehicle file makes them
     "rear knuckle": "rear.LBJ, TRO, CLAMP, WC; rear_knuckle_mass, rear_knuckle_inertia",
 }
 _FALLEN = 0.7  # rad
+_WIDTH = 0.155  # m, of a tyre; only drawn
 _ON_STOP = 1e-3  # m; beyond the beginning of a stop by so much, a spring stands on it
 Point = Annotated[list[float], Field(min_length=3, max_length=3)]
 
@@ -71,11 +74,12 @@ class Assembled:
     car: Car
     system: System
     params: np.ndarray
+    scene: Scene
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Model, np.ndarray]:
     built = assemble(data, sources, changed)
-    return _model(built.system, sources.name("vehicle.toml")), built.params
+    return _model(built.system, built.scene, sources.name("vehicle.toml")), built.params
 
 
 def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> Assembled:
@@ -101,7 +105,7 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
             system = car.mechanism.compile(h=STEP, settings=SETTINGS, hook=forces.hook)
     except (MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
         raise ConfigError(f"{path}: {_translated(str(error))}") from None
-    return Assembled(car, system, _params(car, system, values))
+    return Assembled(car, system, _params(car, system, values), scene(car, system, p, front, rear, radii, _WIDTH))
 
 
 def _flat(points: dict[str, list[float]], axle: str, known: tuple[str, ...], path: str) -> dict[str, float]:
@@ -191,7 +195,7 @@ def _before_hook(system: System) -> int:
     return sum(len(e.numbers) for e in system.elements if not e.data.size)
 
 
-def _model(system: System, path: str) -> Model:
+def _model(system: System, scene: Scene, path: str) -> Model:
     def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
         _stand(system, state, params, work)
         _refuse_unsound(state, params, work, path)
@@ -205,6 +209,7 @@ def _model(system: System, path: str) -> Model:
         work_size=len(OUTPUTS) + system.work_size,
         step=dynamics.step,
         initial=initial,
+        scene=scene,
     )
 
 
