@@ -18,6 +18,7 @@ from tandem.iso_commands import iso
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, progress_bar, report, run_folder
 from tandem.vehicle_commands import vehicle_report
+from tandem.view import view
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -452,6 +453,7 @@ def latency(
     raise typer.Exit(code)
 
 
+app.command()(view)
 app.command()(mechanism)
 app.command()(iso)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")

@@ -7,6 +7,7 @@ here is compiled.
     feed.py     where frames come from: a running simulation, or a record
     stage.py    the scene: bodies, wheels, road, forces, path, cameras
     panel.py    the instruments, plots, tuning and controls
+    player.py   time, of a record: slider, speed, steps; two records against each other
     door.py     who may come in
     service.py  the process: a look at the feed, thirty times a second
 """
