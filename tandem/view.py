@@ -170,6 +170,7 @@ def view(
                 second = record_feed(other, _asked("exact", 0.0, config, overrides), _say, update)
             elif against:
                 second = record_feed(run, _asked(against, delay_ms, config, overrides), _say, update)
+                second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
         serve(_where(feed.config, (host, port, token)), feed, second, opened)
 
 

@@ -43,12 +43,12 @@ class Player:
         with gui.add_folder("Replay", order=-100):
             self._text = gui.add_markdown("")
             step_s = feed.config.step_ns * 1e-9
-            longest = max(feed.seconds, step_s)
-            self._slider = gui.add_slider("Time (s)", min=0.0, max=longest, step=step_s, initial_value=0.0)
+            self._longest = round(max(math.ceil(feed.seconds / step_s), 1) * step_s, 6)
+            self._slider = gui.add_slider("Time (s)", min=0.0, max=self._longest, step=step_s, initial_value=0.0)
             self._play = gui.add_button("Pause", icon="player-pause")
-            self._steps = gui.add_button_group("Step", ("Begin", "-10", "-1", "+1", "+10", "End"))
+            self._steps = gui.add_button_group("Step", ("First", "-1", "+1", "Last"))
             self._speed = gui.add_dropdown("Speed", tuple(f"{s} x" for s in SPEEDS), initial_value="1 x")
-            self._again = gui.add_checkbox("Again from the begin", initial_value=False)
+            self._again = gui.add_checkbox("Again", initial_value=False, hint="At the end, begin anew")
         self._slider.on_update(self._by_hand(self._seek))
         self._play.on_click(lambda _: self._asked.put(self.toggle))
         self._steps.on_click(self._by_hand(self._step))
@@ -84,7 +84,7 @@ class Player:
             self._play.icon = "player-pause" if playing else "player-play"
 
     def _step(self, which: str) -> None:
-        ends = {"Begin": 0, "End": len(self._feed) - 1}
+        ends = {"First": 0, "Last": len(self._feed) - 1}
         self._feed.show(ends[which] if which in ends else self._feed.at + int(which))
         self._time = self._feed.time
         self._set_playing(False)
@@ -121,7 +121,7 @@ class Player:
             self._wrote = now
             self._text.content = self._words(frame, other)
             if now >= self._held_until:
-                self._slider.value = min(round(self._feed.time, 6), self._slider.max)
+                self._slider.value = min(round(self._feed.time, 3), self._longest)
         if self._comparison is not None and now - self._drew >= _PLOT_S:
             self._drew = now
             self._comparison.draw(self._feed.time)
@@ -165,9 +165,7 @@ class _Comparison:
         after = np.minimum(after, len(other) - 1)
         before = np.maximum(after - 1, 0)
         near = np.where(instants - other.instants[before] <= other.instants[after] - instants, before, after)
-        step_ns = 2 * max(one.config.step_ns, other.config.step_ns)
-        # where the other one has no step there is no curve
-        self._there = np.abs(other.instants[near] - instants) <= step_ns
+        # where the other one has ended or not begun, it stands
         self._a, self._b = one.recorded[self._which], other.recorded[near]
         self._seconds = (one.instants[self._which] - one.instants[0]) * 1e-9
         names = [
@@ -195,7 +193,7 @@ class _Comparison:
         a, b = self._a, self._b
         names = [n for n in ("x", "y", "z") if all(n in (s.dtype.names or ()) for s in (a, b))]
         found: np.ndarray = np.sqrt(sum(((a[n] - b[n]) ** 2 for n in names), np.zeros(len(a))))
-        return np.where(self._there & bool(names), found, np.nan)
+        return found
 
     def _plot(self, gui: Any, labels: tuple[str, ...]) -> Any:
         series: list[dict[str, Any]] = [{"label": "t (s)"}]
@@ -213,19 +211,19 @@ class _Comparison:
         self._cursor, self._changed = seconds, False
         self._distance.data = _with_cursor(self._seconds, (self._apart,), seconds)
         if self._channel:
-            b = np.where(self._there, self._b[self._channel], np.nan)
-            self._curves.data = _with_cursor(self._seconds, (self._a[self._channel], b), seconds)
+            curves = (self._a[self._channel], self._b[self._channel])
+            self._curves.data = _with_cursor(self._seconds, curves, seconds)
 
 
 def _with_cursor(x: np.ndarray, curves: tuple[np.ndarray, ...], at: float) -> tuple[np.ndarray, ...]:
-    """The data of a plot, with a last curve that is a line upright at `at`."""
-    finite = np.concatenate([c[np.isfinite(c)] for c in curves])
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    """The data of a plot, with a last curve that stands up at `at`. uPlot finds no scale where there is a NaN."""
+    curves = tuple(np.nan_to_num(c.astype(np.float64), posinf=0.0, neginf=0.0) for c in curves)
+    low, high = min(c.min() for c in curves), max(c.max() for c in curves)
     place = int(np.searchsorted(x, at))
-    line = np.full(len(x), np.nan)
-    # the curves go on through the two points of the line: a gap would be seen
-    through = [np.insert(c, place, [np.interp(at, x, c)] * 2) for c in curves]
-    return (np.insert(x, place, [at, at]), *through, np.insert(line, place, [low, high]))
+    # the curves go on through the three points of the line
+    through = [np.insert(c, place, [np.interp(at, x, c)] * 3) for c in curves]
+    line = np.insert(np.full(len(x), low), place, [low, high, low])
+    return (np.insert(x, place, [at] * 3), *through, line)
 
 
 def _furthest(seconds: np.ndarray, apart: np.ndarray) -> str:

@@ -153,7 +153,7 @@ def prepare(config: Config, file: Path) -> tuple[Any, dict[str, Any]]:
 
 def _figures(page: Page) -> dict[str, Any]:
     return {
-        "address": page.address,
+        "address": page.address.partition("?")[0],  # a record is no place for a token
         "pages": len(page.server.get_clients()),
         "frames": page.frames,
         "refused": page.door.refused,
