@@ -90,9 +90,9 @@ def main() -> int:
             page = open_page(chromium, where)
             time.sleep(options.seconds)
             keep(page, options.out / "live.jpg")
-            for label in ("Instruments", "Tuning"):
-                choose(page, label)
-                keep(page, options.out / f"{label.lower()}.jpg")
+            for tab, name in (("plots", "instruments"), ("tune", "tuning")):
+                choose(page, tab)
+                keep(page, options.out / f"{name}.jpg")
             page.close()
             drive.send_signal(signal.SIGINT)
             assert drive.stdout is not None

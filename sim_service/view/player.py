@@ -40,15 +40,15 @@ class Player:
         self._by_blocks = other is not None and aligned_by_blocks(feed, other)
         self._offset = 0 if other is None or self._by_blocks else int(other.instants[0] - feed.instants[0])
         gui = server.gui
-        with gui.add_folder("Replay", order=-100):
+        with gui.add_folder("replay", order=-100):
             self._text = gui.add_markdown("")
             step_s = feed.config.step_ns * 1e-9
             self._longest = round(max(math.ceil(feed.seconds / step_s), 1) * step_s, 6)
-            self._slider = gui.add_slider("Time (s)", min=0.0, max=self._longest, step=step_s, initial_value=0.0)
-            self._play = gui.add_button("Pause", icon="player-pause")
-            self._steps = gui.add_button_group("Step", ("First", "-1", "+1", "Last"))
-            self._speed = gui.add_dropdown("Speed", tuple(f"{s} x" for s in SPEEDS), initial_value="1 x")
-            self._again = gui.add_checkbox("Again", initial_value=False, hint="At the end, begin anew")
+            self._slider = gui.add_slider("time [s]", min=0.0, max=self._longest, step=step_s, initial_value=0.0)
+            self._play = gui.add_button("pause", icon="player-pause")
+            self._steps = gui.add_button_group("step", ("first", "-1", "+1", "last"))
+            self._speed = gui.add_dropdown("speed", tuple(f"{s} x" for s in SPEEDS), initial_value="1 x")
+            self._again = gui.add_checkbox("again", initial_value=False, hint="at the end, begin anew")
         self._slider.on_update(self._by_hand(self._seek))
         self._play.on_click(lambda _: self._asked.put(self.toggle))
         self._steps.on_click(self._by_hand(self._step))
@@ -80,11 +80,11 @@ class Player:
     def _set_playing(self, playing: bool) -> None:
         if playing != self.playing:
             self.playing = playing
-            self._play.label = "Pause" if playing else "Play"
+            self._play.label = "pause" if playing else "play"
             self._play.icon = "player-pause" if playing else "player-play"
 
     def _step(self, which: str) -> None:
-        ends = {"First": 0, "Last": len(self._feed) - 1}
+        ends = {"first": 0, "last": len(self._feed) - 1}
         self._feed.show(ends[which] if which in ends else self._feed.at + int(which))
         self._time = self._feed.time
         self._set_playing(False)
@@ -132,11 +132,11 @@ class Player:
             f" ({self._feed.at + 1} of {len(self._feed)})"
         ]
         if self._box is not None:
-            lines.append("Only what was recorded: the states of the model could not be made again.")
+            lines.append("only what was recorded: the states of the model could not be made again")
         if other is not None and self._other is not None:
             apart = distance(frame.step, other.step)
             shown = "unknown" if math.isnan(apart) else f"**{apart:.3f} m**" if apart < 1e3 else f"**{apart:.0f} m**"
-            lines.append(f"Distance to {self._other.title}: {shown}")
+            lines.append(f"distance to {self._other.title}: {shown}")
         return "\n\n".join(lines)
 
 
@@ -179,10 +179,12 @@ class _Comparison:
         self._changed = True
         how = "at the same instants: both used the same blocks" if by_blocks else "from the first step of each"
         gui = server.gui
-        with gui.add_folder("Comparison", order=-99):
-            gui.add_markdown(f"{one.title} and {other.title}, {how}.{_furthest(self._seconds, self._apart)}")
+        with gui.add_folder("comparison", order=-99):
+            gui.add_markdown(f"{one.title} and {other.title}, {how}{_furthest(self._seconds, self._apart)}")
             self._distance = self._plot(gui, ("distance (m)",))
-            self._choice = gui.add_dropdown("Channel", tuple(names) or ("",), initial_value=self._channel or None)
+            self._choice = gui.add_dropdown(
+                "compared channel", tuple(names) or ("",), initial_value=self._channel or None
+            )
             self._curves = self._plot(gui, (one.title, other.title))
         self._choice.on_update(lambda event: self._choose(event.target.value))
 
@@ -201,7 +203,7 @@ class _Comparison:
         series.append({"label": "now", "stroke": _COLOURS[2], "width": 1})
         data = tuple(np.zeros(2) for _ in series)
         return gui.add_uplot(
-            data, tuple(series), scales={"x": {"time": False}}, legend={"show": True}, height=170
+            data, tuple(series), scales={"x": {"time": False}}, height=170, padding=(10, 24, 0, 0)
         )  # fmt: skip
 
     def draw(self, seconds: float) -> None:
@@ -230,4 +232,4 @@ def _furthest(seconds: np.ndarray, apart: np.ndarray) -> str:
     if not np.isfinite(apart).any():
         return ""
     most = int(np.nanargmax(apart))
-    return f" Furthest apart: **{apart[most]:.3f} m**, at {seconds[most]:.2f} s."
+    return f"; furthest apart: **{apart[most]:.3f} m**, at {seconds[most]:.2f} s"

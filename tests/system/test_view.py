@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sim_service.commands import CommandClient
+from sim_service.commands import PARAMETER, CommandClient
 from sync.config import load
 from sync.record import open_run
 from sync.ring import RingReader
@@ -126,7 +126,7 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     assert time.monotonic() - begun < 30.0  # seen are 2 to 5 s
     assert any(not socket.is_closed() for socket in page.sockets)
     _the_car_moves(page)
-    _a_parameter_is_changed_by_hand(page, name)
+    changed = _a_parameter_is_changed_by_hand(page, name)
     _stale_data_are_said(page, name)
     picture(page, str(pictures / "live.png"))
     page.close()
@@ -138,41 +138,58 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     assert TOKEN not in run.printed
     record = open_run(Path(result["record"]["file"]))
     assert record.whole
+    if changed:
+        commands = record.topics["/command"].blocks
+        names = list(record.json("parameters.json")["parameters"])
+        assert changed in [names[int(c["index"])] for c in commands if c["kind"] == PARAMETER]
+        assert (record.topics["/step"].blocks["commands"] > 0).any(), "obeyed before a step"
 
 
 def _the_car_moves(page: Any) -> None:
-    if until(lambda: words(page), "the page is empty") and speed(page) is None:
+    until(lambda: words(page), "the page is empty")
+    if speed(page) is None:
         return  # this panel shows no speed
     seen = {until(lambda: speed(page), "no speed above 0")}
     until(lambda: seen.add(speed(page)) or len(seen) > 2, f"the speed stays at {seen}")
 
 
-def _a_parameter_is_changed_by_hand(page: Any, name: str) -> None:
-    """A number typed into a field of the page is a parameter of the model."""
+def _a_parameter_is_changed_by_hand(page: Any, name: str) -> str | None:
+    """A number typed into a field of the page is a parameter of the model; its name."""
+    tab = page.get_by_text("tune", exact=True)
+    if not tab.count():
+        return None  # this panel has no tuning
     client = CommandClient(load(DRIVE, [f"name={name}"]))
     try:
-        known = client.ask()["parameters"]
-        tab = page.get_by_text("Tuning", exact=True)
-        if not tab.count():
-            return  # this panel has no tuning
         tab.first.click()
-        parameter = next(n for n, p in known.items() if p["live"] and page.get_by_text(n, exact=True).count())
-        field = page.get_by_label(parameter).last
+        known = client.ask()["parameters"]
+        label, parameter = until(lambda: _first_parameter(page, known), "no parameter on the page")
+        field = label.locator("xpath=ancestor::*[.//input][1]").locator("input").last
         p = known[parameter]
-        wanted = round(0.5 * (p["value"] + p["high"]), 3)
-        field.fill(f"{wanted:g}")
+        wanted = 1.1 * p["value"] if 0 < 1.1 * p["value"] < p["high"] else 0.5 * (p["low"] + p["high"])
+        field.fill(f"{wanted:.4g}")
         field.press("Enter")
-        until(
-            lambda: client.ask()["parameters"][parameter]["value"] != p["value"], f"{parameter} is not changed by hand"
-        )
+        until(lambda: client.ask()["parameters"][parameter]["value"] != p["value"], f"{parameter} stays as it is")
+        now = client.ask()["parameters"][parameter]["value"]
+        assert abs(now - wanted) <= 0.02 * abs(wanted)
+        page.get_by_text("drive", exact=True).first.click()
+        return str(parameter)
     finally:
         client.close()
 
 
+def _first_parameter(page: Any, known: dict[str, Any]) -> Any:
+    for parameter, p in known.items():
+        unit = "" if p["unit"] == "1" else ".*"
+        label = page.get_by_text(re.compile(f"^{parameter.replace('_', ' ')}{unit}$"))
+        if p["live"] and p["value"] > 0 and label.count() and label.first.is_visible():
+            return label.first, parameter
+    return None
+
+
 def _stale_data_are_said(page: Any, name: str) -> None:
-    stale = page.get_by_text(re.compile("stale|old data|no DAQ", re.IGNORECASE))
     if speed(page) is None:
         return  # this panel has no instruments
+    stale = page.get_by_text(re.compile("^stale input"))
     daq = _pid(name, "daq")
     os.kill(daq, signal.SIGSTOP)
     try:
@@ -216,13 +233,13 @@ def test_a_record_on_a_page(drive: Start, start: Start, chromium: Any, pictures:
     until(lambda: "of " in words(page) and shown(), "no time is shown")
     first = shown()
     until(lambda: shown()[1] > first[1] + 10, "time does not go on")
-    page.get_by_role("button", name="First", exact=True).click()  # it stands then
+    page.get_by_role("button", name="first", exact=True).click()  # it stands then
     until(lambda: shown()[1] == 0, "not at the first step")
     page.get_by_role("button", name="+1", exact=True).click()
     until(lambda: shown()[1] == 1, "not one step further")
     page.get_by_role("slider").first.press("End")
     until(lambda: shown()[0] > 3.0, "the slider does not move time")
-    assert float(re.findall(r"Distance to 50 ms of delay: ([\d.]+) m", words(page))[0]) > 0.0
+    assert float(re.findall(r"distance to 50 ms of delay: ([\d.]+) m", words(page))[0]) > 0.0
     picture(page, str(pictures / "replay.png"))
     page.close()
     view.signal(signal.SIGINT)

@@ -114,7 +114,7 @@ def test_another_drive_is_aligned_by_its_first_step() -> None:
     player._step("+1")
     player.advance(0.0)
     assert (one.at, other.at) == (2, 2)
-    player._step("Last")
+    player._step("last")
     player.advance(0.1)
     assert (one.at, other.at) == (399, 299)
 
@@ -165,7 +165,7 @@ def test_steps_pause_it(feed: RecordFeed) -> None:
     now = _seconds(player, now, 0.5)
     assert feed.at == at + 1 and not player.playing
     player._step("-1")
-    player._step("First")
+    player._step("first")
     player._step("-1")
     _seconds(player, now, 0.1)
     assert feed.at == 0
@@ -202,7 +202,7 @@ def test_what_it_says(feed: RecordFeed) -> None:
     frame, there = feed.look(), other.look()
     assert frame is not None
     text = player._words(frame, there)
-    assert "0.005 s" in text and "step 1 " in text and "Distance to ideal" in text and " m**" in text
+    assert "0.005 s" in text and "step 1 " in text and "distance to ideal" in text and " m**" in text
 
 
 def test_distance() -> None:
