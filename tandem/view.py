@@ -8,6 +8,7 @@ begins in the middle, or other channels), it shows the outputs alone, and says s
 import signal
 import sys
 import threading
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from sim_service.models.description import Model
     from sim_service.simulation import Simulation
-    from sim_service.view.feed import Feed, RecordFeed
+    from sim_service.view.feed import RecordFeed
     from sync.config import Config, View
     from tandem.replay import Asked
 
@@ -84,7 +85,7 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
         say(f"{error}")
         say("the page shows the recorded outputs alone: a box for the car, and the plots")
         config, model, params = configuration(run, asked)
-        return RecordFeed(title, config, model, params, recorded.blocks)
+        return RecordFeed(title, config, model, params, recorded.blocks, files=run.attachments)
     if done.figures["stopped"]:
         say(f"{run.path}: {done.figures['stopped']}; the page ends before it")
     if asked.mode == "exact" and not asked.changed and not done.figures["identical"] and not done.figures["stopped"]:
@@ -95,7 +96,7 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
         title += f", {asked.delay_ms:g} ms of delay" if asked.delay_ms else ", ideal"
     return RecordFeed(
         title, done.config, done.model, done.params, steps, np.array(states.kept, np.int64), np.array(states.states),
-        breaks,
+        breaks, run.attachments,
     )  # fmt: skip
 
 
@@ -105,24 +106,27 @@ def _asked(mode: str, delay_ms: float, config: Path | None, overrides: list[str]
     return Asked(mode, delay_ms, config=config, overrides=list(overrides or []))
 
 
-def serve(where: "View", feed: "Feed", other: "RecordFeed | None", opened: bool) -> None:
-    """The page, until Ctrl-C."""
+def serve(where: "View", feed: "RecordFeed", other: "RecordFeed | None", opened: bool) -> None:
+    """The page of a record, until Ctrl-C."""
     from sim_service.view.service import Page
 
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = _until_told()
     page = Page(where, feed, other, _say)
     try:
         _say(f"the page: {page.address}")
         if opened:
-            import webbrowser
-
             webbrowser.open(page.address)
         page.run(stop)
     finally:
         page.close()
         feed.close()
+
+
+def _until_told() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 def _say(text: str) -> None:
@@ -175,17 +179,26 @@ def view(
 
 
 def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any, Any], opened: bool) -> None:
-    """The drive of this name on this host, also while it has not begun."""
-    from sim_service.view.feed import LiveFeed
+    """The drive of this name on this host, also while it has not begun: the very service that a drive starts."""
     from sync.config import load
     from sync.jit import compiling
+    from sync.service import Reporter
+
+    class Teller(Reporter):
+        def say(self, text: str, once: bool = False) -> None:
+            super().say(text, once)
+            if opened and text.startswith("the page: "):
+                webbrowser.open(text.removeprefix("the page: "))
+
+        def status(self, content: dict[str, Any]) -> None: ...
 
     config = load(file, overrides or [])
+    config = config.model_copy(update={"view": _where(config, chosen)})
     with compiling("view"):
-        from sim_service.models import configured_model
-
-        model, params = configured_model(config, file.parent)
-    serve(_where(config, chosen), LiveFeed(config, model, params), None, opened)
+        from sim_service.view.service import prepare
+    run, _ = prepare(config, file)
+    stop = _until_told()
+    run(config, file, stop, Teller("view", False, stop))
 
 
 def _where(config: "Config", chosen: tuple[str | None, int | None, str | None]) -> "View":

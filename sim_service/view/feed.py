@@ -135,8 +135,10 @@ class RecordFeed:
     def __init__(
         self, title: str, config: Config, model: Model, params: np.ndarray, steps: np.ndarray,
         kept: np.ndarray | None = None, states: np.ndarray | None = None, breaks: np.ndarray | None = None,
+        files: dict[str, bytes] | None = None,
     ):  # fmt: skip
         self.title, self.config, self.model, self.params = title, config, model, params
+        self.files = files or {}  # of the record: what it drove on and along
         self.recorded = steps
         self.instants = np.maximum.accumulate(steps["taken_ns"])  # of the blocks' use: the same in every replay
         self.at = 0  # the step shown

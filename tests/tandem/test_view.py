@@ -128,6 +128,29 @@ def test_a_long_run_keeps_fewer_states() -> None:
     assert hours // every * 4 * len(MODEL.states) <= 256 << 20 and said
 
 
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["RUN", "RUN", "--against", "ideal"], "either a second one"),
+        (["RUN", "--against", "nothing"], "must be ideal"),
+        (["RUN", "--delay-ms", "5"], "needs --mode ideal"),
+        (["RUN", "--mode", "other"], "must be one of"),
+        (["RUN/nowhere"], "RUN/nowhere"),
+        (["RUN", "--host", "0.0.0.0"], "set a token"),
+        (["RUN", "--token", "short"], "token"),
+    ],
+)
+def test_what_it_refuses(tmp_path: Path, arguments: list[str], said: str) -> None:
+    from typer.testing import CliRunner
+
+    from tandem.cli import app
+
+    run = str(write_drive(tmp_path / "a", 100))
+    result = CliRunner().invoke(app, ["view", *(a.replace("RUN", run) for a in arguments)])
+    assert result.exit_code == 2
+    assert said.replace("RUN", run) in result.stderr
+
+
 # ---- the player ------------------------------------------------------------------------------------------------------
 
 
