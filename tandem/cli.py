@@ -20,6 +20,7 @@ from tandem.keys import keys
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, progress_bar, report, run_folder
 from tandem.vehicle_commands import vehicle_report
+from tandem.view import view
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -461,6 +462,7 @@ def latency(
 
 
 app.command()(calibrate)
+app.command()(view)
 app.command()(mechanism)
 app.command()(iso)
 app.command()(keys)

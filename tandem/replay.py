@@ -110,7 +110,15 @@ def _same_layout(run: Run, topic: Topic, config: Config) -> None:
         )
 
 
-def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None) -> Replayed:
+@dataclass
+class Watch:
+    """Who looks at the model itself while it is replayed: after so many steps each, with how many are done."""
+
+    every: Callable[[int, Model], int]  # of so many steps of this model
+    look: Callable[[int, Simulation], None]
+
+
+def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, watch: Watch | None = None) -> Replayed:
     if asked.mode not in MODES:
         raise ConfigError(f"--mode {asked.mode}: must be one of {', '.join(MODES)}")
     for key, value in (("--delay-ms", asked.delay_ms), ("--jitter-ms", asked.jitter_ms)):
@@ -148,7 +156,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None) -
     _command(plan, run, config, model, instants)
     simulated_s = len(plan) * config.step_ns * 1e-9
     begun_steps = now_ns()
-    results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress)
+    results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress, watch)
     step_ns = now_ns() - begun_steps
     wall_s = (now_ns() - begun) * 1e-9
     done = Replayed(run, config, model, params, plan, results, instants[: len(results)], {})
@@ -245,7 +253,20 @@ def _other_software(run: Run) -> str | None:
     return ", ".join(told) or None
 
 
-def _run_plan(simulation: Simulation, plan: Plan, config: Config, asked: Asked, progress: Progress) -> np.ndarray:
+def _run_plan(
+    simulation: Simulation, plan: Plan, config: Config, asked: Asked, progress: Progress, watch: Watch | None
+) -> np.ndarray:
+    if watch is not None:
+        told = 0.0
+
+        def look(done: int, _: np.ndarray) -> None:
+            nonlocal told
+            watch.look(done, simulation)
+            if done / len(plan) >= told:
+                told += 0.01
+                progress("stepping", done / len(plan))
+
+        return replay(simulation, plan, watch.every(len(plan), simulation.model), look)
     if asked.speed is None:
         return replay(simulation, plan, each=lambda done, _: progress("stepping", done / len(plan)))
     return _paced(simulation, plan, config, asked.speed, progress)
@@ -386,6 +407,12 @@ def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
         return write_whole(folder, run)
     except OSError as error:
         raise RunError(f"{folder}: cannot be written: {error.strerror}") from None
+
+
+def replayed_steps(done: Replayed) -> np.ndarray:
+    """Every step of it, as the loop would have written it."""
+    topic = _saved_topics(done)["/step"]
+    return topic.layout.view(topic.words)
 
 
 def _saved_topics(done: Replayed) -> dict[str, WholeTopic]:

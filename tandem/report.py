@@ -113,6 +113,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "force_zeroed": daq.get("force_zeroed"),
         "said": outcome.said,
         "record": outcome.record,
+        "view": outcome.reports.get("view"),  # None: there was none, or it did not live to the end
         "ended": outcome.failure or sim.get("ended", "unknown"),
     }
 

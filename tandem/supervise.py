@@ -160,8 +160,10 @@ def drive(
     outcome = Outcome()
 
     def note(text: str) -> None:
-        outcome.said.append(text)
-        recording.note(text)
+        # the token of the page is for who sits here, not for who gets the record
+        kept = text.replace(config.view.token, "...") if config.view.token else text
+        outcome.said.append(kept)
+        recording.note(kept)
         tell(text)
 
     begun = time.monotonic() - _process_age_s()
@@ -239,6 +241,7 @@ def drive(
             steps.look()
         if view is not None:
             view.end()
+            outcome.reports["view"] = view.report or view.status
         outcome.followed = produced.as_dict()
         reason = outcome.failure or ("interrupted" if interrupted.is_set() else "all seconds done")
         outcome.record = recording.end(begin, reason, conclude(outcome))

@@ -143,7 +143,7 @@ def scene_of(system: "System") -> Scene:
     A mechanism of the plane stands upright in the plane of x and z.
     """
     mechanism = system.mechanism
-    into = _upright(mechanism.g)
+    into = upright(mechanism.g)
     bars: list[Bar] = []
     solids: list[Solid] = []
     drawn = [into @ mechanism.where(n) for n in mechanism.nodes.values() if n.kind == "point"]
@@ -162,7 +162,7 @@ def scene_of(system: "System") -> Scene:
     return Scene(bars=tuple(bars), solids=tuple(solids), size=size)
 
 
-def _upright(gravity: np.ndarray) -> np.ndarray:
+def upright(gravity: np.ndarray) -> np.ndarray:
     """Axes of a mechanism to those of the world, 3 x dimension: its gravity points down."""
     if len(gravity) == 2:
         return np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])

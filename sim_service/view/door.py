@@ -23,11 +23,11 @@ class Door:
         self.refused = 0
 
     def _known_host(self, header: str) -> bool:
-        name = urlsplit(f"//{header}").hostname or ""
-        if name == "localhost":
-            return ipaddress.ip_address(self._host).is_loopback
+        name, ours = urlsplit(f"//{header}").hostname or "", ipaddress.ip_address(self._host)
+        if name == "localhost":  # what browsers never ask anybody for
+            return ours.is_loopback or ours.is_unspecified
         try:
-            asked, ours = ipaddress.ip_address(name), ipaddress.ip_address(self._host)
+            asked = ipaddress.ip_address(name)
         except ValueError:
             return False
         return ours.is_unspecified or asked == ours or (asked.is_loopback and ours.is_loopback)
@@ -57,7 +57,7 @@ class Door:
                     return "another site"
             if not self._has_token(request)[0]:
                 return "the address lacks its token"
-        except ValueError:
+        except (ValueError, LookupError):  # no address; a header that is there twice
             return "not understood"
         return None
 

@@ -8,15 +8,16 @@ import contextlib
 import importlib
 import io
 import os
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from sim_service.models import configured, make_model
 from sim_service.view.door import Door
-from sim_service.view.feed import Feed, LiveFeed
+from sim_service.view.feed import Feed, Frame, LiveFeed, RecordFeed
 from sync.config import Config, View
 from sync.errors import TandemError
 from sync.jit import compiling
@@ -24,6 +25,9 @@ from sync.service import EVERY, Reporter
 
 _IDLE_S = 0.1  # between looks while nobody watches
 _NICE = 10
+_MOST_FAULTS = 20  # said, each once
+
+Say = Callable[[str], None]
 
 
 class NoView(TandemError):
@@ -37,38 +41,56 @@ def _quiet() -> Any:
     return contextlib.redirect_stdout(io.StringIO())
 
 
-class Page:
-    """A server with a stage and a panel on a feed."""
+def _try(host: str) -> None:
+    """An address that this machine does not have: viser would look for a port of it for ever."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family) as probe:
+            probe.bind((host, 0))
+    except OSError as error:
+        raise NoView(f"view.host = {host}: no page can be served there: {error.strerror}") from None
 
-    def __init__(self, view: View, feed: Feed):
+
+class Page:
+    """A server with a stage and a panel on a feed; of a record with a player, and with a second one beside it."""
+
+    def __init__(self, view: View, feed: Feed, other: RecordFeed | None = None, say: Say = lambda _: None):
         try:
             import viser
         except ImportError:
             raise NoView("the view needs viser: pip install viser, or set view.enabled = false") from None
         from sim_service.view.panel import Panel
+        from sim_service.view.player import Player
         from sim_service.view.stage import Stage
 
+        _try(view.host)
         self.door = Door(view.host, view.token)
         with self.door.kept(), _quiet():
             self.server = viser.ViserServer(
                 host=view.host, port=view.port, label=f"tandem: {feed.title}", verbose=False
             )
-        self._feed, self._period_s = feed, 1.0 / view.rate_hz
+        self._feed, self._other, self._period_s, self._say = feed, other, 1.0 / view.rate_hz, say
+        # the player first: time stands above everything else of a record
+        self.player = Player(self.server, feed, other) if isinstance(feed, RecordFeed) else None
         self.stage, self.panel = Stage(self.server, feed), Panel(self.server, feed)
+        self.ghost = Stage(self.server, other, prefix="/other", ghost=True) if other is not None else None
         shown = f"[{view.host}]" if ":" in view.host else view.host
         token = f"/?token={view.token}" if view.token else ""
         self.address = f"http://{shown}:{self.server.get_port()}{token}"
         self.frames = 0
+        self._faults: set[str] = set()
 
     def run(self, stop: threading.Event, look: Callable[[int], None] = lambda _: None) -> None:
         """Until told to stop; `look` is called some times a second with a number."""
         due, looked, turn = time.monotonic(), 0.0, 0
         while not stop.is_set():
             watched = bool(self.server.get_clients())
-            frame = self._feed.look()
-            with self.server.atomic():
+            with self._forgiven(), self.server.atomic():
+                if self.player is not None and watched:
+                    self.player.advance(time.monotonic())
+                frame = self._feed.look()
                 if frame is not None and watched:
-                    self.stage.show(frame)
+                    self._show(frame)
                     self.frames += 1
                 self.panel.show(frame)
             now = time.monotonic()
@@ -78,6 +100,26 @@ class Page:
             # a frame that came late shifts those after it: they never pile up
             due = max(due + self._period_s, now + 0.2 * self._period_s)
             stop.wait(max(due - now, _IDLE_S if not watched else 0.0))
+
+    def _show(self, frame: Frame) -> None:
+        if frame.state is not None:
+            self.stage.show(frame)
+        there = self._other.look() if self._other is not None else None
+        if self.ghost is not None and there is not None and there.state is not None:
+            self.ghost.show(there)
+        if self.player is not None:
+            self.player.show(frame, there)
+
+    @contextlib.contextmanager
+    def _forgiven(self) -> Iterator[None]:
+        """What one frame makes go wrong does not end the page; it is said once."""
+        try:
+            yield
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            if len(self._faults) < _MOST_FAULTS and text not in self._faults:
+                self._faults.add(text)
+                self._say(f"a frame is not shown as it should be: {text}")
 
     def close(self) -> None:
         self.panel.close()
@@ -95,7 +137,7 @@ def prepare(config: Config, file: Path) -> tuple[Any, dict[str, Any]]:
     def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:
         with contextlib.suppress(OSError):
             os.nice(_NICE)
-        page = Page(config.view, feed)
+        page = Page(config.view, feed, say=reporter.say)
         try:
             reporter.say(f"the page: {page.address}")
 
@@ -123,7 +165,7 @@ def _manoeuvre(config: Config, file: Path) -> dict[str, bytes]:
 
 def _figures(page: Page) -> dict[str, Any]:
     return {
-        "address": page.address,
+        "address": page.address.partition("?")[0],  # a record is no place for a token
         "pages": len(page.server.get_clients()),
         "frames": page.frames,
         "refused": page.door.refused,

@@ -1,0 +1,209 @@
+"""`tandem view`: the page over a recorded run, or over two; without one, over the drive that is running.
+
+What a record holds are blocks and outputs. The states that a scene is drawn from are made again by an exact replay, so
+the page shows what the loop computed on board, not what a viewer makes of it. Where that cannot be (a record that
+begins in the middle, or other channels), it shows the outputs alone, and says so.
+"""
+
+import signal
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sync.errors import ConfigError
+from tandem.terminal import Overrides, errors, progress
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sim_service.models.description import Model
+    from sim_service.simulation import Simulation
+    from sim_service.view.feed import RecordFeed
+    from sync.config import Config, View
+    from tandem.replay import Asked
+
+_CONFIG = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
+_STATES_S = 0.03  # between two states that are kept
+_MOST_BYTES = 256 << 20  # of them
+
+Say = Callable[[str], None]
+
+
+class _States:
+    """Keeps the model's state every so many steps of a replay: in single precision, within bounds."""
+
+    def __init__(self, step_ns: int, say: Say):
+        self._step_ns, self._say = step_ns, say
+        self.kept: list[int] = []
+        self.states: list[np.ndarray] = []
+
+    def every(self, steps: int, model: "Model") -> int:
+        wished = max(1, round(_STATES_S * 1e9 / self._step_ns))
+        fit = max(1, _MOST_BYTES // (4 * max(len(model.states), 1)))
+        every = max(wished, -(-steps // fit))
+        if every > wished:
+            self._say(
+                f"a long run: a state every {every * self._step_ns * 1e-9:.2f} s is kept, and drawn evenly in between"
+            )
+        return every
+
+    def look(self, done: int, simulation: "Simulation") -> None:
+        import numpy as np
+
+        self.kept.append(done - 1)
+        self.states.append(simulation.state.astype(np.float32))
+
+
+def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, float], None]) -> "RecordFeed":
+    """A recorded run as a feed; as it was, or as it is asked to be run again."""
+    import numpy as np
+
+    from sim_service.loop import RESUMED
+    from sim_service.view.feed import RecordFeed
+    from sync.config import Config, check
+    from sync.record import RunError, open_run
+    from tandem.replay import Watch, configuration, replay_run, replayed_steps
+
+    run = open_run(path, progress=lambda share: update("reading", share))
+    title = run.path.parent.name or run.name
+    step_ns = check(Config, run.json("config.json"), str(run.path)).step_ns if run.json("config.json") else 5_000_000
+    recorded = run.topics.get("/step")
+    if asked.mode == "exact" and not asked.changed and (recorded is None or not len(recorded)):
+        say(f"{run.path}: holds no steps; they are made from its blocks, as --mode ideal does")
+        asked.mode = "ideal"
+    states = _States(step_ns, say)
+    try:
+        done = replay_run(path, asked, update, Watch(states.every, states.look))
+    except RunError as error:
+        if asked.mode != "exact" or recorded is None or not len(recorded):
+            raise
+        say(f"{error}")
+        say("the page shows the recorded outputs alone: a box for the car, and the plots")
+        config, model, params = configuration(run, asked)
+        return RecordFeed(title, config, model, params, recorded.blocks, files=run.attachments)
+    if done.figures["stopped"]:
+        say(f"{run.path}: {done.figures['stopped']}; the page ends before it")
+    if asked.mode == "exact" and not asked.changed and not done.figures["identical"] and not done.figures["stopped"]:
+        say(f"{run.path}: its replay is not identical (tandem replay says where); the page shows the replay")
+    steps = replayed_steps(done)
+    breaks = np.flatnonzero((steps["step"] == 0) | (steps["status"] & RESUMED != 0))
+    if asked.mode == "ideal":
+        title += f", {asked.delay_ms:g} ms of delay" if asked.delay_ms else ", ideal"
+    return RecordFeed(
+        title, done.config, done.model, done.params, steps, np.array(states.kept, np.int64), np.array(states.states),
+        breaks, run.attachments,
+    )  # fmt: skip
+
+
+def _asked(mode: str, delay_ms: float, config: Path | None, overrides: list[str] | None) -> "Asked":
+    from tandem.replay import Asked
+
+    return Asked(mode, delay_ms, config=config, overrides=list(overrides or []))
+
+
+def serve(where: "View", feed: "RecordFeed", other: "RecordFeed | None", opened: bool) -> None:
+    """The page of a record, until Ctrl-C."""
+    from sim_service.view.service import Page
+
+    stop = _until_told()
+    page = Page(where, feed, other, _say)
+    try:
+        _say(f"the page: {page.address}")
+        if opened:
+            webbrowser.open(page.address)
+        page.run(stop)
+    finally:
+        page.close()
+        feed.close()
+
+
+def _until_told() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _say(text: str) -> None:
+    print(f"view: {text}", file=sys.stderr, flush=True)
+
+
+def view(
+    run: Annotated[
+        Path | None, typer.Argument(help="A run's folder or file; a folder of runs means its latest. None: the drive.")
+    ] = None,
+    other: Annotated[Path | None, typer.Argument(help="A second run, drawn beside the first.")] = None,
+    against: Annotated[str, typer.Option(help="ideal: the same run without transport, drawn beside it.")] = "",
+    mode: Annotated[str, typer.Option(help="Of RUN. exact: as it was. ideal: without transport.")] = "exact",
+    delay_ms: Annotated[float, typer.Option(help="Of what is ideal: blocks are there so much later.")] = 0.0,
+    config: Annotated[
+        Path | None, typer.Option(help="Of the drive; of a run, another than the recorded.", show_default=False)
+    ] = None,
+    overrides: Overrides = None,
+    host: Annotated[str | None, typer.Option(help="Address to serve at. Default: the configuration's.")] = None,
+    port: Annotated[int | None, typer.Option(help="Default: the configuration's, or the next that is free.")] = None,
+    token: Annotated[str | None, typer.Option(help="Needed where others than this machine can reach it.")] = None,
+    opened: Annotated[bool, typer.Option("--open", help="Open it in the browser, too.")] = False,
+) -> None:
+    """Show a recorded run on a page: time can be moved; or two runs over each other; or the drive that is running."""
+    from sync.jit import compiling
+
+    with errors():
+        if run is None:
+            _live(config or _CONFIG, overrides, (host, port, token), opened)
+            return
+        if other is not None and against:
+            raise ConfigError("--against: is for one run; give either a second one or --against ideal")
+        if against not in ("", "ideal"):
+            raise ConfigError(f"--against {against}: must be ideal, or give a second run")
+        if delay_ms and mode == "exact" and not against:
+            raise ConfigError(f"--delay-ms {delay_ms:g}: needs --mode ideal or --against ideal")
+        with compiling("replay"):
+            import tandem.replay  # noqa: F401
+        with progress("view") as update:
+            feed = record_feed(
+                run, _asked(mode, 0.0 if against else delay_ms, config, overrides), _say, update
+            )  # fmt: skip
+            second = None
+            if other is not None:
+                second = record_feed(other, _asked("exact", 0.0, config, overrides), _say, update)
+            elif against:
+                second = record_feed(run, _asked(against, delay_ms, config, overrides), _say, update)
+                second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
+        serve(_where(feed.config, (host, port, token)), feed, second, opened)
+
+
+def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any, Any], opened: bool) -> None:
+    """The drive of this name on this host, also while it has not begun: the very service that a drive starts."""
+    from sync.config import load
+    from sync.jit import compiling
+    from sync.service import Reporter
+
+    class Teller(Reporter):
+        def say(self, text: str, once: bool = False) -> None:
+            super().say(text, once)
+            if opened and text.startswith("the page: "):
+                webbrowser.open(text.removeprefix("the page: "))
+
+        def status(self, content: dict[str, Any]) -> None: ...
+
+    config = load(file, overrides or [])
+    config = config.model_copy(update={"view": _where(config, chosen)})
+    with compiling("view"):
+        from sim_service.view.service import prepare
+    run, _ = prepare(config, file)
+    stop = _until_told()
+    run(config, file, stop, Teller("view", False, stop))
+
+
+def _where(config: "Config", chosen: tuple[str | None, int | None, str | None]) -> "View":
+    from sync.config import View, check
+
+    named = zip(("host", "port", "token"), chosen, strict=True)
+    asked = config.view.model_dump() | {key: value for key, value in named if value is not None}
+    return check(View, asked, "the command line", "view")

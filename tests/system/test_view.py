@@ -1,0 +1,278 @@
+"""The page in a real browser, over a real drive and over its record; and the drive without its page.
+
+TANDEM_SCREENSHOTS=FOLDER keeps pictures of what the browser saw.
+"""
+
+import http.client
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from sim_service.commands import PARAMETER, CommandClient
+from sync.config import load
+from sync.record import open_run
+from sync.ring import RingReader
+from tests.system.browser import browser, lacking, picture
+from tests.system.conftest import DRIVE, Program
+
+Start = Callable[..., Program]
+TOKEN = "a_token_for_the_test"
+PATIENCE_S = 60.0  # a loaded machine that draws in software
+
+SLOWLY = ("--set", "view.rate_hz=5")  # what draws in software is not to be kept busy
+
+needs_browser = pytest.mark.skipif(bool(lacking()), reason=lacking() or "there is one")
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Any]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def chromium(started: Any) -> Iterator[Any]:
+    """A window of its own for the test, gone with it: what is open is drawn, and costs."""
+    context = started.new_context(viewport={"width": 800, "height": 450})
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = Path(os.environ.get("TANDEM_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def address(program: Program) -> str:
+    program.wait_for("the page: ")
+    found = re.search(r"the page: (\S+)", program.said)
+    assert found
+    return found[1]
+
+
+def opened(chromium: Any, where: str) -> Any:
+    page = chromium.new_page()
+    page.sockets = []
+
+    def note(socket: Any) -> None:
+        page.sockets.append(socket)
+
+    page.on("websocket", note)
+    page.goto(where, timeout=1e3 * PATIENCE_S)
+    page.get_by_text(re.compile("^tandem: ")).first.wait_for(timeout=1e3 * PATIENCE_S)
+    return page
+
+
+def click(target: Any) -> None:
+    """At once: a page that is drawn in software hardly ever stands still, which a real click would wait for."""
+    target.dispatch_event("click", timeout=1e3 * PATIENCE_S)
+
+
+def until(what: Callable[[], Any], why: str) -> Any:
+    """The first truth of `what`."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        found = what()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(why)
+
+
+def words(page: Any) -> str:
+    found: str = page.locator("body").inner_text()
+    return found
+
+
+def speed(page: Any) -> float | None:
+    """As the page shows it."""
+    found = re.search(r"(-?[\d.]+)\s*km/h", words(page))
+    return float(found[1]) if found else None
+
+
+def _pid(name: str, role: str) -> int:
+    ring = RingReader(load(DRIVE, [f"name={name}"]).ring(role), timeout_s=60)
+    pid = ring.writer_pid
+    ring.close()
+    return pid
+
+
+def _view_pid(drive: Program) -> int:
+    for task in Path(f"/proc/{drive.popen.pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            if b"sim_service.view" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                return int(child)
+    raise AssertionError("no view")
+
+
+def status(where: str, **headers: str) -> int:
+    """What a plain client gets."""
+    parts = urlsplit(where)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=10)
+    try:
+        connection.request("GET", parts.path or "/", headers=headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def paged(drive: Start, *arguments: str) -> Program:
+    """A drive with its page at any free port."""
+    return drive("--json", "--set", "view.enabled=true", "--set", "view.port=0", *SLOWLY, *arguments)
+
+
+@needs_browser
+def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: Path) -> None:
+    run = paged(drive, "--seconds", "0", "--set", f"view.token={TOKEN}")
+    where = address(run)
+    assert status(where.partition("?")[0]) == 403  # without its token
+    assert status(where, Host="evil.example") == 403
+    begun = time.monotonic()
+    page = opened(chromium, where)
+    assert time.monotonic() - begun < 30.0  # seen are 2 to 5 s
+    assert any(not socket.is_closed() for socket in page.sockets)
+    _the_car_moves(page)
+    changed = _a_parameter_is_changed_by_hand(page, name)
+    _stale_data_are_said(page, name)
+    picture(page, str(pictures / "live.png"))
+    page.close()
+    run.signal(signal.SIGINT)
+    assert run.end(60) == 0, run.said
+    result = run.json()
+    assert result["view"]["frames"] > 10, "a page was open, and got frames"
+    assert result["view"]["refused"] == 2
+    assert TOKEN not in run.printed
+    record = open_run(Path(result["record"]["file"]))
+    assert record.whole
+    if changed:
+        commands = record.topics["/command"].blocks
+        names = list(record.json("parameters.json")["parameters"])
+        assert changed in [names[int(c["index"])] for c in commands if c["kind"] == PARAMETER]
+        assert (record.topics["/step"].blocks["commands"] > 0).any(), "obeyed before a step"
+
+
+def _the_car_moves(page: Any) -> None:
+    until(lambda: words(page), "the page is empty")
+    if speed(page) is None:
+        return  # this panel shows no speed
+    seen = {until(lambda: speed(page), "no speed above 0")}
+    until(lambda: seen.add(speed(page)) or len(seen) > 2, f"the speed stays at {seen}")
+
+
+def _a_parameter_is_changed_by_hand(page: Any, name: str) -> str | None:
+    """A number typed into a field of the page is a parameter of the model; its name."""
+    tab = page.get_by_text("tune", exact=True)
+    if not tab.count():
+        return None  # this panel has no tuning
+    client = CommandClient(load(DRIVE, [f"name={name}"]))
+    try:
+        click(tab.first)
+        known = client.ask()["parameters"]
+        label, parameter = until(lambda: _first_parameter(page, known), "no parameter on the page")
+        field = label.locator("xpath=ancestor::*[.//input][1]").locator("input").last
+        p = known[parameter]
+        wanted = 1.1 * p["value"] if 0 < 1.1 * p["value"] < p["high"] else 0.5 * (p["low"] + p["high"])
+        field.fill(f"{wanted:.4g}")
+        field.press("Enter")
+        until(lambda: client.ask()["parameters"][parameter]["value"] != p["value"], f"{parameter} stays as it is")
+        now = client.ask()["parameters"][parameter]["value"]
+        assert abs(now - wanted) <= 0.02 * abs(wanted)
+        click(page.get_by_text("drive", exact=True).first)
+        return str(parameter)
+    finally:
+        client.close()
+
+
+def _first_parameter(page: Any, known: dict[str, Any]) -> Any:
+    """Its label on the page, which is its name in words and its unit; and its name."""
+    for line in words(page).splitlines():
+        parameter = line.partition("[")[0].strip().replace(" ", "_")
+        p = known.get(parameter)
+        if p is not None and p["live"] and p["value"] > 0:
+            return page.get_by_text(line.strip(), exact=True).first, parameter
+    return None
+
+
+def _stale_data_are_said(page: Any, name: str) -> None:
+    if speed(page) is None:
+        return  # this panel has no instruments
+    stale = page.get_by_text(re.compile("^stale input"))
+    daq = _pid(name, "daq")
+    os.kill(daq, signal.SIGSTOP)
+    try:
+        stale.first.wait_for(timeout=1e3 * PATIENCE_S)
+    finally:
+        os.kill(daq, signal.SIGCONT)
+    stale.first.wait_for(state="hidden", timeout=1e3 * PATIENCE_S)
+
+
+def test_a_drive_goes_on_without_its_page(drive: Start) -> None:
+    run = paged(drive, "--seconds", "0")
+    address(run)
+    os.kill(_view_pid(run), signal.SIGKILL)
+    obituary = "the view was killed by SIGKILL; the drive goes on without its page"
+    run.wait_for(obituary)
+    time.sleep(1.0)
+    run.signal(signal.SIGINT)
+    assert run.end(60) == 0, run.said
+    result = run.json()
+    assert result["view"] is None and result["balance"]["closes"]
+    record = open_run(Path(result["record"]["file"]))
+    assert record.whole and obituary in [text for _, text in record.said]
+    steps = record.topics["/step"].blocks
+    assert len(steps) and (steps["step"][1:] - steps["step"][:-1] == 1).all()
+
+
+@needs_browser
+def test_a_record_on_a_page(drive: Start, start: Start, chromium: Any, pictures: Path) -> None:
+    weave = ("--set", 'source.manoeuvre="manoeuvres/weave.toml"')
+    run = drive("--seconds", "4", "--json", *weave)
+    assert run.end() == 0, run.said
+    record = run.json()["record"]["file"]
+    view = start("tandem", "view", record, "--against", "ideal", "--delay-ms", "50", "--port", "0", *SLOWLY)
+    page = opened(chromium, address(view))
+
+    def shown() -> tuple[float, int]:
+        found = re.search(r"([\d.]+) s of [\d.]+ s, step (\d+) ", words(page))
+        assert found, words(page)
+        return float(found[1]), int(found[2])
+
+    until(lambda: "of " in words(page) and shown(), "no time is shown")
+    click(page.get_by_role("button", name="first", exact=True))  # it stands then
+    until(lambda: shown()[1] == 0, "not at the first step")
+    click(page.get_by_role("button", name="+1", exact=True))
+    until(lambda: shown()[1] == 1, "not one step further")
+    click(page.get_by_role("button", name="play", exact=True))
+    until(lambda: shown()[1] > 20, "time does not go on")
+    click(page.get_by_role("button", name="first", exact=True))
+    until(lambda: shown()[1] == 0, "not at the first step again")
+    page.get_by_role("slider").first.press("End")
+    until(lambda: shown()[0] > 3.0, "the slider does not move time")
+    assert float(re.findall(r"distance to 50 ms of delay: ([\d.]+) m", words(page))[0]) > 0.0
+    picture(page, str(pictures / "replay.png"))
+    page.close()
+    view.signal(signal.SIGINT)
+    assert view.end(20) == 0, view.said
+    assert "Traceback" not in view.said and "not shown" not in view.said
+
+
+@needs_browser
+def test_the_page_of_a_drive_from_a_second_terminal(drive: Start, start: Start, name: str, chromium: Any) -> None:
+    view = start("tandem", "view", "--set", f"name={name}", "--port", "0", *SLOWLY)  # before there is a drive
+    page = opened(chromium, address(view))
+    run = drive("--seconds", "2", "--json")
+    assert run.end() == 0, run.said
+    assert words(page)
+    page.close()
+    view.signal(signal.SIGINT)
+    assert view.end(20) == 0, view.said
+    assert "not shown" not in view.said
