@@ -451,7 +451,7 @@ def _lever_mesh(kind: str, size: float) -> shapes.Mesh:
     if kind == "wheel":
         ring = shapes.torus(size, 0.09 * size)
         spoke = shapes.box(np.array([-size, -0.03 * size, -0.1 * size]), np.array([size, 0.03 * size, 0.1 * size]))
-        down = shapes.box(np.array([-0.1 * size, -0.03 * size, 0.0]), np.array([0.1 * size, 0.03 * size, size]))
+        down = shapes.box(np.array([-0.1 * size, -0.03 * size, -size]), np.array([0.1 * size, 0.03 * size, 0.0]))
         return shapes.merged([ring, spoke, down])
     arm = shapes.box(np.array([-0.006, -0.008, -size]), np.array([0.006, 0.008, 0.0]))
     pad = shapes.box(np.array([-0.012, -0.035, -size - 0.02]), np.array([0.012, 0.035, -size + 0.06]))

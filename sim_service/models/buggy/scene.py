@@ -49,9 +49,9 @@ def scene(
         solids=(chassis,),
         levers=(
             Lever("hand wheel", "wheel", drawn["hand wheel"], column, 0.175, "steering_angle", 1.0),
-            Lever("throttle", "pedal", drawn["throttle"], np.array([0.0, 1.0, 0.0]), 0.2, "throttle", _PEDAL),
+            Lever("throttle", "pedal", drawn["throttle"], np.array([0.0, -1.0, 0.0]), 0.2, "throttle", _PEDAL),
             Lever(
-                "brake", "pedal", drawn["brake"], np.array([0.0, 1.0, 0.0]), 0.2, "brake_pressure_bar",
+                "brake", "pedal", drawn["brake"], np.array([0.0, -1.0, 0.0]), 0.2, "brake_pressure_bar",
                 _PEDAL / _FULL_BAR,
             ),
         ),
