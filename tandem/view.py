@@ -135,7 +135,10 @@ def _say(text: str) -> None:
 
 def view(
     run: Annotated[
-        Path | None, typer.Argument(help="A run's folder or file; a folder of runs means its latest. None: the drive.")
+        Path | None,
+        typer.Argument(
+            help="A run's folder or file; a folder of runs means its latest. A mechanism (.toml). None: the drive."
+        ),
     ] = None,
     other: Annotated[Path | None, typer.Argument(help="A second run, drawn beside the first.")] = None,
     against: Annotated[str, typer.Option(help="ideal: the same run without transport, drawn beside it.")] = "",
@@ -150,12 +153,18 @@ def view(
     token: Annotated[str | None, typer.Option(help="Needed where others than this machine can reach it.")] = None,
     opened: Annotated[bool, typer.Option("--open", help="Open it in the browser, too.")] = False,
 ) -> None:
-    """Show a recorded run on a page: time can be moved; or two runs over each other; or the drive that is running."""
+    """Show a recorded run on a page: time can be moved; or two runs over each other; or the drive that is running.
+
+    A mechanism runs on its page, and can be held, pushed and changed by hand.
+    """
     from sync.jit import compiling
 
     with errors():
         if run is None:
             _live(config or _CONFIG, overrides, (host, port, token), opened)
+            return
+        if run.suffix == ".toml":
+            _mechanism(run, (host, port, token), opened)
             return
         if other is not None and against:
             raise ConfigError("--against: is for one run; give either a second one or --against ideal")
@@ -176,6 +185,33 @@ def view(
                 second = record_feed(run, _asked(against, delay_ms, config, overrides), _say, update)
                 second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
         serve(_where(feed.config, (host, port, token)), feed, second, opened)
+
+
+def _mechanism(file: Path, chosen: tuple[Any, Any, Any], opened: bool) -> None:
+    """A mechanism in the hand, until Ctrl-C."""
+    from sync.config import View, check
+    from sync.jit import compiling
+
+    with compiling("mechanism"):
+        from sim_service.multibody.mechanism import read_mechanism
+        from sim_service.view.service import close_page, open_page
+        from sim_service.view.workshop import Bench, MechanismFeed, Workshop, with_hands
+        from tandem.mechanism import prepare
+    described = read_mechanism(file)
+    with_hands(described.mechanism)
+    described, state = prepare(described)
+    named = zip(("host", "port", "token"), chosen, strict=True)
+    where = check(View, {key: value for key, value in named if value is not None}, "the command line", "view")
+    server, _, address = open_page(where, described.file.name)
+    stop = _until_told()
+    try:
+        workshop = Workshop(server, MechanismFeed(described.file.title or described.file.name, Bench(state)))
+        _say(f"the page: {address}")
+        if opened:
+            webbrowser.open(address)
+        workshop.run(stop, where.rate_hz)
+    finally:
+        close_page(server)
 
 
 def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any, Any], opened: bool) -> None:

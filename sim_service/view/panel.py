@@ -33,7 +33,7 @@ class Panel:
         gui.main_panel.set_width(_WIDTH_PX)
         gui.set_panel_label(f"tandem: {feed.title}")
         self._history = History(feed.config.sim.step_ms * 1e-3)
-        self._commander = Commander(feed.config) if feed.live else None
+        self.commander = Commander(feed.config) if feed.live else None
         self._wheel: Wheel | None = None
         self._controls: Controls | None = None
         self._tuning: Tuning | None = None
@@ -50,16 +50,16 @@ class Panel:
             if feed.live and feed.config.source.get("kind") == "page":
                 with gui.add_folder("hand wheel and pedals"):
                     self._wheel = Wheel(gui, feed.config, self._watched)
-            if self._commander is not None:
+            if self.commander is not None:
                 with gui.add_folder("simulation"):
-                    self._controls = Controls(gui, feed, self._commander, on_fork or ForkLine(server))
+                    self._controls = Controls(gui, feed, self.commander, on_fork or ForkLine(server))
             self._books = gui.add_html("")
         with self._tabs.add_tab("plots"):
             self._plots = Plots(gui, feed.model, _PLOTTED)
-        if self._commander is not None:
+        if self.commander is not None:
             starts = {p.name: float(v) for p, v in zip(feed.model.parameters, feed.params, strict=False)}
             with self._tabs.add_tab("tune"):
-                self._tuning = Tuning(gui, feed.model, starts, feed.config.name, self._commander)
+                self._tuning = Tuning(gui, feed.model, starts, feed.config.name, self.commander)
 
     def tab(self, name: str) -> Any:
         """Another tab, to be filled by whoever asks: `with panel.tab("scene"): ...`"""
@@ -84,8 +84,8 @@ class Panel:
             self._figures_due = now + _FIGURES_NS
             self._history.add(self._feed.steps())
             self._show_figures(frame, now)
-            if self._commander is not None and frame is not None:
-                self._commander.seen(int(frame.step["commands"]))
+            if self.commander is not None and frame is not None:
+                self.commander.seen(int(frame.step["commands"]))
             if self._controls is not None:
                 self._controls.show(frame, self._history)
             if self._tuning is not None:
@@ -119,7 +119,7 @@ class Panel:
     def _health(self, now: int, pace: Any) -> instruments.Health:
         alive = self._feed.alive()
         self._daq_seen = self._daq_seen or alive["daq"]
-        told = (self._commander.told if self._commander is not None else None) or {}
+        told = (self.commander.told if self.commander is not None else None) or {}
         return instruments.Health(
             silent_s=None if self._newest_ns is None else (now - self._newest_ns) * 1e-9,
             step_s=self._feed.config.sim.step_ms * 1e-3,
@@ -133,8 +133,8 @@ class Panel:
     def close(self) -> None:
         if self._wheel is not None:
             self._wheel.close()
-        if self._commander is not None:
-            self._commander.close()
+        if self.commander is not None:
+            self.commander.close()
 
 
 def _put(handle: Any, content: str) -> None:

@@ -51,32 +51,46 @@ def _try(host: str) -> None:
         raise NoView(f"view.host = {host}: no page can be served there: {error.strerror}") from None
 
 
+def open_page(view: View, title: str) -> tuple[Any, Door, str]:
+    """(a server behind its door, the door, its address)."""
+    try:
+        import viser
+    except ImportError:
+        raise NoView("the view needs viser: pip install viser, or set view.enabled = false") from None
+    _try(view.host)
+    door = Door(view.host, view.token)
+    with door.kept(), _quiet():
+        server = viser.ViserServer(host=view.host, port=view.port, label=f"tandem: {title}", verbose=False)
+    shown = f"[{view.host}]" if ":" in view.host else view.host
+    token = f"/?token={view.token}" if view.token else ""
+    return server, door, f"http://{shown}:{server.get_port()}{token}"
+
+
+def close_page(server: Any) -> None:
+    with _quiet():
+        server.stop()
+
+
 class Page:
     """A server with a stage and a panel on a feed; of a record with a player, and with a second one beside it."""
 
     def __init__(self, view: View, feed: Feed, other: RecordFeed | None = None, say: Say = lambda _: None):
-        try:
-            import viser
-        except ImportError:
-            raise NoView("the view needs viser: pip install viser, or set view.enabled = false") from None
         from sim_service.view.panel import Panel
         from sim_service.view.player import Player
+        from sim_service.view.push import Push, can_push
         from sim_service.view.stage import Stage
 
-        _try(view.host)
-        self.door = Door(view.host, view.token)
-        with self.door.kept(), _quiet():
-            self.server = viser.ViserServer(
-                host=view.host, port=view.port, label=f"tandem: {feed.title}", verbose=False
-            )
+        self.server, self.door, self.address = open_page(view, feed.title)
         self._feed, self._other, self._period_s, self._say = feed, other, 1.0 / view.rate_hz, say
         # the player first: time stands above everything else of a record
         self.player = Player(self.server, feed, other) if isinstance(feed, RecordFeed) else None
-        self.stage, self.panel = Stage(self.server, feed), Panel(self.server, feed)
+        self.panel = Panel(self.server, feed)
+        self.push: Push | None = None
+        with self.panel.tab("scene"):
+            self.stage = Stage(self.server, feed)
+            if self.panel.commander is not None and can_push(feed.model):
+                self.push = Push(self.server, feed.model, self.stage.scene, self.panel.commander)
         self.ghost = Stage(self.server, other, prefix="/other", ghost=True) if other is not None else None
-        shown = f"[{view.host}]" if ":" in view.host else view.host
-        token = f"/?token={view.token}" if view.token else ""
-        self.address = f"http://{shown}:{self.server.get_port()}{token}"
         self.frames = 0
         self._faults: set[str] = set()
 
@@ -104,6 +118,8 @@ class Page:
     def _show(self, frame: Frame) -> None:
         if frame.state is not None:
             self.stage.show(frame)
+            if self.push is not None:
+                self.push.show(frame)
         there = self._other.look() if self._other is not None else None
         if self.ghost is not None and there is not None and there.state is not None:
             self.ghost.show(there)
@@ -123,8 +139,7 @@ class Page:
 
     def close(self) -> None:
         self.panel.close()
-        with _quiet():
-            self.server.stop()
+        close_page(self.server)
 
 
 def prepare(config: Config, file: Path) -> tuple[Any, dict[str, Any]]:

@@ -406,7 +406,7 @@ class Stage:
             "course": [self._way] if self._way is not None else [],
             "body": self._shells,
         }
-        with gui.add_folder("scene", order=900.0, expand_by_default=False):
+        with gui.add_folder("shown"):
             for text, handles in things.items():
                 if not handles:
                     continue

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.models.description import Model, Quantity
-from sim_service.models.scene import place_of, scene_of, upright
+from sim_service.models.scene import scene_of, upright
 from sim_service.multibody.natural import DIAGNOSTICS, Mechanism, State, System
 from sim_service.multibody.natural.run import stepper
 from sim_service.view.feed import Frame
@@ -70,7 +70,9 @@ class Bench:
     def joints(self) -> tuple[str, ...]:
         """What can be taken away and put back: constraints by the name of their joint."""
         names = dict.fromkeys(name.rsplit(".", 1)[0] for name in self.system.mechanism.constraints)
-        rigid = {f"{n}.unit".rsplit(".", 1)[0] for n, node in self.system.mechanism.nodes.items() if node.kind == "vector"}
+        rigid = {
+            f"{n}.unit".rsplit(".", 1)[0] for n, node in self.system.mechanism.nodes.items() if node.kind == "vector"
+        }
         return tuple(name for name in names if name not in rigid and name not in self.system.mechanism.bodies)
 
     def set(self, element: str, name: str, value: float) -> None:
@@ -246,10 +248,12 @@ class Workshop:
         """What stands beside the scene; some times a second."""
         with self._lock:
             told, state = self.bench.diagnosis(), self.bench.state
-            going = "paused" if self.bench.paused else f"{self.bench.slow:g} times slower" if self.bench.slow > 1 else ""
+            going = (
+                "paused" if self.bench.paused else f"{self.bench.slow:g} times slower" if self.bench.slow > 1 else ""
+            )
             self._text.content = (
-                f"**{self._feed.title}** {going}\n\n{state.time:.2f} s, constraint error {told.get('phi_error', 0.0):.1e} m,"
-                f" {told.get('iterations', 0.0):.0f} iterations"
+                f"**{self._feed.title}** {going}\n\n{state.time:.2f} s, {told.get('iterations', 0.0):.0f} iterations,"
+                f" constraint error {told.get('phi_error', 0.0):.1e} m"
             )
             if self._pause.value != self.bench.paused:
                 self._pause.value = self.bench.paused
@@ -267,6 +271,3 @@ class Workshop:
                     self.tell()
                     told = now
             last = now
-
-
-__all__ = ["Bench", "MechanismFeed", "Workshop", "place_of", "with_hands"]
