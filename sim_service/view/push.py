@@ -1,7 +1,7 @@
 """A hand on the car: a gizmo that is drawn away from a body pushes it that way, as hard as it is far.
 
-The force is a parameter of the model like any other (`push_x` and its kin): it has limits, is recorded, and pushes again
-in a replay. The hand goes along with the body until it is let go.
+The force is a parameter of the model like any other (`push_x` and its kin): it has limits, is recorded, and a replay
+pushes again. The hand goes along with the body until it is let go.
 """
 
 from typing import Any
