@@ -18,6 +18,7 @@ from sync.realtime import permitted
 if TYPE_CHECKING:
     from sim_service.models.description import Model
 
+_NO_TOKEN = b"not_kept_in_a_record"
 _PACKAGES = ("numpy", "numba", "llvmlite", "pyzmq", "msgpack", "mcap")
 
 
@@ -86,6 +87,8 @@ def attachments(config: Config, file: Path, parameters: bytes | None = None) -> 
     manoeuvre = config.source.get("manoeuvre")
     if isinstance(manoeuvre, str) and (file.parent / manoeuvre).is_file():
         found["manoeuvre.toml"] = (file.parent / manoeuvre).read_bytes()
+    if config.view.token:  # whoever reads a record need not be let in
+        found = {name: data.replace(config.view.token.encode(), _NO_TOKEN) for name, data in found.items()}
     return found
 
 

@@ -78,11 +78,13 @@ class History:
         self._turn = 0
 
     def add(self, steps: np.ndarray) -> None:
-        """Oldest first, none that was given before."""
+        """Oldest first. Steps that go back in time (a record that is moved) begin the history anew."""
         if len(steps) == 0 or "status" not in (steps.dtype.names or ()):
             return
         if self._kept is None or self._kept.dtype != steps.dtype:  # a simulator with other channels
             self._kept = np.zeros(self._room, steps.dtype)
+            self._next = self._count = 0
+        elif self._count and steps["t_ns"][0] <= self._kept["t_ns"][self._next - 1]:
             self._next = self._count = 0
         if self._every > 1:
             first = -self._turn % self._every

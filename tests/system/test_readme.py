@@ -1,5 +1,6 @@
 """What the README shows works as pasted."""
 
+import contextlib
 import os
 import re
 import signal
@@ -24,6 +25,9 @@ def _fences(language: str) -> list[str]:
 COMMANDS = [line for block in _fences("sh") for line in block.strip().splitlines()]
 DIAGNOSES = (0, 4, 5)  # a machine that other programs use may well be told to be too late: that is the doctor's work
 ENDLESS = (".venv/bin/tandem daq", ".venv/bin/tandem sim")
+PAGES = tuple(c for c in COMMANDS if "tandem view" in c or "page.toml" in c)  # until Ctrl-C; see test_view.py
+DEVICES = {c for c in COMMANDS if "tandem daq configs/" in c}
+MISSING = 7
 
 
 @pytest.fixture
@@ -57,10 +61,27 @@ def test_commands_that_end_do_so_cleanly(checkout: Path) -> None:
     for command in COMMANDS:
         if command == "make test":
             assert _shell("make -n test", checkout).returncode == 0  # running it here would run this
-        elif command not in ENDLESS:
+        elif command in DEVICES:
+            with contextlib.suppress(subprocess.TimeoutExpired):  # with such a device it runs
+                run = _shell(f"exec {command}", checkout, 60.0)
+                assert run.returncode == MISSING and run.stderr.strip(), f"{command}\n{run.stderr}"
+        elif command not in ENDLESS + PAGES:
             run = _shell(command, checkout)
             fine = DIAGNOSES if "tandem doctor" in command else (0,)
             assert run.returncode in fine, f"{command}\n{run.stdout}\n{run.stderr}"
+
+
+def test_pages_as_shown_are_served_until_they_are_ended(start: Start, tmp_path: Path) -> None:
+    """One after the other, on a port that is free; what they show is looked at elsewhere."""
+    drive = start("tandem", "drive", "--seconds", "2", "--runs", str(tmp_path / "runs"))
+    assert drive.end() == 0, drive.said
+    for command in PAGES:
+        words = command.replace("runs", str(tmp_path / "runs")).split()[1:]
+        port = ("--set", "view.port=0") if "drive" in words else ("--port", "0")
+        page = start("tandem", *words, *port, *(("--runs", str(tmp_path / "runs")) if "drive" in words else ()))
+        page.wait_for("the page: http://127.0.0.1:")
+        page.signal(signal.SIGINT)
+        assert page.end(30) == 0, page.said
 
 
 def test_two_terminals_as_shown() -> None:
