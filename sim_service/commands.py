@@ -43,6 +43,7 @@ _KIND, _INDEX, _VALUE = range(PAYLOAD, PAYLOAD + 3)
 RING_BLOCKS = 1024
 _MOST_WAITING = RING_BLOCKS // 2  # not obeyed yet
 MOST_BYTES = 64 * 1024
+_REST_NS = 1_000_000_000
 _STRICT: dict[str, Any] = {
     "max_map_len": 512,
     "max_str_len": 256,
@@ -144,19 +145,29 @@ class CommandServer:
         self._block = np.zeros(LAYOUT.words, np.int64)
         self.requests = self.refused = 0
         self._paused, self._slow = False, 1.0
+        self._moved: dict[str, str] = {}  # to be said when it has come to rest: every command is recorded anyway
+        self._moved_ns = 0
+        self._zmq_context = zmq_context
         self._endpoint = endpoint
-        self._socket = zmq_context.socket(zmq.REP)
+        self._open()
+
+    def _open(self) -> None:
+        self._socket = self._zmq_context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)
         self._socket.set(zmq.RCVTIMEO, POLL_MS)
         self._socket.set(zmq.SNDTIMEO, POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, MOST_BYTES)
-        bind(self._socket, endpoint)
+        bind(self._socket, self._endpoint)
 
     def serve(self) -> None:
         """Wait a little for a request, and answer it."""
         try:
             data = self._socket.recv()
         except zmq.Again:
+            if self._moved and now_ns() - self._moved_ns > _REST_NS:
+                for text in self._moved.values():
+                    self._say(text)
+                self._moved.clear()
             return
         self.requests += 1
         error = self._take(data)
@@ -168,8 +179,9 @@ class CommandServer:
         }  # fmt: skip
         try:
             self._socket.send(msgpack.packb(answer))
-        except zmq.Again:  # whoever asked does not listen
-            return
+        except zmq.ZMQError:  # whoever asked does not listen; a socket that owes an answer takes no more questions
+            self._socket.close()
+            self._open()
 
     def _take(self, data: bytes) -> str | None:
         """Push what is asked for; or nothing at all, and why."""
@@ -193,7 +205,8 @@ class CommandServer:
             p = self._model.parameters[self._places[name]]
             self._push(PARAMETER, self._places[name], float(value))
             self._wanted[self._places[name]] = value
-            self._say(f"{name} = {value:g}" + f" {p.unit}" * (p.unit != "1"))
+            self._moved[name] = f"{name} = {value:g}" + f" {p.unit}" * (p.unit != "1")
+            self._moved_ns = now_ns()
         for kind, text in zip(others, said, strict=True):
             assert kind is not None
             self._push(kind[0], 0, kind[1])

@@ -22,7 +22,7 @@ from sim_service.commands import ANEW, PAUSED, SLOWNESS, STEPS_LEFT, obey_all
 from sim_service.models.description import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
-from sim_service.signals import oldest_ns
+from sim_service.signals import oldest_ns, steering_age_ns
 from sim_service.turn import turn
 from sync.atomics import load_acquire, load_relaxed, store_release
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, Channel, Layout, T
@@ -44,6 +44,7 @@ LAPPED = 256  # blocks since the last step were overwritten before the step saw 
 WAITED = 512  # the step's block was late and waited for
 CAPPED = 1024  # the model ended the step at its limit of iterations
 RESUMED = 2048  # the first step after a pause or of a model that was reset: derivatives restart
+STEERING_FRESH = 8192  # the input is stale, but not the angle of the steering wheel: its speed is known
 SLOWED = 4096  # steps follow each other more slowly than in real time, as commanded
 STATUS = {
     STALE: "stale input",
@@ -59,6 +60,7 @@ STATUS = {
     CAPPED: "iterations capped",
     RESUMED: "after a pause or reset",
     SLOWED: "slowed down",
+    STEERING_FRESH: "steering fresh",
 }
 
 # rows of the ledger: the age at use and what it is made of, in order; then the step
@@ -188,6 +190,12 @@ def run(
     stale = in_rhythm = False
     status = np.int64(0)
     while True:
+        while mode[SLOWNESS] > 1.0 and planned - now_ns() > h_ns:
+            # in slow motion a step may be seconds away; whoever stops or commands does not wait for it
+            sleep_until(now_ns() + h_ns)
+            beat(ring_out)
+            if load_acquire(control, STOP) or load_acquire(ring_commands, HEAD_WORD) > obeyed:
+                planned = now_ns()
         sleep_until(planned)
         started = now_ns()
         stop = load_acquire(control, STOP)
@@ -200,16 +208,19 @@ def run(
         if mode[ANEW] > 0.0:
             mode[ANEW] = 0.0
             status |= RESUMED
-        if mode[PAUSED] > 0.0:
-            if mode[STEPS_LEFT] <= 0.0:
-                if stop == DRAIN:
-                    return STOPPED
-                counters[PAUSES] += 1
-                status |= RESUMED
-                beat(ring_out)
-                planned = max(planned, started - h_ns) + h_ns
-                continue
-            mode[STEPS_LEFT] -= 1.0
+        if mode[PAUSED] > 0.0 and mode[STEPS_LEFT] <= 0.0:
+            if stop == DRAIN:
+                # what came meanwhile was for steps that nobody wanted
+                position = newest(ring_in, block)
+                if position > taken_position:
+                    counters[SUPERSEDED] += position - taken_position
+                    control[LAST_SEQ] = block[SEQ]
+                return STOPPED
+            counters[PAUSES] += 1
+            status |= RESUMED
+            beat(ring_out)
+            planned = max(planned, started - h_ns) + h_ns
+            continue
 
         # the newest block there is
         there = load_acquire(ring_in, HEAD_WORD)
@@ -255,9 +266,9 @@ def run(
             status |= NEW_EPOCH
         restart = status & (NEW_EPOCH | SKIPPED | RESUMED) or (stale and fresh)
         age = taken - block[T]
-        stale = age + oldest_ns(block, rows) > stale_ns
-        if stale:
-            status |= STALE
+        stale = age + steering_age_ns(block, rows) > stale_ns  # an angle that is held does not move
+        if age + oldest_ns(block, rows) > stale_ns:
+            status |= STALE if stale else STALE | STEERING_FRESH
             counters[STALES] += 1
 
         if turn(
@@ -321,6 +332,8 @@ def run(
         if counters[STEPS] == 0:
             control[FIRST_STEP_NS] = started
         counters[STEPS] += 1
+        if mode[PAUSED] > 0.0:
+            mode[STEPS_LEFT] -= 1.0
 
         # the ledger: the hops add up to the age
         done = now_ns()

@@ -16,7 +16,7 @@ from numba import float64, int64, types
 from sim_service import loop
 from sim_service.commands import LAYOUT, mode, obey
 from sim_service.models.description import STEP
-from sim_service.signals import oldest_ages_ns
+from sim_service.signals import steering_ages_ns
 from sim_service.simulation import Simulation
 from sim_service.turn import turn
 from sync.jit import kernel
@@ -154,11 +154,12 @@ def as_recorded(steps: np.ndarray, blocks: np.ndarray, words: np.ndarray, rings:
         lacks = "the block it used" if continues[n] else "steps before it"
         stopped = f"step {steps['step'][n]} cannot be done again: the record lacks {lacks}"
     which, status, initial = which[:n], status[:n], initial[:n]
-    stale_before = np.concatenate([[False], (status[:-1] & loop.STALE) != 0])[:n]
+    held = (status & loop.STALE != 0) & (status & loop.STEERING_FRESH == 0)
+    stale_before = np.concatenate([[False], held[:-1]])[:n]
     restart = (status & (loop.NEW_EPOCH | loop.SKIPPED | loop.RESUMED) != 0) | (
         stale_before & (status & loop.REPEATED == 0)
     )
-    flags = _flags(initial, restart, status & loop.LAPPED != 0, status & loop.STALE != 0)
+    flags = _flags(initial, restart, status & loop.LAPPED != 0, held)
     return Plan(words, which, rings[which], flags, first, stopped)
 
 
@@ -201,7 +202,7 @@ def as_available(
     fresh = np.concatenate([[True], np.diff(which) > 0])[: len(which)]
     epoch = blocks["epoch"][which]
     new_epoch = np.concatenate([[True], np.diff(epoch.astype(np.int64)) != 0])[: len(which)]
-    stale = instants - blocks["t_ns"][which] + oldest_ages_ns(blocks)[which] > stale_ns
+    stale = instants - blocks["t_ns"][which] + steering_ages_ns(blocks)[which] > stale_ns
     stale_before = np.concatenate([[False], stale[:-1]])[: len(which)]
     initial = np.zeros(len(which), bool)
     if begins is not None:

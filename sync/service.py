@@ -44,9 +44,10 @@ class Reporter:
                 sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (so that the interpreter's own flush is quiet too)
 
     def say(self, text: str, once: bool = False) -> None:
-        if once and text in self._said:
-            return
-        self._said.add(text)
+        if once:
+            if text in self._said:
+                return
+            self._said.add(text)
         if self._supervised:
             self._line("say", {"text": text})
         else:

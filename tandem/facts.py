@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sync.config import Config
+from sync.config import Config, View
 from sync.jit import CACHE
 from sync.realtime import permitted
 
 if TYPE_CHECKING:
     from sim_service.models.description import Model
 
-_NO_TOKEN = b"not_kept_in_a_record"
+_NO_TOKEN = b"(not kept)"
 _PACKAGES = ("numpy", "numba", "llvmlite", "pyzmq", "msgpack", "mcap")
 
 
@@ -75,8 +75,10 @@ def _processor() -> str:
 
 def attachments(config: Config, file: Path, parameters: bytes | None = None) -> dict[str, bytes]:
     """The configuration in force, the files it came from, and the model's parameters with their units."""
+    # where a page was served, and for whom, is nobody else's: not that of a record either
+    kept = config.model_copy(update={"view": View()})
     found = {
-        "config.json": as_text(config.model_dump(mode="json")),
+        "config.json": as_text(kept.model_dump(mode="json")),
         "parameters.json": parameters or model_parameters(config, file),
         "config.toml": file.read_bytes(),
         **model_files(config, file),
@@ -87,7 +89,7 @@ def attachments(config: Config, file: Path, parameters: bytes | None = None) -> 
     manoeuvre = config.source.get("manoeuvre")
     if isinstance(manoeuvre, str) and (file.parent / manoeuvre).is_file():
         found["manoeuvre.toml"] = (file.parent / manoeuvre).read_bytes()
-    if config.view.token:  # whoever reads a record need not be let in
+    if config.view.token:
         found = {name: data.replace(config.view.token.encode(), _NO_TOKEN) for name, data in found.items()}
     return found
 

@@ -21,6 +21,7 @@ from rich.table import Table
 from sim_service import loop
 from sim_service import replay as replay_flags
 from sim_service.commands import LAYOUT as COMMANDS
+from sim_service.commands import PARAMETER, RESET
 from sim_service.loop import output_layout
 from sim_service.models import VEHICLE, configured_model, make_model, recorded
 from sim_service.models.description import Model
@@ -235,15 +236,28 @@ def _command(plan: Plan, run: Run, config: Config, model: Model, instants: np.nd
     plan.commands = topic.words.copy()
     fields = topic.layout.view(plan.commands)
     for n in range(len(fields)):
+        if fields["kind"][n] != PARAMETER:
+            continue
         place = int(fields["index"][n])
         known = here.get(named[place]) if 0 <= place < len(named) else None
-        fields["kind"][n], fields["index"][n] = (fields["kind"][n], known) if known is not None else (0, 0)
+        fields["kind"][n], fields["index"][n] = (PARAMETER, known) if known is not None else (0, 0)
     plan.commands = np.ascontiguousarray(fields).view(np.int64).reshape(plan.commands.shape)
     if _recorded_step_ns(run) == config.step_ns:
         steps = run.topics["/step"].blocks[plan.first : plan.first + len(plan)]
         plan.obeyed = obeyed_as_recorded(steps, topic.blocks)
     else:
         plan.obeyed = obeyed_by_time(instants, topic.blocks)
+    plan.flags[_resets(plan)] |= replay_flags.RESTART  # as on board
+
+
+def _resets(plan: Plan) -> np.ndarray:
+    """Steps before which the model was put back to its start."""
+    if plan.obeyed is None:
+        return np.zeros(0, np.int64)
+    kinds = COMMANDS.view(plan.commands)["kind"]
+    before = np.concatenate([[0], np.cumsum(kinds == RESET)])
+    found: np.ndarray = np.flatnonzero(before[plan.obeyed[:, 1]] > before[plan.obeyed[:, 0]])
+    return found
 
 
 def _other_software(run: Run) -> str | None:
@@ -428,10 +442,31 @@ def _saved_topics(done: Replayed) -> dict[str, WholeTopic]:
         return found | {"/step": WholeTopic(layout, words, steps.positions[part])}
     source = done.run.topics[done.run.source_topic]
     blocks, words = done.plan.blocks, _step_words(done)
-    return {
+    found = {
         "/daq": WholeTopic(source.layout, blocks, np.arange(len(blocks))),
         "/step": WholeTopic(layout, words, np.arange(len(words))),
     }
+    if len(done.plan.commands):
+        commands = _command_words(done)
+        found["/command"] = WholeTopic(COMMANDS, commands, np.arange(len(commands)))
+    return found
+
+
+def _lives(plan: Plan) -> np.ndarray:
+    """Of each step, the how manieth simulator made it."""
+    lives: np.ndarray = np.cumsum(plan.flags & replay_flags.INITIAL != 0)
+    return lives
+
+
+def _command_words(done: Replayed) -> np.ndarray:
+    """The commands, numbered as the steps of `_step_words` tell; a life of a simulator is an epoch."""
+    words = done.plan.commands.copy()
+    fields = COMMANDS.view(words)
+    fields["seq"], fields["epoch"] = np.arange(len(fields)), 0
+    if done.plan.obeyed is not None:
+        for (first, behind), life in zip(done.plan.obeyed, _lives(done.plan), strict=True):
+            fields["epoch"][first:behind] = life
+    return np.ascontiguousarray(fields).view(np.int64).reshape(words.shape)
 
 
 def _fill(steps: np.ndarray, done: Replayed) -> None:
@@ -463,6 +498,10 @@ def _step_words(done: Replayed) -> np.ndarray:
         | np.where(new_epoch, loop.NEW_EPOCH, 0)
         | np.where(flags & replay_flags.LAPPED, loop.LAPPED, 0)
     )
+    if done.plan.obeyed is not None:
+        steps["commands"], steps["command_epoch"] = done.plan.obeyed[:n, 1], _lives(done.plan)[:n]
+        reset = _resets(done.plan)
+        steps["status"][reset[reset < n]] |= loop.RESUMED
     steps["time"] = (steps["step"] + 1) * (done.config.step_ns * 1e-9)
     _fill(steps, done)
     return words

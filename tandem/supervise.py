@@ -26,7 +26,8 @@ from tandem.launch import PROCESSES, Crew, Service
 
 LOOK_S = 0.05
 _RECORDER_PATIENCE_S = 20.0  # a slow disk
-_MOST_NOTES = 32 * 1024  # characters: a recorder that does not listen must not stop the supervisor at a full pipe
+_MOST_SAID = 2000
+_MOST_NOTES = 32 * 1024  # bytes: a recorder that does not listen must not stop the supervisor at a full pipe
 _START_S = 600.0  # to compile everything on a slow machine (80 s on ours) and see a first step
 
 
@@ -37,14 +38,20 @@ class _Recording:
         self._service, self._begin, self._tell = service, begin, tell
         self._told = self._ended = False
         self._waiting_since: float | None = None
-        self._noted = 0
+        self._noted, self._full = 0, False
+        self._lock = threading.Lock()
 
-    def note(self, text: str) -> None:
-        """Something worth keeping with the record."""
-        if self._service is not None and self._told and not self._ended and self._noted < _MOST_NOTES:
-            self._noted += len(text)
-            last = "; what was said from here on is not recorded" if self._noted >= _MOST_NOTES else ""
-            self._service.say(json.dumps({"note": text + last}))
+    def note(self, text: str, ours: bool = False) -> None:
+        """Something worth keeping with the record; what the supervisor itself has to say always finds room."""
+        with self._lock:  # services are heard in threads of their own
+            if self._service is None or not self._told or self._ended or (self._full and not ours):
+                return
+            line = json.dumps({"note": text})
+            self._noted += len(line)
+            if self._noted > _MOST_NOTES and not self._full:
+                self._full = True
+                line = json.dumps({"note": f"{text}; what the services say from here on is not recorded"})
+            self._service.say(line)
 
     @property
     def ready(self) -> bool:
@@ -133,6 +140,14 @@ def _process_age_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
+def _shown(crew: Crew, note: Callable[[str], None]) -> Service | None:
+    try:
+        return crew.show()
+    except OSError as error:
+        note(f"no page: {error}")
+        return None
+
+
 Update = Callable[[float, dict[str, dict[str, Any]]], None]
 
 
@@ -159,12 +174,19 @@ def drive(
     sweep(config)
     outcome = Outcome()
 
-    def note(text: str) -> None:
+    def keep(text: str, ours: bool) -> None:
         # the token of the page is for who sits here, not for who gets the record
         kept = text.replace(config.view.token, "...") if config.view.token else text
-        outcome.said.append(kept)
-        recording.note(kept)
+        if ours or len(outcome.said) < _MOST_SAID:
+            outcome.said.append(kept)
+        recording.note(kept, ours)
         tell(text)
+
+    def hear(text: str) -> None:
+        keep(text, ours=False)
+
+    def note(text: str) -> None:
+        keep(text, ours=True)
 
     begun = time.monotonic() - _process_age_s()
     services = crew.services
@@ -192,7 +214,7 @@ def drive(
                         f" it has {', '.join(sim.told.get('outputs', ()))}"
                     )
                 begin = True
-                crew.listen(note)
+                crew.listen(hear)
                 for service in services:
                     service.say("begin")
             produced.look()
@@ -201,7 +223,7 @@ def drive(
             if first_step is None and sim.status.get("steps", 0) > 0:
                 first_step = sim.status["first_step_ns"] * 1e-9  # CLOCK_MONOTONIC, as time.monotonic() here
                 outcome.first_step_s = round(first_step - begun, 3)
-                view = crew.show() if config.view.enabled else None
+                view = _shown(crew, note) if config.view.enabled else None
             if view is not None and view.code is not None:
                 note(f"{view.obituary()}; the drive goes on without its page")
                 view = None
@@ -213,7 +235,7 @@ def drive(
                 if ended and not begin and ended[0].code == refusal.code:
                     raise refusal(ended[0].last_words)
             if ended:
-                crew.listen(note)
+                crew.listen(hear)
                 outcome.failure = ended[0].obituary()
                 outcome.code = max(ended[0].code or 0, 0) or 1
                 note(outcome.failure)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sim_service.models.description import Model
     from sim_service.simulation import Simulation
     from sim_service.view.feed import RecordFeed
-    from sync.config import Config, View
+    from sync.config import View
     from tandem.replay import Asked
 
 _CONFIG = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
@@ -157,6 +157,7 @@ def view(
 
     A mechanism runs on its page, and can be held, pushed and changed by hand.
     """
+    from sync.config import View, check, with_overrides
     from sync.jit import compiling
 
     with errors():
@@ -184,7 +185,9 @@ def view(
             elif against:
                 second = record_feed(run, _asked(against, delay_ms, config, overrides), _say, update)
                 second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
-        serve(_where(feed.config, (host, port, token)), feed, second, opened)
+        # not as the record says: whoever made it does not decide who may look at it here
+        told = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})
+        serve(_where(check(View, told, "--set", "view"), (host, port, token)), feed, second, opened)
 
 
 def _mechanism(file: Path, chosen: tuple[Any, Any, Any], opened: bool) -> None:
@@ -229,7 +232,7 @@ def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any, Any],
         def status(self, content: dict[str, Any]) -> None: ...
 
     config = load(file, overrides or [])
-    config = config.model_copy(update={"view": _where(config, chosen)})
+    config = config.model_copy(update={"view": _where(config.view, chosen)})
     with compiling("view"):
         from sim_service.view.service import prepare
     run, _ = prepare(config, file)
@@ -237,9 +240,10 @@ def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any, Any],
     run(config, file, stop, Teller("view", False, stop))
 
 
-def _where(config: "Config", chosen: tuple[str | None, int | None, str | None]) -> "View":
+def _where(view: "View", chosen: tuple[str | None, int | None, str | None]) -> "View":
+    """A page's address, with what the command line says of it."""
     from sync.config import View, check
 
     named = zip(("host", "port", "token"), chosen, strict=True)
-    asked = config.view.model_dump() | {key: value for key, value in named if value is not None}
+    asked = view.model_dump() | {key: value for key, value in named if value is not None}
     return check(View, asked, "the command line", "view")

@@ -86,16 +86,6 @@ class Lever:
 
 
 @dataclass(frozen=True)
-class Handle:
-    """A point that can be pushed: the parameters that hold the force on it, and where it is."""
-
-    name: str
-    place: Place
-    parameters: tuple[str, ...]  # force along x, y, z of the world (N)
-    number: int  # what the parameter `push_point` is set to for it
-
-
-@dataclass(frozen=True)
 class Arrow:
     """The force of the road on a wheel, from outputs of the model, in the axes of the contact."""
 
@@ -113,7 +103,6 @@ class Scene:
     solids: tuple[Solid, ...] = ()  # the first one is what a camera follows
     levers: tuple[Lever, ...] = ()
     arrows: tuple[Arrow, ...] = ()
-    handles: tuple[Handle, ...] = ()
     size: float = 1.0  # of the whole, in m; for cameras and grids
     eye: np.ndarray | None = None  # of a driver, in the axes of the first solid
     load: float = 0.0  # N, of a wheel at rest; forces are drawn in proportion to it

@@ -57,17 +57,22 @@ def _age_ns(block, rows, channel):
 
 
 @kernel()
+def steering_age_ns(block, rows):
+    return _age_ns(block, rows, _STEERING)
+
+
+@kernel()
 def oldest_ns(block, rows):
     """The greatest of them."""
     return max(_age_ns(block, rows, _STEERING), _age_ns(block, rows, _THROTTLE), _age_ns(block, rows, _BRAKE))
 
 
-def oldest_ages_ns(blocks: np.ndarray) -> np.ndarray:
-    """The same for an array of blocks with named fields."""
-    there = set(blocks.dtype.names or ())
-    ages = [blocks[c + AGE].astype(np.int64) * 1000 for c in CHANNELS if c + AGE in there]
-    oldest: np.ndarray = np.max(ages, axis=0) if ages else np.zeros(len(blocks), np.int64)
-    return oldest
+def steering_ages_ns(blocks: np.ndarray) -> np.ndarray:
+    """Of an array of blocks with named fields."""
+    name = CHANNELS[_STEERING] + AGE
+    there = name in (blocks.dtype.names or ())
+    ages: np.ndarray = blocks[name].astype(np.int64) * 1000 if there else np.zeros(len(blocks), np.int64)
+    return ages
 
 
 @kernel()

@@ -12,6 +12,7 @@ here is compiled.
     shapes.py   meshes of simple things
     panel.py    what stands beside it: instruments.py, plots.py, tuning.py, controls.py; history.py keeps the last
                 seconds, commander.py talks to the simulator, fork.py looks ahead
+    push.py     a hand on the car
     player.py   time, of a record: slider, speed, steps; two records against each other
     workshop.py a mechanism in the hand
     door.py     who may come in

@@ -129,7 +129,9 @@ class Commander:
         values, action = taken or ({}, {})
         try:
             answer = ask(values, **action)
-        except NoSimulator as error:
+        except Exception as error:  # nobody there, or an answer that is none: asked again another time
+            if not isinstance(error, NoSimulator):
+                self._stop or self._wake.wait(1.0)
             if taken is not None:
                 self.error, self._unheard = str(error), True
             self._flying = False

@@ -3,6 +3,7 @@
 Nothing here waits: what is asked for goes to the simulator by the commander, hands and feet to the DAQ by a thread.
 """
 
+import contextlib
 import html
 import threading
 from collections.abc import Callable
@@ -155,11 +156,11 @@ class Hand:
             socket.set(zmq.IMMEDIATE, 1)  # nothing waits for a DAQ that is not there
             socket.connect(self._endpoint)
             while not self._stop.wait(_HAND_S):
-                where = self._where()
-                if where is None or not socket.poll(0, zmq.POLLOUT):
-                    continue
-                message = dict(zip(("steering_deg", "throttle", "brake_bar"), where, strict=True))
-                socket.send(msgpack.packb(message))
+                with contextlib.suppress(Exception):  # a page that closes meanwhile
+                    where = self._where()
+                    if where is not None and socket.poll(0, zmq.POLLOUT):
+                        message = dict(zip(("steering_deg", "throttle", "brake_bar"), where, strict=True))
+                        socket.send(msgpack.packb(message))
 
     def close(self) -> None:
         self._stop.set()
@@ -187,6 +188,9 @@ class Wheel:
         )
         self._throttle = gui.add_slider("throttle [%]", 0.0, 100.0, 1.0, 0.0)
         self._brake = gui.add_slider("brake [bar]", 0.0, self._full, 0.5, rest)
+        self._touched = False
+        for slider in (self._steering, self._throttle, self._brake):
+            slider.on_update(self._touch)
         gui.add_button_group("hand", ("wheel straight", "release all", "stop")).on_click(
             lambda event: self._press({"wheel straight": "U", "release all": "", "stop": "space"}[event.target.value])
         )
@@ -198,7 +202,12 @@ class Wheel:
             gui.add_command(text, hotkey=key).on_trigger(lambda _, key=key: self._press(key))
         self._hand = Hand(config, self._where)
 
+    def _touch(self, event: Any) -> None:
+        if event.client_id is not None:  # a person, not we
+            self._touched = True
+
     def _press(self, key: str) -> None:
+        self._touched = True
         steering, throttle, brake = self._steering.value, self._throttle.value, self._brake.value
         if key in ("J", "L"):
             steering += -15.0 if key == "J" else 15.0
@@ -219,7 +228,9 @@ class Wheel:
     def _where(self) -> tuple[float, float, float] | None:
         if not self._watched():
             # whoever opens a page next does not find the throttle pressed
-            self._throttle.value, self._brake.value = 0.0, self._rest
+            self._throttle.value, self._brake.value, self._touched = 0.0, self._rest, False
+            return None
+        if not self._touched:  # another view may be driving
             return None
         return -float(self._steering.value), float(self._throttle.value) / 100.0, float(self._brake.value)
 

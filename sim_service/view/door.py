@@ -21,6 +21,7 @@ class Door:
     def __init__(self, host: str, token: str):
         self._host, self._token = host, token
         self.refused = 0
+        self.stands = False  # a server has been made behind it
 
     def _known_host(self, header: str) -> bool:
         name, ours = urlsplit(f"//{header}").hostname or "", ipaddress.ip_address(self._host)
@@ -51,7 +52,7 @@ class Door:
             host = request.headers.get("Host", "")
             if not self._known_host(host):
                 return "wrong Host"
-            if request.headers.get("Upgrade", "").lower() == "websocket":
+            if request.headers.get("Upgrade"):
                 origin = urlsplit(request.headers.get("Origin", ""))
                 if origin.netloc != host:
                     return "another site"
@@ -86,6 +87,7 @@ class Door:
 
         def guarded(*arguments: Any, **options: Any) -> Any:
             own = options.pop("process_request")
+            self.stands = True
             return serve(
                 *arguments, process_request=lambda connection, request: self.look(request, own, connection), **options
             )

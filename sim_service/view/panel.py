@@ -28,7 +28,6 @@ class Panel:
         """`on_fork` is called with the points of a path ahead, and with None when it is to vanish."""
         self._server, self._feed = server, feed
         gui = server.gui
-        gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False, control_width="large")
         gui.main_panel.dock_right()
         gui.main_panel.set_width(_WIDTH_PX)
         gui.set_panel_label(f"tandem: {feed.title}")

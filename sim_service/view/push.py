@@ -58,6 +58,7 @@ class Push:
     def _grasp(self) -> None:
         self._drop()
         if self._body.value == "nothing":
+            self._let_go()
             return
         scene = self._server.scene
         self._commander.put({"push_body": float(self._bodies[self._body.value][0]), **dict.fromkeys(FORCES, 0.0)})
@@ -88,9 +89,15 @@ class Push:
                 node.remove()
         self._root = self._gizmo = self._line = None
 
+    def leave(self) -> None:
+        """Nobody watches any more: no hand stays on the car."""
+        if self._root is not None or any(self._torque.value):
+            self._let_go()
+
     def _let_go(self) -> None:
         self._drop()
-        self._body.value = "nothing"
+        if self._body.value != "nothing":
+            self._body.value = "nothing"
         self._torque.value = (0.0, 0.0, 0.0)
         self._commander.put({**dict.fromkeys(FORCES, 0.0), **dict.fromkeys(TORQUES, 0.0)})
         self._text.content = "draw the arrows away from the body"

@@ -7,7 +7,6 @@ the lowest ordinary one.
 import contextlib
 import importlib
 import io
-import os
 import socket
 import threading
 import time
@@ -24,7 +23,6 @@ from sync.jit import compiling
 from sync.service import EVERY, Reporter
 
 _IDLE_S = 0.1  # between looks while nobody watches
-_NICE = 10
 _MOST_FAULTS = 20  # said, each once
 
 Say = Callable[[str], None]
@@ -61,6 +59,12 @@ def open_page(view: View, title: str) -> tuple[Any, Door, str]:
     door = Door(view.host, view.token)
     with door.kept(), _quiet():
         server = viser.ViserServer(host=view.host, port=view.port, label=f"tandem: {title}", verbose=False)
+    # any page could ask for a tunnel through somebody else's server
+    server.request_share_url = server.disconnect_share_url = lambda *_, **__: None
+    server.gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False, control_width="large")
+    if not door.stands:
+        close_page(server)
+        raise NoView("this version of viser cannot be kept behind a door; install viser 1.1")
     shown = f"[{view.host}]" if ":" in view.host else view.host
     token = f"/?token={view.token}" if view.token else ""
     return server, door, f"http://{shown}:{server.get_port()}{token}"
@@ -106,6 +110,8 @@ class Page:
                 if frame is not None and watched:
                     self._show(frame)
                     self.frames += 1
+                if self.push is not None and not watched:
+                    self.push.leave()
                 self.panel.show(frame)
             now = time.monotonic()
             if now - looked > 0.1:
@@ -150,8 +156,6 @@ def prepare(config: Config, file: Path) -> tuple[Any, dict[str, Any]]:
     feed = LiveFeed(config, model, params, {**sources.files, **_manoeuvre(config, file)})
 
     def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:
-        with contextlib.suppress(OSError):
-            os.nice(_NICE)
         page = Page(config.view, feed, say=reporter.say)
         try:
             reporter.say(f"the page: {page.address}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.models.scene import Handle, Place, Scene
+from sim_service.models.scene import Place, Scene
 from sim_service.view import shapes
 from sim_service.view.cameras import Cameras, Subject
 from sim_service.view.feed import Feed, Frame
@@ -78,10 +78,6 @@ class Stage:
         self.cameras = None if ghost else Cameras(server)
         if not ghost:
             self._make_toggles()
-
-    def handles(self) -> tuple[Handle, ...]:
-        """Points that can be pushed."""
-        return self.scene.handles
 
     # ---- a frame -----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@
                  parameters.json (of the model)
     /daq         every block of the DAQ's ring, in order
     /received    every block the simulator took off the wire (absent with shared memory: there it reads /daq itself)
+    /command     what the simulator was told to change or do, in order (absent where it was told nothing)
     /step        every step's output: which block it used, when, its inputs, its outputs
     metadata     tandem.said: what was said during the run, and when, such as a device that was lost; one each
     attachment   summary.json: the figures of the run
