@@ -29,6 +29,10 @@ def distance(one: Any, other: Any) -> float:
     return math.sqrt(sum((float(one[n]) - float(other[n])) ** 2 for n in names)) if names else math.nan
 
 
+def _apart(one: RecordFeed, other: RecordFeed) -> int:
+    return int(one.instants[0] - other.instants[0]) if len(one.instants) and len(other.instants) else 0
+
+
 class Player:
     def __init__(self, server: Any, feed: RecordFeed, other: RecordFeed | None = None):
         self._feed, self._other = feed, other
@@ -38,7 +42,7 @@ class Player:
         self._now: float | None = None
         self._held_until = self._wrote = self._drew = -math.inf
         self._by_blocks = other is not None and aligned_by_blocks(feed, other)
-        self._offset = 0 if other is None or self._by_blocks else int(other.instants[0] - feed.instants[0])
+        self._offset = 0 if other is None or self._by_blocks else _apart(other, feed)
         gui = server.gui
         with gui.add_folder("replay", order=-100):
             self._text = gui.add_markdown("")

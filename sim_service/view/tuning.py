@@ -1,8 +1,9 @@
 """Tuning: every parameter of the model with its limits, what was changed, undone, put back, and kept in a file.
 
 A live parameter has a slider with a field beside it. Where its limits are far apart the slider covers what is near its
-start, unless all of it is asked for; the field is exact in either case. What shapes the model is told, and needs a new
-start. Values follow what anybody sets.
+start, unless all of it is asked for. A number that is being typed is not obeyed digit by digit: a jump waits until it
+has come to rest, while a slider that is drawn acts at once. What shapes the model is told, and needs a new start.
+Values follow what anybody sets.
 """
 
 import html
@@ -19,6 +20,8 @@ from sync.clock import now_ns
 
 _MERGE_NS = 1_000_000_000  # moves of one slider that follow each other this quickly are one change
 _MOST_UNDO = 200
+_JUMP = 0.02  # of the limits: no slider is drawn as quickly as that
+_REST_NS = 600_000_000
 WIDE = 8.0  # limits further from the start than this factor
 
 ALL, CHANGED = "all that can change", "changed"
@@ -86,7 +89,7 @@ def slider_range(p: Parameter, start: float) -> tuple[float, float, float, bool]
         high, wide = min(p.high, nice(5.0 * start)), True
     elif start == 0.0 and p.low == 0.0 and p.high > 1000.0:
         high, wide = nice(0.1 * p.high), True
-    return low, high, nice((high - low) / 100.0), wide
+    return low, high, nice((high - low) / 1000.0), wide
 
 
 def said(value: float) -> str:
@@ -221,6 +224,8 @@ class Tuning:
         self._groups = grouped(model.parameters)
         self._answers = -1
         self._note = ""
+        self._settling: dict[str, tuple[float, int]] = {}  # typed, and when
+        self._limits = {p.name: p for p in model.parameters}
         self._knobs: dict[str, _Knob] = {}
         live_groups = [g for g, members in self._groups.items() if any(p.live for p in members)]
         fixed_groups = [g for g in self._groups if g not in live_groups]
@@ -257,9 +262,28 @@ class Tuning:
 
     def _tune(self, name: str, value: float) -> None:
         with self._lock:
+            p = self._limits[name]
+            before = self._settling.get(name, (self._values[name], 0))[0]
+            if name in self._settling or abs(value - before) > _JUMP * (p.high - p.low if p.high > p.low else 1.0):
+                self._settling[name] = (value, now_ns())
+                return
+        self._obey(name, value)
+
+    def _obey(self, name: str, value: float) -> None:
+        with self._lock:
             self._changes.note({name: self._values[name]}, now_ns())
             self._values[name] = value
         self._commander.put({name: value})
+
+    def _settle(self) -> None:
+        """What was typed has come to rest."""
+        now = now_ns()
+        with self._lock:
+            rest = {n: v for n, (v, since) in self._settling.items() if now - since > _REST_NS}
+            for name in rest:
+                del self._settling[name]
+        for name, value in rest.items():
+            self._obey(name, value)
 
     def _reach(self, all_of_it: bool) -> None:
         for knob in self._knobs.values():
@@ -286,7 +310,7 @@ class Tuning:
             self._commander.put(values)
 
     def _save(self) -> None:
-        told = self._parameters()
+        told = {n: p for n, p in self._parameters().items() if n in self._limits and self._limits[n].of_the_file}
         if not differing(told):
             self._note = "nothing differs from the start"
             return
@@ -324,8 +348,9 @@ class Tuning:
     # ---- at a look ----
 
     def show(self) -> None:
+        self._settle()
         commander = self._commander
-        if commander.answers != self._answers and not commander.busy:
+        if not self._settling and commander.answers != self._answers and not commander.busy:
             self._answers = commander.answers
             for name, told in self._parameters().items():
                 value = float(told["value"])

@@ -156,6 +156,8 @@ class Workshop:
         self._lock = threading.RLock()  # between the loop and the page's callbacks
         self.stage = Stage(server, feed)  # type: ignore[arg-type]
         self._gizmo: Any = None
+        self._fields: dict[tuple[str, str], Any] = {}
+        self._boxes: list[Any] = []
         self._times: list[float] = []
         self._errors: list[float] = []
         self._make()
@@ -170,8 +172,8 @@ class Workshop:
             slow = gui.add_slider("slow motion", 1.0, 50.0, 1.0, 1.0)
             slow.on_update(lambda _: self._do(lambda: setattr(bench, "slow", float(slow.value))))
             gui.add_button("reset").on_click(lambda _: self._do(self._reset))
-        with gui.add_folder("hand"):
-            self._which = gui.add_dropdown("point", bench.points, bench.points[-1])
+        with gui.add_folder("hand", visible=bool(bench.points)):
+            self._which = gui.add_dropdown("point", bench.points or ("none",), (bench.points or ("none",))[-1])
             self._which.on_update(lambda _: self._do(self._grasp))
             self._hold = gui.add_checkbox("hold it", False, hint="then drag the arrows in the scene")
             self._hold.on_update(lambda _: self._do(self._grasp))
@@ -192,10 +194,12 @@ class Workshop:
 
     def _field(self, gui: Any, element: str, name: str, value: float) -> None:
         field = gui.add_number(f"{element}: {name}", value, step=max(abs(value) / 20.0, 1e-3))
+        self._fields[element, name] = field
         field.on_update(lambda _: self._do(lambda: self.bench.set(element, name, float(field.value))))
 
     def _joint(self, gui: Any, joint: str) -> None:
         box = gui.add_checkbox(joint, True)
+        self._boxes.append(box)
         box.on_update(lambda _: self._do(lambda: self.bench.switch(joint, box.value)))
 
     def _do(self, what: Any) -> None:
@@ -206,9 +210,15 @@ class Workshop:
         self.bench.reset()
         self._hold.value = False
         self._force.value = (0.0, 0.0, 0.0)
+        for (element, name), field in self._fields.items():
+            field.value = self.bench.parameters[element][name]
+        for box in self._boxes:
+            box.value = True
         self._grasp()
 
     def _push(self) -> None:
+        if self._which.value not in self.bench.points:
+            return
         force = self._feed.into.T @ np.array(self._force.value, float)
         self.bench.pushed = {self._which.value: force} if np.any(force) else {}
 
@@ -219,7 +229,7 @@ class Workshop:
             self._gizmo = None
         self.bench.held = None
         self._push()
-        if not self._hold.value:
+        if not self._hold.value or self._which.value not in self.bench.points:
             return
         point = self._which.value
         at = self._feed.into @ self.bench.where(point)
@@ -265,7 +275,8 @@ class Workshop:
         while not stop.wait(1.0 / rate_hz):
             now = time.monotonic()
             watched = bool(self._server.get_clients())
-            with self._server.atomic():
+            # what goes wrong with one frame does not end the page
+            with contextlib.suppress(Exception), self._server.atomic():
                 self.look(now - last, watched)
                 if watched and now - told > 0.2:
                     self.tell()

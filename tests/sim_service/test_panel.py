@@ -375,6 +375,7 @@ class Gui:
 @pytest.fixture
 def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Gui, Told, tuning.Tuning]:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tuning, "_JUMP", float("inf"))  # everything is drawn, nothing typed
     gui, told = Gui(), Told(MODEL.parameters)
     starts = {p.name: p.value for p in MODEL.parameters}
     return gui, told, tuning.Tuning(gui, MODEL, starts, "mine", told)  # type: ignore[arg-type]
@@ -405,9 +406,9 @@ def test_nice_numbers(value: float, expected: float) -> None:
 def test_sliders_cover_what_is_near_and_switches_are_whole() -> None:
     spring, damper, *_, switch, grip = MODEL.parameters
     low, high, step, wide = tuning.slider_range(spring, spring.value)
-    assert (low, high, wide) == (1e3, 2e5, True) and step == 1e3
+    assert (low, high, wide) == (1e3, 2e5, True) and step == 100.0
     assert tuning.slider_range(damper, 2e3)[3] and tuning.slider_range(switch, 0.0) == (0.0, 1.0, 1.0, False)
-    assert tuning.slider_range(grip, 1.0) == (0.05, 2.0, 0.01, False)
+    assert tuning.slider_range(grip, 1.0) == (0.05, 2.0, 0.001, False)
 
 
 def test_a_sliders_range_holds_its_start_for_every_shipped_vehicle() -> None:
@@ -433,6 +434,22 @@ def test_a_change_goes_to_the_simulator_and_can_be_undone(tuned: tuple[Gui, Told
     assert slider.value == 1.0
     changes.by_hand("undo")
     assert told.asked[-1] == {"grip": 1.0}  # nothing more was asked
+
+
+def test_a_number_that_is_typed_is_obeyed_when_it_has_come_to_rest(
+    tuned: tuple[Gui, Told, tuning.Tuning], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gui, told, page = tuned
+    monkeypatch.setattr(tuning, "_JUMP", 0.02)
+    for digits in (1e3, 5e4, 50e3):  # as a field tells it, key by key, within the limits
+        gui.by_label[SPRING].by_hand(digits)
+        page.show()
+    assert told.values["front_spring_rate"] == 40e3
+    monkeypatch.setattr(tuning, "_REST_NS", -1)
+    page.show()
+    assert told.values["front_spring_rate"] == 50e3
+    gui.by_label["changes"].by_hand("undo")
+    assert told.values["front_spring_rate"] == 40e3
 
 
 def test_reset_puts_back_all_and_can_be_undone_too(tuned: tuple[Gui, Told, tuning.Tuning]) -> None:
@@ -709,6 +726,8 @@ def test_hands_on_the_page(server: Any, monkeypatch: pytest.MonkeyPatch) -> None
         watched[0] = False
         assert wheel._where() is None
         watched[0] = True
-        assert wheel._where() == (-100.0, 0.0, 10.0)  # nobody finds a pressed throttle
+        assert wheel._where() is None  # another page may be driving, until somebody touches this one
+        wheel._press("U")
+        assert wheel._where() == (0.0, 0.0, 10.0)  # nobody finds a pressed throttle
     finally:
         wheel.close()

@@ -161,15 +161,15 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     steps = record.topics["/step"].blocks
     obeyed = np.flatnonzero(np.diff(steps["commands"]) > 0)
     assert len(obeyed), "obeyed before a step"
-    if changed == "front_spring_rate":  # the first that the page shows, of the buggy
+    assert changed == "front_spring_rate", "the first that the page shows, of the buggy"
+    before, after = spring_rate(steps[: obeyed[0]]), spring_rate(steps[obeyed[-1] + 200 :])
+    assert 1.05 < after / before < 1.15, "and the model's output is another"
 
-        def rate(some: np.ndarray) -> float:
-            """Of the spring, from its outputs: what dampers do is nothing in the mean."""
-            pressed = 0.419 - some["spring_length_fl"]
-            return float(some["spring_force_fl"].mean() / pressed.mean())
 
-        before, after = rate(steps[: obeyed[0]]), rate(steps[obeyed[-1] + 200 :])
-        assert 1.05 < after / before < 1.15, "and the model's output is another"
+def spring_rate(steps: np.ndarray) -> float:
+    """From the model's outputs: what dampers do is nothing in the mean."""
+    pressed = 0.419 - steps["spring_length_fl"]
+    return float(steps["spring_force_fl"].mean() / pressed.mean())
 
 
 def _the_car_moves(page: Any) -> None:
@@ -276,9 +276,11 @@ def test_a_record_on_a_page(drive: Start, start: Start, chromium: Any, pictures:
 def test_the_page_of_a_drive_from_a_second_terminal(drive: Start, start: Start, name: str, chromium: Any) -> None:
     view = start("tandem", "view", "--set", f"name={name}", "--port", "0", *SLOWLY)  # before there is a drive
     page = opened(chromium, address(view))
-    run = drive("--seconds", "2", "--json")
-    assert run.end() == 0, run.said
-    assert words(page)
+    assert speed(page) is None  # nothing to see yet
+    run = drive("--seconds", "0", "--json")
+    until(lambda: speed(page) is not None, "the drive is not seen")
+    run.signal(signal.SIGINT)
+    assert run.end(60) == 0, run.said
     page.close()
     view.signal(signal.SIGINT)
     assert view.end(20) == 0, view.said
