@@ -44,12 +44,14 @@ class Push:
         self._line: Any = None
         gui = server.gui
         with gui.add_folder("push"):
-            self._body = gui.add_dropdown("body", ("nothing", *self._bodies), "nothing")
+            self._body = gui.add_dropdown("body", ("nothing", *self._bodies), initial_value="nothing")
             self._body.on_update(lambda _: self._grasp())
-            self._rate = gui.add_slider("N per m", 100.0, 20000.0, 100.0, _N_PER_M, hint="how hard a metre pushes")
+            self._rate = gui.add_slider(
+                "N per m", min=100.0, max=20000.0, step=100.0, initial_value=_N_PER_M, hint="how hard a metre pushes"
+            )
             self._rate.on_update(lambda _: self._pull())
             self._torque = gui.add_vector3(
-                "torque (N m)", (0.0, 0.0, 0.0), step=50.0, hint="on the chassis: roll, pitch, yaw"
+                "torque (N m)", initial_value=(0.0, 0.0, 0.0), step=50.0, hint="on the chassis: roll, pitch, yaw"
             )
             self._torque.on_update(lambda _: self._turn())
             self._text = gui.add_markdown("draw the arrows away from the body")

@@ -166,18 +166,22 @@ class Workshop:
         gui, bench = self._server.gui, self.bench
         self._text = gui.add_markdown("")
         with gui.add_folder("time"):
-            self._pause = gui.add_checkbox("pause", False)
+            self._pause = gui.add_checkbox("pause", initial_value=False)
             self._pause.on_update(lambda _: self._do(lambda: setattr(bench, "paused", self._pause.value)))
             gui.add_button("one step").on_click(lambda _: self._do(bench.step))
-            slow = gui.add_slider("slow motion", 1.0, 50.0, 1.0, 1.0)
+            slow = gui.add_slider("slow motion", min=1.0, max=50.0, step=1.0, initial_value=1.0)
             slow.on_update(lambda _: self._do(lambda: setattr(bench, "slow", float(slow.value))))
             gui.add_button("reset").on_click(lambda _: self._do(self._reset))
         with gui.add_folder("hand", visible=bool(bench.points)):
-            self._which = gui.add_dropdown("point", bench.points or ("none",), (bench.points or ("none",))[-1])
+            self._which = gui.add_dropdown(
+                "point", bench.points or ("none",), initial_value=(bench.points or ("none",))[-1]
+            )
             self._which.on_update(lambda _: self._do(self._grasp))
-            self._hold = gui.add_checkbox("hold it", False, hint="then drag the arrows in the scene")
+            self._hold = gui.add_checkbox("hold it", initial_value=False, hint="then drag the arrows in the scene")
             self._hold.on_update(lambda _: self._do(self._grasp))
-            self._force = gui.add_vector3("force (N)", (0.0, 0.0, 0.0), step=1.0, hint="in the world of the scene")
+            self._force = gui.add_vector3(
+                "force (N)", initial_value=(0.0, 0.0, 0.0), step=1.0, hint="in the world of the scene"
+            )
             self._force.on_update(lambda _: self._do(self._push))
         if bench.parameters:
             with gui.add_folder("forces", expand_by_default=False):
@@ -193,12 +197,12 @@ class Workshop:
         )
 
     def _field(self, gui: Any, element: str, name: str, value: float) -> None:
-        field = gui.add_number(f"{element}: {name}", value, step=max(abs(value) / 20.0, 1e-3))
+        field = gui.add_number(f"{element}: {name}", initial_value=value, step=max(abs(value) / 20.0, 1e-3))
         self._fields[element, name] = field
         field.on_update(lambda _: self._do(lambda: self.bench.set(element, name, float(field.value))))
 
     def _joint(self, gui: Any, joint: str) -> None:
-        box = gui.add_checkbox(joint, True)
+        box = gui.add_checkbox(joint, initial_value=True)
         self._boxes.append(box)
         box.on_update(lambda _: self._do(lambda: self.bench.switch(joint, box.value)))
 
