@@ -10,12 +10,16 @@ ARGS ?=
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
 
-# What starts real processes has the machine to itself; the rest, compiled once before, runs two files at a time.
+# Of what starts real processes, these ask whether things work, not how quickly: two files at a time.
+BESIDE := $(addprefix tests/system/test_,readme.py view.py calibrate.py bad_input.py)
+
+# The rest of it has the machine to itself; what starts none, compiled once before, runs two files at a time too.
 test: $(VENV)/.dev lint types
 ifeq ($(ARGS),)
 	$(BIN)/pytest --collect-only > /dev/null
 	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/system
-	$(BIN)/pytest tests/system
+	$(BIN)/pytest -n 2 --dist loadfile $(BESIDE)
+	$(BIN)/pytest tests/system $(addprefix --ignore ,$(BESIDE))
 else
 	$(BIN)/pytest $(ARGS)
 endif

@@ -67,7 +67,7 @@ class Push:
         self._root = scene.add_frame("/push", show_axes=False)
         self._gizmo = scene.add_transform_controls("/push/hand", scale=0.8, disable_rotations=True, depth_test=False)
         ends, colours = np.zeros((1, 2, 3)), np.full((1, 2, 3), (230, 160, 40), np.uint8)
-        self._line = scene.add_line_segments("/push/line", ends, colours, line_width=4.0)
+        self._line = scene.add_line_segments("/push/line", ends, colours, thickness=4.0, thickness_units="screen")
         self._gizmo.on_update(lambda _: self._pull())
 
     def _pull(self) -> None:

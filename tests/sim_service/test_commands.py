@@ -86,7 +86,8 @@ def test_a_command_takes_effect_before_a_step_that_says_so(commanded: Commanded)
     steps = world.join()
     obeyed = steps["commands"]
     assert obeyed[0] == 0 and obeyed[-1] == 1 and (np.diff(obeyed) >= 0).all()
-    assert commanded.said and commanded.said[0].startswith("mass = ")
+    wait_until(lambda: bool(commanded.said))  # once it has come to rest
+    assert commanded.said[0].startswith("mass = ")
 
 
 @pytest.mark.parametrize(
