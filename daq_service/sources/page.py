@@ -24,7 +24,7 @@ from pydantic import Field
 from daq_service.held import Held
 from daq_service.sources import Host
 from sync import realtime
-from sync.clock import now_ns
+from sync.clock import now_ns, sleep_until
 from sync.config import Config, Section, Signals
 from sync.message import MALFORMED, STRICT
 from sync.wire import bind, context
@@ -110,6 +110,7 @@ class Page:
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         if self._socket is None:
+            sleep_until(now_ns() + wait_ns)
             return 0, 0
         self._move(now_ns())
         self._held.wait(wait_ns)

@@ -210,3 +210,11 @@ def test_a_long_sleep_costs_no_more_than_the_buffer(driven: Callable[..., Driven
     scans, t_ns = np.zeros((64, 3), np.int64), np.zeros(64, np.int64)
     count, lost = page.source.read(scans, t_ns, 0)
     assert count == 4 and lost >= 90
+
+
+def test_without_a_socket_a_read_waits_as_long_as_it_may(driven: Callable[..., Driven]) -> None:
+    page = driven()
+    page.source.stop()
+    began = now_ns()
+    assert page.source.read(np.zeros((8, 3), np.int64), np.zeros(8, np.int64), 20_000_000) == (0, 0)
+    assert now_ns() - began >= 20_000_000
