@@ -129,12 +129,11 @@ def action(error: Exception) -> Action:
     code = getattr(error, "error_code", None)
     if code is not None:
         return ACTIONS.get(code, Action.FAIL)
-    lost = isinstance(error, _Cut) or getattr(getattr(error, "rpc_code", None), "name", "") in _SERVER_LOST
-    return Action.RECONNECT if lost else Action.FAIL
+    return Action.RECONNECT if _server_lost(error) else Action.FAIL
 
 
 def _server_lost(error: Exception) -> bool:
-    return isinstance(error, _Cut) or getattr(error, "rpc_code", None) is not None
+    return isinstance(error, _Cut) or getattr(getattr(error, "rpc_code", None), "name", "") in _SERVER_LOST
 
 
 class _Cut(Exception):
@@ -439,7 +438,7 @@ class NiSource:
             return SourceError(
                 f"source.device = {s.device!r}: {self._link.where} has no such device{self._present()}: {_text(error)}"
             )
-        if what is Action.RECONNECT and getattr(error, "rpc_code", None) is not None:
+        if _server_lost(error):
             return SourceError(f"{self._link.where} does not answer: {_text(error)}")
         if what is Action.RECONNECT:
             return SourceError(f"{s.device} cannot be reached; is it plugged in and powered? {_text(error)}")
@@ -696,6 +695,7 @@ class NiSource:
         what = action(error)
         if self._stopped:
             self._drop()
+            self._link.close()
         elif what is Action.KEEP:
             self._counts["partial"] += 1
         elif what is Action.RESTART:
@@ -743,6 +743,8 @@ class NiSource:
 
     def _reconnect(self, until: int) -> bool:
         """Whatever a device says while it comes back, it is tried again; but for a rate it will never do."""
+        if self._stopped:
+            return False
         if self._now() < self._retry_ns:
             self._sleep_until(min(until, self._retry_ns))
             return False

@@ -289,6 +289,20 @@ def test_a_server_that_hangs_keeps_neither_a_read_nor_the_end(force: list[str]) 
         server.kill()
 
 
+def test_a_thread_that_comes_late_does_not_open_the_device_again(desk: Make) -> None:
+    run = desk("source.back_off_first_s=0.02").begin()
+    run.take(10)
+    run.tell("lose")
+    while not run.said:
+        run.read()
+    run.tell("return")
+    run.source.stop()
+    run.source._running = True  # as a read saw it that is at work still
+    for _ in range(20):
+        assert run.read() == 0
+    assert run.tell("state")["tasks"] == []
+
+
 @pytest.mark.parametrize("code", [*CODES[Action.RESTART][:1], *CODES[Action.KEEP], -200452])
 @pytest.mark.parametrize("call", ["CreateTask", "StartTask"])
 def test_whatever_a_device_says_while_it_comes_back_it_is_tried_again(desk: Make, call: str, code: int) -> None:

@@ -16,6 +16,7 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Signals, load
 from sync.errors import ConfigError
 from sync.message import MALFORMED
+from tandem.supervise import sweep
 
 from .conftest import CONFIGS, DRIVE, drive_config
 
@@ -194,6 +195,8 @@ def test_its_socket_is_its_own_and_gone_after_it(driven: Callable[..., Driven]) 
     assert path.stat().st_mode & 0o777 == 0o600
     page.source.stop()
     assert not path.exists()
+    path.touch()  # as one that was killed leaves it
+    assert sweep(page.config) == [str(path)] and not path.exists()
 
 
 def test_the_shipped_configuration_opens() -> None:
