@@ -109,15 +109,19 @@ class Page:
         self._note()
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
+        until = now_ns() + wait_ns
         if self._socket is None:
-            sleep_until(now_ns() + wait_ns)
+            sleep_until(until)
             return 0, 0
-        self._move(now_ns())
-        self._held.wait(wait_ns)
-        now = now_ns()
-        self._listen(now)
-        self._move(now)
-        return self._held.take(scans, t_ns)
+        while True:
+            self._move(now_ns())
+            self._held.wait(max(until - now_ns(), 0))
+            now = now_ns()
+            self._listen(now)
+            self._move(now)
+            count, lost = self._held.take(scans, t_ns)
+            if count or now >= until:
+                return count, lost
 
     def _listen(self, now: int) -> None:
         assert self._socket is not None
