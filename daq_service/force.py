@@ -80,7 +80,7 @@ class ForceLoop:
         self._place = -1
         self.value = 0.0
         self.zeroed = 0  # times that it fell to zero because the simulator was silent
-        self.missing = False  # the simulator has no such output
+        self.missing = False  # the simulator has no such output, or none that is a force
 
     def _look(self, now: int) -> tuple[float, bool]:
         """(what the newest step asks for, whether it is fresh)."""
@@ -91,7 +91,8 @@ class ForceLoop:
             self._ring, self._place = ring, -1
             if ring is not None:
                 self._block = np.zeros(ring.layout.words, np.int64)
-                self.missing = self._settings.channel not in ring.layout.names
+                # of another type it would be read as a number that it is not
+                self.missing = (self._settings.channel, "f8") not in [(c.name, c.type) for c in ring.layout.channels]
                 if not self.missing:
                     self._place = int(ring.layout.table[ring.layout.names.index(self._settings.channel), 0])
         if ring is None or self._place < 0 or newest(ring.words, self._block) < 0:

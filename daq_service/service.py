@@ -19,6 +19,7 @@ from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context
 
+_UNFIT = ("foreign", "malformed")
 _WAITING_S, _LEAST_WAITING = 10.0, 64  # of every block, for a receiver that does not keep up
 
 
@@ -75,7 +76,7 @@ def run(
         stack.callback(around.peer.close)
         ring = RingWriter(config.ring("daq"), config.daq.layout, config.daq.ring_blocks)
         stack.callback(ring.close)
-        publisher = every = gate = None
+        publisher = every = gate = steps = None
         if config.transport.kind != "shm":
             zmq_context = context(times.wire_priority if times.enabled else None, core)
             stack.callback(zmq_context.destroy, 0)
@@ -102,7 +103,9 @@ def run(
                 remove_stale(config.ring("daq_in"))  # steps of a life before this one are none
                 seen_ring = RingWriter(config.ring("daq_in"), seen, 64)
                 stack.callback(seen_ring.close)
-                receiver = Receiver(zmq_context, config.endpoint("sim"), seen_ring, any_layout=True, security=gate)
+                steps = receiver = Receiver(
+                    zmq_context, config.endpoint("sim"), seen_ring, any_layout=True, security=gate
+                )
                 stack.callback(receiver.close)
                 around.received = RingReader(config.ring("daq_in"), seen)
                 stack.callback(around.received.close)
@@ -124,6 +127,7 @@ def run(
                 **acquisition.count.as_dict(),
                 **({"refused": gate.refused} if gate else {}),
                 **({"source": own} if own else {}),
+                **({"feedback": {k: steps.count()[k] for k in _UNFIT}} if steps else {}),
                 **({"force": round(force.value, 4), "force_zeroed": force.zeroed} if force else {}),
             }
 
@@ -132,6 +136,8 @@ def run(
                 reporter.say(said)
             for text in gate.news() if gate else ():
                 reporter.say(text)
+            if steps and (lacking := unfit(steps)):
+                reporter.say(lacking, once=True)
             if force and force.missing:
                 reporter.say(f"force: the simulator has no output {source.force.channel!r}", once=True)  # type: ignore[attr-defined]
             if turn % EVERY == 0:
@@ -148,6 +154,17 @@ def run(
             "head": ring.head,
             "epoch": ring.epoch,
         }
+
+
+def unfit(steps: Receiver) -> str | None:
+    """What to say of steps that came and could not be used: a wrong channel is silent otherwise."""
+    if not any(steps.count()[k] for k in _UNFIT):
+        return None
+    wanted = ", ".join(steps.ring.layout.names)
+    return (
+        f"the simulator's steps lack {wanted}, or are of another version, or somebody else sends on {steps.endpoint}:"
+        " counted and ignored"
+    )
 
 
 def _serve_clock(server: ClockServer, stop: threading.Event) -> None:

@@ -348,6 +348,12 @@ def runtime_directory() -> Path:
 Origins = dict[tuple[Any, ...], str]  # which fragment a value came from
 
 
+def forced_transport(kind: str) -> list[str]:
+    """Overrides for this kind, whatever the file has: what only tcp knows is left out for the others."""
+    only_tcp = [] if kind == "tcp" else ['transport.keys=""', "transport.every_port=0"]
+    return [f'transport.kind="{kind}"', *only_tcp]
+
+
 def load(path: str | Path, overrides: Iterable[str] = ()) -> Config:
     """The configuration of a run, with its fragments.
 

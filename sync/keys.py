@@ -67,10 +67,12 @@ def read_keys(folder: Path, own: str, their: str) -> Keys:
         raise ConfigError(f"{folder}: no such folder of keys; `tandem keys {own} --folder {folder}` makes it")
     if folder.stat().st_mode & _OTHERS_WRITE:
         raise ConfigError(f"{folder}: others may write here and so let themselves in; chmod 700 {folder}")
+    _need_owner(folder)
     file = folder / (own + SECRET)
     public, secret = _read(file, f"`tandem keys {own} --folder {folder}` makes it, on the host it is for")
     if file.stat().st_mode & _OTHERS:
         raise ConfigError(f"{file}: a secret key that others may read is none; chmod 600 {file}, or make another")
+    _need_owner(file)
     if secret is None:
         raise ConfigError(f"{file}: holds no secret key; it must be the {own}{SECRET} that `tandem keys {own}` made")
     if zmq.curve_public(secret) != public or _public(folder, own, "beside its secret one") != public:
@@ -79,9 +81,17 @@ def read_keys(folder: Path, own: str, their: str) -> Keys:
     return Keys(folder, own, their, public, secret, theirs)
 
 
+def _need_owner(path: Path) -> None:
+    """Whoever owns it may change it, whatever its mode is now."""
+    if path.stat().st_uid not in (os.geteuid(), 0):
+        raise ConfigError(f"{path}: belongs to another user, who may change it; chown it to the one who runs tandem")
+
+
 def _public(folder: Path, name: str, right: str) -> bytes:
     file = folder / (name + PUBLIC)
     public, secret = _read(file, right)
+    if file.stat().st_mode & _OTHERS_WRITE:
+        raise ConfigError(f"{file}: others may write it and so take its place; chmod 644 {file}")
     if secret is not None:
         raise ConfigError(f"{file}: holds a secret key; only the public one, {name}{PUBLIC}, may leave its host")
     return public
@@ -160,6 +170,8 @@ class Gate:
         self._monitors: list[tuple[zmq.Socket[bytes], bool]] = []
         self._said: set[str] = set()
         self._sure = False
+        self._skipped: set[str] = set()  # files that others may write
+        self._failed = ""
         self._stop = threading.Event()
         self._zap = zmq_context.socket(zmq.REP)
         self._zap.set(zmq.LINGER, 0)
@@ -204,6 +216,10 @@ class Gate:
                 f"we are not let in: the other host must have our {self.keys.own}{PUBLIC} in its folder of keys, be"
                 f" configured with keys, and be the owner of our {self.keys.their}{PUBLIC}"
             )
+        for name in sorted(self._skipped):
+            found.append(f"{self.keys.folder / name}: others may write it, so it lets nobody in; chmod 644 it")
+        if self._failed:
+            found.append(f"keys are not looked at any more, and nobody else is let in: {self._failed}")
         new = [text for text in found if text not in self._said]
         self._said.update(new)
         return new
@@ -222,6 +238,10 @@ class Gate:
                 for monitor, bound in watched:
                     if monitor in ready:
                         self._note(parse_monitor_message(monitor.recv_multipart())["event"], bound)
+        except zmq.ContextTerminated:
+            pass  # the end
+        except Exception as error:
+            self._failed = f"{type(error).__name__}: {error}"
         finally:
             self._zap.close()
             for monitor, _ in self._monitors:
@@ -247,6 +267,9 @@ class Gate:
         found = set()
         for file in self.keys.folder.glob(f"*{PUBLIC}"):
             try:
+                if file.stat().st_mode & _OTHERS_WRITE:
+                    self._skipped = self._skipped | {file.name}
+                    continue
                 found.add(load_certificate(file)[0])
             except (OSError, ValueError):
                 continue  # not a key

@@ -127,7 +127,9 @@ def drive(
     repeat: Annotated[Path | None, typer.Option(help="A recorded run that plays as the driver, in real time.")] = None,
 ) -> None:
     """Run the DAQ and the simulator side by side, record both, and say how old the data were."""
-    settings = [*(overrides or []), *([f'transport.kind="{transport}"'] if transport else [])]
+    from sync.config import forced_transport
+
+    settings = [*(overrides or []), *(forced_transport(transport) if transport else [])]
     if record is not None:
         settings.append(f"record.enabled={str(record).lower()}")
     if repeat is not None:

@@ -17,6 +17,7 @@ def measure(
     file: Path, overrides: list[str], transports: tuple[str, ...], seconds: float, phase: bool, console: Console
 ) -> tuple[dict[str, Any], list[RunData], int]:
     """({"runs": […], "bare": {…}}, the steps of the runs, exit code). The bare figures come first."""
+    from sync.config import forced_transport
     from tandem.bare import bare_ipc, bare_lateness
     from tandem.cli import _checked, _run
 
@@ -28,7 +29,7 @@ def measure(
     runs, data, code = [], [], 0
     for transport in transports:
         for mode in ("free", "locked") if phase else (config.sim.phase,):
-            settings = [*overrides, f'transport.kind="{transport}"', "sim.probe_rest_ms=0", f'sim.phase="{mode}"']
+            settings = [*overrides, *forced_transport(transport), "sim.probe_rest_ms=0", f'sim.phase="{mode}"']
             if phase and "clock_ppm" not in config.source:
                 settings.append(f"source.clock_ppm={_CRYSTAL_PPM}")
             label = f"{transport}, {mode}" if phase else transport

@@ -101,7 +101,7 @@ class _Recording:
 def sweep(config: Config) -> list[str]:
     """Remove what dead owners left; never what a living one holds. Returns what was removed."""
     removed = [config.ring(role) for role in ALL_RINGS if remove_stale(config.ring(role))]
-    for role, ring in (("daq", "daq"), ("sim", "sim"), ("command", "sim")):
+    for role, ring in (("daq", "daq"), ("sim", "sim"), ("command", "sim"), ("hand", "daq")):
         socket = config.socket(role)
         if socket.exists() and not _ring_in_use(config.ring(ring)):
             socket.unlink(missing_ok=True)

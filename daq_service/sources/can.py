@@ -34,6 +34,7 @@ from sync.errors import ConfigError, SourceError
 _INSTALL = "pip install 'tandem[can]'"
 _PACKAGES = {"can": "python-can", "cantools": "cantools"}
 _MOST_FRAMES = 10_000  # a turn; a bus that floods us must not keep the blocks from going out
+_LEAST_LOG_S = 0.001
 _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 100_000_000, 1_000_000_000  # between attempts to open the bus
 _STAMP_SLACK_NS = 50_000_000  # by how much a stamp may be older than our last look at an empty bus
 _AHEAD_NS = 1_000_000  # and ahead of now: rounding, and two clocks that are not read at once
@@ -237,7 +238,8 @@ def calibration(channel: str, signal: Any, signals: Signals) -> dict[str, float]
         return {}
     scale, zero = float(signal.scale), 0.0 - float(signal.offset) / float(signal.scale)
     if channel == "steering" and unit in _DEGREES:
-        return {"steering_deg_per_count": abs(scale) * _DEGREES[unit], "steering_zero_counts": zero}
+        sign = {"steering_sign": -1.0} if scale < 0 else {}  # a positive one may be: which way is left is a convention
+        return {"steering_deg_per_count": abs(scale) * _DEGREES[unit], "steering_zero_counts": zero, **sign}
     if channel == "throttle" and unit in _SHARES:
         return {"throttle_full_counts": 1.0 / (scale * _SHARES[unit]), "throttle_zero_counts": zero}
     if channel == "brake" and unit in _BARS:
@@ -340,7 +342,8 @@ class CanSource:
         self._stale_ns = [round(1e6 * (settings.signals[n].stale_ms or settings.stale_ms)) for n in self._held.names]
         self._file = file
         self._log = log
-        self.seconds = log[-1].timestamp - log[0].timestamp if log else None
+        # a log of one instant ends too
+        self.seconds = max(log[-1].timestamp - log[0].timestamp, _LEAST_LOG_S) if log else None
         self._where = settings.replay or f"{settings.interface} {settings.channel}"
         self._bus: Any = None
         self._started = self._said_undated = False

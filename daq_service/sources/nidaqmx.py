@@ -118,6 +118,9 @@ ACTIONS = {
 _SERVER_LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
 _DEADLINE_S = 5.0  # of a call to a server; of reads and writes, which are quick, beyond the wait they ask for:
 _QUICK_DEADLINE_S = 1.0
+_QUICK_CALLS = ("/GetReadAttributeUInt32", "/StopTask", "/ClearTask")  # they ask for no wait, and are quick too
+_WRITE_S = 0.2
+_FAILED_WRITES = 20  # in a row: the output itself is at fault, not the moment
 _ROOM = 4096  # scans
 _UNFILLED = 0xA5A5A5A5  # in a counter's buffer before a read
 
@@ -126,7 +129,19 @@ def action(error: Exception) -> Action:
     code = getattr(error, "error_code", None)
     if code is not None:
         return ACTIONS.get(code, Action.FAIL)
-    return Action.RECONNECT if getattr(getattr(error, "rpc_code", None), "name", "") in _SERVER_LOST else Action.FAIL
+    return Action.RECONNECT if _server_lost(error) else Action.FAIL
+
+
+def _server_lost(error: Exception) -> bool:
+    return isinstance(error, _Cut) or getattr(getattr(error, "rpc_code", None), "name", "") in _SERVER_LOST
+
+
+class _Cut(Exception):
+    """A call that was not made, since the one before it had no answer."""
+
+
+class _Ended(Exception):
+    """The source was stopped meanwhile."""
 
 
 def _text(error: Exception) -> str:
@@ -210,6 +225,9 @@ class _Link:
         self.where = f"the NI gRPC device server at {server}" if server else "the NI-DAQmx driver of this machine"
         self._channel: Any = None
         self._options: Any = None
+        self.cut = False  # no call is made: after one without an answer the others would wait as long, one by one
+        self._hangs = False  # connected, and silent
+        self._unheard: list[tuple[str, Any]] = []  # ends of tasks that a server which hangs has not heard of
 
     def options(self) -> Any:
         if self.server and self._options is None:
@@ -228,7 +246,7 @@ class _Link:
                 ("grpc.max_reconnect_backoff_ms", 500),
             ]
             self._channel = grpc.insecure_channel(self.server, quick)
-            self._options = GrpcSessionOptions(grpc.intercept_channel(self._channel, _deadline(grpc)), "")
+            self._options = GrpcSessionOptions(grpc.intercept_channel(self._channel, _deadline(grpc, self)), "")
         return self._options
 
     def system(self, ni: Any) -> Any:
@@ -238,16 +256,46 @@ class _Link:
         if self._channel is not None:
             self._channel.close()
         self._channel = self._options = None
+        self._unheard.clear()
+
+    def answered(self, how: str, method: str, request: Any) -> None:
+        """`how`: name of gRPC's status, or CUT for a call that was not made."""
+        if how != "CUT":
+            self._hangs = how == "DEADLINE_EXCEEDED"
+        if how == "UNAVAILABLE":  # it has ended, and its tasks with it
+            self._unheard.clear()
+        if self._hangs and method.endswith("/ClearTask"):
+            self._unheard.append((method, request))
+
+    def clear_unheard(self) -> None:
+        """A server that only hung has our tasks still, and would tell us that its device is held by somebody."""
+        self.options()
+        while self._unheard:
+            method, request = self._unheard[0]
+            call = self._channel.unary_unary(method, request_serializer=lambda r: r.SerializeToString())
+            answer = call.future(request, timeout=_QUICK_DEADLINE_S)
+            if answer.code().name in _SERVER_LOST:
+                self._hangs = answer.code().name == "DEADLINE_EXCEEDED"
+                if not self._hangs:
+                    self._unheard.clear()
+                raise _Cut(f"{self.where} does not answer")
+            self._unheard.pop(0)
 
 
-def _deadline(grpc: Any) -> Any:
+def _deadline(grpc: Any, link: _Link) -> Any:
     """The client calls without one: a server that hangs would keep us for ever."""
 
     class Deadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
         def intercept_unary_unary(self, proceed: Any, details: Any, request: Any) -> Any:
-            wait = getattr(request, "timeout", None)
+            if link.cut:
+                link.answered("CUT", details.method, request)
+                raise _Cut(f"{link.where} does not answer")
+            quick = details.method.endswith(_QUICK_CALLS)
+            wait = getattr(request, "timeout", 0.0 if quick else None)
             most = _DEADLINE_S if wait is None else _QUICK_DEADLINE_S + wait
-            return proceed(_Details(details.method, most, details.metadata), request)
+            answer = proceed(_Details(details.method, most, details.metadata), request)
+            link.answered(answer.code().name, details.method, request)
+            return answer
 
     class _Details(grpc.ClientCallDetails):  # type: ignore[misc]
         credentials = wait_for_ready = compression = None
@@ -334,6 +382,7 @@ class NiSource:
             self.force, self._ao_name = _force_settings(settings.force, file)
         self.wants = (self.force.channel,) if self.force else ()
         self._running = False
+        self._stopped = False  # a thread that comes late must not open the device again
         self._forget()
         self._counts = dict.fromkeys(("overruns", "reconnects", "refused", "partial", "unwritten"), 0)
 
@@ -345,6 +394,11 @@ class NiSource:
         self._retry_ns = 0
         self._back_off = self._settings.back_off_first_s
         self._said_gone = self._said_held = False
+        self._ao_failed = 0  # writes in a row
+        self._ao_retry_ns = 0
+        self._ao_back_off = self._settings.back_off_first_s
+        self._ao_error = ""
+        self._said_output = False
 
     def counts(self) -> dict[str, int]:
         return {**self._counts, "clock_ppb": round(self._clock.ppm * 1e3)}
@@ -354,12 +408,14 @@ class NiSource:
     def find(self) -> None:
         """The device is there, can do what is asked, and is ours."""
         ni = _nidaqmx()
+        self._stopped, self._link.cut = False, False
         try:
             self._check_device(ni)
             self._make(ni)
             for task in self._tasks():
                 task.control(ni.constants.TaskMode.TASK_RESERVE)
         except Exception as error:
+            self._link.cut = _server_lost(error)
             self._drop()
             raise self._refusal(error) from None
 
@@ -382,7 +438,7 @@ class NiSource:
             return SourceError(
                 f"source.device = {s.device!r}: {self._link.where} has no such device{self._present()}: {_text(error)}"
             )
-        if what is Action.RECONNECT and getattr(error, "rpc_code", None) is not None:
+        if _server_lost(error):
             return SourceError(f"{self._link.where} does not answer: {_text(error)}")
         if what is Action.RECONNECT:
             return SourceError(f"{s.device} cannot be reached; is it plugged in and powered? {_text(error)}")
@@ -443,6 +499,8 @@ class NiSource:
         made: list[Any] = []
 
         def task() -> Any:
+            if self._stopped:
+                raise _Ended
             made.append(ni.Task(grpc_options=self._link.options()))
             return made[-1]
 
@@ -477,22 +535,35 @@ class NiSource:
                 counting = ni.stream_readers.CounterReader(counter.in_stream)
                 counting.verify_array_shape = False
                 streams.append(_Stream(counter, counting.read_many_sample_uint32, np.uint32))
-            if self.force:
-                out = task()
-                out.ao_channels.add_ao_voltage_chan(
-                    f"{s.device}/{self._ao_name}", min_val=-self.force.limit, max_val=self.force.limit
-                )
-                writer = ni.stream_writers.AnalogSingleChannelWriter(out.out_stream, auto_start=True)
-                with self._ao_lock:
-                    self._ao_task, self._ao, self._ao_since_ns = out, writer, self._now()
-            self._streams = streams
-        except Exception:
+            out = task() if self.force else None
+            writer = self._output(ni, out) if out is not None else None
             with self._ao_lock:
-                self._ao = self._ao_task = None
-            for one in made:
-                with contextlib.suppress(Exception):
-                    one.close()
+                if self._stopped:
+                    raise _Ended
+                self._ao_task, self._ao, self._ao_since_ns = out, writer, self._now()
+                self._streams = streams
+        except Exception as error:
+            self._link.cut = self._link.cut or _server_lost(error)
+            self._close(made)
             raise
+
+    def _output(self, ni: Any, task: Any) -> Any:
+        assert self.force is not None
+        task.ao_channels.add_ao_voltage_chan(
+            f"{self._settings.device}/{self._ao_name}", min_val=-self.force.limit, max_val=self.force.limit
+        )
+        return ni.stream_writers.AnalogSingleChannelWriter(task.out_stream, auto_start=True)
+
+    def _close(self, tasks: list[Any]) -> None:
+        """Let go of them, whatever state they are in. After one call without an answer no other is made."""
+        for task in tasks:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that a task which is gone was not ended properly
+                    task.close()
+            except Exception as error:
+                if _server_lost(error):
+                    self._link.cut = True
 
     def _clocked(self, k: Any, task: Any, source: str) -> None:
         task.timing.cfg_samp_clk_timing(
@@ -515,6 +586,8 @@ class NiSource:
             try:
                 stream.task.stop()
             except Exception as error:
+                if _server_lost(error):
+                    raise
                 if action(error) is not Action.RESTART:  # a task tells once more why it had ended
                     failed = failed or error
         if failed is not None:
@@ -528,10 +601,7 @@ class NiSource:
         with self._ao_lock:
             tasks = self._tasks()
             self._streams, self._ao, self._ao_task = [], None, None
-            for task in tasks:
-                with contextlib.suppress(Exception), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # that a task which is gone was not ended properly
-                    task.close()
+        self._close(tasks)
 
     # ---- the run -----------------------------------------------------------------------------------------------------
 
@@ -539,11 +609,13 @@ class NiSource:
         if self._running:
             return
         self._forget()
+        self._stopped, self._link.cut = False, False
         try:
             if not self._streams:
                 self._make(_nidaqmx())
             self._begin()
         except Exception as error:
+            self._link.cut = _server_lost(error)
             self._drop()
             raise self._refusal(error) from None
         self._running = True
@@ -564,6 +636,7 @@ class NiSource:
                     return 0, 0
                 until = self._now() + wait_ns  # it has begun anew: the first scans are worth the wait
             else:
+                self._mend_output()
                 return self._deliver(scans, t_ns)
         return 0, 0
 
@@ -590,12 +663,13 @@ class NiSource:
                 self._counts["partial"] += counter.read(behind, left) < behind
 
     def _deliver(self, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
-        count = min(*(s.count for s in self._streams), len(scans))
-        if count == 0:
+        streams = self._streams
+        count = min([len(scans), *(s.count for s in streams)])
+        if count == 0 or not streams:
             return 0, 0
-        first = self._streams[0].total - self._streams[0].count
+        first = streams[0].total - streams[0].count
         self._clock.instants(first, t_ns[:count])
-        volts, *registers = (s.take(count) for s in self._streams)
+        volts, *registers = (s.take(count) for s in streams)
         s = self._settings
         scans[:count, self._columns[0]] = np.rint(volts * (s.brake_full_counts / s.brake_max_v)).astype(np.int64)
         for i, register in enumerate(registers):
@@ -619,7 +693,12 @@ class NiSource:
     def _handle(self, error: Exception) -> None:
         """Go on as ACTIONS says, or raise."""
         what = action(error)
-        if what is Action.RESTART:
+        if self._stopped:
+            self._drop()
+            self._link.close()
+        elif what is Action.KEEP:
+            self._counts["partial"] += 1
+        elif what is Action.RESTART:
             self._counts["overruns"] += 1
             self._gap = True
             times = self._counts["overruns"]
@@ -630,7 +709,7 @@ class NiSource:
                 self._halt()
                 self._begin()
             except Exception as second:
-                if action(second) is Action.RESTART:  # tasks that cannot even be stopped are made anew
+                if action(second) in (Action.RESTART, Action.KEEP):  # tasks that cannot even be stopped are made anew
                     self._lose(second)
                 else:
                     self._handle(second)
@@ -644,7 +723,9 @@ class NiSource:
 
     def _lose(self, error: Exception) -> None:
         self._gap = True
-        if getattr(error, "rpc_code", None) is None:
+        if _server_lost(error):
+            self._link.cut = True
+        else:
             self._end_output()  # it may be only the inputs that are gone
         self._drop()
         self._retry_ns = self._now() + round(self._back_off * 1e9)
@@ -661,15 +742,23 @@ class NiSource:
             self._said_gone = True
 
     def _reconnect(self, until: int) -> bool:
+        """Whatever a device says while it comes back, it is tried again; but for a rate it will never do."""
+        if self._stopped:
+            return False
         if self._now() < self._retry_ns:
             self._sleep_until(min(until, self._retry_ns))
             return False
         try:
+            self._link.cut = False
+            self._link.clear_unheard()
             self._make(_nidaqmx())
             self._begin()
         except Exception as error:
             self._counts["refused"] += 1
-            self._handle(error)
+            if self._stopped or action(error) is Action.RATE:
+                self._handle(error)
+            else:
+                self._lose(error)
             return False
         self._counts["reconnects"] += 1
         self._say(f"{self._settings.device} is back")
@@ -678,33 +767,78 @@ class NiSource:
     # ---- the way back ------------------------------------------------------------------------------------------------
 
     def put(self, value: float) -> None:
-        """See daq_service/force.py. What fails here fails in the next read too, which mends it."""
+        """See daq_service/force.py. What fails here fails in the next read too, or again and again: reads mend both."""
         with self._ao_lock:
             if self.force is not None:
                 # a device that has just come back begins at zero: no jump to where the force is by now
                 most = self.force.slew * (self._now() - self._ao_since_ns) * 1e-9
                 self._write(min(max(value, -most), most))
 
-    def _write(self, value: float) -> None:
+    def _write(self, value: float) -> Exception | None:
+        """What went wrong, if anything."""
         if self._ao is None:
-            return
+            return None
         try:
-            self._ao.write_one_sample(value, timeout=1.0)
-        except Exception:
+            self._ao.write_one_sample(value, timeout=_WRITE_S)
+        except Exception as error:
             self._counts["unwritten"] += 1
+            self._ao_failed += 1
+            self._ao_error = _text(error)
+            return error
+        self._ao_failed = 0
+        return None
 
-    def _end_output(self) -> None:
+    def _mend_output(self) -> None:
+        """An output that fails while the inputs are well is made anew, ever more rarely."""
+        if self.force is None or self._stopped:
+            return
+        name = f"{self._settings.device}/{self._ao_name}"
+        if self._ao_failed == 0:
+            if self._said_output and self._ao is not None:
+                self._said_output, self._ao_back_off = False, self._settings.back_off_first_s
+                self._say(f"{name} is back")
+            return
+        if self._ao_failed < _FAILED_WRITES or self._now() < self._ao_retry_ns:
+            return
+        if not self._said_output:
+            self._said_output = True
+            self._say(f"{name} does not take the force; it is made anew until it does: {self._ao_error}")
+        self._ao_retry_ns = self._now() + round(self._ao_back_off * 1e9)
+        self._ao_back_off = min(2.0 * self._ao_back_off, self._settings.back_off_most_s)
+        with self._ao_lock:
+            old, self._ao, self._ao_task = self._ao_task, None, None
+        made = [old] if old is not None else []
+        self._close(made)
+        made.clear()
+        try:
+            ni = _nidaqmx()
+            made.append(ni.Task(grpc_options=self._link.options()))
+            writer = self._output(ni, made[0])
+            with self._ao_lock:
+                if self._stopped:
+                    raise _Ended
+                self._ao_task, self._ao, self._ao_since_ns = made[0], writer, self._now()
+        except Exception:  # of a device that is gone the next read tells
+            self._close(made)
+
+    def _end_output(self) -> Exception | None:
         """Zero, and nothing after it: the thread that pushes may be at work still."""
         with self._ao_lock:
-            self._write(0.0)
+            failed = self._write(0.0)
             self._ao = None
+            return failed
 
     def stop(self) -> None:
-        self._running = False
-        self._end_output()
-        if self._streams:
-            with contextlib.suppress(Exception):
+        """A server that hangs keeps us for one call, not for every task's."""
+        self._stopped, self._running = True, False
+        failed = self._end_output()
+        if self._streams and not (failed and _server_lost(failed)):
+            try:
                 self._halt()
+            except Exception as error:
+                failed = error
+        if failed and _server_lost(failed):
+            self._link.cut = True
         self._drop()
         self._link.close()
 

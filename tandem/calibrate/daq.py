@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from sync.config import Config
+from sync.config import Config, forced_transport
 from sync.errors import ConfigError, RingError, SourceError, TandemError
 from sync.ring import RingReader, remove_stale
 from tandem.launch import PROCESSES, Service
@@ -13,7 +13,7 @@ from tandem.launch import PROCESSES, Service
 def alone(name: str) -> list[str]:
     """Settings that keep it apart from a drive, and need no simulator."""
     own = f"{name[:16]}_cal_{os.getpid()}"
-    return [f"name={own}", 'transport.kind="shm"', 'transport.clock="auto"']
+    return [f"name={own}", *forced_transport("shm"), 'transport.clock="auto"']
 
 
 class LoneDaq:

@@ -50,13 +50,18 @@ def look(kind: str, case: Case) -> Finding:
         return _missing(kind, why, "try that package and its driver by themselves first", wanted)
     if found:
         return passed(", ".join(found), devices=found)
-    if wanted:
+    if wanted and _would_be_seen(kind, source):
         return warned(
             f"no device is seen, and the configuration's source is {kind}",
             f"connect and switch on the device, and see that {case.file} names it",
             devices=[],
         )
     return passed("ready, but no device is seen", devices=[])
+
+
+def _would_be_seen(kind: str, settings: dict[str, Any]) -> bool:
+    """Of buses only the kernel's are listed; a log needs none."""
+    return kind != "can" or (settings.get("interface") == "socketcan" and settings.get("replay") is None)
 
 
 def _missing(kind: str, why: str, remedy: str, wanted: bool) -> Finding:

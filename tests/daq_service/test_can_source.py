@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from daq_service.acquire import Acquisition
 from daq_service.sources import Host, find, open_source, require
 from daq_service.sources.can import CanSource, Frame, bits
-from sim_service.signals import oldest_ages_ns, oldest_ns, tables
+from sim_service.signals import oldest_ns, steering_ages_ns, tables
 from sync.clock import now_ns, sleep_until
 from sync.config import load
 from sync.errors import ConfigError, SourceError
@@ -180,7 +180,7 @@ def test_blocks_carry_raw_values_with_their_ages_through_the_ring(rings: Rings) 
             assert row[0] - MS < read_ns < row[1] + MS
         shown.add(int(block["steering"]))
     assert shown >= set(list(known)[:-1])
-    assert (oldest_ages_ns(blocks) >= blocks["steering_age_us"].astype(np.int64) * 1000).all()
+    assert (steering_ages_ns(blocks) == blocks["steering_age_us"].astype(np.int64) * 1000).all()
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -537,6 +537,27 @@ def test_a_calibration_that_is_not_the_dbcs_is_said(override: str, expected: str
     said: list[str] = []
     find(open_can_source("x", override, host=Host(say=said.append)))
     assert len(said) == 1 and expected in said[0]
+
+
+def test_a_factor_below_zero_turns_the_sign(tmp_path: Path) -> None:
+    text = (CAN.parent / "can" / "example.dbc").read_text()
+    (tmp_path / "turned.dbc").write_text(text.replace("(0.1,0) [-3276.7", "(-0.1,0) [-3276.7"))
+    said: list[str] = []
+    turned = f"source.dbc='{tmp_path / 'turned.dbc'}'"
+    find(open_can_source("x", turned, "sim.signals.steering_sign=1", host=Host(say=said.append)))
+    assert len(said) == 1 and "steering_sign = -1" in said[0]
+    find(open_can_source("x", turned, "sim.signals.steering_sign=-1", host=Host(say=said.append)))
+    assert len(said) == 1
+
+
+def test_a_log_of_one_instant_ends(tmp_path: Path) -> None:
+    file = tmp_path / "one.log"
+    with can.Logger(str(file)) as log:
+        message = encode(STEERING, SteeringWheelAngle=1)
+        message.timestamp = 1.0
+        log.on_message_received(message)
+    source = open_source(load(CAN, [f"source={{kind='can', replay='{file}', dbc='can/example.dbc', {MAPPED}}}"]), CAN)
+    assert source.seconds > 0  # type: ignore[attr-defined]
 
 
 def test_a_calibrated_zero_is_no_disagreement() -> None:

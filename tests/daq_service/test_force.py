@@ -232,6 +232,12 @@ def test_a_simulator_without_that_output_is_told(running: Running, rings: Rings)
     other, running.ring = rings.pair(Layout((Channel("speed", "f8"),)))
     push(other.words, np.full(PAYLOAD + 1, now_ns()))
     assert wait_for(lambda: running.loop.missing and running.hand.given[-1][1] == 0.0)
+    running.ring = None
+    assert wait_for(lambda: running.loop.value == 0.0)
+    name = running.hand.force.channel
+    number, running.ring = rings.pair(Layout((Channel(name, "i8"),)))  # its bits are no force
+    push(number.words, np.full(PAYLOAD + 1, now_ns()))
+    assert wait_for(lambda: running.loop.missing and running.loop._ring is running.ring)
     simulator.fall_silent()
 
 

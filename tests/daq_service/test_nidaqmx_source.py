@@ -24,6 +24,7 @@ from .nidaqmx_double_opener import ONBOARD, double, onboard_config, open_onboard
 MS = 1_000_000
 BACK_S = 10.0  # the promise is 2 s after the device is back, seen are 0.04 to 1.0 s
 CODES = {what: [code for code, action in ACTIONS.items() if action is what] for what in Action}
+FORCE = "source.force={gain=1.0, limit=5.0, slew=1000.0, ao='ao1', channel='steering_torque'}"
 READS = itertools.cycle(["ReadAnalogF64", "ReadCounterU32Ex", "GetReadAttributeUInt32"])
 
 
@@ -246,6 +247,75 @@ def test_a_server_that_dies_and_is_started_again_is_found_again() -> None:
                 process.close()
 
 
+@pytest.mark.parametrize("force", [[], [FORCE]], ids=["inputs", "with an output"])
+def test_a_server_that_hangs_keeps_neither_a_read_nor_the_end(force: list[str]) -> None:
+    said: list[str] = []
+    server = Double()
+    source = open_onboard(onboard_config(server.server, *force), Host(say=said.append))
+    scans, t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
+    waits: list[float] = []
+
+    def read() -> int:
+        source.put(1.0)
+        began = time.monotonic()
+        count, _ = source.read(scans, t_ns, 5 * MS)
+        waits.append(time.monotonic() - began)
+        return count
+
+    def wait_for_scans() -> None:
+        end = time.monotonic() + BACK_S
+        while not read():
+            assert time.monotonic() < end, said
+
+    try:
+        source.find()
+        source.start()
+        wait_for_scans()
+        server.pause()
+        while not said:
+            read()
+        read()
+        assert max(waits) < 3.0 and "Dev1 is gone" in said[0]
+        server.go_on()
+        wait_for_scans()  # what it held for us meanwhile is let go of
+        assert len(server.tell("state")["tasks"]) == 3 + len(force)
+        server.pause()
+        began = time.monotonic()
+        source.stop()
+        assert time.monotonic() - began < 5.0
+        assert source.read(scans, t_ns, MS) == (0, 0)
+    finally:
+        source.stop()
+        server.kill()
+
+
+def test_a_thread_that_comes_late_does_not_open_the_device_again(desk: Make) -> None:
+    run = desk("source.back_off_first_s=0.02").begin()
+    run.take(10)
+    run.tell("lose")
+    while not run.said:
+        run.read()
+    run.tell("return")
+    run.source.stop()
+    run.source._running = True  # as a read saw it that is at work still
+    for _ in range(20):
+        assert run.read() == 0
+    assert run.tell("state")["tasks"] == []
+
+
+@pytest.mark.parametrize("code", [*CODES[Action.RESTART][:1], *CODES[Action.KEEP], -200452])
+@pytest.mark.parametrize("call", ["CreateTask", "StartTask"])
+def test_whatever_a_device_says_while_it_comes_back_it_is_tried_again(desk: Make, call: str, code: int) -> None:
+    run = desk("source.back_off_first_s=0.02").begin()
+    run.take(20)
+    run.tell("provoke", call="ReadAnalogF64", code=CODES[Action.RECONNECT][0])
+    run.tell("provoke", call=call, code=code, times=2)
+    run.take(20)
+    assert len(run.said) == 2 and "is gone" in run.said[0] and "is back" in run.said[1]
+    assert run.source.counts()["refused"] == 2
+    run.assert_one_edge()
+
+
 def test_a_device_is_held_by_one_and_free_when_it_stops(desk: Make) -> None:
     run = desk().begin()
     other = open_onboard(onboard_config(run.double.server))
@@ -393,8 +463,6 @@ def test_devices_are_listed_with_what_they_can() -> None:
 
 # ---- the way back ----------------------------------------------------------------------------------------------------
 
-FORCE = "source.force={gain=1.0, limit=5.0, slew=1000.0, ao='ao1', channel='steering_torque'}"
-
 
 def test_a_force_is_written_and_zero_in_the_end(desk: Make) -> None:
     run = desk(FORCE).begin()
@@ -431,3 +499,21 @@ def test_an_output_that_comes_back_begins_at_zero(desk: Make) -> None:
     since = written[0][0]
     assert abs(written[0][1]) < 2.0 and written[-1][1] > written[0][1]
     assert all(v <= written[0][1] + 2.0 * (t - since) * 1e-9 + 0.02 for t, v in written)
+
+
+def test_an_output_that_fails_alone_is_said_once_and_made_anew(desk: Make) -> None:
+    run = desk(FORCE, "source.back_off_first_s=0.02", "source.back_off_most_s=0.1").begin()
+    run.take(10)
+    run.tell("provoke", call="WriteAnalogScalarF64", code=-200452, times=60)
+    end = time.monotonic() + BACK_S
+    while "is back" not in "".join(run.said):
+        assert time.monotonic() < end, run.said
+        run.source.put(1.0)
+        run.read()
+    failed, back = run.said
+    assert "Dev1/ao1 does not take the force" in failed and "-200452" in failed and "Dev1/ao1 is back" in back
+    assert run.gaps == [] and run.source.counts()["unwritten"] == 60
+    assert len(run.tell("state")["tasks"]) == 4
+    run.source.put(1.0)
+    assert run.tell("written")[-1][1] > 0
+    run.assert_one_edge()

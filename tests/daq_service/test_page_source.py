@@ -16,6 +16,7 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Signals, load
 from sync.errors import ConfigError
 from sync.message import MALFORMED
+from tandem.supervise import sweep
 
 from .conftest import CONFIGS, DRIVE, drive_config
 
@@ -194,6 +195,8 @@ def test_its_socket_is_its_own_and_gone_after_it(driven: Callable[..., Driven]) 
     assert path.stat().st_mode & 0o777 == 0o600
     page.source.stop()
     assert not path.exists()
+    path.touch()  # as one that was killed leaves it
+    assert sweep(page.config) == [str(path)] and not path.exists()
 
 
 def test_the_shipped_configuration_opens() -> None:
@@ -210,3 +213,11 @@ def test_a_long_sleep_costs_no_more_than_the_buffer(driven: Callable[..., Driven
     scans, t_ns = np.zeros((64, 3), np.int64), np.zeros(64, np.int64)
     count, lost = page.source.read(scans, t_ns, 0)
     assert count == 4 and lost >= 90
+
+
+def test_without_a_socket_a_read_waits_as_long_as_it_may(driven: Callable[..., Driven]) -> None:
+    page = driven()
+    page.source.stop()
+    began = now_ns()
+    assert page.source.read(np.zeros((8, 3), np.int64), np.zeros(8, np.int64), 20_000_000) == (0, 0)
+    assert now_ns() - began >= 20_000_000

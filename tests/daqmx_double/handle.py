@@ -1,6 +1,7 @@
 """The double from the outside: start it, tell it what to do, end it."""
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -39,6 +40,13 @@ class Double:
         if "failed" in reply:
             raise RuntimeError(reply["failed"])
         return reply["ok"]
+
+    def pause(self) -> None:
+        """It hangs: connected, and silent."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         self._process.kill()

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sync.block import RESERVED_NAMES, Channel, Layout
-from sync.config import ALL_RINGS, Config, Section, check, load, read, runtime_directory
+from sync.config import ALL_RINGS, Config, Section, check, forced_transport, load, read, runtime_directory
 from sync.errors import ConfigError, TandemError
 from tests.sync.actors import ROOT
 from tests.sync.strategies import PROPERTY
@@ -536,3 +536,11 @@ def test_no_change_whatsoever_makes_it_raise_anything_but_its_error(data: st.Dat
     # what was accepted can be used
     assert made.daq.layout.words >= 7
     assert made.period_ns > 0 and made.step_ns > 0
+
+
+@pytest.mark.parametrize("kind", ["shm", "ipc", "tcp"])
+def test_a_transport_can_be_forced_on_a_configuration_of_two_hosts(kind: str) -> None:
+    two_hosts = ['transport.kind="tcp"', 'transport.keys="keys"', "transport.every_port=5610"]
+    to = load(DRIVE, [*two_hosts, *forced_transport(kind)]).transport
+    assert to.kind == kind
+    assert (to.keys, to.every_port) == (("keys", 5610) if kind == "tcp" else ("", 0))

@@ -70,6 +70,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "group may read": (lambda f: (f / "daq.key_secret").chmod(0o640), r"daq.key_secret: .*others may read.*chmod 600"),
     "others may read": (lambda f: (f / "daq.key_secret").chmod(0o604), r"daq.key_secret: .*others may read"),
     "others may write": (lambda f: f.chmod(0o777), r"keys: others may write here.*chmod 700"),
+    "others may change it": (lambda f: (f / "sim.key").chmod(0o664), r"sim.key: others may write it.*chmod 644"),
     "empty": (lambda f: (f / "sim.key").write_text(""), r"sim.key: is not a key file"),
     "binary": (lambda f: (f / "sim.key").write_bytes(bytes(range(256))), r"sim.key: is not a key file"),
     "short": (lambda f: (f / "sim.key").write_text('public-key = "abc"'), r"sim.key: is not a key file"),
@@ -92,6 +93,14 @@ def test_a_wrong_file_is_named_with_what_would_be_right(folder: Path, what: str)
     spoil, said = WRONG[what]
     spoil(folder)
     with pytest.raises(ConfigError, match=said):
+        read_keys(folder, "daq", "sim")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("what", ["", "daq.key_secret"])
+def test_what_belongs_to_somebody_else_is_not_trusted(folder: Path, what: str) -> None:
+    os.chown(folder / what, 12345, -1)
+    with pytest.raises(ConfigError, match=r"belongs to another user.*chown"):
         read_keys(folder, "daq", "sim")
 
 
@@ -305,3 +314,41 @@ def test_what_travels_cannot_be_read(folder: Path, host: Callable[..., Host], ca
 
 def test_curve_is_there() -> None:
     assert zmq.has("curve")
+
+
+def test_a_key_that_others_may_write_lets_nobody_in_and_is_said(folder: Path) -> None:
+    zmq_context = context()
+    gate = Gate(zmq_context, read_keys(folder, "daq", "sim"))
+    try:
+        public = (folder / "sim.key").read_bytes()
+        (folder / "new.key").write_bytes(public)
+        (folder / "new.key").chmod(0o666)
+        (folder / "sim.key").unlink()
+        assert gate._admitted() == {gate.keys.public}
+        assert any("new.key: others may write it" in text for text in gate.news()) and gate.news() == []
+    finally:
+        gate.close()
+        zmq_context.destroy(0)
+
+
+def test_a_gate_that_fails_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no more files")
+
+    zmq_context = context()
+    monkeypatch.setattr(Gate, "_admitted", fail)
+    keys = read_keys(folder, "daq", "sim")
+    gate = Gate(zmq_context, keys)
+    try:
+        knocking = zmq_context.socket(zmq.REQ)
+        knocking.connect("inproc://zeromq.zap.01")
+        knocking.send_multipart([b"1.0", b"1", b"tandem", b"", b"", b"CURVE", bytes(32)])
+        end = time.monotonic() + PATIENCE_S
+        while not (said := gate.news()):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert "nobody else is let in: OSError: no more files" in said[0]
+        knocking.close(0)
+    finally:
+        gate.close()
+        zmq_context.destroy(0)

@@ -364,6 +364,22 @@ def test_no_device_is_a_remark_and_a_warning_to_who_wants_one(name: str, monkeyp
     assert found.verdict == "warn" and found.remedy
 
 
+@pytest.mark.parametrize(
+    "settings, verdict",
+    [
+        ({"interface": "socketcan"}, "warn"),
+        ({"interface": "pcan"}, "pass"),
+        ({"replay": "x.log"}, "pass"),
+        ({"interface": "socketcan", "replay": "x.log"}, "pass"),
+    ],
+)
+def test_only_a_bus_that_could_be_seen_is_missed(
+    settings: dict[str, str], verdict: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _driver("can", "return []", monkeypatch)
+    assert devices.look("can", _wanting("can", name, **settings)).verdict == verdict
+
+
 def test_a_source_that_is_not_part_of_this_tandem_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SOURCES, "can", "daq_service.sources.no_such_source")
     assert devices.look("can", _case(load(DRIVE))).verdict == "pass"
