@@ -246,6 +246,23 @@ def test_a_fresh_block_with_a_value_held_too_long_is_stale(world: Make) -> None:
     assert set(outputs["input_seq"]) == {0, 1, 2}
 
 
+def test_a_pedal_that_is_stale_leaves_the_steering_its_speed(world: Make) -> None:
+    """Off a bus whose brake is silent: flagged, but the wheel still turns, and nothing is begun anew."""
+    ages = ", ".join(f'{{name="{name}_age_us", type="u4", unit="us"}}' for name in ("steering", "brake"))
+    channels = ", ".join(f'{{name="{name}", type="i4"}}' for name in ("brake", "throttle", "steering"))
+    settings = ("sim.step_ms=2", "sim.stale_after_ms=1000", "sim.signals.steering_estimator=kalman")
+    bus = world(*settings, f"daq.channels=[{channels}, {ages}]")
+    bus.push(steering=0)
+    bus.start(steps=150)
+    while bus.running and bus.results.head < 150:
+        bus.push(steering=int(bus.daq.head), brake_age_us=2_000_000)
+        sleep_until(now_ns() + 1 * MS)
+    outputs = bus.join()
+    late = outputs[100:]
+    assert flagged(late, loop.STALE).all() and flagged(late, loop.STEERING_FRESH).all()
+    assert (late["steering_speed"] > 0.5).all()  # a count a millisecond or less often are up to 3 rad/s
+
+
 def test_a_fresh_block_ends_the_stale_state(world: Make) -> None:
     old = world("sim.step_ms=2", "sim.stale_after_ms=5000")
     old.push(age_ns=6000 * MS)
