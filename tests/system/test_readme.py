@@ -71,19 +71,6 @@ def test_commands_that_end_do_so_cleanly(checkout: Path) -> None:
             assert run.returncode in fine, f"{command}\n{run.stdout}\n{run.stderr}"
 
 
-def test_pages_as_shown_are_served_until_they_are_ended(start: Start, tmp_path: Path) -> None:
-    """One after the other, on a port that is free; what they show is looked at elsewhere."""
-    drive = start("tandem", "drive", "--seconds", "2", "--runs", str(tmp_path / "runs"))
-    assert drive.end() == 0, drive.said
-    for command in PAGES:
-        words = command.replace("runs", str(tmp_path / "runs")).split()[1:]
-        port = ("--set", "view.port=0") if "drive" in words else ("--port", "0")
-        page = start("tandem", *words, *port, *(("--runs", str(tmp_path / "runs")) if "drive" in words else ()))
-        page.wait_for("the page: http://127.0.0.1:")
-        page.signal(signal.SIGINT)
-        assert page.end(30) == 0, page.said
-
-
 def test_two_terminals_as_shown() -> None:
     assert [c for c in COMMANDS if c in ENDLESS] == list(ENDLESS)
     running = [
