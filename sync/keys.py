@@ -21,9 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zmq
-from zmq.auth import create_certificates, load_certificate
-from zmq.utils import z85
-from zmq.utils.monitor import parse_monitor_message
 
 from sync.errors import ConfigError, WireError
 
@@ -98,6 +95,8 @@ def _public(folder: Path, name: str, right: str) -> bytes:
 
 
 def _read(file: Path, right: str) -> tuple[bytes, bytes | None]:
+    from zmq.auth import load_certificate  # brings asyncio with it
+
     if not file.exists():
         raise ConfigError(f"{file}: no such key; {right}")
     try:
@@ -113,6 +112,8 @@ def _read(file: Path, right: str) -> tuple[bytes, bytes | None]:
 
 
 def _sound(key: bytes) -> bool:
+    from zmq.utils import z85
+
     try:
         return len(key) == 40 and len(z85.decode(key)) == 32
     except (ValueError, KeyError, struct.error):
@@ -130,6 +131,8 @@ def transport_keys(config: "Config", file: Path, role: str) -> Keys | None:
 
 def make_keys(folder: Path, name: str) -> tuple[Path, Path]:
     """A new pair; (public file, secret file). Nothing is overwritten."""
+    from zmq.auth import create_certificates  # brings asyncio with it
+
     _need_curve()
     public, secret = folder / (name + PUBLIC), folder / (name + SECRET)
     for file in (public, secret):
@@ -225,6 +228,8 @@ class Gate:
         return new
 
     def _run(self) -> None:
+        from zmq.utils.monitor import parse_monitor_message
+
         try:
             while not self._stop.is_set():
                 watched = list(self._monitors)
@@ -258,12 +263,16 @@ class Gate:
 
     def _answer(self, request: list[bytes]) -> None:
         """ZAP 1.0: version, request, domain, address, identity, mechanism, credentials."""
+        from zmq.utils import z85
+
         known = len(request) == 7 and request[5] == b"CURVE" and z85.encode(request[6]) in self._admitted()
         number = request[1] if len(request) > 1 else b""
         verdict = [b"200", b"OK", b"known"] if known else [b"400", b"no such key here", b""]
         self._zap.send_multipart([b"1.0", number, *verdict, b""])
 
     def _admitted(self) -> set[bytes]:
+        from zmq.auth import load_certificate  # brings asyncio with it
+
         found = set()
         for file in self.keys.folder.glob(f"*{PUBLIC}"):
             try:
