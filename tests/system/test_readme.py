@@ -61,6 +61,9 @@ def test_commands_that_end_do_so_cleanly(checkout: Path) -> None:
     for command in COMMANDS:
         if command == "make test":
             assert _shell("make -n test", checkout).returncode == 0  # running it here would run this
+        elif command == "make drive":  # as it stands it drives for 50 s
+            run = _shell('make drive ARGS="--seconds 10"', checkout)
+            assert run.returncode == 0, f"{command}\n{run.stdout}\n{run.stderr}"
         elif command in DEVICES:
             with contextlib.suppress(subprocess.TimeoutExpired):  # with such a device it runs
                 run = _shell(f"exec {command}", checkout, 60.0)
