@@ -14,13 +14,12 @@ from sync.block import Channel, Layout
 from sync.config import Config
 from sync.hostclock import Artificial, ClockServer
 from sync.keys import Gate, Keys, transport_keys
-from sync.ring import RingReader, RingWriter, remove_stale
+from sync.ring import BOUND_WORD, RingReader, RingWriter, poke, remove_stale
 from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
 from sync.watch import Peer
-from sync.wire import Publisher, Receiver, context
+from sync.wire import Publisher, Receiver, context, every_block
 
 _UNFIT = ("foreign", "malformed")
-_WAITING_S, _LEAST_WAITING = 10.0, 64  # of every block, for a receiver that does not keep up
 
 
 class _Surroundings:
@@ -89,7 +88,7 @@ def run(
             publisher = Publisher(zmq_context, config.endpoint("daq"), config.daq.layout, shown, gate)
             stack.callback(publisher.close)
             if config.transport.every_port:
-                waiting = max(round(_WAITING_S * config.daq.rate_hz), _LEAST_WAITING)
+                waiting = every_block(config.daq.rate_hz)
                 every = Publisher(zmq_context, config.every_endpoint, config.daq.layout, shown, gate, waiting)
                 stack.callback(every.close)
             if config.transport.clock_mode != "same":
@@ -136,6 +135,7 @@ def run(
                 reporter.say(said)
             for text in gate.news() if gate else ():
                 reporter.say(text)
+            poke(ring.words, BOUND_WORD, getattr(source, "bound_ns", 0))
             if steps and (lacking := unfit(steps)):
                 reporter.say(lacking, once=True)
             if force and force.missing:

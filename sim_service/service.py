@@ -25,7 +25,7 @@ from sync.hostclock import ClockClient
 from sync.jit import compiling
 from sync.keys import Gate, Keys, transport_keys
 from sync.ledger import histogram, summary_us
-from sync.ring import RingReader, RingWriter, newest, remove_stale
+from sync.ring import BOUND_WORD, RingReader, RingWriter, newest, peek, remove_stale
 from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
 from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
@@ -151,6 +151,8 @@ def run(
             for said in (peer.poll(), stale.poll(), receiver and _foreign(receiver), *(gate.news() if gate else ())):
                 if said:
                     reporter.say(said, once=said.startswith("messages"))
+            if clock is None:  # the DAQ's own: it may have its blocks from elsewhere
+                simulation.control[loop.BOUND_NS] = peek(peer.ring.words, BOUND_WORD) if peer.ring else 0
             if turn % EVERY == 0:
                 received = receiver.count() if receiver else None
                 reporter.status(
@@ -270,10 +272,8 @@ def _clock_client(config: Config, zmq_context: Context, gate: Gate | None) -> Cl
 def _keep_clock(clock: ClockClient, receiver: Receiver, simulation: Simulation, halt: threading.Event) -> None:
     clock.connect()
     while not halt.wait(clock.pause_s()):
-        estimate = clock.exchange()
-        if estimate is not None and clock.settled:
-            known = (1.0, estimate.at_ns, estimate.offset_ns, estimate.drift, estimate.bound_ns)
-            receiver.clock = np.array(known, np.float64)
+        clock.exchange()
+        receiver.clock = clock.reading()
         if clock.estimate is not None:
             # it has to hold until the next look at it, answered or not
             simulation.control[loop.BOUND_NS] = clock.estimate.bound_at(now_ns() + _BOUND_HOLDS_NS)
@@ -291,7 +291,7 @@ def _describe_clock(config: Config, clock: ClockClient | None) -> dict[str, Any]
         "bound_us": clock.estimate.bound_ns / 1e3,
         "exchanges": clock.walls.exchanges,
         "unanswered": clock.unanswered,
-        "stepped": clock.walls.steps,
+        "stepped": clock.stepped,
     }
 
 

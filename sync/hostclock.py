@@ -29,7 +29,7 @@ from sync.clock import SECOND, now_ns
 from sync.jit import kernel
 from sync.keys import Gate
 from sync.message import MALFORMED, STRICT
-from sync.wire import POLL_MS, Context, bind
+from sync.wire import POLL_MS, UNKNOWN_CLOCK, Context, bind
 
 VERSION = 1
 _SPAN_NS = 20 * SECOND  # how far back walls are remembered
@@ -38,6 +38,7 @@ _DRIFT_LIMIT = 1e-3  # no clock is further off
 _WANDER = 2e-8  # by how much the drift may change within the span
 _QUICK_S, _SLOW_S = 0.02, 0.2  # between exchanges, at first and later
 _QUICK = 50  # exchanges
+_UNANSWERED = 3  # questions, more than a second: whoever answers next may have another clock
 _SILENT = 8  # questions without an answer: some two seconds
 
 
@@ -250,6 +251,7 @@ class ClockClient:
         self.walls = Walls()
         self.unanswered = 0
         self.silent = 0  # questions since the last answer
+        self.stepped = 0  # times that the other clock jumped
         self.estimate: Estimate | None = None
         self._declared = declared_bound_ns
         self._socket = zmq_context.socket(zmq.REQ)
@@ -291,7 +293,21 @@ class ClockClient:
             self.estimate = Estimate(a3, discipline_ns() - instants[3], 0.0, self._declared, 0.0)
         else:
             self.estimate = self.walls.estimate(a3)
+            if self.walls.steps:  # another clock than before: nothing of the old one holds
+                self.stepped += 1
+                self.walls, self.estimate = Walls(), None
         return self.estimate
+
+    def reading(self) -> np.ndarray:
+        """How a receiver reads the other host's instants by now (sync.wire.Receiver.clock).
+
+        Not at all before the clock is settled, after a jump of it, and when nobody has answered for a while: that host
+        may come back with another clock, and no bound holds across that.
+        """
+        estimate = self.estimate
+        if estimate is None or not self.settled or self.silent >= _UNANSWERED:
+            return UNKNOWN_CLOCK
+        return np.array((1.0, estimate.at_ns, estimate.offset_ns, estimate.drift, estimate.bound_ns), np.float64)
 
     @property
     def settled(self) -> bool:

@@ -19,6 +19,7 @@ A segment `/NAME` (on Linux the file `/dev/shm/NAME`, mode 0600), seen as 8-byte
           8  epoch        bumped by a reborn writer and at every gap
           9  state        1 live, 2 closed by its writer, 3 replaced by a segment of another shape
          10  heartbeat    monotonic ns of the writer's last sign of life
+         11  bound        by how many ns the instants of its blocks may be off, as its writer knows; 0 exact
          16  head         number of blocks pushed so far (a cache line of its own)
          24  text_bytes   length of the layout's text, which stands from word 25 on as UTF-8 JSON
     first_slot + k * slot_words:
@@ -72,7 +73,7 @@ from sync.jit import kernel
 MAGIC = int.from_bytes(b"tandemRB", "little")
 VERSION = 1
 _MAGIC, _VERSION, _LAYOUT, _CAPACITY, _BLOCK_WORDS, _SLOT_WORDS, _FIRST_SLOT, _PID = range(8)
-EPOCH_WORD, STATE_WORD, HEARTBEAT_WORD = 8, 9, 10
+EPOCH_WORD, STATE_WORD, HEARTBEAT_WORD, BOUND_WORD = 8, 9, 10, 11
 HEAD_WORD = 16
 _TEXT_BYTES, _TEXT = 24, 25
 LIVE, CLOSED, REPLACED = 1, 2, 3

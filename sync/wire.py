@@ -95,6 +95,11 @@ def _compose(block, fields, message, counts, clock_offset_ns, clock_drift):
     block[T], block[PUSHED], block[SENT] = true
 
 
+def every_block(rate_hz: float) -> int:
+    """How many messages may wait at either end of a socket that carries every block: ten seconds of them."""
+    return max(round(10.0 * rate_hz), 64)
+
+
 class Publisher:
     """Puts blocks on a socket. Owned by one thread."""
 

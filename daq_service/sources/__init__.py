@@ -42,6 +42,7 @@ class Source(Protocol):
     `seconds`: when it ends by itself
     `wants`: names of simulator outputs it looks at (Host.feedback)
     `find()`: look for the device and try whether it can do what is asked; raises SourceError. Called once, before start
+    `bound_ns`: how far its instants may be off, where they are another clock's; the simulator adds it to every age
     `counts()`: a dict of counters of its own, for the report
     `force`: how the newest simulator output goes back to the driver's hand, see daq_service/force.py
     """

@@ -26,8 +26,7 @@ from sync.keys import Keys, read_keys
 _NAME = r"^[a-z][a-z0-9_]{0,31}$"
 _LOOK_NS = 100_000_000
 _CLOCK_PATIENCE_NS = 5_000_000_000
-_UNANSWERED = 3  # questions, more than a second: whoever answers next may have another clock
-_WAITING_S, _LEAST_WAITING = 10.0, 64  # of messages that we do not keep up with
+_BOUND_HOLDS_NS = 500_000_000  # until it is looked at again, at the latest
 _RATE_FROM, _RATE_TOLERANCE = 200, 0.01
 
 
@@ -81,17 +80,16 @@ class _Link:
     def __init__(self, config: Config, settings: Settings, keys: Keys | None):
         from sync.hostclock import ClockClient
         from sync.keys import Gate
-        from sync.wire import UNKNOWN_CLOCK, Receiver, context
+        from sync.wire import UNKNOWN_CLOCK, Receiver, context, every_block
 
         self._times = config.realtime
         self._core, _ = realtime.cores(self._times)
         self.error: BaseException | None = None
-        self.stepped = 0
         self._stop = threading.Event()
         self._context = context(self._times.wire_priority if self._times.enabled else None, self._core)
         self.gate = Gate(self._context, keys) if keys is not None else None
         self.ring = _Ring(config, settings.buffer_blocks)
-        waiting = max(round(_WAITING_S * config.daq.rate_hz), _LEAST_WAITING)
+        waiting = every_block(config.daq.rate_hz)
         endpoint = tcp(settings.host, settings.port)
         self.receiver = Receiver(self._context, endpoint, self.ring, security=self.gate, waiting=waiting)
         self.clock: ClockClient | None = None
@@ -122,24 +120,13 @@ class _Link:
             self.receiver.close()
 
     def _keep_clock(self) -> None:
-        from sync.hostclock import Walls
-        from sync.wire import UNKNOWN_CLOCK
-
         clock = self.clock
         assert clock is not None
         try:
             clock.connect()
             while not self._stop.wait(clock.pause_s()):
-                estimate = clock.exchange()
-                if clock.silent >= _UNANSWERED:
-                    self.receiver.clock = UNKNOWN_CLOCK
-                if clock.walls.steps:  # restarted with another clock: nothing of the old one holds
-                    self.stepped += 1
-                    clock.walls = Walls()
-                    self.receiver.clock = UNKNOWN_CLOCK
-                elif estimate is not None and clock.settled:
-                    known = (1.0, estimate.at_ns, estimate.offset_ns, estimate.drift, estimate.bound_ns)
-                    self.receiver.clock = np.array(known, np.float64)
+                clock.exchange()
+                self.receiver.clock = clock.reading()
         finally:
             clock.close()
 
@@ -180,9 +167,10 @@ class RemoteSource:
 
     @property
     def bound_ns(self) -> int:
-        """How far instants may be off by now."""
+        """How far instants may be off until the next look."""
         clock = self._link.clock if self._link else None
-        return clock.estimate.bound_at(now_ns()) if clock and clock.estimate else 0
+        estimate = clock.estimate if clock else None
+        return estimate.bound_at(now_ns() + _BOUND_HOLDS_NS) if estimate else 0
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         from sync.wire import wait_beyond
@@ -305,7 +293,7 @@ class RemoteSource:
             own["shut_out"] = link.gate.shut_out
         if link.clock is not None:
             estimate = link.clock.estimate
-            own |= {"clock_unanswered": link.clock.unanswered, "clock_stepped": link.stepped}
+            own |= {"clock_unanswered": link.clock.unanswered, "clock_stepped": link.clock.stepped}
             own["clock_bound_us"] = estimate.bound_ns // 1000 if estimate else -1
         return own
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sync.clock import now_ns
 from sync.hostclock import Artificial, ClockClient, ClockServer, Walls, discipline_ns
+from sync.wire import KNOWN, OFFSET
 
 SECOND = 1_000_000_000
 
@@ -110,6 +111,50 @@ def test_server_and_client_over_a_real_socket(declared: int | None) -> None:
         assert abs(estimate.offset_ns - true) <= estimate.bound_ns
         if declared:
             assert estimate.bound_ns == declared
+        stop.set()
+        thread.join()
+        server.close()
+        client.close()
+
+
+def test_a_receiver_reads_no_instants_across_a_jump_of_the_clock_or_a_silence() -> None:
+    with zmq.Context() as context:
+        server = ClockServer(context, "inproc://jumps", Artificial(5 * SECOND))
+        stop, mute = threading.Event(), threading.Event()
+
+        def serve() -> None:
+            while not stop.is_set():
+                if not mute.is_set():
+                    server.serve()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        client = ClockClient(context, "inproc://jumps")
+        client.connect()
+
+        def known() -> bool:
+            client.exchange()
+            return bool(client.reading()[KNOWN])
+
+        def until(wanted: bool, most: int) -> int:
+            asked = 1
+            while known() != wanted:
+                asked += 1
+                assert asked <= most
+            return asked
+
+        assert not client.reading()[KNOWN]
+        assert until(True, 200) >= 20  # the drift has to be known too
+        assert abs(client.reading()[OFFSET] - 5 * SECOND) < 1e6
+        server._clock = Artificial(-3 * SECOND)  # that host was started anew
+        assert until(False, 3) == 1 and client.stepped == 1
+        until(True, 200)
+        assert abs(client.reading()[OFFSET] + 3 * SECOND) < 1e6
+        mute.set()
+        until(False, 5)
+        mute.clear()
+        until(True, 200)
+        assert client.stepped == 1
         stop.set()
         thread.join()
         server.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sync.record import open_run
 from tandem.follow import Follower
 from tests.system.conftest import DRIVE, ROOT, Program, free_port
 
@@ -67,6 +68,34 @@ def test_two_daqs_in_a_chain_lose_nothing(start: Start, name: str, tmp_path: Pat
     report = second.json()
     assert report["lost"] == 0 and report["source"]["gaps"] == 0 and report["source"]["received"] >= 3000
     assert first.json()["refused"] == 0 and first.json()["every_sent"] == first.json()["blocks"]
+
+
+def test_a_drive_behind_another_daq_knows_its_ages_with_their_bound(start: Start, drive: Start, name: str) -> None:
+    """The other host's clock is wrong by three seconds: estimated, and how well is told with every step."""
+    ports = [free_port() for _ in range(4)]
+    origin = start(
+        "tandem", "daq", str(DRIVE),
+        *_settings(
+            name=f"{name}_a", transport__kind="tcp", transport__daq_port=ports[0], transport__sim_port=ports[1],
+            transport__clock_port=ports[2], transport__every_port=ports[3], transport__clock="estimate",
+            transport__artificial_clock="{offset_ms=3000.0}",
+        ),
+    )  # fmt: skip
+    origin.wait_for("blocks ")
+    asked = {"source__host": "127.0.0.1", "source__port": ports[3], "source__clock_port": ports[2]}
+    remote = ROOT / "configs" / "remote.toml"
+    run = drive(
+        "--seconds", "2", "--json", *_settings(source__clock="estimate", source__keys='""', **asked), config=remote
+    )
+    assert run.end() == 0, run.said
+    origin.signal(signal.SIGINT)
+    assert origin.end(20) == 0, origin.said
+    result = run.json()
+    assert result["source_lost"] == 0 and result["balance"]["closes"]
+    assert 0 < result["bound_us"] < 20_000  # some hundred
+    assert -result["bound_us"] < result["age_us"]["p50"] < 1e5
+    steps = open_run(Path(result["record"]["file"])).topics["/step"].blocks
+    assert (steps["age_bound_ns"][-100:] > 0).all()
 
 
 @pytest.mark.parametrize("what", ["missing", "readable"])
