@@ -271,7 +271,7 @@ def replay(
         factor = _speed(speed)
         with compiling("replay"):
             from tandem.replay import Asked, print_replay, replay_run
-            from tandem.replay import save as save_replay
+            from tandem.replay_save import save as save_replay
         asked = Asked(
             mode or ("ideal" if delay_ms or jitter_ms else "exact"), delay_ms, jitter_ms, seed, factor, config,
             list(overrides or []),

@@ -67,7 +67,8 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
     from sim_service.view.feed import RecordFeed
     from sync.config import Config, check
     from sync.record import RunError, open_run
-    from tandem.replay import Watch, configuration, replay_run, replayed_steps
+    from tandem.replay import Watch, configuration, replay_run
+    from tandem.replay_save import replayed_steps
 
     run = open_run(path, progress=lambda share: update("reading", share))
     title = run.path.parent.name or run.name

@@ -13,22 +13,32 @@ In place of a bus a log (candump, .asc, .blf, .trc, ...) can play, in real time 
 """
 
 import copy
-import difflib
 import errno
 import importlib.util
-import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from daq_service.dbc import (
+    Bits,
+    Frame,
+    Mapped,
+    bits,
+    calibration,
+    check_type,
+    disagrees,
+    find_signal,
+    load_dbc,
+    near_to,
+    never_valid,
+)  # fmt: skip
 from daq_service.sources import Host
 from sync.block import AGE
-from sync.config import ChannelConfig, Config, Section, Signals
+from sync.config import Config, Section
 from sync.errors import ConfigError, SourceError
 
 _INSTALL = "pip install 'tandem[can]'"
@@ -42,14 +52,6 @@ _LAST_STAMP_S = 9e9  # of a wall clock: as many ns as a word holds
 _BUS_OFF = 0x40  # class of an error frame, as the kernel tells it
 _MOST_FILTERS = 500  # of a socket: the kernel takes 512
 _FD_LENGTHS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48, 64)
-
-
-class Mapped(Section):
-    """Where a channel comes from."""
-
-    signal: str = Field(pattern=r"^[^.]+\.[^.]+$")  # Message.Signal
-    stale_ms: float | None = Field(None, gt=0, le=60_000)
-    invalid: list[int | str] = []  # raw values, or their names in the DBC, that say that there is none
 
 
 class Settings(Section):
@@ -86,176 +88,6 @@ def devices() -> list[str]:
     # others would ask drivers that may not be there; who has one names it in the configuration
     found = can.detect_available_configs(["socketcan"])
     return [f"{config['interface']} {config['channel']}" for config in found]
-
-
-# ---- the bits of a frame ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Bits:
-    """Where a signal is in a frame. Only if `selector` is there too and reads one of `pages`, where there is one."""
-
-    shift: int  # from the low end of the frame read as one number
-    big: bool  # which is how it is read: first byte highest
-    length: int
-    signed: bool
-    selector: "Bits | None"
-    pages: frozenset[int]
-
-    def read(self, little: int, big: int) -> int | None:
-        """The raw value in a frame read as a number both ways; None if this frame does not have the signal."""
-        if self.selector is not None and self.selector.read(little, big) not in self.pages:
-            return None
-        value = (big if self.big else little) >> self.shift & ((1 << self.length) - 1)
-        return value - (1 << self.length) if self.signed and value >> (self.length - 1) else value
-
-
-def bits(message: Any, name: str) -> Bits:
-    """Of a signal of a cantools message; ValueError if the frame is too short for it."""
-    signal = message.get_signal_by_name(name)
-    big = signal.byte_order == "big_endian"
-    # Motorola counts from the highest bit, bytes from the front, bits of a byte from its low end
-    shift = 8 * message.length - (signal.start // 8 * 8 + 7 - signal.start % 8) - signal.length if big else signal.start
-    if shift < 0 or shift + signal.length > 8 * message.length:
-        raise ValueError(f"{name} does not fit into the {message.length} bytes of {message.name}")
-    selected = signal.multiplexer_ids is not None and signal.multiplexer_signal is not None
-    return Bits(
-        shift=shift,
-        big=big,
-        length=signal.length,
-        signed=signal.is_signed,
-        selector=bits(message, signal.multiplexer_signal) if selected else None,
-        pages=frozenset(signal.multiplexer_ids or ()),
-    )
-
-
-@dataclass(frozen=True)
-class Frame:
-    """What we want of the frames of one id."""
-
-    lengths: tuple[int, ...]  # of its data: as the DBC says, and as CAN FD pads it
-    wanted: tuple[tuple[int, Bits, frozenset[int]], ...]  # channel, where it is, what it never is
-
-    def read(self, data: bytes | bytearray) -> list[tuple[int, int | None]] | None:
-        """(channel, raw value or None for one that says there is none) of all that are there; None if malformed."""
-        if len(data) not in self.lengths:
-            return None
-        data = data[: self.lengths[0]]
-        little, big = int.from_bytes(data, "little"), int.from_bytes(data, "big")
-        found: list[tuple[int, int | None]] = []
-        for channel, where, never in self.wanted:
-            if (value := where.read(little, big)) is not None:
-                found.append((channel, None if value in never else value))
-        return found
-
-
-# ---- what the configuration and the DBC say --------------------------------------------------------------------------
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    known = sorted(set(known))
-    near = difflib.get_close_matches(name, known, 3, 0.5)
-    if near:
-        return f"; did you mean {' or '.join(near)}?"
-    return f"; it has {', '.join(known[:12])}{', …' * (len(known) > 12)}"
-
-
-def _load(path: Path, key: str) -> Any:
-    import cantools
-
-    if not path.is_file():
-        beside = sorted(p.name for p in path.parent.glob("*.dbc"))
-        raise ConfigError(f"{key}: {path}: no such file" + f"; beside it: {', '.join(beside)}" * bool(beside))
-    try:
-        # not strict: overlapping signals are common in the field, and those that we read are told apart by their bits
-        return cantools.database.load_file(str(path), strict=False)
-    except Exception as error:  # a parser's own errors, and whatever else a broken file makes of it
-        raise ConfigError(f"{key}: {path}: cannot be read: {' '.join(str(error).split())}") from None
-
-
-def _find_signal(database: Any, mapped: Mapped, key: str, dbc: Path) -> tuple[Any, Any]:
-    """(message, signal) as the DBC has them."""
-    at = f"{key}.signal = {mapped.signal!r}"
-    message_name, signal_name = mapped.signal.split(".")
-    messages = {m.name: m for m in database.messages}
-    if message_name not in messages:
-        elsewhere = [f"{m.name}.{s.name}" for m in database.messages for s in m.signals if s.name == signal_name]
-        hint = f"; did you mean {' or '.join(elsewhere[:3])}?" if elsewhere else _near(message_name, messages)
-        raise ConfigError(f"{at}: {dbc} has no message {message_name}{hint}")
-    message = messages[message_name]
-    signals = {s.name: s for s in message.signals}
-    if signal_name not in signals:
-        raise ConfigError(f"{at}: {message_name} in {dbc} has no signal {signal_name}{_near(signal_name, signals)}")
-    signal = signals[signal_name]
-    if message.is_container:
-        raise ConfigError(f"{at}: {message_name} is a container of other messages; these are not supported")
-    if signal.is_float:
-        raise ConfigError(f"{at}: is a floating point signal; blocks carry integers")
-    return message, signal
-
-
-def _check_type(channel: ChannelConfig, signal: Any, at: str, file: Path) -> None:
-    if channel.counter_bits is not None:
-        if channel.counter_bits != signal.length:
-            raise ConfigError(
-                f"{file}: daq.channels: {channel.name}.counter_bits = {channel.counter_bits}: {at} has"
-                f" {signal.length} bits; leave counter_bits out unless it counts on and wraps"
-            )
-        return
-    fitting = [
-        kind
-        for kind in ("i2", "u2", "i4", "u4")
-        if signal.length <= 8 * int(kind[1]) - (kind[0] == "i" and not signal.is_signed)
-        and not (kind[0] == "u" and signal.is_signed)
-    ]
-    if channel.type not in fitting:
-        right = f"must be {' or '.join(fitting)}" if fitting else "no type of a block holds it"
-        raise ConfigError(
-            f"{file}: daq.channels: {channel.name}.type = {channel.type!r}: {at} has {signal.length} bits,"
-            f" {'signed' if signal.is_signed else 'unsigned'}: {right}"
-        )
-
-
-def _never(mapped: Mapped, signal: Any, key: str) -> frozenset[int]:
-    """The raw values that say that there is none."""
-    choices = {str(name): int(value) for value, name in (signal.choices or {}).items()}
-    for name in mapped.invalid:
-        if isinstance(name, str) and name not in choices:
-            hint = _near(name, choices) if choices else "; the DBC names none of its values"
-            raise ConfigError(f"{key}.invalid = {name!r}: no value of {mapped.signal}{hint}")
-    return frozenset(choices[v] if isinstance(v, str) else v for v in mapped.invalid)
-
-
-_DEGREES = {"deg": 1.0, "°": 1.0, "degree": 1.0, "degrees": 1.0, "rad": 180.0 / math.pi}
-_SHARES = {"%": 0.01, "percent": 0.01, "": 1.0, "1": 1.0}
-_BARS = {"bar": 1.0, "mbar": 1e-3, "kpa": 0.01, "mpa": 10.0, "pa": 1e-5}
-
-
-def calibration(channel: str, signal: Any, signals: Signals) -> dict[str, float]:
-    """What sim.signals would be by the DBC's factor, offset and unit; empty where its unit says nothing to us."""
-    unit = (signal.unit or "").strip().lower()
-    if signal.scale == 0:
-        return {}
-    scale, zero = float(signal.scale), 0.0 - float(signal.offset) / float(signal.scale)
-    if channel == "steering" and unit in _DEGREES:
-        sign = {"steering_sign": -1.0} if scale < 0 else {}  # a positive one may be: which way is left is a convention
-        return {"steering_deg_per_count": abs(scale) * _DEGREES[unit], "steering_zero_counts": zero, **sign}
-    if channel == "throttle" and unit in _SHARES:
-        return {"throttle_full_counts": 1.0 / (scale * _SHARES[unit]), "throttle_zero_counts": zero}
-    if channel == "brake" and unit in _BARS:
-        return {"brake_full_counts": signals.brake_full_bar / (scale * _BARS[unit]), "brake_zero_counts": zero}
-    return {}
-
-
-def _disagrees(by_dbc: dict[str, float], signals: Signals) -> bool:
-    """A factor that is another one, or a zero that no calibration would have moved so far."""
-    for key, value in by_dbc.items():
-        factor = next(iter(by_dbc.values()))
-        full = 360.0 / factor if "steering_deg_per_count" in by_dbc else factor
-        allowed = 0.05 * abs(full) if key.endswith("_zero_counts") else 1e-3 * abs(value)
-        if abs(getattr(signals, key) - value) > allowed:
-            return True
-    return False
 
 
 class BusOffError(OSError):
@@ -590,15 +422,16 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> C
     import can
 
     if settings.interface is not None and settings.interface not in can.VALID_INTERFACES:
-        near = _near(settings.interface, can.VALID_INTERFACES).replace("it has", "python-can has")
+        near = near_to(settings.interface, can.VALID_INTERFACES).replace("it has", "python-can has")
         raise ConfigError(f"{file}: source.interface = {settings.interface!r}: unknown{near}")
     channels = [c for c in config.daq.channels if not c.name.endswith(AGE)]
     names = [c.name for c in channels]
     for name in settings.signals:
         if name not in names:
-            raise ConfigError(f"{file}: source.signals.{name}: daq.channels has none of that name{_near(name, names)}")
+            near = near_to(name, names)
+            raise ConfigError(f"{file}: source.signals.{name}: daq.channels has none of that name{near}")
     dbc = file.parent / settings.dbc
-    database = _load(dbc, f"{file}: source.dbc")
+    database = load_dbc(dbc, f"{file}: source.dbc")
     remarks: list[str] = []
     wanted: dict[tuple[int, bool], tuple[Any, list[tuple[int, Bits, frozenset[int]]]]] = {}
     for number, channel in enumerate(channels):
@@ -606,9 +439,9 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> C
         if channel.name not in settings.signals:
             raise ConfigError(f'{key}: is missing: say where it comes from, such as {{ signal = "Message.Signal" }}')
         mapped = settings.signals[channel.name]
-        message, signal = _find_signal(database, mapped, key, dbc)
-        _check_type(channel, signal, mapped.signal, file)
-        never = _never(mapped, signal, key)
+        message, signal = find_signal(database, mapped, key, dbc)
+        check_type(channel, signal, mapped.signal, file)
+        never = never_valid(mapped, signal, key)
         same, places = wanted.setdefault((message.frame_id, message.is_extended_frame), (message, []))
         if same is not message:
             raise ConfigError(f"{key}.signal = {mapped.signal!r}: {dbc} gives {same.name} the same id")
@@ -617,7 +450,7 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> C
         except ValueError as error:
             raise ConfigError(f"{key}.signal = {mapped.signal!r}: {dbc}: {error}") from None
         by_dbc = calibration(channel.name, signal, config.sim.signals)
-        if _disagrees(by_dbc, config.sim.signals):
+        if disagrees(by_dbc, config.sim.signals):
             here = ", ".join(f"{k} = {v:.6g}" for k, v in by_dbc.items())
             ours = ", ".join(f"{getattr(config.sim.signals, k):.6g}" for k in by_dbc)
             remarks.append(

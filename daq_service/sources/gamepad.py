@@ -9,19 +9,11 @@ What travels are counts: steering -32767 to 32767, from lock to lock; pedals 0 (
 dead zones as configured. Before an axis has moved for the first time a wheel may not have told where it is, and what
 is read then may be an end of the range: until it has moved, a pedal counts as released and a wheel at its very end as
 straight.
-
-Threads: SDL guards its joysticks itself. It does not guard force feedback, so `_Motor` does.
 """
 
-import functools
-import glob
-import os
-import threading
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from ctypes import byref, c_int16, create_string_buffer
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from ctypes import byref, c_int16
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,12 +21,27 @@ import numpy as np
 from pydantic import Field, PlainValidator, model_validator
 
 from daq_service.force import ForceSettings
+from daq_service.sdl import (
+    MOST,
+    Motor,
+    NoMotorError,
+    begin,
+    choose,
+    each_device,
+    end,
+    guid_of,
+    last_error,
+    load,
+    name_of,
+    none_there,
+    watch,
+)
+from daq_service.sdl import devices as devices  # for the doctor, as every source's
 from daq_service.sources import Host
 from sync.block import AGE
 from sync.config import Config, Section
 from sync.errors import ConfigError, SourceError
 
-MOST = 32767
 _LEAD_NS = 200_000  # the axes are read this long before a scan is due, or a quarter of a period
 _CONFIRM_NS = 10_000_000
 _LOOK_FIRST_NS, _LOOK_LAST_NS = 100_000_000, 2_000_000_000  # from one look for a lost wheel to the next
@@ -117,216 +124,8 @@ class Settings(Section):
         return self
 
 
-# ---- SDL -------------------------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def _load() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Using SDL2 binaries", UserWarning)
-            import sdl2
-    except ImportError as error:
-        raise SourceError(
-            f"source: kind = 'gamepad' needs SDL2, which is not there ({error}): pip install 'tandem[gamepad]'"
-        ) from None
-    return sdl2
-
-
 def require(settings: Settings) -> None:
-    _load()
-
-
-def _begin() -> Any:
-    """SDL, with joysticks but without a window. Every `_begin` needs an `_end`; SDL counts them."""
-    sdl = _load()
-    sdl.SDL_SetHint(b"SDL_NO_SIGNAL_HANDLERS", b"1")  # Ctrl-C is ours
-    sdl.SDL_SetHint(b"SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", b"1")
-    if sdl.SDL_InitSubSystem(sdl.SDL_INIT_JOYSTICK) < 0:
-        raise SourceError(f"source: SDL cannot look for joysticks: {_error(sdl)}")
-    sdl.SDL_InitSubSystem(sdl.SDL_INIT_HAPTIC)  # without it there is no force, which is said where one is asked for
-    sdl.SDL_JoystickEventState(sdl.SDL_IGNORE)  # nobody would ever empty the queue
-    return sdl
-
-
-def _end(sdl: Any) -> None:
-    sdl.SDL_QuitSubSystem(sdl.SDL_INIT_HAPTIC | sdl.SDL_INIT_JOYSTICK)
-
-
-def _error(sdl: Any) -> str:
-    return str(sdl.SDL_GetError().decode(errors="replace")) or "no reason given"
-
-
-@dataclass(frozen=True)
-class Device:
-    """A joystick that is there, for people and for `tandem doctor`."""
-
-    index: int
-    name: str
-    guid: str
-    axes: int
-    haptic: bool
-
-    def __str__(self) -> str:
-        force = "force feedback" if self.haptic else "no force feedback"
-        return f"{self.index}: {self.name} (GUID {self.guid}), axes 0 to {self.axes - 1}, {force}"
-
-
-def devices() -> list[Device]:
-    """Every joystick there is. Raises SourceError where SDL is not."""
-    sdl = _begin()
-    try:
-        return list(_devices(sdl))
-    finally:
-        _end(sdl)
-
-
-def _devices(sdl: Any) -> Iterator[Device]:
-    sdl.SDL_JoystickUpdate()
-    for index in range(sdl.SDL_NumJoysticks()):
-        with _opened(sdl, index) as stick:
-            if stick:
-                axes, haptic = sdl.SDL_JoystickNumAxes(stick), sdl.SDL_JoystickIsHaptic(stick) == 1
-                yield Device(index, _name(sdl, index), _guid(sdl, index), axes, haptic)
-
-
-def watch(say: Callable[[str], None], seconds: float) -> None:
-    """Says which joysticks there are, and then of every axis that moves where it is: so numbers of axes are found."""
-    from sync.clock import now_ns, sleep_until
-
-    sdl = _begin()
-    there = list(_devices(sdl))
-    for device in there:
-        say(str(device))
-    if not there:
-        say(_none_there())
-        seconds = 0.0
-    sticks = {device: sdl.SDL_JoystickOpen(device.index) for device in there}
-    told: dict[tuple[int, int], int] = {}
-    end = now_ns() + round(seconds * 1e9)
-    try:
-        while now_ns() < end:
-            sdl.SDL_JoystickUpdate()
-            for device, axis in [(d, a) for d in there for a in range(d.axes)]:
-                value = sdl.SDL_JoystickGetAxis(sticks[device], axis)
-                if abs(value - told.setdefault((device.index, axis), value)) > MOST // 10:
-                    told[device.index, axis] = value
-                    say(f"{device.index}: axis {axis} is at {value}")
-            sleep_until(now_ns() + 20_000_000)
-    finally:
-        for stick in sticks.values():
-            sdl.SDL_JoystickClose(stick)
-        _end(sdl)
-
-
-@contextmanager
-def _opened(sdl: Any, index: int) -> Iterator[Any]:
-    stick = sdl.SDL_JoystickOpen(index)
-    try:
-        yield stick
-    finally:
-        if stick:
-            sdl.SDL_JoystickClose(stick)
-
-
-def _name(sdl: Any, index: int) -> str:
-    return (sdl.SDL_JoystickNameForIndex(index) or b"without a name").decode(errors="replace")
-
-
-def _guid(sdl: Any, index: int) -> str:
-    text = create_string_buffer(33)
-    sdl.SDL_JoystickGetGUIDString(sdl.SDL_JoystickGetDeviceGUID(index), text, 33)
-    return text.value.decode()
-
-
-def _choose(sdl: Any, device: str | int) -> int | None:
-    """The joystick that the setting means: by its number, its GUID, or part of its name."""
-    there = range(sdl.SDL_NumJoysticks())
-    if isinstance(device, int):
-        return device if device in there else None
-    wanted = device.strip().lower()
-    by_guid = [i for i in there if _guid(sdl, i) == wanted]
-    by_name = [i for i in there if wanted in _name(sdl, i).lower()]
-    return next(iter(by_guid + by_name), None)
-
-
-def _none_there() -> str:
-    events = glob.glob("/dev/input/event*")
-    closed = sum(not os.access(path, os.R_OK) for path in events)
-    if not events:
-        return "no joystick is there, nor any /dev/input/event*: is the wheel plugged in (and passed into a container)?"
-    if closed:
-        return (
-            f"no joystick is there that may be read: {closed} of {len(events)} /dev/input/event* may not; as a member"
-            " of the group input you may (sudo usermod -aG input $USER, then log in anew)"
-        )
-    return "no joystick is there: is the wheel plugged in, has it power, is its switch on the right mode?"
-
-
-# ---- force -----------------------------------------------------------------------------------------------------------
-
-
-class _NoMotorError(Exception):
-    pass
-
-
-class _Motor:
-    """One constant force on the steering axis of a wheel, without end and without any spring of the wheel's own.
-
-    Any thread may call; after `close` nothing happens any more.
-    """
-
-    def __init__(self, sdl: Any, stick: Any):
-        self._sdl, self._lock = sdl, threading.Lock()
-        self._haptic = sdl.SDL_HapticOpenFromJoystick(stick)
-        if not self._haptic:
-            raise _NoMotorError(_error(sdl))
-        self._level: int | None = 0  # what the wheel has; None where that is not known
-        self._effect = sdl.SDL_HapticEffect()
-        constant = self._effect.constant
-        constant.type = sdl.SDL_HAPTIC_CONSTANT
-        constant.direction.type = sdl.SDL_HAPTIC_STEERING_AXIS
-        constant.length = sdl.SDL_HAPTIC_INFINITY
-        self._number = -1
-        able = sdl.SDL_HapticQuery(self._haptic)
-        if not able & sdl.SDL_HAPTIC_CONSTANT:
-            self.close()
-            raise _NoMotorError("it has no constant force")
-        if able & sdl.SDL_HAPTIC_AUTOCENTER:
-            sdl.SDL_HapticSetAutocenter(self._haptic, 0)
-        if able & sdl.SDL_HAPTIC_GAIN:
-            sdl.SDL_HapticSetGain(self._haptic, 100)
-        self._number = sdl.SDL_HapticNewEffect(self._haptic, byref(self._effect))
-        if self._number < 0 or sdl.SDL_HapticRunEffect(self._haptic, self._number, 1) < 0:
-            reason = _error(sdl)
-            self.close()
-            raise _NoMotorError(reason)
-
-    def put(self, share: float) -> bool:
-        """Push with this share of the full force, to the right if positive; False if the wheel did not take it."""
-        # on the steering axis SDL's force comes from the right, and so pushes to the left
-        level = -round(min(max(share, -1.0), 1.0) * MOST)
-        with self._lock:
-            return not self._haptic or self._send(level)
-
-    def _send(self, level: int) -> bool:
-        if level == self._level:
-            return True  # a wheel takes some hundred updates a second; none for nothing
-        self._effect.constant.level = level
-        taken = self._sdl.SDL_HapticUpdateEffect(self._haptic, self._number, byref(self._effect)) >= 0
-        self._level = level if taken else None
-        return bool(taken)
-
-    def close(self) -> None:
-        with self._lock:
-            if not self._haptic:
-                return
-            if self._number >= 0:
-                self._send(0)
-                self._sdl.SDL_HapticStopEffect(self._haptic, self._number)
-                self._sdl.SDL_HapticDestroyEffect(self._haptic, self._number)
-            self._sdl.SDL_HapticClose(self._haptic)
-            self._haptic = None
+    load()
 
 
 # ---- the source ------------------------------------------------------------------------------------------------------
@@ -349,7 +148,7 @@ class GamepadSource:
         self._lead = min(_LEAD_NS, config.period_ns // 4)
         self._sdl: Any = None
         self._stick: Any = None
-        self._motor: _Motor | None = None
+        self._motor: Motor | None = None
         self._name, self._guid = "the wheel", ""  # of the one that was found
         self._running = False
         self._next = 0  # when the next scan is due, 0: not known
@@ -364,7 +163,7 @@ class GamepadSource:
     # finding it
 
     def find(self) -> None:
-        self._sdl = self._sdl or _begin()
+        self._sdl = self._sdl or begin()
         self._close()
         try:
             self._find()
@@ -374,23 +173,23 @@ class GamepadSource:
 
     def _find(self) -> None:
         self._sdl.SDL_JoystickUpdate()
-        index = _choose(self._sdl, self._settings.device)
+        index = choose(self._sdl, self._settings.device)
         if index is None:
-            there = "; ".join(str(device) for device in _devices(self._sdl))
+            there = "; ".join(str(device) for device in each_device(self._sdl))
             asked = f"source.device = {self._settings.device!r}: is not there; there is {there}"
-            raise SourceError(asked if there else f"source: {_none_there()}")
+            raise SourceError(asked if there else f"source: {none_there()}")
         if not self._open(index):
-            raise SourceError(f"source: {self._name} cannot be opened: {_error(self._sdl)}")
+            raise SourceError(f"source: {self._name} cannot be opened: {last_error(self._sdl)}")
         axes = self._sdl.SDL_JoystickNumAxes(self._stick)
         for name, role in zip(self._held.names, self._roles, strict=True):
             if role.axis >= axes:
-                there = "; ".join(str(device) for device in _devices(self._sdl))
+                there = "; ".join(str(device) for device in each_device(self._sdl))
                 raise SourceError(
                     f"source.axes.{name}.axis = {role.axis}: {self._name} has {axes} axes, from 0; there is {there}"
                 )
 
     def _open(self, index: int) -> bool:
-        self._name, self._guid = _name(self._sdl, index), _guid(self._sdl, index)
+        self._name, self._guid = name_of(self._sdl, index), guid_of(self._sdl, index)
         self._stick = self._sdl.SDL_JoystickOpen(index) or None
         if self._stick is None:
             return False
@@ -399,8 +198,8 @@ class GamepadSource:
         if self.force is not None:
             self._most_force = 0.0
             try:
-                self._motor = _Motor(self._sdl, self._stick)
-            except _NoMotorError as error:
+                self._motor = Motor(self._sdl, self._stick)
+            except NoMotorError as error:
                 if not self._forceless:
                     self._say(f"{self._name} gives no force back: {error}")
                 self._forceless = True
@@ -420,7 +219,7 @@ class GamepadSource:
         if now < self._look_again_ns:
             return False
         self._sdl.SDL_JoystickUpdate()
-        index = _choose(self._sdl, self._guid or self._settings.device)
+        index = choose(self._sdl, self._guid or self._settings.device)
         if index is not None and self._open(index):
             self._look_ns = _LOOK_FIRST_NS
             return True
@@ -431,7 +230,7 @@ class GamepadSource:
     # sampling
 
     def start(self) -> None:
-        self._sdl = self._sdl or _begin()
+        self._sdl = self._sdl or begin()
         self._look_ns, self._look_again_ns = _LOOK_FIRST_NS, 0
         if self._stick is None and not self._look():
             self._say(f"{self._name} is not there; looking for it")
@@ -515,7 +314,7 @@ class GamepadSource:
         self._held.stop()
         if self._sdl is not None:
             self._close()
-            _end(self._sdl)
+            end(self._sdl)
             self._sdl = None
 
 

@@ -20,13 +20,13 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Callable
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from daq_service.nidaqmx_driver import Action, Link, action, no_driver, package, server_lost, text
 from daq_service.sources import Host
 from sync.config import Config, Section, check
 from sync.errors import ConfigError, SourceError
@@ -83,118 +83,37 @@ def _force_settings(data: dict[str, Any], file: Path) -> tuple["ForceSettings", 
     return checked, checked.ao
 
 
-# ---- what the driver answers, and what is done about it --------------------------------------------------------------
-
-
-class Action(Enum):
-    KEEP = "keep what was read, go on"
-    RESTART = "an overrun: all three tasks begin anew"
-    RATE = "a rate the device cannot do: the configuration is wrong"
-    RECONNECT = "the device is gone: try until it is back"
-    HELD = "held by another process: refused before the run, tried again within it"
-    UNKNOWN = "no such device: refused before the run, tried again within it"
-    FAIL = "the run cannot go on"
-
-
-ACTIONS = {
-    -200284: Action.KEEP,  # samples not yet available
-    -200279: Action.RESTART,  # samples no longer available
-    -200222: Action.RESTART,  # stopped before the buffer was overwritten
-    -200613: Action.RESTART,  # the same, on a device without a second way to transfer
-    -200361: Action.RESTART,  # the device's own memory overflowed
-    -200010: Action.RESTART,
-    -209829: Action.RESTART,
-    -200141: Action.RESTART,  # a counter was overrun
-    -201314: Action.RESTART,
-    -200019: Action.RATE,  # the converter was asked for more than it can do
-    -201003: Action.RECONNECT,  # cannot be accessed
-    -200045: Action.RECONNECT,  # removed
-    -200175: Action.RECONNECT,  # not responding
-    -200088: Action.RECONNECT,  # a device server that was started anew knows no task of ours
-    -50103: Action.HELD,
-    -200022: Action.HELD,
-    -200220: Action.UNKNOWN,
-}  # everything else: Action.FAIL
-_SERVER_LOST = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
-_DEADLINE_S = 5.0  # of a call to a server; of reads and writes, which are quick, beyond the wait they ask for:
-_QUICK_DEADLINE_S = 1.0
-_QUICK_CALLS = ("/GetReadAttributeUInt32", "/StopTask", "/ClearTask")  # they ask for no wait, and are quick too
 _WRITE_S = 0.2
 _FAILED_WRITES = 20  # in a row: the output itself is at fault, not the moment
 _ROOM = 4096  # scans
 _UNFILLED = 0xA5A5A5A5  # in a counter's buffer before a read
 
 
-def action(error: Exception) -> Action:
-    code = getattr(error, "error_code", None)
-    if code is not None:
-        return ACTIONS.get(code, Action.FAIL)
-    return Action.RECONNECT if _server_lost(error) else Action.FAIL
-
-
-def _server_lost(error: Exception) -> bool:
-    return isinstance(error, _Cut) or getattr(getattr(error, "rpc_code", None), "name", "") in _SERVER_LOST
-
-
-class _Cut(Exception):
-    """A call that was not made, since the one before it had no answer."""
-
-
 class _Ended(Exception):
     """The source was stopped meanwhile."""
 
 
-def _text(error: Exception) -> str:
-    """NI's own words, on one line."""
-    return " ".join(str(error).split())
-
-
-# ---- the package and the driver --------------------------------------------------------------------------------------
-
-
-def _nidaqmx() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of packages below it
-            import nidaqmx
-            import nidaqmx.errors
-            import nidaqmx.stream_readers
-            import nidaqmx.stream_writers
-            import nidaqmx.system
-    except ImportError as error:
-        raise SourceError(
-            f"source.kind = 'nidaqmx' needs the package nidaqmx ({error}); install the extra `ni`: pip install"
-            " 'tandem[ni]'"
-        ) from None
-    return nidaqmx
-
-
-def _no_driver(error: Exception) -> SourceError:
-    return SourceError(
-        f"source.kind = 'nidaqmx': the NI-DAQmx driver is not on this machine ({type(error).__name__}). Install"
-        " NI-DAQmx for Linux or Windows from ni.com/downloads, or set source.server to HOST:PORT of a machine that has"
-        " it and runs the NI gRPC device server"
-    )
+# ---- for whoever looks for devices -----------------------------------------------------------------------------------
 
 
 def require(settings: Settings) -> None:
     """The package, and, without a server, the driver."""
-    ni = _nidaqmx()
+    ni = package()
     if settings.server:
-        _Link(settings.server).options()  # the package's own optional part
+        Link(settings.server).options()  # the package's own optional part
         return
     try:
         _ = ni.system.System.local().driver_version
     except (ni.errors.DaqNotFoundError, ni.errors.DaqNotSupportedError) as error:
-        raise _no_driver(error) from None
+        raise no_driver(error) from None
     except ni.errors.Error as error:
-        raise SourceError(f"source.kind = 'nidaqmx': the NI-DAQmx driver fails: {_text(error)}") from None
+        raise SourceError(f"source.kind = 'nidaqmx': the NI-DAQmx driver fails: {text(error)}") from None
 
 
 def devices(server: str = "") -> list[str]:
     """The devices that a driver has, one line each. Raises SourceError where there is none to ask."""
-    ni = _nidaqmx()
-    link = _Link(server)
+    ni = package()
+    link = Link(server)
     try:
         return [
             f"{name}: {d.product_type}, {len(d.ai_physical_chans)} analog inputs up to {_rate(d)}, "
@@ -202,9 +121,9 @@ def devices(server: str = "") -> list[str]:
             for name, d in ((d.name, d) for d in link.system(ni).devices)
         ]
     except (ni.errors.DaqNotFoundError, ni.errors.DaqNotSupportedError) as error:
-        raise _no_driver(error) from None
+        raise no_driver(error) from None
     except ni.errors.Error as error:
-        raise SourceError(f"{link.where}: {_text(error)}") from None
+        raise SourceError(f"{link.where}: {text(error)}") from None
     finally:
         link.close()
 
@@ -215,95 +134,6 @@ def _rate(device: Any) -> str:
 
 def _bits(device: Any) -> int:
     return int(device.ci_max_size) if len(device.ci_physical_chans) else 0
-
-
-class _Link:
-    """The way to the driver: here, or over a server's channel."""
-
-    def __init__(self, server: str):
-        self.server = server
-        self.where = f"the NI gRPC device server at {server}" if server else "the NI-DAQmx driver of this machine"
-        self._channel: Any = None
-        self._options: Any = None
-        self.cut = False  # no call is made: after one without an answer the others would wait as long, one by one
-        self._hangs = False  # connected, and silent
-        self._unheard: list[tuple[str, Any]] = []  # ends of tasks that a server which hangs has not heard of
-
-    def options(self) -> Any:
-        if self.server and self._options is None:
-            try:
-                import grpc
-                from nidaqmx import GrpcSessionOptions
-            except ImportError as error:
-                raise SourceError(
-                    f"source.server = {self.server!r} needs the package grpcio ({error}); install the extra `ni`:"
-                    " pip install 'tandem[ni]'"
-                ) from None
-            # by itself a channel waits up to two minutes before it looks for a server again
-            quick = [
-                ("grpc.initial_reconnect_backoff_ms", 100),
-                ("grpc.min_reconnect_backoff_ms", 100),
-                ("grpc.max_reconnect_backoff_ms", 500),
-            ]
-            self._channel = grpc.insecure_channel(self.server, quick)
-            self._options = GrpcSessionOptions(grpc.intercept_channel(self._channel, _deadline(grpc, self)), "")
-        return self._options
-
-    def system(self, ni: Any) -> Any:
-        return ni.system.System.remote(self.options()) if self.server else ni.system.System.local()
-
-    def close(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
-        self._channel = self._options = None
-        self._unheard.clear()
-
-    def answered(self, how: str, method: str, request: Any) -> None:
-        """`how`: name of gRPC's status, or CUT for a call that was not made."""
-        if how != "CUT":
-            self._hangs = how == "DEADLINE_EXCEEDED"
-        if how == "UNAVAILABLE":  # it has ended, and its tasks with it
-            self._unheard.clear()
-        if self._hangs and method.endswith("/ClearTask"):
-            self._unheard.append((method, request))
-
-    def clear_unheard(self) -> None:
-        """A server that only hung has our tasks still, and would tell us that its device is held by somebody."""
-        self.options()
-        while self._unheard:
-            method, request = self._unheard[0]
-            call = self._channel.unary_unary(method, request_serializer=lambda r: r.SerializeToString())
-            answer = call.future(request, timeout=_QUICK_DEADLINE_S)
-            if answer.code().name in _SERVER_LOST:
-                self._hangs = answer.code().name == "DEADLINE_EXCEEDED"
-                if not self._hangs:
-                    self._unheard.clear()
-                raise _Cut(f"{self.where} does not answer")
-            self._unheard.pop(0)
-
-
-def _deadline(grpc: Any, link: _Link) -> Any:
-    """The client calls without one: a server that hangs would keep us for ever."""
-
-    class Deadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
-        def intercept_unary_unary(self, proceed: Any, details: Any, request: Any) -> Any:
-            if link.cut:
-                link.answered("CUT", details.method, request)
-                raise _Cut(f"{link.where} does not answer")
-            quick = details.method.endswith(_QUICK_CALLS)
-            wait = getattr(request, "timeout", 0.0 if quick else None)
-            most = _DEADLINE_S if wait is None else _QUICK_DEADLINE_S + wait
-            answer = proceed(_Details(details.method, most, details.metadata), request)
-            link.answered(answer.code().name, details.method, request)
-            return answer
-
-    class _Details(grpc.ClientCallDetails):  # type: ignore[misc]
-        credentials = wait_for_ready = compression = None
-
-        def __init__(self, method: str, timeout: float, metadata: Any):
-            self.method, self.timeout, self.metadata = method, timeout, metadata
-
-    return Deadline()
 
 
 # ---- the source ------------------------------------------------------------------------------------------------------
@@ -369,7 +199,7 @@ class NiSource:
         self._bits = {n: config.daq.channels[names.index(n)].counter_bits or 32 for n in ("steering", "throttle")}
         self._masks = [(1 << self._bits[n]) - 1 for n in ("steering", "throttle")]
         self._buffer = max(round(settings.buffer_s * self._rate), 2)
-        self._link = _Link(settings.server)
+        self._link = Link(settings.server)
         self._clock = SampleClock(self._period)
         self._streams: list[_Stream] = []  # brake, steering, throttle; none while there is no device
         self._ao: Any = None
@@ -407,7 +237,7 @@ class NiSource:
 
     def find(self) -> None:
         """The device is there, can do what is asked, and is ours."""
-        ni = _nidaqmx()
+        ni = package()
         self._stopped, self._link.cut = False, False
         try:
             self._check_device(ni)
@@ -415,7 +245,7 @@ class NiSource:
             for task in self._tasks():
                 task.control(ni.constants.TaskMode.TASK_RESERVE)
         except Exception as error:
-            self._link.cut = _server_lost(error)
+            self._link.cut = server_lost(error)
             self._drop()
             raise self._refusal(error) from None
 
@@ -425,28 +255,28 @@ class NiSource:
             return error
         what, s = action(error), self._settings
         if type(error).__name__ in ("DaqNotFoundError", "DaqNotSupportedError"):
-            return _no_driver(error)
+            return no_driver(error)
         if type(error).__module__.split(".")[0] != "nidaqmx":
             return error  # a fault of ours
         if what is Action.RATE:
             return ConfigError(
-                f"{self._file}: daq.rate_hz = {self._rate:g}: more than {s.device} can convert: {_text(error)}"
+                f"{self._file}: daq.rate_hz = {self._rate:g}: more than {s.device} can convert: {text(error)}"
             )
         if what is Action.HELD:
-            return SourceError(f"{s.device} is held by another process; end it, or take another device: {_text(error)}")
+            return SourceError(f"{s.device} is held by another process; end it, or take another device: {text(error)}")
         if what is Action.UNKNOWN:
             return SourceError(
-                f"source.device = {s.device!r}: {self._link.where} has no such device{self._present()}: {_text(error)}"
+                f"source.device = {s.device!r}: {self._link.where} has no such device{self._present()}: {text(error)}"
             )
-        if _server_lost(error):
-            return SourceError(f"{self._link.where} does not answer: {_text(error)}")
+        if server_lost(error):
+            return SourceError(f"{self._link.where} does not answer: {text(error)}")
         if what is Action.RECONNECT:
-            return SourceError(f"{s.device} cannot be reached; is it plugged in and powered? {_text(error)}")
-        return SourceError(f"{s.device}: {_text(error)}")
+            return SourceError(f"{s.device} cannot be reached; is it plugged in and powered? {text(error)}")
+        return SourceError(f"{s.device}: {text(error)}")
 
     def _present(self) -> str:
         with contextlib.suppress(Exception):
-            names = list(self._link.system(_nidaqmx()).devices.device_names)
+            names = list(self._link.system(package()).devices.device_names)
             return f"; it has {', '.join(names)}" if names else "; it has none at all"
         return ""
 
@@ -543,7 +373,7 @@ class NiSource:
                 self._ao_task, self._ao, self._ao_since_ns = out, writer, self._now()
                 self._streams = streams
         except Exception as error:
-            self._link.cut = self._link.cut or _server_lost(error)
+            self._link.cut = self._link.cut or server_lost(error)
             self._close(made)
             raise
 
@@ -562,7 +392,7 @@ class NiSource:
                     warnings.simplefilter("ignore")  # that a task which is gone was not ended properly
                     task.close()
             except Exception as error:
-                if _server_lost(error):
+                if server_lost(error):
                     self._link.cut = True
 
     def _clocked(self, k: Any, task: Any, source: str) -> None:
@@ -586,7 +416,7 @@ class NiSource:
             try:
                 stream.task.stop()
             except Exception as error:
-                if _server_lost(error):
+                if server_lost(error):
                     raise
                 if action(error) is not Action.RESTART:  # a task tells once more why it had ended
                     failed = failed or error
@@ -612,10 +442,10 @@ class NiSource:
         self._stopped, self._link.cut = False, False
         try:
             if not self._streams:
-                self._make(_nidaqmx())
+                self._make(package())
             self._begin()
         except Exception as error:
-            self._link.cut = _server_lost(error)
+            self._link.cut = server_lost(error)
             self._drop()
             raise self._refusal(error) from None
         self._running = True
@@ -704,7 +534,7 @@ class NiSource:
             times = self._counts["overruns"]
             if times & (times - 1) == 0:  # the first, second, fourth: one that comes again and again is no news
                 again = f" (overrun {times})" if times > 1 else ""
-                self._say(f"{self._settings.device}: scans were lost, sampling begins anew{again}: {_text(error)}")
+                self._say(f"{self._settings.device}: scans were lost, sampling begins anew{again}: {text(error)}")
             try:
                 self._halt()
                 self._begin()
@@ -723,7 +553,7 @@ class NiSource:
 
     def _lose(self, error: Exception) -> None:
         self._gap = True
-        if _server_lost(error):
+        if server_lost(error):
             self._link.cut = True
         else:
             self._end_output()  # it may be only the inputs that are gone
@@ -734,11 +564,11 @@ class NiSource:
         what = action(error)
         if what is Action.HELD:
             if not self._said_held:
-                self._say(f"{device} is held by another process; it is tried again until it is free: {_text(error)}")
+                self._say(f"{device} is held by another process; it is tried again until it is free: {text(error)}")
             self._said_held = True
         elif not self._said_gone:
             which = f"is not a device of {self._link.where}{self._present()}" if what is Action.UNKNOWN else "is gone"
-            self._say(f"{device} {which}; it is looked for until it is back: {_text(error)}")
+            self._say(f"{device} {which}; it is looked for until it is back: {text(error)}")
             self._said_gone = True
 
     def _reconnect(self, until: int) -> bool:
@@ -751,7 +581,7 @@ class NiSource:
         try:
             self._link.cut = False
             self._link.clear_unheard()
-            self._make(_nidaqmx())
+            self._make(package())
             self._begin()
         except Exception as error:
             self._counts["refused"] += 1
@@ -783,7 +613,7 @@ class NiSource:
         except Exception as error:
             self._counts["unwritten"] += 1
             self._ao_failed += 1
-            self._ao_error = _text(error)
+            self._ao_error = text(error)
             return error
         self._ao_failed = 0
         return None
@@ -811,7 +641,7 @@ class NiSource:
         self._close(made)
         made.clear()
         try:
-            ni = _nidaqmx()
+            ni = package()
             made.append(ni.Task(grpc_options=self._link.options()))
             writer = self._output(ni, made[0])
             with self._ao_lock:
@@ -832,12 +662,12 @@ class NiSource:
         """A server that hangs keeps us for one call, not for every task's."""
         self._stopped, self._running = True, False
         failed = self._end_output()
-        if self._streams and not (failed and _server_lost(failed)):
+        if self._streams and not (failed and server_lost(failed)):
             try:
                 self._halt()
             except Exception as error:
                 failed = error
-        if failed and _server_lost(failed):
+        if failed and server_lost(failed):
             self._link.cut = True
         self._drop()
         self._link.close()

@@ -17,8 +17,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from daq_service.acquire import Acquisition
+from daq_service.dbc import Frame, bits
 from daq_service.sources import Host, find, open_source, require
-from daq_service.sources.can import CanSource, Frame, bits
+from daq_service.sources.can import CanSource
 from sim_service.signals import oldest_ns, steering_ages_ns, tables
 from sync.clock import now_ns, sleep_until
 from sync.config import load

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daq_service import sdl as joysticks
+from daq_service.sdl import MOST, devices, watch
 from daq_service.sources import Host, find, gamepad, open_source, require
-from daq_service.sources.gamepad import MOST, GamepadSource, Pedal, Wheel, devices, watch
+from daq_service.sources.gamepad import GamepadSource, Pedal, Wheel
 from sync.clock import now_ns, sleep_until
 from sync.errors import ConfigError, SourceError
 
@@ -100,13 +102,13 @@ def test_wrong_settings_are_said_before_anything_is_opened(override: str, said: 
 
 
 def test_without_sdl_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    gamepad._load.cache_clear()
+    joysticks.load.cache_clear()
     monkeypatch.setitem(sys.modules, "sdl2", None)
     try:
         with pytest.raises(SourceError, match=r"pip install 'tandem\[gamepad\]'"):
             require(gamepad_config(), GAMEPAD)
     finally:
-        gamepad._load.cache_clear()
+        joysticks.load.cache_clear()
 
 
 # ---- a virtual joystick ----------------------------------------------------------------------------------------------
@@ -356,9 +358,9 @@ def test_what_is_missing_is_said_with_what_is_there(
 def test_without_a_joystick_it_is_said_what_to_check(
     readable: int | None, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gamepad.glob, "glob", lambda _: [] if readable is None else ["/dev/input/event0"])
-    monkeypatch.setattr(gamepad.os, "access", lambda *_: bool(readable))
-    assert said in gamepad._none_there()
+    monkeypatch.setattr(joysticks.glob, "glob", lambda _: [] if readable is None else ["/dev/input/event0"])
+    monkeypatch.setattr(joysticks.os, "access", lambda *_: bool(readable))
+    assert said in joysticks.none_there()
 
 
 def test_signals_stay_ours(plugged: Callable[..., VirtualWheel], seat: Callable[..., Seat]) -> None:
@@ -412,7 +414,7 @@ class Haptics:
 
 def test_the_motor_starts_without_force_and_without_a_spring() -> None:
     sdl = Haptics()
-    gamepad._Motor(sdl, None)
+    joysticks.Motor(sdl, None)
     assert sdl.calls == [
         ("OpenFromJoystick",), ("Query",), ("SetAutocenter", 0), ("SetGain", 100), ("NewEffect",), ("RunEffect", 7, 1)
     ]  # fmt: skip
@@ -422,7 +424,7 @@ def test_the_motor_starts_without_force_and_without_a_spring() -> None:
 @given(st.lists(st.floats(-3, 3)))
 def test_a_positive_force_pushes_to_the_right_and_none_is_beyond_full(shares: list[float]) -> None:
     sdl = Haptics()
-    motor = gamepad._Motor(sdl, None)
+    motor = joysticks.Motor(sdl, None)
     for share in shares:
         assert motor.put(share)
         # the effect comes from the right, so its positive levels push to the left
@@ -434,7 +436,7 @@ def test_a_positive_force_pushes_to_the_right_and_none_is_beyond_full(shares: li
 
 def test_only_changes_are_sent() -> None:
     sdl = Haptics()
-    motor = gamepad._Motor(sdl, None)
+    motor = joysticks.Motor(sdl, None)
     for share in (0.0, 0.0, 0.25, 0.25, 0.25 + 1e-6, -0.25, -0.25, 0.0, 0.0):
         motor.put(share)
     assert sdl.names().count("UpdateEffect") == 3
@@ -442,7 +444,7 @@ def test_only_changes_are_sent() -> None:
 
 def test_at_its_end_the_wheel_is_free_and_stays_so() -> None:
     sdl = Haptics()
-    motor = gamepad._Motor(sdl, None)
+    motor = joysticks.Motor(sdl, None)
     motor.put(0.5)
     for _ in range(2):
         motor.close()
@@ -453,7 +455,7 @@ def test_at_its_end_the_wheel_is_free_and_stays_so() -> None:
 
 def test_what_the_wheel_did_not_take_is_sent_again() -> None:
     sdl = Haptics()
-    motor = gamepad._Motor(sdl, None)
+    motor = joysticks.Motor(sdl, None)
     sdl.fails = ("UpdateEffect",)
     assert not motor.put(0.5) and not motor.put(0.5)
     sdl.fails = ()
@@ -465,8 +467,8 @@ def test_what_the_wheel_did_not_take_is_sent_again() -> None:
 )
 def test_a_wheel_that_cannot_is_let_go(able: int | None, fails: tuple[str, ...]) -> None:
     sdl = Haptics(able, fails)
-    with pytest.raises(gamepad._NoMotorError):
-        gamepad._Motor(sdl, None)
+    with pytest.raises(joysticks.NoMotorError):
+        joysticks.Motor(sdl, None)
     assert sdl.names()[-1] == ("OpenFromJoystick" if "OpenFromJoystick" in fails else "Close")
 
 
@@ -490,7 +492,7 @@ def test_force_rises_from_zero_with_every_wheel_that_comes_and_is_gone_at_the_st
 ) -> None:
     """The motor is a double, the rest is the source on a virtual joystick."""
     sdl = Haptics()
-    motor = gamepad._Motor
+    motor = joysticks.Motor
     monkeypatch.setattr(gamepad, "_Motor", lambda _, stick: motor(sdl, stick))
     wheel = plugged(at=RELEASED)
     driver = seat(FORCE)

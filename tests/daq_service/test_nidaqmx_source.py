@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from daq_service.acquire import Acquisition
+from daq_service.nidaqmx_driver import ACTIONS, Action
 from daq_service.sources import Host, nidaqmx
-from daq_service.sources.nidaqmx import ACTIONS, Action, NiSource
+from daq_service.sources.nidaqmx import NiSource
 from sync.clock import now_ns
 from sync.errors import ConfigError, SourceError
 from tests.daqmx_double.device import INDEX_MODULUS

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from daq_service.acquire import Acquisition
 from daq_service.sources import Source, find, open_source
 from sync.clock import now_ns, sleep_until
 
 from .can_bus import open_can
-from .conftest import DRIVE, drive_config, recorded, replay_config, write_record
+from .conftest import DRIVE, Rings, drive_config, recorded, replay_config, write_record
 from .nidaqmx_double_opener import open_nidaqmx
 from .origin import open_remote
 from .page_hand import open_page
@@ -217,6 +218,31 @@ def test_overrun_is_counted_and_time_goes_on(device: Callable[..., Device]) -> N
         assert lost > 0 and kept[0] > asked - found.period_ns
     else:
         assert lost > 0 and len(kept) == 4 and kept[-1] > asked - found.period_ns - found.late_ns
+
+
+def test_a_gap_begins_a_new_epoch_and_nothing_else_does(device: Callable[..., Device], rings: Rings) -> None:
+    """Through the acquisition, into a ring: what a simulator sees of it."""
+    found = device(rate_hz=1000.0, buffer_scans=4)
+    if found.restarts:
+        found = device(rate_hz=1000.0, buffer_scans=200)
+    config = drive_config("daq.rate_hz=1000")
+    writer, reader = rings.pair(config.daq.layout)
+    acquisition = Acquisition(config, found.source, writer, None)
+    found.source.start()
+    gaps, end = 0, now_ns() + 30_000 * MS
+    while gaps < 2 or writer.head == 0:
+        assert now_ns() < end
+        lost, blocks = acquisition.count.lost, acquisition.count.blocks
+        acquisition.turn()
+        gaps += acquisition.count.lost > lost and blocks > 0
+        sleep_until(now_ns() + (400 * MS if found.restarts else 20 * MS))
+    found.source.stop()
+    blocks, _, overwritten = reader.since(0, 16384)
+    assert overwritten == 0 and (np.diff(blocks["seq"].astype(np.int64)) == 1).all()
+    apart = np.diff(blocks["t_ns"])
+    began_anew = np.diff(blocks["epoch"].astype(np.int64)) != 0
+    assert began_anew.sum() >= 2
+    assert (began_anew == (apart > 1.5 * found.period_ns)).all()
 
 
 def test_nothing_comes_after_stop_and_stop_may_be_called_twice(device: Callable[..., Device]) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from daq_service.sources import Source, gamepad, open_source
+from daq_service import sdl as joysticks
+from daq_service.sources import Source, open_source
 from sync.config import Config, load
 from sync.errors import SourceError
 
@@ -18,7 +19,7 @@ LOWEST, HIGHEST = -32768, 32767
 
 def need_sdl() -> Any:
     try:
-        return gamepad._load()
+        return joysticks.load()
     except SourceError as error:
         pytest.skip(str(error))
 
@@ -28,7 +29,7 @@ class VirtualWheel:
 
     def __init__(self, name: str = "Virtual wheel", product: int = 1, at: dict[int, int] | None = None, axes: int = 4):
         self._sdl = need_sdl()
-        gamepad._begin()
+        joysticks.begin()
         self._about = self._sdl.SDL_VirtualJoystickDesc()
         self._about.version, self._about.type = 1, self._sdl.SDL_JOYSTICK_TYPE_WHEEL
         self._about.name, self._about.naxes = name.encode(), axes
@@ -62,7 +63,7 @@ class VirtualWheel:
 
     def close(self) -> None:
         self.unplug()
-        gamepad._end(self._sdl)
+        joysticks.end(self._sdl)
 
 
 def gamepad_config(*overrides: str) -> Config:

@@ -16,7 +16,8 @@ from sync.config import load
 from sync.record import open_run
 from sync.ring import RingReader
 from tandem.look.info import info
-from tandem.replay import Asked, replay_run, save
+from tandem.replay import Asked, replay_run
+from tandem.replay_save import save
 from tests.system.conftest import DRIVE, Program, free_port
 
 Start = Callable[..., Program]

@@ -17,7 +17,8 @@ from sync.record import RunError, RunWriter, open_run
 from sync.ring import RingReader
 from tandem.cli import app
 from tandem.facts import attachments, start_facts
-from tandem.replay import Asked, replay_run, save
+from tandem.replay import Asked, replay_run
+from tandem.replay_save import save
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 DRIVE = CONFIGS / "drive.toml"

@@ -1,0 +1,118 @@
+"""A replay as a run of its own: what the loop would have recorded, had it been on board."""
+
+from pathlib import Path
+
+import numpy as np
+
+from sim_service import loop
+from sim_service import replay as replay_flags
+from sim_service.commands import LAYOUT as COMMANDS
+from sim_service.loop import output_layout
+from sim_service.replay import Plan
+from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
+from sync.clock import now_ns
+from sync.record import FILE, RunError, WholeRun, WholeTopic, write_whole
+from tandem.facts import parameters_json
+from tandem.replay import Replayed, resets
+
+
+def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
+    """The replay as a run of its own: the same blocks, the new steps."""
+    if (folder / FILE).exists():
+        raise RunError(f"{folder}: holds a record already; nothing is overwritten")
+    kept = {name: data for name, data in done.run.attachments.items() if name != "summary.json"}
+    kept["config.json"] = done.config.model_dump_json(indent=1).encode()
+    kept["parameters.json"] = parameters_json(done.model, done.params)
+    start = {key: value for key, value in done.run.start.items() if key not in ("format", "monotonic_ns")}
+    origin = {"replay_of": str(done.run.path), "mode": done.figures["mode"], "recorded_utc": start.get("utc", "")}
+    begun, reason = now_ns(), f"replayed, {done.figures['mode']}"
+    run = WholeRun({**start, **facts, **origin}, kept, _saved_topics(done), begun, begun, reason, done.figures)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return write_whole(folder, run)
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written: {error.strerror}") from None
+
+
+def replayed_steps(done: Replayed) -> np.ndarray:
+    """Every step of it, as the loop would have written it."""
+    topic = _saved_topics(done)["/step"]
+    return topic.layout.view(topic.words)
+
+
+def _saved_topics(done: Replayed) -> dict[str, WholeTopic]:
+    """An exact replay keeps the blocks and the steps' own words; another one gets what the loop would have written."""
+    layout = output_layout(done.model)
+    if done.figures["mode"] == "exact":
+        kept = done.run.topics
+        steps = kept["/step"]
+        part = slice(done.plan.first, done.plan.first + len(done.results))
+        words = steps.words[part].copy()
+        _fill(layout.view(words), done)
+        found = {name: WholeTopic(t.layout, t.words, t.positions) for name, t in kept.items()}
+        return found | {"/step": WholeTopic(layout, words, steps.positions[part])}
+    source = done.run.topics[done.run.source_topic]
+    blocks, words = done.plan.blocks, _step_words(done)
+    found = {
+        "/daq": WholeTopic(source.layout, blocks, np.arange(len(blocks))),
+        "/step": WholeTopic(layout, words, np.arange(len(words))),
+    }
+    if len(done.plan.commands):
+        commands = _command_words(done)
+        found["/command"] = WholeTopic(COMMANDS, commands, np.arange(len(commands)))
+    return found
+
+
+def _lives(plan: Plan) -> np.ndarray:
+    """Of each step, the how manieth simulator made it."""
+    lives: np.ndarray = np.cumsum(plan.flags & replay_flags.INITIAL != 0)
+    return lives
+
+
+def _command_words(done: Replayed) -> np.ndarray:
+    """The commands, numbered as the steps of `_step_words` tell; a life of a simulator is an epoch."""
+    words = done.plan.commands.copy()
+    fields = COMMANDS.view(words)
+    fields["seq"], fields["epoch"] = np.arange(len(fields)), 0
+    if done.plan.obeyed is not None:
+        for (first, behind), life in zip(done.plan.obeyed, _lives(done.plan), strict=True):
+            fields["epoch"][first:behind] = life
+    return np.ascontiguousarray(fields).view(np.int64).reshape(words.shape)
+
+
+def _fill(steps: np.ndarray, done: Replayed) -> None:
+    for name, values in done.columns().items():
+        steps[name] = values
+
+
+def _step_words(done: Replayed) -> np.ndarray:
+    """What the loop would have put into its ring."""
+    layout, n = output_layout(done.model), len(done.results)
+    words = np.zeros((n, layout.words), np.int64)
+    steps = layout.view(words)
+    used = done.plan.blocks[done.plan.which[:n]]
+    flags = done.plan.flags[:n]
+    begins = np.flatnonzero(flags & replay_flags.INITIAL)
+    steps["seq"] = np.arange(n)
+    steps["step"] = np.arange(n) - np.repeat(begins, np.diff(np.append(begins, n)))
+    for name in ("t_ns", "pushed_ns", "started_ns", "taken_ns"):
+        steps[name] = done.instants
+    for name, word in (("seq", SEQ), ("epoch", EPOCH), ("t_ns", T), ("pushed_ns", PUSHED), ("sent_ns", SENT)):
+        steps[f"input_{name}"] = used[:, word]
+    steps["input_received_ns"] = used[:, RECEIVED]
+    steps["input_age_ns"] = done.instants - used[:, T]
+    repeated = np.concatenate([[False], np.diff(done.plan.which[:n]) == 0])[:n]
+    new_epoch = np.concatenate([[True], np.diff(used[:, EPOCH]) != 0])[:n]
+    steps["status"] = (
+        np.where(flags & replay_flags.STALE, loop.STALE, 0)
+        | np.where(repeated, loop.REPEATED, 0)
+        | np.where(new_epoch, loop.NEW_EPOCH, 0)
+        | np.where(flags & replay_flags.LAPPED, loop.LAPPED, 0)
+    )
+    if done.plan.obeyed is not None:
+        steps["commands"], steps["command_epoch"] = done.plan.obeyed[:n, 1], _lives(done.plan)[:n]
+        reset = resets(done.plan)
+        steps["status"][reset[reset < n]] |= loop.RESUMED
+    steps["time"] = (steps["step"] + 1) * (done.config.step_ns * 1e-9)
+    _fill(steps, done)
+    return words
