@@ -36,7 +36,7 @@ from daq_service.sdl import (
     none_there,
     watch,
 )
-from daq_service.sdl import devices as devices  # for the doctor, as every source's
+from daq_service.sdl import devices  # noqa: F401  (asked by the doctor, as of every source)
 from daq_service.sources import Host
 from sync.block import AGE
 from sync.config import Config, Section

@@ -161,6 +161,16 @@ def host() -> Iterator[Callable[[Keys | None], Host]]:
         each.close()
 
 
+def connected(daq: Host, sim: Host, car: Layout, ring_name: str, waiting: int = 0) -> tuple[Publisher, Receiver]:
+    """A publisher there, and a receiver here that asks to be let in."""
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    publisher = daq.keep(Publisher(daq.context, endpoint, car, security=daq.gate, waiting=waiting))
+    ring = sim.keep(RingWriter(ring_name, car, 4096))
+    receiver = sim.keep(Receiver(sim.context, endpoint, ring, security=sim.gate, waiting=waiting))
+    receiver.connect()
+    return publisher, receiver
+
+
 def _got(receiver: Receiver, publisher: Publisher, layout: Layout, until: Callable[[], bool]) -> int:
     """Publish and receive until it is so; how many blocks came."""
     seq, end = 0, time.monotonic() + PATIENCE_S
@@ -177,11 +187,7 @@ def test_the_right_key_gets_blocks(
     folder: Path, host: Callable[..., Host], car: Layout, ring_name: str, waiting: int
 ) -> None:
     daq, sim = host(read_keys(folder, "daq", "sim")), host(read_keys(folder, "sim", "daq"))
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    publisher = daq.keep(Publisher(daq.context, endpoint, car, security=daq.gate, waiting=waiting))
-    ring = sim.keep(RingWriter(ring_name, car, 4096))
-    receiver = sim.keep(Receiver(sim.context, endpoint, ring, security=sim.gate, waiting=waiting))
-    receiver.connect()
+    publisher, receiver = connected(daq, sim, car, ring_name, waiting)
     assert _got(receiver, publisher, car, lambda: receiver.count()["blocks"] > 20) > 20
     assert daq.gate is not None and sim.gate is not None
     assert (daq.gate.refused, daq.gate.news(), sim.gate.shut_out) == (0, [], 0)
@@ -202,11 +208,7 @@ def test_whoever_has_not_the_right_key_gets_nothing_and_is_counted(
     )
     assert daq.gate is not None
     gate = daq.gate
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    publisher = daq.keep(Publisher(daq.context, endpoint, car, security=gate))
-    ring = asker.keep(RingWriter(ring_name, car, 4096))
-    receiver = asker.keep(Receiver(asker.context, endpoint, ring, security=asker.gate))
-    receiver.connect()
+    publisher, receiver = connected(daq, asker, car, ring_name)
     assert _got(receiver, publisher, car, lambda: gate.refused > 0) == 0
     # and the clock is as closed
     before, where = gate.refused, f"tcp://127.0.0.1:{free_port()}"
@@ -228,11 +230,7 @@ def test_a_server_that_has_no_keys_is_not_believed(
     folder: Path, host: Callable[..., Host], car: Layout, ring_name: str
 ) -> None:
     daq, sim = host(None), host(read_keys(folder, "sim", "daq"))
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    publisher = daq.keep(Publisher(daq.context, endpoint, car))
-    ring = sim.keep(RingWriter(ring_name, car, 4096))
-    receiver = sim.keep(Receiver(sim.context, endpoint, ring, security=sim.gate))
-    receiver.connect()
+    publisher, receiver = connected(daq, sim, car, ring_name)
     assert sim.gate is not None
     gate = sim.gate
     assert _got(receiver, publisher, car, lambda: gate.shut_out > 0) == 0
@@ -246,11 +244,7 @@ def test_a_key_copied_into_the_folder_counts_from_then_on(
     away = (folder / "sim.key").rename(folder / "sim.later")
     assert daq.gate is not None
     gate = daq.gate
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    publisher = daq.keep(Publisher(daq.context, endpoint, car, security=gate))
-    ring = sim.keep(RingWriter(ring_name, car, 4096))
-    receiver = sim.keep(Receiver(sim.context, endpoint, ring, security=sim.gate))
-    receiver.connect()
+    publisher, receiver = connected(daq, sim, car, ring_name)
     assert _got(receiver, publisher, car, lambda: gate.refused > 0) == 0
     away.rename(folder / "sim.key")
     assert _got(receiver, publisher, car, lambda: receiver.count()["blocks"] > 0) > 0
