@@ -27,6 +27,7 @@ from daq_service.sdl import (
     NoMotorError,
     begin,
     choose,
+    devices,  # noqa: F401  (asked by the doctor, as of every source)
     each_device,
     end,
     guid_of,
@@ -36,7 +37,6 @@ from daq_service.sdl import (
     none_there,
     watch,
 )
-from daq_service.sdl import devices  # noqa: F401  (asked by the doctor, as of every source)
 from daq_service.sources import Host
 from sync.block import AGE
 from sync.config import Config, Section
