@@ -98,9 +98,9 @@ def watch(say: Callable[[str], None], seconds: float) -> None:
         seconds = 0.0
     sticks = {device: sdl.SDL_JoystickOpen(device.index) for device in there}
     told: dict[tuple[int, int], int] = {}
-    end = now_ns() + round(seconds * 1e9)
+    until = now_ns() + round(seconds * 1e9)
     try:
-        while now_ns() < end:
+        while now_ns() < until:
             sdl.SDL_JoystickUpdate()
             for device, axis in [(d, a) for d in there for a in range(d.axes)]:
                 value = sdl.SDL_JoystickGetAxis(sticks[device], axis)

@@ -493,7 +493,7 @@ def test_force_rises_from_zero_with_every_wheel_that_comes_and_is_gone_at_the_st
     """The motor is a double, the rest is the source on a virtual joystick."""
     sdl = Haptics()
     motor = joysticks.Motor
-    monkeypatch.setattr(gamepad, "_Motor", lambda _, stick: motor(sdl, stick))
+    monkeypatch.setattr(gamepad, "Motor", lambda _, stick: motor(sdl, stick))
     wheel = plugged(at=RELEASED)
     driver = seat(FORCE)
     for _ in range(2):
