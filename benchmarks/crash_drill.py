@@ -57,7 +57,9 @@ def children(pid: int) -> dict[str, int]:
 
 def round_of(victim: str, name: str, runs: Path, chance: random.Random, transport: str) -> dict[str, Any]:
     # hands that move from the first instant: a wheel at rest would replay the same whatever was lost
+    # and nobody who takes the place of the dead: that is another drill (benchmarks/soak.py)
     settings = [f"name={name}", f'transport.kind="{transport}"', 'source.manoeuvre="manoeuvres/weave.toml"']
+    settings += ["supervision.restart=false", "view.enabled=false"]
     config = load(CONFIG, settings)
     options = [word for setting in settings for word in ("--set", setting)]
     command = [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", "0", "--runs", str(runs), *options]

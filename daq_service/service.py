@@ -47,26 +47,30 @@ class _Surroundings:
             reporter.say(text)
 
 
-def prepare(config: Config, file: Path) -> tuple[Run, dict[str, Any]]:
+def prepare(config: Config, file: Path, spare: bool) -> tuple[Run, dict[str, Any]]:
     """A source whose device is there and can do what is asked, before anybody waits for it; what it wants of the
-    simulator is told."""
+    simulator is told. A spare leaves the device alone until it is its own."""
     keys = transport_keys(config, file, "daq")
     around = _Surroundings(config)
     source = open_source(config, file, Host(around.feedback, around.say))
-    find(source)
-    return partial(run, source, around, keys), {"wants": list(getattr(source, "wants", ()))}
+    if not spare:
+        find(source)
+    return partial(run, source, around, keys, spare), {"wants": list(getattr(source, "wants", ()))}
 
 
 def run(
     source: Source,
     around: _Surroundings,
     keys: Keys | None,
+    spare: bool,
     config: Config,
     file: Path,
     stop: threading.Event,
     reporter: Reporter,
 ) -> dict[str, Any]:
     around.listen(reporter)
+    if spare:
+        find(source)
     times = config.realtime
     core, _ = realtime.cores(times)
     workers: list[Worker] = []

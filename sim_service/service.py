@@ -25,7 +25,7 @@ from sync.hostclock import ClockClient
 from sync.jit import compiling
 from sync.keys import Gate, Keys, transport_keys
 from sync.ledger import histogram, summary_us
-from sync.ring import BOUND_WORD, RingReader, RingWriter, newest, peek, remove_stale
+from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
 from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
 from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
@@ -42,7 +42,7 @@ class Diverged(TandemError):
     code = 3
 
 
-def prepare(config: Config, file: Path) -> tuple[Run, dict[str, Any]]:
+def prepare(config: Config, file: Path, spare: bool) -> tuple[Run, dict[str, Any]]:
     """A model that stands on its road, before anybody waits for it; its parameters and outputs are told."""
     keys = transport_keys(config, file, "sim")
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
@@ -76,7 +76,7 @@ def run(
         receiver = clock = gate = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to
         if config.transport.kind == "shm":
-            ring_in = _await_ring(config, stop, reporter)
+            ring_in = _await_ring(config, stop, reporter, ring_out)
             if ring_in is None:
                 return {**simulation.figures(), "ended": "stopped before there was a DAQ"}
             inputs = [ring_in]
@@ -209,7 +209,7 @@ def _run_on(
         ended = simulation.run(inputs[-1].words, ring_out.words)
         if ended != loop.RING_CLOSED:
             return ended
-        found = _await_ring(config, stop, reporter)
+        found = _await_ring(config, stop, reporter, ring_out)
         if found is None:
             return loop.STOPPED
         inputs.append(found)
@@ -230,10 +230,11 @@ def _watch(
         sleep_until(now_ns() + 10_000_000)  # the ring was closed: perhaps there is a new one
 
 
-def _await_ring(config: Config, stop: threading.Event, reporter: Reporter) -> RingReader | None:
+def _await_ring(config: Config, stop: threading.Event, reporter: Reporter, ring_out: RingWriter) -> RingReader | None:
     """The DAQ's own ring, once there is one."""
     waited = False
     while not stop.is_set():
+        beat(ring_out.words)
         try:
             ring = RingReader(config.ring("daq"), config.daq.layout, timeout_s=0.2)
             if ring.writer_alive:

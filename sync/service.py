@@ -126,7 +126,8 @@ def join(workers: list[Worker], reporter: Reporter) -> None:
 
 Run = Callable[[Config, Path, threading.Event, Reporter], dict[str, Any]]
 # does what takes its time before the service can run; and what is told of it when it is ready
-Prepare = Callable[[Config, Path], tuple[Run, dict[str, Any]]]
+# (a spare touches nothing that is somebody else's as long as it waits)
+Prepare = Callable[[Config, Path, bool], tuple[Run, dict[str, Any]]]
 
 
 def main(role: str, prepare: Prepare, real_time: bool = True, waits: bool = True) -> int:
@@ -134,8 +135,10 @@ def main(role: str, prepare: Prepare, real_time: bool = True, waits: bool = True
     parser.add_argument("config", type=Path, help="TOML file, see configs/")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
     parser.add_argument("--supervised", action="store_true", help="report as JSON lines on standard output")
+    parser.add_argument("--spare", action="store_true", help="wait, prepared, to take the place of one that died")
     options = parser.parse_args()
-    return serve(role, prepare, options.config, options.set, options.supervised, real_time, waits)
+    how = (options.supervised, options.spare)
+    return serve(role, prepare, options.config, options.set, *how, real_time=real_time, waits=waits)
 
 
 def serve(
@@ -144,6 +147,7 @@ def serve(
     file: Path,
     overrides: list[str],
     supervised: bool,
+    spare: bool = False,
     real_time: bool = True,
     waits: bool = True,
 ) -> int:
@@ -157,7 +161,7 @@ def serve(
         if config.realtime.enabled and real_time:
             for refused in realtime.this_process(config.realtime.lock_memory):
                 reporter.say(refused, once=True)
-        run, told = prepare(config, file)
+        run, told = prepare(config, file, spare)
         if supervised and waits:
             reporter.ready(told)
             if not sys.stdin.readline():

@@ -53,6 +53,7 @@ class Peer:
     def __init__(self, title: str, ring: str):
         self.title = title
         self._name = ring
+        self._pid = 0
         self._ring: RingReader | None = None
 
     @property
@@ -67,13 +68,15 @@ class Peer:
                 if not self._ring.writer_alive:
                     self._forget()
                     return None
-                return f"{self.title} is there (pid {self._ring.writer_pid})"
+                self._pid = self._ring.writer_pid
+                return f"{self.title} is there (pid {self._pid})"
             return None
         if self._ring.writer_alive:
-            return None
-        said = (
-            f"{self.title} has ended" if self._ring.closed else f"{self.title} (pid {self._ring.writer_pid}) has died"
-        )
+            if self._ring.writer_pid == self._pid:
+                return None
+            gone, self._pid = self._pid, self._ring.writer_pid
+            return f"{self.title} (pid {gone}) has died; another has taken its place (pid {self._pid})"
+        said = f"{self.title} has ended" if self._ring.closed else f"{self.title} (pid {self._pid}) has died"
         self._forget()
         return said
 

@@ -71,14 +71,22 @@ class Steps(Follower):
         super().__init__(name)
         self._kept = 0
         self._parts: deque[np.ndarray] = deque()
+        self.used, self.last_seq = 0, -1
 
     def look(self) -> None:
         for blocks in self.news():
             fields = [name for name in STEP_FIELDS if name in (blocks.dtype.names or ())]
             self._parts.append(structured.repack_fields(blocks[fields]))
             self._kept += len(blocks)
+            # in the DAQ's ring numbers go on, also where the DAQ or the simulator is another one than before
+            numbers = blocks["input_seq"].astype(np.int64)
+            self.used += int((np.diff(numbers, prepend=self.last_seq) > 0).sum())
+            self.last_seq = int(numbers[-1])
             while self._kept - len(self._parts[0]) > _MOST_STEPS:
                 self._kept -= len(self._parts.popleft())
+
+    def as_dict(self) -> dict[str, int]:
+        return {"steps": self.read, "steps_lost": self.lost, "used": self.used, "last_seq": self.last_seq}
 
     def all(self) -> np.ndarray:
         return np.concatenate(self._parts) if self._parts else np.zeros(0, [("step", "<i8")])

@@ -6,6 +6,7 @@ step's planned to its real start. *Deadline miss*: a step not finished when the 
 divided by take-all loops, as the source counts it.
 """
 
+import dataclasses
 from typing import Any
 
 from rich.console import Console
@@ -49,6 +50,8 @@ def balance(outcome: Outcome) -> Balance:
     loop and the receiver, lost from sequence numbers: independent sources, so the sum is a check.
     """
     daq, sim = outcome.reports["daq"], outcome.reports["sim"]
+    if outcome.deaths:
+        return _balance_of_several_lives(outcome)
     received = sim.get("received") or {}
     head = max(daq.get("head", 0), outcome.followed["head"])
     blocks = max(daq.get("blocks", 0), outcome.followed["head"])
@@ -61,10 +64,25 @@ def balance(outcome: Outcome) -> Balance:
     )
 
 
-def _wire(daq: dict[str, Any], sim: dict[str, Any]) -> dict[str, int] | None:
+def _balance_of_several_lives(outcome: Outcome) -> Balance:
+    """The same where a service died: its counters died with it, so everything comes from the rings, read from outside.
+
+    Numbers go on from one life to the next; blocks that came while there was no simulator were superseded.
+    """
+    seen = outcome.followed
+    lost_at_source = sum(life.get("lost", 0) for life in [*outcome.past.get("daq", []), outcome.reports["daq"]])
+    return Balance(
+        produced=seen["read"] + seen["lost"] + lost_at_source,
+        used=seen["used"],
+        superseded=seen["last_seq"] + 1 - seen["used"],
+        lost=lost_at_source + seen["head"] - 1 - seen["last_seq"],
+    )
+
+
+def _wire(daq: dict[str, Any], sim: dict[str, Any], several_lives: bool) -> dict[str, int] | None:
     """The hop in the middle, counted at both of its ends: what was put on the wire, and what came off it."""
     received = sim.get("received")
-    if not received or "sent" not in daq:
+    if not received or "sent" not in daq or several_lives:
         return None
     return {
         "not_sent": daq["blocks"] - daq["sent"],  # overtaken before they were sent
@@ -82,7 +100,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "transport": config.transport.kind,
         "seconds": round(outcome.seconds, 3),
         "first_step_s": outcome.first_step_s,
-        "steps": sim.get("steps", 0),
+        "steps": outcome.followed["steps"] if outcome.deaths else sim.get("steps", 0),
         "loops": loops,
         "bytes": daq.get("bytes", 0),
         "blocks": daq.get("blocks", 0),
@@ -92,7 +110,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "stale_steps": sim.get("stale_steps", 0),
         "capped_steps": sim.get("capped_steps", 0),
         "balance": balance(outcome).as_dict(),
-        "wire": _wire(daq, sim),
+        "wire": _wire(daq, sim, bool(outcome.deaths)),
         **{key: sim.get(key, _NOTHING) for key in HISTOGRAMS},
         "hops_us": sim.get("hops_us", {}),
         "bound_us": sim.get("bound_us", 0.0),
@@ -112,6 +130,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "source": daq.get("source", {}),
         "force_zeroed": daq.get("force_zeroed"),
         "said": outcome.said,
+        "deaths": [dataclasses.asdict(death) for death in outcome.deaths],
         "record": outcome.record,
         "view": outcome.reports.get("view"),  # None: there was none, or it did not live to the end
         "ended": outcome.failure or sim.get("ended", "unknown"),
@@ -151,6 +170,8 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
     if result["source_lost"] or any(result["source"].values()):
         own = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in result["source"].items())
         console.print(f"at the source: {result['source_lost']} scans lost" + f"; {own}" * bool(own), soft_wrap=True)
+    for line in _replaced(result["deaths"]):
+        console.print(line, soft_wrap=True)
     if result["wire"]:
         wire = result["wire"]
         console.print(f"on the wire: {wire['sent']} sent, {wire['received']} received, {wire['overtaken']} overtaken")
@@ -160,6 +181,17 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
     )
     if result["record"]:
         console.print(_record_line(result["record"]), soft_wrap=True)
+
+
+def _replaced(deaths: list[dict[str, Any]]) -> list[str]:
+    """A line a process that died."""
+    lines = []
+    for process in dict.fromkeys(death["process"] for death in deaths):
+        mine = [death for death in deaths if death["process"] == process]
+        outages = [death["outage_s"] for death in mine if death["outage_s"] is not None]
+        felt = f"at most {max(outages):.2f} s without it" if outages else "it did not come back"
+        lines.append(f"{process}: replaced {len(mine)} times, {felt}; the last time because {mine[-1]['why']}")
+    return lines
 
 
 def _record_line(record: dict[str, Any]) -> str:

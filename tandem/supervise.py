@@ -1,28 +1,33 @@
 """Starting the services, watching them, stopping them in order, and leaving nothing behind.
 
 The services share nothing but blocks; what the supervisor knows of them it reads from their standard output (a JSON
-object a line) and, as a reader like any other, from the DAQ's ring. They have been started already (tandem/launch.py)
-and begin together, once the recorder watches. It ends last, and is told how the run ended; a drive goes on without it.
+object a line) and, as a reader like any other, from their rings. They have been started already (tandem/launch.py) and
+begin together, once the recorder watches. Whoever dies is replaced (tandem/keep.py). The recorder ends last, and is
+told how the run ended; a drive goes on without it.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sync.config import ALL_RINGS, Config
+from sync.config import ALL_RINGS, Config, runtime_directory
 from sync.errors import ConfigError, RingBusy, RingError, SourceError
 from sync.ring import RingReader, remove_stale
 from tandem.facts import as_text
 from tandem.follow import Produced, Steps
-from tandem.launch import PROCESSES, Crew, Service
+from tandem.keep import Death, Keeper, Post
+from tandem.launch import SERVICES, SIM, VIEW, Crew, Process, Service
+from tandem.notify import alive, notify
 
 LOOK_S = 0.05
 _RECORDER_PATIENCE_S = 20.0  # a slow disk
@@ -34,29 +39,47 @@ _START_S = 600.0  # to compile everything on a slow machine (80 s on ours) and s
 class _Recording:
     """The recorder beside a drive: it may fail at any time, and the drive goes on."""
 
-    def __init__(self, service: Service | None, begin: Callable[[], str | None], tell: Callable[[str], None]):
-        self._service, self._begin, self._tell = service, begin, tell
-        self._told = self._ended = False
+    def __init__(
+        self, service: Service | None, begin: Callable[[], dict[str, Any] | None], tell: Callable[[str], None]
+    ):
+        self._first, self._begin, self._tell = service, begin, tell
+        self._post: Post | None = None
         self._waiting_since: float | None = None
+        self._missed = False  # it died before it began
         self._noted, self._full = 0, False
+        self._unsaid: list[str] = []  # while there is nobody to tell
         self._lock = threading.Lock()
+
+    @property
+    def _service(self) -> Service | None:
+        return self._post.service if self._post else self._first
 
     def note(self, text: str, ours: bool = False) -> None:
         """Something worth keeping with the record; what the supervisor itself has to say always finds room."""
         with self._lock:  # services are heard in threads of their own
-            if self._service is None or not self._told or self._ended or (self._full and not ours):
+            if self._service is None or (self._full and not ours):
                 return
             line = json.dumps({"note": text})
             self._noted += len(line)
             if self._noted > _MOST_NOTES and not self._full:
                 self._full = True
                 line = json.dumps({"note": f"{text}; what the services say from here on is not recorded"})
-            self._service.say(line)
+            self._unsaid.append(line)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            post = self._post
+            if post is None or post.service is None or not post.begun:
+                return
+            unsaid, self._unsaid = self._unsaid, []
+            for line in unsaid:
+                post.service.say(line)
 
     @property
     def ready(self) -> bool:
         """It watches for rings, or there is nothing to wait for (any longer: a disk may hang)."""
-        if self._service is None or self._ended or self._service.status:
+        if self._service is None or self._service.status or self._service.code is not None:
             return True
         self._waiting_since = self._waiting_since or time.monotonic()
         if time.monotonic() - self._waiting_since > _RECORDER_PATIENCE_S:
@@ -68,34 +91,41 @@ class _Recording:
     def status(self) -> dict[str, Any]:
         return self._service.status if self._service else {}
 
-    def look(self) -> None:
-        if self._service is None or self._ended:
-            return
-        begin = self._begin() if self._service.ready and not self._told else None
-        if begin is not None:
-            self._told = True
-            self._service.say(begin)
-        if self._service.code is not None:
-            self._ended = True
-            self._tell(f"{self._service.obituary()}; the drive goes on unrecorded")
+    def look(self, keeper: Keeper) -> None:
+        """Tell it where to write, as soon as it and the model's parameters are there."""
+        first = self._first
+        if first is not None and self._post is None:
+            if first.code is not None:
+                if not self._missed:
+                    self._missed = True
+                    self._tell(f"{first.obituary()}; {first.process.without}")
+            elif first.ready and (told := self._begin()) is not None:
+                first.say(json.dumps(told))
+                self._post = keeper.man(first, lambda service: service.say(json.dumps({**told, "again": True})))
+        self._pass_on()
 
     def end(self, begun: bool, reason: str, summary: dict[str, Any]) -> dict[str, Any] | None:
-        service = self._service
-        if service is None:
+        if self._first is None:
             return None
-        self.look()
-        if not begun and not self._told:  # there was nothing to record
+        service = self._service
+        if service is None or (self._post is None and service.code is not None):
+            return self._incomplete(self._post.last or self._first if self._post else self._first)
+        if not begun and self._post is None:  # there was nothing to record
             service.ask_to_end()
             service.end(_RECORDER_PATIENCE_S)
             return None
+        if self._post is not None and not self._post.begun:  # it has just died: the next one reads what is left
+            self._post.wait(_RECORDER_PATIENCE_S)
+            self._pass_on()
         service.say(json.dumps({"reason": reason, "summary": summary}))
         code = service.end(_RECORDER_PATIENCE_S)
-        if code != 0 and not self._ended:
+        if code != 0:
             self._tell(service.obituary())
-        if service.report:
-            return service.report
-        why = f" ({service.last_words})" if service.last_words else ""
-        return {**service.status, "whole": False, "state": service.obituary() + why}
+        return service.report or self._incomplete(service)
+
+    def _incomplete(self, last: Service) -> dict[str, Any]:
+        why = f" ({last.last_words})" if last.last_words else ""
+        return {**last.status, "whole": False, "state": last.obituary() + why}
 
 
 def sweep(config: Config) -> list[str]:
@@ -107,6 +137,33 @@ def sweep(config: Config) -> list[str]:
             socket.unlink(missing_ok=True)
             removed.append(str(socket))
     return removed
+
+
+@contextlib.contextmanager
+def only_one(config: Config) -> Iterator[None]:
+    """Nobody else drives under this name meanwhile: a lock that the kernel drops with its holder, however it dies."""
+    path = runtime_directory() / f"{config.name}.lock"
+    busy = RingBusy(
+        f"a run named {config.name!r} is going on already; wait for it, end it, or give this one another `name`"
+    )
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(fd), path.stat()):
+                break  # else whoever held it has just removed it
+        except BlockingIOError:
+            os.close(fd)
+            raise busy from None
+        os.close(fd)
+    try:
+        # services that somebody started by hand hold no such lock
+        if any(_ring_in_use(config.ring(process.ring)) for process in SERVICES):
+            raise busy
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(fd)
 
 
 def _ring_in_use(name: str) -> bool:
@@ -129,6 +186,8 @@ class Outcome:
     code: int = 0
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
     followed: dict[str, int] = field(default_factory=dict)
+    deaths: list[Death] = field(default_factory=list)
+    past: dict[str, list[dict[str, int]]] = field(default_factory=dict)  # the last figures of those who died
     said: list[str] = field(default_factory=list)
     record: dict[str, Any] | None = None  # what the recorder says of its file; None: there was to be none
     steps: np.ndarray = field(default_factory=lambda: np.zeros(0, [("step", "<i8")]))
@@ -140,15 +199,178 @@ def _process_age_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
-def _shown(crew: Crew, note: Callable[[str], None]) -> Service | None:
-    try:
-        return crew.show()
-    except OSError as error:
-        note(f"no page: {error}")
-        return None
-
-
 Update = Callable[[float, dict[str, dict[str, Any]]], None]
+
+
+class Supervisor:
+    """One drive: both services, the recorder and the page beside them, until its end."""
+
+    def __init__(
+        self,
+        config: Config,
+        crew: Crew,
+        update: Update,
+        tell: Callable[[str], None],
+        folder: Path | None,
+        conclude: Callable[["Outcome"], dict[str, Any]],
+    ):
+        self._config, self._crew, self._update, self._tell, self._conclude = config, crew, update, tell, conclude
+        self._folder = folder
+        self.outcome = Outcome()
+        self._begun_at = time.monotonic() - _process_age_s()
+        self._first_step: float | None = None
+        self._begun = False
+        self._asked_for_page = False
+        self._keeper = Keeper(config, crew, self._note)
+        self._recording = _Recording(crew.recorder if folder else None, self._what_to_record, self._note)
+        self._produced = Produced(config.ring("daq"))
+        self._steps = Steps(config.ring("sim"))
+        self.interrupted = threading.Event()
+
+    # ---- what is said
+
+    def _keep(self, text: str, ours: bool) -> None:
+        # the token of the page is for who sits here, not for who gets the record
+        token = self._config.view.token
+        kept = text.replace(token, "...") if token else text
+        if ours or len(self.outcome.said) < _MOST_SAID:
+            self.outcome.said.append(kept)
+        self._recording.note(kept, ours)
+        self._tell(text)
+
+    def _hear(self, text: str) -> None:
+        self._keep(text, ours=False)
+
+    def _note(self, text: str) -> None:
+        self._keep(text, ours=True)
+
+    # ---- its course
+
+    def _service(self, process: Process) -> Service:
+        """Who holds a post, or held it first."""
+        post = self._keeper.posts.get(process.name)
+        found = (post.service or post.last) if post else None
+        return found or self._crew.services[SERVICES.index(process)]
+
+    def _what_to_record(self) -> dict[str, Any] | None:
+        sim = self._crew.services[SERVICES.index(SIM)]
+        if not sim.ready:
+            return None
+        return {"folder": str(self._folder), "parameters": as_text(sim.told).decode()}
+
+    def run(self, seconds: float) -> Outcome:
+        try:
+            while not self.interrupted.wait(LOOK_S) and self._turn(seconds):
+                pass
+            self.outcome.seconds = time.monotonic() - self._first_step if self._first_step else 0.0
+        finally:
+            self._end()
+        if self.outcome.failure and not self.outcome.code:
+            self.outcome.code = 1
+        return self.outcome
+
+    def _turn(self, seconds: float) -> bool:
+        """One look at everything; False if the drive has come to its end."""
+        self._recording.look(self._keeper)
+        if not self._begun:
+            self._begin()
+        self._produced.look()
+        self._steps.look()
+        now = time.monotonic()
+        elapsed = now - self._first_step if self._first_step else -1.0
+        for post, why in self._keeper.look(max(elapsed, 0.0)):
+            if not post.process.without:
+                self._crew.listen(self._hear)
+                self.outcome.failure, self.outcome.code = why, max(post.last.code or 0, 0) or 1 if post.last else 1
+                self._note(why)
+                return False
+            self._note(f"{why}; {post.process.without}")
+        self._look_for_the_first_step()
+        if self._first_step is None and now - self._begun_at > _START_S:
+            self.outcome.failure = f"no step within {_START_S:g} s"
+            return False
+        alive()
+        posts = self._keeper.posts
+        status = {process.name: self._service(process).status for process in SERVICES}
+        view = posts["view"].service if "view" in posts else None
+        self._update(elapsed, {**status, "record": self._recording.status, "view": view.status if view else {}})
+        return not (self._first_step is not None and 0 < seconds <= elapsed)
+
+    def _begin(self) -> None:
+        """The word to both, once they are ready and the recorder watches."""
+        services = self._crew.services
+        for service in services:
+            if service.code is None:
+                continue
+            for refusal in (ConfigError, SourceError):
+                if service.code == refusal.code:
+                    raise refusal(service.last_words)
+        if any(service.code is not None for service in services) or (
+            all(service.ready for service in services) and self._recording.ready
+        ):
+            daq, sim = services
+            if daq.ready and sim.ready and (missing := set(daq.told.get("wants", ())) - set(sim.told["outputs"])):
+                raise ConfigError(
+                    f"the source wants {', '.join(sorted(missing))} of the simulator, whose model has none;"
+                    f" it has {', '.join(sim.told['outputs'])}"
+                )
+            self._begun = True
+            self._crew.listen(self._hear)
+            for service in services:
+                service.say("begin")
+                self._keeper.man(service, _say_begin)
+
+    def _look_for_the_first_step(self) -> None:
+        sim = self._service(SIM)
+        if self._first_step is None and sim.status.get("steps", 0) > 0:
+            self._first_step = sim.status["first_step_ns"] * 1e-9  # CLOCK_MONOTONIC, as time.monotonic() here
+            self.outcome.first_step_s = round(self._first_step - self._begun_at, 3)
+            notify("READY=1")
+            if self._config.view.enabled:
+                try:
+                    page = self._crew.start(VIEW)
+                    page.say("begin")
+                    self._keeper.man(page, _say_begin)
+                except OSError as error:
+                    self._note(f"no page: {error}")
+
+    def _end(self) -> None:
+        notify("STOPPING=1")
+        posts, outcome = self._keeper.posts, self.outcome
+        self._crew.dismiss_spares()
+        view = posts["view"].service if "view" in posts else None
+        if view is not None:
+            view.ask_to_end()
+        services = [self._service(process) for process in SERVICES]
+        for service in services:
+            service.ask_to_end()
+        for service in services:
+            code = service.end()
+            asked_early = self.interrupted.is_set() and self._first_step is None and code == -signal.SIGTERM
+            if code != 0 and outcome.failure is None and not asked_early:
+                outcome.failure, outcome.code = service.obituary(), max(code, 0) or 1
+            name = service.process.name
+            outcome.reports[name] = service.report or service.status
+            outcome.past[name] = posts[name].past if name in posts else []
+            self._produced.look()
+            self._steps.look()
+        if view is not None:
+            view.end()
+            outcome.reports["view"] = view.report or view.status
+        outcome.deaths = self._keeper.deaths
+        outcome.followed = {**self._produced.as_dict(), **self._steps.as_dict()}
+        reason = outcome.failure or ("interrupted" if self.interrupted.is_set() else "all seconds done")
+        outcome.record = self._recording.end(self._begun, reason, self._conclude(outcome))
+        outcome.steps = self._steps.all()
+        self._produced.close()
+        self._steps.close()
+        self._keeper.close()
+        for left in sweep(self._config):
+            self._note(f"removed what was left behind: {left}")
+
+
+def _say_begin(service: Service) -> None:
+    service.say("begin")
 
 
 def drive(
@@ -160,120 +382,18 @@ def drive(
     folder: Path | None = None,
     conclude: Callable[[Outcome], dict[str, Any]] = lambda _: {},
 ) -> Outcome:
-    """Both services, until `seconds` after the first step (0: until interrupted), or until one of them ends.
+    """Both services, until `seconds` after the first step (0: until interrupted), or until one of them is given up.
 
     With a `folder` the run is recorded there, with the parameters of the model, as the simulator tells them;
     `conclude` makes the summary at its end. What the services find wrong with the configuration before they begin is
     a ConfigError, what they miss a SourceError.
     """
-    for process in PROCESSES:
-        if _ring_in_use(config.ring(process.name)):
-            raise RingBusy(
-                f"a run named {config.name!r} is going on already; wait for it, end it, or give this one another `name`"
-            )
-    sweep(config)
-    outcome = Outcome()
-
-    def keep(text: str, ours: bool) -> None:
-        # the token of the page is for who sits here, not for who gets the record
-        kept = text.replace(config.view.token, "...") if config.view.token else text
-        if ours or len(outcome.said) < _MOST_SAID:
-            outcome.said.append(kept)
-        recording.note(kept, ours)
-        tell(text)
-
-    def hear(text: str) -> None:
-        keep(text, ours=False)
-
-    def note(text: str) -> None:
-        keep(text, ours=True)
-
-    begun = time.monotonic() - _process_age_s()
-    services = crew.services
-    sim = services[1]
-
-    def begin_recording() -> str | None:
-        told = json.dumps({"folder": str(folder), "parameters": as_text(sim.told).decode()})
-        return told if sim.ready else None
-
-    recording = _Recording(crew.recorder if folder else None, begin_recording, note)
-    produced = Produced(config.ring("daq"))
-    steps = Steps(config.ring("sim"))
-    first_step: float | None = None
-    view: Service | None = None
-    interrupted = threading.Event()
-    before = {n: signal.signal(n, lambda *_: interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        begin = False
-        while not interrupted.wait(LOOK_S):
-            recording.look()
-            if not begin and all(service.ready for service in services) and recording.ready:
-                if missing := set(services[0].told.get("wants", ())) - set(sim.told.get("outputs", ())):
-                    raise ConfigError(
-                        f"the source wants {', '.join(sorted(missing))} of the simulator, whose model has none;"
-                        f" it has {', '.join(sim.told.get('outputs', ()))}"
-                    )
-                begin = True
-                crew.listen(hear)
-                for service in services:
-                    service.say("begin")
-            produced.look()
-            steps.look()
-            now = time.monotonic()
-            if first_step is None and sim.status.get("steps", 0) > 0:
-                first_step = sim.status["first_step_ns"] * 1e-9  # CLOCK_MONOTONIC, as time.monotonic() here
-                outcome.first_step_s = round(first_step - begun, 3)
-                view = _shown(crew, note) if config.view.enabled else None
-            if view is not None and view.code is not None:
-                note(f"{view.obituary()}; the drive goes on without its page")
-                view = None
-            if first_step is None and now - begun > _START_S:
-                outcome.failure = f"no step within {_START_S:g} s"
-                break
-            ended = [service for service in services if service.code is not None]
-            for refusal in (ConfigError, SourceError):
-                if ended and not begin and ended[0].code == refusal.code:
-                    raise refusal(ended[0].last_words)
-            if ended:
-                crew.listen(hear)
-                outcome.failure = ended[0].obituary()
-                outcome.code = max(ended[0].code or 0, 0) or 1
-                note(outcome.failure)
-                break
-            status = {s.process.name: s.status for s in services}
-            update(
-                now - first_step if first_step else -1.0,
-                {**status, "record": recording.status, "view": view.status if view else {}},
-            )
-            if first_step is not None and 0 < seconds <= now - first_step:
-                break
-        outcome.seconds = time.monotonic() - first_step if first_step else 0.0
-    finally:
-        if view is not None:
-            view.ask_to_end()
-        for service in services:
-            service.ask_to_end()
-        for service in services:
-            code = service.end()
-            asked_early = interrupted.is_set() and first_step is None and code == -signal.SIGTERM
-            if code != 0 and outcome.failure is None and not asked_early:
-                outcome.failure, outcome.code = service.obituary(), max(code, 0) or 1
-            outcome.reports[service.process.name] = service.report or service.status
-            produced.look()
-            steps.look()
-        if view is not None:
-            view.end()
-            outcome.reports["view"] = view.report or view.status
-        outcome.followed = produced.as_dict()
-        reason = outcome.failure or ("interrupted" if interrupted.is_set() else "all seconds done")
-        outcome.record = recording.end(begin, reason, conclude(outcome))
-        outcome.steps = steps.all()
-        produced.close()
-        steps.close()
-        for left in sweep(config):
-            note(f"removed what was left behind: {left}")
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if outcome.failure and not outcome.code:
-        outcome.code = 1
-    return outcome
+    with only_one(config):
+        sweep(config)
+        supervisor = Supervisor(config, crew, update, tell, folder, conclude)
+        before = {n: signal.signal(n, lambda *_: supervisor.interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            return supervisor.run(seconds)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -236,7 +236,7 @@ def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any, Any],
     config = config.model_copy(update={"view": _where(config.view, chosen)})
     with compiling("view"):
         from sim_service.view.service import prepare
-    run, _ = prepare(config, file)
+    run, _ = prepare(config, file, False)
     stop = _until_told()
     run(config, file, stop, Teller("view", False, stop))
 

@@ -14,4 +14,4 @@ if __name__ == "__main__":
         os.nice(_NICE)
     with compiling("view"):
         from sim_service.view.service import prepare
-    sys.exit(main("view", prepare, real_time=False, waits=False))
+    sys.exit(main("view", prepare, real_time=False))

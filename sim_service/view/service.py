@@ -148,11 +148,13 @@ class Page:
         close_page(self.server)
 
 
-def prepare(config: Config, file: Path) -> tuple[Any, dict[str, Any]]:
+def prepare(config: Config, file: Path, spare: bool) -> tuple[Any, dict[str, Any]]:
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
         sources = configured(config, file.parent)
         model, params = make_model(sources, config.sim.parameters)
-        importlib.import_module("sim_service.roads.field")
+        for needed in ("sim_service.roads.field", "viser", "sim_service.view.panel", "sim_service.view.stage"):
+            with contextlib.suppress(ImportError):  # said when the page is opened
+                importlib.import_module(needed)
     feed = LiveFeed(config, model, params, {**sources.files, **_manoeuvre(config, file)})
 
     def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:

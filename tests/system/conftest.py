@@ -122,11 +122,12 @@ def start(name: str) -> Iterator[Callable[..., Program]]:
 
 @pytest.fixture
 def drive(start: Callable[..., Program], name: str, tmp_path: Path) -> Callable[..., Program]:
-    """Start `tandem drive` with the main configuration under this test's name, without a page."""
+    """Start `tandem drive` with the main configuration under this test's name, without a page and without spares."""
 
     def starter(*arguments: str, config: Path = DRIVE, inside: tuple[str, ...] = ()) -> Program:
         reports = ("--runs", str(tmp_path / "runs"))
-        chosen = ("--set", f"name={name}", "--set", "view.enabled=false")
+        plain = (f"name={name}", "view.enabled=false", "supervision.spares=false")
+        chosen = [word for setting in plain for word in ("--set", setting)]
         return start("tandem", "drive", str(config), *chosen, *reports, *arguments, inside=inside)
 
     return starter

@@ -24,18 +24,17 @@ def _pid(name: str, role: str) -> int:
     return pid
 
 
-@pytest.mark.parametrize("transport", ["shm", "ipc"])
 @pytest.mark.parametrize(
-    "victim, obituary, says",
+    "transport, victim, obituary, says",
     [
-        ("daq", "the DAQ was killed by SIGKILL", "sim: the DAQ (pid "),
-        ("sim", "the simulator was killed by SIGKILL", "daq: the simulator (pid "),
+        ("shm", "daq", "the DAQ was killed by SIGKILL", "sim: the DAQ (pid "),
+        ("ipc", "sim", "the simulator was killed by SIGKILL", "daq: the simulator (pid "),
     ],
 )
 def test_a_killed_service_is_missed_at_once(
     drive: Start, name: str, transport: str, victim: str, obituary: str, says: str
 ) -> None:
-    run = drive("--seconds", "0", "--json", "--transport", transport)
+    run = drive("--seconds", "0", "--json", "--transport", transport, "--set", "supervision.restart=false")
     run.wait_for("the DAQ is there")
     run.wait_for("the simulator is there")
     time.sleep(1.0)

@@ -133,7 +133,8 @@ def paged(drive: Start, *arguments: str) -> Program:
 
 @needs_browser
 def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: Path) -> None:
-    run = paged(drive, "--seconds", "0", "--set", f"view.token={TOKEN}")
+    # a DAQ that stands still is not to be replaced here: its age is to be seen
+    run = paged(drive, "--seconds", "0", "--set", f"view.token={TOKEN}", "--set", "supervision.restart=false")
     where = address(run)
     assert status(where.partition("?")[0]) == 403  # without its token
     assert status(where, Host="evil.example") == 403
@@ -226,13 +227,13 @@ def test_a_drive_goes_on_without_its_page(drive: Start) -> None:
     run = paged(drive, "--seconds", "0")
     address(run)
     os.kill(_view_pid(run), signal.SIGKILL)
-    obituary = "the view was killed by SIGKILL; the drive goes on without its page"
+    obituary = "the view was killed by SIGKILL; another takes its place"
     run.wait_for(obituary)
-    time.sleep(1.0)
+    run.wait_for("the view is back")
     run.signal(signal.SIGINT)
     assert run.end(60) == 0, run.said
     result = run.json()
-    assert result["view"] is None and result["balance"]["closes"]
+    assert result["view"]["address"] and result["balance"]["closes"]
     record = open_run(Path(result["record"]["file"]))
     assert record.whole and obituary in [text for _, text in record.said]
     steps = record.topics["/step"].blocks
