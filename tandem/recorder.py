@@ -175,13 +175,16 @@ class Recorder:
             raise CannotRecord(f"no record in {folder}: {error.strerror}") from None
         self._earlier_bytes = left.size
         self.writer.belongs(left.run or os.urandom(8).hex())
-        self.writer.begin(start_facts(config), attachments(config, file, parameters), now_ns())
+        begun_ns = now_ns()
+        self.writer.begin(start_facts(config), {}, begun_ns)
         rings = {"/step": "sim", "/received": "sim_in", "/daq": "daq", "/command": "command"}
         if config.transport.kind == "shm":
             del rings["/received"]
         self._taps = [
             Tap(topic, config.ring(ring), self.writer, left.topics.get(topic), again) for topic, ring in rings.items()
         ]
+        # behind the rings: a ring that is held cannot go any more, and these take their time
+        self.writer.attach(attachments(config, file, parameters), begun_ns)
         self.writer.flush()
         self._flush_ns = round(record.flush_ms * 1e6)
         self._flushed_ns = now_ns()

@@ -61,6 +61,9 @@ class RunWriter:
     def begin(self, facts: dict[str, str], attachments: dict[str, bytes], at_ns: int) -> None:
         """The start sentinel, and what the run was made with."""
         self._writer.add_metadata(START, {"format": str(FORMAT), "monotonic_ns": str(at_ns), **facts})
+        self.attach(attachments, at_ns)
+
+    def attach(self, attachments: dict[str, bytes], at_ns: int) -> None:
         for name, data in attachments.items():
             self._attach(name, data, at_ns)
 
