@@ -4,6 +4,10 @@ It is a reader like any other: killed, slow or without a disk it costs the loop 
 blocks, so that in the file, too, no step stands without the block it used. When a ring is made anew (a restarted DAQ)
 it follows. What it could not record has a number: `lost` was overwritten before it came, `dropped` found no room
 because the disk took nothing.
+
+A recorder that died may be followed by another, which writes the next part of the record and takes every ring up
+exactly where the files of its predecessors end: the rings remember longer than it takes to start one. Its numbers are
+those of the whole run.
 """
 
 import collections
@@ -23,7 +27,8 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import RingError, TandemError
 from sync.realtime import this_thread
-from sync.record import RunWriter
+from sync.record import Left, LeftOff, Ring, RunWriter, left_off
+from sync.record.rings import AGAIN, CLOSED, GONE, LEFT, OPEN
 from sync.ring import RingReader, since
 from sync.service import EVERY, Reporter, main
 from tandem.facts import attachments, start_facts
@@ -42,39 +47,87 @@ class CannotRecord(TandemError):
 class Tap:
     """One ring, one topic."""
 
-    def __init__(self, topic: str, ring: str, writer: RunWriter):
+    def __init__(self, topic: str, ring: str, writer: RunWriter, left: Left | None = None, again: bool = False):
         self.topic, self._name, self._writer = topic, ring, writer
         self._ring: RingReader | None = None
         self._position = 0
+        self._layout = ""  # of the blocks that were recorded
         self._blocks = np.zeros((0, 0), np.int64)
         self._before: tuple[int, int] | None = None  # (segment, head) of a ring that was dead when first seen
         self._done = -1  # the segment that was read to its end
         self.trouble: str | None = None
         self.recorded = self.before = self.lost = self.dropped = 0
+        self.gone = False  # a ring that was not there any more when the record was taken up again
+        self._watched = again  # there was a recorder before the ring
+        if left is not None:
+            self._take_up(left)
 
-    def _attach(self) -> bool:
+    def _note(self, state: str, segment: int, position: int, before: int = 0) -> None:
+        self._writer.ring(Ring(self.topic, state, segment, position, self.recorded, before, self._layout))
+
+    def _take_up(self, left: Left) -> None:
+        """Go on where the files end."""
+        account = left.account
+        self.recorded, self.lost, self.before = account.rows, account.missing, left.before
+        self._layout, self._position = left.layout, account.position
+        if left.state == LEFT:
+            self._before = (account.segment, account.position)
+            self._watched = False
+        elif left.state == CLOSED:
+            self._done = account.segment
+        elif left.state != GONE:
+            ring = self._found()
+            # what its writer did meanwhile, even if it was another one, stands behind this position
+            if ring is not None and ring.segment == account.segment and ring.head >= account.position:
+                if self._follow(ring):
+                    self._note(AGAIN, ring.segment, self._position)
+                return
+            if ring is not None:
+                ring.close()
+            self.gone = True
+            self._note(GONE, account.segment, account.position)
+
+    def _found(self) -> RingReader | None:
         try:
-            ring = RingReader(self._name)
+            return RingReader(self._name)
         except RingError:
-            return False
-        again = ring.segment == self._done
-        if (again and ring.closed) or (not ring.writer_alive and not self.recorded):
-            if not again:
-                self._before = (ring.segment, ring.head)  # of somebody who is no more; adopted, it goes on from here
-            ring.close()
-            return False
+            return None
+
+    def _follow(self, ring: RingReader) -> bool:
+        """Whether its blocks can stand in the record."""
         try:
+            if self._layout not in ("", ring.layout.id):
+                raise ValueError(f"{self.topic}: the layout changed in the middle of the run")
             self._writer.topic(self.topic, ring.layout)
         except ValueError as error:
             self.trouble = str(error)
             ring.close()
             return False
+        self._ring, self._layout = ring, ring.layout.id
+        self._blocks = np.zeros((_BATCH, ring.layout.words), np.int64)
+        return True
+
+    def _attach(self) -> bool:
+        ring = self._found()
+        if ring is None:
+            return False
+        again = ring.segment == self._done
+        if (again and ring.closed) or (not ring.writer_alive and not self._watched):
+            if not again and self._before != (found := (ring.segment, ring.head)):
+                self._before = found  # of somebody who is no more; adopted, it goes on from here
+                self._note(LEFT, *found)
+            ring.close()
+            return False
         left = self._position if again else 0
         if self._before and self._before[0] == ring.segment:
             left = max(left, self._before[1])
-        self._ring, self._position = ring, max(ring.head - ring.capacity, left)
-        self.before += self._position - left  # passed before there was a recorder
-        self._blocks = np.zeros((_BATCH, ring.layout.words), np.int64)
+        if not self._follow(ring):
+            return False
+        # what passed before there was a recorder is none of its losses; what passed while one should have been there is
+        self._position = left if self._watched else max(ring.head - ring.capacity, left)
+        self.before += self._position - left
+        self._note(OPEN, ring.segment, self._position, self._position - left)
+        self._watched = True
         return True
 
     def take(self) -> None:
@@ -95,6 +148,7 @@ class Tap:
             if not closed:
                 return
             self._done = self._ring.segment
+            self._note(CLOSED, self._done, self._position)
             self.close()
 
     @property
@@ -109,22 +163,29 @@ class Tap:
 
 
 class Recorder:
-    def __init__(self, config: Config, file: Path, folder: Path, parameters: bytes | None):
+    def __init__(self, config: Config, file: Path, folder: Path, parameters: bytes | None, again: bool = False):
         record = config.record
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self.writer = RunWriter(folder, record.most_pending_mb << 20, record.fsync_s)
+            left = left_off(folder) if again else LeftOff()
+            self.writer = RunWriter(folder, record.most_pending_mb << 20, record.fsync_s, left.part)
         except FileExistsError:
             raise CannotRecord(f"{folder}: holds a record already; nothing is overwritten") from None
         except OSError as error:
             raise CannotRecord(f"no record in {folder}: {error.strerror}") from None
-        self.writer.begin(start_facts(config), attachments(config, file, parameters), now_ns())
-        self.writer.flush()
-        received = [] if config.transport.kind == "shm" else [Tap("/received", config.ring("sim_in"), self.writer)]
+        self._earlier_bytes = left.size
+        self.writer.belongs(left.run or os.urandom(8).hex())
+        begun_ns = now_ns()
+        self.writer.begin(start_facts(config), {}, begun_ns)
+        rings = {"/step": "sim", "/received": "sim_in", "/daq": "daq", "/command": "command"}
+        if config.transport.kind == "shm":
+            del rings["/received"]
         self._taps = [
-            Tap("/step", config.ring("sim"), self.writer), *received, Tap("/daq", config.ring("daq"), self.writer),
-            Tap("/command", config.ring("command"), self.writer),
-        ]  # fmt: skip
+            Tap(topic, config.ring(ring), self.writer, left.topics.get(topic), again) for topic, ring in rings.items()
+        ]
+        # behind the rings: a ring that is held cannot go any more, and these take their time
+        self.writer.attach(attachments(config, file, parameters), begun_ns)
+        self.writer.flush()
         self._flush_ns = round(record.flush_ms * 1e6)
         self._flushed_ns = now_ns()
         self.worst_pause_ns = 0
@@ -154,7 +215,8 @@ class Recorder:
         return {
             "state": state,
             "file": str(self.writer.path),
-            "bytes": sink.written,
+            "parts": self.writer.part,
+            "bytes": self._earlier_bytes + sink.written,
             "pending_bytes": sink.accepted - sink.written,
             "worst_flush_ms": round(self.worst_pause_ns / 1e6, 1),
             "worst_write_ms": round(sink.worst_write_ns / 1e6, 1),
@@ -185,7 +247,9 @@ class Recorder:
         whole = self.writer.finish({"reason": reason, **lost}, summary, now_ns())
         result = self.figures()
         # by hand, what passed before the recorder was started is nothing it missed
-        dropped = any(tap.lost or tap.dropped or tap.trouble or (supervised and tap.before) for tap in self._taps)
+        dropped = any(
+            tap.lost or tap.dropped or tap.trouble or tap.gone or (supervised and tap.before) for tap in self._taps
+        )
         result["whole"] = whole and not dropped
         result["state"] = (
             f"cut short: {self.writer.sink.error or 'the disk did not take the rest in time'}" if not whole
@@ -211,8 +275,9 @@ def _listen(stop: threading.Event, said: list[dict[str, Any]], notes: "collectio
 
 def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, folder: Path | None) -> dict[str, Any]:
     """Record into `folder`; supervised (None) the folder and the model's parameters come as the first line on standard
-    input (whoever starts a drive has the model already; here it would cost its import), then notes, at last the end."""
-    supervised, parameters = folder is None, None
+    input (whoever starts a drive has the model already; here it would cost its import), and whether this is to be the
+    next part of the record in that folder; then notes, at last the end."""
+    supervised, parameters, again = folder is None, None, False
     if folder is None:
         reporter.ready({})
         line = sys.stdin.readline()
@@ -221,12 +286,12 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
         told = json.loads(line)
         if "folder" not in told:
             return {}  # the drive went on without it, and has ended
-        folder, parameters = Path(told["folder"]), told["parameters"].encode()
+        folder, parameters, again = Path(told["folder"]), told["parameters"].encode(), bool(told.get("again"))
     # the rings do not wait: before whatever else runs here, if it may, and behind everything that feeds the loop
     if not config.realtime.enabled or this_thread(_PRIORITY):
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, _NICE)
-    recorder = Recorder(config, file, folder, parameters)
+    recorder = Recorder(config, file, folder, parameters, again)
     said: list[dict[str, Any]] = []
     notes: collections.deque[tuple[int, str]] = collections.deque()
     if supervised:

@@ -139,7 +139,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
                 f"sim.step_ms = {config.sim.step_ms:g}: an exact replay has the record's steps of"
                 f" {_recorded_step_ns(run) / 1e6:g} ms; use --mode ideal"
             )
-        plan = as_recorded(steps, topic.blocks, topic.words, _rings(topic))
+        plan = as_recorded(steps, topic.blocks, topic.words, topic.begins)
         if len(plan) == 0:
             raise RunError(
                 f"{run.path}: {plan.stopped or 'it begins in the middle of a run, after the first step'}; an exact"
@@ -181,14 +181,6 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     if asked.mode == "ideal":
         done.figures["against"] = _against(done, topic, asked)
     return done
-
-
-def _rings(topic: Topic) -> np.ndarray:
-    """For every block, the first block of its ring: where the positions begin anew."""
-    positions = topic.positions.astype(np.int64)
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(positions) < 0]))
-    sizes = np.diff(np.append(starts, len(positions)))
-    return np.repeat(starts, sizes).astype(np.int64)
 
 
 def _recorded_step_ns(run: Run) -> int:

@@ -11,14 +11,14 @@ from sim_service.loop import output_layout
 from sim_service.replay import Plan
 from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns
-from sync.record import FILE, RunError, WholeRun, WholeTopic, write_whole
+from sync.record import RunError, WholeRun, WholeTopic, parts, write_whole
 from tandem.facts import parameters_json
 from tandem.replay import Replayed, resets
 
 
 def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
     """The replay as a run of its own: the same blocks, the new steps."""
-    if (folder / FILE).exists():
+    if folder.is_dir() and parts(folder):
         raise RunError(f"{folder}: holds a record already; nothing is overwritten")
     kept = {name: data for name, data in done.run.attachments.items() if name != "summary.json"}
     kept["config.json"] = done.config.model_dump_json(indent=1).encode()

@@ -1,6 +1,8 @@
-"""The record of a run: one MCAP file, `runs/<utc>-<name>/run.mcap`.
+"""The record of a run: one MCAP file, `runs/<utc>-<name>/run.mcap`; with further parts `run.2.mcap`, `run.3.mcap` … if
+its recorder died and another went on, each a file of the same form.
 
     header       profile "tandem"
+    metadata     tandem.part: the run (a random name of it, the same in all parts) and the number of the part
     metadata     tandem.start: format, name, wall clock and monotonic instant of the start, versions, machine
     attachments  config.json (as it was in force), config.toml and what it names (as they were written: vehicle.toml,
                  tyre_front, tyre_rear, the road's files as road:NAME, manoeuvre.toml, include_1.toml and so on),
@@ -9,6 +11,8 @@
     /received    every block the simulator took off the wire (absent with shared memory: there it reads /daq itself)
     /command     what the simulator was told to change or do, in order (absent where it was told nothing)
     /step        every step's output: which block it used, when, its inputs, its outputs
+    metadata     tandem.ring: which ring the blocks of a topic come from, from which position on; where it was read to
+                 its end; where another recorder took it up (sync/record/rings.py)
     metadata     tandem.said: what was said during the run, and when, such as a device that was lost; one each
     attachment   summary.json: the figures of the run
     metadata     tandem.end: the reason why it ended, and what was lost. A file without it was cut short.
@@ -21,12 +25,15 @@ that a gap has a number.
 A chunk is finished and written several times a second: what was written stays readable whatever ends the recorder.
 """
 
-from sync.record.reader import Run, RunError, Topic, open_run
+from sync.record.reader import open_run
+from sync.record.resume import Left, LeftOff, left_off
+from sync.record.rings import Ring
+from sync.record.run import Part, Run, RunError, Topic
 from sync.record.sink import Sink
 from sync.record.whole import WholeRun, WholeTopic, new_folder, write_whole
-from sync.record.writer import FILE, RunWriter
+from sync.record.writer import FILE, RunWriter, parts
 
 __all__ = [
-    "FILE", "Run", "RunError", "RunWriter", "Sink", "Topic", "WholeRun", "WholeTopic", "new_folder", "open_run",
-    "write_whole",
+    "FILE", "Left", "LeftOff", "Part", "Ring", "Run", "RunError", "RunWriter", "Sink", "Topic", "WholeRun",
+    "WholeTopic", "left_off", "new_folder", "open_run", "parts", "write_whole",
 ]  # fmt: skip

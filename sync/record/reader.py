@@ -1,204 +1,58 @@
-"""Reading a record, whole or cut short.
+"""Reading a record, whole or cut short, in one part or in several.
 
 The mcap package reads the records of the file; the messages of a chunk, which are by far the most of it, are found and
 decoded by nopython code, and indexes are passed over: whoever wants everything needs none. A file that ends in the
 middle (the recorder was killed, the disk was full) is read up to its last whole chunk, and `Run.cut` says where and why
-it ends. Nothing here trusts the file: sizes are bounded, chunks are checked against their checksums.
+it ends. Nothing here trusts the file: sizes are bounded, chunks are checked against their checksums. The parts of a run
+are read one by one and joined (sync/record/join.py); whichever of them is named, all of them are opened.
 """
 
 import io
-import json
 import re
 import struct
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import zstandard
 from mcap.data_stream import ReadDataStream
-from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Chunk, Header, Metadata, Schema
-from mcap.stream_reader import get_chunk_data_stream
 from mcap.writer import MCAP0_MAGIC
 from numba import int64
 
 from sync.block import Layout
-from sync.errors import TandemError
 from sync.jit import kernel
 from sync.message import BYTES_READ_ONLY, MALFORMED, Form, decode_record, read_message
+from sync.record.chunks import AT, DAMAGED, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
+from sync.record.join import join
+from sync.record.rings import LEFT, RING, Ring
+from sync.record.run import Part, Run, RunError, Topic
 from sync.record.schema import ENCODING, MESSAGES, to_layout
-from sync.record.writer import END, FILE, FORMAT, PROFILE, SAID, START
+from sync.record.writer import END, FILE, FORMAT, PART, PROFILE, SAID, START, parts
 from sync.ring import WORDS_2D
 
 _MOST_RECORD = 1 << 30
-_MOST_CHUNK = 1 << 26  # twice the longest that is written
-_MESSAGE_HEAD = 1 + 8 + 2 + 4 + 8 + 8  # opcode, length, channel, sequence, log time, publish time
-_MESSAGE = int(Opcode.MESSAGE)
-
-_DAMAGED, _TOO_MANY = -1, -2
-
-# columns of the table of a chunk's records
-_KIND, _AT, _END, _ID, _SEQUENCE, _LOGGED = range(6)
 
 
 class _Cut(Exception):
     """The file ends in the middle of a record."""
 
 
-# what a damaged file may make of its parsers; the records before it stand
-DAMAGED = (
-    McapError, ValueError, KeyError, TypeError, IndexError, OverflowError, EOFError, MemoryError, RuntimeError,
-    struct.error, zstandard.ZstdError,
-)  # fmt: skip
 _KINDS: dict[int, Any] = {
     Opcode.HEADER: Header, Opcode.SCHEMA: Schema, Opcode.CHANNEL: Channel, Opcode.CHUNK: Chunk,
     Opcode.ATTACHMENT: Attachment, Opcode.METADATA: Metadata,
 }  # fmt: skip
 
 
-class RunError(TandemError):
-    """A record cannot be read or used: names the file and what would be right."""
-
-    code = 2
-
-
-@kernel(int64(BYTES_READ_ONLY, int64, int64))
-def _number(data, at, size):
-    value = np.int64(0)
-    for k in range(size - 1, -1, -1):
-        value = (value << 8) | np.int64(data[at + k])
-    return value
-
-
-@kernel(int64(BYTES_READ_ONLY, WORDS_2D))
-def _find_records(data, found):
-    """Fill a row for every record of a chunk; returns how many, _DAMAGED or _TOO_MANY."""
-    at, count = 0, 0
-    while at < data.size:
-        if count == found.shape[0]:
-            return _TOO_MANY
-        if at + 9 > data.size:
-            return _DAMAGED
-        length = _number(data, at + 1, 8)
-        if length < 0 or length > data.size - at - 9:  # in this order: the sum may overflow
-            return _DAMAGED
-        row = found[count]
-        row[_KIND], row[_AT], row[_END] = data[at], at + 9, at + 9 + length
-        if data[at] == _MESSAGE:
-            if length < _MESSAGE_HEAD - 9:
-                return _DAMAGED
-            row[_ID] = _number(data, at + 9, 2)
-            row[_SEQUENCE] = _number(data, at + 11, 4)
-            row[_LOGGED] = _number(data, at + 15, 8)
-            row[_AT] = at + _MESSAGE_HEAD
-        count += 1
-        at += 9 + length
-    return count
-
-
 @kernel(int64(BYTES_READ_ONLY, WORDS_2D, BYTES_READ_ONLY, BYTES_READ_ONLY, WORDS_2D, WORDS_2D))
 def _decode_all(data, rows, text, changes, fields, blocks):
     """Messages into blocks; returns how many were of this form before the first that is not."""
     for n in range(rows.shape[0]):
-        if not read_message(data[rows[n, _AT] : rows[n, _END]], text, changes, fields, blocks[n]):
+        if not read_message(data[rows[n, AT] : rows[n, END_OF]], text, changes, fields, blocks[n]):
             return n
     return rows.shape[0]
-
-
-@dataclass
-class Topic:
-    """All messages of a topic, in the order of the file."""
-
-    name: str
-    layout: Layout
-    words: np.ndarray  # a row a block
-    positions: np.ndarray  # in the ring, modulo 2**32
-    logged_ns: np.ndarray
-
-    @cached_property
-    def blocks(self) -> np.ndarray:
-        """Records with named fields."""
-        return self.layout.view(self.words)
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    @cached_property
-    def missing(self) -> int:
-        """Blocks that are not in the record although they passed the ring. A new ring (its positions begin anew) is
-        none."""
-        at: Any = self.positions.astype(np.int64)
-        steps = (at[1:] - at[:-1]) & 0xFFFFFFFF
-        return int((steps - 1)[(steps > 1) & (steps < 1 << 31)].sum())
-
-
-@dataclass
-class Run:
-    """A record as it was read."""
-
-    path: Path
-    start: dict[str, str] = field(default_factory=dict)
-    end: dict[str, str] | None = None
-    attachments: dict[str, bytes] = field(default_factory=dict)
-    topics: dict[str, Topic] = field(default_factory=dict)
-    said: list[tuple[int, str]] = field(default_factory=list)  # during the run, and when
-    damaged: set[str] = field(default_factory=set)  # attachments whose checksum is wrong
-    cut: str | None = None  # why the file ends before its end
-    size: int = 0
-
-    def json(self, name: str) -> dict[str, Any]:
-        """An attachment; empty if there is none."""
-        try:
-            found = json.loads(self.attachments.get(name, b"" if name in self.damaged else b"{}"))
-        except (ValueError, RecursionError):
-            raise RunError(f"{self.path}: attachment {name} is damaged") from None
-        return found if isinstance(found, dict) else {}
-
-    @property
-    def lacking(self) -> int:
-        """Blocks that passed the rings and are not here, as the recorder counted them and as positions tell."""
-        counted = 0
-        for topic in self.topics.values():
-            told = [(self.end or {}).get(f"{what} {topic.name}", "0") for what in ("lost", "dropped")]
-            counted += max(sum(int(n) for n in told if n.isdigit()), topic.missing)
-        return counted
-
-    @property
-    def whole(self) -> bool:
-        """It has its end, and nothing is missing before it."""
-        return self.end is not None and self.cut is None and self.lacking == 0
-
-    @property
-    def ended(self) -> str:
-        """Why it ended, in words."""
-        if self.end is not None:
-            return self.end.get("reason", "unknown")
-        return f"without an end: {self.cut or 'the recorder was cut off'}"
-
-    @property
-    def name(self) -> str:
-        return self.start.get("name", self.path.parent.name)
-
-    def need(self, topic: str) -> Topic:
-        if topic not in self.topics or not len(self.topics[topic]):
-            there = ", ".join(name for name, t in self.topics.items() if len(t)) or "none"
-            raise RunError(f"{self.path}: holds no {topic} messages; it has {there}")
-        return self.topics[topic]
-
-    @property
-    def input_topic(self) -> str:
-        """The blocks that the simulator saw: those that came off the wire, if there was one."""
-        return "/received" if len(self.topics.get("/received", ())) else "/daq"
-
-    @property
-    def source_topic(self) -> str:
-        """The blocks that were sampled, as completely as they were recorded."""
-        return "/daq" if len(self.topics.get("/daq", ())) else "/received"
 
 
 def _sound(attachment: bytes) -> bool:
@@ -216,11 +70,13 @@ def _stamp(file: Path) -> str:
 
 
 def find(path: Path) -> Path:
-    """The file of a run given by its file, its folder, or a folder of runs (the latest of them)."""
+    """The (first) file of a run given by one of its files, its folder, or a folder of runs (the latest of them)."""
     if path.is_dir():
-        if (path / FILE).exists():
-            return path / FILE
-        inside = sorted(path.glob(f"*/{FILE}"))
+        here = parts(path)
+        if here:
+            return min(here.items())[1]
+        runs = [parts(folder) for folder in sorted({file.parent for file in path.glob("*/run*.mcap")})]
+        inside = [min(files.items())[1] for files in runs if files]
         if inside:
             # runs are named by their instant; a folder somebody named otherwise counts only if there is no such run
             return max(inside, key=lambda p: (_stamp(p), p.stat().st_mtime_ns))
@@ -228,18 +84,41 @@ def find(path: Path) -> Path:
     if not path.exists():
         near = sorted(p.parent.name for p in path.parent.glob(f"*/{FILE}"))[-3:]
         raise RunError(f"{path}: no such run" + f"; beside it: {', '.join(near)}" * bool(near))
-    return path
+    together = list(parts(path.parent).values())
+    return together[0] if path in together else path
 
 
 def open_run(path: Path, topics: tuple[str, ...] | None = None, progress: Progress = lambda _: None) -> Run:
-    """Read a record; of its topics only those named, if any are."""
+    """Read a record, all parts of it; of its topics only those named, if any are."""
     file = find(path)
     try:
-        size = file.stat().st_size
-        with open(file, "rb") as stream:
-            return _Reading(file, size, topics, progress).read(stream)
+        together = parts(file.parent)
+        files = together if file in together.values() else {1: file}
+        sizes = {number: part.stat().st_size for number, part in files.items()}
     except OSError as error:
         raise RunError(f"{file}: cannot be read: {error.strerror}") from None
+    read: dict[int, Run | RunError] = {}
+    for number, part in files.items():
+        done, whole = sum(sizes[n] for n in read), max(sum(sizes.values()), 1)
+
+        def so_far(share: float, done: int = done, size: int = sizes[number], whole: int = whole) -> None:
+            progress((done + share * size) / whole)
+
+        try:
+            with open(part, "rb") as stream:
+                read[number] = _Reading(part, sizes[number], topics, so_far).read(stream)
+        except OSError as error:
+            read[number] = RunError(f"{part}: cannot be read: {error.strerror}")
+        except RunError as error:
+            read[number] = error
+    progress(1.0)
+    sole = read[min(read)]
+    if len(read) == 1:
+        if isinstance(sole, RunError):
+            raise sole
+        sole.parts = [Part(file.name, sole.size, sole.cut)]
+        return sole
+    return join(files, sizes, read)
 
 
 class _Reading:
@@ -248,9 +127,9 @@ class _Reading:
         self._wanted, self._progress = topics, progress
         self._schemas: dict[int, Schema] = {}
         self._forms: dict[int, tuple[str, Form] | None] = {}
-        self._parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+        self._batches: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._layouts: dict[str, Layout] = {}
-        self._table = np.zeros((4096, 6), np.int64)
+        self._table = Table()
 
     def read(self, stream: BinaryIO) -> Run:
         run = self.run
@@ -271,11 +150,12 @@ class _Reading:
             self._progress(place / max(run.size, 1))
         if not run.start:
             raise RunError(f"{run.path}: no record of tandem: it has no {START}; {run.cut or self._instead()}")
-        for name, parts in self._parts.items():
-            rows = np.concatenate([r for r, _ in parts])
-            words = np.concatenate([w for _, w in parts])
+        for name, batches in self._batches.items():
+            rows = np.concatenate([r for r, _ in batches])
+            words = np.concatenate([w for _, w in batches])
             layout = self._layouts[name]
-            run.topics[name] = Topic(name, layout, words, rows[:, 0].copy(), rows[:, 1].copy())
+            rings = tuple(run.rings.get(name, ()))
+            run.topics[name] = Topic(name, layout, words, rows[:, 0].copy(), rows[:, 1].copy(), rings)
         self._progress(1.0)
         return run
 
@@ -327,6 +207,10 @@ class _Reading:
                 run.end = dict(record.metadata)
             elif record.name == SAID:
                 run.said.append((int(record.metadata["monotonic_ns"]), record.metadata["text"]))
+            elif record.name == PART:
+                run.run = record.metadata["run"]
+            elif record.name == RING:
+                self._ring(record.metadata)
         elif isinstance(record, Attachment):
             run.attachments[record.name] = record.data
         elif isinstance(record, Chunk):
@@ -335,6 +219,12 @@ class _Reading:
             self._schemas[record.id] = record
         elif isinstance(record, Channel):
             self._channel(record)
+
+    def _ring(self, told: dict[str, str]) -> None:
+        topic = told["topic"]
+        ring = Ring.read(told, row=sum(len(rows) for rows, _ in self._batches.get(topic, ())))
+        if ring.state != LEFT and (self._wanted is None or topic in self._wanted):
+            self.run.rings.setdefault(topic, []).append(ring)
 
     def _channel(self, channel: Channel) -> None:
         if channel.id in self._forms:
@@ -355,35 +245,22 @@ class _Reading:
         self._forms[channel.id] = (channel.topic, Form(layout, received=True))
 
     def _chunk(self, chunk: Chunk) -> None:
-        if chunk.uncompressed_size > _MOST_CHUNK:
-            raise ValueError(f"a chunk of {chunk.uncompressed_size} bytes")
-        if chunk.compression not in ("zstd", ""):
-            raise ValueError(f"a chunk compressed with {chunk.compression!r}; it must be zstd")
-        if chunk.compression and zstandard.frame_content_size(chunk.data) not in (-1, chunk.uncompressed_size):
-            raise ValueError("a chunk that is not as long as it says")
-        stream, length = get_chunk_data_stream(chunk, validate_crc=True)
-        data = stream.read(length)
-        raw = np.frombuffer(data, np.uint8)
-        while (count := _find_records(raw, self._table)) == _TOO_MANY:
-            self._table = np.zeros((min(4 * len(self._table), raw.size // 9 + 1), 6), np.int64)
-        if count < 0:
-            raise ValueError("a damaged chunk")
-        table = self._table[:count]
-        for kind, at, end in table[np.isin(table[:, _KIND], (Opcode.SCHEMA, Opcode.CHANNEL)), : _END + 1]:
+        data, raw, table = self._table.of(chunk)
+        for kind, at, end in table[np.isin(table[:, KIND], (Opcode.SCHEMA, Opcode.CHANNEL)), : END_OF + 1]:
             self._record(_KINDS[int(kind)].read(ReadDataStream(io.BytesIO(data[at:end]))))
-        messages = table[table[:, _KIND] == _MESSAGE]
-        for channel in np.unique(messages[:, _ID]).tolist():
+        messages = table[table[:, KIND] == MESSAGE]
+        for channel in np.unique(messages[:, ID]).tolist():
             known = self._forms.get(channel)
             if known is not None:
-                self._messages(*known, data, raw, np.ascontiguousarray(messages[messages[:, _ID] == channel]))
+                self._messages(*known, data, raw, np.ascontiguousarray(messages[messages[:, ID] == channel]))
 
     def _messages(self, topic: str, form: Form, data: bytes, raw: np.ndarray, rows: np.ndarray) -> None:
         blocks = np.zeros((len(rows), form.layout.words), np.int64)
         done = _decode_all(raw, rows, form.text, form.changes, form.fields, blocks)
         for n in range(done, len(rows)):  # messages from another hand may mean the same
-            message = data[rows[n, _AT] : rows[n, _END]]
+            message = data[rows[n, AT] : rows[n, END_OF]]
             try:
                 decode_record(form.layout, message, blocks[n])
             except MALFORMED as error:
                 raise ValueError(f"a message of {topic} that is none of its schema: {error}") from None
-        self._parts.setdefault(topic, []).append((rows[:, [_SEQUENCE, _LOGGED]], blocks))
+        self._batches.setdefault(topic, []).append((rows[:, [SEQUENCE, LOGGED]], blocks))

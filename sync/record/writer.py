@@ -1,6 +1,8 @@
 """Writing a record: blocks of rings into the chunks of an MCAP file."""
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,27 @@ from sync.block import PUSHED, RECEIVED, Layout, T
 from sync.jit import kernel
 from sync.message import BYTES_READ_ONLY, Form, write_message
 from sync.record import schema
+from sync.record.rings import RING, Ring
 from sync.record.sink import Sink
 from sync.ring import WORDS_2D
 
-FILE = "run.mcap"
+FILE = "run.mcap"  # the first part, and nearly always the only one
 PROFILE = "tandem"
 FORMAT = 1
-START, END, SAID = "tandem.start", "tandem.end", "tandem.said"
+START, END, SAID, PART = "tandem.start", "tandem.end", "tandem.said", "tandem.part"
+_NAME = re.compile(r"run(?:\.([2-9]|[1-9][0-9]{1,5}))?\.mcap")
 _CHUNK_BYTES = 32 << 20  # never reached: `flush` ends chunks by time
 _BYTES_2D = types.Array(uint8, 2, "C")
+
+
+def part_file(number: int) -> str:
+    return FILE if number == 1 else f"run.{number}.mcap"
+
+
+def parts(folder: Path) -> dict[int, Path]:
+    """The files of a run by their numbers, in order."""
+    named = [(_NAME.fullmatch(path.name), path) for path in folder.iterdir()]
+    return dict(sorted((int(name[1] or 1), path) for name, path in named if name and not path.is_dir()))
 
 
 @kernel(types.void(WORDS_2D, WORDS_2D, BYTES_READ_ONLY, _BYTES_2D))
@@ -31,10 +45,14 @@ def _compose(blocks, fields, text, messages):
 
 
 class RunWriter:
-    """One record. Owned by one thread; never waits for the disk."""
+    """One record, or a part of one. Owned by one thread; never waits for the disk."""
 
-    def __init__(self, folder: Path, most_pending_bytes: int = 64 << 20, fsync_s: float = 2.0):
-        self.path = folder / FILE
+    def __init__(self, folder: Path, most_pending_bytes: int = 64 << 20, fsync_s: float = 2.0, part: int = 1):
+        there = max(parts(folder), default=0)
+        if part <= there:
+            raise FileExistsError(17, os.strerror(17), str(folder / part_file(there)))
+        self.part = part
+        self.path = folder / part_file(part)
         self.sink = Sink(self.path, most_pending_bytes, fsync_s)
         self._writer = Writer(self.sink, chunk_size=_CHUNK_BYTES, compression=CompressionType.ZSTD)
         self._writer.start(profile=PROFILE, library="tandem")
@@ -43,8 +61,15 @@ class RunWriter:
     def begin(self, facts: dict[str, str], attachments: dict[str, bytes], at_ns: int) -> None:
         """The start sentinel, and what the run was made with."""
         self._writer.add_metadata(START, {"format": str(FORMAT), "monotonic_ns": str(at_ns), **facts})
+        self.attach(attachments, at_ns)
+
+    def attach(self, attachments: dict[str, bytes], at_ns: int) -> None:
         for name, data in attachments.items():
             self._attach(name, data, at_ns)
+
+    def belongs(self, run: str) -> None:
+        """Which run this is a part of; said before the start."""
+        self._writer.add_metadata(PART, {"run": run, "part": str(self.part)})
 
     def _attach(self, name: str, data: bytes, at_ns: int) -> None:
         media = "application/json" if name.endswith(".json") else "application/toml"
@@ -76,6 +101,12 @@ class RunWriter:
         add = self._writer.add_message
         for n in range(len(blocks)):
             add(channel, max(came[n], 0), data[n * size : (n + 1) * size], max(sampled[n], 0), places[n])
+
+    def ring(self, ring: Ring) -> None:
+        """Where the blocks that follow come from. What was added before stands before it in the file too."""
+        self._writer.flush()
+        channel = self._forms[ring.topic][0] if ring.topic in self._forms else 0
+        self._writer.add_metadata(RING, {**ring.as_metadata(), "channel": str(channel)})
 
     def note(self, text: str, at_ns: int) -> None:
         """What was said during the run: a device lost and found again, a service that died."""

@@ -50,6 +50,7 @@ def info(run: Run) -> dict[str, Any]:
         "lacking": run.lacking,
         "ended": run.ended,
         "cut": run.cut,
+        "parts": [{"file": p.file, "bytes": p.size, "cut": p.cut, "lost": p.lost} for p in run.parts],
         "topics": topics,
         "steps": _steps(run),
         "said": [{"s": round((at - min(firsts)) * 1e-9, 3) if firsts else None, "text": text} for at, text in run.said],
@@ -74,6 +75,13 @@ def _steps(run: Run) -> dict[str, Any]:
     }
 
 
+def _part(part: dict[str, Any], later: bool) -> str:
+    said = [f"{part['bytes'] / 1e6:.2f} MB", *([part["cut"]] if part["cut"] else [])]
+    if later and not str(part["cut"]).startswith("not read"):
+        said.append(f"{part['lost']} blocks lost before it" if part["lost"] else "goes on where those before it end")
+    return f"  {part['file']}: {'; '.join(said)}"
+
+
 def print_info(console: Console, found: dict[str, Any]) -> None:
     start = {key: escape(value) for key, value in found["start"].items()}
     console.print(f"[bold]{escape(found['file'])}[/]  {found['bytes'] / 1e6:.2f} MB", soft_wrap=True)
@@ -84,6 +92,10 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
     if found["lacking"]:
         mark += f": lacks {found['lacking']} blocks"
     console.print(f"{mark}; ended: {escape(found['ended'])}", soft_wrap=True)
+    if found["cut"] and not found["ended"].endswith(found["cut"]):
+        console.print(escape(found["cut"]), soft_wrap=True)
+    for number, part in enumerate(found["parts"] if len(found["parts"]) > 1 else ()):
+        console.print(_part(part, number > 0), soft_wrap=True, markup=False, highlight=False)
     console.print(
         f"{start.get('software')} ({start.get('sources')}), Python {start.get('python')}, numba {start.get('numba')};"
         f" {start.get('machine')} {start.get('processor')}, {start.get('cores')} cores,"

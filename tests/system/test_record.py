@@ -1,5 +1,6 @@
 """Records of real drives: the same run twice is the same bits; whatever fails, what was recorded can be read."""
 
+import json
 import os
 import shutil
 import signal
@@ -15,6 +16,8 @@ import pytest
 from sync.config import load
 from sync.record import open_run
 from sync.ring import RingReader
+from tandem.exchange.take_out import export as run_export
+from tandem.facts import model_parameters
 from tandem.look.info import info
 from tandem.replay import Asked, replay_run
 from tandem.replay_save import save
@@ -118,6 +121,64 @@ def test_a_simulator_killed_and_started_anew_is_replayed_too(start: Start, name:
     assert np.count_nonzero(recorded["step"] == 0) == 2 and recorded["step"][0] == 0
     again = replayed(tmp_path)
     assert again["identical"] is True and again["steps"] == len(recorded)
+
+
+def test_killed_recorders_that_are_replaced_cost_the_record_nothing(start: Start, name: str, tmp_path: Path) -> None:
+    options = (str(DRIVE), "--set", f"name={name}", *WEAVE)
+    config = load(DRIVE, [f"name={name}"])
+    recorders = [start("tandem.recorder", *options, "--supervised", stdin=subprocess.PIPE) for _ in range(3)]
+    parameters = model_parameters(config, DRIVE).decode()
+
+    def tell(recorder: Program, **what: Any) -> None:
+        _wait(lambda: "ready" in recorder.printed)
+        assert recorder.popen.stdin is not None
+        recorder.popen.stdin.write(json.dumps(what) + "\n")
+        recorder.popen.stdin.flush()
+
+    def take_up(recorder: Program, again: bool) -> None:
+        tell(recorder, folder=str(tmp_path / "run"), parameters=parameters, again=again)
+        _wait(lambda: "status" in recorder.printed)
+
+    take_up(recorders[0], again=False)
+    sim, daq = start("tandem", "sim", *options), start("tandem", "daq", *options)
+    steps = RingReader(config.ring("sim"), timeout_s=120)
+    _wait(lambda: steps.head > 150)
+    recorders[0].signal(signal.SIGKILL)
+    recorders[0].end()
+    # while nobody records, the DAQ dies too, and comes again
+    daq.signal(signal.SIGKILL)
+    daq.end()
+    epoch = int(steps.newest()["input_epoch"])
+    daq = start("tandem", "daq", *options)
+    _wait(lambda: int(steps.newest()["input_epoch"]) != epoch)
+    take_up(recorders[1], again=True)
+    before = steps.head
+    _wait(lambda: steps.head > before + 100)
+    recorders[1].signal(signal.SIGKILL)
+    take_up(recorders[2], again=True)
+    _wait(lambda: steps.head > before + 200)
+    for program in (sim, daq):
+        program.signal(signal.SIGINT)
+    assert sim.end() == 0 and daq.end() == 0
+    tell(recorders[2], reason="all seconds done", summary={})
+    assert recorders[2].end() == 0, recorders[2].said
+    head = steps.head
+    steps.close()
+    run = open_run(tmp_path)
+    found = info(run)
+    assert run.whole and found["ended"] == "all seconds done" and found["cut"] is None
+    assert [part["file"] for part in found["parts"]] == ["run.mcap", "run.2.mcap", "run.3.mcap"]
+    assert [part["lost"] for part in found["parts"]] == [0, 0, 0]
+    assert sum("taken up again" in said["text"] for said in found["said"]) == 2
+    assert len(run.topics["/step"]) == head and len(np.unique(run.topics["/step"].blocks["input_epoch"])) == 2
+    again = replayed(tmp_path)
+    assert again["identical"] is True and again["steps"] == head
+    report = json.loads(recorders[2].printed.splitlines()[-1])
+    assert report["whole"] and report["topics"]["/step"]["recorded"] == head
+    # told of a run in parts, as of any other
+    told = start("tandem", "info", str(tmp_path / "run" / "run.2.mcap"))
+    assert told.end() == 0 and "run.3.mcap: " in told.printed and "goes on where those before it end" in told.printed
+    assert run_export(tmp_path, "csv", tmp_path / "out")["cut"] is None
 
 
 def _wait(for_what: Callable[[], bool], seconds: float = 60.0) -> None:

@@ -1,0 +1,81 @@
+"""Which ring the blocks of a topic came from, as the record tells it.
+
+A note stands in the record wherever a recorder begins with a ring, comes to its end, or takes the record up again. From
+the notes, and the positions of the blocks after them, follows what is missing, what is there twice, and where the next
+recorder has to go on.
+"""
+
+from dataclasses import asdict, dataclass, field
+
+RING = "tandem.ring"
+
+OPEN = "open"  # its blocks follow, from this position on
+CLOSED = "closed"  # its writer closed it, and it was read to its end, this position
+AGAIN = "again"  # another recorder took it up at this position
+GONE = "gone"  # another recorder came, and it was not there any more: nobody knows how far it went
+LEFT = "left"  # found without a living writer before any block: what stands before this position is of another run
+STATES = (OPEN, CLOSED, AGAIN, GONE, LEFT)
+
+_POSITIONS = 0xFFFFFFFF  # a message's sequence number has 32 bits
+
+
+@dataclass(frozen=True)
+class Ring:
+    topic: str
+    state: str
+    segment: int
+    position: int  # all of it, not modulo 2**32
+    recorded: int = 0  # blocks of the topic in the record so far, in earlier parts too
+    before: int = 0  # blocks that had passed before there was a recorder
+    layout: str = ""
+    channel: int = 0  # of the messages that follow, in this file
+    row: int = 0  # blocks of the topic in this file (once read, in the run) before the note
+
+    def as_metadata(self) -> dict[str, str]:
+        return {key: str(value) for key, value in asdict(self).items() if key != "row"}
+
+    @classmethod
+    def read(cls, told: dict[str, str], row: int = 0) -> "Ring":
+        """Raises KeyError or ValueError if it is none."""
+        number = {key: int(told[key]) for key in ("segment", "position", "recorded", "before", "channel")}
+        ring = cls(told["topic"], told["state"], layout=told["layout"], row=row, **number)
+        if ring.state not in STATES or min(ring.position, ring.recorded, ring.before) < 0:
+            raise ValueError("a note of a ring that is none")
+        return ring
+
+
+def behind(position: int, expected: int) -> bool:
+    """Whether a block at this position (modulo 2**32) came before the one that is expected."""
+    return (position - expected) & _POSITIONS >= 1 << 31
+
+
+@dataclass
+class Account:
+    """How far a topic's record goes, and what is missing in it."""
+
+    segment: int = -1
+    position: int = 0  # of the next block
+    rows: int = 0
+    missing: int = 0
+    ends: dict[int, int] = field(default_factory=dict)  # how far it goes in rings that it had before
+
+    def note(self, ring: Ring) -> None:
+        if ring.segment != self.segment:
+            self.ends[self.segment] = self.position
+            self.segment, self.position = ring.segment, self.ends.get(ring.segment, -1)
+        if self.position < 0:
+            # what an earlier part should have, and has not (any more)
+            self.missing += max(ring.recorded - self.rows - self.missing, 0)
+        else:
+            self.missing += max(ring.position - self.position, 0)
+        self.position = max(ring.position, self.position)
+
+    def add(self, count: int, last: int) -> None:
+        """So many blocks, the last of which has that position (modulo 2**32)."""
+        following = self.position + count
+        if not behind(last + 1, following):
+            gap = (last + 1 - following) & _POSITIONS
+            self.missing += gap
+            following += gap
+        self.position = following
+        self.rows += count

@@ -1,0 +1,154 @@
+"""A record as it was read."""
+
+import itertools
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sync.block import Layout
+from sync.errors import TandemError
+from sync.record.rings import Account, Ring
+
+
+class RunError(TandemError):
+    """A record cannot be read or used: names the file and what would be right."""
+
+    code = 2
+
+
+@dataclass
+class Topic:
+    """All messages of a topic, in the order of the record."""
+
+    name: str
+    layout: Layout
+    words: np.ndarray  # a row a block
+    positions: np.ndarray  # in the ring, modulo 2**32
+    logged_ns: np.ndarray
+    rings: tuple[Ring, ...] = ()  # where its blocks came from; none if the record does not say
+
+    @cached_property
+    def blocks(self) -> np.ndarray:
+        """Records with named fields."""
+        return self.layout.view(self.words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def _apart(self) -> np.ndarray:
+        """From each position to the next, modulo 2**32."""
+        at = self.positions.astype(np.int64)
+        apart: np.ndarray = (at[1:] - at[:-1]) & 0xFFFFFFFF
+        return apart
+
+    @cached_property
+    def _spans(self) -> list[tuple[Ring, int]]:
+        """The notes, and where the blocks of each end."""
+        return list(zip(self.rings, [*(ring.row for ring in self.rings[1:]), len(self)], strict=True))
+
+    @cached_property
+    def begins(self) -> np.ndarray:
+        """For every block, the first block of its ring."""
+        if self.rings:
+            sources = [ring for ring, end in self._spans if end > ring.row]
+            changes = [b.row for a, b in itertools.pairwise(sources) if a.segment != b.segment]
+            starts = np.array([0, *changes])
+        else:  # where the positions begin anew
+            starts = np.flatnonzero(np.concatenate([[True], self._apart >= 1 << 31]))
+        sizes = np.diff(np.append(starts, len(self)))
+        return np.repeat(starts, sizes).astype(np.int64)
+
+    @cached_property
+    def missing(self) -> int:
+        """Blocks that are not in the record although they passed the ring. A new ring (its positions begin anew) is
+        none."""
+        if not self.rings:
+            return int((self._apart - 1)[(self._apart > 1) & (self._apart < 1 << 31)].sum())
+        account = Account()
+        for ring, end in self._spans:
+            account.note(ring)
+            if end > ring.row:
+                account.add(end - ring.row, int(self.positions[end - 1]))
+        return account.missing
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a run."""
+
+    file: str
+    size: int
+    cut: str | None = None  # why it ends before its end, or is not read at all
+    lost: int = 0  # blocks between the parts before it and this one
+
+
+@dataclass
+class Run:
+    """A record as it was read."""
+
+    path: Path
+    start: dict[str, str] = field(default_factory=dict)
+    end: dict[str, str] | None = None
+    attachments: dict[str, bytes] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    said: list[tuple[int, str]] = field(default_factory=list)  # during the run, and when
+    damaged: set[str] = field(default_factory=set)  # attachments whose checksum is wrong
+    cut: str | None = None  # why the record ends before its end, or what is not there in the middle
+    size: int = 0
+    rings: dict[str, list[Ring]] = field(default_factory=dict)  # the notes of each topic
+    run: str = ""  # tells its parts from those of other runs
+    parts: list[Part] = field(default_factory=list)
+
+    def json(self, name: str) -> dict[str, Any]:
+        """An attachment; empty if there is none."""
+        try:
+            found = json.loads(self.attachments.get(name, b"" if name in self.damaged else b"{}"))
+        except (ValueError, RecursionError):
+            raise RunError(f"{self.path}: attachment {name} is damaged") from None
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def lacking(self) -> int:
+        """Blocks that passed the rings and are not here, as the recorder counted them and as positions tell."""
+        counted = 0
+        for topic in self.topics.values():
+            told = [(self.end or {}).get(f"{what} {topic.name}", "0") for what in ("lost", "dropped")]
+            counted += max(sum(int(n) for n in told if n.isdigit()), topic.missing)
+        return counted
+
+    @property
+    def whole(self) -> bool:
+        """It has its end, and nothing is missing before it."""
+        return self.end is not None and self.cut is None and self.lacking == 0
+
+    @property
+    def ended(self) -> str:
+        """Why it ended, in words."""
+        if self.end is not None:
+            return self.end.get("reason", "unknown")
+        return f"without an end: {self.cut or 'the recorder was cut off'}"
+
+    @property
+    def name(self) -> str:
+        return self.start.get("name", self.path.parent.name)
+
+    def need(self, topic: str) -> Topic:
+        if topic not in self.topics or not len(self.topics[topic]):
+            there = ", ".join(name for name, t in self.topics.items() if len(t)) or "none"
+            raise RunError(f"{self.path}: holds no {topic} messages; it has {there}")
+        return self.topics[topic]
+
+    @property
+    def input_topic(self) -> str:
+        """The blocks that the simulator saw: those that came off the wire, if there was one."""
+        return "/received" if len(self.topics.get("/received", ())) else "/daq"
+
+    @property
+    def source_topic(self) -> str:
+        """The blocks that were sampled, as completely as they were recorded."""
+        return "/daq" if len(self.topics.get("/daq", ())) else "/received"
