@@ -142,10 +142,10 @@ class Post:
         self._mark(now)
         self._young = self._young + 1 if now - self._since < _YOUNG_S else 0
         pause = min(_FIRST_PAUSE_S * 2 ** (self._young - 1), _LONGEST_PAUSE_S) if self._young else 0.0
+        self.service, self.begun, self._worked = self.crew.replacement(self.process), False, False
         again = f" in {pause:g} s" if pause else ""
         self.note(f"{obituary}; another takes its place{again}")
         self.deaths.append(Death(self.process.name, round(elapsed_s, 3), obituary))
-        self.service, self.begun, self._worked = self.crew.replacement(self.process), False, False
         self._due, self.lives = now + pause, self.lives + 1
         self._raise(self.service, now)
         return None

@@ -194,7 +194,7 @@ def _children(pid: int) -> list[tuple[int, bytes]]:
 
 
 def test_without_its_recorder_the_drive_goes_on_and_says_so(drive: Start, name: str, tmp_path: Path) -> None:
-    run = drive("--seconds", "3", "--json", *WEAVE)
+    run = drive("--seconds", "3", "--json", *WEAVE, "--set", "supervision.restart=false")
     steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=120)
     _wait(lambda: steps.head > 100)
     newest = steps.newest()
