@@ -11,7 +11,8 @@ drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
 
 # Of what starts real processes, these ask whether things work, not how quickly: two files at a time.
-BESIDE := $(addprefix tests/system/test_,readme.py readme_pages.py view.py record.py calibrate.py death.py bad_input.py)
+BESIDE := $(addprefix tests/system/test_,readme.py readme_pages.py view.py record.py calibrate.py death.py bad_input.py \
+	supervision.py)
 
 # The rest of it has the machine to itself; what starts none, compiled once before, runs two files at a time too.
 test: $(VENV)/.dev lint types
@@ -41,9 +42,18 @@ bench: $(VENV)/.drive
 	$(BIN)/tandem bench multibody
 	$(BIN)/tandem iso all
 
-# a hundred kills at random instants; takes some ten minutes
-drill: $(VENV)/.drive
+# kills, stops, restarts, floods, hogs and inputs nobody would write; takes more than an hour
+drill: $(VENV)/.dev
+	$(BIN)/python benchmarks/soak.py kills --minutes 20 --kills 200
+	$(BIN)/python benchmarks/soak.py stops --minutes 3
+	$(BIN)/python benchmarks/soak.py restarts --times 100
+	$(BIN)/python benchmarks/soak.py disk
+	$(BIN)/python benchmarks/soak.py clock --minutes 2
 	$(BIN)/python benchmarks/crash_drill.py --kills 100
+	$(BIN)/python benchmarks/flood.py
+	$(BIN)/python benchmarks/hogs.py
+	$(BIN)/python benchmarks/ring_check.py
+	$(BIN)/python benchmarks/fuzz.py --inputs 1000000
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tandem needs Python 3.11 or newer, this is " + sys.version)'

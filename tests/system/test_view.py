@@ -226,6 +226,7 @@ def _stale_data_are_said(page: Any, name: str) -> None:
 def test_a_drive_goes_on_without_its_page(drive: Start) -> None:
     run = paged(drive, "--seconds", "0")
     address(run)
+    time.sleep(1.0)  # at work by then: who never was is not replaced
     os.kill(_view_pid(run), signal.SIGKILL)
     obituary = "the view was killed by SIGKILL; another takes its place"
     run.wait_for(obituary)
