@@ -69,7 +69,7 @@ class Tap:
         """Go on where the files end."""
         account = left.account
         self.recorded, self.lost, self.before = account.rows, account.missing, left.before
-        self._layout, self._position = left.layout, account.position
+        self._layout, self._position, self.gone = left.layout, account.position, left.gone
         if left.state == LEFT:
             self._before = (account.segment, account.position)
             self._watched = False
@@ -211,6 +211,8 @@ class Recorder:
         dropped = sum(tap.dropped for tap in self._taps)
         if dropped:
             state += f"; {dropped} blocks dropped"
+        if gone := [tap.topic for tap in self._taps if tap.gone]:
+            state += f"; the end of {' and '.join(gone)} had gone before the record was taken up again"
         state = "; ".join([state, *(tap.trouble for tap in self._taps if tap.trouble)])
         return {
             "state": state,

@@ -196,6 +196,8 @@ def _replaced(deaths: list[dict[str, Any]]) -> list[str]:
 
 def _record_line(record: dict[str, Any]) -> str:
     where = record.get("file") or "no file"
+    if record.get("parts", 1) > 1:
+        where += f", the last of {record['parts']} parts"
     if not record["whole"]:
         return f"[bold red]record not whole[/]: {record['state']} ({where})"
     counts = ", ".join(f"{t['recorded']} {name}" for name, t in record["topics"].items() if t["recorded"])

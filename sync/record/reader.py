@@ -84,16 +84,23 @@ def find(path: Path) -> Path:
     if not path.exists():
         near = sorted(p.parent.name for p in path.parent.glob(f"*/{FILE}"))[-3:]
         raise RunError(f"{path}: no such run" + f"; beside it: {', '.join(near)}" * bool(near))
-    together = list(parts(path.parent).values())
-    return together[0] if path in together else path
+    return next(iter(_together(path).values()))
+
+
+def _together(file: Path) -> dict[int, Path]:
+    """The parts of the run that this file is one of; the file alone if its name is another, or its folder is closed."""
+    try:
+        found = parts(file.parent)
+    except OSError:
+        return {1: file}
+    return found if file in found.values() else {1: file}
 
 
 def open_run(path: Path, topics: tuple[str, ...] | None = None, progress: Progress = lambda _: None) -> Run:
     """Read a record, all parts of it; of its topics only those named, if any are."""
     file = find(path)
+    files = _together(file)
     try:
-        together = parts(file.parent)
-        files = together if file in together.values() else {1: file}
         sizes = {number: part.stat().st_size for number, part in files.items()}
     except OSError as error:
         raise RunError(f"{file}: cannot be read: {error.strerror}") from None

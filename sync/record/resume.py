@@ -18,7 +18,7 @@ from mcap.records import Chunk, Metadata
 from mcap.writer import MCAP0_MAGIC
 
 from sync.record.chunks import DAMAGED, ID, KIND, MESSAGE, SEQUENCE, Table
-from sync.record.rings import AGAIN, LEFT, OPEN, RING, Account, Ring
+from sync.record.rings import AGAIN, GONE, LEFT, OPEN, RING, Account, Ring
 from sync.record.writer import PART, parts
 
 _HEAD = struct.Struct("<BQ")  # of every record: what it is, how long it is
@@ -33,6 +33,7 @@ class Left:
     account: Account = field(default_factory=Account)
     state: str = OPEN
     before: int = 0
+    gone: bool = False  # one of its rings, with an end that nobody read
     layout: str = ""
 
 
@@ -128,6 +129,7 @@ class _Walk:
         else:
             account.note(ring)
         left.state, left.before = ring.state, left.before + ring.before
+        left.gone = left.gone or ring.state == GONE
         if ring.state in (OPEN, AGAIN):
             left.layout = ring.layout
             self._topics[ring.channel] = ring.topic
