@@ -161,10 +161,13 @@ class Post:
                 self._felt_ns = int(newest["pushed_ns"])
 
     def wait(self, patience_s: float) -> None:
-        """Until a replacement has begun, or has ended, or it takes too long."""
+        """Until a replacement is at work, or has ended, or it takes too long."""
         end = time.monotonic() + patience_s
-        while self.service is not None and not self.begun and self.service.code is None and time.monotonic() < end:
-            self._raise(self.service, end)
+        while self.service is not None and self.deaths and self.service.code is None and time.monotonic() < end:
+            if not self.begun:
+                self._raise(self.service, end)
+            elif self._back(self.service):
+                break
             time.sleep(0.02)
 
     @property

@@ -103,8 +103,19 @@ class _Recording:
                     self._tell(f"{first.obituary()}; {first.process.without}")
             elif first.ready and (told := self._begin()) is not None:
                 first.say(json.dumps(told))
-                self._post = keeper.man(first, lambda service: service.say(json.dumps({**told, "again": True})))
+                self._post = keeper.man(first, lambda service: self._go_on(service, told))
         self._pass_on()
+
+    def _go_on(self, service: Service, told: dict[str, Any]) -> None:
+        """The next one writes the next part, and has room for notes of its own."""
+        service.say(json.dumps({**told, "again": True}))
+        self._noted, self._full = 0, False
+
+    def settle(self) -> None:
+        """If it has just died, its successor must hold the rings before the services let go of them."""
+        if self._post is not None:
+            self._post.wait(_RECORDER_PATIENCE_S)
+            self._pass_on()
 
     def end(self, begun: bool, reason: str, summary: dict[str, Any]) -> dict[str, Any] | None:
         if self._first is None:
@@ -116,9 +127,6 @@ class _Recording:
             service.ask_to_end()
             service.end(_RECORDER_PATIENCE_S)
             return None
-        if self._post is not None and not self._post.begun:  # it has just died: the next one reads what is left
-            self._post.wait(_RECORDER_PATIENCE_S)
-            self._pass_on()
         service.say(json.dumps({"reason": reason, "summary": summary}))
         code = service.end(_RECORDER_PATIENCE_S)
         if code != 0:
@@ -336,6 +344,7 @@ class Supervisor:
     def _end(self) -> None:
         notify("STOPPING=1")
         posts, outcome = self._keeper.posts, self.outcome
+        self._recording.settle()
         self._crew.dismiss_spares()
         view = posts["view"].service if "view" in posts else None
         if view is not None:
