@@ -53,6 +53,7 @@ class Model:
     step: Any  # nopython, signature STEP
     initial: Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # fills (state, params, work) at rest
     scene: Scene | None = None  # what it looks like; without one the view makes do with its outputs
+    bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
 
 
 def index(quantities: tuple[Quantity, ...], name: str) -> int:
