@@ -259,7 +259,7 @@ def run(
         channel, older = oldest(block, rows)
         if 0 < settings[MOST_AGE_NS] < age + older:
             # nobody knows what the driver does: a model that goes on would go anywhere
-            control[LOST_CHANNEL], control[LOST_NS] = channel, age + older
+            control[LOST_CHANNEL], control[LOST_NS] = channel if older > 0 else -1, age + older
             closed = load_relaxed(ring_in, STATE_WORD) != LIVE
             if stop == 0 and settings[LOST_ENDS] == 0 and not closed:
                 counters[STARVED] += 1

@@ -44,10 +44,10 @@ class StaleInput:
         age_ns = now - int(block["t_ns"])
         # a loop that waits for a new DAQ makes no steps, and its last one may have been fresh
         stages = int(step["input_stages"]) if step is not None else 0
-        return self.judge(now, stages, age_ns, int(self._control[loop.LOST_NS]))
+        return self.judge(now, stages, age_ns)
 
-    def judge(self, now: int, stages: int, age_ns: int, lost_ns: int) -> list[str]:
-        """`stages` of the newest step, the age of the newest block, and that of an input that stopped the model."""
+    def judge(self, now: int, stages: int, age_ns: int) -> list[str]:
+        """With the stages of the newest step, and the age of the newest block."""
         told = []
         if stages or age_ns > self._limit_ns:
             self._fresh_since = 0
@@ -59,12 +59,9 @@ class StaleInput:
                     f"input is {still}stale: the newest block is {age_ns / 1e6:.0f} ms old" + f"; {words}" * bool(words)
                 )
             self._stale, self._said = True, worse
-            if lost_ns and not self._lost:
+            if self._control[loop.LOST_NS] and not self._lost:
                 self._lost = True
-                channel = CHANNELS[int(self._control[loop.LOST_CHANNEL])]
-                told.append(
-                    f"{channel} is {lost_ns / 1e9:.1f} s old: the model stands still until its input is fresh again"
-                )
+                told.append(f"{lost_words(self._control)}: the model stands still until its input is fresh again")
         elif self._stale:
             self._fresh_since = self._fresh_since or now
             if now - self._fresh_since >= CALM_NS:
@@ -72,6 +69,12 @@ class StaleInput:
                 self._said = self._fresh_since = 0
                 told.append("input is fresh again")
         return told
+
+
+def lost_words(control: np.ndarray) -> str:
+    """How old the input is that stopped the model: a channel's, if the blocks themselves are younger."""
+    channel = int(control[loop.LOST_CHANNEL])
+    return f"{CHANNELS[channel] if channel >= 0 else 'input'} is {control[loop.LOST_NS] / 1e9:.2f} s old"
 
 
 class Overload:

@@ -16,8 +16,7 @@ from sim_service.models import configured_model
 from sim_service.models.description import Model
 from sim_service.models.parameters import described
 from sim_service.phase import UNIT
-from sim_service.saying import Divergence, Overload, StaleInput, offence
-from sim_service.signals.stale import CHANNELS
+from sim_service.saying import Divergence, Overload, StaleInput, lost_words, offence
 from sim_service.simulation import Simulation
 from sync import realtime
 from sync.clock import now_ns, sleep_until
@@ -340,11 +339,9 @@ def _clipped(simulation: Simulation) -> str | None:
 def _lost(simulation: Simulation, config: Config) -> str:
     """Why a run ends whose input is stale."""
     allowed = f"sim.stale.stop_after_ms = {config.sim.stale.stop_after_ms:g}"
-    lost_ns = int(simulation.control[loop.LOST_NS])
-    if lost_ns == 0:
+    if simulation.control[loop.LOST_NS] == 0:
         return f"input lost: the DAQ has ended and none came in its place ({allowed})"
-    channel = CHANNELS[int(simulation.control[loop.LOST_CHANNEL])]
-    return f"input lost: {channel} was {lost_ns / 1e9:.2f} s old ({allowed})"
+    return f"input lost: {lost_words(simulation.control)} ({allowed})"
 
 
 def _motion(view: RingReader, model: Model) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Simulation:
             *tables(config.sim.signals, config.daq.layout, config.step_ns * 1e-9, config.period_ns * 1e-9),
             policy(config.sim),
         )
-        self.kept = np.zeros(len(self.state) + len(self.work))  # as they were before the step
+        self.kept = np.zeros(len(model.states) + len(model.outputs))  # as they were before the step
         self.guard = guard(model.bound, config.sim.on_divergence, config.sim.most_divergences, config.step_ns)
         self.turned = np.zeros(TURNED_WORDS, np.int64)
         self.offending = np.zeros(len(self.inputs))  # what the model was given when it diverged

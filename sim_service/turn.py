@@ -81,7 +81,7 @@ def turn(
 
     n = state.size
     kept[:n] = state
-    kept[n:] = work
+    kept[n:] = work[:outputs]
     step_model(state, inputs, params, work, h)
     if _sound(state, n, guard[_BOUND]) and _sound(work, outputs, guard[_BOUND]):
         turned[DIVERGED] = 0
@@ -98,5 +98,6 @@ def turn(
         memory[:] = 0.0
     else:
         state[:] = kept[:n]
-        work[:] = kept[n:]
+        work[:outputs] = kept[n:]
+        work[outputs:] = 0.0  # nothing that matters is kept there, but what is no number could stay
     return lapped

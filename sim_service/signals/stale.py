@@ -47,7 +47,7 @@ def in_words(stages: int) -> str:
 
 def counted(stages: np.ndarray) -> dict[str, np.ndarray]:
     """For every channel and stage but fresh that there is: which of these steps."""
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for n, name in enumerate(CHANNELS):
         mine = stages >> (BITS * n) & MASK
         found |= {f"{name} {word}": mine == stage for stage, word in enumerate(STAGES) if stage}

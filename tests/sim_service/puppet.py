@@ -26,7 +26,6 @@ def step(state, inputs, params, work, h):
     state[0] = n + 1.0
     work[0] = WHEEL_SPEED_PER_STEP * state[0]
     work[1] = math.nan if n == params[_NAN_AT] else state[0]
-    work[2] = work[2] + inputs[0]  # what it remembers beside its state
     if inputs[4] > params[_BAD_BAR]:
         state[0] = 1e12
         work[0] = work[2] = math.inf

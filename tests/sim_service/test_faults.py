@@ -365,16 +365,17 @@ def test_stale_input_is_said_once_when_worse_and_when_over(world: Make) -> None:
     history += [(word(HELD, SAFE), 700)]
     for found, age_ms in history:
         now += CALM_NS // 10
-        told += said.judge(now, found, age_ms * MS, 0)
-    told += said.judge(now, word(HELD, SAFE), 6000 * MS, 6000 * MS)
+        told += said.judge(now, found, age_ms * MS)
+    live.simulation.control[loop.LOST_NS] = 6000 * MS
+    told += said.judge(now, word(HELD, SAFE), 6000 * MS)
     for _ in range(20):
         now += CALM_NS // 10
-        told += said.judge(now, 0, 2 * MS, 0)
+        told += said.judge(now, 0, 2 * MS)
     assert [text.partition(";")[2].strip() or text for text in told] == [
         "steering held, throttle held",
         "steering held, throttle ramped to safe",
         "steering held, throttle safe",
-        "steering is 6.0 s old: the model stands still until its input is fresh again",
+        "steering is 6.00 s old: the model stands still until its input is fresh again",
         "input is fresh again",
     ]
     assert in_words(0) == "" and stage_of(word(HELD, SAFE), THROTTLE) == SAFE

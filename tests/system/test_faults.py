@@ -43,7 +43,7 @@ def test_a_frozen_daq_is_survived_said_and_replayed(
     daq.close()
     os.kill(pid, signal.SIGSTOP)
     try:
-        run.wait_for("stands still until its input is fresh again", 20)
+        run.wait_for("the model stands still", 20)
         time.sleep(_FROZEN_S - 0.8)
     finally:
         os.kill(pid, signal.SIGCONT)
