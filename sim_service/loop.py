@@ -194,6 +194,7 @@ def run(
         phase[SEEN] = 0.0
 
     taken_position, shown, epoch = np.int64(-1), np.int64(-1), np.int64(-1)
+    seen, seen_ns = np.int64(-1), np.int64(0)  # the newest block, and when it was first there
     in_rhythm = False
     status = np.int64(0)
     late = 0  # steps in a row that began late
@@ -256,6 +257,10 @@ def run(
             planned += h_ns
             continue
         age = taken - block[T]
+        if position == seen:
+            age = max(age, taken - seen_ns)  # it gets older, whatever instant it claims
+        else:
+            seen, seen_ns = position, taken
         channel, older = oldest(block, rows)
         if 0 < settings[MOST_AGE_NS] < age + older:
             # nobody knows what the driver does: a model that goes on would go anywhere

@@ -264,7 +264,7 @@ class Sim(Section):
     stale_after_ms: float = Field(100.0, gt=0, le=10_000)
     stale: Stale = Stale()
     overload: Literal["catch_up", "skip"] = "catch_up"
-    catch_up_steps: int = Field(4, ge=1, le=1000)
+    catch_up_steps: int = Field(4, ge=0, le=1000)
     on_divergence: Literal["end", "anew", "keep"] = "end"
     most_divergences: int = Field(10, ge=1, le=1000)  # without a second of good steps between them
     phase: Literal["locked", "free"] = "locked"

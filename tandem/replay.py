@@ -27,6 +27,7 @@ from sim_service.models import VEHICLE, configured_model, make_model, recorded
 from sim_service.models.description import Model
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
+from sim_service.turn import DIVERGED
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, assembled, check, load
 from sync.errors import ConfigError
@@ -170,6 +171,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "steps_before": plan.first,  # recorded, but from a simulator that had begun before the record
         "stopped": plan.stopped,
         "diverged": len(results) < len(plan),
+        "diverged_steps": int(np.count_nonzero(done.told[:, replay_flags.TOLD.index(DIVERGED)])),
         "simulated_s": round(simulated_s, 6),
         "wall_s": round(wall_s, 4),
         "read_s": round(read_ns * 1e-9, 4),

@@ -82,6 +82,8 @@ def _command_words(done: Replayed) -> np.ndarray:
 
 def _fill(steps: np.ndarray, done: Replayed) -> None:
     steps["input_stages"] = done.told[:, 0]
+    told = loop.STALE | loop.BEYOND | loop.NOT_FINITE
+    steps["status"] = steps["status"] & ~told | status_told(done.told)
     for name, values in done.columns().items():
         steps[name] = values
 
@@ -105,8 +107,7 @@ def _step_words(done: Replayed) -> np.ndarray:
     repeated = np.concatenate([[False], np.diff(done.plan.which[:n]) == 0])[:n]
     new_epoch = np.concatenate([[True], np.diff(used[:, EPOCH]) != 0])[:n]
     steps["status"] = (
-        status_told(done.told)
-        | np.where(repeated, loop.REPEATED, 0)
+        np.where(repeated, loop.REPEATED, 0)
         | np.where(new_epoch, loop.NEW_EPOCH, 0)
         | np.where(flags & replay_flags.LAPPED, loop.LAPPED, 0)
     )

@@ -12,11 +12,12 @@ import pytest
 from sim_service.loop import RESUMED, STALE
 from sim_service.signals.stale import counted
 from sync.config import load
+from sync.errors import InputLost
 from sync.record import open_run
 from sync.ring import RingReader
 from tandem.look.info import info
 from tandem.replay import Asked, replay_run
-from tests.system.conftest import DRIVE, Program
+from tests.system.conftest import DRIVE, Program, leftovers
 
 POLICY = (
     "sim.vehicle=vehicles/buggy_single_track.toml", "sim.stale_after_ms=60", "sim.stale.stop_after_ms=700",
@@ -69,3 +70,25 @@ def test_a_frozen_daq_is_survived_said_and_replayed(
     assert any("stands still" in text for _, text in record.said)
     again = replay_run(tmp_path / "runs", Asked()).figures
     assert again["identical"] is True and again["steps"] == len(found)
+
+
+@pytest.mark.parametrize("transport, end", [("shm", signal.SIGTERM), ("ipc", signal.SIGKILL)])
+def test_a_simulator_that_may_not_go_on_without_input_ends_and_says_so(
+    start: Callable[..., Program], name: str, transport: str, end: int
+) -> None:
+    settings = (f"name={name}", f"transport.kind={transport}", *POLICY, "sim.stale.stop=end")
+    options = [str(DRIVE), *(word for setting in settings for word in ("--set", setting))]
+    sim, daq = start("sim_service", *options), start("daq_service", *options)
+    sim.wait_for("the DAQ is there")
+    steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=60)
+    until = time.monotonic() + 60
+    while steps.head < 50:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    steps.close()
+    daq.signal(end)
+    daq.end()
+    assert sim.end(30) == InputLost.code, sim.said
+    assert "input lost" in sim.said and "sim.stale.stop_after_ms = 700" in sim.said
+    for left in leftovers(name):  # of the DAQ that was killed
+        Path(left).unlink()
