@@ -80,7 +80,7 @@ def test_age_moves_a_value_without_a_jump_from_what_was_read_to_what_is_safe(
     # fresh is untouched
     assert at(0.0) == at(-5.0) == (value, speed, FRESH)
     # no boundary is a jump: a nanosecond is worth what the fastest stage moves in it, and what rounding adds
-    end = value + speed * extrapolate * 1e-9
+    end = value + speed * (extrapolate * 1e-9)
     slope = max(abs(speed), abs(safe - end) / (ramp * 1e-9) if ramp else 0.0)
     for boundary in ends if ramp != 0.0 else ends[:-1]:
         before, after = at(max(boundary - 0.5, 0.0))[0], at(boundary + 0.5)[0]
