@@ -321,7 +321,7 @@ def run(
             offending[:] = inputs
             control[DIVERGED_STEP] = counters[STEPS]
             counters[DIVERGENCES] += 1
-        if settings[CAPPED_OUTPUT] >= 0 and work[settings[CAPPED_OUTPUT]] > 0.0:
+        elif settings[CAPPED_OUTPUT] >= 0 and work[settings[CAPPED_OUTPUT]] > 0.0:
             status |= CAPPED
             counters[CAPS] += 1
         if phase[UNIT] > 0.0:

@@ -144,8 +144,10 @@ def assert_stages_are_those_of_the_age(steps: np.ndarray, stale_ms: float = 100.
 
 def turning(world: World, count: int = 60) -> None:
     """A wheel that has turned steadily, a block a millisecond up to now; both pedals a little pressed."""
-    for k in range(count):
-        world.push(steering=4 * k, throttle=210, brake=8192, age_ns=(count - 1 - k) * MS)
+    last = now_ns()
+    for k in range(count):  # evenly, however long this loop takes
+        t = last - (count - 1 - k) * MS
+        world.push(steering=4 * k, throttle=210, brake=8192, age_ns=now_ns() - t)
 
 
 def test_a_source_that_freezes_is_held_extrapolated_ramped_and_waited_for(world: Make) -> None:
