@@ -9,11 +9,13 @@ Locked, the instants follow the block stream (sim_service/phase.py); free, they 
 looked at once, in order, for its arrival; only the newest is used. A block that is late for its step is waited for a
 little: an input out of rhythm hurts more than a step that starts a fraction later.
 
-A step that ends after the next is due is a deadline miss; the next starts at once. If the loop falls behind by more
-than `catch_up` steps it gives them all up, counted as skipped, instead of chasing a clock it cannot reach.
-"""
+A step that ends after the next is due is a deadline miss; the next starts at once, but no more than `catch_up` of them
+in a row. If that does not bring the loop back, or if it is further behind than that, it gives up every step whose
+instant has passed, counted as skipped, and sleeps until the next: it never chases a clock it cannot reach, and never
+keeps a core from everybody else.
 
-import math
+Input that has been stale for too long stops the model: no step is made until it is fresh again, or the loop ends.
+"""
 
 import numpy as np
 from numba import float64, int64, types
@@ -22,8 +24,10 @@ from sim_service.commands import ANEW, PAUSED, SLOWNESS, STEPS_LEFT, obey_all
 from sim_service.models.description import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
-from sim_service.signals import oldest_ns, steering_age_ns
-from sim_service.turn import turn
+from sim_service.signals import oldest
+from sim_service.turn import BEYOND as CLIPPED
+from sim_service.turn import DIVERGED as DIVERGED_NOW
+from sim_service.turn import OVER, STAGES, turn
 from sync.atomics import load_acquire, load_relaxed, store_release
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, Channel, Layout, T
 from sync.clock import now_ns, sleep_until
@@ -32,27 +36,27 @@ from sync.ledger import record
 from sync.ring import EPOCH_WORD, HEAD_WORD, LIVE, READ_ONLY, STATE_WORD, WORDS, WORDS_2D, beat, newest, push, read_slot
 
 # the status word of a step
-STALE = 1  # the input is older than allowed; it is held
+STALE = 1  # an input is older than allowed; its stage says what became of it
 REPEATED = 2  # no new block since the last step
 NEW_EPOCH = 4  # first block after a gap: derivatives restart
 MISSED = 8  # the step before this one ended after this one was due
 SKIPPED = 16  # steps were given up before this one
-NOT_FINITE = 32  # the model left the numbers; the run ends here
+NOT_FINITE = 32  # the model left the numbers or its bound; the outputs are those it goes on from, or ended with
 LOCKED = 64  # the step's instant is locked to the block stream
 HOLDOVER = 128  # locked before, but no new block to follow
 LAPPED = 256  # blocks since the last step were overwritten before the step saw them: derivatives restart
 WAITED = 512  # the step's block was late and waited for
 CAPPED = 1024  # the model ended the step at its limit of iterations
 RESUMED = 2048  # the first step after a pause or of a model that was reset: derivatives restart
-STEERING_FRESH = 8192  # the input is stale, but not the angle of the steering wheel: its speed is known
 SLOWED = 4096  # steps follow each other more slowly than in real time, as commanded
+BEYOND = 16384  # an input was beyond what its channel can be, and clipped
 STATUS = {
     STALE: "stale input",
     REPEATED: "no new block",
     NEW_EPOCH: "new epoch",
     MISSED: "deadline missed",
     SKIPPED: "steps skipped",
-    NOT_FINITE: "not finite",
+    NOT_FINITE: "diverged",
     LOCKED: "locked",
     HOLDOVER: "holdover",
     LAPPED: "blocks overwritten",
@@ -60,7 +64,7 @@ STATUS = {
     CAPPED: "iterations capped",
     RESUMED: "after a pause or reset",
     SLOWED: "slowed down",
-    STEERING_FRESH: "steering fresh",
+    BEYOND: "input beyond its limits",
 }
 
 # rows of the ledger: the age at use and what it is made of, in order; then the step
@@ -70,35 +74,35 @@ LEDGER = ("age", "sensor", "ring", "wire", "wait", "step", "lateness", "cost")
 # counters
 (
     STEPS, USED, SUPERSEDED, REUSED, MISSES, SKIPS, STALES, EPOCHS, NOT_NEWEST,
-    LOCKED_STEPS, HOLDOVERS, WAITS, CAPS, PAUSES,
-) = range(14)  # fmt: skip
+    LOCKED_STEPS, HOLDOVERS, WAITS, CAPS, PAUSES, STARVED, DIVERGENCES, CLIPS,
+) = range(17)  # fmt: skip
 COUNTERS = (
     "steps", "used", "superseded", "reused", "deadline_misses", "skipped", "stale_steps", "epochs", "not_newest",
     "locked_steps", "holdover_steps", "waited_steps", "capped_steps",
-    "paused_steps",
+    "paused_steps", "starved_steps", "diverged_steps", "clipped_steps",
 )  # fmt: skip
 
 # words the loop and its process share
-STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED = range(6)
-CONTROL_WORDS = 6
+STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED, LOST_CHANNEL, LOST_NS, DIVERGED_STEP = range(9)
+CONTROL_WORDS = 9
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
 # settings
 (
-    H_NS, STALE_NS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS, MOST_BLOCKS, RHYTHM_NS, WAIT_NS,
-    CAPPED_OUTPUT,
-) = range(11)  # fmt: skip
-SETTINGS = 11
+    H_NS, MOST_AGE_NS, LOST_ENDS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS, MOST_BLOCKS, RHYTHM_NS,
+    WAIT_NS, CAPPED_OUTPUT,
+) = range(12)  # fmt: skip
+SETTINGS = 12
 
 # how the loop ended
-STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED = range(4)
+STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED, INPUT_LOST = range(5)
 
 # the channels of a step's output before the model's own
 (
     _STEP, _STATUS, _INPUT_SEQ, _INPUT_EPOCH, _INPUT_T, _INPUT_PUSHED, _INPUT_SENT, _INPUT_RECEIVED,
-    _STARTED, _TAKEN, _INPUT_AGE, _AGE_BOUND, _PHASE_ERROR, _COMMANDS, _COMMAND_EPOCH, _TIME,
-) = range(PAYLOAD, PAYLOAD + 16)  # fmt: skip
-_INPUTS = PAYLOAD + 16
+    _STARTED, _TAKEN, _INPUT_AGE, _INPUT_STAGES, _AGE_BOUND, _PHASE_ERROR, _COMMANDS, _COMMAND_EPOCH, _TIME,
+) = range(PAYLOAD, PAYLOAD + 17)  # fmt: skip
+_INPUTS = PAYLOAD + 17
 STEP_CHANNELS = (
     Channel("step", "i8"),
     Channel("status", "i8"),
@@ -110,8 +114,9 @@ STEP_CHANNELS = (
     Channel("input_received_ns", "i8", "ns"),
     Channel("started_ns", "i8", "ns"),  # the step's: started, took the block; done is the output's own pushed_ns
     Channel("taken_ns", "i8", "ns"),
-    Channel("input_age_ns", "i8", "ns"),  # age at use, and the error bound that the DAQ's clock leaves
-    Channel("age_bound_ns", "i8", "ns"),
+    Channel("input_age_ns", "i8", "ns"),  # age at use, what it made of the channels (sim_service/signals/stale.py),
+    Channel("input_stages", "i8"),
+    Channel("age_bound_ns", "i8", "ns"),  # and the error bound that the DAQ's clock leaves
     Channel("phase_error_ns", "i8", "ns"),
     Channel("commands", "i8"),  # obeyed before this step: all before this position of the ring of commands
     Channel("command_epoch", "i8"),
@@ -143,20 +148,22 @@ def look_at_arrivals(ring, looked, position, most, block, phase, arrivals):
         READ_ONLY, WORDS, READ_ONLY, WORDS, WORDS, WORDS, WORDS, WORDS, WORDS,  # rings and their blocks
         WORDS, WORDS, WORDS_2D, WORDS,  # settings, control, ledger, counters
         _VECTOR, WORDS_2D,  # phase lock
-        WORDS_2D, _VECTOR, _VECTOR, _VECTOR,  # signals
+        WORDS_2D, _VECTOR, _VECTOR, _VECTOR, _VECTOR,  # signals
         types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR,  # model
         _VECTOR, _VECTOR, _VECTOR,  # as it started, and how it goes
+        _VECTOR, _VECTOR, WORDS, _VECTOR,  # its guard
     )
 )  # fmt: skip
 def run(
     ring_in, ring_out, ring_commands, ring_state, block, passing, out, command, out_state,
     settings, control, ledger, counters,
     phase, arrivals,
-    rows, calibration, estimator, memory,
+    rows, calibration, estimator, memory, policy,
     step_model, state, inputs, params, work,
     first_state, first_work, mode,
+    kept, guard, turned, offending,
 ):  # fmt: skip
-    h_ns, stale_ns = settings[H_NS], settings[STALE_NS]
+    h_ns = settings[H_NS]
     h = h_ns * 1e-9
     outputs, most = settings[OUTPUTS], settings[MOST_BLOCKS]
     values = out.view(np.float64)
@@ -187,8 +194,10 @@ def run(
         phase[SEEN] = 0.0
 
     taken_position, shown, epoch = np.int64(-1), np.int64(-1), np.int64(-1)
-    stale = in_rhythm = False
+    seen, seen_ns = np.int64(-1), np.int64(0)  # the newest block, and when it was first there
+    in_rhythm = False
     status = np.int64(0)
+    late = 0  # steps in a row that began late
     while True:
         while mode[SLOWNESS] > 1.0 and planned - now_ns() > h_ns:
             # in slow motion a step may be seconds away; whoever stops or commands does not wait for it
@@ -247,6 +256,29 @@ def run(
                 return STOPPED
             planned += h_ns
             continue
+        age = taken - block[T]
+        if position == seen:
+            age = max(age, taken - seen_ns)  # it gets older, whatever instant it claims
+        else:
+            seen, seen_ns = position, taken
+        channel, older = oldest(block, rows)
+        if 0 < settings[MOST_AGE_NS] < age + older:
+            # nobody knows what the driver does: a model that goes on would go anywhere
+            control[LOST_CHANNEL], control[LOST_NS] = channel if older > 0 else -1, age + older
+            closed = load_relaxed(ring_in, STATE_WORD) != LIVE
+            if stop == 0 and settings[LOST_ENDS] == 0 and not closed:
+                counters[STARVED] += 1
+                status |= RESUMED
+                beat(ring_out)
+                planned = max(planned, started - h_ns) + h_ns
+                continue
+            if position > taken_position:
+                counters[SUPERSEDED] += position - taken_position
+                control[LAST_SEQ] = block[SEQ]
+            if stop:
+                return STOPPED
+            return INPUT_LOST if settings[LOST_ENDS] else RING_CLOSED
+        control[LOST_NS] = 0
         if position < there - 1:
             counters[NOT_NEWEST] += 1
         if position == taken_position:
@@ -264,30 +296,32 @@ def run(
             epoch = block[EPOCH]
             counters[EPOCHS] += 1
             status |= NEW_EPOCH
-        restart = status & (NEW_EPOCH | SKIPPED | RESUMED) or (stale and fresh)
-        age = taken - block[T]
-        stale = age + steering_age_ns(block, rows) > stale_ns  # an angle that is held does not move
-        if age + oldest_ns(block, rows) > stale_ns:
-            status |= STALE if stale else STALE | STEERING_FRESH
-            counters[STALES] += 1
-
         if turn(
-            ring_in, shown, position, most, block, passing, restart != 0, False, stale,
-            rows, calibration, estimator, memory, step_model, state, inputs, params, work, settings[WHEEL_SPEED], h,
+            ring_in, shown, position, most, block, passing, status & (NEW_EPOCH | SKIPPED | RESUMED) != 0, False, age,
+            rows, calibration, estimator, memory, policy,
+            step_model, state, inputs, params, work, first_state, first_work, kept, guard, turned,
+            settings[WHEEL_SPEED], outputs, h,
         ):  # fmt: skip
             status |= LAPPED
         shown = position
 
         # the result
-        finite = True
         for i in range(outputs):
             values[_INPUTS + inputs.size + i] = work[i]
-            finite = finite and math.isfinite(work[i])
         for i in range(inputs.size):
             values[_INPUTS + i] = inputs[i]
-        if not finite:
+        if turned[STAGES]:
+            status |= STALE
+            counters[STALES] += 1
+        if turned[CLIPPED]:
+            status |= BEYOND
+            counters[CLIPS] += 1
+        if turned[DIVERGED_NOW]:
             status |= NOT_FINITE
-        if settings[CAPPED_OUTPUT] >= 0 and work[settings[CAPPED_OUTPUT]] > 0.0:
+            offending[:] = inputs
+            control[DIVERGED_STEP] = counters[STEPS]
+            counters[DIVERGENCES] += 1
+        elif settings[CAPPED_OUTPUT] >= 0 and work[settings[CAPPED_OUTPUT]] > 0.0:
             status |= CAPPED
             counters[CAPS] += 1
         if phase[UNIT] > 0.0:
@@ -309,6 +343,7 @@ def run(
         out[_INPUT_T] = block[T]
         out[_INPUT_PUSHED], out[_INPUT_SENT], out[_INPUT_RECEIVED] = block[PUSHED], block[SENT], block[RECEIVED]
         out[_INPUT_AGE] = age
+        out[_INPUT_STAGES] = turned[STAGES]
         bound = load_relaxed(control, BOUND_NS)
         out[_AGE_BOUND] = bound
         control[WORST_BOUND_NS] = max(control[WORST_BOUND_NS], bound)
@@ -348,17 +383,21 @@ def run(
         record(ledger[STEP_DONE], out[PUSHED] - taken)
         record(ledger[LATENESS], started - planned)
         record(ledger[COST], done - started)
-        if not finite:
+        if turned[DIVERGED_NOW] == OVER:
             return DIVERGED
         if counters[STEPS] == settings[MOST_STEPS]:
             return ALL_STEPS
         status = np.int64(0)
         planned = following
-        if done > planned:
-            counters[MISSES] += 1
-            status |= MISSED
-            behind = (done - planned) // h_ns
-            if behind > settings[CATCH_UP]:
-                counters[SKIPS] += behind
-                planned += behind * h_ns
-                status |= SKIPPED
+        if done <= planned:
+            late = 0
+            continue
+        counters[MISSES] += 1
+        status |= MISSED
+        late += 1
+        passed = (done - planned) // h_ns + 1
+        if max(late, passed - 1) > settings[CATCH_UP]:
+            counters[SKIPS] += passed
+            planned += passed * h_ns
+            status |= SKIPPED
+            late = 0

@@ -1,7 +1,7 @@
 """The same steps again, from a record instead of a machine.
 
 A replay is a list of steps, each with the block it uses and what the loop knew about it (first step of a simulator,
-restart after a gap, stale input), and the blocks in the order in which they stood in the ring. It runs the very turn of
+restart after a gap, how old), and the blocks in the order in which they stood in the ring. It runs the very turn of
 the loop over a private ring that the recorded blocks are pushed into. Given what a run recorded, its outputs are those
 of the run to the last bit, on the same type of machine and with the same sources; given other blocks, a delay or other
 parameters, they say what those change.
@@ -16,15 +16,15 @@ from numba import float64, int64, types
 from sim_service import loop
 from sim_service.commands import LAYOUT, mode, obey
 from sim_service.models.description import STEP
-from sim_service.signals import steering_ages_ns
 from sim_service.simulation import Simulation
-from sim_service.turn import turn
+from sim_service.turn import BEYOND, DIVERGED, OVER, STAGES, turn
 from sync.jit import kernel
 from sync.ring import WORDS, WORDS_2D, private_ring, push
 
-INITIAL, RESTART, LAPPED, STALE = 1, 2, 4, 8
+INITIAL, RESTART, LAPPED = 1, 2, 4
 _VECTOR = float64[::1]
-_PUSHED, _SHOWN = range(2)
+_PUSHED, _SHOWN, _OVER = range(3)
+TOLD = (STAGES, BEYOND, DIVERGED)  # what a replayed step says of itself, as in sim_service/turn.py
 _BATCH = 2000  # steps between two looks at the clock
 
 
@@ -39,7 +39,8 @@ class Plan:
     blocks: np.ndarray  # rows of words, in the order of the ring
     which: np.ndarray  # the block of each step
     floor: np.ndarray  # the first block of the ring that this one stood in: no step sees further back
-    flags: np.ndarray  # of INITIAL, RESTART, LAPPED, STALE
+    flags: np.ndarray  # of INITIAL, RESTART, LAPPED
+    ages: np.ndarray  # of the block when its step used it, ns
     first: int = 0  # which recorded step it begins with
     stopped: str | None = None  # why it ends before the last recorded step
     commands: np.ndarray = field(default_factory=_no_commands)  # rows of words
@@ -51,19 +52,19 @@ class Plan:
 
 @kernel(
     int64(
-        WORDS, WORDS_2D, WORDS, WORDS, WORDS, WORDS_2D, WORDS_2D, int64, int64, WORDS, WORDS, WORDS, WORDS,
-        WORDS_2D, _VECTOR, _VECTOR, _VECTOR,
+        WORDS, WORDS_2D, WORDS, WORDS, WORDS, WORDS, WORDS_2D, WORDS_2D, int64, int64, WORDS, WORDS, WORDS, WORDS,
+        WORDS_2D, _VECTOR, _VECTOR, _VECTOR, _VECTOR,
         types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR,
-        _VECTOR, types.Array(float64, 2, "C"),
+        _VECTOR, _VECTOR, _VECTOR, WORDS, types.Array(float64, 2, "C"), WORDS_2D,
     )
 )  # fmt: skip
 def _steps(
-    ring, blocks, which, floor, flags, commands, obeyed, first, last, cursor, settings, block, passing,
-    rows, calibration, estimator, memory,
+    ring, blocks, which, floor, flags, ages, commands, obeyed, first, last, cursor, settings, block, passing,
+    rows, calibration, estimator, memory, policy,
     step_model, state, inputs, params, work, first_state, first_work, first_params,
-    mode, results,
+    mode, kept, guard, turned, results, told,
 ):  # fmt: skip
-    """Steps `first` … `last` - 1; returns how far it came: a step whose result is not finite is the last."""
+    """Steps `first` … `last` - 1; returns how far it came: a step that ended the run is the last."""
     h = settings[loop.H_NS] * 1e-9
     outputs, wheel_speed = settings[loop.OUTPUTS], settings[loop.WHEEL_SPEED]
     for k in range(first, last):
@@ -76,39 +77,49 @@ def _steps(
             work[:] = first_work
             params[:] = first_params
             memory[:] = 0.0
+            turned[:] = 0
             cursor[_SHOWN] = -1
         block[:] = blocks[position]
         for n in range(obeyed[k, 0], obeyed[k, 1]):
             obey(commands[n], params, state, work, first_state, first_work, mode)
         turn(
             ring, max(cursor[_SHOWN], floor[k] - 1), position, settings[loop.MOST_BLOCKS], block, passing,
-            flags[k] & RESTART != 0, flags[k] & LAPPED != 0, flags[k] & STALE != 0,
-            rows, calibration, estimator, memory, step_model, state, inputs, params, work, wheel_speed, h,
+            flags[k] & RESTART != 0, flags[k] & LAPPED != 0, ages[k],
+            rows, calibration, estimator, memory, policy,
+            step_model, state, inputs, params, work, first_state, first_work, kept, guard, turned,
+            wheel_speed, outputs, h,
         )  # fmt: skip
         cursor[_SHOWN] = position
-        finite = True
         for i in range(inputs.size):
             results[k, i] = inputs[i]
         for i in range(outputs):
             results[k, inputs.size + i] = work[i]
-            finite = finite and np.isfinite(work[i])
-        if not finite:
+        for i in range(len(TOLD)):
+            told[k, i] = turned[TOLD[i]]
+        if turned[DIVERGED] == OVER:
+            cursor[_OVER] = 1
             return k + 1
     return last
 
 
 def replay(
-    simulation: Simulation, plan: Plan, batch: int = _BATCH, each: Callable[[int, np.ndarray], None] = lambda *_: None
+    simulation: Simulation,
+    plan: Plan,
+    batch: int = _BATCH,
+    each: Callable[[int, np.ndarray], None] = lambda *_: None,
+    told: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The inputs and outputs of every step, a row a step; fewer rows than planned if the model diverges.
+    """The inputs and outputs of every step, a row a step; fewer rows than planned if a model that diverges ends it.
 
-    `each` is called after every `batch` steps with how many are done and the results so far.
+    `each` is called after every `batch` steps with how many are done and the results so far. `told`, a row a step, is
+    filled with what each says of itself (TOLD).
     """
+    told = np.zeros((len(plan), len(TOLD)), np.int64) if told is None else told
     layout_words = plan.blocks.shape[1]
     most = int(simulation.settings[loop.MOST_BLOCKS])
     ring = private_ring(simulation.input_layout, 1 << (2 * most).bit_length())
     results = np.zeros((len(plan), len(simulation.model.inputs) + len(simulation.model.outputs)))
-    cursor = np.array([0, -1], np.int64)
+    cursor = np.array([0, -1, 0], np.int64)
     block, passing = np.zeros(layout_words, np.int64), np.zeros(layout_words, np.int64)
     first_state, first_work, first_params = (
         simulation.state.copy(), simulation.work.copy(), simulation.params.copy()
@@ -118,14 +129,14 @@ def replay(
     while done < len(plan):
         upto = min(done + batch, len(plan))
         reached = _steps(
-            ring, plan.blocks, plan.which, plan.floor, plan.flags, plan.commands, obeyed, done, upto, cursor,
+            ring, plan.blocks, plan.which, plan.floor, plan.flags, plan.ages, plan.commands, obeyed, done, upto, cursor,
             simulation.settings, block, passing, *simulation.signals, simulation.model.step, simulation.state,
             simulation.inputs, simulation.params, simulation.work, first_state, first_work, first_params, mode(),
-            results,
+            simulation.kept, simulation.guard, simulation.turned, results, told,
         )  # fmt: skip
         done = int(reached)
         each(done, results)
-        if not np.isfinite(results[done - 1, len(simulation.inputs) :]).all():
+        if cursor[_OVER]:
             break
     return results[:done]
 
@@ -154,13 +165,9 @@ def as_recorded(steps: np.ndarray, blocks: np.ndarray, words: np.ndarray, rings:
         lacks = "the block it used" if continues[n] else "steps before it"
         stopped = f"step {steps['step'][n]} cannot be done again: the record lacks {lacks}"
     which, status, initial = which[:n], status[:n], initial[:n]
-    held = (status & loop.STALE != 0) & (status & loop.STEERING_FRESH == 0)
-    stale_before = np.concatenate([[False], held[:-1]])[:n]
-    restart = (status & (loop.NEW_EPOCH | loop.SKIPPED | loop.RESUMED) != 0) | (
-        stale_before & (status & loop.REPEATED == 0)
-    )
-    flags = _flags(initial, restart, status & loop.LAPPED != 0, held)
-    return Plan(words, which, rings[which], flags, first, stopped)
+    restart = status & (loop.NEW_EPOCH | loop.SKIPPED | loop.RESUMED) != 0
+    flags = _flags(initial, restart, status & loop.LAPPED != 0)
+    return Plan(words, which, rings[which], flags, np.ascontiguousarray(steps["input_age_ns"][:n]), first, stopped)
 
 
 def _find(steps: np.ndarray, blocks: np.ndarray) -> np.ndarray:
@@ -188,7 +195,6 @@ def as_available(
     words: np.ndarray,
     blocks: np.ndarray,
     available_ns: np.ndarray,
-    stale_ns: int,
     begins: np.ndarray | None = None,
 ) -> Plan:
     """Steps at these instants, each with the newest block available by then; before the first, with the first.
@@ -199,17 +205,15 @@ def as_available(
     in_order = available_ns <= later  # a block that comes after a newer one is of no use any more
     words, blocks, later = words[in_order], blocks[in_order], later[in_order]
     which = np.maximum(np.searchsorted(later, instants, "right") - 1, 0).astype(np.int64)
-    fresh = np.concatenate([[True], np.diff(which) > 0])[: len(which)]
     epoch = blocks["epoch"][which]
     new_epoch = np.concatenate([[True], np.diff(epoch.astype(np.int64)) != 0])[: len(which)]
-    stale = instants - blocks["t_ns"][which] + steering_ages_ns(blocks)[which] > stale_ns
-    stale_before = np.concatenate([[False], stale[:-1]])[: len(which)]
     initial = np.zeros(len(which), bool)
     if begins is not None:
         initial |= begins
     initial[:1] = True
-    flags = _flags(initial, new_epoch | (stale_before & fresh), np.zeros(len(which), bool), stale)
-    return Plan(np.ascontiguousarray(words), which, np.zeros(len(which), np.int64), flags)
+    flags = _flags(initial, new_epoch, np.zeros(len(which), bool))
+    ages = (instants - blocks["t_ns"][which]).astype(np.int64)
+    return Plan(np.ascontiguousarray(words), which, np.zeros(len(which), np.int64), flags, ages)
 
 
 def obeyed_as_recorded(steps: np.ndarray, commands: np.ndarray) -> np.ndarray:
@@ -237,8 +241,8 @@ def obeyed_by_time(instants: np.ndarray, commands: np.ndarray) -> np.ndarray:
     return np.column_stack([np.concatenate([[0], behind[:-1]])[: len(behind)], behind]).astype(np.int64)
 
 
-def _flags(initial: np.ndarray, restart: np.ndarray, lapped: np.ndarray, stale: np.ndarray) -> np.ndarray:
-    bits = ((initial, INITIAL), (restart, RESTART), (lapped, LAPPED), (stale, STALE))
+def _flags(initial: np.ndarray, restart: np.ndarray, lapped: np.ndarray) -> np.ndarray:
+    bits = ((initial, INITIAL), (restart, RESTART), (lapped, LAPPED))
     flags = np.zeros(len(initial), np.int64)
     for where, bit in bits:
         flags[where] |= bit

@@ -16,11 +16,12 @@ from sim_service.models import configured_model
 from sim_service.models.description import Model
 from sim_service.models.parameters import described
 from sim_service.phase import UNIT
+from sim_service.saying import Divergence, Overload, StaleInput, lost_words, offence
 from sim_service.simulation import Simulation
 from sync import realtime
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
-from sync.errors import LayoutMismatch, RingMissing, TandemError
+from sync.errors import InputLost, LayoutMismatch, RingMissing, TandemError
 from sync.hostclock import ClockClient
 from sync.jit import compiling
 from sync.keys import Gate, Keys, transport_keys
@@ -33,11 +34,11 @@ from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait
 _BOUND_HOLDS_NS = 500_000_000
 STATE_BLOCKS = 64  # for whoever looks at the newest
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
-_ENDED = {loop.STOPPED: "stopped", loop.ALL_STEPS: "all steps done", loop.DIVERGED: "the model diverged"}
+_ENDED = {loop.STOPPED: "stopped", loop.ALL_STEPS: "all steps done"}
 
 
 class Diverged(TandemError):
-    """The model left the numbers."""
+    """The model left the numbers, or what it declares possible."""
 
     code = 3
 
@@ -140,7 +141,8 @@ def run(
             watcher.start()
         view = RingReader(config.ring("sim"))
         stack.callback(view.close)
-        stale = _Stale(config, inputs)
+        stale = StaleInput(config, inputs, view, simulation.control)
+        overload, divergence = Overload(), Divergence(simulation, config)
         if config.sim.phase == "locked" and simulation.phase[UNIT] == 0:
             reporter.say(
                 f"step {config.sim.step_ms:g} ms and sampling {1e3 / config.daq.rate_hz:g} ms are no multiples of each"
@@ -148,9 +150,13 @@ def run(
             )
 
         def look(turn: int) -> None:
-            for said in (peer.poll(), stale.poll(), receiver and _foreign(receiver), *(gate.news() if gate else ())):
-                if said:
-                    reporter.say(said, once=said.startswith("messages"))
+            said = [peer.poll(), *stale.poll(), *overload.poll(simulation.counters), *divergence.poll()]
+            for text in (*said, *(gate.news() if gate else ())):
+                if text:
+                    reporter.say(text)
+            for text in (receiver and _foreign(receiver), _clipped(simulation)):
+                if text:
+                    reporter.say(text, once=True)
             if clock is None:  # the DAQ's own: it may have its blocks from elsewhere
                 simulation.control[loop.BOUND_NS] = peek(peer.ring.words, BOUND_WORD) if peer.ring else 0
             if turn % EVERY == 0:
@@ -179,8 +185,9 @@ def run(
             if bound > age["p50"]:
                 reporter.say("the bound is larger than the age itself: the ages say little")
         if job.result == loop.DIVERGED:
-            values = dict(zip([q.name for q in simulation.model.inputs], simulation.inputs.tolist(), strict=True))
-            raise Diverged(f"the model diverged at step {simulation.counters[loop.STEPS]}; its inputs were {values}")
+            raise Diverged(f"the model diverged {offence(simulation)}")
+        if job.result == loop.INPUT_LOST:
+            raise InputLost(_lost(simulation, config))
         return {
             **simulation.figures(),
             "ended": _ENDED.get(job.result, "failed"),
@@ -209,9 +216,12 @@ def _run_on(
         ended = simulation.run(inputs[-1].words, ring_out.words)
         if ended != loop.RING_CLOSED:
             return ended
-        found = _await_ring(config, stop, reporter, ring_out)
+        allowed = config.sim.stale
+        ends = allowed.stop == "end" and allowed.stop_after_ms > 0
+        found = _await_ring(config, stop, reporter, ring_out, 1e-3 * allowed.stop_after_ms if ends else None)
         if found is None:
-            return loop.STOPPED
+            simulation.control[loop.LOST_NS] = 0
+            return loop.STOPPED if stop.is_set() else loop.INPUT_LOST
         inputs.append(found)
 
 
@@ -230,10 +240,13 @@ def _watch(
         sleep_until(now_ns() + 10_000_000)  # the ring was closed: perhaps there is a new one
 
 
-def _await_ring(config: Config, stop: threading.Event, reporter: Reporter, ring_out: RingWriter) -> RingReader | None:
+def _await_ring(
+    config: Config, stop: threading.Event, reporter: Reporter, ring_out: RingWriter, patience_s: float | None = None
+) -> RingReader | None:
     """The DAQ's own ring, once there is one."""
     waited = False
-    while not stop.is_set():
+    end = None if patience_s is None else now_ns() + round(1e9 * patience_s)
+    while not stop.is_set() and (end is None or now_ns() < end):
         beat(ring_out.words)
         try:
             ring = RingReader(config.ring("daq"), config.daq.layout, timeout_s=0.2)
@@ -318,25 +331,18 @@ def _foreign(receiver: Receiver) -> str | None:
     return None
 
 
-class _Stale:
-    """Says when blocks stop coming, and when they come again."""
+def _clipped(simulation: Simulation) -> str | None:
+    if simulation.counters[loop.CLIPS] == 0:
+        return None
+    return "an input is beyond what its channel can be: clipped, and counted; is it calibrated (docs/calibration.md)?"
 
-    def __init__(self, config: Config, inputs: list[RingReader]):
-        self._limit_ns = round(config.sim.stale_after_ms * 1e6)
-        self._inputs = inputs  # the last one counts
-        self._stale = False
 
-    def poll(self) -> str | None:
-        block = self._inputs[-1].newest()
-        if block is None:
-            return None
-        age_ns = now_ns() - int(block["t_ns"])
-        if (age_ns > self._limit_ns) == self._stale:
-            return None
-        self._stale = not self._stale
-        return (
-            f"input is stale: the newest block is {age_ns / 1e6:.0f} ms old" if self._stale else "input is fresh again"
-        )
+def _lost(simulation: Simulation, config: Config) -> str:
+    """Why a run ends whose input is stale."""
+    allowed = f"sim.stale.stop_after_ms = {config.sim.stale.stop_after_ms:g}"
+    if simulation.control[loop.LOST_NS] == 0:
+        return f"input lost: the DAQ has ended and none came in its place ({allowed})"
+    return f"input lost: {lost_words(simulation.control)} ({allowed})"
 
 
 def _motion(view: RingReader, model: Model) -> dict[str, Any]:

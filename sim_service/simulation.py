@@ -8,6 +8,8 @@ from sim_service import commands, loop
 from sim_service.models.description import Model, index
 from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.signals import tables
+from sim_service.signals.stale import policy
+from sim_service.turn import TURNED_WORDS, guard
 from sync.block import Channel, Layout
 from sync.config import Config
 from sync.ledger import histograms, summary_us
@@ -25,11 +27,20 @@ class Simulation:
         self.inputs = np.zeros(len(self.model.inputs))
         self.work = np.zeros(self.model.work_size)
         self.model.initial(self.state, self.params, self.work)
-        self.signals = tables(config.sim.signals, config.daq.layout, config.step_ns * 1e-9, config.period_ns * 1e-9)
+        self.signals = (
+            *tables(config.sim.signals, config.daq.layout, config.step_ns * 1e-9, config.period_ns * 1e-9),
+            policy(config.sim),
+        )
+        self.kept = np.zeros(len(model.states) + len(model.outputs))  # as they were before the step
+        self.guard = guard(model.bound, config.sim.on_divergence, config.sim.most_divergences, config.step_ns)
+        self.turned = np.zeros(TURNED_WORDS, np.int64)
+        self.offending = np.zeros(len(self.inputs))  # what the model was given when it diverged
         self.settings = np.zeros(loop.SETTINGS, np.int64)
         self.settings[loop.H_NS] = config.step_ns
-        self.settings[loop.STALE_NS] = round(config.sim.stale_after_ms * 1e6)
-        self.settings[loop.CATCH_UP] = config.sim.catch_up_steps
+        if config.sim.stale.stop_after_ms > 0:
+            self.settings[loop.MOST_AGE_NS] = round((config.sim.stale_after_ms + config.sim.stale.stop_after_ms) * 1e6)
+        self.settings[loop.LOST_ENDS] = config.sim.stale.stop == "end"
+        self.settings[loop.CATCH_UP] = config.sim.catch_up_steps if config.sim.overload == "catch_up" else 0
         self.settings[loop.MOST_STEPS] = -1
         self.settings[loop.WHEEL_SPEED] = index(self.model.outputs, "wheel_speed_rear")
         self.settings[loop.OUTPUTS] = len(self.model.outputs)
@@ -64,7 +75,7 @@ class Simulation:
         self.control[loop.OBEYED] = ring[HEAD_WORD]
 
     def run(self, ring_in: np.ndarray, ring_out: np.ndarray) -> int:
-        """Steps until `control[STOP]`; how it ended is one of STOPPED, ALL_STEPS, DIVERGED."""
+        """Steps until `control[STOP]`; how it ended is one of STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED, INPUT_LOST."""
         return int(
             loop.run(
                 ring_in,
@@ -90,6 +101,10 @@ class Simulation:
                 self.work,
                 *self._first,
                 self._mode,
+                self.kept,
+                self.guard,
+                self.turned,
+                self.offending,
             )
         )
 

@@ -206,8 +206,53 @@ class Signals(Section):
     brake_full_counts: FullScale = 32767.0
     brake_zero_counts: float = 0.0
     brake_full_bar: float = Field(40.0, gt=0)
+    steering_most_deg: float = Field(1800.0, gt=0)  # beyond these no angle and no pressure is believed
+    brake_most_bar: float = Field(250.0, gt=0)
     gear_ratio: float = Field(1.475, gt=0)
     final_ratio: float = Field(3.673, gt=0)
+
+
+class StaleChannel(Section):
+    """What becomes of a channel once it is stale: held so long, then brought to its safe value within `ramp_ms`
+    (0: it stays where it is)."""
+
+    hold_ms: float = Field(100.0, ge=0, le=60_000)
+    ramp_ms: float = Field(0.0, ge=0, le=60_000)
+
+
+class StaleSteering(StaleChannel):
+    extrapolate_ms: float = Field(0.0, ge=0, le=1000)  # after the hold the last speed goes on for so long
+    safe_deg: float = Field(0.0, ge=-1800, le=1800)
+
+
+class StalePedal(StaleChannel):
+    @model_validator(mode="before")
+    @classmethod
+    def _without_speed(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "extrapolate_ms" in data:
+            raise ValueError(
+                "extrapolate_ms is for steering: a pedal's speed is not estimated; use hold_ms and ramp_ms"
+            )
+        return data
+
+
+class StaleThrottle(StalePedal):
+    ramp_ms: float = Field(500.0, ge=0, le=60_000)
+    safe: float = Field(0.0, ge=0, le=1)
+
+
+class StaleBrake(StalePedal):
+    safe_bar: float = Field(0.0, ge=0, le=250)
+
+
+class Stale(Section):
+    """Input older than `sim.stale_after_ms`, channel by channel; all times count from there."""
+
+    steering: StaleSteering = StaleSteering()
+    throttle: StaleThrottle = StaleThrottle()
+    brake: StaleBrake = StaleBrake()
+    stop_after_ms: float = Field(5000.0, ge=0, le=3_600_000)  # of any channel; 0: never
+    stop: Literal["pause", "end"] = "pause"
 
 
 class Sim(Section):
@@ -217,13 +262,27 @@ class Sim(Section):
     parameters: dict[str, float] = {}  # of the vehicle, where they differ from its file
     ring_blocks: RingSize = 4096
     stale_after_ms: float = Field(100.0, gt=0, le=10_000)
+    stale: Stale = Stale()
+    overload: Literal["catch_up", "skip"] = "catch_up"
     catch_up_steps: int = Field(4, ge=0, le=1000)
+    on_divergence: Literal["end", "anew", "keep"] = "end"
+    most_divergences: int = Field(10, ge=1, le=1000)  # without a second of good steps between them
     phase: Literal["locked", "free"] = "locked"
     phase_slew: float = Field(0.005, gt=0, le=0.1)
     probe_rest_ms: float = Field(50.0, ge=0, le=10_000)
     signals: Signals = Signals()
 
     _sizes = field_validator("ring_blocks")(_power_of_two)
+
+    @model_validator(mode="after")
+    def _speed_to_extrapolate(self) -> "Sim":
+        kind = self.signals.steering_estimator
+        if self.stale.steering.extrapolate_ms > 0 and kind in ("source", "full_rate"):
+            raise ValueError(
+                f"stale.steering.extrapolate_ms = {self.stale.steering.extrapolate_ms:g}: signals.steering_estimator"
+                f" must be 'kalman' or 'edges'; for {kind!r} a wheel without new blocks stands still"
+            )
+        return self
 
 
 class Record(Section):

@@ -19,6 +19,12 @@ class SourceError(TandemError):
     code = 7
 
 
+class InputLost(TandemError):
+    """Input was stale for longer than the configuration allows."""
+
+    code = 8
+
+
 class RingError(TandemError):
     """A ring cannot be created or attached."""
 

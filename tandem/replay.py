@@ -18,6 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from sim_service import loop
 from sim_service import replay as replay_flags
 from sim_service.commands import LAYOUT as COMMANDS
 from sim_service.commands import PARAMETER, RESET
@@ -26,6 +27,7 @@ from sim_service.models import VEHICLE, configured_model, make_model, recorded
 from sim_service.models.description import Model
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
+from sim_service.turn import DIVERGED
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, assembled, check, load
 from sync.errors import ConfigError
@@ -62,6 +64,7 @@ class Replayed:
     params: np.ndarray
     plan: Plan
     results: np.ndarray
+    told: np.ndarray  # what each step said of itself, as in sim_service/replay.py
     instants: np.ndarray  # of the steps
     figures: dict[str, Any]
 
@@ -154,10 +157,12 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     _command(plan, run, config, model, instants)
     simulated_s = len(plan) * config.step_ns * 1e-9
     begun_steps = now_ns()
-    results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress, watch)
+    told = np.zeros((len(plan), len(replay_flags.TOLD)), np.int64)
+    results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress, watch, told)
     step_ns = now_ns() - begun_steps
     wall_s = (now_ns() - begun) * 1e-9
-    done = Replayed(run, config, model, params, plan, results, instants[: len(results)], {})
+    n = len(results)
+    done = Replayed(run, config, model, params, plan, results, told[:n], instants[:n], {})
     done.figures = {
         "mode": asked.mode,
         "run": str(run.path),
@@ -166,6 +171,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "steps_before": plan.first,  # recorded, but from a simulator that had begun before the record
         "stopped": plan.stopped,
         "diverged": len(results) < len(plan),
+        "diverged_steps": int(np.count_nonzero(done.told[:, replay_flags.TOLD.index(DIVERGED)])),
         "simulated_s": round(simulated_s, 6),
         "wall_s": round(wall_s, 4),
         "read_s": round(read_ns * 1e-9, 4),
@@ -208,8 +214,7 @@ def _available(
     jitter = np.random.default_rng(seed).uniform(0.0, jitter_ms * 1e6, len(t)) if jitter_ms else 0.0
     available = (t + delay_ms * 1e6 + jitter).astype(np.int64)
     begins = run.topics["/step"].blocks["step"] == 0 if _recorded_step_ns(run) == config.step_ns else None
-    stale_ns = round(config.sim.stale_after_ms * 1e6)
-    return as_available(instants, topic.words, topic.blocks, available, stale_ns, begins)
+    return as_available(instants, topic.words, topic.blocks, available, begins)
 
 
 def _command(plan: Plan, run: Run, config: Config, model: Model, instants: np.ndarray) -> None:
@@ -239,6 +244,15 @@ def _command(plan: Plan, run: Run, config: Config, model: Model, instants: np.nd
     plan.flags[resets(plan)] |= replay_flags.RESTART  # as on board
 
 
+def status_told(told: np.ndarray) -> np.ndarray:
+    """The bits of the status word that the steps' own words mean."""
+    stages, beyond, diverged = told.T
+    found: np.ndarray = (
+        np.where(stages, loop.STALE, 0) | np.where(beyond, loop.BEYOND, 0) | np.where(diverged, loop.NOT_FINITE, 0)
+    )
+    return found
+
+
 def resets(plan: Plan) -> np.ndarray:
     """Steps before which the model was put back to its start."""
     if plan.obeyed is None:
@@ -257,25 +271,33 @@ def _other_software(run: Run) -> str | None:
 
 
 def _run_plan(
-    simulation: Simulation, plan: Plan, config: Config, asked: Asked, progress: Progress, watch: Watch | None
+    simulation: Simulation,
+    plan: Plan,
+    config: Config,
+    asked: Asked,
+    progress: Progress,
+    watch: Watch | None,
+    told: np.ndarray,
 ) -> np.ndarray:
     if watch is not None:
-        told = 0.0
+        shown = 0.0
 
         def look(done: int, _: np.ndarray) -> None:
-            nonlocal told
+            nonlocal shown
             watch.look(done, simulation)
-            if done / len(plan) >= told:
-                told += 0.01
+            if done / len(plan) >= shown:
+                shown += 0.01
                 progress("stepping", done / len(plan))
 
-        return replay(simulation, plan, watch.every(len(plan), simulation.model), look)
+        return replay(simulation, plan, watch.every(len(plan), simulation.model), look, told)
     if asked.speed is None:
-        return replay(simulation, plan, each=lambda done, _: progress("stepping", done / len(plan)))
-    return _paced(simulation, plan, config, asked.speed, progress)
+        return replay(simulation, plan, each=lambda done, _: progress("stepping", done / len(plan)), told=told)
+    return _paced(simulation, plan, config, asked.speed, progress, told)
 
 
-def _paced(simulation: Simulation, plan: Plan, config: Config, speed: float, progress: Progress) -> np.ndarray:
+def _paced(
+    simulation: Simulation, plan: Plan, config: Config, speed: float, progress: Progress, told: np.ndarray
+) -> np.ndarray:
     """At so many times real time, each result into the simulator's ring, where whoever watches finds it."""
     layout = output_layout(simulation.model)
     ring = RingWriter(config.ring("sim"), layout, config.sim.ring_blocks)
@@ -288,6 +310,7 @@ def _paced(simulation: Simulation, plan: Plan, config: Config, speed: float, pro
         sleep_until(due)
         record["seq"], record["epoch"], record["t_ns"], record["pushed_ns"] = ring.head, ring.epoch, due, now_ns()
         record["step"], record["time"] = done - 1, done * config.step_ns * 1e-9
+        record["status"], record["input_stages"] = status_told(told[done - 1 : done])[0], told[done - 1, 0]
         for name, value in zip(layout.names[first_input:], results[done - 1], strict=True):
             record[name] = value
         push(ring.words, record.view(np.int64))
@@ -295,7 +318,7 @@ def _paced(simulation: Simulation, plan: Plan, config: Config, speed: float, pro
             progress("stepping", done / len(plan))
 
     try:
-        return replay(simulation, plan, batch=1, each=show)
+        return replay(simulation, plan, batch=1, each=show, told=told)
     finally:
         ring.close()
 

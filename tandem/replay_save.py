@@ -13,7 +13,7 @@ from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns
 from sync.record import RunError, WholeRun, WholeTopic, parts, write_whole
 from tandem.facts import parameters_json
-from tandem.replay import Replayed, resets
+from tandem.replay import Replayed, resets, status_told
 
 
 def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
@@ -81,6 +81,9 @@ def _command_words(done: Replayed) -> np.ndarray:
 
 
 def _fill(steps: np.ndarray, done: Replayed) -> None:
+    steps["input_stages"] = done.told[:, 0]
+    told = loop.STALE | loop.BEYOND | loop.NOT_FINITE
+    steps["status"] = steps["status"] & ~told | status_told(done.told)
     for name, values in done.columns().items():
         steps[name] = values
 
@@ -100,12 +103,11 @@ def _step_words(done: Replayed) -> np.ndarray:
     for name, word in (("seq", SEQ), ("epoch", EPOCH), ("t_ns", T), ("pushed_ns", PUSHED), ("sent_ns", SENT)):
         steps[f"input_{name}"] = used[:, word]
     steps["input_received_ns"] = used[:, RECEIVED]
-    steps["input_age_ns"] = done.instants - used[:, T]
+    steps["input_age_ns"] = done.plan.ages[:n]
     repeated = np.concatenate([[False], np.diff(done.plan.which[:n]) == 0])[:n]
     new_epoch = np.concatenate([[True], np.diff(used[:, EPOCH]) != 0])[:n]
     steps["status"] = (
-        np.where(flags & replay_flags.STALE, loop.STALE, 0)
-        | np.where(repeated, loop.REPEATED, 0)
+        np.where(repeated, loop.REPEATED, 0)
         | np.where(new_epoch, loop.NEW_EPOCH, 0)
         | np.where(flags & replay_flags.LAPPED, loop.LAPPED, 0)
     )

@@ -108,6 +108,9 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "deadline_misses": sim.get("deadline_misses", 0),
         "skipped": sim.get("skipped", 0),
         "stale_steps": sim.get("stale_steps", 0),
+        "starved_steps": sim.get("starved_steps", 0),
+        "diverged_steps": sim.get("diverged_steps", 0),
+        "clipped_steps": sim.get("clipped_steps", 0),
         "capped_steps": sim.get("capped_steps", 0),
         "balance": balance(outcome).as_dict(),
         "wire": _wire(daq, sim, bool(outcome.deaths)),
@@ -167,6 +170,13 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
         f" {result['skipped']} skipped, {result['stale_steps']} with stale input,"
         f" {result['capped_steps']} with iterations capped"
     )
+    told = {
+        "starved_steps": "not made for want of fresh input",
+        "diverged_steps": "in which the model diverged",
+        "clipped_steps": "with input beyond its limits",
+    }
+    if any(result[key] for key in told):
+        console.print("steps " + ", ".join(f"{text}: {result[key]}" for key, text in told.items() if result[key]))
     if result["source_lost"] or any(result["source"].values()):
         own = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in result["source"].items())
         console.print(f"at the source: {result['source_lost']} scans lost" + f"; {own}" * bool(own), soft_wrap=True)

@@ -5,9 +5,9 @@ A model is a folder in `sim_service/models/` whose package exports `MODEL`, a `M
 
 `params` begins with the values of `parameters`, in their order; what a model makes of them before the first step may
 follow. The step is `step(state, inputs, params, work, h)`, all float64 vectors, `h` in seconds. It advances `state` by
-`h` in place and leaves the outputs in the first `len(outputs)` entries of `work`; the rest of `work` is the model's own
-memory. It allocates nothing, raises nothing and draws on nothing but its arguments, so the same arguments give the
-same bits.
+`h` in place and leaves the outputs in the first `len(outputs)` entries of `work`; the rest of `work` is room to work
+in. What the next step depends on is in the state: with a `work` of zeros it goes on just the same. It allocates
+nothing, raises nothing and draws on nothing but its arguments, so the same arguments give the same bits.
 """
 
 from collections.abc import Callable, Iterable
@@ -53,6 +53,7 @@ class Model:
     step: Any  # nopython, signature STEP
     initial: Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # fills (state, params, work) at rest
     scene: Scene | None = None  # what it looks like; without one the view makes do with its outputs
+    bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
 
 
 def index(quantities: tuple[Quantity, ...], name: str) -> int:

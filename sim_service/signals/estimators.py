@@ -114,6 +114,12 @@ def estimate(memory, par, t_ns, counts, h):
     return (x - 0.5) * par[_SCALE], v * par[_SCALE], a * par[_SCALE]
 
 
+@kernel()
+def from_counts(par, counts):
+    """The angle by the count alone."""
+    return counts * par[_SCALE]
+
+
 # ---- full rate -------------------------------------------------------------------------------------------------------
 
 

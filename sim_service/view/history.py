@@ -54,6 +54,7 @@ class Pace:
     lateness_median: float
     lateness_most: float
     misses: int
+    stages: int = 0  # of the newest one's inputs
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,7 @@ class History:
             float(np.median(late)),
             float(late.max()),
             int(np.count_nonzero(steps["status"] & loop.MISSED)),
+            int(steps["input_stages"][-1]) if "input_stages" in (steps.dtype.names or ()) else 0,
         )
 
     def balance(self) -> Balance:

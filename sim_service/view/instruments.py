@@ -12,6 +12,7 @@ from typing import Any
 
 from sim_service import loop
 from sim_service.models.description import Quantity
+from sim_service.signals.stale import CHANNELS, STAGES, in_words, stage_of
 from sim_service.view.history import Balance, Pace
 
 SILENT_S = 0.3  # without a step
@@ -97,16 +98,21 @@ def trouble(h: Health) -> tuple[str, str] | None:
         return _AMBER, "waiting for the first step"
     status = h.pace.status if h.pace is not None else 0
     if status & loop.NOT_FINITE:
-        return RED, "the model left the numbers: the run is over"
+        return RED, "the model diverged: it left the numbers, or what it declares possible"
     if h.paused and h.silent_s > SILENT_S:
         return _BLUE, "paused"
+    stages = in_words(h.pace.stages) if h.pace is not None else ""
+    still = h.silent_s > max(SILENT_S, 3.0 * h.step_s * h.slow)
     if not h.daq:
-        return RED, "input gone: the DAQ has ended; the car drives on with the last block"
-    if h.silent_s > max(SILENT_S, 3.0 * h.step_s * h.slow):
+        goes = "the model stands still" if still else stages or "the car drives on with the last block"
+        return RED, f"input gone: the DAQ has ended; {goes}"
+    if still and stages:
+        return RED, f"input lost: the model stands still until it is fresh again ({stages})"
+    if still:
         return RED, f"no step for {h.silent_s:.1f} s"
     if status & loop.STALE:
         most = duration(h.pace.age_most) if h.pace is not None else "?"
-        return RED, f"stale input, held: {most} old"
+        return RED, f"stale input, {most} old: {stages or 'it was held'}"
     if status & loop.SKIPPED and h.slow <= 1.0:
         return RED, "the simulator gave steps up: it is too slow for real time"
     if h.pace is not None and h.pace.misses and h.slow <= 1.0:
@@ -143,8 +149,9 @@ def _tile(tile: Tile, value: float) -> str:
     )
 
 
-def _bar(tile: Tile, value: float, full: float, middle: bool) -> str:
-    """A tile with a bar: from the left, or from the middle to where the wheel is turned (left is positive)."""
+def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> str:
+    """A tile with a bar: from the left, or from the middle to where the wheel is turned (left is positive). What is
+    not fresh says so beside its name."""
     shown, unit = value * tile.factor, tile.unit
     share = min(max(shown / full, -1.0), 1.0) if math.isfinite(shown) else 0.0
     width = abs(share) * (50.0 if middle else 100.0)
@@ -153,9 +160,10 @@ def _bar(tile: Tile, value: float, full: float, middle: bool) -> str:
     if middle:  # which way says more than a sign
         unit += " left" * (shown > 0.5) + " right" * (shown < -0.5)
         shown = abs(shown)
+    label = f"{tile.label}: {STAGES[stage]}" if 0 < stage < len(STAGES) else tile.label
     mark = '<div style="position:absolute;left:50%;width:1px;height:100%;background:currentColor"></div>' * middle
     return (
-        f'<div style="{_BOX}"><div style="font-size:.72rem;{_FAINT}">{tile.label}</div>'
+        f'<div style="{_BOX}"><div style="font-size:.72rem;{_FAINT if not stage else f"color:{RED}"}">{label}</div>'
         f'<div style="{_BIG}">{number(shown, tile.digits)}'
         f'<span style="font-size:.72rem;font-weight:400;{_FAINT}"> {unit}</span></div>'
         f'<div style="position:relative;height:.4rem;border-radius:2px;background:rgba(128,128,128,.3)">'
@@ -166,7 +174,12 @@ def _bar(tile: Tile, value: float, full: float, middle: bool) -> str:
 
 def dials(driver: list[Tile], car: list[Tile], value: Callable[[str], float], brake_full_bar: float) -> str:
     full = {"steering": 360.0, "throttle": 100.0, "brake": brake_full_bar}
-    feet = "".join(_bar(t, value(t.channel), full[t.label], t.label == "steering") for t in driver)
+    word = value("input_stages")
+    stages = int(word) if math.isfinite(word) else 0
+    feet = "".join(
+        _bar(t, value(t.channel), full[t.label], t.label == "steering", stage_of(stages, CHANNELS.index(t.label)))
+        for t in driver
+    )
     rest = "".join(_tile(t, value(t.channel)) for t in car)
     return f'<div style="{_GRID}">{feet}</div><div style="{_GRID}">{rest}</div>'
 

@@ -112,11 +112,14 @@ def befell(steps: np.ndarray) -> list[tuple[str, str, np.ndarray]]:
     To be locked is as it should be; in a run that is ever locked, those steps are told that are not.
     """
     from sim_service.loop import HOLDOVER, LOCKED, STATUS
+    from sim_service.signals.stale import counted
 
     if not has(steps, "status"):
         return []
     status = column(steps, "status")
     told = [(word, STATUS_COLOURS.get(bit, GREY), status & bit != 0) for bit, word in STATUS.items() if bit != LOCKED]
+    if has(steps, "input_stages"):
+        told += [(word, GREY, where) for word, where in counted(column(steps, "input_stages")).items()]
     if (status & LOCKED).any():
         told.append(("not locked", GREY, status & (LOCKED | HOLDOVER) == 0))
     return told

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sim_service.loop import STATUS
+from sim_service.signals.stale import counted
 from sync.record import Run, Topic
 
 _GAP_PERIODS = 1.5
@@ -69,6 +70,8 @@ def _steps(run: Run) -> dict[str, Any]:
         return {}  # of a mechanism, which has no input from outside
     ages = steps["input_age_ns"] / 1e3
     said = {word: int((steps["status"] & bit != 0).sum()) for bit, word in STATUS.items()}
+    if "input_stages" in run.topics["/step"].layout.names:
+        said |= {word: int(where.sum()) for word, where in counted(steps["input_stages"]).items()}
     return {
         "age_us": {"p50": float(np.median(ages)), "p99": float(np.percentile(ages, 99)), "max": float(ages.max())},
         "status": {word: count for word, count in said.items() if count},

@@ -126,11 +126,13 @@ def puppet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
     """Writes a vehicle file for the puppet; returns the setting that chooses it."""
     monkeypatch.setitem(MODELS, "puppet", "tests.sim_service.puppet")
 
-    def write(slow_from: int = 0, slow_steps: int = 0, slow_ms: float = 0.0, nan_at: int = -1) -> str:
+    def write(
+        slow_from: int = 0, slow_steps: int = 0, slow_ms: float = 0.0, nan_at: int = -1, bad_bar: float = 1e4
+    ) -> str:
         path = tmp_path / "puppet.toml"
         path.write_text(
             f'model = "puppet"\n[parameters]\nslow_from = {slow_from}\nslow_steps = {slow_steps}\n'
-            f"slow_ms = {slow_ms}\nnan_at = {nan_at}\n"
+            f"slow_ms = {slow_ms}\nnan_at = {nan_at}\nbad_bar = {bad_bar}\n"
         )
         return f'sim.vehicle="{path}"'
 

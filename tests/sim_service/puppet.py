@@ -1,4 +1,5 @@
-"""A model that does what its vehicle file says: takes its time, or leaves the numbers, at steps of its choice."""
+"""A model that does what its vehicle file says: takes its time, or leaves the numbers, at steps of its choice; and
+leaves its bound while the brake is pressed harder than it likes."""
 
 import math
 from functools import partial
@@ -11,7 +12,7 @@ from sim_service.models.vehicle import VEHICLE_INPUTS
 from sync.clock import now_ns
 from sync.jit import kernel
 
-_SLOW_FROM, _SLOW_STEPS, _SLOW_MS, _NAN_AT = range(4)
+_SLOW_FROM, _SLOW_STEPS, _SLOW_MS, _NAN_AT, _BAD_BAR = range(5)
 WHEEL_SPEED_PER_STEP = 7.0  # rad/s
 
 
@@ -25,6 +26,9 @@ def step(state, inputs, params, work, h):
     state[0] = n + 1.0
     work[0] = WHEEL_SPEED_PER_STEP * state[0]
     work[1] = math.nan if n == params[_NAN_AT] else state[0]
+    if inputs[4] > params[_BAD_BAR]:
+        state[0] = 1e12
+        work[0] = work[2] = math.inf
 
 
 def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
@@ -42,8 +46,9 @@ MODEL = Model(
         Parameter("slow_steps", "1", 0.0, 0.0, 1e9, "number of slow steps"),
         Parameter("slow_ms", "ms", 0.0, 0.0, 1e4, "what a slow step takes at least"),
         Parameter("nan_at", "1", -1.0, -1.0, 1e9, "the step that leaves the numbers; -1 = none"),
+        Parameter("bad_bar", "bar", 1e4, -1.0, 1e4, "brake pressure beyond which it diverges"),
     ),
-    work_size=2,
+    work_size=3,
     step=step,
     initial=initial,
 )

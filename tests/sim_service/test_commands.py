@@ -24,8 +24,8 @@ from .test_replay import afresh, assert_same, record
 class Commanded:
     """A world whose loop listens, and a client that talks to it."""
 
-    def __init__(self) -> None:
-        self.world = World()
+    def __init__(self, *overrides: str) -> None:
+        self.world = World(*overrides)
         simulation, config = self.world.simulation, self.world.config
         self.ring = RingWriter(config.ring("command"), LAYOUT, RING_BLOCKS)
         simulation.listen(self.ring.words)
@@ -256,7 +256,7 @@ def test_a_replay_obeys_before_the_same_steps(commanded: Commanded) -> None:
     assert plan.obeyed[-1, 1] == len(commands)
     assert_same(found, replay(afresh(world), plan))
     # and without the commands it is another run
-    deaf = replay(afresh(world), Plan(plan.blocks, plan.which, plan.floor, plan.flags))
+    deaf = replay(afresh(world), Plan(plan.blocks, plan.which, plan.floor, plan.flags, plan.ages))
     assert (deaf.view(np.int64) != found.columns()).any()
 
 

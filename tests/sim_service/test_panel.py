@@ -15,6 +15,7 @@ import pytest
 from sim_service import loop
 from sim_service.models import configured_model
 from sim_service.models.description import Model, Parameter, Quantity
+from sim_service.signals.stale import HELD, RAMPED, SAFE
 from sim_service.view import fork, instruments, plots, tuning
 from sim_service.view.commander import Commander, Conflator
 from sim_service.view.controls import Controls, ForkLine, Wheel
@@ -152,7 +153,8 @@ def test_balance_counts_every_block_once() -> None:
 
 
 def _health(**changes: Any) -> instruments.Health:
-    pace = Pace(200, changes.pop("status", loop.LOCKED), 3e5, 4e5, 1e5, 2e5, 2e4, 3e4, changes.pop("misses", 0))
+    status, misses, stages = (changes.pop(key, 0) for key in ("status", "misses", "stages"))
+    pace = Pace(200, status or loop.LOCKED, 3e5, 4e5, 1e5, 2e5, 2e4, 3e4, misses, stages)
     return instruments.Health(**{"silent_s": 0.004, "step_s": 0.005, "sim": True, "daq": True, "pace": pace, **changes})
 
 
@@ -169,6 +171,8 @@ def _health(**changes: Any) -> instruments.Health:
         ({"paused": True, "silent_s": 9.0}, "paused"),
         ({"slow": 10.0, "status": loop.SLOWED | loop.MISSED, "misses": 2}, "10 times slower"),
         ({"status": loop.NOT_FINITE}, "numbers"),
+        ({"status": loop.STALE, "stages": RAMPED << 4 | HELD}, "steering held, throttle ramped to safe"),
+        ({"status": loop.STALE, "stages": SAFE << 4, "silent_s": 1.0}, "stands still until it is fresh again"),
     ],
 )
 def test_the_banner_says_what_is_wrong(changes: dict[str, Any], word: str) -> None:

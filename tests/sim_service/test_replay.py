@@ -135,9 +135,9 @@ def test_a_replay_leaves_its_plan_and_the_record_as_they_were(world: Make) -> No
     live = world("sim.step_ms=2", "sim.signals.steering_estimator=kalman")
     found = drive(live, 0.1)
     plan = found.plan()
-    before = [array.copy() for array in (plan.blocks, plan.which, plan.floor, plan.flags, found.words)]
+    before = [array.copy() for array in (plan.blocks, plan.which, plan.floor, plan.flags, plan.ages, found.words)]
     first = replay(afresh(live), plan)
-    after = (plan.blocks, plan.which, plan.floor, plan.flags, found.words)
+    after = (plan.blocks, plan.which, plan.floor, plan.flags, plan.ages, found.words)
     assert all((a == b).all() for a, b in zip(before, after, strict=True))
     assert (replay(afresh(live), plan).view(np.int64) == first.view(np.int64)).all()
 
@@ -202,7 +202,8 @@ def test_a_model_that_leaves_the_numbers_ends_the_replay_where_it_ended_the_run(
     assert len(steps) == 13
     # more steps than were made: a replay ends at the same one by itself
     plan = found.plan()
-    longer = Plan(plan.blocks, *(np.append(a, a[-1:].repeat(30)) for a in (plan.which, plan.floor, plan.flags)))
+    arrays = (plan.which, plan.floor, plan.flags, plan.ages)
+    longer = Plan(plan.blocks, *(np.append(a, a[-1:].repeat(30)) for a in arrays))
     looks: list[int] = []
     for batch in (5, 13, 1000):
         results = replay(afresh(sick), longer, batch=batch, each=lambda done, _: looks.append(done))
@@ -267,12 +268,13 @@ def test_no_step_sees_blocks_of_the_ring_before(world: Make) -> None:
     words = record(live, np.zeros(0)).words
     which, flags = np.arange(3, 20, 4), np.zeros(5, np.int64)
     flags[0] = again.INITIAL | again.RESTART
-    alone = replay(afresh(live), Plan(words[40:].copy(), which, np.zeros(5, np.int64), flags))
+    alone = replay(afresh(live), Plan(words[40:].copy(), which, np.zeros(5, np.int64), flags, np.zeros(5, np.int64)))
     both = Plan(
         np.concatenate([words, words[40:]]),
         np.concatenate([which, 60 + which]),
         np.repeat([0, 60], 5),
         np.tile(flags, 2),
+        np.zeros(10, np.int64),
     )
     results = replay(afresh(live), both)
     assert (results[5:].view(np.int64) == alone.view(np.int64)).all()
@@ -353,29 +355,25 @@ def deliveries(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return words, blocks["t_ns"] + np.array(delays), np.array(instants, np.int64)
 
 
-@given(deliveries(), st.integers(0, 30))
+@given(deliveries())
 @settings(deadline=None, database=None, max_examples=300)
-def test_every_step_has_the_newest_block_there_is_by_then(
-    drawn: tuple[np.ndarray, np.ndarray, np.ndarray], stale_ns: int
-) -> None:
+def test_every_step_has_the_newest_block_there_is_by_then(drawn: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     words, available, instants = drawn
     blocks = LAYOUT.view(words)
-    plan = as_available(instants, words, blocks, available, stale_ns)
+    plan = as_available(instants, words, blocks, available)
     assert len(plan) == len(instants)
     used = LAYOUT.view(plan.blocks[plan.which])
-    before: int | None = None
     epoch: int | None = None
-    stale = False
     first = min(range(len(words)), key=lambda n: (available[n], n))  # of all, the first that is there
     for k, instant in enumerate(instants):
         there = [n for n in range(len(words)) if available[n] <= instant]
         mine = max(there, default=first)
         assert used["seq"][k] == mine
         # what the loop would have said about it
-        restart = blocks["epoch"][mine] != epoch or (stale and mine != before)
-        epoch, before, stale = int(blocks["epoch"][mine]), mine, bool(instant - blocks["t_ns"][mine] > stale_ns)
-        expected = (again.INITIAL if k == 0 else 0) | (again.RESTART if restart else 0) | (again.STALE if stale else 0)
-        assert plan.flags[k] == expected
+        restart = blocks["epoch"][mine] != epoch
+        epoch = int(blocks["epoch"][mine])
+        assert plan.flags[k] == (again.INITIAL if k == 0 else 0) | (again.RESTART if restart else 0)
+        assert plan.ages[k] == instant - blocks["t_ns"][mine]
     assert (np.diff(plan.which) >= 0).all() and (plan.floor == 0).all()
     # the ring of the replay holds only what was of use when it came, in the order of sampling
     kept = LAYOUT.view(plan.blocks)["seq"].tolist()
@@ -389,7 +387,7 @@ def test_a_plan_of_what_was_available_is_one_that_can_be_run(short: Record) -> N
     words = short.words.copy()
     blocks = short.world.daq.layout.view(words)
     blocks["t_ns"] = t_ns
-    plan = as_available(instants, words, blocks, t_ns, 10 * MS)
+    plan = as_available(instants, words, blocks, t_ns)
     assert (plan.which == np.searchsorted(t_ns, instants, "right") - 1).all()
     results = replay(afresh(short.world), plan)
     assert len(results) == len(instants) and np.isfinite(results).all()
@@ -399,16 +397,17 @@ def test_a_plan_of_what_was_available_is_one_that_can_be_run(short: Record) -> N
 
 
 def test_stale_input_is_held_and_does_not_move(world: Make) -> None:
-    live = world("sim.step_ms=2", "sim.signals.steering_estimator=kalman")
+    live = world("sim.step_ms=2", "sim.signals.steering_estimator=kalman", "sim.stale_after_ms=20")
     for k in range(200):
         live.push(steering=5 * k)
     found = record(live, np.zeros(0))
     blocks = live.daq.layout.view(found.words)
     blocks["t_ns"] = MS * np.arange(200)
     instants = np.arange(100 * MS, 400 * MS, 2 * MS)
-    plan = as_available(instants, found.words, blocks, blocks["t_ns"], 20 * MS)
-    results = replay(afresh(live), plan)
-    stale = plan.flags & again.STALE != 0
+    plan = as_available(instants, found.words, blocks, blocks["t_ns"])
+    told = np.zeros((len(plan), len(again.TOLD)), np.int64)
+    results = replay(afresh(live), plan, told=told)
+    stale = told[:, 0] != 0
     assert (stale == (instants - np.minimum(instants, 199 * MS) > 20 * MS)).all() and 0 < stale.sum() < len(stale)
     names = [q.name for q in live.simulation.model.inputs]
     angle, speed, acceleration = (

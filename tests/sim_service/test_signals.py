@@ -40,7 +40,7 @@ class Wire:
     """Blocks of the car into vehicle inputs, one after the other."""
 
     def __init__(self, **signals: float):
-        self.signals = Signals.model_validate({"steering_estimator": "source", **signals})
+        self.signals = Signals.model_validate({"steering_estimator": "source", "steering_most_deg": 1e12, **signals})
         self.layout = CAR.layout
         self._tables = tables(self.signals, self.layout, H, 1e-3)
         self.inputs = np.full(len(VEHICLE_INPUTS), np.nan)

@@ -1,0 +1,137 @@
+"""What the simulator says of its run in plain words: when input gets stale, when it cannot keep up, when it diverges.
+
+Each thing is said once when it begins, once when it gets worse, once when it is over; what comes and goes many times a
+second is one thing. How often it really was is in the counters and, step by step, in the record.
+"""
+
+from collections import deque
+
+import numpy as np
+
+from sim_service import loop
+from sim_service.signals.stale import BITS, CHANNELS, MASK, in_words
+from sim_service.simulation import Simulation
+from sync.clock import now_ns
+from sync.config import Config
+from sync.ring import RingReader
+
+CALM_NS = 500_000_000  # input that is fresh for so long is fresh again
+WINDOW_NS = 3_000_000_000
+_LEAST_NS = 1_000_000_000  # looked at before a share says something
+TOO_MANY, FEW = 0.05, 0.01  # shares of the steps of a window: it cannot keep up; it can again
+
+
+def _worse(stages: int, said: int) -> int:
+    """Of every channel the later stage."""
+    return sum(max(stages >> shift & MASK, said >> shift & MASK) << shift for shift in range(0, 3 * BITS, BITS))
+
+
+class StaleInput:
+    """Says when input is stale and what becomes of it, when it is lost, and when it is fresh again."""
+
+    def __init__(self, config: Config, inputs: list[RingReader], steps: RingReader, control: np.ndarray):
+        self._limit_ns = round(config.sim.stale_after_ms * 1e6)
+        self._inputs, self._steps, self._control = inputs, steps, control  # of the inputs the last one counts
+        self._stale = self._lost = False
+        self._said = 0
+        self._fresh_since = 0
+
+    def poll(self) -> list[str]:
+        block, step = self._inputs[-1].newest(), self._steps.newest()
+        if block is None:
+            return []
+        now = now_ns()
+        age_ns = now - int(block["t_ns"])
+        # a loop that waits for a new DAQ makes no steps, and its last one may have been fresh
+        stages = int(step["input_stages"]) if step is not None else 0
+        return self.judge(now, stages, age_ns)
+
+    def judge(self, now: int, stages: int, age_ns: int) -> list[str]:
+        """With the stages of the newest step, and the age of the newest block."""
+        told = []
+        if stages or age_ns > self._limit_ns:
+            self._fresh_since = 0
+            worse = _worse(stages, self._said)
+            if not self._stale or worse != self._said:
+                words = in_words(stages)
+                still = "still " if self._stale else ""
+                told.append(
+                    f"input is {still}stale: the newest block is {age_ns / 1e6:.0f} ms old" + f"; {words}" * bool(words)
+                )
+            self._stale, self._said = True, worse
+            if self._control[loop.LOST_NS] and not self._lost:
+                self._lost = True
+                told.append(f"{lost_words(self._control)}: the model stands still until its input is fresh again")
+        elif self._stale:
+            self._fresh_since = self._fresh_since or now
+            if now - self._fresh_since >= CALM_NS:
+                self._stale = self._lost = False
+                self._said = self._fresh_since = 0
+                told.append("input is fresh again")
+        return told
+
+
+def lost_words(control: np.ndarray) -> str:
+    """How old the input is that stopped the model: a channel's, if the blocks themselves are younger."""
+    channel = int(control[loop.LOST_CHANNEL])
+    return f"{CHANNELS[channel] if channel >= 0 else 'input'} is {control[loop.LOST_NS] / 1e9:.2f} s old"
+
+
+class Overload:
+    """Says when too many steps are late or given up, and when that is over."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[int, int, int, int]] = deque()
+        self._over = False
+
+    def poll(self, counters: np.ndarray) -> list[str]:
+        return self.judge(now_ns(), *(int(counters[c]) for c in (loop.STEPS, loop.MISSES, loop.SKIPS)))
+
+    def judge(self, now: int, steps: int, misses: int, skips: int) -> list[str]:
+        """With the counters as they stand."""
+        self._seen.append((now, steps, misses, skips))
+        while len(self._seen) > 1 and now - self._seen[1][0] >= WINDOW_NS:
+            self._seen.popleft()
+        since, *before = self._seen[0]
+        made, late, given_up = (b - a for a, b in zip(before, (steps, misses, skips), strict=True))
+        due = made + given_up
+        span = now - since
+        if span < _LEAST_NS or due == 0:
+            return []
+        share = (late + given_up) / due
+        if not self._over and share > TOO_MANY:
+            self._over = True
+            return [
+                f"cannot keep up: of the {due} steps of the last {span / 1e9:.0f} s {late} ended late and {given_up}"
+                f" were given up ({share:.0%})"
+            ]
+        if self._over and share < FEW and span >= WINDOW_NS:
+            self._over = False
+            return ["keeps up again"]
+        return []
+
+
+class Divergence:
+    """Says that the model diverged, with what inputs, and what is done about it."""
+
+    def __init__(self, simulation: Simulation, config: Config):
+        self._simulation = simulation
+        self._then = {"anew": "it begins anew", "keep": "it goes on from its last good state"}.get(
+            config.sim.on_divergence, ""
+        )
+        self._said = 0
+
+    def poll(self) -> list[str]:
+        count = int(self._simulation.counters[loop.DIVERGENCES])
+        more, self._said = count - self._said, count
+        if more <= 0 or not self._then:
+            return []
+        times = f" {more} times, last" if more > 1 else ""
+        return [f"the model diverged{times} {offence(self._simulation)}; {self._then}"]
+
+
+def offence(simulation: Simulation) -> str:
+    """At which step the model diverged last, and with what."""
+    names = [q.name for q in simulation.model.inputs]
+    values = ", ".join(f"{name} {value:g}" for name, value in zip(names, simulation.offending.tolist(), strict=True))
+    return f"at step {simulation.control[loop.DIVERGED_STEP]} with {values}"

@@ -1,0 +1,482 @@
+"""Stale input and diverging models: what becomes of them is promised by docs/faults.md, and asserted on what the loop
+itself recorded; all of it is the same to the bit when it is replayed."""
+
+import itertools
+import math
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import zmq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim_service import loop
+from sim_service.replay import INITIAL, TOLD, Plan, obeyed_as_recorded, replay
+from sim_service.saying import CALM_NS, WINDOW_NS, Overload, StaleInput
+from sim_service.signals.stale import (
+    EXTRAPOLATED,
+    FRESH,
+    HELD,
+    RAMPED,
+    SAFE,
+    aged,
+    in_words,
+    stage_of,
+)
+from sim_service.turn import OVER
+from sync.clock import now_ns, sleep_until
+from sync.config import Sim
+from sync.ring import RingReader
+from sync.wire import Publisher, Receiver, context
+
+from .conftest import World
+from .test_commands import Commanded
+from .test_replay import Record, afresh, assert_same, record
+
+MS = 1_000_000
+Make = Callable[..., World]
+STEERING, THROTTLE, BRAKE = range(3)
+
+
+def flagged(steps: np.ndarray, bit: int) -> np.ndarray:
+    found: np.ndarray = (steps["status"] & bit) != 0
+    return found
+
+
+def stages(steps: np.ndarray, channel: int) -> np.ndarray:
+    found: np.ndarray = steps["input_stages"] >> (4 * channel) & 15
+    return found
+
+
+def assert_replays(found: Record) -> None:
+    """The same bits, and the same words about them."""
+    plan = found.plan()
+    told = np.zeros((len(plan), len(TOLD)), np.int64)
+    assert_same(found, replay(afresh(found.world), plan, told=told))
+    assert (told[:, 0] == found.steps["input_stages"]).all()
+    assert ((told[:, 1] != 0) == flagged(found.steps, loop.BEYOND)).all()
+    assert ((told[:, 2] != 0) == flagged(found.steps, loop.NOT_FINITE)).all()
+
+
+# ---- what age does to a value ----------------------------------------------------------------------------------------
+
+spans = st.sampled_from([0.0, 1.0, 5e6, 1e8]) | st.floats(1.0, 6e10)
+values = st.floats(-30.0, 30.0)
+
+
+@given(values, st.floats(-20.0, 20.0), spans, spans.filter(lambda s: s <= 1e9), spans, values)
+@settings(deadline=None, database=None, max_examples=400)
+def test_age_moves_a_value_without_a_jump_from_what_was_read_to_what_is_safe(
+    value: float, speed: float, hold: float, extrapolate: float, ramp: float, safe: float
+) -> None:
+    par = np.array([hold, extrapolate, ramp, safe])
+    ends = [0.0, hold, hold + extrapolate, hold + extrapolate + ramp]
+
+    def at(since: float) -> tuple[float, float, int]:
+        return aged(value, speed, since, par)  # type: ignore[no-any-return]
+
+    # fresh is untouched
+    assert at(0.0) == at(-5.0) == (value, speed, FRESH)
+    # no boundary is a jump: a nanosecond is worth what the fastest stage moves in it, and what rounding adds
+    end = value + speed * (extrapolate * 1e-9)
+    slope = max(abs(speed), abs(safe - end) / (ramp * 1e-9) if ramp else 0.0)
+    for boundary in ends if ramp != 0.0 else ends[:-1]:
+        before, after = at(max(boundary - 0.5, 0.0))[0], at(boundary + 0.5)[0]
+        assert abs(after - before) <= slope * 1e-9 * 1.001 + 1e-9
+    # stages come in order, at the speed the value has
+    instants = sorted({max(e + d, 1.0) for e in ends for d in (-0.5, 0.5, 0.3 * ramp, 0.9 * ramp, 0.4 * extrapolate)})
+    found = [at(since) for since in instants]
+    assert [stage for *_, stage in found] == sorted(stage for *_, stage in found)
+    for _, moving, stage in found:
+        assert stage in (EXTRAPOLATED, RAMPED) or moving == 0.0
+    ramped = [v for v, _, stage in found if stage == RAMPED]
+    assert ramped in (sorted(ramped), sorted(ramped, reverse=True))
+    assert all(min(end, safe) <= v <= max(end, safe) for v in ramped)
+    for (a, moving, one), (b, _, other), (since, later) in zip(
+        found, found[1:], itertools.pairwise(instants), strict=False
+    ):
+        if one == other and later - since > 1e3:
+            assert b - a == pytest.approx(moving * (later - since) * 1e-9, rel=1e-6, abs=1e-9)
+    # and the end is exactly what was asked for
+    last = at(ends[-1] + 1.0)
+    if ramp:
+        assert last == (safe, 0.0, SAFE) and at(1e15) == last
+    else:
+        assert last == (end, 0.0, EXTRAPOLATED if extrapolate else HELD)
+
+
+@pytest.mark.parametrize(
+    "changed, why",
+    [
+        ({"stale": {"throttle": {"extrapolate_ms": 10.0}}}, "is for steering"),
+        ({"stale": {"steering": {"extrapolate_ms": 10.0}}, "signals": {"steering_estimator": "source"}}, "kalman"),
+        ({"stale": {"brake": {"safe_bar": -1.0}}}, "greater than or equal to 0"),
+        ({"stale": {"stop": "never"}}, "'pause' or 'end'"),
+        ({"overload": "hurry"}, "'catch_up' or 'skip'"),
+    ],
+)
+def test_policies_that_cannot_be_are_refused(changed: dict[str, object], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Sim.model_validate({"vehicle": "car.toml", **changed})
+
+
+# ---- sources that freeze, slow down, are corrupted, die --------------------------------------------------------------
+
+POLICY = (
+    "sim.step_ms=2", "sim.stale_after_ms=100", "sim.signals.steering_estimator=kalman",
+    "sim.stale.steering={hold_ms=50, extrapolate_ms=60, ramp_ms=80, safe_deg=10}",
+    "sim.stale.throttle={hold_ms=40, ramp_ms=100, safe=0.125}",
+    "sim.stale.brake={hold_ms=60, ramp_ms=120, safe_bar=5}",
+)  # fmt: skip
+ENDS_MS = ((0, 50, 110, 190), (0, 40, 40, 140), (0, 60, 60, 180))  # of fresh, held, extrapolated, ramped
+
+
+def assert_stages_are_those_of_the_age(steps: np.ndarray, stale_ms: float = 100.0) -> None:
+    """Each channel goes its way, by the age that was recorded."""
+    age = steps["input_age_ns"] / MS - stale_ms
+    for channel, ends in enumerate(ENDS_MS):
+        by_hand = sum((age > end).astype(int) for end in ends)
+        assert (stages(steps, channel) == by_hand)[~np.isin(age, ends)].all()
+    assert (flagged(steps, loop.STALE) == (steps["input_stages"] != 0)).all()
+
+
+def turning(world: World, count: int = 60) -> None:
+    """A wheel that has turned steadily, a block a millisecond up to now; both pedals a little pressed."""
+    last = now_ns()
+    for k in range(count):  # evenly, however long this loop takes
+        t = last - (count - 1 - k) * MS
+        world.push(steering=4 * k, throttle=210, brake=8192, age_ns=now_ns() - t)
+
+
+def test_a_source_that_freezes_is_held_extrapolated_ramped_and_waited_for(world: Make) -> None:
+    live = world(*POLICY, "sim.stale.stop_after_ms=300")
+    turning(live)
+    live.start()
+    frozen = live.daq.head - 1
+    sleep_until(now_ns() + 550 * MS)  # 150 of them without a step
+    assert live.simulation.control[loop.LOST_NS] > 400 * MS and live.simulation.control[loop.LOST_CHANNEL] == -1
+    made = live.results.head
+    sleep_until(now_ns() + 50 * MS)
+    assert live.results.head == made and live.running and live.results.heartbeat_age_ns < 1000 * MS
+    live.push(throttle=210)
+    live.wait_for_steps(made + 20)
+    live.ask(loop.NOW)
+    steps = live.join()
+
+    old = steps[steps["input_seq"] == frozen]
+    age = old["input_age_ns"].astype(float)
+    assert age.max() <= 400 * MS and live.count(loop.STARVED) > 30
+    assert_stages_are_those_of_the_age(steps)
+    for channel in range(3):
+        assert {*stages(old, channel)} == {FRESH, HELD, RAMPED, SAFE} | ({EXTRAPOLATED} if channel == 0 else set())
+    assert live.count(loop.STALES) == flagged(steps, loop.STALE).sum()
+    # the wheel: its speed fits what it does, and it ends where it is safe
+    fresh, angle, speed = (
+        stages(old, STEERING) == FRESH,
+        old["steering_angle"],
+        old["steering_speed"],
+    )
+    last, turned = angle[fresh][-1], speed[fresh][-1]
+    assert turned == pytest.approx(math.radians(0.18) * 4000, rel=0.05)
+    assert (angle[stages(old, STEERING) == HELD] == last).all()
+    going = stages(old, STEERING) == EXTRAPOLATED
+    assert (
+        angle[going] == pytest.approx(last + turned * (age[going] - 150 * MS) * 1e-9) and (speed[going] == turned).all()
+    )
+    ramp = stages(old, STEERING) == RAMPED
+    furthest = last + turned * 0.06
+    slope = (math.radians(10) - furthest) / 0.08
+    assert angle[ramp] == pytest.approx(furthest + slope * (age[ramp] - 210 * MS) * 1e-9)
+    assert speed[ramp] == pytest.approx(slope)
+    assert (angle[stages(old, STEERING) == SAFE] == math.radians(10)).all()
+    assert (old["steering_acceleration"][~fresh] == 0).all()
+    # the pedals; and the torque is that of the pedal as it was used
+    for channel, name, safe in ((THROTTLE, "throttle", 0.125), (BRAKE, "brake_pressure_bar", 5.0)):
+        mine = old[name]
+        held = mine[0]
+        assert (mine[stages(old, channel) <= HELD] == held).all() and (mine[stages(old, channel) == SAFE] == safe).all()
+        assert (np.diff(mine) * (safe - held) >= 0).all()
+    assert old["drive_torque"][-1] < 0.6 * old["drive_torque"][0]
+    # fresh again: from the start, after a pause that is told
+    again = steps[steps["input_seq"] > frozen]
+    assert flagged(again, loop.RESUMED)[0] and (again["steering_speed"] == 0).all()
+    assert again["input_stages"][0] == 0 and again["throttle"][0] == 0.5
+    assert_replays(record(live, steps))
+
+
+def test_a_run_whose_input_is_lost_ends_where_that_is_asked_for(world: Make) -> None:
+    over = world(*POLICY, "sim.stale.stop_after_ms=60", "sim.stale.stop=end")
+    turning(over)
+    over.start()
+    steps = over.join()
+    assert over.ended == loop.INPUT_LOST
+    assert over.simulation.control[loop.LOST_NS] > 160 * MS >= steps["input_age_ns"].max()
+    assert over.count(loop.STARVED) == 0 and over.count(loop.USED) + over.count(loop.SUPERSEDED) == over.daq.head
+    assert_replays(record(over, steps))
+
+
+def test_a_silent_channel_of_fresh_blocks_stops_the_model_and_is_named(world: Make) -> None:
+    """Off a bus whose brake is silent: new blocks come, and all of them are accounted for."""
+    ages = ", ".join(f'{{name="{name}_age_us", type="u4", unit="us"}}' for name in ("throttle", "brake"))
+    channels = ", ".join(f'{{name="{name}", type="i4"}}' for name in ("brake", "throttle", "steering"))
+    bus = world(*POLICY, "sim.stale.stop_after_ms=100", f"daq.channels=[{channels}, {ages}]")
+    bus.push()
+    bus.start()
+    began = now_ns()
+    while now_ns() - began < 400 * MS:
+        bus.push(brake_age_us=(now_ns() - began) // 1000, throttle_age_us=5)
+        sleep_until(now_ns() + MS)
+    assert bus.simulation.control[loop.LOST_CHANNEL] == BRAKE and bus.simulation.control[loop.LOST_NS] > 200 * MS
+    assert bus.count(loop.STARVED) > 10
+    bus.daq.close()  # a closed ring is noticed while the model stands still
+    steps = bus.join()
+    assert bus.ended == loop.RING_CLOSED
+    assert bus.count(loop.USED) + bus.count(loop.SUPERSEDED) == bus.daq.head
+    assert {*stages(steps, STEERING)} == {*stages(steps, THROTTLE)} == {FRESH}
+    assert {*stages(steps, BRAKE)} == {FRESH, HELD, RAMPED}
+
+
+def test_slow_and_corrupted_sources_are_told_and_replayed(world: Make) -> None:
+    """Few blocks a second; values that cannot be, a gap in the middle, blocks of the past and of tomorrow."""
+    live = world(*POLICY, "sim.stale_after_ms=20", "sim.signals.throttle_full_counts=100")
+    live.push(throttle=50)
+    live.start()
+    wrong = {2: {"steering": 2**31 - 1}, 3: {"throttle": 30_000}, 5: {"brake": -32768}, 6: {"age_ns": 300 * MS}}
+    wrong[7] = {"age_ns": -3_600_000 * MS}
+    for k in range(9):
+        sleep_until(now_ns() + 60 * MS)
+        if k == 4:
+            live.daq.bump_epoch()
+        live.push(**{"steering": 40 * k, "throttle": 50, **wrong.get(k, {})})
+    sleep_until(now_ns() + 30 * MS)
+    live.ask(loop.NOW)
+    steps = live.join()
+    assert (flagged(steps, loop.BEYOND) == np.isin(steps["input_seq"], [3, 4, 6])).all()
+    assert live.count(loop.CLIPS) == flagged(steps, loop.BEYOND).sum() > 0
+    limit = math.radians(1800)
+    assert (np.abs(steps["steering_angle"]) <= limit).all() and (steps["throttle"] <= 1).all()
+    assert (steps["brake_pressure_bar"] >= 0).all() and np.isfinite(steps["steering_speed"]).all()
+    # every block gets old anew: that of the past was never fresh, that of tomorrow is so only when it comes
+    assert_stages_are_those_of_the_age(steps, 20)
+    past, tomorrow = (stages(steps[steps["input_seq"] == seq], STEERING) for seq in (7, 8))
+    assert {*past} == {SAFE} and tomorrow[0] == FRESH and HELD in tomorrow
+    assert_replays(record(live, steps))
+
+
+def test_a_source_that_sends_nonsense_is_a_silent_one(world: Make) -> None:
+    """Over a real socket: a block, then messages that are none, then blocks again."""
+    live = world(*POLICY, "sim.stale.stop_after_ms=0")
+    endpoint, stop = live.config.endpoint("daq"), threading.Event()
+    own = context()
+    receiver = Receiver(own, endpoint, live.daq)
+
+    def receive() -> None:
+        receiver.connect()
+        while not stop.is_set():
+            receiver.receive()
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    block = np.zeros(1, live.daq.layout.dtype)
+    block["throttle"] = 210
+
+    def send(publish: Callable[[], object], done: Callable[[], bool]) -> None:
+        end = now_ns() + 20_000 * MS
+        while not done():
+            assert now_ns() < end
+            publish()
+            sleep_until(now_ns() + MS)
+
+    def blocks(life: int) -> None:
+        publisher = Publisher(own, endpoint, live.daq.layout)
+        block["epoch"] = life
+
+        def one() -> None:
+            block["seq"] += 1
+            block["t_ns"] = block["pushed_ns"] = now_ns()
+            publisher.publish(block.view(np.int64))
+
+        send(one, lambda: receiver.count()["epochs"] == life)
+        if life == 1:
+            live.start()
+        made = live.results.head
+        send(one, lambda: live.results.head > made + 20)
+        publisher.close()
+
+    def nonsense() -> None:
+        alien = own.socket(zmq.PUB)
+        alien.bind(endpoint)
+        junk = itertools.cycle([bytes(100), b"\x93\x01\x02", b""])
+        silent = now_ns() + 400 * MS
+        send(lambda: alien.send(next(junk)), lambda: now_ns() > silent and receiver.count()["malformed"] > 5)
+        alien.close()
+
+    try:
+        blocks(1)
+        nonsense()
+        blocks(2)
+        live.ask(loop.NOW)
+        steps = live.join()
+    finally:
+        stop.set()
+        thread.join()
+        receiver.close()
+        own.destroy(0)
+        live.config.socket("daq").unlink(missing_ok=True)
+    assert SAFE in stages(steps, THROTTLE) and SAFE in stages(steps, STEERING)
+    assert (steps["throttle"][stages(steps, THROTTLE) == FRESH] == 0.5).all()
+    assert steps["input_epoch"][-1] == 2 and stages(steps, THROTTLE)[-1] == FRESH
+    assert_replays(record(live, steps))
+
+
+# ---- models that diverge ---------------------------------------------------------------------------------------------
+
+
+def braking(live: World, pattern: list[bool]) -> Record:
+    """Ten milliseconds each with or without a pressed brake, and a wheel that turns all the while."""
+    live.push()
+    live.start()
+    for k in range(10 * len(pattern)):
+        if not live.running:
+            break
+        live.push(steering=3 * k, brake=8192 if pattern[k // 10] else 0)
+        sleep_until(now_ns() + MS)
+    live.ask(loop.NOW)
+    return record(live, live.join())
+
+
+@pytest.mark.parametrize("then", ["end", "anew", "keep"])
+def test_a_model_that_diverges_leaves_nothing_behind_that_is_no_number(
+    world: Make, puppet: Callable[..., str], then: str
+) -> None:
+    """While the brake is pressed the puppet leaves its bound and what it remembers the numbers."""
+    settings = ("sim.step_ms=2", "sim.signals.steering_estimator=kalman", "sim.most_divergences=1000")
+    live = world(*settings, f"sim.on_divergence={then}", puppet(bad_bar=5.0))
+    found = braking(live, [False, False, True, False, True, False])
+    steps = found.steps
+    diverged = flagged(steps, loop.NOT_FINITE)
+    assert live.count(loop.DIVERGENCES) == diverged.sum() > 0
+    for channel in (*(q.name for q in live.simulation.model.inputs), "steps", "wheel_speed_rear"):
+        assert np.isfinite(steps[channel]).all() and np.abs(steps[channel]).max() < 1e9
+    assert np.isfinite(live.simulation.state).all() and np.isfinite(live.simulation.work).all()
+    assert (diverged == (steps["brake_pressure_bar"] > 5.0)).all()  # with the inputs that did it
+    assert live.simulation.offending[4] > 5.0
+    if then == "end":
+        assert live.ended == loop.DIVERGED and np.flatnonzero(diverged).tolist() == [len(steps) - 1]
+        assert steps["steps"][-1] == steps["steps"][-2] == len(steps) - 1
+    else:
+        assert live.ended == loop.STOPPED and 0 < diverged.sum() < len(steps)
+        expected, n = [], 0
+        for bad in diverged:
+            n = n + 1 if not bad else n if then == "keep" else 0
+            expected.append(n)
+        assert steps["steps"].tolist() == expected
+    assert_replays(found)
+
+
+@pytest.mark.parametrize("then", ["anew", "keep"])
+def test_divergence_upon_divergence_ends_a_run_unless_there_is_calm_between(
+    world: Make, puppet: Callable[..., str], then: str
+) -> None:
+    """Seven are allowed without a second of good steps between: five hundred are one, one less is not."""
+    settings = ("sim.step_ms=2", "sim.most_divergences=7", f"sim.on_divergence={then}", "daq.ring_blocks=4096")
+    sick = world(*settings, puppet(bad_bar=5.0))
+    pattern = [False] * 10 + [True] * 7 + [False] * 500 + [True] * 4 + [False] * 499 + [True] * 4 + [False] * 10
+    for bad in pattern:
+        sick.push(brake=8192 if bad else 0)
+    n = len(pattern)
+    flags = np.zeros(n, np.int64)
+    flags[0] = INITIAL
+    plan = Plan(record(sick, np.zeros(0)).words, np.arange(n), np.zeros(n, np.int64), flags, np.zeros(n, np.int64))
+    told = np.zeros((n, len(TOLD)), np.int64)
+    results = replay(afresh(sick), plan, told=told)
+    assert len(results) == n - 10 and np.isfinite(results).all()
+    assert np.flatnonzero(told[:, 2]).tolist() == np.flatnonzero(pattern).tolist()
+    assert (told[: n - 11, 2] < OVER).all() and told[n - 11, 2] == OVER
+
+
+def test_a_parameter_set_to_what_cannot_be_is_survived_and_replayed(puppet: Callable[..., str]) -> None:
+    """Over the command ring, and back again: anew in between."""
+    setting = puppet(bad_bar=5.0)
+    commanded = Commanded("sim.step_ms=2", "sim.on_divergence=keep", "sim.most_divergences=1000", setting)
+    try:
+        live = commanded.world
+        live.push(steering=3)
+        live.start()
+        for asked in (-1.0, 5.0, -1.0, 5.0):
+            live.wait_for_steps(live.results.head + 10)
+            assert commanded.client.ask({"bad_bar": asked})["ok"]
+        live.wait_for_steps(live.results.head + 10)
+        live.ask(loop.NOW)
+        found = record(live, live.join())
+        bad = flagged(found.steps, loop.NOT_FINITE)
+        assert live.ended == loop.STOPPED and (np.diff(bad.astype(int)) == 1).sum() == 2 and not bad[-1]
+        told = RingReader(live.config.ring("command"))
+        commands, _, _ = told.since(0, 100)
+        told.close()
+        plan = found.plan()
+        plan.commands = np.ascontiguousarray(commands).view(np.int64).reshape(len(commands), -1)
+        plan.obeyed = obeyed_as_recorded(found.steps, commands)
+        assert_same(found, replay(afresh(live), plan))
+    finally:
+        commanded.close()
+
+
+# ---- what is said ----------------------------------------------------------------------------------------------------
+
+
+def test_stale_input_is_said_once_when_worse_and_when_over(world: Make) -> None:
+    live = world("sim.stale_after_ms=20")
+    said = StaleInput(live.config, [], live.results, live.simulation.control)
+    now, told = 0, []
+    word = lambda steering, throttle: steering | throttle << 4  # noqa: E731
+    history = [(0, 5), (word(HELD, HELD), 30), (word(HELD, HELD), 35), (word(HELD, RAMPED), 60)]
+    history += [(0, 3), (word(HELD, HELD), 30), (0, 3)] * 20  # it flickers: a source far too slow
+    history += [(word(HELD, SAFE), 700)]
+    for found, age_ms in history:
+        now += CALM_NS // 10
+        told += said.judge(now, found, age_ms * MS)
+    live.simulation.control[loop.LOST_NS] = 6000 * MS
+    told += said.judge(now, word(HELD, SAFE), 6000 * MS)
+    for _ in range(20):
+        now += CALM_NS // 10
+        told += said.judge(now, 0, 2 * MS)
+    assert [text.partition(";")[2].strip() or text for text in told] == [
+        "steering held, throttle held",
+        "steering held, throttle ramped to safe",
+        "steering held, throttle safe",
+        "steering is 6.00 s old: the model stands still until its input is fresh again",
+        "input is fresh again",
+    ]
+    assert in_words(0) == "" and stage_of(word(HELD, SAFE), THROTTLE) == SAFE
+
+
+def test_overload_is_said_once_with_its_share_and_when_over() -> None:
+    said, told = Overload(), []
+    now = steps = misses = skips = 0
+    for k in range(300):  # tenths of a second, twenty steps of 5 ms each
+        slow = 100 <= k < 150
+        now += 100 * MS
+        steps, misses, skips = steps + (12 if slow else 20), misses + (12 if slow else 0), skips + (8 if slow else 0)
+        told += [(k, text) for text in said.judge(now, steps, misses, skips)]
+    (began, first), (ended, last) = told
+    assert 100 <= began < 105 and "cannot keep up" in first and "%" in first and "given up" in first
+    assert 150 <= ended <= 150 + WINDOW_NS // (100 * MS) + 1 and last == "keeps up again"
+    # a single late step now and then is no overload
+    quiet = Overload()
+    assert not any(quiet.judge(k * 100 * MS, 20 * k, k // 10, 0) for k in range(100))
+
+
+def test_the_loop_is_heard_by_who_says_it(world: Make, puppet: Callable[..., str]) -> None:
+    """Steps that take two periods for a second and a half, then none."""
+    slow = world("sim.step_ms=5", "sim.overload=skip", puppet(slow_from=20, slow_steps=150, slow_ms=7.0))
+    slow.push()
+    said, told = Overload(), []
+    slow.start(500)
+    while slow.running:
+        told += said.poll(slow.simulation.counters)
+        threading.Event().wait(0.02)
+    slow.join()
+    assert len(told) == 1 and told[0].startswith("cannot keep up")

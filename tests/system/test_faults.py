@@ -1,0 +1,96 @@
+"""A DAQ that freezes, over either transport: the simulator says what becomes of each channel, stands still, goes on;
+and the record gives the same bits again across all of it."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sim_service.loop import RESUMED, STALE
+from sim_service.signals.stale import counted
+from sync.config import load
+from sync.errors import InputLost
+from sync.record import open_run
+from sync.ring import RingReader
+from tandem.look.info import info
+from tandem.replay import Asked, replay_run
+from tests.system.conftest import DRIVE, Program, leftovers
+
+POLICY = (
+    "sim.vehicle=vehicles/buggy_single_track.toml", "sim.stale_after_ms=60", "sim.stale.stop_after_ms=700",
+    "sim.stale.steering={hold_ms=100, extrapolate_ms=100, ramp_ms=200}", "sim.stale.throttle={hold_ms=100}",
+    "sim.stale.brake={ramp_ms=300, safe_bar=2.0}",
+)  # fmt: skip
+_FROZEN_S = 1.5
+
+
+@pytest.mark.parametrize("transport", ["shm", "ipc"])
+def test_a_frozen_daq_is_survived_said_and_replayed(
+    drive: Callable[..., Program], name: str, tmp_path: Path, transport: str
+) -> None:
+    options = [word for setting in POLICY for word in ("--set", setting)]
+    # who stands still is not to be replaced here
+    options += ["--set", "supervision.restart=false"]
+    run = drive("--seconds", "0", "--json", "--transport", transport, *options)
+    run.wait_for("the DAQ is there")
+    steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=60)
+    end = time.monotonic() + 60
+    while steps.head < 200:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    daq = RingReader(load(DRIVE, [f"name={name}"]).ring("daq"), timeout_s=60)
+    pid = daq.writer_pid
+    daq.close()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        run.wait_for("the model stands still", 20)
+        time.sleep(_FROZEN_S - 0.8)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    run.wait_for("input is fresh again", 20)
+    before = steps.head
+    while steps.head < before + 100:
+        assert time.monotonic() < end + 60
+        time.sleep(0.02)
+    steps.close()
+    run.signal(signal.SIGINT)
+    assert run.end(60) == 0, run.said
+    result = run.json()
+    assert result["starved_steps"] > 20 and result["balance"]["closes"]
+    assert "throttle ramped to safe" in run.said or "throttle safe" in run.said
+
+    record = open_run(tmp_path / "runs")
+    found = record.topics["/step"].blocks
+    words = {f"{c} {w}" for c in ("steering", "throttle", "brake") for w in ("held", "ramped to safe", "safe")}
+    assert set(counted(found["input_stages"])) >= words | {"steering extrapolated"}
+    assert ((found["status"] & STALE != 0) == (found["input_stages"] != 0)).all()
+    assert (found["status"] & RESUMED != 0).sum() == 1
+    assert set(info(record)["steps"]["status"]) >= words
+    assert any("stands still" in text for _, text in record.said)
+    again = replay_run(tmp_path / "runs", Asked()).figures
+    assert again["identical"] is True and again["steps"] == len(found)
+
+
+@pytest.mark.parametrize("transport, end", [("shm", signal.SIGTERM), ("ipc", signal.SIGKILL)])
+def test_a_simulator_that_may_not_go_on_without_input_ends_and_says_so(
+    start: Callable[..., Program], name: str, transport: str, end: int
+) -> None:
+    settings = (f"name={name}", f"transport.kind={transport}", *POLICY, "sim.stale.stop=end")
+    options = [str(DRIVE), *(word for setting in settings for word in ("--set", setting))]
+    sim, daq = start("sim_service", *options), start("daq_service", *options)
+    sim.wait_for("the DAQ is there")
+    steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=60)
+    until = time.monotonic() + 60
+    while steps.head < 50:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    steps.close()
+    daq.signal(end)
+    daq.end()
+    assert sim.end(30) == InputLost.code, sim.said
+    assert "input lost" in sim.said and "sim.stale.stop_after_ms = 700" in sim.said
+    for left in leftovers(name):  # of the DAQ that was killed
+        Path(left).unlink()
