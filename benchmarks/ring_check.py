@@ -254,9 +254,9 @@ class Broken(Exception):
     """A promise is broken."""
 
 
-# how far the writer has come; the reader's call; what this call has been given so far, by which it is known where it
-# stands; the view; what relaxed loads have met, which an acquire fence makes the view; cursor of `since`; newest position
-# returned so far; whether a block of the second life was among them
+# A state: how far the writer has come; the reader's call; what this call has been given so far, by which it is known
+# where it stands; the reader's view; what relaxed loads have met, which an acquire fence makes the view; the cursor of
+# `since`; the newest position returned so far; whether a block of the second life was among them.
 _Tuple = tuple[int, int, tuple[Any, ...], Views, Views, int, int, int]
 
 
@@ -391,7 +391,7 @@ class _Search:
             if position >= 0:
                 self._whole(position, words)
                 epoch = max(epoch, memory.published[position] > self.scenario.pushes)
-            if position == ring_module.EMPTY and last >= 0 or 0 <= position < last:
+            if (position == ring_module.EMPTY and last >= 0) or 0 <= position < last:
                 raise Broken(f"newest went backwards: {position} after {last}")
             if position == ring_module.LAPPED and self._known(met) < memory.header.capacity:
                 raise Broken("newest says that it was lapped, but nobody has gone around")
@@ -498,7 +498,7 @@ def main() -> int:
         shown = []
         for title, some in (("by the head", by_head), ("a slot alone", tuple(s for s in scenarios if alone(s)))):
             found = first_broken(some, mutation)
-            expected = not (name in ONLY_FOR_A_SLOT_ALONE) if some is by_head else None
+            expected = name not in ONLY_FOR_A_SLOT_ALONE if some is by_head else None
             if expected is not None and (found is not None) != expected:
                 wrong = True
             shown.append(f"{title}: {'fails' if found else 'holds'}")
