@@ -45,7 +45,7 @@ MOST_GROWTH = 512 << 20  # bytes of real memory that one input may take
 MOST_VIRTUAL = 3 << 30  # bytes of address space beyond what the program has at its start
 SLICE = 200  # inputs of a target in a row
 MOST_FINDINGS = 40  # of a run; then it is broken enough
-# words of a worker's page: which target, which input, since when; then accepted and refused of each target
+# words of a worker's page: which target, which input, since when; then of each target accepted, refused, microseconds
 _TARGET, _INDEX, _SINCE, _DONE, _COUNTS = range(5)
 
 
@@ -91,7 +91,7 @@ class Crew:
                 target.run(data)
         print(f"ready after {time.monotonic() - begun:.1f} s", flush=True)
         self.plan = _plan(self.targets, inputs)
-        words = _COUNTS + 2 * len(self.targets)
+        words = _COUNTS + 3 * len(self.targets)
         self.pages = [
             np.frombuffer(mmap.mmap(-1, 8 * words), np.int64) for _ in range(processes)
         ]  # shared with the children  # fmt: skip
@@ -126,7 +126,8 @@ class Crew:
         before = _resident()
         try:
             accepted = target.run(data)
-            page[_COUNTS + 2 * k + (not accepted)] += 1
+            page[_COUNTS + 3 * k + (not accepted)] += 1
+            page[_COUNTS + 3 * k + 2] += (time.monotonic_ns() - page[_SINCE]) // 1000
             if _resident() - before > MOST_GROWTH:
                 self._queue.put((target.name, index, f"took {(_resident() - before) >> 20} MB of memory"))
         except BaseException as error:
@@ -135,7 +136,7 @@ class Crew:
 
     def _start(self, me: int) -> Any:
         # how many inputs of each target this worker has behind it: all are tried in order
-        done = self.pages[me][_COUNTS:].reshape(-1, 2).sum(axis=1)
+        done = self._counts(me)[:, :2].sum(axis=1)
         behind = [int(n) + self._odd.get((me, k), 0) for k, n in enumerate(done)]
         self._lives += 1
         process = multiprocessing.get_context("fork").Process(
@@ -172,7 +173,7 @@ class Crew:
                     crew[me] = self._start(me)
             if time.monotonic() - said > 10.0:
                 said = time.monotonic()
-                done = sum(int(page[_COUNTS:].sum()) for page in self.pages)
+                done = sum(int(self._counts(me)[:, :2].sum()) for me in range(self.processes))
                 print(
                     f"{done:9} inputs, {done / (said - begun):.0f} a second, {len(self.findings)} findings", flush=True
                 )
@@ -184,6 +185,10 @@ class Crew:
         self._collect()
         self._print(time.monotonic() - begun)
         return not self.findings
+
+    def _counts(self, me: int) -> np.ndarray:
+        """A row a target: accepted, refused, microseconds."""
+        return self.pages[me][_COUNTS:].reshape(-1, 3)
 
     def _note(self, me: int, what: str) -> None:
         k, index = int(self.pages[me][_TARGET]), int(self.pages[me][_INDEX])
@@ -213,12 +218,13 @@ class Crew:
         print(f"FINDING {name} {index}: {what}\n        {repeat}\n        {file}", flush=True)
 
     def _print(self, seconds: float) -> None:
-        counts = sum(page[_COUNTS:].reshape(-1, 2) for page in self.pages)
-        print(f"\n{'target':10} {'inputs':>9} {'accepted':>9} {'refused':>9}")
-        for target, (accepted, refused) in zip(self.targets, counts.tolist(), strict=True):
-            print(f"{target.name:10} {accepted + refused:9} {accepted:9} {refused:9}")
-        total = int(counts.sum())
-        print(f"{'all':10} {total:9}  in {seconds:.0f} s, {total / seconds:.0f} a second, seed {self.seed}")
+        counts = np.sum([self._counts(me) for me in range(self.processes)], axis=0)
+        print(f"\n{'target':11} {'inputs':>9} {'accepted':>9} {'refused':>9} {'ms each':>9}")
+        for target, (accepted, refused, us) in zip(self.targets, counts.tolist(), strict=True):
+            done = accepted + refused
+            print(f"{target.name:11} {done:9} {accepted:9} {refused:9} {us / 1e3 / max(done, 1):9.3f}")
+        total = int(counts[:, :2].sum())
+        print(f"{'all':11} {total:9}  in {seconds:.0f} s, {total / seconds:.0f} a second, seed {self.seed}")
         print(f"{len(self.findings)} findings")
         for name, finding in self.findings.items():
             print(f"  {finding['times']} x {name.split(':')[0]}: {finding['what']}\n      {finding['repeat']}")

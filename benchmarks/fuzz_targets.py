@@ -573,6 +573,31 @@ def keys(folder: Path) -> Target:
     return Target("keys", seeds, _refusing(ConfigError, what), changed, 0.02, 10_000)
 
 
+def measurement(folder: Path) -> Target:
+    """Somebody else's measurement, as `tandem import` takes it, up to the writing."""
+    from sync.errors import ConfigError
+    from tandem.exchange.bring_in import Asked, _content, _summary, open_measurement
+    from tandem.exchange.errors import ExchangeError
+
+    maps = ["steering=SteeringWheelAngle:deg", "throttle=Accelerator:%", "brake=BrakePressure:bar"]
+    lines = (ROOT / "docs" / "measurement.csv").read_bytes().splitlines(keepends=True)[:40]
+    plain = b"".join(lines)
+    seeds = [plain, plain.replace(b",", b";").replace(b".", b","), plain.replace(b",", b"\t")]
+
+    def what(data: bytes) -> None:
+        file = _written(folder / "measurement.csv", data)
+        for time in ("Time:s", None):
+            found = open_measurement(file)
+            try:
+                _summary(_content(Asked(file, CONFIGS / "drive.toml", maps=maps, time=time), found))
+            finally:
+                found.close()
+
+    return Target(
+        "measurement", seeds, _refusing((ConfigError, ExchangeError), what), change.changed_text, 0.01, 10_000
+    )
+
+
 # ---- records ---------------------------------------------------------------------------------------------------------
 
 
@@ -670,8 +695,8 @@ def replay(folder: Path) -> Target:
 MAKERS: dict[str, Callable[[Path], Target]] = {
     maker.__name__: maker
     for maker in (
-        wire, clock, commands, config, sources, manoeuvre, tir, mechanism, dbc, road, crg, vehicle, keys, record,
-        replay,
+        wire, clock, commands, config, sources, manoeuvre, tir, mechanism, dbc, road, crg, vehicle, keys,
+        measurement, record, replay,
     )
 }  # fmt: skip
 
