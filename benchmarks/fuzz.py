@@ -38,7 +38,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.fuzz_targets import MAKERS, Target, make  # noqa: E402
+from benchmarks.fuzz_targets import MAKERS, Maker, Target, make  # noqa: E402
 
 HANG_S = 10.0
 MOST_GROWTH = 512 << 20  # bytes of real memory that one input may take
@@ -81,14 +81,19 @@ def _resident() -> int:
 class Crew:
     """Targets, workers that throw inputs at them, and who watches the workers."""
 
-    def __init__(self, names: list[str], seed: int, inputs: int, seconds: float, processes: int):
+    def __init__(
+        self,
+        makers: list[Maker],
+        seed: int,
+        inputs: int,
+        seconds: float = 0.0,
+        processes: int = 2,
+        hang_s: float = HANG_S,
+    ):
         self.folder = Path(tempfile.mkdtemp(prefix="tandem-fuzz-"))
-        self.seed, self.seconds, self.processes = seed, seconds, processes
+        self.makers, self.seed, self.seconds, self.processes, self.hang_s = makers, seed, seconds, processes, hang_s
         begun = time.monotonic()
-        self.targets = make(names, self.folder / "first")  # compiles, before anybody forks
-        for target in self.targets:
-            for data in target.seeds[:1]:
-                target.run(data)
+        self.targets = make(makers, self.folder / "first")  # compiles, before anybody forks
         print(f"ready after {time.monotonic() - begun:.1f} s", flush=True)
         self.plan = _plan(self.targets, inputs)
         words = _COUNTS + 3 * len(self.targets)
@@ -105,8 +110,8 @@ class Crew:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         warnings.simplefilter("ignore")
         page = self.pages[me]
-        names = [target.name for target in self.targets]
-        mine = make(names, self.folder / f"{me}.{self._lives}")
+        # each has files of its own; the first one takes over those that are there
+        mine = self.targets if self._lives == 1 else make(self.makers, self.folder / f"{me}.{self._lives}")
         _limit()
         left = {k: iter(range(me + self.processes * skip[k], n, self.processes)) for k, n in enumerate(self.plan)}
         stop = time.monotonic() + self.seconds if self.seconds else None
@@ -158,10 +163,10 @@ class Crew:
                     continue
                 page = self.pages[me]
                 since = int(page[_SINCE])
-                if since and time.monotonic_ns() - since > HANG_S * 1e9:
+                if since and time.monotonic_ns() - since > self.hang_s * 1e9:
                     process.kill()
                     process.join()
-                    self._note(me, f"took longer than {HANG_S:g} s")
+                    self._note(me, f"took longer than {self.hang_s:g} s")
                     crew[me] = self._start(me)
                 elif not process.is_alive():
                     process.join()
@@ -236,7 +241,7 @@ class Crew:
 def _once(name: str, data: bytes) -> int:
     folder = Path(tempfile.mkdtemp(prefix="tandem-fuzz-"))
     try:
-        (target,) = make([name], folder / "once")
+        (target,) = make([MAKERS[name]], folder / "once")
         _limit()
         begun = time.monotonic()
         accepted = target.run(data)
@@ -264,7 +269,7 @@ def _guided(name: str, seconds: float, seed: int) -> int:
         return 1
     folder = Path(tempfile.mkdtemp(prefix="tandem-fuzz-"))
     with atheris.instrument_imports(include=_plain_modules()):
-        (target,) = make([name], folder / "guided")
+        (target,) = make([MAKERS[name]], folder / "guided")
     corpus = folder / "corpus"
     corpus.mkdir()
     for number, data in enumerate(target.seeds):
@@ -317,11 +322,12 @@ def main() -> int:
         if options.input is not None:
             return _once(names[0], options.input.read_bytes())
         folder = Path(tempfile.mkdtemp(prefix="tandem-fuzz-"))
-        (target,) = make(names, folder / "make")
+        (target,) = make([MAKERS[names[0]]], folder / "make")
         data = target.input(options.seed, options.only)
         shutil.rmtree(folder, ignore_errors=True)
         return _once(names[0], data)
-    crew = Crew(names, options.seed, options.inputs, options.seconds, options.processes)
+    makers = [MAKERS[name] for name in names]
+    crew = Crew(makers, options.seed, options.inputs, options.seconds, options.processes)
     try:
         sound = crew.run()
     finally:

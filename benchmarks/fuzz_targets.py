@@ -7,7 +7,6 @@ exported and replayed, a vehicle makes steps, a road is driven on, a command is 
 
 import contextlib
 import shutil
-import tempfile
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,6 +38,9 @@ class Target:
         chosen = r.choice(self.seeds)
         # whatever is accepted as it is shows that the door can be passed at all
         return chosen if r.random() < 0.01 else self.change(r, chosen, self.seeds)
+
+
+Maker = Callable[[Path], Target]  # with a folder of its own
 
 
 def _toml_change(trees: list[dict[str, Any]]) -> Change:
@@ -692,7 +694,7 @@ def replay(folder: Path) -> Target:
     return Target("replay", seeds, run, change.changed_record, 0.008, 5_000)
 
 
-MAKERS: dict[str, Callable[[Path], Target]] = {
+MAKERS: dict[str, Maker] = {
     maker.__name__: maker
     for maker in (
         wire, clock, commands, config, sources, manoeuvre, tir, mechanism, dbc, road, crg, vehicle, keys,
@@ -701,11 +703,11 @@ MAKERS: dict[str, Callable[[Path], Target]] = {
 }  # fmt: skip
 
 
-def make(names: list[str], folder: Path | None = None) -> list[Target]:
-    base = folder or Path(tempfile.mkdtemp(prefix="tandem-fuzz-"))
+def make(makers: list[Maker], folder: Path) -> list[Target]:
+    """The targets, each with a folder of its own."""
     made = []
-    for name in names:
-        place = base / name
+    for maker in makers:
+        place = folder / maker.__name__
         place.mkdir(parents=True)
-        made.append(MAKERS[name](place))
+        made.append(maker(place))
     return made

@@ -1,0 +1,63 @@
+"""Some thousand changed inputs at all that reads what others wrote (benchmarks/fuzz.py), and that it would notice."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(folder: Path, *command: str) -> tuple[int, str]:
+    environment = os.environ | {"TMPDIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_no_input_crashes_hangs_or_eats_memory(tmp_path: Path) -> None:
+    code, said = run(tmp_path, "benchmarks/fuzz.py", "--inputs", "2500", "--seed", "11")
+    assert code == 0, said
+    rows = re.findall(r"(?m)^(\w+) +(\d+) +(\d+) +(\d+) +[\d.]+$", said)
+    assert len(rows) >= 16
+    for name, _, accepted, refused in rows:
+        assert int(accepted) > 0 and int(refused) > 0, f"{name}: {said}"
+
+
+WRONG = """
+import os, signal, sys, time
+import numpy as np
+from benchmarks.fuzz import Crew
+from benchmarks.fuzz_targets import Target
+
+def do(what):
+    def maker(folder):
+        def run(data):
+            return what() if data == b"7" else True
+        return Target(what.__name__, [b"%d" % k for k in (5, 6, 7)], run, lambda r, data, others: data, 1.0)
+    maker.__name__ = what.__name__
+    return maker
+
+def raises(): raise KeyError("surprise")
+def dies(): os.kill(os.getpid(), signal.SIGSEGV)
+def hangs(): time.sleep(60)
+def eats(): return bool(np.ones(80_000_000)[-1])
+def sound(): return False
+
+crew = Crew([do(f) for f in (raises, dies, hangs, eats, sound)], seed=1, inputs=50, hang_s=2.0)
+sound = crew.run()
+crew.close()
+sys.exit(0 if sound else 1)
+"""
+
+
+def test_a_target_that_raises_dies_hangs_or_eats_is_found(tmp_path: Path) -> None:
+    code, said = run(tmp_path, "-c", WRONG)
+    assert code == 1
+    for finding in ("raises: KeyError", "dies: the process died of it: exit code -11", "hangs: took longer than 2 s"):
+        assert f"x {finding}" in said, said
+    assert re.search(r"x eats: took \d+ MB of memory", said)
+    assert "x sound" not in said
+    assert re.search(r"(?m)^sound +10 +\d+ +\d+", said), said  # goes on after every death
