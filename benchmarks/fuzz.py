@@ -46,7 +46,7 @@ MOST_VIRTUAL = 3 << 30  # bytes of address space beyond what the program has at 
 SLICE = 200  # inputs of a target in a row
 MOST_FINDINGS = 40  # of a run; then it is broken enough
 # words of a worker's page: which target, which input, since when; then of each target accepted, refused, microseconds
-_TARGET, _INDEX, _SINCE, _DONE, _COUNTS = range(5)
+_TARGET, _INDEX, _SINCE, _CPU, _DONE, _COUNTS = range(6)
 
 
 def _plan(targets: list[Target], inputs: int) -> list[int]:
@@ -127,7 +127,8 @@ class Crew:
 
     def _try(self, target: Target, k: int, index: int, page: np.ndarray) -> None:
         data = target.input(self.seed, index)
-        page[_TARGET], page[_INDEX], page[_SINCE] = k, index, time.monotonic_ns()
+        page[_TARGET], page[_INDEX], page[_CPU] = k, index, time.process_time_ns()
+        page[_SINCE] = time.monotonic_ns()
         before = _resident()
         try:
             accepted = target.run(data)
@@ -162,8 +163,7 @@ class Crew:
                 if process is None:
                     continue
                 page = self.pages[me]
-                since = int(page[_SINCE])
-                if since and time.monotonic_ns() - since > self.hang_s * 1e9:
+                if self._hangs(page, process.pid):
                     process.kill()
                     process.join()
                     self._note(me, f"took longer than {self.hang_s:g} s")
@@ -190,6 +190,19 @@ class Crew:
         self._collect()
         self._print(time.monotonic() - begun)
         return not self.findings
+
+    def _hangs(self, page: np.ndarray, pid: int) -> bool:
+        """Too long by the clock, and by its own work: on a busy machine everything takes long."""
+        since = int(page[_SINCE])
+        waited = (time.monotonic_ns() - since) * 1e-9
+        if not since or waited < self.hang_s:
+            return False
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return False
+        worked = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") - page[_CPU] * 1e-9
+        return bool(worked > 0.5 * self.hang_s or waited > 3 * self.hang_s)
 
     def _counts(self, me: int) -> np.ndarray:
         """A row a target: accepted, refused, microseconds."""

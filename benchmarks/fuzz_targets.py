@@ -6,6 +6,8 @@ exported and replayed, a vehicle makes steps, a road is driven on, a command is 
 """
 
 import contextlib
+import io
+import json
 import shutil
 import tomllib
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from typing import Any
 
 import msgpack
 import numpy as np
+from rich.console import Console
 
 from benchmarks import fuzz_inputs as change
 
@@ -581,6 +584,7 @@ def measurement(folder: Path) -> Target:
     from tandem.exchange.bring_in import Asked, _content, _summary, open_measurement
     from tandem.exchange.errors import ExchangeError
 
+    quick = "sim.vehicle=vehicles/buggy_single_track.toml"  # the other one takes its time
     maps = ["steering=SteeringWheelAngle:deg", "throttle=Accelerator:%", "brake=BrakePressure:bar"]
     lines = (ROOT / "docs" / "measurement.csv").read_bytes().splitlines(keepends=True)[:40]
     plain = b"".join(lines)
@@ -591,7 +595,8 @@ def measurement(folder: Path) -> Target:
         for time in ("Time:s", None):
             found = open_measurement(file)
             try:
-                _summary(_content(Asked(file, CONFIGS / "drive.toml", maps=maps, time=time), found))
+                asked = Asked(file, CONFIGS / "drive.toml", maps=maps, time=time, overrides=[quick])
+                _summary(_content(asked, found))
             finally:
                 found.close()
 
@@ -635,17 +640,93 @@ def _a_run(folder: Path) -> Path:
     return save(replay_run(folder / "a", Asked(mode="ideal")), folder / "b", {})
 
 
+def _remade(files: list[Path]) -> Change:
+    """A sound record of something else: other layouts, other numbers, other positions, and messages to match."""
+    from mcap.writer import Writer
+
+    from sync.block import Channel, Layout
+    from sync.message import Form, write_message
+    from sync.record import open_run
+    from sync.record.schema import ENCODING, MESSAGES, NAME, to_schema
+    from sync.record.writer import END, PROFILE, START
+
+    runs = [open_run(file) for file in files]
+    kinds = ("i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+
+    def another_layout(r: Random, layout: Layout) -> Layout:
+        channels = list(layout.channels)
+        for _ in range(r.choice((0, 0, 1, 2))):
+            at = r.randrange(len(channels))
+            old = channels[at]
+            channels[at : at + 1] = r.choice(
+                (
+                    [],
+                    [Channel(r.choice((f"x{at}", "t_s", "ring_position", "step")), old.type, old.unit)],
+                    [Channel(old.name, r.choice(kinds), old.unit, old.skew_ns)],
+                    [Channel(old.name, old.type, r.choice(("", "deg", "x" * 99)), r.choice((0, -1, -(10**18))))],
+                )
+            )
+            channels = channels or [old]
+        return Layout(tuple({channel.name: channel for channel in channels}.values()))
+
+    def changed(r: Random, data: bytes, others: list[bytes]) -> bytes:
+        if r.random() < 0.6:
+            return change.changed_record(r, data, others)
+        run = r.choice(runs)
+        out = io.BytesIO()
+        writer = Writer(out)
+        writer.start(PROFILE, "fuzz")
+        writer.add_metadata(START, run.start)
+        for name, content in run.attachments.items():
+            if r.random() < 0.1 and name.endswith(".json"):
+                tree = json.loads(content)
+                key = r.choice(list(tree) or [""])  # near the root, where whole tables are
+                tree[key] = r.choice(([], {}, None, 1, "x", [1], {"a": {}}, change.a_value(r, 1)))
+                writer.add_attachment(0, 0, name, "text/plain", json.dumps(tree).encode())
+            else:
+                writer.add_attachment(0, 0, name, "text/plain", content)
+        for name, topic in run.topics.items():
+            if r.random() < 0.1:
+                continue
+            layout = another_layout(r, topic.layout)
+            form = Form(layout, received=True)
+            schema = writer.register_schema(NAME, ENCODING, to_schema(layout))
+            channel = writer.register_channel(name, MESSAGES, schema)
+            words = np.zeros((len(topic), layout.words), np.int64)
+            kept = min(layout.words, topic.words.shape[1])
+            words[:, :kept] = topic.words[:, :kept]
+            for _ in range(r.choice((0, 1, 3, 30))):
+                words[r.randrange(len(words)), r.randrange(layout.words)] = r.choice(change.INTEGERS[:31]) & (2**63 - 1)
+            if r.random() < 0.1:
+                words = words[r.sample(range(len(words)), len(words))]
+            if r.random() < 0.1:
+                words[:, r.randrange(layout.words)] = r.choice((0, -1, 7, 2**62, -(2**63)))
+            positions = topic.positions[: len(words)].tolist()
+            for n in range(r.choice((len(words), len(words), len(words), 0, 1, 2))):
+                message = form.text.copy()
+                write_message(words[n], form.fields, message)
+                sequence = r.choice(change.INTEGERS) & 0xFFFFFFFF if r.random() < 0.01 else positions[n]
+                writer.add_message(channel, 0, message.tobytes(), 0, sequence)
+        if r.random() < 0.9:
+            writer.add_metadata(END, {**(run.end or {}), "lost /daq": r.choice(("0", "x", "9" * 30, "٣"))})
+        writer.finish()
+        return out.getvalue()
+
+    return changed
+
+
 def record(folder: Path) -> Target:
     """A record, and what info, compare and export do with it."""
     from sync.record import FILE, RunError, open_run
     from tandem.exchange.errors import ExchangeError
     from tandem.exchange.tables import passport_of, tables_of
     from tandem.look.compare import compare
-    from tandem.look.info import info
+    from tandem.look.info import info, print_info
 
     saved = _a_run(folder)
     seeds = [(folder / "a" / FILE).read_bytes(), saved.read_bytes()]
     sound = open_run(saved)
+    console = Console(file=io.StringIO())
     place = folder / "c"
     place.mkdir()
 
@@ -655,8 +736,12 @@ def record(folder: Path) -> Target:
         info(found)
         compare(found, sound)
         passport_of(found, tables_of(found))
+        if len(data) % 8 == 0:  # takes its time
+            print_info(console, info(found))
 
-    return Target("record", seeds, _refusing((RunError, ExchangeError), what), change.changed_record, 0.02, 10_000)
+    changed = _remade([saved, folder / "a" / FILE])
+
+    return Target("record", seeds, _refusing((RunError, ExchangeError), what), changed, 0.02, 10_000)
 
 
 def replay(folder: Path) -> Target:
@@ -691,7 +776,7 @@ def replay(folder: Path) -> Target:
             _said(error)
         return accepted
 
-    return Target("replay", seeds, run, change.changed_record, 0.008, 5_000)
+    return Target("replay", seeds, run, _remade([saved, folder / "a" / FILE]), 0.008, 5_000)
 
 
 MAKERS: dict[str, Maker] = {
