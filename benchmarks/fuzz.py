@@ -133,7 +133,7 @@ class Crew:
         try:
             accepted = target.run(data)
             page[_COUNTS + 3 * k + (not accepted)] += 1
-            page[_COUNTS + 3 * k + 2] += (time.monotonic_ns() - page[_SINCE]) // 1000
+            page[_COUNTS + 3 * k + 2] += (time.process_time_ns() - page[_CPU]) // 1000
             if _resident() - before > MOST_GROWTH:
                 self._queue.put((target.name, index, f"took {(_resident() - before) >> 20} MB of memory"))
         except BaseException as error:
@@ -237,7 +237,7 @@ class Crew:
 
     def _print(self, seconds: float) -> None:
         counts = np.sum([self._counts(me) for me in range(self.processes)], axis=0)
-        print(f"\n{'target':11} {'inputs':>9} {'accepted':>9} {'refused':>9} {'ms each':>9}")
+        print(f"\n{'target':11} {'inputs':>9} {'accepted':>9} {'refused':>9} {'CPU ms':>9}")
         for target, (accepted, refused, us) in zip(self.targets, counts.tolist(), strict=True):
             done = accepted + refused
             print(f"{target.name:11} {done:9} {accepted:9} {refused:9} {us / 1e3 / max(done, 1):9.3f}")
