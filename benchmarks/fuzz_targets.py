@@ -175,7 +175,7 @@ def wire(_: Path) -> Target:
     def changed(r: Random, data: bytes, others: list[bytes]) -> bytes:
         return change._message(r, bytes(22) + data)[22:] if r.random() < 0.2 else packed_change(r, data, others)
 
-    return Target("wire", seeds, run, changed, 0.55)
+    return Target("wire", seeds, run, changed, 0.6)
 
 
 def clock(_: Path) -> Target:
@@ -333,7 +333,7 @@ def config(folder: Path) -> Target:
         _ = found.transport.clock_mode, found.endpoint("daq"), found.clock_endpoint, found.daq.layout.struct
         found.model_dump_json()
 
-    return Target("config", seeds, _refusing(ConfigError, what), changed, 0.04, 10_000)
+    return Target("config", seeds, _refusing(ConfigError, what), changed, 0.03, 10_000)
 
 
 def sources(folder: Path) -> Target:
@@ -364,7 +364,7 @@ def sources(folder: Path) -> Target:
         open_source(found, file)
 
     seeds = [file.read_bytes() for file in files]
-    return Target("sources", seeds, _refusing((ConfigError, SourceError), what), changed, 0.02, 10_000)
+    return Target("sources", seeds, _refusing((ConfigError, SourceError), what), changed, 0.015, 10_000)
 
 
 def manoeuvre(folder: Path) -> Target:
@@ -393,7 +393,7 @@ def manoeuvre(folder: Path) -> Target:
 
     changed = _toml_change([tomllib.loads(file.read_text()) for file in files])
     seeds = [file.read_bytes() for file in files]
-    return Target("manoeuvre", seeds, _refusing(ConfigError, what), changed, 0.02, 10_000)
+    return Target("manoeuvre", seeds, _refusing(ConfigError, what), changed, 0.015, 10_000)
 
 
 def tir(folder: Path) -> Target:
@@ -404,7 +404,7 @@ def tir(folder: Path) -> Target:
         assert np.isfinite(tyre_vector(read_tir(_written(folder / "tyre.tir", data)))).all()
 
     seeds = [(CONFIGS / "tyres" / "155_80_r13.tir").read_bytes()]
-    return Target("tir", seeds, _refusing(ConfigError, what), change.changed_text, 0.04, 10_000)
+    return Target("tir", seeds, _refusing(ConfigError, what), change.changed_text, 0.03, 10_000)
 
 
 def mechanism(folder: Path) -> Target:
@@ -422,7 +422,7 @@ def mechanism(folder: Path) -> Target:
 
     changed = _toml_change([tomllib.loads(file.read_text()) for file in files])
     seeds = [file.read_bytes() for file in files]
-    return Target("mechanism", seeds, _refusing(ConfigError, what), changed, 0.02, 10_000)
+    return Target("mechanism", seeds, _refusing(ConfigError, what), changed, 0.012, 10_000)
 
 
 def dbc(folder: Path) -> Target:
@@ -528,7 +528,7 @@ def crg(folder: Path) -> Target:
     def changed(r: Random, data: bytes, others: list[bytes]) -> bytes:
         return (change.changed_text if r.random() < 0.6 else change.changed_bytes)(r, data, others)
 
-    return Target("crg", seeds, _refusing(ConfigError, what), changed, 0.02, 10_000)
+    return Target("crg", seeds, _refusing(ConfigError, what), changed, 0.015, 10_000)
 
 
 def vehicle(folder: Path) -> Target:
@@ -575,7 +575,7 @@ def keys(folder: Path) -> Target:
             _written(made / name, content)
         read_keys(made, "daq", "sim")
 
-    return Target("keys", seeds, _refusing(ConfigError, what), changed, 0.02, 10_000)
+    return Target("keys", seeds, _refusing(ConfigError, what), changed, 0.015, 10_000)
 
 
 def measurement(folder: Path) -> Target:
@@ -741,7 +741,7 @@ def record(folder: Path) -> Target:
 
     changed = _remade([saved, folder / "a" / FILE])
 
-    return Target("record", seeds, _refusing((RunError, ExchangeError), what), changed, 0.02, 10_000)
+    return Target("record", seeds, _refusing((RunError, ExchangeError), what), changed, 0.016, 10_000)
 
 
 def replay(folder: Path) -> Target:
