@@ -39,8 +39,8 @@ class Target:
     def input(self, seed: int, index: int) -> bytes:
         r = Random(f"{seed} {self.name} {index}")
         chosen = r.choice(self.seeds)
-        # whatever is accepted as it is shows that the door can be passed at all
-        return chosen if r.random() < 0.01 else self.change(r, chosen, self.seeds)
+        # the first ones, and some more, as they are: the door can be passed at all
+        return chosen if index < 2 or r.random() < 0.01 else self.change(r, chosen, self.seeds)
 
 
 Maker = Callable[[Path], Target]  # with a folder of its own
