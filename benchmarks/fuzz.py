@@ -21,6 +21,7 @@ import logging
 import mmap
 import multiprocessing
 import os
+import re
 import resource
 import shutil
 import signal
@@ -126,9 +127,9 @@ class Crew:
         page[_DONE] = 1
 
     def _try(self, target: Target, k: int, index: int, page: np.ndarray) -> None:
+        page[_TARGET], page[_INDEX] = k, index
         data = target.input(self.seed, index)
-        page[_TARGET], page[_INDEX], page[_CPU] = k, index, time.process_time_ns()
-        page[_SINCE] = time.monotonic_ns()
+        page[_CPU], page[_SINCE] = time.process_time_ns(), time.monotonic_ns()
         before = _resident()
         try:
             accepted = target.run(data)
@@ -269,7 +270,7 @@ def _plain_modules() -> list[str]:
     files = [
         file for package in ("sync", "sim_service", "daq_service", "tandem") for file in (ROOT / package).rglob("*.py")
     ]
-    plain = [file for file in files if "@kernel" not in file.read_text() and file.name != "__init__.py"]
+    plain = [file for file in files if not re.search("kernel|numba", file.read_text()) and file.name != "__init__.py"]
     return [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in plain]
 
 
