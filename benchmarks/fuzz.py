@@ -265,13 +265,14 @@ def _once(name: str, data: bytes) -> int:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _plain_modules() -> list[str]:
-    """Modules of ours without kernels: numba cannot compile what a coverage tool has rewritten."""
-    files = [
-        file for package in ("sync", "sim_service", "daq_service", "tandem") for file in (ROOT / package).rglob("*.py")
-    ]
-    plain = [file for file in files if not re.search("kernel|numba", file.read_text()) and file.name != "__init__.py"]
-    return [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in plain]
+def _modules() -> tuple[list[str], list[str]]:
+    """Modules of ours without kernels, and with: numba cannot compile what a coverage tool has rewritten."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for package in ("sync", "sim_service", "daq_service", "tandem"):
+        for file in (ROOT / package).rglob("*.py"):
+            name = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            found[bool(re.search("kernel|numba|intrinsic", file.read_text()))].append(name)
+    return found
 
 
 def _guided(name: str, seconds: float, seed: int) -> int:
@@ -282,7 +283,8 @@ def _guided(name: str, seconds: float, seed: int) -> int:
         print("atheris is not installed; docs/verification.md says how it can be had", file=sys.stderr)
         return 1
     folder = Path(tempfile.mkdtemp(prefix="tandem-fuzz-"))
-    with atheris.instrument_imports(include=_plain_modules()):
+    plain, compiled = _modules()
+    with atheris.instrument_imports(include=plain, exclude=compiled):
         (target,) = make([MAKERS[name]], folder / "guided")
     corpus = folder / "corpus"
     corpus.mkdir()

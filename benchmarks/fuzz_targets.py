@@ -44,8 +44,8 @@ class Target:
             return chosen
         try:
             return self.change(r, chosen, self.seeds)
-        except RecursionError:  # a tree that has grown too deep for whoever writes it
-            return chosen
+        except Exception:  # what one change leaves may be too deep, or too strange, for the next
+            return change.changed_bytes(r, chosen, self.seeds)
 
 
 Maker = Callable[[Path], Target]  # with a folder of its own
