@@ -22,6 +22,7 @@ from sync.jit import kernel
 
 STEERING, THROTTLE, BRAKE = range(3)
 _SPACING = 0.5  # m between the points of a prepared path
+_LONGEST = 100_000.0  # m; longer ones would take long to prepare, and are slips of the pen
 
 Point = Annotated[list[float], Field(min_length=2, max_length=2)]
 
@@ -64,8 +65,9 @@ class Follow(Section):
     @field_validator("path")
     @classmethod
     def _leads_somewhere(cls, path: list[list[float]]) -> list[list[float]]:
-        if sum(math.dist(a, b) for a, b in itertools.pairwise(path)) < 10 * _SPACING:
-            raise ValueError(f"must be at least {10 * _SPACING:g} m long")
+        length = sum(math.dist(a, b) for a, b in itertools.pairwise(path))
+        if not 10 * _SPACING <= length <= _LONGEST:
+            raise ValueError(f"is {length:g} m long; must be from {10 * _SPACING:g} to {_LONGEST:g} m")
         return path
 
 

@@ -121,6 +121,8 @@ class CommandClient:
             raise NoSimulator(
                 f"no simulator named {self._name!r} answers; is a drive with that `name` running on this host?"
             ) from None
+        except MALFORMED:
+            answer = None
         if not isinstance(answer, dict) or not isinstance(answer.get("parameters"), dict):
             raise NoSimulator(f"what answers at {self._endpoint} is no simulator of tandem")
         return answer

@@ -30,6 +30,7 @@ from sync.block import AGE, RESERVED_NAMES, Channel, Layout
 from sync.errors import ConfigError
 
 _NAME = r"^[a-z][a-z0-9_]{0,31}$"
+_MOST_DEEP = 16
 _SOCKET_PATH_MAX = 107  # what the kernel takes as the path of a local socket
 
 
@@ -338,6 +339,18 @@ class Config(Section):
     record: Record = Record()
     view: View = View()
     supervision: Supervision = Supervision()
+
+    @field_validator("source")
+    @classmethod
+    def _shallow(cls, source: dict[str, Any]) -> dict[str, Any]:
+        """A record keeps it as JSON, whose writers have their limits; no source has settings that deep."""
+        inside: list[Any] = [source]
+        for _ in range(_MOST_DEEP):
+            tables = [value.values() if isinstance(value, dict) else value for value in inside]
+            inside = [value for table in tables for value in table if isinstance(value, dict | list)]
+        if inside:
+            raise ValueError(f"tables and lists within each other must not be deeper than {_MOST_DEEP}")
+        return source
 
     @model_validator(mode="after")
     def _vehicle_channels(self) -> "Config":

@@ -103,7 +103,7 @@ def _read(file: Path, right: str) -> tuple[bytes, bytes | None]:
         public, secret = load_certificate(file)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, IndexError):  # no public key; a line of one that lacks its `=`
         public, secret = b"", None
     for key in (public, secret):
         if key is not None and not _sound(key):
@@ -280,7 +280,7 @@ class Gate:
                     self._skipped = self._skipped | {file.name}
                     continue
                 found.add(load_certificate(file)[0])
-            except (OSError, ValueError):
+            except (OSError, ValueError, IndexError):
                 continue  # not a key
         return found
 

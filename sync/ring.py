@@ -51,6 +51,9 @@ Reading block n (any thread, any process)
 Overwritten means that the writer has gone around the whole ring meanwhile: `newest` starts again at 1, `since` counts
 block n as lost and goes on with n+1. As head only grows and every read begins with it, `newest` never goes backwards.
 The writer is never inside the slot of the newest block unless it has lapped the reader, so a reader retries only then.
+
+Every read begins with the head: a slot that a dead writer had filled, but not yet counted, is filled again under the
+same stamp by the next one, and stamps alone cannot tell the two. benchmarks/ring_check.py goes through all executions.
 """
 
 import contextlib

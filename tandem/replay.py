@@ -22,7 +22,7 @@ from sim_service import loop
 from sim_service import replay as replay_flags
 from sim_service.commands import LAYOUT as COMMANDS
 from sim_service.commands import PARAMETER, RESET
-from sim_service.loop import output_layout
+from sim_service.loop import STEP_CHANNELS, output_layout
 from sim_service.models import VEHICLE, configured_model, make_model, recorded
 from sim_service.models.description import Model
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
@@ -37,6 +37,8 @@ from sync.ring import RingWriter, push
 from tandem.deviation import deviation, sentence
 
 MODES = ("exact", "ideal")
+_MOST_STEPS = 20_000_000  # a day at 5 ms
+_ASKED = ("step", "status", "taken_ns", "input_seq", "input_epoch", "input_received_ns")  # of every recorded step
 
 
 @dataclass
@@ -132,6 +134,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     begun = now_ns()
     run = open_run(path, progress=lambda share: progress("reading", share))
     read_ns = now_ns() - begun
+    _known_steps(run)
     config, model, params = configuration(run, asked)
     if asked.mode == "exact":
         topic = run.need(run.input_topic)
@@ -189,6 +192,22 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     return done
 
 
+def _known_steps(run: Run) -> None:
+    """Steps must tell what a replay asks of them, in the words of this program."""
+    topic = run.topics.get("/step")
+    if topic is None or not len(topic):
+        return
+    told = {c.name: c.type for c in topic.layout.channels}
+    wrong = [
+        c.name for c in STEP_CHANNELS if told.get(c.name, "" if c.name in _ASKED else c.type) != c.type
+    ]  # fmt: skip
+    if wrong or ("commands" in told) != ("command_epoch" in told):
+        raise RunError(
+            f"{run.path}: /step does not tell {', '.join(wrong) or 'commands'} as this program does; use the version"
+            f" that recorded it ({run.start.get('software', 'unknown')})"
+        )
+
+
 def _recorded_step_ns(run: Run) -> int:
     """The step of the simulator that made the record; 0 if it has no steps."""
     if "/step" not in run.topics or not len(run.topics["/step"]):
@@ -204,6 +223,12 @@ def _instants(run: Run, topic: Topic, config: Config) -> np.ndarray:
         t = np.maximum.accumulate(run.topics["/step"].blocks["taken_ns"])
         if step_ns == config.step_ns:
             return t
+    seconds = (int(t[-1]) - int(t[0])) * 1e-9
+    if seconds * 1e9 > _MOST_STEPS * config.step_ns:
+        raise RunError(
+            f"{run.path}: its instants span {seconds:.3g} s, too long for a replay: at most {_MOST_STEPS} steps of"
+            f" {config.sim.step_ms:g} ms; is one of them wrong?"
+        )
     return np.arange(int(t[0]), int(t[-1]) + 1, config.step_ns, dtype=np.int64)
 
 
@@ -225,7 +250,8 @@ def _command(plan: Plan, run: Run, config: Config, model: Model, instants: np.nd
     if topic.layout != COMMANDS:
         raise RunError(f"{run.path}: /command holds {topic.layout.text}, this program knows {COMMANDS.text}")
     # by name: another vehicle may have the parameter at another place, or not at all
-    named = list(run.json("parameters.json").get("parameters", {}))
+    described = run.json("parameters.json").get("parameters")
+    named = list(described) if isinstance(described, dict) else []
     here = {p.name: place for place, p in enumerate(model.parameters)}
     plan.commands = topic.words.copy()
     fields = topic.layout.view(plan.commands)
@@ -327,7 +353,8 @@ def recorded_columns(run: Run, model: Model) -> dict[str, np.ndarray]:
     if "/step" not in run.topics:
         return {}
     steps = run.topics["/step"]
-    return {q.name: steps.blocks[q.name] for q in (*model.inputs, *model.outputs) if q.name in steps.layout.names}
+    known = {c.name for c in steps.layout.channels if c.type == "f8"}
+    return {q.name: steps.blocks[q.name] for q in (*model.inputs, *model.outputs) if q.name in known}
 
 
 def _compare(done: Replayed) -> dict[str, Any]:

@@ -46,6 +46,11 @@ def _saved_topics(done: Replayed) -> dict[str, WholeTopic]:
     if done.figures["mode"] == "exact":
         kept = done.run.topics
         steps = kept["/step"]
+        if steps.layout != layout:
+            raise RunError(
+                f"{done.run.path}: its steps have other channels than {done.model.name} has here; an exact replay of it"
+                " cannot be saved, --mode ideal can"
+            )
         part = slice(done.plan.first, done.plan.first + len(done.results))
         words = steps.words[part].copy()
         _fill(layout.view(words), done)

@@ -106,7 +106,7 @@ def make_model(sources: Sources, changed: dict[str, float] | None = None) -> tup
 
 def _module(data: dict[str, Any], path: str) -> Any:
     model = data.get("model")
-    if model not in MODELS:
+    if not isinstance(model, str) or model not in MODELS:
         said = "is missing" if model is None else "must be one of " + ", ".join(MODELS)
         raise ConfigError(f"{path}: model{'' if model is None else f' = {model!r}'}: {said}")
     return importlib.import_module(MODELS[model])

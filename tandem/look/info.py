@@ -56,7 +56,7 @@ def info(run: Run) -> dict[str, Any]:
         "steps": _steps(run),
         "said": [{"s": round((at - min(firsts)) * 1e-9, 3) if firsts else None, "text": text} for at, text in run.said],
         "model": parameters.get("model"),
-        "parameters": parameters.get("parameters", {}),
+        "parameters": named if isinstance(named := parameters.get("parameters"), dict) else {},
         "start": run.start,
         "attachments": {name: len(data) for name, data in run.attachments.items()},
     }
@@ -66,7 +66,8 @@ def _steps(run: Run) -> dict[str, Any]:
     if "/step" not in run.topics or not len(run.topics["/step"]):
         return {}
     steps = run.topics["/step"].blocks
-    if "input_age_ns" not in run.topics["/step"].layout.names:
+    told = {c.name: c.type for c in run.topics["/step"].layout.channels}
+    if (told.get("input_age_ns"), told.get("status")) != ("i8", "i8"):
         return {}  # of a mechanism, which has no input from outside
     ages = steps["input_age_ns"] / 1e3
     said = {word: int((steps["status"] & bit != 0).sum()) for bit, word in STATUS.items()}

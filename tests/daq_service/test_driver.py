@@ -99,6 +99,8 @@ def test_unknown_keys_are_refused(manoeuvre_file: Write, text: str, named: str) 
         ("[throttle]\npoints = [[0, nan]]", "throttle.points[0][1]"),
         ("[follow]\npath = [[0, 0], [10, 0]]\nspeed = 10", "follow.path"),
         ("[follow]\npath = [[0, 0], [10, 0], [20, 0]]\nspeed = 0", "follow.speed"),
+        ("[follow]\npath = [[0, 0], [10, 0], [1e9, 0]]\nspeed = 9", "must be from 5 to 100000 m"),
+        ("[follow]\npath = [[0, 0], [1e308, 0], [-1e308, 0]]\nspeed = 9", "must be from 5 to 100000 m"),
         (
             "[steering_deg]\nsines = [{ start = 0, amplitude = 1, frequency_hz = 0 }]",
             "steering_deg.sines[0].frequency_hz",

@@ -137,6 +137,26 @@ def test_whatever_comes_is_answered_and_nothing_is_obeyed(data: bytes) -> None:
         world.close()
 
 
+def test_whoever_else_answers_is_told_from_a_simulator() -> None:
+    other = World()
+    somebody: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    socket = somebody.socket(zmq.REP)
+    socket.bind(other.config.command_endpoint)
+    client = CommandClient(other.config)
+    try:
+        for answer in (b"", b"\xc1", b"\x80", b"\xa4nobo", b"\x81\x01\x02", bytes(2000)):
+            answering = threading.Thread(target=lambda said=answer: (socket.recv(), socket.send(said)))
+            answering.start()
+            with pytest.raises(NoSimulator, match="is no simulator of tandem"):
+                client.ask()
+            answering.join()
+    finally:
+        client.close()
+        somebody.destroy(0)
+        other.config.socket("command").unlink(missing_ok=True)
+        other.close()
+
+
 def test_nobody_there_is_said(commanded: Commanded) -> None:
     other = World()
     client = CommandClient(other.config, timeout_s=0.2)

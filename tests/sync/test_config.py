@@ -122,6 +122,7 @@ WRONG: dict[str, tuple[str, Any, list[str]]] = {
     "key unknown at the top": ("second", 1, ["second = 1", "unknown key", "did you mean seconds?"]),
     "key unknown in a channel": ("daq.channels.0.units", "V", ["daq.channels[0].units = 'V'", "did you mean unit?"]),
     "key unknown deep down": ("sim.signals.gear_rate", 1, ["sim.signals.gear_rate = 1", "did you mean gear_ratio?"]),
+    "source too deep": ("source.again", [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]], ["source: ", "not be deeper than 16"]),
     "table unknown": ("simulator", {}, ["simulator: unknown key"]),
     "number of thousands of digits": ("seconds", 10**5000, ["seconds", "number"]),
 }  # fmt: skip

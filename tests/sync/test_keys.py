@@ -75,6 +75,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "binary": (lambda f: (f / "sim.key").write_bytes(bytes(range(256))), r"sim.key: is not a key file"),
     "short": (lambda f: (f / "sim.key").write_text('public-key = "abc"'), r"sim.key: is not a key file"),
     "not z85": (lambda f: (f / "sim.key").write_text(f'public-key = "{"~" * 40}"'), r"sim.key: is not a key file"),
+    "no =": (lambda f: (f / "sim.key").write_text('public-key "abc"'), r"sim.key: is not a key file"),
     "a folder": (lambda f: ((f / "sim.key").unlink(), (f / "sim.key").mkdir()), r"sim.key: cannot be read"),
     "secret one copied": (lambda f: (f / "sim.key_secret").replace(f / "sim.key"), r"sim.key: holds a secret key"),
     "public one renamed": (
@@ -318,6 +319,7 @@ def test_a_key_that_others_may_write_lets_nobody_in_and_is_said(folder: Path) ->
         (folder / "new.key").write_bytes(public)
         (folder / "new.key").chmod(0o666)
         (folder / "sim.key").unlink()
+        (folder / "broken.key").write_text("public-key")  # no key: it must not end the gate for the others
         assert gate._admitted() == {gate.keys.public}
         assert any("new.key: others may write it" in text for text in gate.news()) and gate.news() == []
     finally:

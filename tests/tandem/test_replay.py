@@ -1,22 +1,30 @@
 """Replay of records made by hand: a double lane change whose counts are known, without a live drive."""
 
+import io
 import json
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from daq_service.driver import evaluate, profile_tables, read_manoeuvre
-from sync.block import SEQ
+from sim_service.commands import LAYOUT as COMMANDS
+from sim_service.commands import PARAMETER
+from sync.block import SEQ, Channel, Layout
 from sync.config import Config, load
 from sync.errors import ConfigError
-from sync.record import RunError, RunWriter, open_run
+from sync.record import Run, RunError, RunWriter, WholeRun, WholeTopic, open_run, write_whole
 from sync.ring import RingReader
 from tandem.cli import app
 from tandem.facts import attachments, start_facts
+from tandem.look.info import info, print_info
 from tandem.replay import Asked, replay_run
 from tandem.replay_save import save
 
@@ -265,6 +273,58 @@ def test_what_was_not_done_again_is_not_identical(run: Path, tmp_path: Path, con
 def test_an_exact_replay_needs_steps(run: Path) -> None:
     with pytest.raises(RunError, match="holds no /step messages; it has /daq"):
         replay_run(run, Asked())
+
+
+def again(folder: Path, run: Run, **changed: Any) -> Path:
+    """The run written once more, with other topics or attachments."""
+    folder.mkdir()
+    topics = {name: WholeTopic(t.layout, t.words, t.positions) for name, t in run.topics.items()}
+    kept = {**run.attachments, **changed.get("attachments", {})}
+    start = {key: value for key, value in run.start.items() if key not in ("format", "monotonic_ns")}
+    write_whole(folder, WholeRun(start, kept, topics | changed.get("topics", {}), T0, T0, "made by hand", {}))
+    return folder
+
+
+def test_a_sound_file_with_strange_content_is_refused_by_name(config: Config, tmp_path: Path) -> None:
+    short = write(tmp_path / "short", config, lane_change(config, 0.2))
+    run = open_run(save(replay_run(short, Asked(mode="ideal")), tmp_path / "saved", {}))
+    steps, daq = run.topics["/step"], run.topics["/daq"]
+    assert replay_run(tmp_path / "saved", Asked()).figures["identical"]
+
+    def with_channels(change: Callable[[Channel], Channel]) -> WholeTopic:
+        layout = Layout(tuple(map(change, steps.layout.channels)))
+        words = np.zeros((len(steps), layout.words), np.int64)
+        for name in set(layout.names) & set(steps.layout.names):
+            layout.view(words)[name] = steps.blocks[name]
+        return WholeTopic(layout, words, steps.positions)
+
+    unnamed = with_channels(lambda c: replace(c, name="state_word") if c.name == "status" else c)
+    place = again(tmp_path / "unnamed", run, topics={"/step": unnamed})
+    with pytest.raises(RunError, match=r"/step does not tell status as this program does; use the version"):
+        replay_run(place, Asked())
+    assert info(open_run(place))["steps"] == {}
+
+    rough = with_channels(lambda c: replace(c, type="f4") if c.name == "vx" else c)
+    done = replay_run(again(tmp_path / "rough", run, topics={"/step": rough}), Asked())
+    assert done.figures["identical"]  # in all that can be compared
+    with pytest.raises(RunError, match="cannot be saved, --mode ideal can"):
+        save(done, tmp_path / "never", {})
+
+    far = daq.words.copy()
+    daq.layout.view(far)["t_ns"][-1] = 2**62
+    alone = again(tmp_path / "far", open_run(short), topics={"/daq": WholeTopic(daq.layout, far, daq.positions)})
+    with pytest.raises(RunError, match=r"its instants span 4\.61e\+09 s, too long for a replay"):
+        replay_run(alone, Asked(mode="ideal"))
+
+    words = np.zeros((1, COMMANDS.words), np.int64)
+    COMMANDS.view(words)["kind"] = PARAMETER
+    odd = again(
+        tmp_path / "odd", run,
+        topics={"/command": WholeTopic(COMMANDS, words, np.arange(1))},
+        attachments={"parameters.json": b'{"model": "x", "parameters": 1.5}'},
+    )  # fmt: skip
+    assert replay_run(odd, Asked()).figures["identical"]
+    print_info(Console(file=io.StringIO()), info(open_run(odd)))
 
 
 def test_twenty_times_real_time_and_more(run: Path, tmp_path: Path) -> None:

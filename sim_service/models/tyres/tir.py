@@ -268,7 +268,7 @@ def _sense(v: dict[str, float], sections: dict[str, dict[str, _Entry]], name: st
 
     for key in ("FNOMIN", "LFZO", "UNLOADED_RADIUS", "VERTICAL_STIFFNESS", "LONGVL", "PKY2", "PTY2"):
         must(v[key] > 0.0, key, "must be above 0")
-    for key in ("PDX1", "PDY1", "LMUX", "LMUY", "PKX1", "LKX", "LKY", "LCX", "LCY"):
+    for key in ("PCX1", "PCY1", "PDX1", "PDY1", "LMUX", "LMUY", "PKX1", "LKX", "LKY", "LCX", "LCY"):
         must(v[key] > 0.0, key, "must be above 0, or the tyre pushes instead of resisting")
     for key in ("VERTICAL_DAMPING", "FZMIN", "LSGKP", "LSGAL", "PTX1", "PTY1", "RCX1", "RCY1", "LXAL", "LYKA"):
         must(v[key] >= 0.0, key, "must not be below 0")

@@ -56,6 +56,10 @@ def refused(folder: Path, *edits: Edit, changed: dict[str, float] | None = None,
 
 BAD: dict[str, tuple[Edit, tuple[str, ...]]] = {
     "negative mass": (value("sprung_mass", "-690.0"), ("parameters.sprung_mass = -690", "from 100 to 5000 kg")),
+    "model is a table": (
+        lambda text: text.replace('model = "buggy"', "model = {}", 1),
+        ("model = {}", "must be one of"),
+    ),
     "mass is text": (value("wheel_mass", '"15"'), ("parameters.wheel_mass = '15'", "number")),
     "parameter nan": (value("sprung_ixx", "nan"), ("parameters.sprung_ixx = nan", "finite")),
     "parameter inf": (value("front_spring_rate", "inf"), ("parameters.front_spring_rate = inf", "finite")),

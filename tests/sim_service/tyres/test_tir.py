@@ -120,6 +120,7 @@ def test_what_is_needed_is_missed(key):
         ("PDY2 = -0.14", "PDY2 = -0.9", r"PDY2 = -0.9: makes friction .* at 9000 N; it must stay above 0"),
         ("PKY1 = -18.4", "PKY1 = 18.4", r"PKY1 = 18.4: must be below 0"),
         ("PCX1 = 1.61", "PCX1 = 2.3", r"PCX1 = 2.3: times LCX must be below 2"),
+        ("PCX1 = 1.61", "PCX1 = 0", r"PCX1 = 0: must be above 0"),
         ("FZMAX = 9000.0", "FZMAX = 200", r"FZMAX = 200: must be above 300 N"),
         ("CAMMAX = 0.25", "CAMMAX = 15", r"CAMMAX = 15: must be between 0 and 1 rad"),
         ("PKX3 = 0.19", "PKX3 = 99", r"PKX3 = 99: is out of bounds"),
