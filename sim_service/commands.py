@@ -174,7 +174,7 @@ class CommandServer:
         self._socket.set(zmq.SNDTIMEO, POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, MOST_BYTES)
         self._socket.set(zmq.RCVHWM, _MOST_ASKED)
-        self._socket.set(zmq.SNDHWM, _MOST_ASKED)
+        self._socket.set(zmq.SNDHWM, 4 * _MOST_ASKED)
         bind(self._socket, self._endpoint)
 
     def serve(self) -> None:

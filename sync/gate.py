@@ -40,6 +40,7 @@ _LOOK_S = 0.025
 _SURE = 3  # handshakes broken off without a reason: once may be chance
 _RUBBISH_AT_ONCE, _RUBBISH_NAP_S = 32, 0.001
 _BYTES_RECEIVED = 128  # where the kernel's tcp_info has them
+_LEAST_WITH_KEYS = 400  # bytes of a greeting that was completed
 _DOMAIN = b"tandem"
 _numbers = itertools.count()
 
@@ -55,11 +56,12 @@ _WATCHED = sum((*_CAME, *_FAILED, zmq.EVENT_DISCONNECTED, zmq.EVENT_MONITOR_STOP
 class Door:
     """One socket. Its owner says what was read, and what was rubbish."""
 
-    def __init__(self, bound: bool = False, unread: int | None = None):
-        self.bound = bound
+    def __init__(self, bound: bool = False, unread: int | None = None, keyed: bool = False):
+        self.bound, self._keyed = bound, keyed
         self.rubbish = 0
         self._unread, self._read = unread, 0
         self._connections: dict[int, socket.socket] = {}  # handles of our own, by libzmq's number
+        self._unseen: set[int] = set()  # gone again before there was a handle
         self._failing = False
 
     def took(self, size: int) -> None:
@@ -75,32 +77,38 @@ class Door:
     def came(self, number: int) -> int:
         """A connection; returns how many had to be cut off for it."""
         self._forget(number)
-        with contextlib.suppress(OSError):  # gone already
+        try:
             copy = os.dup(number)
-            try:
-                self._connections[number] = socket.socket(fileno=copy)
-            except OSError:
-                os.close(copy)
+        except OSError:
+            self._unseen.add(number)
+            return 0
+        try:
+            self._connections[number] = socket.socket(fileno=copy)
+        except OSError:  # the number is that of something else by now
+            os.close(copy)
+            self._unseen.add(number)
         return self._cut(number) if self.bound and len(self._connections) > _MOST else 0
 
     def failed(self) -> None:
         """A greeting went wrong; the end of that connection comes next."""
         self._failing = True
 
-    def ended(self, number: int) -> int:
-        """A connection ended; returns 1 if libzmq has ended it, and not the peer: it broke the protocol."""
+    def ended(self, number: int) -> tuple[int, int]:
+        """A connection ended; (1 if it never got in, 1 if libzmq has ended it and not the peer: it broke the protocol).
+
+        Of one that was gone before anybody could look the worse is assumed.
+        """
         failing, self._failing = self._failing, False
         connection = self._connections.get(number)
-        cut = 0
-        if connection is not None and not failing:
-            try:
-                cut = int(bool(connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)))
-            except BlockingIOError:
-                cut = 1  # still there, waiting
-            except OSError:
-                pass
+        unseen = number in self._unseen
+        self._unseen.discard(number)
+        if failing or (connection is None and not unseen):
+            refused = cut = False  # counted already
+        else:
+            refused = self._keyed and (connection is None or _received(connection) < _LEAST_WITH_KEYS)
+            cut = not refused and (connection is None or _still_there(connection))
         self._forget(number)
-        return cut
+        return int(refused), int(cut)
 
     def look(self) -> int:
         """Cut off who says too much; returns how many."""
@@ -125,6 +133,16 @@ class Door:
     def close(self) -> None:
         for number in list(self._connections):
             self._forget(number)
+
+
+def _still_there(connection: socket.socket) -> bool:
+    """Whether the peer has not hung up."""
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
 
 
 def _received(connection: socket.socket) -> int:
@@ -172,7 +190,7 @@ class Gate:
             made.set(zmq.CURVE_SECRETKEY, self.keys.secret)
             made.set(zmq.ZAP_DOMAIN, _DOMAIN)
             made.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gate nobody gets in, instead of everybody
-        return self._watch(made, Door(True, unread))
+        return self._watch(made, Door(True, unread, self.keys is not None))
 
     def present(self, made: "zmq.Socket[bytes]", unread: int | None = None) -> Door:
         """For a socket that will connect; of one that keeps the newest message only, any number may be unread."""
@@ -267,7 +285,9 @@ class Gate:
         if event in _CAME:
             self.cut += door.came(value)
         elif event == zmq.EVENT_DISCONNECTED:
-            self.cut += door.ended(value)
+            refused, cut = door.ended(value)
+            self.refused += refused
+            self.cut += cut
         elif event == zmq.EVENT_MONITOR_STOPPED:  # its owner closes the socket: no handle of ours may keep it open
             door.close()
         elif event in _FAILED:

@@ -29,11 +29,11 @@ from sync.errors import WireError
 from sync.gate import ASKERS, SUBSCRIBERS, Door, Gate
 from sync.jit import kernel
 from sync.ledger import histogram, record
-from sync.message import BYTES, BYTES_READ_ONLY, MALFORMED, MOST_BYTES, Form, decode, read_message, write_message
+from sync.message import BYTES, BYTES_READ_ONLY, MALFORMED, Form, decode, read_message, write_message
 from sync.realtime import permitted
 from sync.ring import HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, beat, push
 
-_REFUSE_BYTES = MOST_BYTES + 1024  # libzmq itself cuts the connection of a peer that sends more
+_REFUSE_BYTES = 64 * 1024  # libzmq itself cuts the connection of a peer that sends more
 _SUBSCRIPTION_BYTES = 1024  # and of a subscriber; a greeting with keys takes half of it
 POLL_MS = 50
 _SILENT_POLLS = 40  # two seconds: longer than any publisher of ours is silent
