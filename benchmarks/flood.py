@@ -44,11 +44,10 @@ import zmq  # noqa: E402
 from sync.config import Config, load  # noqa: E402
 from sync.errors import RingError  # noqa: E402
 from sync.ring import RingReader  # noqa: E402
-from tests.sync.zmtp import Where, dial, frame, greeting  # noqa: E402
+from tests.sync.zmtp import RUBBISH, Where, ask, dial, frame, greeting  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
 LIMIT, MOST_GROWTH_MB = 1.5, 64.0
-_RUBBISH = b"\xc1 is nothing in msgpack"
 _AT_ONCE = 100
 _PATIENCE_S = 300.0
 _SETTLE_S = 2.0
@@ -61,25 +60,6 @@ def _drain(peer: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while peer.recv(1 << 16):
             pass
-
-
-def ask(where: Where, count: int) -> int:
-    """Questions that are none, each answered before many more are sent; how many were answered."""
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    dealer = context.socket(zmq.DEALER)
-    dealer.set(zmq.LINGER, 0)
-    dealer.set(zmq.RCVTIMEO, 5000)
-    dealer.connect(f"ipc://{where}" if isinstance(where, str) else f"tcp://{where[0]}:{where[1]}")
-    sent = answered = 0
-    with contextlib.suppress(zmq.Again):
-        while answered < count:
-            while sent < count and sent - answered < 12:
-                dealer.send_multipart([b"", _RUBBISH])
-                sent += 1
-            dealer.recv_multipart()
-            answered += 1
-    context.destroy(0)
-    return answered
 
 
 def subscribe(where: Where, count: int) -> int:
@@ -157,7 +137,7 @@ class Middle:
                 self._peer.sendall(message)
                 if rubbish:  # between two blocks: what comes at once with one replaces it
                     time.sleep(0.0003)
-                    self._peer.sendall(frame(_RUBBISH) * rubbish)
+                    self._peer.sendall(frame(RUBBISH) * rubbish)
                 self.sent += rubbish
             except OSError:
                 self._peer = None

@@ -1,13 +1,12 @@
 """A short flood at every door of a drive: counted, of no cost in memory, and the run is none the worse."""
 
 import struct
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from sync.config import Config, load
 from tandem.replay import Asked, replay_run
-from tests.sync.zmtp import Where, dial, frame
+from tests.sync.zmtp import Where, ask, dial, frame
 from tests.system.conftest import DRIVE, Program, free_port
 
 MESSAGES, TOO_LONG = 2000, 50
@@ -23,23 +22,6 @@ def _resident_mb(config: Config) -> dict[str, float]:
         found[role] = int(text.partition("VmRSS:")[2].split()[0]) / 1024
         ring.close()
     return found
-
-
-def _ask(where: Where) -> None:
-    """Questions that are none; each is answered, one way or another."""
-    with dial(where, b"REQ") as peer:
-        done = threading.Event()
-
-        def drain() -> None:
-            while not done.is_set() and peer.recv(1 << 16):
-                pass
-
-        reader = threading.Thread(target=drain)
-        reader.start()
-        for _ in range(MESSAGES):
-            peer.sendall(frame(b"", more=True) + frame(b"\xc1"))
-        done.set()
-        reader.join()
 
 
 def _subscribe(where: Where) -> bool:
@@ -72,8 +54,7 @@ def test_a_flood_is_counted_and_hurts_nobody(drive: Callable[..., Program], name
     run.wait_for("the DAQ is there")
     before = _resident_mb(config)
     here = {key: ("127.0.0.1", port) for key, port in ports.items()}
-    _ask(here["clock_port"])
-    _ask(str(config.socket("command")))
+    assert ask(here["clock_port"], MESSAGES) == ask(str(config.socket("command")), MESSAGES) == MESSAGES
     assert all(_subscribe(here[key]) for key in ("daq_port", "every_port", "sim_port"))
     _too_long(here["daq_port"], b"SUB")
     _too_long(here["clock_port"], b"REQ")
