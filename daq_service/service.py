@@ -12,8 +12,9 @@ from daq_service.sources import Host, Source, find, open_source
 from sync import realtime
 from sync.block import Channel, Layout
 from sync.config import Config
+from sync.gate import Gate
 from sync.hostclock import Artificial, ClockServer
-from sync.keys import Gate, Keys, transport_keys
+from sync.keys import Keys, transport_keys
 from sync.ring import BOUND_WORD, RingReader, RingWriter, poke, remove_stale
 from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
 from sync.watch import Peer
@@ -79,13 +80,12 @@ def run(
         stack.callback(around.peer.close)
         ring = RingWriter(config.ring("daq"), config.daq.layout, config.daq.ring_blocks)
         stack.callback(ring.close)
-        publisher = every = gate = steps = None
+        publisher = every = gate = steps = asked = None
         if config.transport.kind != "shm":
             zmq_context = context(times.wire_priority if times.enabled else None, core)
             stack.callback(zmq_context.destroy, 0)
-            if keys is not None:
-                gate = Gate(zmq_context, keys)
-                stack.callback(gate.close)
+            gate = Gate(zmq_context, keys)
+            stack.callback(gate.close)
             wrong = config.transport.artificial_clock
             clock = Artificial(round(wrong.offset_ms * 1e6), wrong.ppm * 1e-6)
             shown = (clock.offset_ns, clock.drift)
@@ -96,7 +96,7 @@ def run(
                 every = Publisher(zmq_context, config.every_endpoint, config.daq.layout, shown, gate, waiting)
                 stack.callback(every.close)
             if config.transport.clock_mode != "same":
-                server = ClockServer(zmq_context, config.clock_endpoint, clock, gate)
+                asked = server = ClockServer(zmq_context, config.clock_endpoint, clock, gate)
                 stack.callback(server.close)
                 workers.append(
                     Worker("clock", lambda: _serve_clock(server, stop), config, max(times.wire_priority - 5, 1), core)
@@ -106,9 +106,7 @@ def run(
                 remove_stale(config.ring("daq_in"))  # steps of a life before this one are none
                 seen_ring = RingWriter(config.ring("daq_in"), seen, 64)
                 stack.callback(seen_ring.close)
-                steps = receiver = Receiver(
-                    zmq_context, config.endpoint("sim"), seen_ring, any_layout=True, security=gate
-                )
+                steps = receiver = Receiver(zmq_context, config.endpoint("sim"), seen_ring, any_layout=True, gate=gate)
                 stack.callback(receiver.close)
                 around.received = RingReader(config.ring("daq_in"), seen)
                 stack.callback(around.received.close)
@@ -123,12 +121,15 @@ def run(
             pushing = force
             workers.append(Worker("force", lambda: pushing.run(stop), config, max(times.daq_priority - 2, 1), core))
         start(workers, reporter)
+        if gate:
+            gate.warden.watch(*(w for w in workers if w.name in ("clock", "feedback")))
 
         def counts() -> dict[str, Any]:
             own: dict[str, int] = getattr(source, "counts", dict)()
             return {
                 **acquisition.count.as_dict(),
-                **({"refused": gate.refused} if gate else {}),
+                **(gate.count() if gate else {}),
+                **({"clock": asked.count()} if asked else {}),
                 **({"source": own} if own else {}),
                 **({"feedback": {k: steps.count()[k] for k in _UNFIT}} if steps else {}),
                 **({"force": round(force.value, 4), "force_zeroed": force.zeroed} if force else {}),

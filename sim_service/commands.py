@@ -10,7 +10,8 @@ A request is a msgpack map of `set` (parameters by name) and of what else can be
     {"set": {name: value, …}}    {"pause": true|false}    {"steps": n}, that many and then pause again
     {"slow": factor}, 1 is real time, 10 ten times slower    {"reset": true}, the model as it stood at its start
 
-or {} to ask only. All of it or nothing; the answer always tells all parameters and whether it stands.
+or {} to ask only. All of it or nothing; the answer always tells all parameters and whether it stands, except to what
+is no request at all.
 """
 
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, Channel, Layout, T
 from sync.clock import now_ns
 from sync.config import Config
 from sync.errors import TandemError
+from sync.gate import Door
 from sync.jit import kernel
 from sync.message import MALFORMED
 from sync.ring import HEAD_WORD, RingWriter, push, read_slot
@@ -43,6 +45,9 @@ _KIND, _INDEX, _VALUE = range(PAYLOAD, PAYLOAD + 3)
 RING_BLOCKS = 1024
 _MOST_WAITING = RING_BLOCKS // 2  # not obeyed yet
 MOST_BYTES = 64 * 1024
+_MOST_ASKED = 16  # requests of one asker that wait
+_ASKED = {"set", "pause", "steps", "slow", "reset"}
+_RIGHT = 'expected a map (msgpack) such as {"set": {"name": value}}'
 _REST_NS = 1_000_000_000
 _STRICT: dict[str, Any] = {
     "max_map_len": 512,
@@ -87,6 +92,16 @@ def obey_all(ring, cursor, block, params, state, work, first_state, first_work, 
             obey(block, params, state, work, first_state, first_work, mode)
         cursor += 1
     return cursor
+
+
+def _understood(parts: list[bytes]) -> dict[Any, Any] | None:
+    """The request; None if it is none."""
+    try:
+        (data,) = parts
+        request = msgpack.unpackb(data, **_STRICT)
+    except MALFORMED:
+        return None
+    return request if isinstance(request, dict) and set(request) <= _ASKED else None
 
 
 class NoSimulator(TandemError):
@@ -151,6 +166,7 @@ class CommandServer:
         self._moved_ns = 0
         self._zmq_context = zmq_context
         self._endpoint = endpoint
+        self._door = Door()
         self._open()
 
     def _open(self) -> None:
@@ -159,12 +175,14 @@ class CommandServer:
         self._socket.set(zmq.RCVTIMEO, POLL_MS)
         self._socket.set(zmq.SNDTIMEO, POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, MOST_BYTES)
+        self._socket.set(zmq.RCVHWM, _MOST_ASKED)
+        self._socket.set(zmq.SNDHWM, 4 * _MOST_ASKED)
         bind(self._socket, self._endpoint)
 
     def serve(self) -> None:
         """Wait a little for a request, and answer it."""
         try:
-            data = self._socket.recv()
+            parts = self._socket.recv_multipart()
         except zmq.Again:
             if self._moved and now_ns() - self._moved_ns > _REST_NS:
                 for text in self._moved.values():
@@ -172,27 +190,28 @@ class CommandServer:
                 self._moved.clear()
             return
         self.requests += 1
-        error = self._take(data)
+        request = _understood(parts)
+        error = _RIGHT if request is None else self._take(request)
         if error:
             self.refused += 1
+        told = self._told() if request is not None else {}  # rubbish is not worth the work
         answer = {
-            "ok": error is None, "error": error or "", "model": self._model.name, "parameters": self._told(),
+            "ok": error is None, "error": error or "", "model": self._model.name, "parameters": told,
             "paused": self._paused, "slow": self._slow,
         }  # fmt: skip
         try:
             self._socket.send(msgpack.packb(answer))
+            if error:
+                self._door.threw()
         except zmq.ZMQError:  # whoever asked does not listen; a socket that owes an answer takes no more questions
             self._socket.close()
             self._open()
 
-    def _take(self, data: bytes) -> str | None:
+    def count(self) -> dict[str, int]:
+        return {"requests": self.requests, "refused": self.refused}
+
+    def _take(self, request: dict[Any, Any]) -> str | None:
         """Push what is asked for; or nothing at all, and why."""
-        try:
-            request = msgpack.unpackb(data, **_STRICT)
-        except MALFORMED:
-            return "not a msgpack map"
-        if not isinstance(request, dict) or not set(request) <= {"set", "pause", "steps", "slow", "reset"}:
-            return 'expected a map such as {"set": {"name": value}}'
         asked = request.get("set", {})
         if not isinstance(asked, dict):
             return 'set: expected a map such as {"name": value}'

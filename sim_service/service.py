@@ -22,9 +22,10 @@ from sync import realtime
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import InputLost, LayoutMismatch, RingMissing, TandemError
+from sync.gate import Gate
 from sync.hostclock import ClockClient
 from sync.jit import compiling
-from sync.keys import Gate, Keys, transport_keys
+from sync.keys import Keys, transport_keys
 from sync.ledger import histogram, summary_us
 from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
 from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
@@ -74,7 +75,7 @@ def run(
         stack.callback(states.close)
         simulation.states = states.words
         workers: list[Worker] = []
-        receiver = clock = gate = None
+        receiver = clock = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to
         if config.transport.kind == "shm":
             ring_in = _await_ring(config, stop, reporter, ring_out)
@@ -84,6 +85,8 @@ def run(
             stack.callback(_close_all, inputs)
             zmq_context = context()
             stack.callback(zmq_context.destroy, 0)
+            gate = Gate(zmq_context)
+            stack.callback(gate.close)
             transfer = histogram()
             watching = (config, inputs, simulation.control, transfer, loop_core)
             watcher = threading.Thread(target=_watch, args=watching, daemon=True)
@@ -91,18 +94,17 @@ def run(
         else:
             zmq_context = context(times.wire_priority if times.enabled else None, wire_core)
             stack.callback(zmq_context.destroy, 0)
-            if keys is not None:
-                gate = Gate(zmq_context, keys)
-                stack.callback(gate.close)
+            gate = Gate(zmq_context, keys)
+            stack.callback(gate.close)
             remove_stale(config.ring("sim_in"))  # blocks of a life before this one are no input
             ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, config.daq.ring_blocks)
             stack.callback(ring_received.close)
             inputs = [RingReader(config.ring("sim_in"), config.daq.layout)]
             stack.callback(inputs[0].close)
-            receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received, security=gate)
+            receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received, gate=gate)
             stack.callback(receiver.close)
             transfer = receiver.transfer
-            publisher = Publisher(zmq_context, config.endpoint("sim"), simulation.layout, security=gate)
+            publisher = Publisher(zmq_context, config.endpoint("sim"), simulation.layout, gate=gate)
             stack.callback(publisher.close)
             results = RingReader(config.ring("sim"))
             stack.callback(results.close)
@@ -137,6 +139,7 @@ def run(
         )
         workers.append(job)
         start(workers, reporter)
+        gate.warden.watch(*(worker for worker in workers if worker is not job))
         if receiver is None:
             watcher.start()
         view = RingReader(config.ring("sim"))
@@ -151,7 +154,7 @@ def run(
 
         def look(turn: int) -> None:
             said = [peer.poll(), *stale.poll(), *overload.poll(simulation.counters), *divergence.poll()]
-            for text in (*said, *(gate.news() if gate else ())):
+            for text in (*said, *gate.news()):
                 if text:
                     reporter.say(text)
             for text in (receiver and _foreign(receiver), _clipped(simulation)):
@@ -166,7 +169,8 @@ def run(
                         **simulation.figures(),
                         "transfer_us": summary_us(transfer),
                         "received": received,
-                        **({"refused": gate.refused} if gate else {}),
+                        **gate.count(),
+                        "commands": server.count(),
                         **_motion(view, simulation.model),
                     }
                 )
@@ -194,7 +198,8 @@ def run(
             "transfer_us": summary_us(transfer),
             "received": receiver.count() if receiver else None,
             "clock": _describe_clock(config, clock),
-            **({"refused": gate.refused} if gate else {}),
+            **gate.count(),
+            "commands": server.count(),
         }
 
 
@@ -274,7 +279,7 @@ def _serve_commands(server: CommandServer, halt: threading.Event) -> None:
         server.serve()
 
 
-def _clock_client(config: Config, zmq_context: Context, gate: Gate | None) -> ClockClient | None:
+def _clock_client(config: Config, zmq_context: Context, gate: Gate) -> ClockClient | None:
     """The keeper of the DAQ's clock, if it is another one than ours."""
     mode = config.transport.clock_mode
     if mode == "same":

@@ -9,6 +9,7 @@ the key.
 import difflib
 import ipaddress
 import os
+import stat
 import tempfile
 import tomllib
 from collections.abc import Iterable
@@ -59,10 +60,8 @@ class ArtificialClock(Section):
     ppm: float = Field(0.0, ge=-1000, le=1000)
 
 
-BEYOND_LOOPBACK = (
-    "is not the loopback: give both hosts keys (`tandem keys`, then keys = the folder), or set trusted_network = true"
-    " if everyone on that network may read blocks and send them: without keys they travel unencrypted"
-)
+BEYOND_LOOPBACK = "is not the loopback: give both hosts keys (`tandem keys`, then keys = the folder; docs/remote.md)"
+_MOST_TOML = 16 * 1024 * 1024
 
 
 class Transport(Section):
@@ -75,7 +74,6 @@ class Transport(Section):
     keys: str = ""  # folder of keys, see sync/keys.py; empty: none
     daq_key: str = Field("daq", pattern=_NAME)
     sim_key: str = Field("sim", pattern=_NAME)
-    trusted_network: bool = False
     clock: Literal["auto", "same", "estimate", "disciplined"] = "auto"
     clock_port: int = Field(5603, ge=1, le=65535)
     clock_bound_us: float = Field(100.0, gt=0)  # of disciplined clocks, as their keeper promises it
@@ -98,7 +96,7 @@ class Transport(Section):
                 loopback = ipaddress.ip_address(host).is_loopback
             except ValueError:
                 raise ValueError(f"{key} = {host!r} must be an IP address, such as 127.0.0.1") from None
-            if not loopback and not self.trusted_network and not self.keys:
+            if not loopback and not self.keys:
                 raise ValueError(f"{key} = {host!r} {BEYOND_LOOPBACK}")
         ports = [(self.daq_host, self.daq_port), (self.sim_host, self.sim_port), (self.daq_host, self.clock_port)]
         if self.every_port:
@@ -416,7 +414,10 @@ def runtime_directory() -> Path:
         raise ConfigError(
             f"{path}: cannot be made: {error.strerror}; set XDG_RUNTIME_DIR to a writable folder"
         ) from None
-    if path.stat().st_uid != os.getuid():
+    told = path.lstat()
+    if not stat.S_ISDIR(told.st_mode):
+        raise ConfigError(f"{path}: is no directory; remove it, or set XDG_RUNTIME_DIR to a directory of your own")
+    if told.st_uid != os.getuid():
         raise ConfigError(f"{path}: belongs to another user; set XDG_RUNTIME_DIR to a directory of your own")
     path.chmod(0o700)
     if len(str(path)) + 45 > _SOCKET_PATH_MAX:
@@ -511,7 +512,10 @@ def read(path: Path, model: type[SectionT]) -> SectionT:
 def read_toml(path: Path) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file)
+            data = file.read(_MOST_TOML + 1)
+        if len(data) > _MOST_TOML:
+            raise ConfigError(f"{path}: more than {_MOST_TOML} bytes; no configuration is that long")
+        return tomllib.loads(data.decode())
     except FileNotFoundError:
         near = sorted(p.name for p in path.parent.glob("*.toml"))
         raise ConfigError(f"{path}: no such file" + f"; beside it: {', '.join(near)}" * bool(near)) from None

@@ -26,8 +26,8 @@ import zmq
 from numba import float64, types
 
 from sync.clock import SECOND, now_ns
+from sync.gate import ASKERS, Door, Gate
 from sync.jit import kernel
-from sync.keys import Gate
 from sync.message import MALFORMED, STRICT
 from sync.wire import POLL_MS, UNKNOWN_CLOCK, Context, bind
 
@@ -38,6 +38,8 @@ _DRIFT_LIMIT = 1e-3  # no clock is further off
 _WANDER = 2e-8  # by how much the drift may change within the span
 _QUICK_S, _SLOW_S = 0.02, 0.2  # between exchanges, at first and later
 _QUICK = 50  # exchanges
+_MOST_BYTES = 4096  # of a question or an answer
+_MOST_WAITING = 16  # questions of one asker
 _UNANSWERED = 3  # questions, more than a second: whoever answers next may have another clock
 _SILENT = 8  # questions without an answer: some two seconds
 
@@ -206,15 +208,16 @@ def _instant(value: object) -> int:
 class ClockServer:
     """Answers with our instants. Owned by one thread, which calls `serve` over and over."""
 
-    def __init__(self, zmq_context: Context, endpoint: str, clock: Artificial, security: Gate | None = None):
+    def __init__(self, zmq_context: Context, endpoint: str, clock: Artificial, gate: Gate | None = None):
         self._clock = clock
-        self.malformed = 0
+        self.asked = self.malformed = 0
         self._socket = zmq_context.socket(zmq.REP)
         self._socket.set(zmq.LINGER, 0)
         self._socket.set(zmq.RCVTIMEO, POLL_MS)
-        self._socket.set(zmq.MAXMSGSIZE, 4096)
-        if security is not None:
-            security.serve(self._socket)
+        self._socket.set(zmq.MAXMSGSIZE, _MOST_BYTES)
+        self._socket.set(zmq.RCVHWM, _MOST_WAITING)
+        self._socket.set(zmq.SNDHWM, 4 * _MOST_WAITING)
+        self._door = gate.serve(self._socket, ASKERS) if gate is not None else Door()
         bind(self._socket, endpoint)
 
     def serve(self) -> None:
@@ -223,6 +226,8 @@ class ClockServer:
         except zmq.Again:
             return
         b1 = self._clock.read()
+        self.asked += 1
+        self._door.took(sum(map(len, parts)))
         answer: dict[str, int] = {"version": VERSION}
         try:
             (data,) = parts
@@ -233,6 +238,11 @@ class ClockServer:
         answer["b1"] = b1
         answer["b2"] = self._clock.read()
         self._socket.send(msgpack.packb(answer))
+        if "a0" not in answer:
+            self._door.threw()
+
+    def count(self) -> dict[str, int]:
+        return {"asked": self.asked, "malformed": self.malformed}
 
     def close(self) -> None:
         self._socket.close()
@@ -246,7 +256,7 @@ class ClockClient:
         zmq_context: Context,
         endpoint: str,
         declared_bound_ns: int | None = None,
-        security: Gate | None = None,
+        gate: Gate | None = None,
     ):
         self.endpoint = endpoint
         self.walls = Walls()
@@ -262,9 +272,9 @@ class ClockClient:
         self._socket.set(zmq.REQ_CORRELATE, 1)
         self._socket.set(zmq.RCVTIMEO, 4 * POLL_MS)
         self._socket.set(zmq.SNDTIMEO, 4 * POLL_MS)
-        self._socket.set(zmq.MAXMSGSIZE, 4096)
-        if security is not None:
-            security.present(self._socket)
+        self._socket.set(zmq.MAXMSGSIZE, _MOST_BYTES)
+        self._socket.set(zmq.RCVHWM, _MOST_WAITING)
+        self._door = gate.present(self._socket, ASKERS) if gate is not None else Door()
 
     def connect(self) -> None:
         self._socket.connect(self.endpoint)
@@ -276,6 +286,7 @@ class ClockClient:
             self._socket.send(msgpack.packb({"version": VERSION, "a0": a0}))
             data = self._socket.recv()
             a3 = now_ns()
+            self._door.took(len(data))
             answer = msgpack.unpackb(data, **STRICT)
             instants = [_instant(answer[key]) for key in ("a0", "b1", "b2", "discipline_ns")]
             if instants[0] != a0 or instants[2] < instants[1]:

@@ -5,17 +5,12 @@ alone. A folder of keys holds the host's own pair and the public keys of all oth
 socket lets in only those whose public key is in the folder; whoever connects presents the own key and demands the one
 the other side is known by. What travels is encrypted and cannot be changed or replayed on the way.
 
-The folder is looked into at every connection: a key copied there counts from then on.
-
-pyzmq's own authenticator would let in and refuse as well, but it never sees those who do not get as far as showing a
-key (none at all, or a wrong one expected of us), so they could not be counted; hence the few lines of ZAP here, beside
-the monitors that see them all.
+The folder is looked into at every connection: a key copied there counts from then on. Who stands at the gate with
+these keys is sync/gate.py.
 """
 
-import itertools
 import os
 import struct
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,16 +25,8 @@ if TYPE_CHECKING:
 PUBLIC, SECRET = ".key", ".key_secret"
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022
-_POLL_MS = 50
-_SURE = 3  # handshakes broken off without a reason: once may be chance
-_DOMAIN = b"tandem"
-_numbers = itertools.count()
-
-_FAILED = (
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL,
-    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL,
-    zmq.EVENT_HANDSHAKE_FAILED_AUTH,
-)
+_MOST_BYTES = 4096  # of a key file
+_MOST_FILES = 256
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -100,7 +87,7 @@ def _read(file: Path, right: str) -> tuple[bytes, bytes | None]:
     if not file.exists():
         raise ConfigError(f"{file}: no such key; {right}")
     try:
-        public, secret = load_certificate(file)
+        public, secret = load_certificate(file) if file.stat().st_size <= _MOST_BYTES or file.is_dir() else (b"", None)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
     except (ValueError, IndexError):  # no public key; a line of one that lacks its `=`
@@ -159,131 +146,36 @@ def _need_curve() -> None:
         )
 
 
-# ---- sockets ---------------------------------------------------------------------------------------------------------
+_Signature = tuple[tuple[str, int, int, int], ...]
+_known: dict[Path, tuple[_Signature, set[bytes]]] = {}
 
 
-class Gate:
-    """Keys at work in one ZeroMQ context. Made before its sockets, closed after them."""
+def admitted(folder: Path) -> tuple[set[bytes], set[str]]:
+    """(public keys of all who may connect, names of files that do not count because others may write them).
 
-    def __init__(self, zmq_context: "zmq.Context[zmq.Socket[bytes]]", keys: Keys):
-        self.keys = keys
-        self.refused = 0  # connections to us that did not get in
-        self.shut_out = 0  # connections of ours that did not get in there
-        self._context = zmq_context
-        self._monitors: list[tuple[zmq.Socket[bytes], bool]] = []
-        self._said: set[str] = set()
-        self._sure = False
-        self._skipped: set[str] = set()  # files that others may write
-        self._failed = ""
-        self._stop = threading.Event()
-        self._zap = zmq_context.socket(zmq.REP)
-        self._zap.set(zmq.LINGER, 0)
-        self._zap.bind("inproc://zeromq.zap.01")
-        self._thread = threading.Thread(target=self._run, name="keys", daemon=True)
-        self._thread.start()
+    Files are read again only when one of them has changed: everyone who knocks makes us look.
+    """
+    from zmq.auth import load_certificate  # brings asyncio with it
 
-    def serve(self, socket: "zmq.Socket[bytes]") -> None:
-        """For a socket that will be bound."""
-        socket.set(zmq.CURVE_SERVER, 1)
-        socket.set(zmq.CURVE_PUBLICKEY, self.keys.public)
-        socket.set(zmq.CURVE_SECRETKEY, self.keys.secret)
-        socket.set(zmq.ZAP_DOMAIN, _DOMAIN)
-        socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gate nobody gets in, instead of everybody
-        self._watch(socket, True)
-
-    def present(self, socket: "zmq.Socket[bytes]") -> None:
-        """For a socket that will connect."""
-        socket.set(zmq.CURVE_SERVERKEY, self.keys.theirs)
-        socket.set(zmq.CURVE_PUBLICKEY, self.keys.public)
-        socket.set(zmq.CURVE_SECRETKEY, self.keys.secret)
-        self._watch(socket, False)
-
-    def _watch(self, socket: "zmq.Socket[bytes]", bound: bool) -> None:
-        endpoint = f"inproc://tandem.gate.{next(_numbers)}"
-        socket.monitor(endpoint, sum(_FAILED))
-        monitor = self._context.socket(zmq.PAIR)
-        monitor.set(zmq.LINGER, 0)
-        monitor.connect(endpoint)
-        self._monitors.append((monitor, bound))
-
-    def news(self) -> list[str]:
-        """What a person should read, each sentence once."""
-        found = []
-        if self.refused:
-            found.append(
-                f"somebody was refused who has no key in {self.keys.folder}, or does not know ours ({self.keys.own}"
-                f"{PUBLIC}); counted"
-            )
-        if self._sure or self.shut_out >= _SURE:
-            found.append(
-                f"we are not let in: the other host must have our {self.keys.own}{PUBLIC} in its folder of keys, be"
-                f" configured with keys, and be the owner of our {self.keys.their}{PUBLIC}"
-            )
-        for name in sorted(self._skipped):
-            found.append(f"{self.keys.folder / name}: others may write it, so it lets nobody in; chmod 644 it")
-        if self._failed:
-            found.append(f"keys are not looked at any more, and nobody else is let in: {self._failed}")
-        new = [text for text in found if text not in self._said]
-        self._said.update(new)
-        return new
-
-    def _run(self) -> None:
-        from zmq.utils.monitor import parse_monitor_message
-
+    files = []
+    skipped = set()
+    for file in sorted(folder.glob(f"*{PUBLIC}"))[:_MOST_FILES]:
         try:
-            while not self._stop.is_set():
-                watched = list(self._monitors)
-                poller = zmq.Poller()
-                poller.register(self._zap, zmq.POLLIN)
-                for monitor, _ in watched:
-                    poller.register(monitor, zmq.POLLIN)
-                ready = dict(poller.poll(_POLL_MS))
-                if self._zap in ready:
-                    self._answer(self._zap.recv_multipart())
-                for monitor, bound in watched:
-                    if monitor in ready:
-                        self._note(parse_monitor_message(monitor.recv_multipart())["event"], bound)
-        except zmq.ContextTerminated:
-            pass  # the end
-        except Exception as error:
-            self._failed = f"{type(error).__name__}: {error}"
-        finally:
-            self._zap.close()
-            for monitor, _ in self._monitors:
-                monitor.close()
-
-    def _note(self, event: int, bound: bool) -> None:
-        if event not in _FAILED:
-            return
-        if bound:
-            self.refused += 1
-        else:
-            self.shut_out += 1
-            self._sure = self._sure or event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-
-    def _answer(self, request: list[bytes]) -> None:
-        """ZAP 1.0: version, request, domain, address, identity, mechanism, credentials."""
-        from zmq.utils import z85
-
-        known = len(request) == 7 and request[5] == b"CURVE" and z85.encode(request[6]) in self._admitted()
-        number = request[1] if len(request) > 1 else b""
-        verdict = [b"200", b"OK", b"known"] if known else [b"400", b"no such key here", b""]
-        self._zap.send_multipart([b"1.0", number, *verdict, b""])
-
-    def _admitted(self) -> set[bytes]:
-        from zmq.auth import load_certificate  # brings asyncio with it
-
+            told = file.stat()
+        except OSError:
+            continue
+        if told.st_mode & _OTHERS_WRITE:
+            skipped.add(file.name)
+        elif told.st_size <= _MOST_BYTES:
+            files.append((file.name, told.st_mtime_ns, told.st_ctime_ns, told.st_ino))
+    signature = tuple(files)
+    known = _known.get(folder)
+    if known is None or known[0] != signature:
         found = set()
-        for file in self.keys.folder.glob(f"*{PUBLIC}"):
+        for name, *_ in files:
             try:
-                if file.stat().st_mode & _OTHERS_WRITE:
-                    self._skipped = self._skipped | {file.name}
-                    continue
-                found.add(load_certificate(file)[0])
+                found.add(load_certificate(folder / name)[0])
             except (OSError, ValueError, IndexError):
                 continue  # not a key
-        return found
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join(2.0)
+        known = _known[folder] = signature, found
+    return known[1], skipped

@@ -10,6 +10,10 @@ import gc
 import os
 import resource
 import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
 
 from sync.config import Realtime
 
@@ -77,3 +81,89 @@ def this_process(lock_memory: bool) -> list[str]:
     if ctypes.CDLL(None, use_errno=True).mlockall(_MCL_CURRENT | _MCL_FUTURE) != 0:
         return [f"memory could not be locked ({os.strerror(ctypes.get_errno())}); {GRANT}"]
     return []
+
+
+# ---- a wire that is flooded ------------------------------------------------------------------------------------------
+
+_FLOODED = 0.7  # of a core, at two looks one after the other
+_QUIET = 0.35  # of a core
+_QUIET_NS = 5_000_000_000  # so long below before it has its priority back; longer each time
+_MOST_QUIET = 12
+_FIND_LOOKS = 40  # between looks for threads of libzmq's
+
+
+@dataclass
+class _Watched:
+    used_ns: int
+    at_ns: int
+    hot: int = 0
+    priority: int = 0  # taken away; 0: not
+    times: int = 0
+    hot_ns: int = 0
+
+
+class Warden:
+    """Real time only for a wire that behaves.
+
+    Threads that serve others run above the sampling on the same core, which is right as long as there is little to do.
+    One that does nothing else any more is being flooded: it would starve the sampling, and at 95 % of a core the
+    kernel stops every real-time thread there for a while. It then runs like any program until it has been quiet for
+    some seconds. Watched are libzmq's own threads, and those told.
+    """
+
+    def __init__(self) -> None:
+        self.flooded = 0  # times that a thread lost its priority
+        self._told: list[threading.Thread] = []
+        self._watched: dict[int, _Watched] = {}
+        self._looks = 0
+
+    def watch(self, *threads: threading.Thread) -> None:
+        self._told += threads
+        self._looks = 0
+
+    def look(self) -> None:
+        """To be called some forty times a second."""
+        if self._looks % _FIND_LOOKS == 0:
+            self._find()
+        self._looks += 1
+        for thread, watched in list(self._watched.items()):
+            try:
+                self._weigh(thread, watched)
+            except OSError:  # it has ended
+                del self._watched[thread]
+
+    def _find(self) -> None:
+        found = {t.native_id for t in self._told if t.is_alive() and t.native_id is not None}
+        for task in Path("/proc/self/task").glob("*"):
+            try:
+                if (task / "comm").read_text().startswith("ZMQbg/IO"):
+                    found.add(int(task.name))
+            except OSError:
+                continue
+        for thread in found - set(self._watched):
+            try:
+                self._watched[thread] = _Watched(_used_ns(thread), time.monotonic_ns())
+            except OSError:
+                continue
+
+    def _weigh(self, thread: int, watched: _Watched) -> None:
+        used, now = _used_ns(thread), time.monotonic_ns()
+        share = (used - watched.used_ns) / max(now - watched.at_ns, 1)
+        watched.used_ns, watched.at_ns = used, now
+        if not watched.priority:
+            watched.hot = watched.hot + 1 if share > _FLOODED else 0
+            if watched.hot >= 2 and os.sched_getscheduler(thread) == os.SCHED_FIFO:
+                watched.priority = os.sched_getparam(thread).sched_priority
+                os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+                watched.hot, watched.hot_ns, watched.times = 0, now, watched.times + 1
+                self.flooded += 1
+        elif share > _QUIET:
+            watched.hot_ns = now
+        elif now - watched.hot_ns > _QUIET_NS * min(watched.times, _MOST_QUIET):
+            os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(watched.priority))
+            watched.priority = 0
+
+
+def _used_ns(thread: int) -> int:
+    """Time of a core that a thread of ours has used so far (its clock, numbered as the kernel numbers them)."""
+    return time.clock_gettime_ns(~thread << 3 | 6)

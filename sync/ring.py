@@ -60,6 +60,7 @@ import contextlib
 import fcntl
 import mmap
 import os
+import stat
 import struct
 import time
 from pathlib import Path
@@ -201,6 +202,14 @@ def _still_named(fd: int, path: Path) -> bool:
         return False
 
 
+def _not_ours(fd: int) -> str | None:
+    """Why a file is not to be trusted: whoever owns it may change or shorten it under us."""
+    told = os.fstat(fd)
+    if not stat.S_ISREG(told.st_mode):
+        return "is no ordinary file"
+    return "belongs to another user" if told.st_uid != os.geteuid() else None
+
+
 def _open_owned(name: str) -> int:
     """A descriptor of the segment with the writer's lock on it; again if it was unlinked between open and lock."""
     path = SHM / name
@@ -212,6 +221,10 @@ def _open_owned(name: str) -> int:
                 f"ring {name}: {path} cannot be opened for writing: {error.strerror};"
                 " if it belongs to another user, give this run another `name`"
             ) from None
+        if (stranger := _not_ours(fd)) is not None:
+            os.close(fd)
+            raise RingError(f"ring {name}: {path} {stranger}; remove it, or give this run another `name`")
+        os.fchmod(fd, 0o600)
         if not _own(fd):
             pid = "unknown"
             with contextlib.suppress(struct.error):
@@ -382,11 +395,14 @@ class RingReader:
 
     def _attach(self) -> bool:
         try:
-            self._fd = os.open(SHM / self.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._fd = os.open(SHM / self.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             return False
         except OSError as error:
             raise RingError(f"ring {self.name}: {SHM / self.name} cannot be read: {error.strerror}") from None
+        if (stranger := _not_ours(self._fd)) is not None:
+            self.close()
+            raise RingError(f"ring {self.name}: {SHM / self.name} {stranger}: not read")
         if os.fstat(self._fd).st_size > 512 * 8:
             self.words = _map(self._fd, mmap.ACCESS_READ)
             if peek(self.words, _MAGIC) == MAGIC:

@@ -9,7 +9,10 @@ owner repeats the newest block while nothing new comes, and the receiver drops w
 dropped without a number.
 
 With `waiting` both ends carry every block instead, up to so many of them in a queue; what is dropped beyond leaves a
-gap in the numbers. With `security` (sync/keys.py) they know each other by keys.
+gap in the numbers. A `gate` (sync/gate.py) stands before both: it knows keys, and holds peers to what peers do.
+
+What is not ours is counted: with `waiting` one by one; of newest-only sockets those that were looked at, for one that
+another has replaced in passing was never here. A message that is too long ends its connection, and that is counted.
 """
 
 import os
@@ -23,14 +26,15 @@ from sync.atomics import load_acquire
 from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
 from sync.clock import now_ns, sleep_until
 from sync.errors import WireError
+from sync.gate import ASKERS, SUBSCRIBERS, Door, Gate
 from sync.jit import kernel
-from sync.keys import Gate
 from sync.ledger import histogram, record
 from sync.message import BYTES, BYTES_READ_ONLY, MALFORMED, Form, decode, read_message, write_message
 from sync.realtime import permitted
 from sync.ring import HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, beat, push
 
-_REFUSE_BYTES = 1024 * 1024  # libzmq itself cuts the connection of a peer that sends more
+_REFUSE_BYTES = 64 * 1024  # libzmq itself cuts the connection of a peer that sends more
+_SUBSCRIPTION_BYTES = 1024  # and of a subscriber; a greeting with keys takes half of it
 POLL_MS = 50
 _SILENT_POLLS = 40  # two seconds: longer than any publisher of ours is silent
 
@@ -109,7 +113,7 @@ class Publisher:
         endpoint: str,
         layout: Layout,
         clock: tuple[float, float] = (0.0, 0.0),
-        security: Gate | None = None,
+        gate: Gate | None = None,
         waiting: int = 0,
     ):
         self.endpoint = endpoint
@@ -122,8 +126,10 @@ class Publisher:
         self._socket = zmq_context.socket(zmq.PUB)
         self._socket.set(*((zmq.SNDHWM, waiting) if waiting else (zmq.CONFLATE, 1)))
         self._socket.set(zmq.LINGER, 0)
-        if security is not None:
-            security.serve(self._socket)
+        self._socket.set(zmq.RCVHWM, 8)  # subscriptions are obeyed by whoever publishes: a few at a time
+        self._socket.set(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
+        if gate is not None:
+            gate.serve(self._socket, SUBSCRIBERS)
         bind(self._socket, endpoint)
 
     @property
@@ -225,7 +231,7 @@ class Receiver:
         endpoint: str,
         ring: Written,
         any_layout: bool = False,
-        security: Gate | None = None,
+        gate: Gate | None = None,
         waiting: int = 0,
     ):
         self.endpoint, self.ring = endpoint, ring
@@ -245,8 +251,8 @@ class Receiver:
         self._socket.set(zmq.RECONNECT_IVL, 20)
         self._socket.set(zmq.RECONNECT_IVL_MAX, 200)
         self._socket.set(zmq.SUBSCRIBE, b"")
-        if security is not None:
-            security.present(self._socket)
+        unread = ASKERS + 4 * waiting * self._form.text.size if waiting else None
+        self._door = gate.present(self._socket, unread) if gate is not None else Door()
 
     def connect(self) -> None:
         """Called by the receiving thread when it is ready: a block that waits for its reader is an old block."""
@@ -269,6 +275,7 @@ class Receiver:
                 self.connect()
             return False
         self._silent = 0
+        self._door.took(len(data))
         form = self._form
         done = _deliver(
             np.frombuffer(data, np.uint8), form.text, form.changes, form.fields,
@@ -284,6 +291,7 @@ class Receiver:
             self.counts[FOREIGN] += 1
         except MALFORMED:
             self.counts[MALFORMED_COUNT] += 1
+        self._door.threw()
         return False
 
     def count(self) -> dict[str, int]:

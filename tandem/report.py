@@ -92,6 +92,13 @@ def _wire(daq: dict[str, Any], sim: dict[str, Any], several_lives: bool) -> dict
     }
 
 
+def _door(report: dict[str, Any]) -> dict[str, Any]:
+    """Who was refused or cut off at the service's sockets, and what was asked there that could not be understood."""
+    own = {key: report[key] for key in ("refused", "cut", "flooded", "commands") if key in report}
+    asked = report.get("clock", {})
+    return {**own, **({"clock": asked} if "asked" in asked else {})}
+
+
 def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
     daq, sim = outcome.reports["daq"], outcome.reports["sim"]
     loops = daq.get("loops", 0)
@@ -124,6 +131,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "clock": sim.get("clock", {}),
         "ring_reader": outcome.followed,
         "received": sim.get("received"),
+        "doors": {role: _door(report) for role, report in (("daq", daq), ("sim", sim))},
         "not_newest": sim.get("not_newest", 0),
         "reused": sim.get("reused", 0),
         "epochs": sim.get("epochs", 0),

@@ -40,7 +40,6 @@ class Settings(Section):
     keys: str = ""
     own_key: str = Field("sim", pattern=_NAME)
     their_key: str = Field("daq", pattern=_NAME)
-    trusted_network: bool = False
     buffer_blocks: int = Field(50_000, ge=1, le=1_000_000)
     silent_ms: float = Field(500.0, gt=0, le=60_000)
 
@@ -58,7 +57,7 @@ class Settings(Section):
             near = self.near
         except ValueError:
             raise ValueError(f"host = {self.host!r} must be an IP address, such as 192.0.2.1") from None
-        if not near and not self.keys and not self.trusted_network:
+        if not near and not self.keys:
             raise ValueError(f"host = {self.host!r} {BEYOND_LOOPBACK}")
         return self
 
@@ -78,8 +77,8 @@ class _Link:
     """The threads that listen, from a start to a stop."""
 
     def __init__(self, config: Config, settings: Settings, keys: Keys | None):
+        from sync.gate import Gate
         from sync.hostclock import ClockClient
-        from sync.keys import Gate
         from sync.wire import UNKNOWN_CLOCK, Receiver, context, every_block
 
         self._times = config.realtime
@@ -87,11 +86,11 @@ class _Link:
         self.error: BaseException | None = None
         self._stop = threading.Event()
         self._context = context(self._times.wire_priority if self._times.enabled else None, self._core)
-        self.gate = Gate(self._context, keys) if keys is not None else None
+        self.gate = Gate(self._context, keys)
         self.ring = _Ring(config, settings.buffer_blocks)
         waiting = every_block(config.daq.rate_hz)
         endpoint = tcp(settings.host, settings.port)
-        self.receiver = Receiver(self._context, endpoint, self.ring, security=self.gate, waiting=waiting)
+        self.receiver = Receiver(self._context, endpoint, self.ring, gate=self.gate, waiting=waiting)
         self.clock: ClockClient | None = None
         work = [self._receive]
         if settings.clock_mode != "same":
@@ -102,6 +101,7 @@ class _Link:
         self._threads = [threading.Thread(target=self._guard, args=(job,), daemon=True) for job in work]
         for thread in self._threads:
             thread.start()
+        self.gate.warden.watch(*self._threads)
 
     def _guard(self, job: Any) -> None:
         try:
@@ -134,8 +134,7 @@ class _Link:
         self._stop.set()
         for thread in self._threads:
             thread.join(2.0)
-        if self.gate is not None:
-            self.gate.close()
+        self.gate.close()
         self._context.destroy(0)
 
 
@@ -254,7 +253,7 @@ class RemoteSource:
         if self._last is not None and not self._silent and now - self._came_ns > self._silent_ns:
             self._silent = True
             self._say(f"no blocks from {self.endpoint} for {(now - self._came_ns) / 1e6:.0f} ms")
-        for text in link.gate.news() if link.gate else ():
+        for text in link.gate.news():
             self._say_once(text)
         if count["foreign"]:
             self._say_once(
@@ -289,8 +288,7 @@ class RemoteSource:
         count = link.receiver.count()
         own = {"received": count["blocks"], "gaps": self._gaps, "dropped": self._dropped}
         own |= {key: count[key] for key in ("repeats", "backwards", "foreign", "malformed", "undated")}
-        if link.gate is not None:
-            own["shut_out"] = link.gate.shut_out
+        own |= {"cut": link.gate.cut, "flooded": link.gate.warden.flooded, "shut_out": link.gate.shut_out}
         if link.clock is not None:
             estimate = link.clock.estimate
             own |= {"clock_unanswered": link.clock.unanswered, "clock_stepped": link.clock.stepped}

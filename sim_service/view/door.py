@@ -3,7 +3,8 @@
 viser serves everyone who reaches its port. In front of it every request is looked at: its Host must be the address that
 was configured (a name that somebody rebinds to the loopback is not), a web socket's Origin must be this very page (the
 other sites a browser has open may not drive), and where there is a token it must come with the first request, as
-`?token=…`; from then on a cookie carries it.
+`?token=…`; from then on a cookie carries it. So many pages at once are served and no more, and a page that sends a
+message longer than any of ours is cut off. Who does not pass is counted.
 """
 
 import hmac
@@ -15,12 +16,15 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 _COOKIE = "tandem_view"
+MOST_PAGES = 32
+MOST_BYTES = 1024 * 1024  # of a message: a page tells where its camera is, and what was moved or pressed
 
 
 class Door:
     def __init__(self, host: str, token: str):
         self._host, self._token = host, token
         self.refused = 0
+        self.open = 0  # web sockets
         self.stands = False  # a server has been made behind it
 
     def _known_host(self, header: str) -> bool:
@@ -58,6 +62,8 @@ class Door:
                     return "another site"
             if not self._has_token(request)[0]:
                 return "the address lacks its token"
+            if request.headers.get("Upgrade") and self.open >= MOST_PAGES:
+                return "too many pages are open"
         except (ValueError, LookupError):  # no address; a header that is there twice
             return "not understood"
         return None
@@ -85,12 +91,21 @@ class Door:
 
         serve = servers.serve
 
-        def guarded(*arguments: Any, **options: Any) -> Any:
+        def guarded(page: Any, *arguments: Any, **options: Any) -> Any:
             own = options.pop("process_request")
             self.stands = True
+
+            async def counted(connection: Any) -> None:
+                self.open += 1
+                try:
+                    await page(connection)
+                finally:
+                    self.open -= 1
+
             return serve(
-                *arguments, process_request=lambda connection, request: self.look(request, own, connection), **options
-            )
+                counted, *arguments, **{**options, "max_size": MOST_BYTES},
+                process_request=lambda connection, request: self.look(request, own, connection),
+            )  # fmt: skip
 
         servers.serve = guarded  # viser offers no other place for it
         try:

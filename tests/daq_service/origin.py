@@ -11,8 +11,9 @@ import numpy as np
 from daq_service.acquire import Acquisition
 from daq_service.sources import Host, Source, open_source
 from sync.config import Config
+from sync.gate import Gate
 from sync.hostclock import Artificial, ClockServer
-from sync.keys import Gate, make_keys, read_keys
+from sync.keys import make_keys, read_keys
 from sync.ring import RingReader, RingWriter
 from sync.wire import Publisher, context
 

@@ -101,9 +101,9 @@ WRONG: dict[str, tuple[str, Any, list[str]]] = {
     "channel a number": ("daq.channels.2", 3, ["daq.channels[2] = 3", "dictionary"]),
     "daq a number": ("daq", 3, ["daq = 3", "dictionary"]),
     "transport unknown": ("transport.kind", "udp", ["transport.kind = 'udp'", "'shm', 'ipc' or 'tcp'"]),
-    "DAQ on the network": ("transport.daq_host", "10.1.2.3", ["'10.1.2.3'", "`tandem keys`", "trusted_network = true"]),
-    "simulator on the network": ("transport.sim_host", "fe80::1", ["sim_host = 'fe80::1'", "trusted_network = true"]),
-    "DAQ anywhere": ("transport.daq_host", "0.0.0.0", ["daq_host = '0.0.0.0'", "trusted_network = true"]),
+    "DAQ on the network": ("transport.daq_host", "10.1.2.3", ["'10.1.2.3'", "give both hosts keys (`tandem keys`"]),
+    "simulator on the network": ("transport.sim_host", "fe80::1", ["sim_host = 'fe80::1'", "give both hosts keys"]),
+    "DAQ anywhere": ("transport.daq_host", "0.0.0.0", ["daq_host = '0.0.0.0'", "give both hosts keys"]),
     "DAQ by name": ("transport.daq_host", "localhost", ["daq_host = 'localhost'", "IP address, such as 127.0.0.1"]),
     "simulator nowhere": ("transport.sim_host", "", ["sim_host = ''", "IP address, such as 127.0.0.1"]),
     "port nought": ("transport.daq_port", 0, ["transport.daq_port = 0", "1"]),
@@ -181,10 +181,10 @@ def test_a_table_says_where_it_came_from() -> None:
         check(Source, {"device": "Dev1", "devise": "Dev1"}, FILE, prefix="source")
 
 
-def test_the_network_is_open_to_those_who_trust_it() -> None:
+def test_the_network_is_open_to_those_who_have_keys() -> None:
     data = drive()
     hosts = {"daq_host": "192.168.1.5", "sim_host": "fd00::5"}
-    data["transport"].update(kind="tcp", daq_port=5601, sim_port=5601, trusted_network=True, **hosts)
+    data["transport"].update(kind="tcp", daq_port=5601, sim_port=5601, keys="keys", **hosts)
     config = check(Config, data, FILE)
     assert config.endpoint("daq") == "tcp://192.168.1.5:5601"
     assert config.endpoint("sim") == "tcp://[fd00::5]:5601"  # one port on two hosts is two endpoints

@@ -13,8 +13,9 @@ import zmq
 from sync.block import Layout
 from sync.config import Config, check, read_toml
 from sync.errors import ConfigError
+from sync.gate import Gate
 from sync.hostclock import Artificial, ClockClient, ClockServer
-from sync.keys import Gate, Keys, make_keys, read_keys, transport_keys
+from sync.keys import Keys, make_keys, read_keys, transport_keys
 from sync.ring import RingWriter
 from sync.wire import Context, Publisher, Receiver, context
 from tests.sync.test_config import DRIVE
@@ -165,9 +166,9 @@ def host() -> Iterator[Callable[[Keys | None], Host]]:
 def connected(daq: Host, sim: Host, car: Layout, ring_name: str, waiting: int = 0) -> tuple[Publisher, Receiver]:
     """A publisher there, and a receiver here that asks to be let in."""
     endpoint = f"tcp://127.0.0.1:{free_port()}"
-    publisher = daq.keep(Publisher(daq.context, endpoint, car, security=daq.gate, waiting=waiting))
+    publisher = daq.keep(Publisher(daq.context, endpoint, car, gate=daq.gate, waiting=waiting))
     ring = sim.keep(RingWriter(ring_name, car, 4096))
-    receiver = sim.keep(Receiver(sim.context, endpoint, ring, security=sim.gate, waiting=waiting))
+    receiver = sim.keep(Receiver(sim.context, endpoint, ring, gate=sim.gate, waiting=waiting))
     receiver.connect()
     return publisher, receiver
 
@@ -214,7 +215,7 @@ def test_whoever_has_not_the_right_key_gets_nothing_and_is_counted(
     # and the clock is as closed
     before, where = gate.refused, f"tcp://127.0.0.1:{free_port()}"
     daq.keep(ClockServer(daq.context, where, Artificial(), gate))
-    client = asker.keep(ClockClient(asker.context, where, security=asker.gate))
+    client = asker.keep(ClockClient(asker.context, where, gate=asker.gate))
     client.connect()
     assert client.exchange() is None
     assert _got(receiver, publisher, car, lambda: gate.refused > before) == 0
@@ -257,10 +258,10 @@ def test_without_its_gate_a_socket_lets_nobody_in(
     daq, sim = host(read_keys(folder, "daq", "sim")), host(read_keys(folder, "sim", "daq"))
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     assert daq.gate is not None
-    publisher = daq.keep(Publisher(daq.context, endpoint, car, security=daq.gate))
+    publisher = daq.keep(Publisher(daq.context, endpoint, car, gate=daq.gate))
     daq.gate.close()
     ring = sim.keep(RingWriter(ring_name, car, 4096))
-    receiver = sim.keep(Receiver(sim.context, endpoint, ring, security=sim.gate))
+    receiver = sim.keep(Receiver(sim.context, endpoint, ring, gate=sim.gate))
     receiver.connect()
     end = time.monotonic() + 0.5
     assert _got(receiver, publisher, car, lambda: time.monotonic() > end) == 0
@@ -273,7 +274,7 @@ def test_what_travels_cannot_be_read(folder: Path, host: Callable[..., Host], ca
 
     daq, sim = host(read_keys(folder, "daq", "sim")), host(read_keys(folder, "sim", "daq"))
     port, middle = free_port(), free_port()
-    publisher = daq.keep(Publisher(daq.context, f"tcp://127.0.0.1:{port}", car, security=daq.gate))
+    publisher = daq.keep(Publisher(daq.context, f"tcp://127.0.0.1:{port}", car, gate=daq.gate))
     seen = bytearray()
     listener = socket.create_server(("127.0.0.1", middle))
 
@@ -295,7 +296,7 @@ def test_what_travels_cannot_be_read(folder: Path, host: Callable[..., Host], ca
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     ring = sim.keep(RingWriter(ring_name, car, 4096))
-    receiver = sim.keep(Receiver(sim.context, f"tcp://127.0.0.1:{middle}", ring, security=sim.gate))
+    receiver = sim.keep(Receiver(sim.context, f"tcp://127.0.0.1:{middle}", ring, gate=sim.gate))
     receiver.connect()
     assert _got(receiver, publisher, car, lambda: receiver.count()["blocks"] > 20) > 20
     assert len(seen) > 2000

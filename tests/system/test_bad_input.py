@@ -31,7 +31,7 @@ Start = Callable[..., Program]
         ('source.manoeuvre="manoeuvres/none.toml"', ["none.toml", "no such file", "town.toml"]),
         ('source.kind="crystal_ball"', ["source.kind = 'crystal_ball'", "virtual"]),
         ("source.sede=3", ["source.sede = 3", "unknown key", "seed"]),
-        ('transport.daq_host="192.0.2.1"', ["192.0.2.1", "trusted_network"]),
+        ('transport.daq_host="192.0.2.1"', ["192.0.2.1", "`tandem keys`"]),
     ],
 )
 def test_a_wrong_setting_is_named_before_anything_starts(drive: Start, setting: str, expected: list[str]) -> None:

@@ -279,7 +279,7 @@ def test_a_busy_port_is_named(name: str, kind: str, verdict: str) -> None:
 
 
 def test_another_machines_address_is_not_a_busy_port(name: str) -> None:
-    settings = ["transport.kind=tcp", "transport.trusted_network=true", "transport.sim_host=192.0.2.1"]  # RFC 5737
+    settings = ["transport.kind=tcp", "transport.keys=keys", "transport.sim_host=192.0.2.1"]  # RFC 5737
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,0 +1,327 @@
+"""The gate: all sockets of a service, who comes to them, and what becomes of those who may not or who flood.
+
+With keys (sync/keys.py) only those get in whose public key is in the folder. With or without, whoever is connected is
+held to what a peer of ours does:
+
+- a subscriber has next to nothing to say: libzmq would keep every topic it asks for, in memory and in the time of
+  whoever publishes. One that says more than a few kilobytes is cut off;
+- what a peer sends must be read before it may send much more: parts of a message that never ends would be kept too;
+- more than `_MOST` connections at a socket are cut off, and so are those that do not say who they are within seconds;
+- who sends rubbish that has to be read and counted is read slowly: it then waits, not we;
+- a thread of the wire that has a core for itself is flooded, and loses its real-time priority until that is over
+  (sync/realtime.py): a flood then has the time that is left over, and neither sampling nor steps notice.
+
+Everyone refused and everyone cut off is a number. pyzmq's own authenticator would let in and refuse as well, but never
+sees those who do not get as far as showing a key; hence the few lines of ZAP here, beside libzmq's monitors that see
+them all. A monitor that nobody reads stops libzmq's own thread, so they are read whatever happens.
+"""
+
+import contextlib
+import itertools
+import os
+import socket
+import struct
+import threading
+import time
+
+import zmq
+
+from sync.keys import PUBLIC, Keys, admitted
+from sync.realtime import Warden
+
+SUBSCRIBERS = 128 * 1024  # bytes that one may say in all: a greeting, a subscription, now and then a sign of life
+ASKERS = 1024 * 1024  # bytes that may be unread
+_MOST = 32  # connections at a socket
+_GREETING_MS = 3000
+_KERNEL_BYTES = 64 * 1024  # that wait in the kernel for us
+_FRAME = 64  # bytes around a message; with keys, and an empty part before it
+_AT_ONCE = 64  # events of a socket
+_LOOK_S = 0.025
+_SURE = 3  # handshakes broken off without a reason: once may be chance
+_RUBBISH_AT_ONCE, _RUBBISH_NAP_S = 32, 0.001
+_BYTES_RECEIVED = 128  # where the kernel's tcp_info has them
+_LEAST_WITH_KEYS = 400  # bytes of a greeting that was completed
+_DOMAIN = b"tandem"
+_numbers = itertools.count()
+
+_CAME = (zmq.EVENT_ACCEPTED, zmq.EVENT_CONNECTED)
+_FAILED = (
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL,
+    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL,
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH,
+)
+_WATCHED = sum((*_CAME, *_FAILED, zmq.EVENT_DISCONNECTED, zmq.EVENT_MONITOR_STOPPED))
+
+
+class Door:
+    """One socket. Its owner says what was read, and what was rubbish."""
+
+    def __init__(self, bound: bool = False, unread: int | None = None, keyed: bool = False):
+        self.bound, self._keyed = bound, keyed
+        self.rubbish = 0
+        self._unread, self._read = unread, 0
+        self._connections: dict[int, socket.socket] = {}  # handles of our own, by libzmq's number
+        self._unseen: set[int] = set()  # gone again before there was a handle
+        self._failing = False
+
+    def took(self, size: int) -> None:
+        """A message of so many bytes was read."""
+        self._read += 2 * (size + _FRAME)
+
+    def threw(self) -> None:
+        """It was rubbish: after some of it whoever sends it waits."""
+        self.rubbish += 1
+        if self.rubbish % _RUBBISH_AT_ONCE == 0:
+            time.sleep(_RUBBISH_NAP_S)
+
+    def came(self, number: int) -> int:
+        """A connection; returns how many had to be cut off for it."""
+        self._forget(number)
+        try:
+            copy = os.dup(number)
+        except OSError:
+            self._unseen.add(number)
+            return 0
+        try:
+            self._connections[number] = socket.socket(fileno=copy)
+        except OSError:  # the number is that of something else by now
+            os.close(copy)
+            self._unseen.add(number)
+        return self._cut(number) if self.bound and len(self._connections) > _MOST else 0
+
+    def failed(self) -> None:
+        """A greeting went wrong; the end of that connection comes next."""
+        self._failing = True
+
+    def ended(self, number: int) -> tuple[int, int]:
+        """A connection ended; (1 if it never got in, 1 if libzmq has ended it and not the peer: it broke the protocol).
+
+        Of one that was gone before anybody could look the worse is assumed.
+        """
+        failing, self._failing = self._failing, False
+        connection = self._connections.get(number)
+        unseen = number in self._unseen
+        self._unseen.discard(number)
+        if failing or (connection is None and not unseen):
+            refused = cut = False  # counted already
+        else:
+            refused = self._keyed and (connection is None or _received(connection) < _LEAST_WITH_KEYS)
+            cut = not refused and (connection is None or _still_there(connection))
+        self._forget(number)
+        return int(refused), int(cut)
+
+    def look(self) -> int:
+        """Cut off who says too much; returns how many."""
+        if self._unread is None:
+            return 0
+        return sum(self._cut(n) for n, c in list(self._connections.items()) if _received(c) > self._unread + self._read)
+
+    def _cut(self, number: int) -> int:
+        connection = self._connections.get(number)
+        if connection is None:
+            return 0
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+        self._forget(number)
+        return 1
+
+    def _forget(self, number: int) -> None:
+        connection = self._connections.pop(number, None)
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        for number in list(self._connections):
+            self._forget(number)
+
+
+def _still_there(connection: socket.socket) -> bool:
+    """Whether the peer has not hung up."""
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def _received(connection: socket.socket) -> int:
+    """Bytes that came over this connection so far; 0 of a local one, whose other end is this user's."""
+    if connection.family == socket.AF_UNIX:
+        return 0
+    try:
+        told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        return int(struct.unpack_from("=Q", told, _BYTES_RECEIVED)[0])
+    except (OSError, struct.error):
+        return 0
+
+
+class Gate:
+    """All sockets of one ZeroMQ context. Made before them, closed after them."""
+
+    def __init__(self, zmq_context: "zmq.Context[zmq.Socket[bytes]]", keys: Keys | None = None):
+        self.keys = keys
+        self.refused = 0  # connections to us that did not get in
+        self.cut = 0  # connections cut off: too much, too many, or against the protocol
+        self.shut_out = 0  # connections of ours that did not get in there
+        self.warden = Warden()
+        self._context = zmq_context
+        self._doors: list[tuple[zmq.Socket[bytes], Door]] = []
+        self._said: set[str] = set()
+        self._sure = False
+        self._skipped: set[str] = set()  # files that others may write
+        self._failed = ""
+        self._stop = threading.Event()
+        self._zap: zmq.Socket[bytes] | None = None
+        if keys is not None:
+            self._zap = zmq_context.socket(zmq.REP)
+            self._zap.set(zmq.LINGER, 0)
+            self._zap.bind("inproc://zeromq.zap.01")
+        self._thread = threading.Thread(target=self._run, name="gate", daemon=True)
+        self._thread.start()
+
+    def serve(self, made: "zmq.Socket[bytes]", unread: int) -> Door:
+        """For a socket that will be bound."""
+        made.set(zmq.HANDSHAKE_IVL, _GREETING_MS)
+        made.set(zmq.RCVBUF, _KERNEL_BYTES)
+        if self.keys is not None:
+            made.set(zmq.CURVE_SERVER, 1)
+            made.set(zmq.CURVE_PUBLICKEY, self.keys.public)
+            made.set(zmq.CURVE_SECRETKEY, self.keys.secret)
+            made.set(zmq.ZAP_DOMAIN, _DOMAIN)
+            made.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gate nobody gets in, instead of everybody
+        return self._watch(made, Door(True, unread, self.keys is not None))
+
+    def present(self, made: "zmq.Socket[bytes]", unread: int | None = None) -> Door:
+        """For a socket that will connect; of one that keeps the newest message only, any number may be unread."""
+        if self.keys is not None:
+            made.set(zmq.CURVE_SERVERKEY, self.keys.theirs)
+            made.set(zmq.CURVE_PUBLICKEY, self.keys.public)
+            made.set(zmq.CURVE_SECRETKEY, self.keys.secret)
+        return self._watch(made, Door(False, unread))
+
+    def _watch(self, made: "zmq.Socket[bytes]", door: Door) -> Door:
+        endpoint = f"inproc://tandem.gate.{next(_numbers)}"
+        made.monitor(endpoint, _WATCHED)
+        monitor = self._context.socket(zmq.PAIR)
+        monitor.set(zmq.LINGER, 0)
+        monitor.set(zmq.RCVHWM, 0)  # libzmq's thread must never wait for us
+        monitor.connect(endpoint)
+        self._doors.append((monitor, door))
+        return door
+
+    def count(self) -> dict[str, int]:
+        return {"refused": self.refused, "cut": self.cut, "flooded": self.warden.flooded}
+
+    def news(self) -> list[str]:
+        """What a person should read, each sentence once."""
+        found = []
+        if self.refused and self.keys is not None:
+            found.append(
+                f"somebody was refused who has no key in {self.keys.folder}, or does not know ours ({self.keys.own}"
+                f"{PUBLIC}); counted"
+            )
+        elif self.refused:
+            found.append("somebody was refused who does not speak ZeroMQ's protocol, or hung up at once; counted")
+        if self.cut:
+            found.append("somebody was cut off who sent what no peer of ours sends, or too much; counted")
+        if self.warden.flooded:
+            found.append(
+                "the wire is flooded: threads of it run without real-time priority until that is over; counted"
+            )
+        if self.keys is not None and (self._sure or self.shut_out >= _SURE):
+            found.append(
+                f"we are not let in: the other host must have our {self.keys.own}{PUBLIC} in its folder of keys, be"
+                f" configured with keys, and be the owner of our {self.keys.their}{PUBLIC}"
+            )
+        if self.keys is not None:
+            folder = self.keys.folder
+            found += [f"{folder / n}: others may write it, so it lets nobody in; chmod 644 it" for n in self._skipped]
+        if self._failed:
+            found.append(f"keys are not looked at any more, and nobody else is let in: {self._failed}")
+        new = [text for text in found if text not in self._said]
+        self._said.update(new)
+        return new
+
+    def _run(self) -> None:
+        looked = 0.0
+        try:
+            while not self._stop.is_set():
+                watched = list(self._doors)
+                poller = zmq.Poller()
+                if self._zap is not None and not self._failed:
+                    poller.register(self._zap, zmq.POLLIN)
+                for monitor, _ in watched:
+                    poller.register(monitor, zmq.POLLIN)
+                ready = dict(poller.poll(round(1e3 * _LOOK_S)))
+                if self._zap is not None and self._zap in ready:
+                    self._try_answer(self._zap)
+                for monitor, door in watched:
+                    if monitor in ready:
+                        self._read(monitor, door)
+                if time.monotonic() - looked > _LOOK_S:
+                    looked = time.monotonic()
+                    self.cut += sum(door.look() for _, door in watched)
+                    self.warden.look()
+        except zmq.ContextTerminated:
+            pass  # the end
+        finally:
+            if self._zap is not None:
+                self._zap.close()
+            for monitor, door in self._doors:
+                monitor.close()
+                door.close()
+
+    def _read(self, monitor: "zmq.Socket[bytes]", door: Door) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                told = monitor.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            event, value = struct.unpack("=HI", told[0])
+            self._note(event, value, door)
+
+    def _note(self, event: int, value: int, door: Door) -> None:
+        if event in _CAME:
+            self.cut += door.came(value)
+        elif event == zmq.EVENT_DISCONNECTED:
+            refused, cut = door.ended(value)
+            self.refused += refused
+            self.cut += cut
+        elif event == zmq.EVENT_MONITOR_STOPPED:  # its owner closes the socket: no handle of ours may keep it open
+            door.close()
+        elif event in _FAILED:
+            door.failed()
+            if door.bound:
+                self.refused += 1
+            else:
+                self.shut_out += 1
+                self._sure = self._sure or event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+
+    def _try_answer(self, zap: "zmq.Socket[bytes]") -> None:
+        try:
+            self._answer(zap)
+        except zmq.ContextTerminated:
+            raise
+        except Exception as error:  # nobody gets in any more; those who are in go on
+            self._failed = f"{type(error).__name__}: {error}"
+
+    def _answer(self, zap: "zmq.Socket[bytes]") -> None:
+        """ZAP 1.0: version, request, domain, address, identity, mechanism, credentials."""
+        from zmq.utils import z85
+
+        request = zap.recv_multipart()
+        known = len(request) == 7 and request[5] == b"CURVE" and z85.encode(request[6]) in self._admitted()
+        number = request[1] if len(request) > 1 else b""
+        verdict = [b"200", b"OK", b"known"] if known else [b"400", b"no such key here", b""]
+        zap.send_multipart([b"1.0", number, *verdict, b""])
+
+    def _admitted(self) -> set[bytes]:
+        assert self.keys is not None
+        found, skipped = admitted(self.keys.folder)
+        self._skipped = self._skipped | skipped
+        return found
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(2.0)

@@ -1,0 +1,220 @@
+"""The gate: who floods a door is counted, cut off or kept waiting, and costs neither memory nor those who are right."""
+
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sync import realtime
+from sync.block import Layout
+from sync.gate import Gate
+from sync.hostclock import Artificial, ClockServer
+from sync.keys import make_keys, read_keys
+from sync.realtime import Warden
+from sync.ring import RingWriter
+from sync.wire import Publisher, Receiver, context
+from tests.sync.test_wire import PATIENCE_S, block_of, free_port
+from tests.sync.zmtp import dial, frame, greeting
+
+Port = tuple[str, int]
+TOO_LONG = bytes([2]) + struct.pack(">Q", 1 << 20) + bytes(1024)
+
+
+class Doors:
+    """A publisher of every block with its receiver, and a clock: all at work in threads until closed."""
+
+    def __init__(self, layout: Layout, ring_name: str, keys: Path | None = None):
+        self._layout, self._end = layout, threading.Event()
+        self._contexts = [context(), context()]
+        self.blocks: Port = ("127.0.0.1", free_port())
+        self.clock: Port = ("127.0.0.1", free_port())
+        names = (("daq", "sim"), ("sim", "daq"))
+        self.gate, self._other = (
+            Gate(made, read_keys(keys, *own) if keys else None) for made, own in zip(self._contexts, names, strict=True)
+        )
+        there = [f"tcp://{host}:{port}" for host, port in (self.blocks, self.clock)]
+        self._publisher = Publisher(self._contexts[0], there[0], layout, gate=self.gate, waiting=1000)
+        self.server = ClockServer(self._contexts[0], there[1], Artificial(), self.gate)
+        self._ring = RingWriter(ring_name, layout, 64)
+        self.receiver = Receiver(self._contexts[1], there[0], self._ring, gate=self._other, waiting=1000)
+        self._threads = [threading.Thread(target=work) for work in (self._publish, self._receive, self._serve)]
+        for thread in self._threads:
+            thread.start()
+
+    def _publish(self) -> None:
+        seq = 0
+        while not self._end.wait(0.001):
+            self._publisher.publish(block_of(self._layout, 1, seq))
+            seq += 1
+
+    def _receive(self) -> None:
+        self.receiver.connect()
+        while not self._end.is_set():
+            self.receiver.receive()
+
+    def _serve(self) -> None:
+        while not self._end.is_set():
+            self.server.serve()
+
+    def until(self, done: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while not done():
+            assert time.monotonic() < end, (self.gate.count(), self.server.count(), self.receiver.count())
+            time.sleep(0.005)
+
+    def still_right(self) -> None:
+        """Blocks still come, and all of them did."""
+        before = self.receiver.count()["blocks"]
+        self.until(lambda: self.receiver.count()["blocks"] > before + 20)
+
+    def close(self) -> None:
+        self._end.set()
+        for thread in self._threads:
+            thread.join()
+        for made in (self._publisher, self.server, self.receiver, self._ring, self.gate, self._other):
+            made.close()
+        for made in self._contexts:
+            made.destroy(0)
+
+
+@pytest.fixture
+def doors(car: Layout, ring_name: str) -> Iterator[Doors]:
+    made = Doors(car, ring_name)
+    made.still_right()
+    yield made
+    made.close()
+
+
+def _told_until_cut(peer: socket.socket) -> int:
+    """Bytes that the other side says until it hangs up."""
+    told = 0
+    try:
+        while data := peer.recv(1 << 16):
+            told += len(data)
+    except OSError:
+        pass
+    return told
+
+
+def _flood(where: Port, kind: bytes, messages: Iterable[bytes]) -> bool:
+    """Whether we were cut off before all of it was said."""
+    try:
+        with dial(where, kind) as peer:
+            for message in messages:
+                peer.sendall(message)
+    except OSError:
+        return True
+    return False
+
+
+def _resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def test_a_subscriber_that_never_stops_asking_is_cut_off_and_its_topics_are_forgotten(doors: Doors) -> None:
+    before = _resident_mb()
+    assert _flood(doors.blocks, b"SUB", (frame(b"\1%0200d" % k) for k in range(1_000_000)))
+    doors.until(lambda: doors.gate.cut == 1)
+    assert _resident_mb() - before < 100  # all of them would take gigabytes
+    assert any("cut off" in text for text in doors.gate.news())
+    doors.still_right()
+
+
+def test_a_message_without_end_is_cut_off(doors: Doors) -> None:
+    assert _flood(doors.clock, b"REQ", (frame(bytes(2000), more=True) for _ in range(1_000_000)))
+    doors.until(lambda: doors.gate.cut == 1)
+
+
+def test_every_message_that_is_too_long_ends_its_connection_and_is_counted(doors: Doors) -> None:
+    for where, kind in ((doors.blocks, b"SUB"), (doors.clock, b"REQ")):
+        for _ in range(20):
+            with dial(where, kind) as peer:
+                peer.sendall(TOO_LONG)
+                _told_until_cut(peer)
+    doors.until(lambda: doors.gate.cut == 40)
+    doors.still_right()
+
+
+def test_every_question_that_is_none_is_counted_and_whoever_asks_waits(doors: Doors) -> None:
+    with dial(doors.clock, b"REQ") as peer:
+        threading.Thread(target=_told_until_cut, args=(peer,), daemon=True).start()
+        begun = time.monotonic()
+        for _ in range(3000):
+            peer.sendall(frame(b"", more=True) + frame(b"\xc1"))
+        doors.until(lambda: doors.server.count() == {"asked": 3000, "malformed": 3000})
+        assert time.monotonic() - begun > 3000 / 32 * 1e-3
+    assert doors.gate.count() == {"refused": 0, "cut": 0, "flooded": 0}
+
+
+def test_so_many_connections_and_no_more(doors: Doors) -> None:
+    there = [socket.create_connection(doors.blocks) for _ in range(60)]  # and the receiver's own
+    doors.until(lambda: doors.gate.cut == 60 + 1 - 32)
+    doors.still_right()
+    for peer in there:
+        peer.close()
+    doors.until(lambda: len(doors.gate._doors[0][1]._connections) == 1)
+    assert doors.gate.cut == 29  # who leaves is not cut off
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.0\r\n\r\n", os.urandom(200), greeting(b"SUB") + frame(b"\1")])
+def test_where_there_are_keys_a_stranger_gets_a_greeting_and_nothing_else(
+    said: bytes, car: Layout, ring_name: str, tmp_path: Path
+) -> None:
+    for name in ("daq", "sim"):
+        make_keys(tmp_path / "keys", name)
+    doors = Doors(car, ring_name, tmp_path / "keys")
+    try:
+        doors.still_right()
+        with socket.create_connection(doors.blocks, 10.0) as peer:
+            peer.sendall(said)
+            if not said.startswith(b"\xff"):
+                peer.shutdown(socket.SHUT_WR)
+            assert _told_until_cut(peer) <= 64  # the greeting, which is the same for everyone
+        doors.until(lambda: doors.gate.refused == 1)
+        assert doors.gate.cut == 0
+        doors.still_right()
+    finally:
+        doors.close()
+
+
+def test_a_thread_that_is_flooded_loses_its_priority_until_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not realtime.permitted(1):
+        pytest.skip("real-time priority is not permitted here")
+    monkeypatch.setattr(realtime, "_QUIET_NS", 200_000_000)
+    spin, end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        realtime.this_thread(1)
+        while not end.is_set():
+            if not spin.is_set():
+                time.sleep(0.001)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    warden = Warden()
+    warden.watch(thread)
+    assert thread.native_id is not None
+
+    def until(policy: int) -> None:
+        limit = time.monotonic() + PATIENCE_S
+        while os.sched_getscheduler(thread.native_id or 0) != policy:
+            assert time.monotonic() < limit
+            time.sleep(0.02)
+            warden.look()
+
+    try:
+        until(os.SCHED_FIFO)
+        spin.set()
+        until(os.SCHED_OTHER)
+        assert warden.flooded == 1
+        spin.clear()
+        until(os.SCHED_FIFO)
+        assert os.sched_getparam(thread.native_id).sched_priority == 1
+    finally:
+        end.set()
+        thread.join()
