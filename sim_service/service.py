@@ -157,7 +157,7 @@ def run(
             for text in (*said, *gate.news()):
                 if text:
                     reporter.say(text)
-            for text in (receiver and _foreign(receiver), _clipped(simulation)):
+            for text in (_foreign(receiver) if receiver else None, _clipped(simulation)):
                 if text:
                     reporter.say(text, once=True)
             if clock is None:  # the DAQ's own: it may have its blocks from elsewhere
