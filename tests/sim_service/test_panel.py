@@ -194,6 +194,8 @@ def test_instruments_of_any_model() -> None:
     assert [t.channel for t in car] == [q.name for q in MODEL.outputs]
     text = instruments.dials(driver, car, lambda _: math.nan, 40.0)
     assert "–" in text and "nan" not in text
+    stale = {"input_stages": float(RAMPED << 4)}
+    assert "throttle: ramped to safe" in instruments.dials(driver, car, lambda name: stale.get(name, 0.0), 40.0)
     driver, car = instruments.tiles(["steering_angle", "vx", "yaw_rate", "ay", "x"], MODEL.outputs)
     assert [t.label for t in car] == ["speed", "yaw rate", "lateral acc."]
 
