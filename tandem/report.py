@@ -76,7 +76,7 @@ def _wire(daq: dict[str, Any], sim: dict[str, Any]) -> dict[str, int] | None:
 
 def _door(report: dict[str, Any]) -> dict[str, Any]:
     """Who was refused or cut off at the service's sockets, and what was asked there that could not be understood."""
-    own = {key: report[key] for key in ("refused", "cut", "flooded", "commands") if key in report}
+    own: dict[str, Any] = {key: report[key] for key in ("refused", "cut", "flooded", "commands") if key in report}
     asked = report.get("clock", {})
     return {**own, **({"clock": asked} if "asked" in asked else {})}
 
