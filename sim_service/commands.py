@@ -94,7 +94,7 @@ def obey_all(ring, cursor, block, params, state, work, first_state, first_work, 
     return cursor
 
 
-def _understood(parts: list[bytes]) -> dict[Any, Any] | None:
+def understood(parts: list[bytes]) -> dict[Any, Any] | None:
     """The request; None if it is none."""
     try:
         (data,) = parts
@@ -176,7 +176,6 @@ class CommandServer:
         self._socket.set(zmq.SNDTIMEO, POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, MOST_BYTES)
         self._socket.set(zmq.RCVHWM, _MOST_ASKED)
-        self._socket.set(zmq.SNDHWM, 4 * _MOST_ASKED)
         bind(self._socket, self._endpoint)
 
     def serve(self) -> None:
@@ -190,7 +189,7 @@ class CommandServer:
                 self._moved.clear()
             return
         self.requests += 1
-        request = _understood(parts)
+        request = understood(parts)
         error = _RIGHT if request is None else self._take(request)
         if error:
             self.refused += 1

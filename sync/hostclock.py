@@ -216,7 +216,6 @@ class ClockServer:
         self._socket.set(zmq.RCVTIMEO, POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, _MOST_BYTES)
         self._socket.set(zmq.RCVHWM, _MOST_WAITING)
-        self._socket.set(zmq.SNDHWM, 4 * _MOST_WAITING)
         self._door = gate.serve(self._socket, ASKERS) if gate is not None else Door()
         bind(self._socket, endpoint)
 
