@@ -433,7 +433,8 @@ Origins = dict[tuple[Any, ...], str]  # which fragment a value came from
 
 def forced_transport(kind: str) -> list[str]:
     """Overrides for this kind, whatever the file has: what only tcp knows is left out for the others."""
-    only_tcp = [] if kind == "tcp" else ['transport.keys=""', "transport.every_port=0"]
+    hosts = [f'transport.{role}_host="127.0.0.1"' for role in ("daq", "sim")]
+    only_tcp = [] if kind == "tcp" else ['transport.keys=""', "transport.every_port=0", *hosts]
     return [f'transport.kind="{kind}"', *only_tcp]
 
 

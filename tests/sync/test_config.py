@@ -541,7 +541,7 @@ def test_no_change_whatsoever_makes_it_raise_anything_but_its_error(data: st.Dat
 
 @pytest.mark.parametrize("kind", ["shm", "ipc", "tcp"])
 def test_a_transport_can_be_forced_on_a_configuration_of_two_hosts(kind: str) -> None:
-    two_hosts = ['transport.kind="tcp"', 'transport.keys="keys"', "transport.every_port=5610"]
+    two_hosts = ['transport.kind="tcp"', 'transport.keys="keys"', "transport.every_port=5610", "transport.daq_host=::2"]
     to = load(DRIVE, [*two_hosts, *forced_transport(kind)]).transport
     assert to.kind == kind
     assert (to.keys, to.every_port) == (("keys", 5610) if kind == "tcp" else ("", 0))
