@@ -19,6 +19,7 @@ _YOUNG_S = 3.0  # who dies younger did not die by accident
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 _COMING_AT_ONCE = 2  # spares: they import with what the others leave of the machine
+_BEGINNING_S = 60.0  # to show the first sign of work, on a slow machine
 _STOPPED_S = 0.5  # of ourselves: then everything may have been stopped, and no heart says anything
 
 
@@ -70,7 +71,7 @@ class Post:
         if service.code is not None:
             return self._died(service, now, elapsed_s)
         if self.begun:
-            if not self._back(service) and not self._worked and now - self._since < 10.0:
+            if not self._back(service) and now - self._since < _BEGINNING_S:
                 return None  # it is only just beginning
             if trusted and self.rules.restart and (silent := self._silence_s(service, now)) > self.process.silent_s:
                 self.note(f"{self.process.title} has not moved for {silent:.1f} s: killed")
