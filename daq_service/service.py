@@ -16,7 +16,7 @@ from sync.gate import Gate
 from sync.hostclock import Artificial, ClockServer
 from sync.keys import Keys, transport_keys
 from sync.ring import BOUND_WORD, RingReader, RingWriter, poke, remove_stale
-from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
+from sync.service import EVERY, Reporter, Run, Worker, held, join, look_after, start
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context, every_block
 
@@ -79,7 +79,7 @@ def run(
         stack.callback(source.stop)
         stack.callback(around.peer.close)
         ring = RingWriter(config.ring("daq"), config.daq.layout, config.daq.ring_blocks)
-        stack.callback(ring.close)
+        stack.push(held(ring, reporter))
         publisher = every = gate = steps = asked = None
         if config.transport.kind != "shm":
             zmq_context = context(times.wire_priority if times.enabled else None, core)

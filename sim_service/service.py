@@ -28,7 +28,7 @@ from sync.jit import compiling
 from sync.keys import Keys, transport_keys
 from sync.ledger import histogram, summary_us
 from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
-from sync.service import EVERY, Reporter, Run, Worker, join, look_after, start
+from sync.service import EVERY, Reporter, Run, Worker, held, join, look_after, start
 from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
 
@@ -67,12 +67,12 @@ def run(
     with contextlib.ExitStack() as stack:
         stack.callback(peer.close)
         ring_out = RingWriter(config.ring("sim"), simulation.layout, config.sim.ring_blocks)
-        stack.callback(ring_out.close)
+        stack.push(held(ring_out, reporter))
         told = RingWriter(config.ring("command"), COMMANDS, RING_BLOCKS)
-        stack.callback(told.close)
+        stack.push(held(told, reporter))
         simulation.listen(told.words)
         states = RingWriter(config.ring("state"), simulation.state_layout, STATE_BLOCKS)
-        stack.callback(states.close)
+        stack.push(held(states, reporter))
         simulation.states = states.words
         workers: list[Worker] = []
         receiver = clock = None

@@ -357,6 +357,12 @@ class RingWriter:
         poke(self.words, EPOCH_WORD, (self.epoch + 1) & 0xFFFFFFFF)
         return self.epoch
 
+    def leave(self) -> None:
+        """Let go of the ring as the dead do: whoever takes our place goes on in it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
     def close(self) -> None:
         if self._fd >= 0:
             poke(self.words, STATE_WORD, CLOSED)

@@ -19,6 +19,7 @@ from typing import Any
 from sync import realtime
 from sync.config import Config, load
 from sync.errors import TandemError
+from sync.ring import RingWriter
 
 STATUS_S = 0.1  # how often a service looks up from its work
 EVERY = 3  # looks a status line
@@ -29,7 +30,7 @@ class Reporter:
     """Says things once, in the way whoever started the service can read."""
 
     def __init__(self, role: str, supervised: bool, stop: threading.Event):
-        self._role, self._supervised, self._stop = role, supervised, stop
+        self._role, self.supervised, self._stop = role, supervised, stop
         self._said: set[str] = set()
         self._lines = 0
         self._lock = threading.Lock()
@@ -48,13 +49,13 @@ class Reporter:
             if text in self._said:
                 return
             self._said.add(text)
-        if self._supervised:
+        if self.supervised:
             self._line("say", {"text": text})
         else:
             print(f"{self._role}: {text}", file=sys.stderr, flush=True)
 
     def status(self, content: dict[str, Any]) -> None:
-        if self._supervised:
+        if self.supervised:
             self._line("status", content)
         elif self._lines % _BY_HAND == 0:
             plain = {k: v for k, v in content.items() if not isinstance(v, dict) and not k.endswith("_ns")}
@@ -65,10 +66,22 @@ class Reporter:
         self._line("ready", content)
 
     def report(self, content: dict[str, Any]) -> None:
-        if self._supervised:
+        if self.supervised:
             self._line("report", content)
         else:
             print(json.dumps(content, indent=1))
+
+
+def held(ring: RingWriter, reporter: Reporter) -> Callable[..., None]:
+    """For an ExitStack: the ring is closed at the end; left to a successor after a failure, if there may be one."""
+
+    def let_go(kind: object, *_: object) -> None:
+        if kind is not None and reporter.supervised:
+            ring.leave()
+        else:
+            ring.close()
+
+    return let_go
 
 
 class Worker(threading.Thread):

@@ -1,7 +1,8 @@
 """The command line: starts the services, shows what they do, prints what they did.
 
 Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 a configuration or a file is wrong; 3 the model
-diverged; 6 a clean run, but its record is not whole; 7 a device or its driver is missing or refuses; 70 a service
+diverged; 6 a clean run, but its record is not whole; 7 a device or its driver is missing or refuses; 8 input
+was lost for longer than allowed; 70 a service
 failed in a way nobody foresaw.
 """
 
@@ -106,7 +107,7 @@ def _run(
                 crew,
                 duration,
                 update,
-                bar.console.print,
+                lambda text: bar.console.print(text, markup=False, highlight=False),
                 folder,
                 lambda o: figures(config, o),
             )

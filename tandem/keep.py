@@ -19,7 +19,7 @@ _YOUNG_S = 3.0  # who dies younger did not die by accident
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 _COMING_AT_ONCE = 2  # spares: they import with what the others leave of the machine
-_BEGINNING_S = 60.0  # to show the first sign of work, on a slow machine
+_IMPORTING_S, _BEGINNING_S = 120.0, 20.0  # to be ready, and then to show the first sign of work, on a slow machine
 _STOPPED_S = 0.5  # of ourselves: then everything may have been stopped, and no heart says anything
 
 
@@ -56,6 +56,8 @@ class Post:
     _head: int = 0
     _felt_ns: int = 0
     _statuses: tuple[int, float] = (0, 0.0)
+    _killed: bool = False  # by us; it may take its time to go
+    _awake: float = 0.0  # since when we ourselves are
 
     def took_over(self) -> None:
         """The first of them has got the word to begin."""
@@ -70,12 +72,17 @@ class Post:
             self._raise(service, now)
         if service.code is not None:
             return self._died(service, now, elapsed_s)
-        if self.begun:
-            if not self._back(service) and now - self._since < _BEGINNING_S:
-                return None  # it is only just beginning
-            if trusted and self.rules.restart and (silent := self._silence_s(service, now)) > self.process.silent_s:
-                self.note(f"{self.process.title} has not moved for {silent:.1f} s: killed")
-                service.kill()
+        if not trusted:
+            self._awake = now  # everything may have been stopped: give it time to move again
+            self._statuses = (service.statuses, now)
+        at_work = self.begun and self._back(service)
+        if self._killed or not self.rules.restart or now - self._awake < _STOPPED_S:
+            return None
+        silent = self._silence_s(service, now)
+        if silent > (self.process.silent_s if at_work else _BEGINNING_S if self.begun else _IMPORTING_S):
+            self.note(f"{self.process.title} has not moved for {silent:.1f} s: killed")
+            service.kill()
+            self._killed = True
         return None
 
     def _raise(self, service: Service, now: float) -> None:
@@ -98,8 +105,8 @@ class Post:
 
     def _back(self, service: Service) -> bool:
         """It works; after a death, say for how long it did not."""
-        open_death = self.deaths[-1] if self.deaths and self.deaths[-1].outage_s is None else None
-        if self._worked and open_death is None:
+        open_deaths = [death for death in self.deaths if death.outage_s is None]
+        if self._worked and not open_deaths:
             return True
         outage_s = 0.0
         if self.process.ring:
@@ -107,22 +114,25 @@ class Post:
             if ring is None or ring.writer_pid != service.pid or ring.head <= self._head:
                 return False
             first, _, _ = ring.since(self._head, 1)
-            if open_death is not None and len(first):
+            if open_deaths and len(first):
                 outage_s = (int(first["pushed_ns"][0]) - self._felt_ns) * 1e-9
         else:
             if service.statuses <= self._statuses[0]:
                 return False
             outage_s = time.monotonic() - self._felt_ns * 1e-9
         self._worked = True
-        if open_death is not None:
-            open_death.outage_s = round(max(outage_s, 0.0), 3)
-            self.note(f"{self.process.title} is back (pid {service.pid}): {open_death.outage_s:.2f} s without it")
+        for death in open_deaths:
+            death.outage_s = round(max(outage_s, 0.0), 3)
+        if open_deaths:
+            self.note(f"{self.process.title} is back (pid {service.pid}): {max(outage_s, 0.0):.2f} s without it")
         return True
 
     def _silence_s(self, service: Service, now: float) -> float:
         if self.process.ring:
             ring = self._attached()
-            return ring.heartbeat_age_ns * 1e-9 if ring is not None and ring.writer_pid == service.pid else 0.0
+            if ring is not None and ring.writer_pid == service.pid:
+                return ring.heartbeat_age_ns * 1e-9
+            return 0.0 if self._worked else now - self._since  # it has not even made its ring
         if service.statuses != self._statuses[0]:
             self._statuses = (service.statuses, now)
         return now - max(self._statuses[1], self._since)
@@ -135,15 +145,21 @@ class Post:
         within = self.rules.within_s
         while self._recent and now - self._recent[0] > within:
             self._recent.popleft()
-        if not self.rules.restart or code in self.process.ends or not self._worked:
+        if not self.rules.restart or code in self.process.ends or not (self._worked or self.deaths):
             return obituary
         if len(self._recent) >= self.rules.restarts:
             return f"{obituary}; it died {len(self._recent) + 1} times within {within:g} s"
         self._recent.append(now)
-        self._mark(now)
-        self._young = self._young + 1 if now - self._since < _YOUNG_S else 0
+        if self._worked:  # else it was felt last when the one before it was
+            self._mark(now)
+        self._young = self._young + 1 if not self._worked or now - self._since < _YOUNG_S else 0
         pause = min(_FIRST_PAUSE_S * 2 ** (self._young - 1), _LONGEST_PAUSE_S) if self._young else 0.0
-        self.service, self.begun, self._worked = self.crew.replacement(self.process), False, False
+        try:
+            successor = self.crew.replacement(self.process)
+        except OSError as error:
+            return f"{obituary}; no other can be started: {error.strerror}"
+        self.service, self.begun, self._worked, self._killed = successor, False, False, False
+        self._since = now
         again = f" in {pause:g} s" if pause else ""
         self.note(f"{obituary}; another takes its place{again}")
         self.deaths.append(Death(self.process.name, round(elapsed_s, 3), obituary))

@@ -15,11 +15,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+_LONGEST_PAUSE_S = 60.0  # between tries to have a spare
 _PATIENCE_S = 5.0  # to end after being asked to; then the process is killed
 
 
@@ -80,7 +82,7 @@ class Service:
             command += ["--set", override]
         # a session of its own: Ctrl-C in the terminal reaches the supervisor alone, which then stops things in order
         self._popen = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace", start_new_session=True
         )
         self._idle = spare and _may_step_back()
         if self._idle:
@@ -91,15 +93,18 @@ class Service:
     def _schedule(self, policy: int) -> None:
         with contextlib.suppress(OSError):
             for task in Path(f"/proc/{self.pid}/task").iterdir():
-                os.sched_setscheduler(int(task.name), policy, os.sched_param(0))
+                with contextlib.suppress(OSError):  # a thread that has just ended
+                    os.sched_setscheduler(int(task.name), policy, os.sched_param(0))
 
     def _read(self) -> None:
         assert self._popen.stdout is not None
         for line in self._popen.stdout:
             try:
                 message = json.loads(line)
-            except json.JSONDecodeError:
-                message = {"kind": "say", "text": line.rstrip()}
+            except (ValueError, RecursionError):
+                message = None
+            if not isinstance(message, dict):  # a library that prints: it must not stop us from reading on
+                message = {"text": line.rstrip()}
             kind = message.pop("kind", "say")
             if kind == "status":
                 self.status = message
@@ -110,7 +115,7 @@ class Service:
                 self.told = message
                 self.ready = True
             else:
-                self.last_words = message.get("text", "")
+                self.last_words = str(message.get("text", ""))
                 self._tell(f"{self.process.name}: {self.last_words}")
 
     @property
@@ -165,7 +170,8 @@ class Service:
     def obituary(self) -> str:
         code = self.code
         if code is not None and code < 0:
-            return f"{self.process.title} was killed by {signal.Signals(-code).name}"
+            known = -code in list(signal.Signals)
+            return f"{self.process.title} was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         return f"{self.process.title} ended with exit code {code}"
 
 
@@ -177,6 +183,8 @@ class Crew:
         self._tell: Callable[[str], None] = self._said.append
         self._started_with = (file, overrides)
         self._spares: dict[str, Service] = {}
+        self._pause_s: dict[str, float] = {}
+        self._due: dict[str, float] = {}
         self._there: list[Service] = []
         # the recorder first: the others wait until it watches
         self.recorder = self.start(RECORDER) if recorded else None
@@ -187,10 +195,10 @@ class Crew:
 
     def listen(self, tell: Callable[[str], None]) -> None:
         """From now on what they say is told; also what they have said already."""
-        for text in self._said:
-            tell(text)
-        self._said = []
         self._tell = tell
+        said, self._said = self._said, []
+        for text in said:
+            tell(text)
 
     def start(self, process: Process) -> Service:
         """One more of its kind."""
@@ -201,11 +209,24 @@ class Crew:
     def prepare(self, process: Process) -> bool:
         """See to a spare of this process; False while one is not ready yet, so that they come one after the other."""
         spare = self._spares.get(process.name)
-        if spare is None or spare.code is not None:
-            if spare is not None:
-                self.bury(spare)
-            self._spares[process.name] = spare = Service(process, *self._started_with, self._hear, spare=True)
-            self._there.append(spare)
+        if spare is not None and spare.code is None:
+            return spare.ready
+        if spare is not None:
+            del self._spares[process.name]
+            self.bury(spare)
+            # one that could not even get ready will not be saved by hurry
+            pause_s = 0.0 if spare.ready else min(2 * self._pause_s.get(process.name, 0.0) or 1.0, _LONGEST_PAUSE_S)
+            self._pause_s[process.name], self._due[process.name] = pause_s, time.monotonic() + pause_s
+        if time.monotonic() < self._due.get(process.name, 0.0):
+            return True
+        try:
+            spare = Service(process, *self._started_with, self._hear, spare=True)
+        except OSError as error:
+            self._due[process.name] = time.monotonic() + _LONGEST_PAUSE_S
+            self._hear(f"no spare of {process.title} can be started: {error.strerror}")
+            return True
+        self._spares[process.name] = spare
+        self._there.append(spare)
         return spare.ready
 
     def replacement(self, process: Process) -> Service:

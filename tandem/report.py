@@ -50,7 +50,7 @@ def balance(outcome: Outcome) -> Balance:
     loop and the receiver, lost from sequence numbers: independent sources, so the sum is a check.
     """
     daq, sim = outcome.reports["daq"], outcome.reports["sim"]
-    if outcome.deaths:
+    if _several_lives(outcome):
         return _balance_of_several_lives(outcome)
     received = sim.get("received") or {}
     head = max(daq.get("head", 0), outcome.followed["head"])
@@ -62,6 +62,10 @@ def balance(outcome: Outcome) -> Balance:
         superseded=sim.get("superseded", 0) + received.get("superseded", 0),
         lost=daq.get("lost", 0) + unused,
     )
+
+
+def _several_lives(outcome: Outcome) -> bool:
+    return any(death.process in ("daq", "sim") for death in outcome.deaths)
 
 
 def _balance_of_several_lives(outcome: Outcome) -> Balance:
@@ -107,7 +111,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "transport": config.transport.kind,
         "seconds": round(outcome.seconds, 3),
         "first_step_s": outcome.first_step_s,
-        "steps": outcome.followed["steps"] if outcome.deaths else sim.get("steps", 0),
+        "steps": outcome.followed["steps"] if _several_lives(outcome) else sim.get("steps", 0),
         "loops": loops,
         "bytes": daq.get("bytes", 0),
         "blocks": daq.get("blocks", 0),
@@ -120,7 +124,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "clipped_steps": sim.get("clipped_steps", 0),
         "capped_steps": sim.get("capped_steps", 0),
         "balance": balance(outcome).as_dict(),
-        "wire": _wire(daq, sim, bool(outcome.deaths)),
+        "wire": _wire(daq, sim, _several_lives(outcome)),
         **{key: sim.get(key, _NOTHING) for key in HISTOGRAMS},
         "hops_us": sim.get("hops_us", {}),
         "bound_us": sim.get("bound_us", 0.0),

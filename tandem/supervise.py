@@ -114,6 +114,8 @@ class _Recording:
     def settle(self) -> None:
         """If it has just died, its successor must hold the rings before the services let go of them."""
         if self._post is not None:
+            if (why := self._post.look(time.monotonic(), 0.0, False)) is not None:  # it may have died just now
+                self._tell(f"{why}; {self._post.process.without}")
             self._post.wait(_RECORDER_PATIENCE_S)
             self._pass_on()
 
@@ -309,6 +311,7 @@ class Supervisor:
         for service in services:
             if service.code is None:
                 continue
+            service.end()  # its last words, too, have been read then
             for refusal in (ConfigError, SourceError):
                 if service.code == refusal.code:
                     raise refusal(service.last_words)
@@ -353,11 +356,12 @@ class Supervisor:
         for service in services:
             service.ask_to_end()
         for service in services:
-            code = service.end()
-            asked_early = self.interrupted.is_set() and self._first_step is None and code == -signal.SIGTERM
+            code, name = service.end(), service.process.name
+            waiting = name in posts and not posts[name].begun  # a replacement that we ourselves called off
+            early = self.interrupted.is_set() and self._first_step is None
+            asked_early = code == -signal.SIGTERM and (early or waiting)
             if code != 0 and outcome.failure is None and not asked_early:
                 outcome.failure, outcome.code = service.obituary(), max(code, 0) or 1
-            name = service.process.name
             outcome.reports[name] = service.report or service.status
             outcome.past[name] = posts[name].past if name in posts else []
             self._produced.look()
