@@ -198,6 +198,7 @@ def run(
     in_rhythm = False
     status = np.int64(0)
     late = 0  # steps in a row that began late
+    begun = now_ns()
     while True:
         while mode[SLOWNESS] > 1.0 and planned - now_ns() > h_ns:
             # in slow motion a step may be seconds away; whoever stops or commands does not wait for it
@@ -266,9 +267,12 @@ def run(
             # nobody knows what the driver does: a model that goes on would go anywhere
             control[LOST_CHANNEL], control[LOST_NS] = channel if older > 0 else -1, age + older
             closed = load_relaxed(ring_in, STATE_WORD) != LIVE
-            if stop == 0 and settings[LOST_ENDS] == 0 and not closed:
+            # what was old when we came is no loss of ours: whoever follows a dead simulator may follow a dead DAQ, too
+            ends = settings[LOST_ENDS] != 0 and taken - begun > settings[MOST_AGE_NS]
+            if stop == 0 and not ends and not closed:
                 counters[STARVED] += 1
                 status |= RESUMED
+                in_rhythm = False
                 beat(ring_out)
                 planned = max(planned, started - h_ns) + h_ns
                 continue
@@ -277,7 +281,7 @@ def run(
                 control[LAST_SEQ] = block[SEQ]
             if stop:
                 return STOPPED
-            return INPUT_LOST if settings[LOST_ENDS] else RING_CLOSED
+            return INPUT_LOST if ends else RING_CLOSED
         control[LOST_NS] = 0
         if position < there - 1:
             counters[NOT_NEWEST] += 1

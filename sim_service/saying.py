@@ -32,6 +32,7 @@ class StaleInput:
     def __init__(self, config: Config, inputs: list[RingReader], steps: RingReader, control: np.ndarray):
         self._limit_ns = round(config.sim.stale_after_ms * 1e6)
         self._inputs, self._steps, self._control = inputs, steps, control  # of the inputs the last one counts
+        self._ends = config.sim.stale.stop == "end"  # said by the end itself
         self._stale = self._lost = False
         self._said = 0
         self._fresh_since = 0
@@ -59,7 +60,7 @@ class StaleInput:
                     f"input is {still}stale: the newest block is {age_ns / 1e6:.0f} ms old" + f"; {words}" * bool(words)
                 )
             self._stale, self._said = True, worse
-            if self._control[loop.LOST_NS] and not self._lost:
+            if self._control[loop.LOST_NS] and not self._lost and not self._ends:
                 self._lost = True
                 told.append(f"{lost_words(self._control)}: the model stands still until its input is fresh again")
         elif self._stale:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from sim_service.signals import let_age, observe_steering, vehicle_inputs
+from sim_service.signals import let_age, observe_steering, steering_is_fresh, vehicle_inputs
 from sim_service.signals.stale import MASK
 from sync.block import EPOCH
 from sync.jit import kernel
@@ -71,8 +71,9 @@ def turn(
     `restart`: what came before is no continuation. `lapped`: act as if blocks had been overwritten. Returns whether
     they had been (or were said to be): the estimator then begins anew with the newest block alone.
     """
-    if restart or (turned[HELD] != 0 and position > shown):
-        memory[:] = 0.0  # never differentiated across a gap
+    # never differentiated across a gap; while the angle stays old, its last speed is what an extrapolation goes on with
+    if restart or (turned[HELD] != 0 and position > shown and steering_is_fresh(block, age_ns, rows, policy)):
+        memory[:] = 0.0
     if lapped or not _show(ring, shown, position, most, block, passing, rows, estimator, memory):
         lapped = True
         memory[:] = 0.0

@@ -93,7 +93,8 @@ class Balance:
 
     @property
     def closes(self) -> bool:
-        return self.produced == self.used + self.superseded + self.lost
+        terms = (self.used, self.superseded, self.lost)
+        return self.produced == sum(terms) and min(terms) >= 0
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "closes": self.closes}

@@ -6,6 +6,7 @@ was lost for longer than allowed; 70 a service
 failed in a way nobody foresaw.
 """
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -82,6 +83,7 @@ def _run(
     from tandem.launch import Crew
 
     crew = Crew(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
+    folder = None
     try:
         from sync.keys import transport_keys
         from tandem.report import figures
@@ -111,6 +113,11 @@ def _run(
                 folder,
                 lambda o: figures(config, o),
             )
+    except BaseException:
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                folder.rmdir()  # of a run that never was, if it is empty
+        raise
     finally:
         crew.call_off()
     return config, outcome, folder

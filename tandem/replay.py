@@ -38,7 +38,15 @@ from tandem.deviation import deviation, sentence
 
 MODES = ("exact", "ideal")
 _MOST_STEPS = 20_000_000  # a day at 5 ms
-_ASKED = ("step", "status", "taken_ns", "input_seq", "input_epoch", "input_received_ns")  # of every recorded step
+_ASKED = (
+    "step",
+    "status",
+    "taken_ns",
+    "input_seq",
+    "input_epoch",
+    "input_received_ns",
+    "input_age_ns",
+)  # of every recorded step
 
 
 @dataclass

@@ -346,6 +346,12 @@ class Supervisor:
 
     def _end(self) -> None:
         notify("STOPPING=1")
+        try:
+            self._stop()
+        finally:
+            self._finish()
+
+    def _stop(self) -> None:
         posts, outcome = self._keeper.posts, self.outcome
         self._recording.settle()
         self._crew.dismiss_spares()
@@ -369,6 +375,12 @@ class Supervisor:
         if view is not None:
             view.end()
             outcome.reports["view"] = view.report or view.status
+
+    def _finish(self) -> None:
+        """Whatever went wrong: the record gets its end, and nothing is left behind."""
+        outcome = self.outcome
+        for process in SERVICES:
+            outcome.reports.setdefault(process.name, {})
         outcome.deaths = self._keeper.deaths
         outcome.followed = {**self._produced.as_dict(), **self._steps.as_dict()}
         reason = outcome.failure or ("interrupted" if self.interrupted.is_set() else "all seconds done")

@@ -77,6 +77,12 @@ def oldest(block, rows):
 
 
 @kernel()
+def steering_is_fresh(block, age_ns, rows, policy):
+    """Whether the angle in this block is young enough to be taken as it is."""
+    return age_ns + _age_ns(block, rows, _STEERING) <= policy[LIMIT_NS]
+
+
+@kernel()
 def observe_steering(block, rows, estimator, memory):
     """Every block passes here once, in order."""
     observe(memory, estimator, block[T] - _age_ns(block, rows, _STEERING), get_integer(block, rows[_STEERING]))

@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 import zmq
 
+from sync import wire
 from sync.block import Layout
 from sync.clock import now_ns
 from sync.errors import WireError
+from sync.gate import Gate
 from sync.ring import RingReader, RingWriter, push
 from sync.wire import Context, Publisher, Receiver, context, wait_beyond
 from tests.sync.actors import Actor, environment
@@ -170,6 +172,32 @@ def test_a_process_that_was_stopped_goes_on_with_the_newest_and_no_queue(
         wait_for(100_000, lambda: publisher.publish(block))  # what libzmq exchanges while it is read can be the old one
     assert reader.head < 20_000  # what was on the way already fits into the buffers of the kernel, some hundred
     reader.close()
+
+
+def test_a_receiver_of_a_silent_publisher_has_one_connection(
+    zmq_context: Context, ring_name: str, car: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It connects anew to one that says nothing; the connections before must go, or they use up everybody's places."""
+    monkeypatch.setattr(wire, "_SILENT_POLLS", 2)
+    port = free_port()
+    other = context()
+    gates = Gate(zmq_context), Gate(other)
+    publisher = Publisher(zmq_context, f"tcp://127.0.0.1:{port}", car, gate=gates[0])
+    ring = RingWriter(ring_name, car, 64)
+    receiver = Receiver(other, f"tcp://127.0.0.1:{port}", ring, gate=gates[1])
+    receiver.connect()
+    for _ in range(20):
+        receiver.receive()
+    time.sleep(0.2)
+    there = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    established = [words for words in there if words[1].endswith(f":{port:04X}") and words[3] == "01"]
+    assert len(established) <= 2  # the last one, and one that was just made
+    receiver.close()
+    publisher.close()
+    for gate in gates:
+        gate.close()
+    other.destroy(0)
+    ring.close()
 
 
 def test_every_message_is_counted_for_what_it_is(
