@@ -220,18 +220,21 @@ def test_a_run_whose_input_is_lost_ends_where_that_is_asked_for(world: Make) -> 
 def test_a_silent_wheel_of_fresh_blocks_goes_on_at_its_last_speed(world: Make) -> None:
     """A bus that loses one signal: blocks come, the angle in them gets older, and is extrapolated as if none came."""
     channels = ", ".join(f'{{name="{name}", type="i4"}}' for name in ("brake", "throttle", "steering"))
-    bus = world(
-        *POLICY, "sim.stale.stop_after_ms=0",
-        f'daq.channels=[{channels}, {{name="steering_age_us", type="u4", unit="us"}}]',
-    )  # fmt: skip
-    bus.push(steering_age_us=0)
-    bus.start()
-    began, freezes = now_ns(), 300 * MS
-    while (n := now_ns() - began) < 600 * MS:
-        bus.push(steering=4 * (min(n, freezes) // MS), steering_age_us=max(n - freezes, 0) // 1000)
-        sleep_until(now_ns() + MS)
-    bus.ask(loop.NOW)
-    steps = bus.join()
+    for _ in range(5):
+        bus = world(
+            *POLICY, "sim.stale.stop_after_ms=0",
+            f'daq.channels=[{channels}, {{name="steering_age_us", type="u4", unit="us"}}]',
+        )  # fmt: skip
+        bus.push(steering_age_us=0)
+        bus.start()
+        began, freezes = now_ns(), 300 * MS
+        while (n := now_ns() - began) < 600 * MS:
+            bus.push(steering=4 * (min(n, freezes) // MS), steering_age_us=max(n - freezes, 0) // 1000)
+            sleep_until(now_ns() + MS)
+        bus.ask(loop.NOW)
+        steps = bus.join()
+        if not flagged(steps, loop.SKIPPED | loop.LAPPED)[stages(steps, STEERING) != FRESH].any():
+            break  # else a busy machine: after a gap no speed is known
     extrapolated = steps[stages(steps, STEERING) == EXTRAPOLATED]
     per_s = math.radians(0.18) * 4000.0
     assert len(extrapolated) > 5
