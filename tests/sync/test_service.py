@@ -1,5 +1,6 @@
 """What both services share: a service tells whoever started it what it does, ends when told, and never outlives him."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -9,10 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
+from sync.block import Layout
 from sync.config import load
-from sync.service import Reporter, Worker, join, look_after
+from sync.ring import RingWriter, push
+from sync.service import Reporter, Worker, held, join, look_after
 from tests.sync.actors import ROOT, environment
 
 DRIVE = ROOT / "configs" / "drive.toml"
@@ -190,3 +194,23 @@ def test_two_threads_never_mix_their_lines(capfd: pytest.CaptureFixture[str]) ->
     for thread in threads:
         thread.join()
     assert lines(capfd.readouterr().out) == [{"kind": "status", "text": "x" * 5000}] * 200
+
+
+@pytest.mark.parametrize("supervised", [True, False])
+def test_who_fails_leaves_its_ring_to_a_successor_if_there_may_be_one(
+    ring_name: str, car: Layout, supervised: bool
+) -> None:
+    reporter = Reporter("daq", supervised, threading.Event())
+    with contextlib.suppress(RuntimeError), contextlib.ExitStack() as stack:
+        first = RingWriter(ring_name, car, 16)
+        stack.push(held(first, reporter))
+        push(first.words, np.zeros(car.words, np.int64))
+        raise RuntimeError
+    epoch = first.epoch
+    del first  # with its mapping goes the kernel's lock
+    following = RingWriter(ring_name, car, 16)
+    if supervised:
+        assert following.adopted and following.head == 1 and following.epoch == epoch + 1
+    else:
+        assert not following.adopted and following.head == 0
+    following.close()
