@@ -130,7 +130,7 @@ class Door:
         self._unread += (self._limit or 0) // _EVEN  # what it said can still be read, and is nobody else's
 
     def _greeted(self, connection: _Connection) -> bool:
-        """libzmq tells that somebody has greeted, but not who. With keys, only who is in is told more than a welcome."""
+        """libzmq tells that somebody has greeted, but not who. With keys only who is in is told more than a welcome."""
         if connection.handle.family == socket.AF_UNIX:
             return True
         said, received = _passed(connection.handle)
