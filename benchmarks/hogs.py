@@ -9,8 +9,8 @@ meets both; a virtual machine whose host takes its cores away makes either late,
 
 Seconds are of each of the four, in all. A miss of the drive is a step that was not finished when the next was due. The
 bare loop has nothing to finish, so the drive's own cost is taken off its time: it misses when it wakes up later than a
-period less the 99.9th percentile of what a step of the drive costs (with hogs; at most
-half a period: slow steps are the drive's own), and once more for every further period.
+period less the 99.9th percentile of what a step of the drive costs (with hogs; at most half a period: steps slower than
+that are the drive's own), and once more for every further period.
 
 Exit code 1 if the drive with hogs misses more deadlines, in all rounds together, than the bare loop with hogs and 2 in
 10 000 steps: so much is chance between two things measured one after the other. Exit code 2 if the bare loop with hogs

@@ -3,6 +3,8 @@
 import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,10 +16,11 @@ from sync import realtime
 from sync.block import Layout
 from sync.gate import Gate
 from sync.hostclock import Artificial, ClockServer
-from sync.keys import make_keys, read_keys
+from sync.keys import admitted, make_keys, read_keys
 from sync.realtime import Warden
 from sync.ring import RingWriter
 from sync.wire import Publisher, Receiver, context
+from tests.sync.actors import environment
 from tests.sync.test_wire import PATIENCE_S, block_of, free_port
 from tests.sync.zmtp import dial, frame, greeting
 
@@ -216,6 +219,38 @@ def test_where_there_are_keys_a_stranger_gets_a_greeting_and_nothing_else(
         doors.still_right()
     finally:
         doors.close()
+
+
+def test_key_files_that_do_not_count_are_said(tmp_path: Path) -> None:
+    make_keys(tmp_path / "keys", "daq")
+    public = (tmp_path / "keys" / "daq.key").read_bytes()
+    (tmp_path / "keys" / "a_long.key").write_bytes(public + b"#" * 4096)
+    assert [*admitted(tmp_path / "keys")[1]] == ["a_long.key"]
+    for k in range(256):
+        (tmp_path / "keys" / f"k{k:03}.key").touch()
+    assert [*admitted(tmp_path / "keys")[1]] == ["k254.key", "a_long.key"]
+
+
+@pytest.mark.parametrize("made", [None, 0o755, 0o775, "another's"])
+def test_compiled_code_is_taken_only_from_a_folder_that_nobody_else_writes(
+    made: int | str | None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "numba"
+    if made is not None:
+        folder.mkdir()
+        folder.chmod(made if isinstance(made, int) else 0o755)
+    if isinstance(made, str):
+        if os.geteuid() != 0:
+            pytest.skip("only root gives away")
+        os.chown(folder, 12345, -1)
+    program = "from sync import jit; jit.kernel()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(TANDEM_CACHE=str(tmp_path)),
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    refused = made not in (None, 0o755)
+    assert (done.returncode != 0) == refused == (f"{folder}: " in done.stderr and "TANDEM_CACHE" in done.stderr)
+    assert made is not None or folder.stat().st_mode & 0o777 == 0o700
 
 
 def _refuse(*_: object) -> None:
