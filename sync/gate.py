@@ -5,8 +5,12 @@ held to what a peer of ours does:
 
 - a subscriber has next to nothing to say: libzmq would keep every topic it asks for, in memory and in the time of
   whoever publishes. One that says more than a few kilobytes is cut off;
-- what a peer sends must be read before it may send much more: parts of a message that never ends would be kept too;
-- more than `_MOST` connections at a socket are cut off, and so are those that do not say who they are within seconds;
+- what a peer sends must be read before it may send much more: parts of a message that never ends would be kept too.
+  Nothing tells whose message was read, so what came over all connections of a socket is held against what was read
+  from it, and who has sent most since that was last even is cut off;
+- there are `_MOST` places at a socket. Beyond that the oldest of those that have not said who they are makes room, and
+  without such a one the newest has none. Who does not greet within seconds is ended, and so is who is gone without a
+  word: the kernel asks after the silent ones;
 - who sends rubbish that has to be read and counted is read slowly: it then waits, not we;
 - a thread of the wire that has a core for itself is flooded, and loses its real-time priority until that is over
   (sync/realtime.py): a flood then has the time that is left over, and neither sampling nor steps notice.
@@ -23,6 +27,7 @@ import socket
 import struct
 import threading
 import time
+from dataclasses import dataclass
 
 import zmq
 
@@ -32,15 +37,21 @@ from sync.realtime import Warden
 SUBSCRIBERS = 128 * 1024  # bytes that one may say in all: a greeting, a subscription, now and then a sign of life
 ASKERS = 1024 * 1024  # bytes that may be unread
 _MOST = 32  # connections at a socket
-_GREETING_MS = 3000
+_GREETING_MS = 10_000
+_SILENT_S, _ASK_AGAIN_S, _ASKED = 10, 5, 3  # until the kernel asks a peer for a sign of life, and how often
 _KERNEL_BYTES = 64 * 1024  # that wait in the kernel for us
-_FRAME = 64  # bytes around a message; with keys, and an empty part before it
+_KERNEL_BYTES_OURS = 256 * 1024  # of a peer that we connect to: with them it is never above its limit if it is right
+_SHORT = 256  # bytes, from where a part's length takes eight bytes more
+_BOX = 33  # bytes that keys add to a part
+_EVEN = 16  # below this part of the limit nothing is unread to speak of
+_LEFT_BEHIND = 4  # times the limit: more than ended connections can have left to be read
 _AT_ONCE = 64  # events of a socket
 _LOOK_S = 0.025
 _SURE = 3  # handshakes broken off without a reason: once may be chance
 _RUBBISH_AT_ONCE, _RUBBISH_NAP_S = 32, 0.001
-_BYTES_RECEIVED = 128  # where the kernel's tcp_info has them
-_LEAST_WITH_KEYS = 400  # bytes of a greeting that was completed
+_BYTES_ACKED = 120  # where the kernel's tcp_info has them, and those received after them
+_LEAST, _LEAST_WITH_KEYS = 90, 400  # bytes of a greeting that was completed
+_SAID_WITH_KEYS = 64 + 170  # bytes: a greeting and a welcome, which everyone gets
 _DOMAIN = b"tandem"
 _numbers = itertools.count()
 
@@ -53,20 +64,40 @@ _FAILED = (
 _WATCHED = sum((*_CAME, *_FAILED, zmq.EVENT_DISCONNECTED, zmq.EVENT_MONITOR_STOPPED))
 
 
+@dataclass
+class _Connection:
+    handle: socket.socket  # our own
+    counted: int  # bytes; the greeting is never read, so it begins with that
+    even: int  # bytes when nothing was unread to speak of
+
+    @property
+    def since(self) -> int:
+        return self.counted - self.even
+
+
 class Door:
     """One socket. Its owner says what was read, and what was rubbish."""
 
-    def __init__(self, bound: bool = False, unread: int | None = None, keyed: bool = False):
+    def __init__(
+        self, bound: bool = False, limit: int | None = None, keyed: bool = False, each: bool = False, asks: bool = False
+    ):
         self.bound, self._keyed = bound, keyed
         self.rubbish = 0
-        self._unread, self._read = unread, 0
-        self._connections: dict[int, socket.socket] = {}  # handles of our own, by libzmq's number
+        self._limit, self._each = limit, each  # of unread bytes in all, or of what each says in all
+        self._asks = asks  # an empty part goes before each message
+        self._read = self._read_before = 0
+        self._unread = 0
+        self._connections: dict[int, _Connection] = {}  # by libzmq's number, oldest first
         self._unseen: set[int] = set()  # gone again before there was a handle
         self._failing = False
 
     def took(self, size: int) -> None:
         """A message of so many bytes was read."""
-        self._read += 2 * (size + _FRAME)
+        self._read += self._on_the_wire(size) + (self._on_the_wire(0) if self._asks else 0)
+
+    def _on_the_wire(self, size: int) -> int:
+        size += _BOX if self._keyed else 0
+        return size + (2 if size < _SHORT else 9)
 
     def threw(self) -> None:
         """It was rubbish: after some of it whoever sends it waits."""
@@ -80,14 +111,30 @@ class Door:
         try:
             copy = os.dup(number)
         except OSError:
-            self._unseen.add(number)
+            self._miss(number)
             return 0
         try:
-            self._connections[number] = socket.socket(fileno=copy)
+            handle = socket.socket(fileno=copy)
         except OSError:  # the number is that of something else by now
             os.close(copy)
-            self._unseen.add(number)
-        return self._cut(number) if self.bound and len(self._connections) > _MOST else 0
+            self._miss(number)
+            return 0
+        least = _LEAST_WITH_KEYS if self._keyed and self.bound else _LEAST
+        self._connections[number] = _Connection(handle, least, least)
+        if not self.bound or len(self._connections) <= _MOST:
+            return 0
+        return self._cut(next((n for n, c in self._connections.items() if not self._greeted(c)), number))
+
+    def _miss(self, number: int) -> None:
+        self._unseen.add(number)
+        self._unread += (self._limit or 0) // _EVEN  # what it said can still be read, and is nobody else's
+
+    def _greeted(self, connection: _Connection) -> bool:
+        """libzmq tells that somebody has greeted, but not who. With keys only who is in is told more than a welcome."""
+        if connection.handle.family == socket.AF_UNIX:
+            return True
+        said, received = _passed(connection.handle)
+        return said > _SAID_WITH_KEYS if self._keyed else received >= _LEAST
 
     def failed(self) -> None:
         """A greeting went wrong; the end of that connection comes next."""
@@ -99,36 +146,60 @@ class Door:
         Of one that was gone before anybody could look the worse is assumed.
         """
         failing, self._failing = self._failing, False
-        connection = self._connections.get(number)
+        there = self._connections.get(number)
+        connection = there.handle if there is not None else None
         unseen = number in self._unseen
         self._unseen.discard(number)
         if failing or (connection is None and not unseen):
             refused = cut = False  # counted already
         else:
-            refused = self._keyed and (connection is None or _received(connection) < _LEAST_WITH_KEYS)
+            refused = self.bound and self._keyed and (connection is None or _received(connection) < _LEAST_WITH_KEYS)
             cut = not refused and (connection is None or _still_there(connection))
         self._forget(number)
         return int(refused), int(cut)
 
     def look(self) -> int:
         """Cut off who says too much; returns how many."""
-        if self._unread is None:
+        if self._limit is None:
             return 0
-        return sum(self._cut(n) for n, c in list(self._connections.items()) if _received(c) > self._unread + self._read)
+        if self._each:
+            too_much = [n for n, c in self._connections.items() if _received(c.handle) > self._limit]
+            return sum(map(self._cut, too_much))
+        read = self._read
+        for connection in self._connections.values():
+            self._count(connection)
+        self._unread = max(self._unread - (read - self._read_before), 0)
+        self._read_before = read
+        if self._unread < self._limit // _EVEN:
+            for connection in self._connections.values():
+                connection.even = connection.counted
+        cut = 0
+        # what ended connections have left behind is not to the charge of those who are here
+        while min(self._unread, since := sum(c.since for c in self._connections.values())) > self._limit:
+            cut += self._cut(max(self._connections, key=lambda n: self._connections[n].since))
+        self._unread = min(self._unread, since + _LEFT_BEHIND * self._limit)
+        return cut
+
+    def _count(self, connection: _Connection) -> None:
+        now = max(_received(connection.handle), connection.counted)
+        self._unread += now - connection.counted
+        connection.counted = now
 
     def _cut(self, number: int) -> int:
         connection = self._connections.get(number)
         if connection is None:
             return 0
         with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
+            connection.handle.shutdown(socket.SHUT_RDWR)
         self._forget(number)
+        self._unread = max(self._unread - connection.since, 0)
         return 1
 
     def _forget(self, number: int) -> None:
         connection = self._connections.pop(number, None)
         if connection is not None:
-            connection.close()
+            self._count(connection)  # it may be read later
+            connection.handle.close()
 
     def close(self) -> None:
         for number in list(self._connections):
@@ -146,14 +217,19 @@ def _still_there(connection: socket.socket) -> bool:
 
 
 def _received(connection: socket.socket) -> int:
-    """Bytes that came over this connection so far; 0 of a local one, whose other end is this user's."""
+    return _passed(connection)[1]
+
+
+def _passed(connection: socket.socket) -> tuple[int, int]:
+    """Bytes that we said over this connection and that came; 0 of a local one, whose other end is this user's."""
     if connection.family == socket.AF_UNIX:
-        return 0
+        return 0, 0
     try:
         told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-        return int(struct.unpack_from("=Q", told, _BYTES_RECEIVED)[0])
+        said, received = struct.unpack_from("=QQ", told, _BYTES_ACKED)
     except (OSError, struct.error):
-        return 0
+        return 0, 0
+    return int(said), int(received)
 
 
 class Gate:
@@ -169,7 +245,7 @@ class Gate:
         self._doors: list[tuple[zmq.Socket[bytes], Door]] = []
         self._said: set[str] = set()
         self._sure = False
-        self._skipped: set[str] = set()  # files that others may write
+        self._skipped: dict[str, str] = {}  # files that let nobody in, and why
         self._failed = ""
         self._stop = threading.Event()
         self._zap: zmq.Socket[bytes] | None = None
@@ -190,17 +266,25 @@ class Gate:
             made.set(zmq.CURVE_SECRETKEY, self.keys.secret)
             made.set(zmq.ZAP_DOMAIN, _DOMAIN)
             made.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gate nobody gets in, instead of everybody
-        return self._watch(made, Door(True, unread, self.keys is not None))
+        each = made.get(zmq.TYPE) in (zmq.PUB, zmq.XPUB)  # libzmq reads itself what they are told
+        return self._watch(made, True, unread, each)
 
     def present(self, made: "zmq.Socket[bytes]", unread: int | None = None) -> Door:
         """For a socket that will connect; of one that keeps the newest message only, any number may be unread."""
+        if unread is not None:
+            made.set(zmq.RCVBUF, _KERNEL_BYTES_OURS)
         if self.keys is not None:
             made.set(zmq.CURVE_SERVERKEY, self.keys.theirs)
             made.set(zmq.CURVE_PUBLICKEY, self.keys.public)
             made.set(zmq.CURVE_SECRETKEY, self.keys.secret)
-        return self._watch(made, Door(False, unread))
+        return self._watch(made, False, unread, False)
 
-    def _watch(self, made: "zmq.Socket[bytes]", door: Door) -> Door:
+    def _watch(self, made: "zmq.Socket[bytes]", bound: bool, limit: int | None, each: bool) -> Door:
+        made.set(zmq.TCP_KEEPALIVE, 1)
+        made.set(zmq.TCP_KEEPALIVE_IDLE, _SILENT_S)
+        made.set(zmq.TCP_KEEPALIVE_INTVL, _ASK_AGAIN_S)
+        made.set(zmq.TCP_KEEPALIVE_CNT, _ASKED)
+        door = Door(bound, limit, self.keys is not None, each, made.get(zmq.TYPE) in (zmq.REQ, zmq.REP))
         endpoint = f"inproc://tandem.gate.{next(_numbers)}"
         made.monitor(endpoint, _WATCHED)
         monitor = self._context.socket(zmq.PAIR)
@@ -227,16 +311,17 @@ class Gate:
             found.append("somebody was cut off who sent what no peer of ours sends, or too much; counted")
         if self.warden.flooded:
             found.append(
-                "the wire is flooded: threads of it run without real-time priority until that is over; counted"
+                "the wire is busy: flooded, or more subscribers than its core can serve; threads of it run without"
+                " real-time priority until that is over; counted"
             )
+        found += self.warden.said
         if self.keys is not None and (self._sure or self.shut_out >= _SURE):
             found.append(
                 f"we are not let in: the other host must have our {self.keys.own}{PUBLIC} in its folder of keys, be"
                 f" configured with keys, and be the owner of our {self.keys.their}{PUBLIC}"
             )
         if self.keys is not None:
-            folder = self.keys.folder
-            found += [f"{folder / n}: others may write it, so it lets nobody in; chmod 644 it" for n in self._skipped]
+            found += [f"{self.keys.folder / name}: {why}" for name, why in self._skipped.items()]
         if self._failed:
             found.append(f"keys are not looked at any more, and nobody else is let in: {self._failed}")
         new = [text for text in found if text not in self._said]

@@ -7,21 +7,27 @@ Promises
   file does. The cache directory is therefore named after the contents of every package that others inline from:
   any edit there starts a fresh one, and directories of sources long gone are swept away.
 - Processes that started together do not compile together: `compiling` is a lock between them.
+- What is in the cache is run. It is made for its owner alone, and one that others could have written to is refused.
 """
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from sync.errors import ConfigError
+
 _PACKAGES = ("daq_service", "sim_service", "sync")
 _NEVER_COMPILED = ("view",)  # folders without kernels
 _KEEP_S = 7 * 24 * 3600
+_OTHERS_WRITE = 0o022
 
 
 def _fingerprint() -> str:
@@ -53,8 +59,29 @@ import numba  # noqa: E402  (reads NUMBA_CACHE_DIR when it is imported)
 numba.config.CACHE_DIR = str(CACHE)
 
 
+@functools.cache
+def _own() -> None:
+    """Make the folder of the cache, or look whose it is; once, before anything is taken from it."""
+    for folder in (CACHE.parents[1], CACHE.parent, CACHE):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            told = folder.stat()
+        except OSError:
+            return  # nothing can be kept there, so nothing is; numba says it
+        if told.st_uid not in (os.geteuid(), 0):
+            wrong, right = "belongs to another user", ""
+        elif told.st_mode & _OTHERS_WRITE and not told.st_mode & stat.S_ISVTX:
+            wrong, right = "others may write it", "empty it and chmod 700 it, or "
+        else:
+            continue
+        raise ConfigError(
+            f"{folder}: {wrong}, and compiled code is run from there; {right}set TANDEM_CACHE to a folder of your own"
+        )
+
+
 def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """numba.njit with the options every hot function of ours has."""
+    _own()
     options = {"cache": True, "nogil": True, **options}
     decorator: Callable[[Callable[..., Any]], Any]
     decorator = numba.njit(**options) if signature is None else numba.njit(signature, **options)
@@ -64,6 +91,7 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
 @contextlib.contextmanager
 def compiling(what: str) -> Iterator[None]:
     """Import modules with kernels inside: alone while `what` is not in the cache yet, beside others once it is."""
+    _own()
     CACHE.mkdir(parents=True, exist_ok=True)
     os.utime(CACHE)
     cached = CACHE / f"{what}.cached"

@@ -150,23 +150,28 @@ _Signature = tuple[tuple[str, int, int, int], ...]
 _known: dict[Path, tuple[_Signature, set[bytes]]] = {}
 
 
-def admitted(folder: Path) -> tuple[set[bytes], set[str]]:
-    """(public keys of all who may connect, names of files that do not count because others may write them).
+def admitted(folder: Path) -> tuple[set[bytes], dict[str, str]]:
+    """(public keys of all who may connect, names of files that let nobody in, and why).
 
     Files are read again only when one of them has changed: everyone who knocks makes us look.
     """
     from zmq.auth import load_certificate  # brings asyncio with it
 
     files = []
-    skipped = set()
-    for file in sorted(folder.glob(f"*{PUBLIC}"))[:_MOST_FILES]:
+    skipped = {}
+    there = sorted(folder.glob(f"*{PUBLIC}"))
+    if len(there) > _MOST_FILES:
+        skipped[there[_MOST_FILES].name] = f"only {_MOST_FILES} files count, so it and those after it let nobody in"
+    for file in there[:_MOST_FILES]:
         try:
             told = file.stat()
         except OSError:
             continue
         if told.st_mode & _OTHERS_WRITE:
-            skipped.add(file.name)
-        elif told.st_size <= _MOST_BYTES:
+            skipped[file.name] = "others may write it, so it lets nobody in; chmod 644 it"
+        elif told.st_size > _MOST_BYTES:
+            skipped[file.name] = f"longer than {_MOST_BYTES} bytes, so it is no key and lets nobody in"
+        else:
             files.append((file.name, told.st_mtime_ns, told.st_ctime_ns, told.st_ino))
     signature = tuple(files)
     known = _known.get(folder)

@@ -89,7 +89,10 @@ _FLOODED = 0.7  # of a core, at two looks one after the other
 _QUIET = 0.35  # of a core
 _QUIET_NS = 5_000_000_000  # so long below before it has its priority back; longer each time
 _MOST_QUIET = 12
-_FIND_LOOKS = 40  # between looks for threads of libzmq's
+_FIND_LOOKS = 40  # between looks for threads of libzmq's, and at all threads of a core together
+_FORGOTTEN_NS = 600_000_000_000  # so long without a flood, and it is as if there had been none
+_CROWDED = 0.85  # of a core, for all real-time threads of ours; the kernel lets them have 0.95
+_CROWDED_NS = 500_000_000  # over less than this a share says nothing
 
 
 @dataclass
@@ -109,6 +112,9 @@ class Warden:
     One that does nothing else any more is being flooded: it would starve the sampling, and at 95 % of a core the
     kernel stops every real-time thread there for a while. It then runs like any program until it has been quiet for
     some seconds. Watched are libzmq's own threads, and those told.
+
+    What the kernel stops is all real-time threads of a core together, so those of this process, the sampling and the
+    loop too, are also added up; of other processes on that core nothing is known here.
     """
 
     def __init__(self) -> None:
@@ -116,6 +122,15 @@ class Warden:
         self._told: list[threading.Thread] = []
         self._watched: dict[int, _Watched] = {}
         self._looks = 0
+        self._used: dict[int, int] = {}  # ns, of every real-time thread that has a core
+        self._used_at_ns = 0
+        self._crowded: dict[int, str] = {}
+        self._refused = ""
+
+    @property
+    def said(self) -> list[str]:
+        """What a person should read."""
+        return [*self._crowded.values(), *([self._refused] if self._refused else [])]
 
     def watch(self, *threads: threading.Thread) -> None:
         self._told += threads
@@ -125,6 +140,7 @@ class Warden:
         """To be called some forty times a second."""
         if self._looks % _FIND_LOOKS == 0:
             self._find()
+            self._add_up()
         self._looks += 1
         for thread, watched in list(self._watched.items()):
             try:
@@ -146,12 +162,39 @@ class Warden:
             except OSError:
                 continue
 
+    def _add_up(self) -> None:
+        now = time.monotonic_ns()
+        if now - self._used_at_ns < _CROWDED_NS:
+            return
+        used: dict[int, int] = {}
+        shares: dict[int, float] = {}
+        for task in os.listdir("/proc/self/task"):
+            thread = int(task)
+            try:
+                if os.sched_getscheduler(thread) != os.SCHED_FIFO or len(on := os.sched_getaffinity(thread)) != 1:
+                    continue
+                used[thread] = _used_ns(thread)
+            except OSError:  # it has ended
+                continue
+            core = min(on)
+            since = used[thread] - self._used.get(thread, used[thread])
+            shares[core] = shares.get(core, 0.0) + since / (now - self._used_at_ns)
+        self._used, self._used_at_ns = used, now
+        for core, share in shares.items():
+            if share > _CROWDED and core not in self._crowded:
+                self._crowded[core] = (
+                    f"real-time threads use {100 * share:.0f} % of core {core}: the kernel stops them beyond 95 %; give"
+                    " another core (realtime.daq_core), fewer subscribers or a lower rate"
+                )
+
     def _weigh(self, thread: int, watched: _Watched) -> None:
         used, now = _used_ns(thread), time.monotonic_ns()
         share = (used - watched.used_ns) / max(now - watched.at_ns, 1)
         watched.used_ns, watched.at_ns = used, now
         if not watched.priority:
             watched.hot = watched.hot + 1 if share > _FLOODED else 0
+            if now - watched.hot_ns > _FORGOTTEN_NS:
+                watched.times = 0
             if watched.hot >= 2 and os.sched_getscheduler(thread) == os.SCHED_FIFO:
                 watched.priority = os.sched_getparam(thread).sched_priority
                 os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
@@ -160,8 +203,12 @@ class Warden:
         elif share > _QUIET:
             watched.hot_ns = now
         elif now - watched.hot_ns > _QUIET_NS * min(watched.times, _MOST_QUIET):
-            os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(watched.priority))
-            watched.priority = 0
+            try:
+                os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(watched.priority))
+                watched.priority = 0
+            except PermissionError:  # it stays watched, and is tried again after the next quiet time
+                self._refused = f"a thread of the wire does not get its real-time priority back; {GRANT}"
+            watched.hot_ns = now
 
 
 def _used_ns(thread: int) -> int:

@@ -3,6 +3,8 @@
 import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,10 +16,11 @@ from sync import realtime
 from sync.block import Layout
 from sync.gate import Gate
 from sync.hostclock import Artificial, ClockServer
-from sync.keys import make_keys, read_keys
+from sync.keys import admitted, make_keys, read_keys
 from sync.realtime import Warden
 from sync.ring import RingWriter
 from sync.wire import Publisher, Receiver, context
+from tests.sync.actors import environment
 from tests.sync.test_wire import PATIENCE_S, block_of, free_port
 from tests.sync.zmtp import dial, frame, greeting
 
@@ -130,6 +133,42 @@ def test_a_message_without_end_is_cut_off(doors: Doors) -> None:
     doors.until(lambda: doors.gate.cut == 1)
 
 
+QUESTION = frame(b"", more=True) + frame(b"\x81\xa2a0\x01")
+
+
+def test_who_has_asked_honestly_for_long_may_leave_no_more_unread_than_others(doors: Doors) -> None:
+    sent, pieces = 0, frame(bytes(2000), more=True) * 32
+    with dial(doors.clock, b"REQ") as peer:
+        threading.Thread(target=_told_until_cut, args=(peer,), daemon=True).start()
+        for _ in range(500):
+            peer.sendall(QUESTION * 100)
+        doors.until(lambda: doors.server.asked == 50_000)
+        assert doors.server.malformed == doors.gate.cut == 0
+        try:
+            while sent < 64 << 20:
+                peer.sendall(pieces)
+                sent += len(pieces)
+                time.sleep(0.005)
+        except OSError:
+            pass
+    assert 512 << 10 < sent < 4 << 20
+    doors.until(lambda: doors.gate.cut == 1)
+
+
+def test_who_never_greets_makes_room_for_those_who_do(doors: Doors) -> None:
+    silent = [socket.create_connection(doors.clock) for _ in range(40)]
+    doors.until(lambda: doors.gate.cut == 40 - 32)
+    with dial(doors.clock, b"REQ") as peer:
+        peer.sendall(QUESTION)
+        assert peer.recv(4096)
+        silent += [socket.create_connection(doors.clock) for _ in range(40)]
+        doors.until(lambda: doors.gate.cut == 80 + 1 - 32)
+        peer.sendall(QUESTION)  # it was none of them
+        assert peer.recv(4096)
+    for each in silent:
+        each.close()
+
+
 def test_every_message_that_is_too_long_ends_its_connection_and_is_counted(doors: Doors) -> None:
     for where, kind in ((doors.blocks, b"SUB"), (doors.clock, b"REQ")):
         for _ in range(20):
@@ -182,6 +221,74 @@ def test_where_there_are_keys_a_stranger_gets_a_greeting_and_nothing_else(
         doors.close()
 
 
+def test_key_files_that_do_not_count_are_said(tmp_path: Path) -> None:
+    make_keys(tmp_path / "keys", "daq")
+    public = (tmp_path / "keys" / "daq.key").read_bytes()
+    (tmp_path / "keys" / "a_long.key").write_bytes(public + b"#" * 4096)
+    assert [*admitted(tmp_path / "keys")[1]] == ["a_long.key"]
+    for k in range(256):
+        (tmp_path / "keys" / f"k{k:03}.key").touch()
+    assert [*admitted(tmp_path / "keys")[1]] == ["k254.key", "a_long.key"]
+
+
+@pytest.mark.parametrize("made", [None, 0o755, 0o775, "another's"])
+def test_compiled_code_is_taken_only_from_a_folder_that_nobody_else_writes(
+    made: int | str | None, tmp_path: Path
+) -> None:
+    folder = tmp_path / "numba"
+    if made is not None:
+        folder.mkdir()
+        folder.chmod(made if isinstance(made, int) else 0o755)
+    if isinstance(made, str):
+        if os.geteuid() != 0:
+            pytest.skip("only root gives away")
+        os.chown(folder, 12345, -1)
+    program = "from sync import jit; jit.kernel()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(TANDEM_CACHE=str(tmp_path)),
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    refused = made not in (None, 0o755)
+    assert (done.returncode != 0) == refused == (f"{folder}: " in done.stderr and "TANDEM_CACHE" in done.stderr)
+    assert made is not None or folder.stat().st_mode & 0o777 == 0o700
+
+
+def _refuse(*_: object) -> None:
+    raise PermissionError
+
+
+def test_a_core_that_real_time_threads_use_up_together_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not realtime.permitted(1):
+        pytest.skip("real-time priority is not permitted here")
+    monkeypatch.setattr(realtime, "_CROWDED", 0.1)  # without stopping the machine that this runs on
+    end, core = threading.Event(), max(os.sched_getaffinity(0))
+
+    def work() -> None:
+        realtime.this_thread(1, core)
+        while not end.wait(0.005):
+            until = time.monotonic() + 0.002
+            while time.monotonic() < until:
+                pass
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    warden = Warden()
+    limit = time.monotonic() + PATIENCE_S
+    try:
+        while not warden.said:
+            assert time.monotonic() < limit
+            time.sleep(0.02)
+            warden.look()
+        (said,) = warden.said
+        assert f"% of core {core}" in said and "realtime.daq_core" in said
+        assert warden.flooded == 0
+    finally:
+        end.set()
+        for thread in threads:
+            thread.join()
+
+
 def test_a_thread_that_is_flooded_loses_its_priority_until_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     if not realtime.permitted(1):
         pytest.skip("real-time priority is not permitted here")
@@ -213,6 +320,12 @@ def test_a_thread_that_is_flooded_loses_its_priority_until_that_is_over(monkeypa
         until(os.SCHED_OTHER)
         assert warden.flooded == 1
         spin.clear()
+        with monkeypatch.context() as without_rights:
+            without_rights.setattr(os, "sched_setscheduler", _refuse)
+            while not warden.said:
+                time.sleep(0.02)
+                warden.look()
+        assert "does not get its real-time priority back" in warden.said[0]
         until(os.SCHED_FIFO)
         assert os.sched_getparam(thread.native_id).sched_priority == 1
     finally:
