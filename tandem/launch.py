@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 _LONGEST_PAUSE_S = 60.0  # between tries to have a spare
+_SPARE_NICE = 5  # idle altogether it would never be ready on a machine that has other work, too
 _PATIENCE_S = 5.0  # to end after being asked to; then the process is killed
 
 
@@ -34,6 +35,7 @@ class Process:
     ring: str  # in the header of which its heart beats; "": its status lines are its heart
     silent_s: float  # a heart that has not beaten for so long has stopped, whatever the kernel says
     ends: frozenset[int]  # exit codes of an end on purpose: starting it again would not help
+    nice: int = 0  # among ordinary processes
 
 
 _ON_PURPOSE = frozenset({0, 2, 3, 8})  # asked to, by its configuration, by its model, by its input
@@ -43,7 +45,7 @@ _ON_PURPOSE = frozenset({0, 2, 3, 8})  # asked to, by its configuration, by its 
 DAQ = Process("daq", "daq_service", "the DAQ", "", "daq", 2.0, _ON_PURPOSE)
 SIM = Process("sim", "sim_service", "the simulator", "", "sim", 1.0, _ON_PURPOSE)
 VIEW = Process(
-    "view", "sim_service.view", "the view", "the drive goes on without its page", "", 15.0, frozenset({0, 2, 7})
+    "view", "sim_service.view", "the view", "the drive goes on without its page", "", 15.0, frozenset({0, 2, 7}), 10
 )
 RECORDER = Process(
     "record", "tandem.recorder", "the recorder", "the drive goes on unrecorded", "", 15.0, frozenset({0, 1, 2})
@@ -53,7 +55,7 @@ PROCESSES = (DAQ, SIM, VIEW, RECORDER)
 
 
 def _may_step_back() -> bool:
-    """Whether who was made idle can be made an ordinary process again: else a spare would stay slow for ever."""
+    """Whether who was made to wait for others can be taken back: else a spare would stay slow for ever."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("CapEff:"):
@@ -84,17 +86,17 @@ class Service:
         self._popen = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace", start_new_session=True
         )
-        self._idle = spare and _may_step_back()
-        if self._idle:
-            self._schedule(os.SCHED_IDLE)  # what it imports is nothing the others should wait for
+        self._behind = spare and _may_step_back()
+        if self._behind:
+            self._renice(_SPARE_NICE)  # what it imports is nothing the others should wait for
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def _schedule(self, policy: int) -> None:
+    def _renice(self, nice: int) -> None:
         with contextlib.suppress(OSError):
             for task in Path(f"/proc/{self.pid}/task").iterdir():
                 with contextlib.suppress(OSError):  # a thread that has just ended
-                    os.sched_setscheduler(int(task.name), policy, os.sched_param(0))
+                    os.setpriority(os.PRIO_PROCESS, int(task.name), nice)
 
     def _read(self) -> None:
         assert self._popen.stdout is not None
@@ -128,9 +130,9 @@ class Service:
 
     def hurry(self) -> None:
         """It is wanted now."""
-        if self._idle:
-            self._idle = False
-            self._schedule(os.SCHED_OTHER)
+        if self._behind:
+            self._behind = False
+            self._renice(self.process.nice)
 
     def say(self, line: str) -> None:
         """A line on its standard input."""
