@@ -8,7 +8,9 @@ Reading takes channels of any group with a time master, their physical values, a
 invalid.
 """
 
+import gc
 import json
+import warnings
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -81,11 +83,16 @@ def read(path: Path) -> Measurement:
         raise ExchangeError(f"{path}: cannot be read: {error.strerror}") from None
     if not start.startswith(_MAGIC):
         raise ExchangeError(f"{path}: not an MDF file: it begins with {start!r}" if start else f"{path}: is empty")
+    mdf = None
     try:
         mdf = MDF(path)
     except Exception as error:  # whatever a damaged file makes of the parser
         _let_go(error)
-        raise ExchangeError(f"{path}: a damaged MDF file; asammdf cannot open it either") from None
+    if mdf is None:
+        with warnings.catch_warnings():  # asammdf leaves the file open; it goes now, and without a word
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+        raise ExchangeError(f"{path}: a damaged MDF file; asammdf cannot open it either")
     try:
         sheets, passport = _sheets(path, mdf), _passport(path, mdf)
         utc = mdf.start_time.astimezone(UTC).isoformat()
