@@ -18,6 +18,7 @@ from tandem.launch import Crew, Process, Service
 _YOUNG_S = 3.0  # who dies younger did not die by accident
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
+_SHORT_S = 5.0  # a drive of some seconds needs no spares
 _COMING_AT_ONCE = 2  # spares: they import with what the others leave of the machine
 _IMPORTING_S, _BEGINNING_S = 120.0, 20.0  # to be ready, and then to show the first sign of work, on a slow machine
 _STOPPED_S = 0.5  # of ourselves: then everything may have been stopped, and no heart says anything
@@ -223,7 +224,8 @@ class Keeper:
         for post in self.posts.values():
             if (why := post.look(now, elapsed_s, trusted)) is not None:
                 given_up.append((post, why))
-        self._see_to_spares()
+        if elapsed_s > _SHORT_S:
+            self._see_to_spares()
         return given_up
 
     def _see_to_spares(self) -> None:
