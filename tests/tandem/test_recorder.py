@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -131,9 +131,9 @@ def desk(**options: Any) -> Iterator[Desk]:
         shutil.rmtree(made)
 
 
-def until_written(recorder: Recorder) -> None:
-    end = time.monotonic() + 10
-    while recorder.writer.sink.written < recorder.writer.sink.accepted:
+def wait_until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not what():
         assert time.monotonic() < end
         time.sleep(0.001)
 
@@ -164,6 +164,9 @@ def test_recorders_killed_at_any_instant_lose_nothing(tmp_path: Path) -> None:
     feed = Feed(config, 32768)
     crew = [supervised(config) for _ in range(4)]
 
+    def written() -> int:
+        return sum(path.stat().st_size for path in tmp_path.glob("run/*"))
+
     def feeding() -> None:
         while not stop.wait(0.004):
             feed.push("/daq", 16)
@@ -174,9 +177,12 @@ def test_recorders_killed_at_any_instant_lose_nothing(tmp_path: Path) -> None:
     try:
         for n, recorder in enumerate(crew):
             assert recorder.stdout is not None and "ready" in recorder.stdout.readline()
+            enough = written() + 30_000
             told_to(recorder, folder=str(tmp_path / "run"), parameters="{}", again=n > 0)
             if n < len(crew) - 1:
-                time.sleep(chance.uniform(0.0, 0.5))
+                if n != 1:  # in the middle of its work; the other one wherever it is
+                    wait_until(lambda enough=enough: written() > enough)
+                time.sleep(chance.uniform(0.0, 0.4))
                 recorder.kill()
                 recorder.wait()
                 if n == 1:
@@ -196,7 +202,7 @@ def test_recorders_killed_at_any_instant_lose_nothing(tmp_path: Path) -> None:
     report = json.loads(said.splitlines()[-1])
     run = open_run(tmp_path)
     assert feed.everything(run)
-    assert len(run.topics["/daq"]) > 1000 and len(parts(tmp_path / "run")) >= 2
+    assert len(run.topics["/daq"]) > 1000 and sum(part.size > 30_000 for part in run.parts) >= 2
     assert report["whole"] and report["state"] == "whole"
     assert report["topics"]["/daq"] == {"recorded": len(feed.pushed["/daq"]), "lost": 0, "dropped": 0, "before": 0}
     assert run.whole and run.lacking == 0 and run.ended == "all seconds done"
@@ -407,7 +413,8 @@ def test_a_recorder_that_was_taken_for_dead_and_goes_on_makes_no_block_twice(tod
     with desk() as here:
         here.feed.push("/daq", 5)
         here.look()
-        until_written(here.recorder)
+        sink = here.recorder.writer.sink
+        wait_until(lambda: sink.written == sink.accepted)
         first, second = here.recorder, here.begin()
         for who, count in todo:
             here.feed.push("/daq", count)
