@@ -303,6 +303,14 @@ def record_of(drive: Drive, problems: list[str], deaths: dict[str, int]) -> dict
     return found
 
 
+def ended_badly(drive: Drive) -> list[str]:
+    """What is wrong with how it ended and what it left."""
+    code = drive.popen.returncode
+    wrong = [f"exit code {code}: {drive.said[-800:]}"] if code != 0 else []
+    time.sleep(0.5)
+    return wrong + [f"left behind: {left}" for left in drive.left()]
+
+
 def kills(
     name: str, runs: Path, chance: random.Random, minutes: float, count: int, settings: list[str], transport: str
 ) -> dict[str, Any]:
@@ -358,10 +366,7 @@ def kills(
         result = drive.end()
     finally:
         drive.close()
-    if drive.popen.returncode != 0:
-        problems.append(f"exit code {drive.popen.returncode}: {drive.said[-800:]}")
-    time.sleep(0.5)
-    problems += [f"left behind: {left}" for left in drive.left()]
+    problems += ended_badly(drive)
     everything = [o for mine in outages.values() for o in mine]
     memory_growth = memory[-1] / memory[0]
     if memory_growth > 1.25:
@@ -415,10 +420,7 @@ def stops(name: str, runs: Path, chance: random.Random, minutes: float) -> dict[
         result = drive.end()
     finally:
         drive.close()
-    if drive.popen.returncode != 0:
-        problems.append(f"exit code {drive.popen.returncode}: {drive.said[-800:]}")
-    time.sleep(0.5)
-    problems += [f"left behind: {left}" for left in drive.left()]
+    problems += ended_badly(drive)
     run = open_run(runs)
     seen = {role: sum(d["process"] == role for d in result.get("deaths", [])) for role in MODULES}
     if seen != replaced:

@@ -89,6 +89,7 @@ class Door:
         self._unread = 0
         self._connections: dict[int, _Connection] = {}  # by libzmq's number, oldest first
         self._unseen: set[int] = set()  # gone again before there was a handle
+        self._left: list[tuple[int, _Connection]] = []
         self._failing = False
 
     def took(self, size: int) -> None:
@@ -104,6 +105,13 @@ class Door:
         self.rubbish += 1
         if self.rubbish % _RUBBISH_AT_ONCE == 0:
             time.sleep(_RUBBISH_NAP_S)
+
+    def leave(self) -> None:
+        """The owner has disconnected. libzmq tells nobody, and our handles would keep those connections open.
+
+        Only noted here: all else of a door is the business of the gate's own thread.
+        """
+        self._left = list(self._connections.items())
 
     def came(self, number: int) -> int:
         """A connection; returns how many had to be cut off for it."""
@@ -160,6 +168,10 @@ class Door:
 
     def look(self) -> int:
         """Cut off who says too much; returns how many."""
+        left, self._left = self._left, []
+        for number, connection in left:
+            if self._connections.get(number) is connection:
+                self._forget(number)
         if self._limit is None:
             return 0
         if self._each:

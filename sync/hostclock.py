@@ -296,7 +296,7 @@ class ClockClient:
             if self.silent % _SILENT == 0:
                 # libzmq never returns to a peer that refused it, not even when it would be let in by now
                 self._socket.disconnect(self.endpoint)
-                self._door.close()  # libzmq does not tell of it, and our handle would keep the connection open
+                self._door.leave()
                 self.connect()
             return None
         self.silent = 0

@@ -272,7 +272,7 @@ class Receiver:
                 # libzmq never returns to a peer that broke its protocol (a message beyond _REFUSE_BYTES, a socket of
                 # another kind), not even when a sound one has taken its place; connecting anew does
                 self._socket.disconnect(self.endpoint)
-                self._door.close()  # libzmq does not tell of it, and our handle would keep the connection open
+                self._door.leave()
                 self.connect()
             return False
         self._silent = 0

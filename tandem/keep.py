@@ -43,7 +43,6 @@ class Post:
     crew: Crew
     note: Callable[[str], None]
     ring_name: str = ""
-    lives: int = 1
     deaths: list[Death] = field(default_factory=list)
     past: list[dict[str, int]] = field(default_factory=list)  # the last words in figures of those who died
     last: Service | None = None  # who held it last, once nobody does
@@ -164,7 +163,7 @@ class Post:
         again = f" in {pause:g} s" if pause else ""
         self.note(f"{obituary}; another takes its place{again}")
         self.deaths.append(Death(self.process.name, round(elapsed_s, 3), obituary))
-        self._due, self.lives = now + pause, self.lives + 1
+        self._due = now + pause
         self._raise(self.service, now)
         return None
 

@@ -111,10 +111,10 @@ class _Recording:
         service.say(json.dumps({**told, "again": True}))
         self._noted, self._full = 0, False
 
-    def settle(self) -> None:
+    def settle(self, elapsed_s: float) -> None:
         """If it has just died, its successor must hold the rings before the services let go of them."""
         if self._post is not None:
-            if (why := self._post.look(time.monotonic(), 0.0, False)) is not None:  # it may have died just now
+            if (why := self._post.look(time.monotonic(), elapsed_s, False)) is not None:  # it may have died just now
                 self._tell(f"{why}; {self._post.process.without}")
             self._post.wait(_RECORDER_PATIENCE_S)
             self._pass_on()
@@ -229,7 +229,6 @@ class Supervisor:
         self._begun_at = time.monotonic() - _process_age_s()
         self._first_step: float | None = None
         self._begun = False
-        self._asked_for_page = False
         self._keeper = Keeper(config, crew, self._note)
         self._recording = _Recording(crew.recorder if folder else None, self._what_to_record, self._note)
         self._produced = Produced(config.ring("daq"))
@@ -353,7 +352,7 @@ class Supervisor:
 
     def _stop(self) -> None:
         posts, outcome = self._keeper.posts, self.outcome
-        self._recording.settle()
+        self._recording.settle(outcome.seconds)
         self._crew.dismiss_spares()
         view = posts["view"].service if "view" in posts else None
         if view is not None:

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from sync.config import runtime_directory
+from sync.config import load, runtime_directory
+from sync.ring import RingReader
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "configs" / "drive.toml"
@@ -131,6 +132,27 @@ def drive(start: Callable[..., Program], name: str, tmp_path: Path) -> Callable[
         return start("tandem", "drive", str(config), *chosen, *reports, *arguments, inside=inside)
 
     return starter
+
+
+def ring_of(name: str, role: str) -> RingReader:
+    """A ring of the run of that name, once it is there."""
+    return RingReader(load(DRIVE, [f"name={name}"]).ring(role), timeout_s=120)
+
+
+def pid_of(name: str, role: str) -> int:
+    """Who writes it."""
+    ring = ring_of(name, role)
+    pid = ring.writer_pid
+    ring.close()
+    return pid
+
+
+def wait_for_steps(steps: RingReader, count: int, seconds: float = 60.0) -> None:
+    """Until the simulator has made so many."""
+    end = time.monotonic() + seconds
+    while steps.head < count:
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def free_port() -> int:

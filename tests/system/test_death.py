@@ -8,20 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sync.config import load
 from sync.record import open_run
-from sync.ring import RingReader
-from tests.system.conftest import DRIVE, Program
+from tests.system.conftest import DRIVE, Program, pid_of
 
 Start = Callable[..., Program]
 ALLOWED_S = 2.0  # the promise is 0.5 s, seen are 0.05 to 0.2 s; ten times that is what a loaded machine gets
-
-
-def _pid(name: str, role: str) -> int:
-    ring = RingReader(load(DRIVE, [f"name={name}"]).ring(role), timeout_s=60)
-    pid = ring.writer_pid
-    ring.close()
-    return pid
 
 
 @pytest.mark.parametrize(
@@ -38,7 +29,7 @@ def test_a_killed_service_is_missed_at_once(
     run.wait_for("the DAQ is there")
     run.wait_for("the simulator is there")
     time.sleep(1.0)
-    pid = _pid(name, victim)
+    pid = pid_of(name, victim)
     killed = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     assert run.wait_for(obituary, 10) - killed < ALLOWED_S
@@ -81,7 +72,7 @@ def test_leftovers_of_a_dead_run_are_swept_by_the_next(drive: Start, name: str) 
     run = drive("--seconds", "0", "--json")
     run.wait_for("the DAQ is there")
     run.wait_for("the simulator is there")
-    pids = [_pid(name, "daq"), _pid(name, "sim")]
+    pids = [pid_of(name, "daq"), pid_of(name, "sim")]
     run.signal(signal.SIGKILL)
     for pid in pids:
         os.kill(pid, signal.SIGKILL)

@@ -11,13 +11,11 @@ import pytest
 
 from sim_service.loop import RESUMED, STALE
 from sim_service.signals.stale import counted
-from sync.config import load
 from sync.errors import InputLost
 from sync.record import open_run
-from sync.ring import RingReader
 from tandem.look.info import info
 from tandem.replay import Asked, replay_run
-from tests.system.conftest import DRIVE, Program, leftovers
+from tests.system.conftest import DRIVE, Program, leftovers, pid_of, ring_of, wait_for_steps
 
 POLICY = (
     "sim.vehicle=vehicles/buggy_single_track.toml", "sim.stale_after_ms=60", "sim.stale.stop_after_ms=700",
@@ -36,14 +34,9 @@ def test_a_frozen_daq_is_survived_said_and_replayed(
     options += ["--set", "supervision.restart=false"]
     run = drive("--seconds", "0", "--json", "--transport", transport, *options)
     run.wait_for("the DAQ is there")
-    steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=60)
-    end = time.monotonic() + 60
-    while steps.head < 200:
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    daq = RingReader(load(DRIVE, [f"name={name}"]).ring("daq"), timeout_s=60)
-    pid = daq.writer_pid
-    daq.close()
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 200)
+    pid = pid_of(name, "daq")
     os.kill(pid, signal.SIGSTOP)
     try:
         run.wait_for("the model stands still", 20)
@@ -51,10 +44,7 @@ def test_a_frozen_daq_is_survived_said_and_replayed(
     finally:
         os.kill(pid, signal.SIGCONT)
     run.wait_for("input is fresh again", 20)
-    before = steps.head
-    while steps.head < before + 100:
-        assert time.monotonic() < end + 60
-        time.sleep(0.02)
+    wait_for_steps(steps, steps.head + 100)
     steps.close()
     run.signal(signal.SIGINT)
     assert run.end(60) == 0, run.said
@@ -82,11 +72,8 @@ def test_a_simulator_that_may_not_go_on_without_input_ends_and_says_so(
     options = [str(DRIVE), *(word for setting in settings for word in ("--set", setting))]
     sim, daq = start("sim_service", *options), start("daq_service", *options)
     sim.wait_for("the DAQ is there")
-    steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=60)
-    until = time.monotonic() + 60
-    while steps.head < 50:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 50)
     steps.close()
     daq.signal(end)
     daq.end()

@@ -14,26 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sync.config import load
 from sync.record import open_run
-from sync.ring import RingReader
 from tandem.replay import Asked, replay_run
-from tests.system.conftest import DRIVE, ROOT, Program
+from tests.system.conftest import ROOT, Program, pid_of, ring_of, wait_for_steps
 
 Start = Callable[..., Program]
 WEAVE = ("--set", "source.manoeuvre=manoeuvres/weave.toml")
 ALLOWED_S = 20.0  # to be back: with a spare 0.2 s are seen, without one 4 s
-
-
-def _ring(name: str, role: str) -> RingReader:
-    return RingReader(load(DRIVE, [f"name={name}"]).ring(role), timeout_s=120)
-
-
-def _pid(name: str, role: str) -> int:
-    ring = _ring(name, role)
-    pid = ring.writer_pid
-    ring.close()
-    return pid
 
 
 def _spares(run: Program) -> set[str]:
@@ -58,16 +45,16 @@ def test_whoever_dies_or_stands_still_is_replaced_and_nothing_recorded_is_lost(
     drive: Start, name: str, tmp_path: Path
 ) -> None:
     run = drive("--seconds", "0", "--json", *WEAVE, "--set", "supervision.spares=true")
-    steps = _ring(name, "sim")
+    steps = ring_of(name, "sim")
     end = time.monotonic() + 60
     while _spares(run) != {"daq_service", "sim_service", "tandem.recorder"}:
         assert time.monotonic() < end, run.said
         time.sleep(0.05)
-    os.kill(_pid(name, "sim"), signal.SIGKILL)
+    os.kill(pid_of(name, "sim"), signal.SIGKILL)
     run.wait_for("the simulator is back", ALLOWED_S)
     os.kill(_recorder(run), signal.SIGKILL)
     run.wait_for("the recorder is back", ALLOWED_S)
-    os.kill(_pid(name, "daq"), signal.SIGSTOP)  # it lives, but its heart has stopped
+    os.kill(pid_of(name, "daq"), signal.SIGSTOP)  # it lives, but its heart has stopped
     run.wait_for("the DAQ has not moved for", ALLOWED_S)
     run.wait_for("the DAQ is back", ALLOWED_S)
     head = steps.head
@@ -108,15 +95,14 @@ def _importing(run: Program, module: str, other_than: int) -> int:
 
 def test_a_replacement_that_dies_is_replaced_and_who_dies_too_often_is_given_up(drive: Start, name: str) -> None:
     run = drive("--seconds", "0", "--json", "--transport", "shm", "--set", "supervision.restarts=2")
-    steps = _ring(name, "sim")
-    while steps.head == 0:
-        time.sleep(0.05)
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 1)
     steps.close()
-    first = _pid(name, "daq")
+    first = pid_of(name, "daq")
     os.kill(first, signal.SIGKILL)
     os.kill(_importing(run, "daq_service", first), signal.SIGKILL)  # it has not done anything yet
     run.wait_for("the DAQ is back", 2 * ALLOWED_S)
-    os.kill(_pid(name, "daq"), signal.SIGKILL)
+    os.kill(pid_of(name, "daq"), signal.SIGKILL)
     assert run.end(60) == 1
     assert "it died 3 times within 60 s" in run.said
     result = run.json()

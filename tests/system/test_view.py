@@ -19,9 +19,8 @@ import pytest
 from sim_service.commands import PARAMETER, CommandClient
 from sync.config import load
 from sync.record import open_run
-from sync.ring import RingReader
 from tests.system.browser import browser, lacking, picture
-from tests.system.conftest import DRIVE, Program
+from tests.system.conftest import DRIVE, Program, pid_of
 
 Start = Callable[..., Program]
 TOKEN = "a_token_for_the_test"
@@ -98,13 +97,6 @@ def speed(page: Any) -> float | None:
     """As the page shows it."""
     found = re.search(r"(-?[\d.]+)\s*km/h", words(page))
     return float(found[1]) if found else None
-
-
-def _pid(name: str, role: str) -> int:
-    ring = RingReader(load(DRIVE, [f"name={name}"]).ring(role), timeout_s=60)
-    pid = ring.writer_pid
-    ring.close()
-    return pid
 
 
 def _view_pid(drive: Program) -> int:
@@ -214,7 +206,7 @@ def _first_parameter(page: Any, known: dict[str, Any]) -> Any:
 
 def _stale_data_are_said(page: Any, name: str) -> None:
     stale = page.get_by_text(re.compile("^stale input"))
-    daq = _pid(name, "daq")
+    daq = pid_of(name, "daq")
     os.kill(daq, signal.SIGSTOP)
     try:
         stale.first.wait_for(timeout=1e3 * PATIENCE_S)

@@ -105,6 +105,15 @@ class Desk:
         self.recorder.look()
         self.recorder.writer.flush()
 
+    def do(self, what: str, how: list[Any]) -> None:
+        """One of the actions that are no death."""
+        if what == "look":
+            self.look()
+        elif what == "push":
+            self.feed.push(*how)
+        else:
+            self.feed.reborn(*how)
+
     def die(self, share: float = 1.0) -> None:
         """Of what it gave to the disk, so much is in the file."""
         for tap in self.recorder._taps:
@@ -227,12 +236,8 @@ def test_wherever_their_files_end_recorders_after_each_other_hold_every_block_on
     with desk() as here:
         deaths = 0
         for what, *how in todo:
-            if what == "push":
-                here.feed.push(*how)
-            elif what == "look":
-                here.look()
-            elif what == "reborn":
-                here.feed.reborn(*how)
+            if what != "die":
+                here.do(what, how)
             else:
                 here.feed.push("/daq", 3)  # seen by nobody yet
                 here.recorder.look()
@@ -263,17 +268,13 @@ def test_a_ring_made_anew_is_followed_and_no_block_is_there_twice(todo: list[tup
     with desk() as here:
         at_death = dict.fromkeys(LAYOUTS, 0)  # what passed rings that were no more when a recorder died or came
         for what, *how in todo:
-            if what == "push":
-                here.feed.push(*how)
-            elif what == "look":
-                here.look()
-            elif what == "reborn":
-                here.feed.reborn(*how)
-            elif what == "anew":
+            if what == "anew":
                 here.look()
                 here.feed.push(how[0], 2)
                 here.feed.anew(*how)
                 here.look()
+            elif what != "die":
+                here.do(what, how)
             else:
                 here.die(*how)
                 at_death = dict(here.feed.closed)
