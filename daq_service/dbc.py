@@ -13,8 +13,9 @@ from typing import Any
 
 from pydantic import Field
 
-from sync.config import ChannelConfig, Section, Signals
+from sync.config import ChannelConfig, Signals
 from sync.errors import ConfigError
+from sync.toml import Section
 
 
 class Mapped(Section):

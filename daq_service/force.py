@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sync.block import PUSHED, RECEIVED
-from sync.config import Section
+from sync.toml import Section
 
 if TYPE_CHECKING:  # sources import this module for its settings, before anything is compiled
     from sync.ring import RingReader

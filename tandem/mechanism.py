@@ -17,8 +17,8 @@ from sim_service.multibody.mechanism import Described, read_mechanism, residuals
 from sim_service.multibody.natural import AssemblyError, MechanismError, Record, Scheme, Settings, State, run, start
 from sim_service.multibody.sections import Run
 from sync.clock import now_ns
-from sync.config import check
 from sync.errors import ConfigError
+from sync.toml import check
 from tandem.bench.trial import energies
 from tandem.html.chart import Series, curves, paths
 from tandem.html.plain import write_plain

@@ -29,11 +29,12 @@ from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_record
 from sim_service.simulation import Simulation
 from sim_service.turn import DIVERGED
 from sync.clock import now_ns, sleep_until
-from sync.config import Config, assembled, check, load
+from sync.config import Config, assembled, load
 from sync.errors import ConfigError
 from sync.jit import CACHE
 from sync.record import Run, RunError, Topic, open_run
 from sync.ring import RingWriter, push
+from sync.toml import check
 from tandem.deviation import deviation, sentence
 
 MODES = ("exact", "ideal")

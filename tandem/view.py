@@ -65,8 +65,9 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
 
     from sim_service.loop import RESUMED
     from sim_service.view.feed import RecordFeed
-    from sync.config import Config, check
+    from sync.config import Config
     from sync.record import RunError, open_run
+    from sync.toml import check
     from tandem.replay import Watch, configuration, replay_run
     from tandem.replay_save import replayed_steps
 
@@ -158,8 +159,9 @@ def view(
 
     A mechanism runs on its page, and can be held, pushed and changed by hand.
     """
-    from sync.config import View, check, with_overrides
+    from sync.config import View
     from sync.jit import compiling
+    from sync.toml import check, with_overrides
 
     with errors():
         if run is None:
@@ -193,8 +195,9 @@ def view(
 
 def _mechanism(file: Path, chosen: tuple[Any, Any, Any], opened: bool) -> None:
     """A mechanism in the hand, until Ctrl-C."""
-    from sync.config import View, check
+    from sync.config import View
     from sync.jit import compiling
+    from sync.toml import check
 
     with compiling("mechanism"):
         from sim_service.multibody.mechanism import read_mechanism
@@ -243,7 +246,8 @@ def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any, Any],
 
 def _where(view: "View", chosen: tuple[str | None, int | None, str | None]) -> "View":
     """A page's address, with what the command line says of it."""
-    from sync.config import View, check
+    from sync.config import View
+    from sync.toml import check
 
     named = zip(("host", "port", "token"), chosen, strict=True)
     asked = view.model_dump() | {key: value for key, value in named if value is not None}

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sync.config import Config, check
+from sync.config import Config
 from sync.errors import ConfigError
+from sync.toml import check
 
 if TYPE_CHECKING:  # this module is imported before anything is compiled
     from sync.ring import RingReader

@@ -38,8 +38,9 @@ from daq_service.dbc import (
 )  # fmt: skip
 from daq_service.sources import Host
 from sync.block import AGE
-from sync.config import Config, Section
+from sync.config import Config
 from sync.errors import ConfigError, SourceError
+from sync.toml import Section
 
 _INSTALL = "pip install 'tandem[can]'"
 _PACKAGES = {"can": "python-can", "cantools": "cantools"}

@@ -39,8 +39,9 @@ from daq_service.sdl import (
 )
 from daq_service.sources import Host
 from sync.block import AGE
-from sync.config import Config, Section
+from sync.config import Config
 from sync.errors import ConfigError, SourceError
+from sync.toml import Section
 
 _LEAD_NS = 200_000  # the axes are read this long before a scan is due, or a quarter of a period
 _CONFIRM_NS = 10_000_000

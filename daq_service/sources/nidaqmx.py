@@ -28,8 +28,9 @@ from pydantic import Field, model_validator
 
 from daq_service.nidaqmx_driver import Action, Link, action, no_driver, package, server_lost, text
 from daq_service.sources import Host
-from sync.config import Config, Section, check
+from sync.config import Config
 from sync.errors import ConfigError, SourceError
+from sync.toml import Section, check
 
 if TYPE_CHECKING:  # `require` must answer before anything is compiled
     from daq_service.force import ForceSettings

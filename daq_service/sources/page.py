@@ -25,8 +25,9 @@ from daq_service.held import Held
 from daq_service.sources import Host
 from sync import realtime
 from sync.clock import now_ns, sleep_until
-from sync.config import Config, Section, Signals
+from sync.config import Config, Signals
 from sync.message import MALFORMED, STRICT
+from sync.toml import Section
 from sync.wire import bind, context
 
 KEYS = ("steering_deg", "throttle", "brake_bar")

@@ -20,8 +20,9 @@ from daq_service.sources import Host
 from sync import realtime
 from sync.block import EPOCH, RECEIVED, SEQ, T
 from sync.clock import now_ns, sleep_until
-from sync.config import BEYOND_LOOPBACK, Config, Section, tcp
+from sync.config import BEYOND_LOOPBACK, Config, tcp
 from sync.keys import Keys, read_keys
+from sync.toml import Section
 
 _NAME = r"^[a-z][a-z0-9_]{0,31}$"
 _LOOK_NS = 100_000_000

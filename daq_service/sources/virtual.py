@@ -30,10 +30,11 @@ from daq_service.driver import (
 from daq_service.sources import Host
 from sync.block import PUSHED, RECEIVED
 from sync.clock import now_ns, sleep_until
-from sync.config import Config, Section
+from sync.config import Config
 from sync.errors import ConfigError
 from sync.jit import kernel
 from sync.ring import READ_ONLY, WORDS, WORDS_2D, newest
+from sync.toml import Section
 
 POSE = ("x", "y", "yaw", "vx")
 _POSE_FRESH_NS = 300_000_000

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from sim_service.models.description import Model
-from sync.config import Config, read_toml
+from sync.config import Config
 from sync.errors import ConfigError
+from sync.toml import read_toml
 
 MODELS = {"buggy": "sim_service.models.buggy", "single_track": "sim_service.models.single_track"}
 REFERENCES = ("tyre_front", "tyre_rear")

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.models.description import Model, Parameter
-from sync.config import Section, check
 from sync.errors import ConfigError
+from sync.toml import Section, check
 
 
 class VehicleFile(Section):

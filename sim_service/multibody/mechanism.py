@@ -19,8 +19,8 @@ from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.sections import GROUND, MechanismFile
-from sync.config import Section, check, read_toml
 from sync.errors import ConfigError
+from sync.toml import Section, check, read_toml
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sync.config import Section
+from sync.toml import Section
 
 NAME = r"^[A-Za-z][A-Za-z0-9_]{0,31}$"
 Name = Annotated[str, Field(pattern=NAME)]

@@ -19,8 +19,8 @@ from sim_service.roads import sections as s
 from sim_service.roads.crg import parse_crg
 from sim_service.roads.grid import grid_block, parse_grid
 from sim_service.roads.layout import ABSENT, Bump, Kind, Shape, Slope, assemble
-from sync.config import Section, check, read_toml
 from sync.errors import ConfigError
+from sync.toml import Section, check, read_toml
 
 MOST_BYTES = 64 << 20  # of a data file
 MOST_ROUGH_NODES = 4_000_000

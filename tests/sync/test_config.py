@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sync.block import RESERVED_NAMES, Channel, Layout
-from sync.config import ALL_RINGS, Config, Section, check, forced_transport, load, read, runtime_directory
+from sync.config import ALL_RINGS, Config, forced_transport, load, runtime_directory
 from sync.errors import ConfigError, TandemError
+from sync.toml import Section, check, read
 from tests.sync.actors import ROOT
 from tests.sync.strategies import PROPERTY
 

@@ -11,12 +11,13 @@ import pytest
 import zmq
 
 from sync.block import Layout
-from sync.config import Config, check, read_toml
+from sync.config import Config
 from sync.errors import ConfigError
 from sync.gate import Gate
 from sync.hostclock import Artificial, ClockClient, ClockServer
 from sync.keys import Keys, make_keys, read_keys, transport_keys
 from sync.ring import RingWriter
+from sync.toml import check, read_toml
 from sync.wire import Context, Publisher, Receiver, context
 from tests.sync.test_config import DRIVE
 from tests.sync.test_wire import PATIENCE_S, block_of, free_port

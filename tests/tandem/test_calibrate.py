@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 from daq_service.sources import SOURCES
 from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.clock import now_ns
-from sync.config import Config, Section, Signals, load
+from sync.config import Config, Signals, load
 from sync.errors import ConfigError
 from sync.ring import RingReader, RingWriter, push
+from sync.toml import Section
 from tandem.calibrate import fragment
 from tandem.calibrate.dialogue import Dialogue, Quit, live_line
 from tandem.calibrate.person import Screen

@@ -30,8 +30,8 @@ from sim_service.multibody.natural.errors import IllConditioned
 from sim_service.multibody.natural.settings import REAL_TIME
 from sim_service.multibody.natural.tables import HOOK_PORT
 from sim_service.multibody.natural.tables import P as Part
-from sync.config import Section, check
 from sync.errors import ConfigError
+from sync.toml import Section, check
 
 STEP = 5e-3  # s, for which the penalties are chosen; others work too
 SETTINGS = replace(REAL_TIME, cap=12)  # a wheel that breaks loose takes some more

@@ -1,0 +1,150 @@
+"""TOML files as pydantic models, or as an error that a person can act on.
+
+`read` turns any TOML file into a model, or into a `ConfigError` that names, for everything wrong in it, the file, the
+key, the value and what would be right. Unknown keys are refused: a misspelt setting must not pass as a default.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sync.errors import ConfigError
+
+_MOST_TOML = 16 * 1024 * 1024
+
+
+class Section(BaseModel):
+    """Base of every table: frozen, strict about types and keys, finite numbers only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+SectionT = TypeVar("SectionT", bound=Section)
+Origins = dict[tuple[Any, ...], str]  # which fragment a value came from
+
+
+def read(path: Path, model: type[SectionT]) -> SectionT:
+    return check(model, read_toml(path), str(path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_MOST_TOML + 1)
+        if len(data) > _MOST_TOML:
+            raise ConfigError(f"{path}: more than {_MOST_TOML} bytes; no configuration is that long")
+        return tomllib.loads(data.decode())
+    except FileNotFoundError:
+        near = sorted(p.name for p in path.parent.glob("*.toml"))
+        raise ConfigError(f"{path}: no such file" + f"; beside it: {', '.join(near)}" * bool(near)) from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a folder, a TOML file is expected") from None
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of an integer too long, of brackets too deep
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def check(
+    model: type[SectionT], data: dict[str, Any], file: str, prefix: str = "", origins: Origins | None = None
+) -> SectionT:
+    """`data` as `model`; `prefix` is the table it came from, `origins` the fragments, for the messages."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        lines = [_say(model, e, file, prefix, origins or {}) for e in error.errors()]
+        raise ConfigError("\n".join(lines)) from None
+
+
+def with_overrides(data: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """`data` with `key.path=value` settings, each a TOML value, put into it."""
+    for override in overrides:
+        *tables, last = key_of(override)
+        _, found, value = override.partition("=")
+        if not found or not (tables or last):
+            raise ConfigError(f"--set {override}: expected KEY=VALUE, such as daq.rate_hz=2000")
+        try:
+            parsed = tomllib.loads(f"v = {value}")["v"]
+        except (ValueError, RecursionError):
+            parsed = value.strip()  # a bare word is a string
+        place = data
+        for table in tables:
+            place = place.setdefault(table, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set {override}: {table} is not a table")
+        place[last] = parsed
+    return data
+
+
+def key_of(override: str) -> list[str]:
+    """The key of a setting, table by table."""
+    return override.partition("=")[0].strip().split(".")
+
+
+def lay_over(
+    data: dict[str, Any], fragment: dict[str, Any], file: str, origins: Origins, above: tuple[str, ...] = ()
+) -> None:
+    """Tables are merged, whatever else the fragment has replaces what was there."""
+    for key, value in fragment.items():
+        place = (*above, key)
+        if not isinstance(value, dict):
+            for origin in [o for o in origins if o[: len(place)] == place]:
+                del origins[origin]
+            data[key], origins[place] = value, file
+            continue
+        if key not in data:
+            data[key], origins[place] = {}, file
+        if not isinstance(data[key], dict):
+            raise ConfigError(f"{file}: {'.'.join(place)}: is a table, but none in what it goes over")
+        lay_over(data[key], value, file, origins, place)
+
+
+def _origin(file: str, location: list[Any], origins: Origins) -> str:
+    """Where a wrong value stands: in a fragment, in the file, or, of a table, in several."""
+    for end in range(len(location), 0, -1):
+        if tuple(location[:end]) in origins:
+            return origins[tuple(location[:end])]
+    if not location:
+        return file
+    parts = [origins[o] for o in origins if list(o[: len(location)]) == location]
+    return " with ".join(dict.fromkeys([file, *parts]))
+
+
+def _say(model: type[BaseModel], error: Any, file: str, prefix: str, origins: Origins) -> str:
+    """One finding: file, key, value, what would be right."""
+    location = [part for part in error["loc"] if part != "function-after"]
+    file = _origin(file, location, origins)
+    key = prefix
+    for part in location:
+        key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)
+    if error["type"] == "missing":
+        return f"{file}: {key}: is missing"
+    value = error["input"]
+    try:
+        shown = "" if isinstance(value, dict | BaseModel) else f" = {value!r}"
+    except ValueError:  # an integer of more digits than Python prints
+        shown = ""
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(location[-1]), _known_keys(model, location[:-1]), 1)
+        return f"{file}: {key}{shown}: unknown key" + (f"; did you mean {near[0]}?" if near else "")
+    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return f"{file}: {key}{shown}: {message}" if key else f"{file}: {message}"
+
+
+def _known_keys(model: type[BaseModel], location: list[Any]) -> list[str]:
+    fields = model.model_fields
+    for part in location:
+        if isinstance(part, int):
+            continue
+        annotation: Any = fields[part].annotation
+        while not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            inner = [a for a in getattr(annotation, "__args__", ()) if a is not type(None)]
+            if not inner:
+                return []
+            annotation = inner[0]
+        fields = annotation.model_fields
+    return list(fields)
