@@ -96,7 +96,8 @@ def _run(
     from tandem.calibrate.person import Ended, Keys, Screen
 
     config = load(file, overrides)
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    # Ctrl-C too: whoever starts it in the background may have made it deaf to that
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with Screen() as screen, Keys() as keys:
             screen.live(_STARTING)
@@ -122,7 +123,8 @@ def _run(
     except KeyboardInterrupt:
         return show
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     _write(calibration, config, file, overrides, out, force)
     return True
 
