@@ -28,6 +28,7 @@ ENDLESS = (".venv/bin/tandem daq", ".venv/bin/tandem sim")
 PAGES = tuple(c for c in COMMANDS if "tandem view" in c or "page.toml" in c)  # until Ctrl-C; see test_view.py
 DEVICES = {c for c in COMMANDS if "tandem daq configs/" in c}
 MISSING = 7
+pytestmark = pytest.mark.xdist_group("readme")  # as pasted they all have the same name
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_commands_that_end_do_so_cleanly(checkout: Path) -> None:
         if command == "make test":
             assert _shell("make -n test", checkout).returncode == 0  # running it here would run this
         elif command == "make drive":  # as it stands it drives for 50 s
-            run = _shell('make drive ARGS="--seconds 10"', checkout)
+            run = _shell('make drive ARGS="--seconds 5"', checkout)
             assert run.returncode == 0, f"{command}\n{run.stdout}\n{run.stderr}"
         elif command in DEVICES:
             with contextlib.suppress(subprocess.TimeoutExpired):  # with such a device it runs
