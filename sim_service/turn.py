@@ -53,10 +53,8 @@ def _show(ring, shown, position, most, block, passing, rows, estimator, memory):
 @kernel()
 def _sound(values, count, bound):
     sound = True
-    for i in range(count):
-        sound &= (
-            abs(values[i]) <= bound
-        )  # what is no number is not; without a way out in between it is four times faster
+    for i in range(count):  # to the end: without a way out in between it is four times faster
+        sound &= abs(values[i]) <= bound  # what is no number is not
     return sound
 
 
