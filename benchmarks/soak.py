@@ -236,7 +236,14 @@ def _spares_ready(drive: Drive) -> bool:
         return False
 
 
-def hard(drive: Drive, chance: random.Random, rounds: int, deaths: dict[str, int], problems: list[str]) -> list[float]:
+def hard(
+    drive: Drive,
+    chance: random.Random,
+    rounds: int,
+    deaths: dict[str, int],
+    spares: dict[str, int],
+    problems: list[str],
+) -> list[float]:
     """Somebody dies together with its spare, or everybody at work at once: nothing is prepared for that."""
     took = []
     for _ in range(rounds):
@@ -251,8 +258,9 @@ def hard(drive: Drive, chance: random.Random, rounds: int, deaths: dict[str, int
             if ring:
                 ring.close()
         others = [pid for role in roles for pid in drive.pids()[role] if pid != doomed[role]] if with_spares else []
+        spares[roles[0]] += len(others)
         begun = time.monotonic()
-        for pid in (*doomed.values(), *others):
+        for pid in (*others, *doomed.values()):  # else a spare could be at work already
             os.kill(pid, signal.SIGKILL)
         for role in roles:
             was = (role, doomed[role], heads[role])
@@ -269,7 +277,7 @@ def quantile(values: list[float], share: float) -> float:
     return sorted(values)[min(int(share * len(values)), len(values) - 1)] if values else 0.0
 
 
-def record_of(drive: Drive, problems: list[str], deaths: dict[str, int]) -> dict[str, Any]:
+def record_of(drive: Drive, problems: list[str], deaths: dict[str, int], spares: dict[str, int]) -> dict[str, Any]:
     """What the record must tell of so many deaths, and that it replays to the bit."""
     run = open_run(drive.runs)
     blocks, steps = run.topics["/daq"].blocks, run.topics["/step"].blocks
@@ -294,8 +302,9 @@ def record_of(drive: Drive, problems: list[str], deaths: dict[str, int]) -> dict
     titles = {"daq": "the DAQ was", "sim": "the simulator was", "record": "the recorder was", "view": "the view was"}
     for role, title in titles.items():
         count = sum(title in text and "SIGKILL" in text for text in told)
-        if count != deaths.get(role, 0):
-            problems.append(f"the record tells of {count} deaths of {role}, there were {deaths.get(role, 0)}")
+        # a spare that takes its time to die may just have been given the post
+        if not deaths[role] <= count <= deaths[role] + spares[role]:
+            problems.append(f"the record tells of {count} deaths of {role}, there were {deaths[role]}")
     figures = replay_run(drive.runs, Asked()).figures
     found["replayed"], found["identical"] = figures["steps"], figures["identical"]
     if not figures["identical"]:
@@ -306,7 +315,7 @@ def record_of(drive: Drive, problems: list[str], deaths: dict[str, int]) -> dict
 def ended_badly(drive: Drive) -> list[str]:
     """What is wrong with how it ended and what it left."""
     code = drive.popen.returncode
-    wrong = [f"exit code {code}: {drive.said[-800:]}"] if code != 0 else []
+    wrong = [f"exit code {code}: {drive.said[-2000:]}"] if code != 0 else []
     time.sleep(0.5)
     return wrong + [f"left behind: {left}" for left in drive.left()]
 
@@ -319,7 +328,7 @@ def kills(
     drive = Drive(name, runs, settings, transport)
     deaths = dict.fromkeys(MODULES, 0)
     outages: dict[str, list[float]] = {role: [] for role in MODULES}
-    spares_killed = 0
+    spares = dict.fromkeys(MODULES, 0)  # that were killed
     try:
         drive.wait_for(lambda: drive.steps() > 0, 300, "waiting for the first step")
         drive.wait_for(lambda: _spares_ready(drive), 120, "waiting for the spares")
@@ -335,7 +344,7 @@ def kills(
                 others = [p for p in drive.pids()[role] if p != pid]
                 if others:
                     os.kill(others[0], signal.SIGKILL)
-                    spares_killed += 1
+                    spares[role] += 1
             ring = drive.ring(role) if role in ("daq", "sim") else None
             head = ring.head if ring else 0
             if ring:
@@ -354,7 +363,7 @@ def kills(
                     + f"  {memory[-1]:.0f} MB"
                 )
         time.sleep(max(begun + 60.0 * minutes - time.monotonic(), 3.0))
-        took_hard = hard(drive, chance, max(count // 40, 1), deaths, problems)
+        took_hard = hard(drive, chance, max(count // 40, 1), deaths, spares, problems)
         drive.wait_for(lambda: _spares_ready(drive), 60, "waiting for the spares")
         burden_now = _burden(drive.popen.pid)
         if any(now > before + 2 for now, before in zip(burden_now, burden, strict=True)):
@@ -364,9 +373,9 @@ def kills(
         if drive.steps() <= head:
             problems.append("no steps at the end")
         result = drive.end()
+        problems += ended_badly(drive)
     finally:
         drive.close()
-    problems += ended_badly(drive)
     everything = [o for mine in outages.values() for o in mine]
     memory_growth = memory[-1] / memory[0]
     if memory_growth > 1.25:
@@ -374,7 +383,7 @@ def kills(
     return {
         "minutes": minutes,
         "kills": len(everything),
-        "spares_killed": spares_killed,
+        "spares_killed": sum(spares.values()),
         "deaths": deaths,
         "back_s": {
             role: {"p50": round(quantile(o, 0.5), 3), "max": round(max(o, default=0.0), 3)}
@@ -385,7 +394,7 @@ def kills(
         "missed": result.get("deadline_misses"),
         "balance": result.get("balance"),
         "memory_mb": [round(memory[0]), round(memory[-1])],
-        "record": record_of(drive, problems, deaths),
+        "record": record_of(drive, problems, deaths, spares),
         "problems": problems,
     }
 
@@ -418,9 +427,9 @@ def stops(name: str, runs: Path, chance: random.Random, minutes: float) -> dict[
                 os.kill(pid, signal.SIGCONT)
                 time.sleep(chance.uniform(0.5, 2.0))
         result = drive.end()
+        problems += ended_badly(drive)
     finally:
         drive.close()
-    problems += ended_badly(drive)
     run = open_run(runs)
     seen = {role: sum(d["process"] == role for d in result.get("deaths", [])) for role in MODULES}
     if seen != replaced:

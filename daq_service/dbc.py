@@ -170,11 +170,19 @@ _BARS = {"bar": 1.0, "mbar": 1e-3, "kpa": 0.01, "mpa": 10.0, "pa": 1e-5}
 
 
 def calibration(channel: str, signal: Any, signals: Signals) -> dict[str, float]:
-    """What sim.signals would be by the DBC's factor, offset and unit; empty where its unit says nothing to us."""
-    unit = (signal.unit or "").strip().lower()
-    if signal.scale == 0:
+    """What sim.signals would be by the DBC's factor, offset and unit; empty where they say nothing to us."""
+    try:
+        found = _calibration(channel, signal, signals)
+    except (OverflowError, ZeroDivisionError):  # a DBC may hold any number
         return {}
-    scale, zero = float(signal.scale), 0.0 - float(signal.offset) / float(signal.scale)
+    return found if all(map(math.isfinite, found.values())) and all(list(found.values())[:1]) else {}
+
+
+def _calibration(channel: str, signal: Any, signals: Signals) -> dict[str, float]:
+    """Its factor first."""
+    unit = (signal.unit or "").strip().lower()
+    scale = float(signal.scale)
+    zero = 0.0 - float(signal.offset) / scale
     if channel == "steering" and unit in _DEGREES:
         sign = {"steering_sign": -1.0} if scale < 0 else {}  # a positive one may be: which way is left is a convention
         return {"steering_deg_per_count": abs(scale) * _DEGREES[unit], "steering_zero_counts": zero, **sign}

@@ -338,7 +338,7 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> G
     if settings.steering_range_deg is not None:
         right = settings.steering_range_deg / (2 * MOST)
         told = config.sim.signals.steering_deg_per_count
-        if abs(told / right - 1.0) > 0.02:
+        if abs(told - right) > 0.02 * right:
             raise ConfigError(
                 f"{file}: sim.signals.steering_deg_per_count = {told:g}: with source.steering_range_deg ="
                 f" {settings.steering_range_deg:g} it must be {right:.6f} (range / {2 * MOST}); or leave the range out"

@@ -71,7 +71,7 @@ def _steps(run: Run) -> dict[str, Any]:
         return {}  # of a mechanism, which has no input from outside
     ages = steps["input_age_ns"] / 1e3
     said = {word: int((steps["status"] & bit != 0).sum()) for bit, word in STATUS.items()}
-    if "input_stages" in run.topics["/step"].layout.names:
+    if told.get("input_stages") == "i8":
         said |= {word: int(where.sum()) for word, where in counted(steps["input_stages"]).items()}
     return {
         "age_us": {"p50": float(np.median(ages)), "p99": float(np.percentile(ages, 99)), "max": float(ages.max())},

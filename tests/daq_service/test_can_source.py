@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import can
@@ -17,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from daq_service.acquire import Acquisition
-from daq_service.dbc import Frame, bits
+from daq_service.dbc import Frame, bits, calibration, disagrees
 from daq_service.sources import Host, find, open_source, require
 from daq_service.sources.can import CanSource
 from sim_service.signals import oldest, tables
@@ -558,6 +559,22 @@ def test_a_log_of_one_instant_ends(tmp_path: Path) -> None:
         log.on_message_received(message)
     source = open_source(load(CAN, [f"source={{kind='can', replay='{file}', dbc='can/example.dbc', {MAPPED}}}"]), CAN)
     assert source.seconds > 0  # type: ignore[attr-defined]
+
+
+NUMBERS = st.one_of(st.integers(-(10**400), 10**400), st.floats())
+
+
+@given(st.sampled_from(["steering", "throttle", "brake"]), NUMBERS, NUMBERS, st.sampled_from(["deg", "%", "bar", "?"]))
+@example("steering", 1e-320, 0, "rad")
+@example("throttle", 1e-320, 0, "%")
+@example("brake", 1, 10**400, "bar")
+def test_whatever_numbers_a_dbc_holds_they_say_something_or_nothing(
+    channel: str, scale: float, offset: float, unit: str
+) -> None:
+    signals = load(CAN).sim.signals
+    found = calibration(channel, SimpleNamespace(scale=scale, offset=offset, unit=unit), signals)
+    assert np.isfinite(list(found.values())).all()
+    disagrees(found, signals)
 
 
 def test_a_calibrated_zero_is_no_disagreement() -> None:

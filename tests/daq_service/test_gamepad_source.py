@@ -88,6 +88,7 @@ def test_of_two_pedals_on_one_axis_only_one_is_pressed(raw: int, invert: bool) -
         ("source.device=-1", r"source.device = -1: must be part of a name, a GUID or the number"),
         ("source.force={gain=1.0, limit=1.5, slew=1.0}", r"force.limit = 1.5: is a share of the full force"),
         ("source.steering_range_deg=540.0", r"steering_deg_per_count = 0.013733: .* it must be 0.008240"),
+        ("source.steering_range_deg=1e-320", r"steering_deg_per_count = 0.013733: .* it must be 0.000000"),
         ("daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2'}, {name='steering', type='u2'}]",
          r"steering.type = 'u2': must be 'i2' or 'i4'"),
         ("daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2', counter_bits=16},"

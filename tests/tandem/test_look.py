@@ -75,6 +75,12 @@ def test_info_counts_ages_and_status_words(drive: Run) -> None:
     assert found["status"] == {STATUS[4]: 1, STATUS[1]: 2}
 
 
+def test_stages_that_are_no_words_are_not_counted(tmp_path: Path) -> None:
+    odd = Layout((Channel("input_age_ns", "i8"), Channel("status", "i8"), Channel("input_stages", "f8")))
+    folder = write_run(tmp_path / "run", {"/step": (odd, np.zeros((3, odd.words), np.int64))})
+    assert info(open_run(folder))["steps"]["status"] == {}
+
+
 def test_info_finds_gaps_epochs_and_what_is_missing(tmp_path: Path) -> None:
     words = daq_words(1000)
     blocks = DAQ.view(words)
