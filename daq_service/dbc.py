@@ -6,6 +6,7 @@ of sim.signals, for whoever wants to compare.
 
 import difflib
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,27 @@ def near_to(name: str, known: Iterable[str]) -> str:
     return f"; it has {', '.join(known[:12])}{', …' * (len(known) > 12)}"
 
 
+_MOST_BITS = 8 * 1785  # of a frame: the longest that J1939 puts together of many
+_PLACES = re.compile(rb"(\d+)\s*\|\s*(\d+)\s*@")
+_LENGTHS = re.compile(rb"BO_\s+\d+\s+\w+\s*:\s*(\d+)")
+
+
+def _beyond_any_frame(data: bytes) -> str:
+    """A signal or frame that the parser would make room for, wherever in gigabytes it is said to be."""
+    for place in _PLACES.finditer(data):
+        if any(len(n) > 5 or int(n) > _MOST_BITS for n in place.groups()):
+            at, wide = map(_shown, place.groups())
+            return f"a signal at bit {at} with {wide} bits: at most {_MOST_BITS} bits are a frame"
+    for length in _LENGTHS.finditer(data):
+        if len(length[1]) > 5 or 8 * int(length[1]) > _MOST_BITS:
+            return f"a frame of {_shown(length[1])} bytes: at most {_MOST_BITS // 8} are one"
+    return ""
+
+
+def _shown(number: bytes) -> str:
+    return number[:20].decode() + "..." * (len(number) > 20)
+
+
 def load_dbc(path: Path, key: str) -> Any:
     import cantools
 
@@ -105,8 +127,10 @@ def load_dbc(path: Path, key: str) -> Any:
         beside = sorted(p.name for p in path.parent.glob("*.dbc"))
         raise ConfigError(f"{key}: {path}: no such file" + f"; beside it: {', '.join(beside)}" * bool(beside))
     try:
+        if wrong := _beyond_any_frame(path.read_bytes()):
+            raise ValueError(wrong)
         # not strict: overlapping signals are common in the field, and those that we read are told apart by their bits
-        return cantools.database.load_file(str(path), strict=False)
+        return cantools.database.load_file(str(path), database_format="dbc", strict=False)
     except Exception as error:  # a parser's own errors, and whatever else a broken file makes of it
         raise ConfigError(f"{key}: {path}: cannot be read: {' '.join(str(error).split())}") from None
 

@@ -561,6 +561,24 @@ def test_a_log_of_one_instant_ends(tmp_path: Path) -> None:
     assert source.seconds > 0  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("sound", "huge", "expected"),
+    [
+        ("7|16@0-", "4000000000|16@0-", "a signal at bit 4000000000 with 16 bits: at most 14280"),
+        ("7|16@0-", f"7 | 1{'0' * 5000} @0-", "with 10000000000000000000... bits"),
+        ("EPS_AngleMotorola: 4", "EPS_AngleMotorola: 400000000", "a frame of 400000000 bytes: at most 1785"),
+    ],
+)
+def test_places_beyond_any_frame_are_refused_before_room_is_made_for_them(
+    sound: str, huge: str, expected: str, tmp_path: Path
+) -> None:
+    text = (CAN.parent / "can" / "example.dbc").read_text()
+    assert sound in text
+    (tmp_path / "huge.dbc").write_text(text.replace(sound, huge, 1))
+    with pytest.raises(ConfigError, match=f"huge.dbc: cannot be read: .*{expected}"):
+        open_can_source(unique(), f"source.dbc='{tmp_path / 'huge.dbc'}'")
+
+
 NUMBERS = st.one_of(st.integers(-(10**400), 10**400), st.floats())
 
 
