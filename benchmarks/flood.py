@@ -4,7 +4,7 @@ DAQ and simulator talk over TCP on the loopback, without keys, so that everyone 
 blocks pass through somebody in the middle who can add rubbish to them. Before each of these nobody floods for a while:
 
     publisher    who stands in the DAQ's place sends messages that are none, between its blocks
-    clock        questions that are none, at the DAQ's clock (a quarter as many: each is answered)
+    clock        questions that are none, at the DAQ's clock: each is answered, and counted
     commands     requests that are none, at the simulator's local socket (a tenth)
     blocks …     topics without end, asked of the sockets that publish: newest blocks, every block, steps
     oversized    messages longer than any of ours, at all doors that others can connect to
@@ -304,13 +304,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         steps = Steps(config)
         time.sleep(_SETTLE_S)
         here = "127.0.0.1"
-        some, few = max(options.malformed // 4, 1), max(options.malformed // 10, 1)
+        few = max(options.malformed // 10, 1)
         part = max(options.oversized // 4, 1)
         relay: Middle = middle
         # door: who floods, what of it must have been counted for it, and where
         floods: dict[str, tuple[Callable[[], int], tuple[str, str], str]] = {
             "publisher": (lambda: relay.flood(options.malformed), ("sim", "received.malformed"), "looked at"),
-            "clock": (lambda: ask((here, clock_port), some), ("daq", "clock.malformed"), "each"),
+            "clock": (lambda: ask((here, clock_port), options.malformed), ("daq", "clock.malformed"), "each"),
             "commands": (lambda: ask(str(config.socket("command")), few), ("sim", "commands.refused"), "each"),
             "blocks, topics": (lambda: subscribe((here, daq_port), options.malformed), ("daq", "cut"), "some"),
             "every, topics": (lambda: subscribe((here, every_port), options.malformed), ("daq", "cut"), "some"),
@@ -407,7 +407,7 @@ def main() -> int:
         "--malformed",
         type=int,
         default=1_000_000,
-        help="messages at each door (clock: a quarter, commands: a tenth; each is answered)",
+        help="messages at each door (commands: a tenth)",
     )
     parser.add_argument("--oversized", type=int, default=100_000, help="messages, at all doors together")
     parser.add_argument("--seconds", type=float, default=6.0, help="left alone, before each door")
