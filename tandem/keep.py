@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sync.config import Config, Supervision
 from sync.errors import RingError
 from sync.ring import RingReader
-from tandem.launch import Crew, Process, Service
+from tandem.launch import RECORDER, SIM, Crew, Process, Service
 
 _YOUNG_S = 3.0  # who dies younger did not die by accident
 _FIRST_PAUSE_S = 0.1
@@ -21,6 +21,7 @@ _LONGEST_PAUSE_S = 5.0
 _SHORT_S = 5.0  # a drive of some seconds needs no spares
 _COMING_AT_ONCE = 2  # spares: they import with what the others leave of the machine
 _IMPORTING_S, _BEGINNING_S = 120.0, 20.0  # to be ready, and then to show the first sign of work, on a slow machine
+_RECORDER_FIRST_S = 1.0  # for how long a simulator lets a recorder take its place before it does so itself
 _STOPPED_S = 0.5  # of ourselves: then everything may have been stopped, and no heart says anything
 
 
@@ -43,6 +44,7 @@ class Post:
     crew: Crew
     note: Callable[[str], None]
     ring_name: str = ""
+    others_first: Callable[[], bool] = lambda: False  # somebody else should be at work before a replacement begins
     deaths: list[Death] = field(default_factory=list)
     past: list[dict[str, int]] = field(default_factory=list)  # the last words in figures of those who died
     last: Service | None = None  # who held it last, once nobody does
@@ -87,7 +89,8 @@ class Post:
 
     def _raise(self, service: Service, now: float) -> None:
         """A replacement begins once it is ready and its pause is over."""
-        if service.ready and now >= self._due:
+        held_back = now - self._since < _RECORDER_FIRST_S and self.others_first()
+        if service.ready and now >= self._due and not held_back:
             self.begin(service)
             self.begun, self._since = True, now
             self._statuses = (service.statuses, now)
@@ -188,6 +191,11 @@ class Post:
             time.sleep(0.02)
 
     @property
+    def vacant(self) -> bool:
+        """Nobody is at work there, but somebody will be."""
+        return self.service is not None and (self.service.code is not None or not self.settled)
+
+    @property
     def settled(self) -> bool:
         """Somebody is at work there, so that a spare can be thought of."""
         return self.service is not None and self.begun and self._worked
@@ -211,6 +219,9 @@ class Keeper:
         process = service.process
         ring = self._config.ring(process.ring) if process.ring else ""
         post = Post(process, service, begin, self._config.supervision, self._crew, self._note, ring)
+        if process is SIM:
+            # it makes the ring of what it receives anew; what is in the old one is lost with the last who holds it
+            post.others_first = lambda: RECORDER.name in self.posts and self.posts[RECORDER.name].vacant
         post.took_over()
         self.posts[process.name] = post
         return post

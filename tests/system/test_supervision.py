@@ -33,10 +33,18 @@ def _spares(run: Program) -> set[str]:
     return found
 
 
+def _until(run: Program, what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < end, run.said
+        time.sleep(0.05)
+
+
 def _recorder(run: Program) -> int:
     for child in Path(f"/proc/{run.popen.pid}/task/{run.popen.pid}/children").read_text().split():
         words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-        if b"tandem.recorder" in words and b"--spare" not in words:
+        open_files = [os.readlink(fd) for fd in Path(f"/proc/{child}/fd").iterdir()]
+        if b"tandem.recorder" in words and any(file.endswith(".mcap") for file in open_files):
             return int(child)
     raise AssertionError("no recorder")
 
@@ -46,10 +54,7 @@ def test_whoever_dies_or_stands_still_is_replaced_and_nothing_recorded_is_lost(
 ) -> None:
     run = drive("--seconds", "0", "--json", *WEAVE, "--set", "supervision.spares=true")
     steps = ring_of(name, "sim")
-    end = time.monotonic() + 60
-    while _spares(run) != {"daq_service", "sim_service", "tandem.recorder"}:
-        assert time.monotonic() < end, run.said
-        time.sleep(0.05)
+    _until(run, lambda: _spares(run) == {"daq_service", "sim_service", "tandem.recorder"})
     os.kill(pid_of(name, "sim"), signal.SIGKILL)
     run.wait_for("the simulator is back", ALLOWED_S)
     os.kill(_recorder(run), signal.SIGKILL)
@@ -57,6 +62,13 @@ def test_whoever_dies_or_stands_still_is_replaced_and_nothing_recorded_is_lost(
     os.kill(pid_of(name, "daq"), signal.SIGSTOP)  # it lives, but its heart has stopped
     run.wait_for("the DAQ has not moved for", ALLOWED_S)
     run.wait_for("the DAQ is back", ALLOWED_S)
+    _until(run, lambda: _spares(run) == {"daq_service", "sim_service", "tandem.recorder"})
+    # both at once, as the supervisor sees it: the new recorder must have the old rings before they are made anew
+    run.signal(signal.SIGSTOP)
+    for pid in (pid_of(name, "sim"), _recorder(run)):
+        os.kill(pid, signal.SIGKILL)
+    run.signal(signal.SIGCONT)
+    _until(run, lambda: run.said.count("the simulator is back") == run.said.count("the recorder is back") == 2)
     head = steps.head
     time.sleep(0.5)
     assert steps.head > head
@@ -64,14 +76,14 @@ def test_whoever_dies_or_stands_still_is_replaced_and_nothing_recorded_is_lost(
     run.signal(signal.SIGINT)
     assert run.end(60) == 0, run.said
     result = run.json()
-    assert [d["process"] for d in result["deaths"]] == ["sim", "record", "daq"]
+    assert [d["process"] for d in result["deaths"]] == ["sim", "record", "daq", "record", "sim"]
     assert all(d["outage_s"] < ALLOWED_S for d in result["deaths"])
     assert result["balance"]["closes"] and result["record"]["whole"], result["record"]
     record = open_run(tmp_path / "runs")
     assert record.whole
     epochs = record.topics["/daq"].blocks["epoch"].astype(np.int64)
     assert np.flatnonzero(np.diff(epochs)).size == 1  # of the DAQ that stood still
-    assert (record.topics["/step"].blocks["step"] == 0).sum() == 2  # of two simulators
+    assert (record.topics["/step"].blocks["step"] == 0).sum() == 3  # of three simulators
     for topic in record.topics.values():
         assert topic.missing == 0
     said = [text for _, text in record.said]
