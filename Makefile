@@ -10,8 +10,7 @@ ARGS ?=
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
 
-# Of what starts real processes, these ask whether things work, not how quickly: three tests at a time, as
-# most of it is waiting; what cannot run beside itself is one group.
+# Of what starts real processes, these ask whether things work, not how quickly: two files at a time.
 BESIDE := $(addprefix tests/system/test_,readme.py readme_pages.py view.py record.py calibrate.py death.py bad_input.py \
 	supervision.py faults.py remote.py)
 
@@ -20,7 +19,7 @@ test: $(VENV)/.dev
 ifeq ($(ARGS),)
 	$(MAKE) --no-print-directory --output-sync --jobs 2 compiled lint types
 	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/system
-	$(BIN)/pytest -n 3 --dist loadgroup $(BESIDE)
+	$(BIN)/pytest -n 2 --dist loadfile $(BESIDE)
 	$(BIN)/pytest tests/system $(addprefix --ignore ,$(BESIDE))
 else
 	$(MAKE) --no-print-directory lint types

@@ -1,5 +1,6 @@
 """Real processes: every test runs the programs as a user would, under a name of its own, and leaves nothing behind."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -20,6 +21,10 @@ from sync.ring import RingReader
 ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "configs" / "drive.toml"
 _number = itertools.count()
+
+# A shell that starts tests in the background makes them deaf to Ctrl-C, and whoever they start; ours have to hear it.
+with contextlib.suppress(ValueError):  # not the main thread
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def leftovers(name: str) -> list[str]:

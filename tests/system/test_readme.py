@@ -28,7 +28,6 @@ ENDLESS = (".venv/bin/tandem daq", ".venv/bin/tandem sim")
 PAGES = tuple(c for c in COMMANDS if "tandem view" in c or "page.toml" in c)  # until Ctrl-C; see test_view.py
 DEVICES = {c for c in COMMANDS if "tandem daq configs/" in c}
 MISSING = 7
-pytestmark = pytest.mark.xdist_group("readme")  # as pasted they all have the same name
 
 
 @pytest.fixture

@@ -28,7 +28,6 @@ PATIENCE_S = 60.0  # a loaded machine that draws in software
 
 SLOWLY = ("--set", "view.rate_hz=5")  # what draws in software is not to be kept busy
 
-pytestmark = pytest.mark.xdist_group("view")  # one browser at a time is enough work for two cores
 needs_browser = pytest.mark.skipif(bool(lacking()), reason=lacking() or "there is one")
 
 
