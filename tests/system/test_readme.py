@@ -79,11 +79,16 @@ def test_two_terminals_as_shown() -> None:
     running = [
         subprocess.Popen(c.split(), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for c in ENDLESS
     ]
-    time.sleep(6)
-    assert [p.poll() for p in running] == [None, None]
-    for process in running:
-        process.send_signal(signal.SIGINT)
-    assert [p.wait(20) for p in running] == [0, 0]
+    try:
+        time.sleep(6)
+        assert [p.poll() for p in running] == [None, None]
+        for process in running:
+            process.send_signal(signal.SIGINT)
+        assert [p.wait(20) for p in running] == [0, 0]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
 
 
 def test_the_stream_can_be_read_by_the_script_shown(start: Start) -> None:
