@@ -472,7 +472,10 @@ def restarts(name: str, runs: Path, chance: random.Random, times: int) -> dict[s
             else:
                 drive.end(signal.Signals[way])
                 if drive.popen.returncode != 0 or drive.left():
-                    problems.append(f"{way}, start {k + 1}: exit {drive.popen.returncode}, left {drive.left()}")
+                    problems.append(
+                        f"{way}, start {k + 1}: exit {drive.popen.returncode}, left {drive.left()}: {drive.said[-800:]}"
+                    )
+                    say(problems[-1])
             drive.popen.wait(30)
             end = time.monotonic() + 10
             while processes_of(name) and time.monotonic() < end:
