@@ -114,8 +114,10 @@ def drive(seconds: float, vehicle: str) -> dict[str, Any]:
         done = subprocess.run(
             [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", str(seconds), "--json", "--runs", runs,
              *words],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True,
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
+        if done.returncode != 0:
+            raise SystemExit(f"the drive ended with exit code {done.returncode}:\n{done.stderr[-2000:]}")
         result = json.loads(done.stdout)
         steps = open_run(Path(result["record"]["file"])).topics["/step"].blocks
     late = (steps["started_ns"] - steps["t_ns"]) * 1e-3
