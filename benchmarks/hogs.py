@@ -114,7 +114,7 @@ def drive(seconds: float, vehicle: str) -> dict[str, Any]:
         done = subprocess.run(
             [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", str(seconds), "--json", "--runs", runs,
              *words],
-            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode != 0:
             raise SystemExit(f"the drive ended with exit code {done.returncode}:\n{done.stderr[-2000:]}")
