@@ -199,7 +199,8 @@ def calibration(channel: str, signal: Any, signals: Signals) -> dict[str, float]
         found = _calibration(channel, signal, signals)
     except (OverflowError, ZeroDivisionError):  # a DBC may hold any number
         return {}
-    return found if all(map(math.isfinite, found.values())) and all(list(found.values())[:1]) else {}
+    factor = next(iter(found.values()), 0.0)
+    return found if factor and all(map(math.isfinite, found.values())) else {}
 
 
 def _calibration(channel: str, signal: Any, signals: Signals) -> dict[str, float]:
