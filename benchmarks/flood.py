@@ -48,7 +48,7 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 import zmq  # noqa: E402
 
-from sim_service.loop import MISSED  # noqa: E402
+from sim_service.step_record import MISSED  # noqa: E402
 from sync.config import Config, load  # noqa: E402
 from sync.errors import RingError  # noqa: E402
 from sync.ring import RingReader  # noqa: E402

@@ -229,7 +229,8 @@ def clock(_: Path) -> Target:
 
 
 def commands(folder: Path) -> Target:
-    from sim_service.commands import LAYOUT, CommandClient, CommandServer, NoSimulator, mode, obey_all
+    from sim_service.command_record import LAYOUT, mode
+    from sim_service.commands import CommandClient, CommandServer, NoSimulator, obey_all
     from sim_service.models import load_model
     from sync.config import load
 
@@ -615,7 +616,7 @@ def measurement(folder: Path) -> Target:
 
 def _a_run(folder: Path) -> Path:
     """A short drive made by hand, with commands, replayed and saved: it has every topic a live one has."""
-    from sim_service.commands import LAYOUT, PARAMETER, RESET
+    from sim_service.command_record import LAYOUT, PARAMETER, RESET
     from sync.config import load
     from sync.record import WholeRun, WholeTopic, write_whole
     from tandem.facts import attachments, start_facts

@@ -22,9 +22,26 @@ import msgpack
 import numpy as np
 import zmq
 
+from sim_service.command_record import (
+    ANEW,
+    AT_INDEX,
+    AT_KIND,
+    AT_VALUE,
+    LAYOUT,
+    MOST_SLOW,
+    PARAMETER,
+    PAUSE,
+    PAUSED,
+    RESET,
+    RESUME,
+    RING_BLOCKS,
+    SLOW,
+    SLOWNESS,
+    STEPS_LEFT,
+)
 from sim_service.models.description import Model
 from sync.atomics import load_acquire
-from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, Channel, Layout, T
+from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.clock import now_ns
 from sync.config import Config
 from sync.errors import TandemError
@@ -34,15 +51,6 @@ from sync.message import MALFORMED
 from sync.ring import HEAD_WORD, RingWriter, push, read_slot
 from sync.wire import POLL_MS, Context, bind
 
-# kinds: parameter `index` is to be `value`; the model as it started; no more steps, after so many; go on; how slowly
-PARAMETER, RESET, PAUSE, RESUME, SLOW = range(1, 6)
-# how the loop goes, as commanded
-PAUSED, STEPS_LEFT, SLOWNESS, ANEW = range(4)
-MODE_WORDS = 4
-MOST_SLOW = 1000.0
-LAYOUT = Layout((Channel("kind", "i8"), Channel("index", "i8"), Channel("value", "f8")))
-_KIND, _INDEX, _VALUE = range(PAYLOAD, PAYLOAD + 3)
-RING_BLOCKS = 1024
 _MOST_WAITING = RING_BLOCKS // 2  # not obeyed yet
 MOST_BYTES = 64 * 1024
 _MOST_ASKED = 16  # requests of one asker that wait
@@ -58,19 +66,12 @@ _STRICT: dict[str, Any] = {
 }
 
 
-def mode() -> np.ndarray:
-    """In real time."""
-    made = np.zeros(MODE_WORDS)
-    made[SLOWNESS] = 1.0
-    return made
-
-
 @kernel()
 def obey(block, params, state, work, first_state, first_work, mode):
     """Do what one command says."""
-    kind, value = block[_KIND], block.view(np.float64)[_VALUE]
+    kind, value = block[AT_KIND], block.view(np.float64)[AT_VALUE]
     if kind == PARAMETER:
-        params[block[_INDEX]] = value
+        params[block[AT_INDEX]] = value
     elif kind == RESET:
         state[:] = first_state
         work[:] = first_work
@@ -278,8 +279,8 @@ class CommandServer:
         block[:] = 0
         block[SEQ], block[EPOCH] = self._ring.head, self._ring.epoch
         block[T] = block[PUSHED] = now_ns()
-        block[_KIND], block[_INDEX] = kind, index
-        block.view(np.float64)[_VALUE] = value
+        block[AT_KIND], block[AT_INDEX] = kind, index
+        block.view(np.float64)[AT_VALUE] = value
         push(self._ring.words, block)
 
     def _told(self) -> dict[str, Any]:

@@ -20,7 +20,9 @@ Input that has been stale for too long stops the model: no step is made until it
 import numpy as np
 from numba import float64, int64, types
 
-from sim_service.commands import ANEW, PAUSED, SLOWNESS, STEPS_LEFT, obey_all
+from sim_service import step_record as rec
+from sim_service.command_record import ANEW, PAUSED, SLOWNESS, STEPS_LEFT
+from sim_service.commands import obey_all
 from sim_service.models.description import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
@@ -29,106 +31,11 @@ from sim_service.turn import BEYOND as CLIPPED
 from sim_service.turn import DIVERGED as DIVERGED_NOW
 from sim_service.turn import OVER, STAGES, turn
 from sync.atomics import load_acquire, load_relaxed, store_release
-from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, Channel, Layout, T
+from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns, sleep_until
 from sync.jit import kernel
 from sync.ledger import record
 from sync.ring import EPOCH_WORD, HEAD_WORD, LIVE, READ_ONLY, STATE_WORD, WORDS, WORDS_2D, beat, newest, push, read_slot
-
-# the status word of a step
-STALE = 1  # an input is older than allowed; its stage says what became of it
-REPEATED = 2  # no new block since the last step
-NEW_EPOCH = 4  # first block after a gap: derivatives restart
-MISSED = 8  # the step before this one ended after this one was due
-SKIPPED = 16  # steps were given up before this one
-NOT_FINITE = 32  # the model left the numbers or its bound; the outputs are those it goes on from, or ended with
-LOCKED = 64  # the step's instant is locked to the block stream
-HOLDOVER = 128  # locked before, but no new block to follow
-LAPPED = 256  # blocks since the last step were overwritten before the step saw them: derivatives restart
-WAITED = 512  # the step's block was late and waited for
-CAPPED = 1024  # the model ended the step at its limit of iterations
-RESUMED = 2048  # the first step after a pause or of a model that was reset: derivatives restart
-SLOWED = 4096  # steps follow each other more slowly than in real time, as commanded
-BEYOND = 16384  # an input was beyond what its channel can be, and clipped
-STATUS = {
-    STALE: "stale input",
-    REPEATED: "no new block",
-    NEW_EPOCH: "new epoch",
-    MISSED: "deadline missed",
-    SKIPPED: "steps skipped",
-    NOT_FINITE: "diverged",
-    LOCKED: "locked",
-    HOLDOVER: "holdover",
-    LAPPED: "blocks overwritten",
-    WAITED: "waited for its block",
-    CAPPED: "iterations capped",
-    RESUMED: "after a pause or reset",
-    SLOWED: "slowed down",
-    BEYOND: "input beyond its limits",
-}
-
-# rows of the ledger: the age at use and what it is made of, in order; then the step
-AGE, SENSOR, RING, WIRE, WAIT, STEP_DONE, LATENESS, COST = range(8)
-LEDGER = ("age", "sensor", "ring", "wire", "wait", "step", "lateness", "cost")
-
-# counters
-(
-    STEPS, USED, SUPERSEDED, REUSED, MISSES, SKIPS, STALES, EPOCHS, NOT_NEWEST,
-    LOCKED_STEPS, HOLDOVERS, WAITS, CAPS, PAUSES, STARVED, DIVERGENCES, CLIPS,
-) = range(17)  # fmt: skip
-COUNTERS = (
-    "steps", "used", "superseded", "reused", "deadline_misses", "skipped", "stale_steps", "epochs", "not_newest",
-    "locked_steps", "holdover_steps", "waited_steps", "capped_steps",
-    "paused_steps", "starved_steps", "diverged_steps", "clipped_steps",
-)  # fmt: skip
-
-# words the loop and its process share
-STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED, LOST_CHANNEL, LOST_NS, DIVERGED_STEP = range(9)
-CONTROL_WORDS = 9
-DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
-
-# settings
-(
-    H_NS, MOST_AGE_NS, LOST_ENDS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS, MOST_BLOCKS, RHYTHM_NS,
-    WAIT_NS, CAPPED_OUTPUT,
-) = range(12)  # fmt: skip
-SETTINGS = 12
-
-# how the loop ended
-STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED, INPUT_LOST = range(5)
-
-# the channels of a step's output before the model's own
-(
-    _STEP, _STATUS, _INPUT_SEQ, _INPUT_EPOCH, _INPUT_T, _INPUT_PUSHED, _INPUT_SENT, _INPUT_RECEIVED,
-    _STARTED, _TAKEN, _INPUT_AGE, _INPUT_STAGES, _AGE_BOUND, _PHASE_ERROR, _COMMANDS, _COMMAND_EPOCH, _TIME,
-) = range(PAYLOAD, PAYLOAD + 17)  # fmt: skip
-_INPUTS = PAYLOAD + 17
-STEP_CHANNELS = (
-    Channel("step", "i8"),
-    Channel("status", "i8"),
-    Channel("input_seq", "i8"),
-    Channel("input_epoch", "i8"),
-    Channel("input_t_ns", "i8", "ns"),  # the block's stamps: sampled, pushed, sent, received (0: not over a wire)
-    Channel("input_pushed_ns", "i8", "ns"),
-    Channel("input_sent_ns", "i8", "ns"),
-    Channel("input_received_ns", "i8", "ns"),
-    Channel("started_ns", "i8", "ns"),  # the step's: started, took the block; done is the output's own pushed_ns
-    Channel("taken_ns", "i8", "ns"),
-    Channel("input_age_ns", "i8", "ns"),  # age at use, what it made of the channels (sim_service/signals/stale.py),
-    Channel("input_stages", "i8"),
-    Channel("age_bound_ns", "i8", "ns"),  # and the error bound that the DAQ's clock leaves
-    Channel("phase_error_ns", "i8", "ns"),
-    Channel("commands", "i8"),  # obeyed before this step: all before this position of the ring of commands
-    Channel("command_epoch", "i8"),
-    Channel("time", "f8", "s"),
-)
-
-
-def output_layout(model) -> Layout:  # type: ignore[no-untyped-def]
-    """The output block of a model: what the step used and when, its inputs, its outputs."""
-    quantities = (*model.inputs, *model.outputs)
-    return Layout((*STEP_CHANNELS, *(Channel(q.name, "f8", q.unit) for q in quantities)))
-
 
 _VECTOR = float64[::1]
 _PATIENCE_NS = 250_000_000  # for the first arrivals
@@ -163,17 +70,17 @@ def run(
     first_state, first_work, mode,
     kept, guard, turned, offending,
 ):  # fmt: skip
-    h_ns = settings[H_NS]
+    h_ns = settings[rec.H_NS]
     h = h_ns * 1e-9
-    outputs, most = settings[OUTPUTS], settings[MOST_BLOCKS]
+    outputs, most = settings[rec.OUTPUTS], settings[rec.MOST_BLOCKS]
     values = out.view(np.float64)
-    obeyed = control[OBEYED]  # commands before it are of a life before this one
+    obeyed = control[rec.OBEYED]  # commands before it are of a life before this one
 
     # nothing to simulate before the first block
     position = newest(ring_in, block)
     while position < 0:
-        if load_acquire(control, STOP):
-            return STOPPED
+        if load_acquire(control, rec.STOP):
+            return rec.STOPPED
         beat(ring_out)
         sleep_until(now_ns() + min(h_ns, 1_000_000))
         position = newest(ring_in, block)
@@ -183,7 +90,7 @@ def run(
     planned = now_ns() + h_ns
     if phase[UNIT] > 0.0:
         patience = planned + _PATIENCE_NS
-        while phase[SEEN] < ENOUGH and now_ns() < patience and load_acquire(control, STOP) == 0:
+        while phase[SEEN] < ENOUGH and now_ns() < patience and load_acquire(control, rec.STOP) == 0:
             sleep_until(now_ns() + min(h_ns, 1_000_000))
             position = newest(ring_in, block)
             look_at_arrivals(ring_in, looked, position, most, passing, phase, arrivals)
@@ -204,30 +111,30 @@ def run(
             # in slow motion a step may be seconds away; whoever stops or commands does not wait for it
             sleep_until(now_ns() + h_ns)
             beat(ring_out)
-            if load_acquire(control, STOP) or load_acquire(ring_commands, HEAD_WORD) > obeyed:
+            if load_acquire(control, rec.STOP) or load_acquire(ring_commands, HEAD_WORD) > obeyed:
                 planned = now_ns()
         sleep_until(planned)
         started = now_ns()
-        stop = load_acquire(control, STOP)
-        if stop == NOW:
-            return STOPPED
+        stop = load_acquire(control, rec.STOP)
+        if stop == rec.NOW:
+            return rec.STOPPED
 
         # what was commanded
         obeyed = obey_all(ring_commands, obeyed, command, params, state, work, first_state, first_work, mode)
-        store_release(control, OBEYED, obeyed)
+        store_release(control, rec.OBEYED, obeyed)
         if mode[ANEW] > 0.0:
             mode[ANEW] = 0.0
-            status |= RESUMED
+            status |= rec.RESUMED
         if mode[PAUSED] > 0.0 and mode[STEPS_LEFT] <= 0.0:
-            if stop == DRAIN:
+            if stop == rec.DRAIN:
                 # what came meanwhile was for steps that nobody wanted
                 position = newest(ring_in, block)
                 if position > taken_position:
-                    counters[SUPERSEDED] += position - taken_position
-                    control[LAST_SEQ] = block[SEQ]
-                return STOPPED
-            counters[PAUSES] += 1
-            status |= RESUMED
+                    counters[rec.SUPERSEDED] += position - taken_position
+                    control[rec.LAST_SEQ] = block[SEQ]
+                return rec.STOPPED
+            counters[rec.PAUSES] += 1
+            status |= rec.RESUMED
             beat(ring_out)
             planned = max(planned, started - h_ns) + h_ns
             continue
@@ -236,25 +143,25 @@ def run(
         there = load_acquire(ring_in, HEAD_WORD)
         position = newest(ring_in, block)
         if in_rhythm and stop == 0 and overdue(phase, block[T], planned):
-            status |= WAITED
-            counters[WAITS] += 1
-            while overdue(phase, block[T], planned) and now_ns() < planned + settings[WAIT_NS]:
+            status |= rec.WAITED
+            counters[rec.WAITS] += 1
+            while overdue(phase, block[T], planned) and now_ns() < planned + settings[rec.WAIT_NS]:
                 sleep_until(now_ns() + _NAP_NS)
                 there = load_acquire(ring_in, HEAD_WORD)
                 position = newest(ring_in, block)
         taken = now_ns()
         if position < 0:
             # a writer that laps a whole ring again and again while one block is copied: give this step up
-            counters[SKIPS] += 1
-            status |= SKIPPED
+            counters[rec.SKIPS] += 1
+            status |= rec.SKIPPED
             planned += h_ns
             continue
         if position == taken_position and load_relaxed(ring_in, STATE_WORD) != LIVE and stop == 0:
-            return RING_CLOSED  # its writer has ended; whoever called us looks for a new one
-        if stop == DRAIN and position == taken_position:
+            return rec.RING_CLOSED  # its writer has ended; whoever called us looks for a new one
+        if stop == rec.DRAIN and position == taken_position:
             # asked to end: whatever is still on its way is waited for, but no step is made without a new block
-            if taken - block[T] > settings[DRAIN_NS]:
-                return STOPPED
+            if taken - block[T] > settings[rec.DRAIN_NS]:
+                return rec.STOPPED
             planned += h_ns
             continue
         age = taken - block[T]
@@ -263,34 +170,34 @@ def run(
         else:
             seen, seen_ns = position, taken
         channel, older = oldest(block, rows)
-        if 0 < settings[MOST_AGE_NS] < age + older:
+        if 0 < settings[rec.MOST_AGE_NS] < age + older:
             # nobody knows what the driver does: a model that goes on would go anywhere
-            control[LOST_CHANNEL], control[LOST_NS] = channel if older > 0 else -1, age + older
+            control[rec.LOST_CHANNEL], control[rec.LOST_NS] = channel if older > 0 else -1, age + older
             closed = load_relaxed(ring_in, STATE_WORD) != LIVE
             # what was old when we came is no loss of ours: whoever follows a dead simulator may follow a dead DAQ, too
-            ends = settings[LOST_ENDS] != 0 and taken - begun > settings[MOST_AGE_NS]
+            ends = settings[rec.LOST_ENDS] != 0 and taken - begun > settings[rec.MOST_AGE_NS]
             if stop == 0 and not ends and not closed:
-                counters[STARVED] += 1
-                status |= RESUMED
+                counters[rec.STARVED] += 1
+                status |= rec.RESUMED
                 in_rhythm = False
                 beat(ring_out)
                 planned = max(planned, started - h_ns) + h_ns
                 continue
             if position > taken_position:
-                counters[SUPERSEDED] += position - taken_position
-                control[LAST_SEQ] = block[SEQ]
+                counters[rec.SUPERSEDED] += position - taken_position
+                control[rec.LAST_SEQ] = block[SEQ]
             if stop:
-                return STOPPED
-            return INPUT_LOST if ends else RING_CLOSED
-        control[LOST_NS] = 0
+                return rec.STOPPED
+            return rec.INPUT_LOST if ends else rec.RING_CLOSED
+        control[rec.LOST_NS] = 0
         if position < there - 1:
-            counters[NOT_NEWEST] += 1
+            counters[rec.NOT_NEWEST] += 1
         if position == taken_position:
-            status |= REPEATED
-            counters[REUSED] += 1
+            status |= rec.REPEATED
+            counters[rec.REUSED] += 1
         else:
-            counters[USED] += 1
-            counters[SUPERSEDED] += position - taken_position - 1
+            counters[rec.USED] += 1
+            counters[rec.SUPERSEDED] += position - taken_position - 1
         fresh = position != taken_position
         taken_position = position
         if phase[UNIT] > 0.0:
@@ -298,66 +205,68 @@ def run(
             looked = position
         if block[EPOCH] != epoch:
             epoch = block[EPOCH]
-            counters[EPOCHS] += 1
-            status |= NEW_EPOCH
+            counters[rec.EPOCHS] += 1
+            status |= rec.NEW_EPOCH
+        restart = status & (rec.NEW_EPOCH | rec.SKIPPED | rec.RESUMED) != 0
         if turn(
-            ring_in, shown, position, most, block, passing, status & (NEW_EPOCH | SKIPPED | RESUMED) != 0, False, age,
+            ring_in, shown, position, most, block, passing, restart, False, age,
             rows, calibration, estimator, memory, policy,
             step_model, state, inputs, params, work, first_state, first_work, kept, guard, turned,
-            settings[WHEEL_SPEED], outputs, h,
+            settings[rec.WHEEL_SPEED], outputs, h,
         ):  # fmt: skip
-            status |= LAPPED
+            status |= rec.LAPPED
         shown = position
 
         # the result
         for i in range(outputs):
-            values[_INPUTS + inputs.size + i] = work[i]
+            values[rec.AT_INPUTS + inputs.size + i] = work[i]
         for i in range(inputs.size):
-            values[_INPUTS + i] = inputs[i]
+            values[rec.AT_INPUTS + i] = inputs[i]
         if turned[STAGES]:
-            status |= STALE
-            counters[STALES] += 1
+            status |= rec.STALE
+            counters[rec.STALES] += 1
         if turned[CLIPPED]:
-            status |= BEYOND
-            counters[CLIPS] += 1
+            status |= rec.BEYOND
+            counters[rec.CLIPS] += 1
         if turned[DIVERGED_NOW]:
-            status |= NOT_FINITE
+            status |= rec.NOT_FINITE
             offending[:] = inputs
-            control[DIVERGED_STEP] = counters[STEPS]
-            counters[DIVERGENCES] += 1
-        elif settings[CAPPED_OUTPUT] >= 0 and work[settings[CAPPED_OUTPUT]] > 0.0:
-            status |= CAPPED
-            counters[CAPS] += 1
+            control[rec.DIVERGED_STEP] = counters[rec.STEPS]
+            counters[rec.DIVERGENCES] += 1
+        elif settings[rec.CAPPED_OUTPUT] >= 0 and work[settings[rec.CAPPED_OUTPUT]] > 0.0:
+            status |= rec.CAPPED
+            counters[rec.CAPS] += 1
         if phase[UNIT] > 0.0:
-            held = age > settings[RHYTHM_NS]
+            held = age > settings[rec.RHYTHM_NS]
             in_rhythm = phase[LOCKED_NOW] > 0.0 and fresh and not held
             if phase[LOCKED_NOW] > 0.0:
-                status |= HOLDOVER if held else LOCKED
-                counters[HOLDOVERS if held else LOCKED_STEPS] += 1
+                status |= rec.HOLDOVER if held else rec.LOCKED
+                counters[rec.HOLDOVERS if held else rec.LOCKED_STEPS] += 1
             following = advance(phase, block[T], fresh, planned, h_ns)
         else:
             following = planned + h_ns
         if mode[SLOWNESS] > 1.0:
             following = planned + np.int64(h_ns * mode[SLOWNESS])
             in_rhythm = False
-            status |= SLOWED
-        out[_STEP] = counters[STEPS]
-        out[_INPUT_SEQ] = block[SEQ]
-        out[_INPUT_EPOCH] = epoch
-        out[_INPUT_T] = block[T]
-        out[_INPUT_PUSHED], out[_INPUT_SENT], out[_INPUT_RECEIVED] = block[PUSHED], block[SENT], block[RECEIVED]
-        out[_INPUT_AGE] = age
-        out[_INPUT_STAGES] = turned[STAGES]
-        bound = load_relaxed(control, BOUND_NS)
-        out[_AGE_BOUND] = bound
-        control[WORST_BOUND_NS] = max(control[WORST_BOUND_NS], bound)
-        out[_PHASE_ERROR] = np.int64(phase[ERROR])
-        out[_COMMANDS] = obeyed
-        out[_COMMAND_EPOCH] = load_relaxed(ring_commands, EPOCH_WORD)
-        out[_STARTED] = started
-        out[_TAKEN] = taken
-        out[_STATUS] = status
-        values[_TIME] = (counters[STEPS] + 1) * h
+            status |= rec.SLOWED
+        out[rec.AT_STEP] = counters[rec.STEPS]
+        out[rec.AT_INPUT_SEQ] = block[SEQ]
+        out[rec.AT_INPUT_EPOCH] = epoch
+        out[rec.AT_INPUT_T] = block[T]
+        out[rec.AT_INPUT_PUSHED], out[rec.AT_INPUT_SENT] = block[PUSHED], block[SENT]
+        out[rec.AT_INPUT_RECEIVED] = block[RECEIVED]
+        out[rec.AT_INPUT_AGE] = age
+        out[rec.AT_INPUT_STAGES] = turned[STAGES]
+        bound = load_relaxed(control, rec.BOUND_NS)
+        out[rec.AT_AGE_BOUND] = bound
+        control[rec.WORST_BOUND_NS] = max(control[rec.WORST_BOUND_NS], bound)
+        out[rec.AT_PHASE_ERROR] = np.int64(phase[ERROR])
+        out[rec.AT_COMMANDS] = obeyed
+        out[rec.AT_COMMAND_EPOCH] = load_relaxed(ring_commands, EPOCH_WORD)
+        out[rec.AT_STARTED] = started
+        out[rec.AT_TAKEN] = taken
+        out[rec.AT_STATUS] = status
+        values[rec.AT_TIME] = (counters[rec.STEPS] + 1) * h
         out[SEQ] = load_relaxed(ring_out, HEAD_WORD)
         out[EPOCH] = load_relaxed(ring_out, EPOCH_WORD)
         out[T] = planned
@@ -367,41 +276,41 @@ def run(
         out_state[:PAYLOAD] = out[:PAYLOAD]
         out_state.view(np.float64)[PAYLOAD:] = state
         push(ring_state, out_state)
-        control[LAST_SEQ] = block[SEQ]
-        if counters[STEPS] == 0:
-            control[FIRST_STEP_NS] = started
-        counters[STEPS] += 1
+        control[rec.LAST_SEQ] = block[SEQ]
+        if counters[rec.STEPS] == 0:
+            control[rec.FIRST_STEP_NS] = started
+        counters[rec.STEPS] += 1
         if mode[PAUSED] > 0.0:
             mode[STEPS_LEFT] -= 1.0
 
         # the ledger: the hops add up to the age
         done = now_ns()
-        record(ledger[AGE], age)
-        record(ledger[SENSOR], block[PUSHED] - block[T])
+        record(ledger[rec.AGE], age)
+        record(ledger[rec.SENSOR], block[PUSHED] - block[T])
         if block[RECEIVED] > 0:
-            record(ledger[RING], block[SENT] - block[PUSHED])
-            record(ledger[WIRE], block[RECEIVED] - block[SENT])
-            record(ledger[WAIT], taken - block[RECEIVED])
+            record(ledger[rec.RING], block[SENT] - block[PUSHED])
+            record(ledger[rec.WIRE], block[RECEIVED] - block[SENT])
+            record(ledger[rec.WAIT], taken - block[RECEIVED])
         else:
-            record(ledger[WAIT], taken - block[PUSHED])
-        record(ledger[STEP_DONE], out[PUSHED] - taken)
-        record(ledger[LATENESS], started - planned)
-        record(ledger[COST], done - started)
+            record(ledger[rec.WAIT], taken - block[PUSHED])
+        record(ledger[rec.STEP_DONE], out[PUSHED] - taken)
+        record(ledger[rec.LATENESS], started - planned)
+        record(ledger[rec.COST], done - started)
         if turned[DIVERGED_NOW] == OVER:
-            return DIVERGED
-        if counters[STEPS] == settings[MOST_STEPS]:
-            return ALL_STEPS
+            return rec.DIVERGED
+        if counters[rec.STEPS] == settings[rec.MOST_STEPS]:
+            return rec.ALL_STEPS
         status = np.int64(0)
         planned = following
         if done <= planned:
             late = 0
             continue
-        counters[MISSES] += 1
-        status |= MISSED
+        counters[rec.MISSES] += 1
+        status |= rec.MISSED
         late += 1
         passed = (done - planned) // h_ns + 1
-        if max(late, passed - 1) > settings[CATCH_UP]:
-            counters[SKIPS] += passed
+        if max(late, passed - 1) > settings[rec.CATCH_UP]:
+            counters[rec.SKIPS] += passed
             planned += passed * h_ns
-            status |= SKIPPED
+            status |= rec.SKIPPED
             late = 0

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import float64, int64, types
 
-from sim_service import loop
-from sim_service.commands import LAYOUT, mode, obey
+from sim_service import step_record
+from sim_service.command_record import LAYOUT, mode
+from sim_service.commands import obey
 from sim_service.models.description import STEP
 from sim_service.simulation import Simulation
 from sim_service.turn import BEYOND, DIVERGED, OVER, STAGES, turn
@@ -65,8 +66,8 @@ def _steps(
     mode, kept, guard, turned, results, told,
 ):  # fmt: skip
     """Steps `first` … `last` - 1; returns how far it came: a step that ended the run is the last."""
-    h = settings[loop.H_NS] * 1e-9
-    outputs, wheel_speed = settings[loop.OUTPUTS], settings[loop.WHEEL_SPEED]
+    h = settings[step_record.H_NS] * 1e-9
+    outputs, wheel_speed = settings[step_record.OUTPUTS], settings[step_record.WHEEL_SPEED]
     for k in range(first, last):
         position = which[k]
         while cursor[_PUSHED] <= position:
@@ -83,7 +84,7 @@ def _steps(
         for n in range(obeyed[k, 0], obeyed[k, 1]):
             obey(commands[n], params, state, work, first_state, first_work, mode)
         turn(
-            ring, max(cursor[_SHOWN], floor[k] - 1), position, settings[loop.MOST_BLOCKS], block, passing,
+            ring, max(cursor[_SHOWN], floor[k] - 1), position, settings[step_record.MOST_BLOCKS], block, passing,
             flags[k] & RESTART != 0, flags[k] & LAPPED != 0, ages[k],
             rows, calibration, estimator, memory, policy,
             step_model, state, inputs, params, work, first_state, first_work, kept, guard, turned,
@@ -116,7 +117,7 @@ def replay(
     """
     told = np.zeros((len(plan), len(TOLD)), np.int64) if told is None else told
     layout_words = plan.blocks.shape[1]
-    most = int(simulation.settings[loop.MOST_BLOCKS])
+    most = int(simulation.settings[step_record.MOST_BLOCKS])
     ring = private_ring(simulation.input_layout, 1 << (2 * most).bit_length())
     results = np.zeros((len(plan), len(simulation.model.inputs) + len(simulation.model.outputs)))
     cursor = np.array([0, -1, 0], np.int64)
@@ -165,8 +166,8 @@ def as_recorded(steps: np.ndarray, blocks: np.ndarray, words: np.ndarray, rings:
         lacks = "the block it used" if continues[n] else "steps before it"
         stopped = f"step {steps['step'][n]} cannot be done again: the record lacks {lacks}"
     which, status, initial = which[:n], status[:n], initial[:n]
-    restart = status & (loop.NEW_EPOCH | loop.SKIPPED | loop.RESUMED) != 0
-    flags = _flags(initial, restart, status & loop.LAPPED != 0)
+    restart = status & (step_record.NEW_EPOCH | step_record.SKIPPED | step_record.RESUMED) != 0
+    flags = _flags(initial, restart, status & step_record.LAPPED != 0)
     return Plan(words, which, rings[which], flags, np.ascontiguousarray(steps["input_age_ns"][:n]), first, stopped)
 
 

@@ -8,7 +8,7 @@ from collections import deque
 
 import numpy as np
 
-from sim_service import loop
+from sim_service import step_record
 from sim_service.signals.stale import BITS, CHANNELS, MASK, in_words
 from sim_service.simulation import Simulation
 from sync.clock import now_ns
@@ -60,7 +60,7 @@ class StaleInput:
                     f"input is {still}stale: the newest block is {age_ns / 1e6:.0f} ms old" + f"; {words}" * bool(words)
                 )
             self._stale, self._said = True, worse
-            if self._control[loop.LOST_NS] and not self._lost and not self._ends:
+            if self._control[step_record.LOST_NS] and not self._lost and not self._ends:
                 self._lost = True
                 told.append(f"{lost_words(self._control)}: the model stands still until its input is fresh again")
         elif self._stale:
@@ -74,8 +74,8 @@ class StaleInput:
 
 def lost_words(control: np.ndarray) -> str:
     """How old the input is that stopped the model: a channel's, if the blocks themselves are younger."""
-    channel = int(control[loop.LOST_CHANNEL])
-    return f"{CHANNELS[channel] if channel >= 0 else 'input'} is {control[loop.LOST_NS] / 1e9:.2f} s old"
+    channel = int(control[step_record.LOST_CHANNEL])
+    return f"{CHANNELS[channel] if channel >= 0 else 'input'} is {control[step_record.LOST_NS] / 1e9:.2f} s old"
 
 
 class Overload:
@@ -86,7 +86,9 @@ class Overload:
         self._over = False
 
     def poll(self, counters: np.ndarray) -> list[str]:
-        return self.judge(now_ns(), *(int(counters[c]) for c in (loop.STEPS, loop.MISSES, loop.SKIPS)))
+        return self.judge(
+            now_ns(), *(int(counters[c]) for c in (step_record.STEPS, step_record.MISSES, step_record.SKIPS))
+        )
 
     def judge(self, now: int, steps: int, misses: int, skips: int) -> list[str]:
         """With the counters as they stand."""
@@ -123,7 +125,7 @@ class Divergence:
         self._said = 0
 
     def poll(self) -> list[str]:
-        count = int(self._simulation.counters[loop.DIVERGENCES])
+        count = int(self._simulation.counters[step_record.DIVERGENCES])
         more, self._said = count - self._said, count
         if more <= 0 or not self._then:
             return []
@@ -135,4 +137,4 @@ def offence(simulation: Simulation) -> str:
     """At which step the model diverged last, and with what."""
     names = [q.name for q in simulation.model.inputs]
     values = ", ".join(f"{name} {value:g}" for name, value in zip(names, simulation.offending.tolist(), strict=True))
-    return f"at step {simulation.control[loop.DIVERGED_STEP]} with {values}"
+    return f"at step {simulation.control[step_record.DIVERGED_STEP]} with {values}"

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sim_service import loop
-from sim_service.commands import LAYOUT as COMMANDS
-from sim_service.commands import RING_BLOCKS, CommandServer
+from sim_service import step_record
+from sim_service.command_record import LAYOUT as COMMANDS
+from sim_service.command_record import RING_BLOCKS
+from sim_service.commands import CommandServer
 from sim_service.models import configured_model
 from sim_service.models.description import Model
 from sim_service.models.parameters import described
@@ -35,7 +36,7 @@ from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait
 _BOUND_HOLDS_NS = 500_000_000
 STATE_BLOCKS = 64  # for whoever looks at the newest
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
-_ENDED = {loop.STOPPED: "stopped", loop.ALL_STEPS: "all steps done"}
+_ENDED = {step_record.STOPPED: "stopped", step_record.ALL_STEPS: "all steps done"}
 
 
 class Diverged(TandemError):
@@ -126,7 +127,7 @@ def run(
             )
         server = CommandServer(
             zmq_context, config.command_endpoint, told, simulation.model, simulation.params,
-            lambda: int(simulation.control[loop.OBEYED]), reporter.say,
+            lambda: int(simulation.control[step_record.OBEYED]), reporter.say,
         )  # fmt: skip
         stack.callback(server.close)
         workers.append(Worker("commands", lambda: _serve_commands(server, halt), config, 1, wire_core))
@@ -161,7 +162,7 @@ def run(
                 if text:
                     reporter.say(text, once=True)
             if clock is None:  # the DAQ's own: it may have its blocks from elsewhere
-                simulation.control[loop.BOUND_NS] = peek(peer.ring.words, BOUND_WORD) if peer.ring else 0
+                simulation.control[step_record.BOUND_NS] = peek(peer.ring.words, BOUND_WORD) if peer.ring else 0
             if turn % EVERY == 0:
                 received = receiver.count() if receiver else None
                 reporter.status(
@@ -177,20 +178,23 @@ def run(
 
         try:
             look_after(workers, stop, look)
-            simulation.control[loop.STOP] = loop.DRAIN
+            simulation.control[step_record.STOP] = step_record.DRAIN
             job.join(_DRAIN_S)
         finally:
-            simulation.control[loop.STOP] = loop.NOW
+            simulation.control[step_record.STOP] = step_record.NOW
             halt.set()
         join(workers, reporter)
-        age, bound = summary_us(simulation.ledger[loop.AGE]), int(simulation.control[loop.WORST_BOUND_NS]) / 1e3
+        age, bound = (
+            summary_us(simulation.ledger[step_record.AGE]),
+            int(simulation.control[step_record.WORST_BOUND_NS]) / 1e3,
+        )
         if clock is not None and age["n"]:
             reporter.say(f"age at use: median {age['p50']:.0f} us, at most {age['max']:.0f} us, each ± {bound:.0f} us")
             if bound > age["p50"]:
                 reporter.say("the bound is larger than the age itself: the ages say little")
-        if job.result == loop.DIVERGED:
+        if job.result == step_record.DIVERGED:
             raise Diverged(f"the model diverged {offence(simulation)}")
-        if job.result == loop.INPUT_LOST:
+        if job.result == step_record.INPUT_LOST:
             raise InputLost(_lost(simulation, config))
         return {
             **simulation.figures(),
@@ -219,14 +223,14 @@ def _run_on(
     """The loop; and again on the ring of a new DAQ, if the one it reads itself (shm) was closed."""
     while True:
         ended = simulation.run(inputs[-1].words, ring_out.words)
-        if ended != loop.RING_CLOSED:
+        if ended != step_record.RING_CLOSED:
             return ended
         allowed = config.sim.stale
         ends = allowed.stop == "end" and allowed.stop_after_ms > 0
         found = _await_ring(config, stop, reporter, ring_out, 1e-3 * allowed.stop_after_ms if ends else None)
         if found is None:
-            simulation.control[loop.LOST_NS] = 0
-            return loop.STOPPED if stop.is_set() else loop.INPUT_LOST
+            simulation.control[step_record.LOST_NS] = 0
+            return step_record.STOPPED if stop.is_set() else step_record.INPUT_LOST
         inputs.append(found)
 
 
@@ -240,7 +244,7 @@ def _watch(
     if core is not None:
         os.sched_setaffinity(0, {core})
     block = np.zeros(config.daq.layout.words, np.int64)
-    while control[loop.STOP] == 0:
+    while control[step_record.STOP] == 0:
         watch(inputs[-1].words, control, block, transfer, round(config.sim.probe_rest_ms * 1e6), NO_LOG)
         sleep_until(now_ns() + 10_000_000)  # the ring was closed: perhaps there is a new one
 
@@ -295,7 +299,7 @@ def _keep_clock(clock: ClockClient, receiver: Receiver, simulation: Simulation, 
         receiver.clock = clock.reading()
         if clock.estimate is not None:
             # it has to hold until the next look at it, answered or not
-            simulation.control[loop.BOUND_NS] = clock.estimate.bound_at(now_ns() + _BOUND_HOLDS_NS)
+            simulation.control[step_record.BOUND_NS] = clock.estimate.bound_at(now_ns() + _BOUND_HOLDS_NS)
 
 
 def _describe_clock(config: Config, clock: ClockClient | None) -> dict[str, Any]:
@@ -337,7 +341,7 @@ def _foreign(receiver: Receiver) -> str | None:
 
 
 def _clipped(simulation: Simulation) -> str | None:
-    if simulation.counters[loop.CLIPS] == 0:
+    if simulation.counters[step_record.CLIPS] == 0:
         return None
     return "an input is beyond what its channel can be: clipped, and counted; is it calibrated (docs/calibration.md)?"
 
@@ -345,7 +349,7 @@ def _clipped(simulation: Simulation) -> str | None:
 def _lost(simulation: Simulation, config: Config) -> str:
     """Why a run ends whose input is stale."""
     allowed = f"sim.stale.stop_after_ms = {config.sim.stale.stop_after_ms:g}"
-    if simulation.control[loop.LOST_NS] == 0:
+    if simulation.control[step_record.LOST_NS] == 0:
         return f"input lost: the DAQ has ended and none came in its place ({allowed})"
     return f"input lost: {lost_words(simulation.control)} ({allowed})"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service import commands, loop
+from sim_service import command_record, loop, step_record
 from sim_service.models.description import Model, index
 from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.signals import tables
@@ -22,7 +22,7 @@ class Simulation:
     def __init__(self, config: Config, model: Model, params: np.ndarray):
         self.model, self.params = model, params
         self.input_layout = config.daq.layout
-        self.layout = loop.output_layout(self.model)
+        self.layout = step_record.output_layout(self.model)
         self.state = np.zeros(len(self.model.states))
         self.inputs = np.zeros(len(self.model.inputs))
         self.work = np.zeros(self.model.work_size)
@@ -35,44 +35,46 @@ class Simulation:
         self.guard = guard(model.bound, config.sim.on_divergence, config.sim.most_divergences, config.step_ns)
         self.turned = np.zeros(TURNED_WORDS, np.int64)
         self.offending = np.zeros(len(self.inputs))  # what the model was given when it diverged
-        self.settings = np.zeros(loop.SETTINGS, np.int64)
-        self.settings[loop.H_NS] = config.step_ns
+        self.settings = np.zeros(step_record.SETTINGS, np.int64)
+        self.settings[step_record.H_NS] = config.step_ns
         if config.sim.stale.stop_after_ms > 0:
-            self.settings[loop.MOST_AGE_NS] = round((config.sim.stale_after_ms + config.sim.stale.stop_after_ms) * 1e6)
-        self.settings[loop.LOST_ENDS] = config.sim.stale.stop == "end"
-        self.settings[loop.CATCH_UP] = config.sim.catch_up_steps if config.sim.overload == "catch_up" else 0
-        self.settings[loop.MOST_STEPS] = -1
-        self.settings[loop.WHEEL_SPEED] = index(self.model.outputs, "wheel_speed_rear")
-        self.settings[loop.OUTPUTS] = len(self.model.outputs)
+            self.settings[step_record.MOST_AGE_NS] = round(
+                (config.sim.stale_after_ms + config.sim.stale.stop_after_ms) * 1e6
+            )
+        self.settings[step_record.LOST_ENDS] = config.sim.stale.stop == "end"
+        self.settings[step_record.CATCH_UP] = config.sim.catch_up_steps if config.sim.overload == "catch_up" else 0
+        self.settings[step_record.MOST_STEPS] = -1
+        self.settings[step_record.WHEEL_SPEED] = index(self.model.outputs, "wheel_speed_rear")
+        self.settings[step_record.OUTPUTS] = len(self.model.outputs)
         # a model that iterates says where it was capped
         named = [q.name for q in self.model.outputs]
-        self.settings[loop.CAPPED_OUTPUT] = named.index("capped") if "capped" in named else -1
-        self.settings[loop.DRAIN_NS] = 50_000_000 + 3 * max(config.period_ns, config.step_ns)
-        self.settings[loop.MOST_BLOCKS] = 2 * -(-config.step_ns // config.period_ns) + 64
-        self.settings[loop.RHYTHM_NS] = 2 * max(config.step_ns, config.period_ns)
+        self.settings[step_record.CAPPED_OUTPUT] = named.index("capped") if "capped" in named else -1
+        self.settings[step_record.DRAIN_NS] = 50_000_000 + 3 * max(config.period_ns, config.step_ns)
+        self.settings[step_record.MOST_BLOCKS] = 2 * -(-config.step_ns // config.period_ns) + 64
+        self.settings[step_record.RHYTHM_NS] = 2 * max(config.step_ns, config.period_ns)
         # for a late block; where not every step has a new one, there is none to wait for
-        self.settings[loop.WAIT_NS] = config.step_ns // 10 if config.period_ns <= config.step_ns else 0
-        self.control = np.zeros(loop.CONTROL_WORDS, np.int64)
-        self.ledger = histograms(len(loop.LEDGER))
+        self.settings[step_record.WAIT_NS] = config.step_ns // 10 if config.period_ns <= config.step_ns else 0
+        self.control = np.zeros(step_record.CONTROL_WORDS, np.int64)
+        self.ledger = histograms(len(step_record.LEDGER))
         self._phase_mode, self._step_ns = config.sim.phase, config.step_ns
         self.phase = phase_state(config.sim.phase, config.step_ns, config.period_ns, config.sim.phase_slew)
         self.arrivals = arrival_histograms()
-        self.counters = np.zeros(len(loop.COUNTERS), np.int64)
+        self.counters = np.zeros(len(step_record.COUNTERS), np.int64)
         self._block = np.zeros(config.daq.layout.words, np.int64)
         self._passing = np.zeros(config.daq.layout.words, np.int64)
         self._out = np.zeros(self.layout.words, np.int64)
-        self.commands = private_ring(commands.LAYOUT, 16)  # an empty one, unless somebody is to be obeyed
-        self._command = np.zeros(commands.LAYOUT.words, np.int64)
+        self.commands = private_ring(command_record.LAYOUT, 16)  # an empty one, unless somebody is to be obeyed
+        self._command = np.zeros(command_record.LAYOUT.words, np.int64)
         self.state_layout = Layout(tuple(Channel(q.name, "f8", q.unit) for q in model.states))
         self.states = private_ring(self.state_layout, 16)  # the state after every step, for whoever looks
         self._out_state = np.zeros(self.state_layout.words, np.int64)
-        self._mode = commands.mode()
+        self._mode = command_record.mode()
         self._first = (self.state.copy(), self.work.copy())
 
     def listen(self, ring: np.ndarray) -> None:
         """Obey commands pushed into this ring from now on."""
         self.commands = ring
-        self.control[loop.OBEYED] = ring[HEAD_WORD]
+        self.control[step_record.OBEYED] = ring[HEAD_WORD]
 
     def run(self, ring_in: np.ndarray, ring_out: np.ndarray) -> int:
         """Steps until `control[STOP]`; how it ended is one of STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED, INPUT_LOST."""
@@ -110,13 +112,16 @@ class Simulation:
 
     def figures(self) -> dict[str, Any]:
         return {
-            **{name: int(value) for name, value in zip(loop.COUNTERS, self.counters, strict=True)},
-            "last_seq": int(self.control[loop.LAST_SEQ]),
-            "first_step_ns": int(self.control[loop.FIRST_STEP_NS]),
-            "bound_us": int(self.control[loop.WORST_BOUND_NS]) / 1e3,
+            **{name: int(value) for name, value in zip(step_record.COUNTERS, self.counters, strict=True)},
+            "last_seq": int(self.control[step_record.LAST_SEQ]),
+            "first_step_ns": int(self.control[step_record.FIRST_STEP_NS]),
+            "bound_us": int(self.control[step_record.WORST_BOUND_NS]) / 1e3,
             "phase": describe(self._phase_mode, self.phase, self._step_ns),
-            "age_us": summary_us(self.ledger[loop.AGE]),
-            "hops_us": {loop.LEDGER[row]: summary_us(self.ledger[row]) for row in range(loop.SENSOR, loop.LATENESS)},
-            "lateness_us": summary_us(self.ledger[loop.LATENESS]),
-            "step_us": summary_us(self.ledger[loop.COST]),
+            "age_us": summary_us(self.ledger[step_record.AGE]),
+            "hops_us": {
+                step_record.LEDGER[row]: summary_us(self.ledger[row])
+                for row in range(step_record.SENSOR, step_record.LATENESS)
+            },
+            "lateness_us": summary_us(self.ledger[step_record.LATENESS]),
+            "step_us": summary_us(self.ledger[step_record.COST]),
         }

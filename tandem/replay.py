@@ -18,15 +18,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sim_service import loop
 from sim_service import replay as replay_flags
-from sim_service.commands import LAYOUT as COMMANDS
-from sim_service.commands import PARAMETER, RESET
-from sim_service.loop import STEP_CHANNELS, output_layout
+from sim_service import step_record
+from sim_service.command_record import LAYOUT as COMMANDS
+from sim_service.command_record import PARAMETER, RESET
 from sim_service.models import VEHICLE, configured_model, make_model, recorded
 from sim_service.models.description import Model
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
+from sim_service.step_record import STEP_CHANNELS, output_layout
 from sim_service.turn import DIVERGED
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, assembled, load
@@ -283,7 +283,9 @@ def status_told(told: np.ndarray) -> np.ndarray:
     """The bits of the status word that the steps' own words mean."""
     stages, beyond, diverged = told.T
     found: np.ndarray = (
-        np.where(stages, loop.STALE, 0) | np.where(beyond, loop.BEYOND, 0) | np.where(diverged, loop.NOT_FINITE, 0)
+        np.where(stages, step_record.STALE, 0)
+        | np.where(beyond, step_record.BEYOND, 0)
+        | np.where(diverged, step_record.NOT_FINITE, 0)
     )
     return found
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sim_service import loop
 from sim_service import replay as replay_flags
-from sim_service.commands import LAYOUT as COMMANDS
-from sim_service.loop import output_layout
+from sim_service import step_record
+from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.replay import Plan
+from sim_service.step_record import output_layout
 from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns
 from sync.record import RunError, WholeRun, WholeTopic, parts, write_whole
@@ -87,7 +87,7 @@ def _command_words(done: Replayed) -> np.ndarray:
 
 def _fill(steps: np.ndarray, done: Replayed) -> None:
     steps["input_stages"] = done.told[:, 0]
-    told = loop.STALE | loop.BEYOND | loop.NOT_FINITE
+    told = step_record.STALE | step_record.BEYOND | step_record.NOT_FINITE
     steps["status"] = steps["status"] & ~told | status_told(done.told)
     for name, values in done.columns().items():
         steps[name] = values
@@ -112,14 +112,14 @@ def _step_words(done: Replayed) -> np.ndarray:
     repeated = np.concatenate([[False], np.diff(done.plan.which[:n]) == 0])[:n]
     new_epoch = np.concatenate([[True], np.diff(used[:, EPOCH]) != 0])[:n]
     steps["status"] = (
-        np.where(repeated, loop.REPEATED, 0)
-        | np.where(new_epoch, loop.NEW_EPOCH, 0)
-        | np.where(flags & replay_flags.LAPPED, loop.LAPPED, 0)
+        np.where(repeated, step_record.REPEATED, 0)
+        | np.where(new_epoch, step_record.NEW_EPOCH, 0)
+        | np.where(flags & replay_flags.LAPPED, step_record.LAPPED, 0)
     )
     if done.plan.obeyed is not None:
         steps["commands"], steps["command_epoch"] = done.plan.obeyed[:n, 1], _lives(done.plan)[:n]
         reset = resets(done.plan)
-        steps["status"][reset[reset < n]] |= loop.RESUMED
+        steps["status"][reset[reset < n]] |= step_record.RESUMED
     steps["time"] = (steps["step"] + 1) * (done.config.step_ns * 1e-9)
     _fill(steps, done)
     return words

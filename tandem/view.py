@@ -63,7 +63,7 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
     """A recorded run as a feed; as it was, or as it is asked to be run again."""
     import numpy as np
 
-    from sim_service.loop import RESUMED
+    from sim_service.step_record import RESUMED
     from sim_service.view.feed import RecordFeed
     from sync.config import Config
     from sync.record import RunError, open_run

@@ -24,7 +24,7 @@ _MOST_STEPS = 8192  # taken at one look
 @dataclass(frozen=True)
 class Frame:
     t_ns: int  # the instant of the step
-    step: Any  # a record with named fields: the channels of the step's output (sim_service/loop.py)
+    step: Any  # a record with named fields: the channels of the step's output (sim_service/step_record.py)
     state: Any  # of the model, after the step: an array; None where it is not known, as with a record that was cut
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_service import loop
+from sim_service import step_record
 
 SECONDS = 20.0
 MOST_STEPS = 8192
@@ -151,7 +151,7 @@ class History:
             float(cost.max()),
             float(np.median(late)),
             float(late.max()),
-            int(np.count_nonzero(steps["status"] & loop.MISSED)),
+            int(np.count_nonzero(steps["status"] & step_record.MISSED)),
             int(steps["input_stages"][-1]) if "input_stages" in (steps.dtype.names or ()) else 0,
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sim_service import loop
+from sim_service import step_record
 from sim_service.models.description import Quantity
 from sim_service.signals.stale import CHANNELS, STAGES, in_words, stage_of
 from sim_service.view.history import Balance, Pace
@@ -97,7 +97,7 @@ def trouble(h: Health) -> tuple[str, str] | None:
     if h.silent_s is None:
         return _AMBER, "waiting for the first step"
     status = h.pace.status if h.pace is not None else 0
-    if status & loop.NOT_FINITE:
+    if status & step_record.NOT_FINITE:
         return RED, "the model diverged: it left the numbers, or what it declares possible"
     if h.paused and h.silent_s > SILENT_S:
         return _BLUE, "paused"
@@ -110,16 +110,16 @@ def trouble(h: Health) -> tuple[str, str] | None:
         return RED, f"input lost: the model stands still until it is fresh again ({stages})"
     if still:
         return RED, f"no step for {h.silent_s:.1f} s"
-    if status & loop.STALE:
+    if status & step_record.STALE:
         most = duration(h.pace.age_most) if h.pace is not None else "?"
         return RED, f"stale input, {most} old: {stages or 'it was held'}"
-    if status & loop.SKIPPED and h.slow <= 1.0:
+    if status & step_record.SKIPPED and h.slow <= 1.0:
         return RED, "the simulator gave steps up: it is too slow for real time"
     if h.pace is not None and h.pace.misses and h.slow <= 1.0:
         return _AMBER, f"late: {h.pace.misses} deadline{'s' * (h.pace.misses > 1)} missed in the last second"
     if h.paused:
         return _BLUE, "paused"
-    if h.slow > 1.0 or status & loop.SLOWED:
+    if h.slow > 1.0 or status & step_record.SLOWED:
         return _BLUE, f"slow motion: {h.slow:g} times slower than real time"
     return None
 
@@ -186,8 +186,8 @@ def dials(driver: list[Tile], car: list[Tile], value: Callable[[str], float], br
 
 def status_words(now: int, lately: int) -> str:
     """The newest step's status in words; what others of the last second said is added."""
-    said = [text for bit, text in loop.STATUS.items() if now & bit]
-    others = [text for bit, text in loop.STATUS.items() if lately & ~now & bit]
+    said = [text for bit, text in step_record.STATUS.items() if now & bit]
+    others = [text for bit, text in step_record.STATUS.items() if lately & ~now & bit]
     text = ", ".join(said) or "free running"
     return text + (f" (in the last second: {', '.join(others)})" if others else "")
 

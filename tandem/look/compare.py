@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sim_service.loop import STEP_CHANNELS
+from sim_service.step_record import STEP_CHANNELS
 from sync.record import Run, RunError, Topic
 from tandem.deviation import deviation, sentence
 

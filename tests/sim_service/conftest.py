@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service import loop
+from sim_service import step_record
 from sim_service.models import MODELS, load_model
 from sim_service.simulation import Simulation
 from sync.clock import now_ns, sleep_until
@@ -65,7 +65,7 @@ class World:
     # the loop
 
     def start(self, steps: int = -1) -> None:
-        self.simulation.settings[loop.MOST_STEPS] = steps
+        self.simulation.settings[step_record.MOST_STEPS] = steps
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -73,7 +73,7 @@ class World:
         self.ended = self.simulation.run(self._daq.words, self._out.words)
 
     def ask(self, stop: int) -> None:
-        self.simulation.control[loop.STOP] = stop
+        self.simulation.control[step_record.STOP] = stop
 
     @property
     def running(self) -> bool:
@@ -102,7 +102,7 @@ class World:
         return int(self.simulation.counters[counter])
 
     def close(self) -> None:
-        self.ask(loop.NOW)
+        self.ask(step_record.NOW)
         if self._thread is not None:
             self._thread.join()
         for ring in (self.results, self._daq, self._out, self.daq):

@@ -11,8 +11,9 @@ import zmq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service import loop
-from sim_service.commands import LAYOUT, RING_BLOCKS, CommandClient, CommandServer, NoSimulator, understood
+from sim_service import step_record
+from sim_service.command_record import LAYOUT, RING_BLOCKS
+from sim_service.commands import CommandClient, CommandServer, NoSimulator, understood
 from sim_service.replay import Plan, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sync.clock import now_ns, sleep_until
 from sync.ring import RingReader, RingWriter, newest
@@ -33,7 +34,7 @@ class Commanded:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.server = CommandServer(
             self.context, config.command_endpoint, self.ring, simulation.model, simulation.params,
-            lambda: int(simulation.control[loop.OBEYED]), self.said.append,
+            lambda: int(simulation.control[step_record.OBEYED]), self.said.append,
         )  # fmt: skip
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve)
@@ -82,7 +83,7 @@ def test_a_command_takes_effect_before_a_step_that_says_so(commanded: Commanded)
     assert commanded.client.ask({"mass": asked})["parameters"]["mass"]["value"] == asked
     world.wait_for_steps(int(world.results.head) + 3)
     assert world.simulation.params[place] == asked
-    world.ask(loop.NOW)
+    world.ask(step_record.NOW)
     steps = world.join()
     obeyed = steps["commands"]
     assert obeyed[0] == 0 and obeyed[-1] == 1 and (np.diff(obeyed) >= 0).all()
@@ -202,18 +203,18 @@ def test_a_pause_is_a_pause_and_single_steps_are_single(commanded: Commanded) ->
     world.start()
     push_until(world, 10)
     assert client.ask(pause=True)["paused"]
-    wait_until(lambda: world.count(loop.PAUSES) > 3)
+    wait_until(lambda: world.count(step_record.PAUSES) > 3)
     stood = world.results.head
     assert client.ask(steps=3)["paused"]
     wait_until(lambda: world.results.head == stood + 3)
-    paused = world.count(loop.PAUSES)
-    wait_until(lambda: world.count(loop.PAUSES) > paused + 5)
+    paused = world.count(step_record.PAUSES)
+    wait_until(lambda: world.count(step_record.PAUSES) > paused + 5)
     assert world.results.head == stood + 3
     assert not client.ask(pause=False)["paused"]
     push_until(world, stood + 10)
-    world.ask(loop.NOW)
+    world.ask(step_record.NOW)
     steps = world.join()
-    resumed = np.flatnonzero(steps["status"] & loop.RESUMED)
+    resumed = np.flatnonzero(steps["status"] & step_record.RESUMED)
     assert resumed.tolist() == [stood, stood + 3]
     assert (np.diff(steps["step"]) == 1).all()
 
@@ -223,17 +224,17 @@ def test_slow_motion_is_as_slow_as_asked_and_reset_stands_where_it_began(command
     world.start()
     push_until(world, 20)
     assert client.ask(slow=8)["slow"] == 8.0
-    wait_until(lambda: bool(world.results.newest()["status"] & loop.SLOWED))  # type: ignore[index]
+    wait_until(lambda: bool(world.results.newest()["status"] & step_record.SLOWED))  # type: ignore[index]
     slowed = world.results.head
     push_until(world, slowed + 6)
     client.ask(slow=1)
     client.ask(reset=True)
     push_until(world, slowed + 20)
-    world.ask(loop.NOW)
+    world.ask(step_record.NOW)
     steps = world.join()
-    slow = np.flatnonzero(steps["status"] & loop.SLOWED)
+    slow = np.flatnonzero(steps["status"] & step_record.SLOWED)
     assert (np.diff(steps["t_ns"])[slow[:-1]] == 8 * world.h_ns).all()
-    again = int(np.flatnonzero(steps["status"] & loop.RESUMED)[-1])
+    again = int(np.flatnonzero(steps["status"] & step_record.RESUMED)[-1])
     # the first step after the reset moves as far as the first of all
     assert abs(steps["x"][again]) <= abs(steps["x"][again - 1]) and abs(steps["vx"][again]) < 0.1
 
@@ -263,7 +264,7 @@ def test_a_replay_obeys_before_the_same_steps(commanded: Commanded) -> None:
         push_until(world, upto)
         assert client.ask(**asked)["ok"]  # type: ignore[arg-type]
     push_until(world, 90)
-    world.ask(loop.NOW)
+    world.ask(step_record.NOW)
     steps = world.join()
     found = record(world, steps)
     told = RingReader(world.config.ring("command"), LAYOUT)

@@ -12,7 +12,7 @@ import zmq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service import loop
+from sim_service import step_record
 from sim_service.replay import INITIAL, TOLD, Plan, obeyed_as_recorded, replay
 from sim_service.saying import CALM_NS, WINDOW_NS, Overload, StaleInput
 from sim_service.signals.stale import (
@@ -56,8 +56,8 @@ def assert_replays(found: Record) -> None:
     told = np.zeros((len(plan), len(TOLD)), np.int64)
     assert_same(found, replay(afresh(found.world), plan, told=told))
     assert (told[:, 0] == found.steps["input_stages"]).all()
-    assert ((told[:, 1] != 0) == flagged(found.steps, loop.BEYOND)).all()
-    assert ((told[:, 2] != 0) == flagged(found.steps, loop.NOT_FINITE)).all()
+    assert ((told[:, 1] != 0) == flagged(found.steps, step_record.BEYOND)).all()
+    assert ((told[:, 2] != 0) == flagged(found.steps, step_record.NOT_FINITE)).all()
 
 
 # ---- what age does to a value ----------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def assert_stages_are_those_of_the_age(steps: np.ndarray, stale_ms: float = 100.
     for channel, ends in enumerate(ENDS_MS):
         by_hand = sum((age > end).astype(int) for end in ends)
         assert (stages(steps, channel) == by_hand)[~np.isin(age, ends)].all()
-    assert (flagged(steps, loop.STALE) == (steps["input_stages"] != 0)).all()
+    assert (flagged(steps, step_record.STALE) == (steps["input_stages"] != 0)).all()
 
 
 def turning(world: World, count: int = 60) -> None:
@@ -156,22 +156,25 @@ def test_a_source_that_freezes_is_held_extrapolated_ramped_and_waited_for(world:
     live.start()
     frozen = live.daq.head - 1
     sleep_until(now_ns() + 550 * MS)  # 150 of them without a step
-    assert live.simulation.control[loop.LOST_NS] > 400 * MS and live.simulation.control[loop.LOST_CHANNEL] == -1
+    assert (
+        live.simulation.control[step_record.LOST_NS] > 400 * MS
+        and live.simulation.control[step_record.LOST_CHANNEL] == -1
+    )
     made = live.results.head
     sleep_until(now_ns() + 50 * MS)
     assert live.results.head == made and live.running and live.results.heartbeat_age_ns < 1000 * MS
     live.push(throttle=210)
     live.wait_for_steps(made + 20)
-    live.ask(loop.NOW)
+    live.ask(step_record.NOW)
     steps = live.join()
 
     old = steps[steps["input_seq"] == frozen]
     age = old["input_age_ns"].astype(float)
-    assert age.max() <= 400 * MS and live.count(loop.STARVED) > 30
+    assert age.max() <= 400 * MS and live.count(step_record.STARVED) > 30
     assert_stages_are_those_of_the_age(steps)
     for channel in range(3):
         assert {*stages(old, channel)} == {FRESH, HELD, RAMPED, SAFE} | ({EXTRAPOLATED} if channel == 0 else set())
-    assert live.count(loop.STALES) == flagged(steps, loop.STALE).sum()
+    assert live.count(step_record.STALES) == flagged(steps, step_record.STALE).sum()
     # the wheel: its speed fits what it does, and it ends where it is safe
     fresh, angle, speed = (
         stages(old, STEERING) == FRESH,
@@ -201,7 +204,7 @@ def test_a_source_that_freezes_is_held_extrapolated_ramped_and_waited_for(world:
     assert old["drive_torque"][-1] < 0.6 * old["drive_torque"][0]
     # fresh again: from the start, after a pause that is told
     again = steps[steps["input_seq"] > frozen]
-    assert flagged(again, loop.RESUMED)[0] and (again["steering_speed"] == 0).all()
+    assert flagged(again, step_record.RESUMED)[0] and (again["steering_speed"] == 0).all()
     assert again["input_stages"][0] == 0 and again["throttle"][0] == 0.5
     assert_replays(record(live, steps))
 
@@ -211,9 +214,9 @@ def test_a_run_whose_input_is_lost_ends_where_that_is_asked_for(world: Make) -> 
     turning(over)
     over.start()
     steps = over.join()
-    assert over.ended == loop.INPUT_LOST
-    assert over.simulation.control[loop.LOST_NS] > 160 * MS >= steps["input_age_ns"].max()
-    assert over.count(loop.USED) + over.count(loop.SUPERSEDED) == over.daq.head
+    assert over.ended == step_record.INPUT_LOST
+    assert over.simulation.control[step_record.LOST_NS] > 160 * MS >= steps["input_age_ns"].max()
+    assert over.count(step_record.USED) + over.count(step_record.SUPERSEDED) == over.daq.head
     assert_replays(record(over, steps))
 
 
@@ -231,9 +234,9 @@ def test_a_silent_wheel_of_fresh_blocks_goes_on_at_its_last_speed(world: Make) -
         while (n := now_ns() - began) < 600 * MS:
             bus.push(steering=4 * (min(n, freezes) // MS), steering_age_us=max(n - freezes, 0) // 1000)
             sleep_until(now_ns() + MS)
-        bus.ask(loop.NOW)
+        bus.ask(step_record.NOW)
         steps = bus.join()
-        if not flagged(steps, loop.SKIPPED | loop.LAPPED)[stages(steps, STEERING) != FRESH].any():
+        if not flagged(steps, step_record.SKIPPED | step_record.LAPPED)[stages(steps, STEERING) != FRESH].any():
             break  # else a busy machine: after a gap no speed is known
     extrapolated = steps[stages(steps, STEERING) == EXTRAPOLATED]
     per_s = math.radians(0.18) * 4000.0
@@ -253,12 +256,15 @@ def test_a_silent_channel_of_fresh_blocks_stops_the_model_and_is_named(world: Ma
     while now_ns() - began < 400 * MS:
         bus.push(brake_age_us=(now_ns() - began) // 1000, throttle_age_us=5)
         sleep_until(now_ns() + MS)
-    assert bus.simulation.control[loop.LOST_CHANNEL] == BRAKE and bus.simulation.control[loop.LOST_NS] > 200 * MS
-    assert bus.count(loop.STARVED) > 10
+    assert (
+        bus.simulation.control[step_record.LOST_CHANNEL] == BRAKE
+        and bus.simulation.control[step_record.LOST_NS] > 200 * MS
+    )
+    assert bus.count(step_record.STARVED) > 10
     bus.daq.close()  # a closed ring is noticed while the model stands still
     steps = bus.join()
-    assert bus.ended == loop.RING_CLOSED
-    assert bus.count(loop.USED) + bus.count(loop.SUPERSEDED) == bus.daq.head
+    assert bus.ended == step_record.RING_CLOSED
+    assert bus.count(step_record.USED) + bus.count(step_record.SUPERSEDED) == bus.daq.head
     assert {*stages(steps, STEERING)} == {*stages(steps, THROTTLE)} == {FRESH}
     assert {*stages(steps, BRAKE)} == {FRESH, HELD, RAMPED}
 
@@ -276,10 +282,10 @@ def test_slow_and_corrupted_sources_are_told_and_replayed(world: Make) -> None:
             live.daq.bump_epoch()
         live.push(**{"steering": 40 * k, "throttle": 50, **wrong.get(k, {})})
     sleep_until(now_ns() + 30 * MS)
-    live.ask(loop.NOW)
+    live.ask(step_record.NOW)
     steps = live.join()
-    assert (flagged(steps, loop.BEYOND) == np.isin(steps["input_seq"], [3, 4, 6])).all()
-    assert live.count(loop.CLIPS) == flagged(steps, loop.BEYOND).sum() > 0
+    assert (flagged(steps, step_record.BEYOND) == np.isin(steps["input_seq"], [3, 4, 6])).all()
+    assert live.count(step_record.CLIPS) == flagged(steps, step_record.BEYOND).sum() > 0
     limit = math.radians(1800)
     assert (np.abs(steps["steering_angle"]) <= limit).all() and (steps["throttle"] <= 1).all()
     assert (steps["brake_pressure_bar"] >= 0).all() and np.isfinite(steps["steering_speed"]).all()
@@ -342,7 +348,7 @@ def test_a_source_that_sends_nonsense_is_a_silent_one(world: Make) -> None:
         blocks(1)
         nonsense()
         blocks(2)
-        live.ask(loop.NOW)
+        live.ask(step_record.NOW)
         steps = live.join()
     finally:
         stop.set()
@@ -368,7 +374,7 @@ def braking(live: World, pattern: list[bool]) -> Record:
             break
         live.push(steering=3 * k, brake=8192 if pattern[k // 10] else 0)
         sleep_until(now_ns() + MS)
-    live.ask(loop.NOW)
+    live.ask(step_record.NOW)
     return record(live, live.join())
 
 
@@ -381,18 +387,18 @@ def test_a_model_that_diverges_leaves_nothing_behind_that_is_no_number(
     live = world(*settings, f"sim.on_divergence={then}", puppet(bad_bar=5.0))
     found = braking(live, [False, False, True, False, True, False])
     steps = found.steps
-    diverged = flagged(steps, loop.NOT_FINITE)
-    assert live.count(loop.DIVERGENCES) == diverged.sum() > 0
+    diverged = flagged(steps, step_record.NOT_FINITE)
+    assert live.count(step_record.DIVERGENCES) == diverged.sum() > 0
     for channel in (*(q.name for q in live.simulation.model.inputs), "steps", "wheel_speed_rear"):
         assert np.isfinite(steps[channel]).all() and np.abs(steps[channel]).max() < 1e9
     assert np.isfinite(live.simulation.state).all() and np.isfinite(live.simulation.work).all()
     assert (diverged == (steps["brake_pressure_bar"] > 5.0)).all()  # with the inputs that did it
     assert live.simulation.offending[4] > 5.0
     if then == "end":
-        assert live.ended == loop.DIVERGED and np.flatnonzero(diverged).tolist() == [len(steps) - 1]
+        assert live.ended == step_record.DIVERGED and np.flatnonzero(diverged).tolist() == [len(steps) - 1]
         assert steps["steps"][-1] == steps["steps"][-2] == len(steps) - 1
     else:
-        assert live.ended == loop.STOPPED and 0 < diverged.sum() < len(steps)
+        assert live.ended == step_record.STOPPED and 0 < diverged.sum() < len(steps)
         expected, n = [], 0
         for bad in diverged:
             n = n + 1 if not bad else n if then == "keep" else 0
@@ -434,10 +440,10 @@ def test_a_parameter_set_to_what_cannot_be_is_survived_and_replayed(puppet: Call
             live.wait_for_steps(live.results.head + 10)
             assert commanded.client.ask({"bad_bar": asked})["ok"]
         live.wait_for_steps(live.results.head + 10)
-        live.ask(loop.NOW)
+        live.ask(step_record.NOW)
         found = record(live, live.join())
-        bad = flagged(found.steps, loop.NOT_FINITE)
-        assert live.ended == loop.STOPPED and (np.diff(bad.astype(int)) == 1).sum() == 2 and not bad[-1]
+        bad = flagged(found.steps, step_record.NOT_FINITE)
+        assert live.ended == step_record.STOPPED and (np.diff(bad.astype(int)) == 1).sum() == 2 and not bad[-1]
         told = RingReader(live.config.ring("command"))
         commands, _, _ = told.since(0, 100)
         told.close()
@@ -463,7 +469,7 @@ def test_stale_input_is_said_once_when_worse_and_when_over(world: Make) -> None:
     for found, age_ms in history:
         now += CALM_NS // 10
         told += said.judge(now, found, age_ms * MS)
-    live.simulation.control[loop.LOST_NS] = 6000 * MS
+    live.simulation.control[step_record.LOST_NS] = 6000 * MS
     told += said.judge(now, word(HELD, SAFE), 6000 * MS)
     for _ in range(20):
         now += CALM_NS // 10

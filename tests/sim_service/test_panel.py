@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service import loop
+from sim_service import step_record
 from sim_service.models import configured_model
 from sim_service.models.description import Model, Parameter, Quantity
 from sim_service.signals.stale import HELD, RAMPED, SAFE
@@ -54,7 +54,7 @@ MODEL = Model(
 
 def steps(first: int, count: int, seq: list[int] | None = None, **columns: Any) -> np.ndarray:
     """Records as a ring tells them, 5 ms apart."""
-    dtype = loop.output_layout(MODEL).dtype
+    dtype = step_record.output_layout(MODEL).dtype
     made = np.zeros(count, dtype)
     number = first + np.arange(count)
     made["step"], made["t_ns"] = number, 5 * MS * number
@@ -128,13 +128,13 @@ def test_other_channels_begin_a_new_history() -> None:
 def test_pace_is_of_the_last_second() -> None:
     history = History(0.005)
     slow = steps(0, 1000)
-    slow["status"][:500] = loop.STALE
-    slow["status"][[900, 950]] = loop.MISSED
+    slow["status"][:500] = step_record.STALE
+    slow["status"][[900, 950]] = step_record.MISSED
     slow["pushed_ns"][990] += 4 * MS
     history.add(slow)
     pace = history.pace()
     assert pace is not None and pace.steps == 201
-    assert pace.status == loop.MISSED and pace.misses == 2
+    assert pace.status == step_record.MISSED and pace.misses == 2
     assert pace.cost_median == 120_000 and pace.cost_most == 120_000 + 4 * MS
     assert pace.lateness_most == 20_000 and pace.age_most == 300_000
 
@@ -154,7 +154,7 @@ def test_balance_counts_every_block_once() -> None:
 
 def _health(**changes: Any) -> instruments.Health:
     status, misses, stages = (changes.pop(key, 0) for key in ("status", "misses", "stages"))
-    pace = Pace(200, status or loop.LOCKED, 3e5, 4e5, 1e5, 2e5, 2e4, 3e4, misses, stages)
+    pace = Pace(200, status or step_record.LOCKED, 3e5, 4e5, 1e5, 2e5, 2e4, 3e4, misses, stages)
     return instruments.Health(**{"silent_s": 0.004, "step_s": 0.005, "sim": True, "daq": True, "pace": pace, **changes})
 
 
@@ -165,14 +165,14 @@ def _health(**changes: Any) -> instruments.Health:
         ({"silent_s": None}, "first step"),
         ({"daq": False}, "DAQ"),
         ({"silent_s": 0.5}, "no step"),
-        ({"status": loop.STALE}, "stale"),
-        ({"status": loop.SKIPPED}, "gave steps up"),
+        ({"status": step_record.STALE}, "stale"),
+        ({"status": step_record.SKIPPED}, "gave steps up"),
         ({"misses": 3}, "3 deadlines"),
         ({"paused": True, "silent_s": 9.0}, "paused"),
-        ({"slow": 10.0, "status": loop.SLOWED | loop.MISSED, "misses": 2}, "10 times slower"),
-        ({"status": loop.NOT_FINITE}, "numbers"),
-        ({"status": loop.STALE, "stages": RAMPED << 4 | HELD}, "steering held, throttle ramped to safe"),
-        ({"status": loop.STALE, "stages": SAFE << 4, "silent_s": 1.0}, "stands still until it is fresh again"),
+        ({"slow": 10.0, "status": step_record.SLOWED | step_record.MISSED, "misses": 2}, "10 times slower"),
+        ({"status": step_record.NOT_FINITE}, "numbers"),
+        ({"status": step_record.STALE, "stages": RAMPED << 4 | HELD}, "steering held, throttle ramped to safe"),
+        ({"status": step_record.STALE, "stages": SAFE << 4, "silent_s": 1.0}, "stands still until it is fresh again"),
     ],
 )
 def test_the_banner_says_what_is_wrong(changes: dict[str, Any], word: str) -> None:
@@ -201,7 +201,7 @@ def test_instruments_of_any_model() -> None:
 
 
 def test_status_in_words_and_books() -> None:
-    assert instruments.status_words(loop.LOCKED, loop.LOCKED | loop.MISSED) == (
+    assert instruments.status_words(step_record.LOCKED, step_record.LOCKED | step_record.MISSED) == (
         "locked (in the last second: deadline missed)"
     )
     history = History(0.005)
@@ -554,7 +554,7 @@ def driven(request: pytest.FixtureRequest) -> tuple[Model, np.ndarray, list[Fram
     model.initial(state, live, work)
     started = live.copy()
     names = [q.name for q in model.inputs]
-    dtype = loop.output_layout(model).dtype
+    dtype = step_record.output_layout(model).dtype
     frames, inputs = [], np.zeros((700, len(names)))
     for i in range(700):
         t = 0.005 * i

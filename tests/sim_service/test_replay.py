@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service import loop
 from sim_service import replay as again
+from sim_service import step_record
 from sim_service.models import load_model
 from sim_service.replay import Plan, as_available, as_recorded, replay
 from sim_service.simulation import Simulation
@@ -97,7 +97,7 @@ def drive(world: World, seconds: float = 0.5, seed: int = 1) -> Record:
         sleep_until(now_ns() + pause)
         if burst % 17 == 16:
             world.daq.bump_epoch()
-    world.ask(loop.NOW)
+    world.ask(step_record.NOW)
     return record(world, world.join())
 
 
@@ -108,7 +108,7 @@ def test_a_recorded_run_gives_the_same_bits_again(world: Make, estimator: str) -
     steps = found.steps
     # it was as restless as meant: otherwise this says little
     assert len(steps) > 50 and (np.diff(found.blocks["seq"].astype(int)) == 1).all()
-    for bit in (loop.STALE, loop.REPEATED, loop.NEW_EPOCH):
+    for bit in (step_record.STALE, step_record.REPEATED, step_record.NEW_EPOCH):
         assert flagged(steps, bit).sum() > 1
     assert np.abs(steps["steering_speed"]).max() > 0 and np.abs(steps["vx"]).max() > 0
     plan = found.plan()
@@ -154,11 +154,11 @@ def test_steps_given_up_restart_the_derivatives_in_the_replay_too(world: Make, p
         live.push(steering=4 * k, throttle=100)
         sleep_until(now_ns() + MS)
     live.wait_for_steps(25)
-    live.ask(loop.NOW)
+    live.ask(step_record.NOW)
     found = record(live, live.join())
-    assert flagged(found.steps, loop.SKIPPED).any()
+    assert flagged(found.steps, step_record.SKIPPED).any()
     plan = found.plan()
-    assert ((plan.flags & again.RESTART != 0) >= flagged(found.steps, loop.SKIPPED)).all()
+    assert ((plan.flags & again.RESTART != 0) >= flagged(found.steps, step_record.SKIPPED)).all()
     assert_same(found, replay(afresh(live), plan))
 
 
@@ -177,14 +177,14 @@ def test_blocks_overwritten_before_their_step_are_not_seen_in_the_replay_either(
         assert lost == 0
         pushed.append(np.ascontiguousarray(blocks).view(np.int64).reshape(-1))
         sleep_until(now_ns() + MS)
-    live.ask(loop.NOW)
+    live.ask(step_record.NOW)
     steps = live.join()
     reader.close()
     words = np.stack(pushed)
     found = Record(live, steps, live.daq.layout.view(words), words)
-    assert flagged(steps, loop.LAPPED).sum() > 3
+    assert flagged(steps, step_record.LAPPED).sum() > 3
     plan = found.plan()
-    assert ((plan.flags & again.LAPPED != 0) == flagged(steps, loop.LAPPED)).all()
+    assert ((plan.flags & again.LAPPED != 0) == flagged(steps, step_record.LAPPED)).all()
     assert_same(found, replay(afresh(live), plan))
     # the flag matters: with all the blocks that stand in the record the estimator knows the speed
     plan.flags &= ~np.int64(again.LAPPED)
@@ -248,15 +248,15 @@ def test_a_restarted_daq_is_a_new_ring_for_the_same_simulator(world: Make) -> No
         if ring == 0:
             live.daq.close()
             steps = live.join()
-            assert live.ended == loop.RING_CLOSED
+            assert live.ended == step_record.RING_CLOSED
             live.renew_daq()
-    live.ask(loop.NOW)
+    live.ask(step_record.NOW)
     steps = live.join()
     words = np.concatenate(parts)
     found = Record(live, steps, live.daq.layout.view(words), words)
     rings = np.repeat([0, len(parts[0])], [len(part) for part in parts])
     plan = as_recorded(steps, found.blocks, words, rings)
-    assert flagged(steps, loop.NEW_EPOCH).sum() == 2 and (plan.flags & again.INITIAL != 0).sum() == 1
+    assert flagged(steps, step_record.NEW_EPOCH).sum() == 2 and (plan.flags & again.INITIAL != 0).sum() == 1
     assert_same(found, replay(afresh(live), plan))
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sim_service.loop import RESUMED, STALE
 from sim_service.signals.stale import counted
+from sim_service.step_record import RESUMED, STALE
 from sync.errors import InputLost
 from sync.record import open_run
 from tandem.look.info import info

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from sim_service.commands import PARAMETER, CommandClient
+from sim_service.command_record import PARAMETER
+from sim_service.commands import CommandClient
 from sync.config import load
 from sync.record import open_run
 from tests.system.browser import browser, lacking, picture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sim_service.loop import NEW_EPOCH, STALE, output_layout
 from sim_service.models import load_model
+from sim_service.step_record import NEW_EPOCH, STALE, output_layout
 from sync.block import Layout
 from sync.config import load
 from sync.record import RunWriter

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from sim_service.loop import output_layout
 from sim_service.models import load_model
+from sim_service.step_record import output_layout
 from sync.block import Channel, Layout
 from sync.config import load
 from sync.errors import ConfigError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.loop import HOLDOVER, LOCKED, MISSED, NEW_EPOCH, REPEATED, SKIPPED, STALE, STATUS
+from sim_service.step_record import HOLDOVER, LOCKED, MISSED, NEW_EPOCH, REPEATED, SKIPPED, STALE, STATUS
 from sync.ledger import histogram
 from sync.ledger import summary_us as ledger_summary
 from tandem.bare import _record

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sim_service.loop import STATUS
+from sim_service.step_record import STATUS
 from sync.block import Channel, Layout
 from sync.errors import ConfigError
 from sync.record import Run, RunError, open_run

@@ -15,8 +15,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from daq_service.driver import evaluate, profile_tables, read_manoeuvre
-from sim_service.commands import LAYOUT as COMMANDS
-from sim_service.commands import PARAMETER
+from sim_service.command_record import LAYOUT as COMMANDS
+from sim_service.command_record import PARAMETER
 from sync.block import SEQ, Channel, Layout
 from sync.config import Config, load
 from sync.errors import ConfigError

@@ -1,0 +1,22 @@
+"""A command as it is pushed and recorded, and how the loop goes as commanded. Compiles nothing."""
+
+import numpy as np
+
+from sync.block import PAYLOAD, Channel, Layout
+
+# kinds: parameter `index` is to be `value`; the model as it started; no more steps, after so many; go on; how slowly
+PARAMETER, RESET, PAUSE, RESUME, SLOW = range(1, 6)
+# how the loop goes, as commanded
+PAUSED, STEPS_LEFT, SLOWNESS, ANEW = range(4)
+MODE_WORDS = 4
+MOST_SLOW = 1000.0
+LAYOUT = Layout((Channel("kind", "i8"), Channel("index", "i8"), Channel("value", "f8")))
+AT_KIND, AT_INDEX, AT_VALUE = range(PAYLOAD, PAYLOAD + 3)
+RING_BLOCKS = 1024
+
+
+def mode() -> np.ndarray:
+    """In real time."""
+    made = np.zeros(MODE_WORDS)
+    made[SLOWNESS] = 1.0
+    return made

@@ -1,0 +1,103 @@
+"""What a step records: the channels of its output, its status word, the ledger's rows, the counters and the words that
+the loop shares with its process.
+
+Integers and names only: whoever reads a step, a report or a record imports this module and compiles nothing. The loop
+(sim_service/loop.py) fills what is named here.
+"""
+
+from sync.block import PAYLOAD, Channel, Layout
+
+# the status word of a step
+STALE = 1  # an input is older than allowed; its stage says what became of it
+REPEATED = 2  # no new block since the last step
+NEW_EPOCH = 4  # first block after a gap: derivatives restart
+MISSED = 8  # the step before this one ended after this one was due
+SKIPPED = 16  # steps were given up before this one
+NOT_FINITE = 32  # the model left the numbers or its bound; the outputs are those it goes on from, or ended with
+LOCKED = 64  # the step's instant is locked to the block stream
+HOLDOVER = 128  # locked before, but no new block to follow
+LAPPED = 256  # blocks since the last step were overwritten before the step saw them: derivatives restart
+WAITED = 512  # the step's block was late and waited for
+CAPPED = 1024  # the model ended the step at its limit of iterations
+RESUMED = 2048  # the first step after a pause or of a model that was reset: derivatives restart
+SLOWED = 4096  # steps follow each other more slowly than in real time, as commanded
+BEYOND = 16384  # an input was beyond what its channel can be, and clipped
+STATUS = {
+    STALE: "stale input",
+    REPEATED: "no new block",
+    NEW_EPOCH: "new epoch",
+    MISSED: "deadline missed",
+    SKIPPED: "steps skipped",
+    NOT_FINITE: "diverged",
+    LOCKED: "locked",
+    HOLDOVER: "holdover",
+    LAPPED: "blocks overwritten",
+    WAITED: "waited for its block",
+    CAPPED: "iterations capped",
+    RESUMED: "after a pause or reset",
+    SLOWED: "slowed down",
+    BEYOND: "input beyond its limits",
+}
+
+# rows of the ledger: the age at use and what it is made of, in order; then the step
+AGE, SENSOR, RING, WIRE, WAIT, STEP_DONE, LATENESS, COST = range(8)
+LEDGER = ("age", "sensor", "ring", "wire", "wait", "step", "lateness", "cost")
+
+# counters
+(
+    STEPS, USED, SUPERSEDED, REUSED, MISSES, SKIPS, STALES, EPOCHS, NOT_NEWEST,
+    LOCKED_STEPS, HOLDOVERS, WAITS, CAPS, PAUSES, STARVED, DIVERGENCES, CLIPS,
+) = range(17)  # fmt: skip
+COUNTERS = (
+    "steps", "used", "superseded", "reused", "deadline_misses", "skipped", "stale_steps", "epochs", "not_newest",
+    "locked_steps", "holdover_steps", "waited_steps", "capped_steps",
+    "paused_steps", "starved_steps", "diverged_steps", "clipped_steps",
+)  # fmt: skip
+
+# words the loop and its process share
+STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED, LOST_CHANNEL, LOST_NS, DIVERGED_STEP = range(9)
+CONTROL_WORDS = 9
+DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
+
+# settings
+(
+    H_NS, MOST_AGE_NS, LOST_ENDS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS, MOST_BLOCKS, RHYTHM_NS,
+    WAIT_NS, CAPPED_OUTPUT,
+) = range(12)  # fmt: skip
+SETTINGS = 12
+
+# how the loop ended
+STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED, INPUT_LOST = range(5)
+
+# the channels of a step's output before the model's own, and the words of the block they stand in
+(
+    AT_STEP, AT_STATUS, AT_INPUT_SEQ, AT_INPUT_EPOCH, AT_INPUT_T, AT_INPUT_PUSHED, AT_INPUT_SENT, AT_INPUT_RECEIVED,
+    AT_STARTED, AT_TAKEN, AT_INPUT_AGE, AT_INPUT_STAGES, AT_AGE_BOUND,
+    AT_PHASE_ERROR, AT_COMMANDS, AT_COMMAND_EPOCH, AT_TIME,
+) = range(PAYLOAD, PAYLOAD + 17)  # fmt: skip
+AT_INPUTS = PAYLOAD + 17
+STEP_CHANNELS = (
+    Channel("step", "i8"),
+    Channel("status", "i8"),
+    Channel("input_seq", "i8"),
+    Channel("input_epoch", "i8"),
+    Channel("input_t_ns", "i8", "ns"),  # the block's stamps: sampled, pushed, sent, received (0: not over a wire)
+    Channel("input_pushed_ns", "i8", "ns"),
+    Channel("input_sent_ns", "i8", "ns"),
+    Channel("input_received_ns", "i8", "ns"),
+    Channel("started_ns", "i8", "ns"),  # the step's: started, took the block; done is the output's own pushed_ns
+    Channel("taken_ns", "i8", "ns"),
+    Channel("input_age_ns", "i8", "ns"),  # age at use, what it made of the channels (sim_service/signals/stale.py),
+    Channel("input_stages", "i8"),
+    Channel("age_bound_ns", "i8", "ns"),  # and the error bound that the DAQ's clock leaves
+    Channel("phase_error_ns", "i8", "ns"),
+    Channel("commands", "i8"),  # obeyed before this step: all before this position of the ring of commands
+    Channel("command_epoch", "i8"),
+    Channel("time", "f8", "s"),
+)
+
+
+def output_layout(model) -> Layout:  # type: ignore[no-untyped-def]
+    """The output block of a model: what the step used and when, its inputs, its outputs."""
+    quantities = (*model.inputs, *model.outputs)
+    return Layout((*STEP_CHANNELS, *(Channel(q.name, "f8", q.unit) for q in quantities)))
