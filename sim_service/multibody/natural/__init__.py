@@ -32,10 +32,11 @@ Settings for a step with a deadline: `compile(settings=REAL_TIME)`. All units SI
 
 from sim_service.multibody.natural.augmented import step
 from sim_service.multibody.natural.body import Body
+from sim_service.multibody.natural.equations import Input, Node
 from sim_service.multibody.natural.errors import AssemblyError, IllConditioned, MechanismError, StateError
 from sim_service.multibody.natural.linear import Linear, Quadratic, square
 from sim_service.multibody.natural.linearise import Linearised, Mode, linearise
-from sim_service.multibody.natural.mechanism import Input, Mechanism, Node
+from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.natural.motions import Motion, external, harmonic, polynomial, smooth_step
 from sim_service.multibody.natural.problems import (
     Energy,

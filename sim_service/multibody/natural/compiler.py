@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from sim_service.multibody.natural import tables
+from sim_service.multibody.natural.equations import Constraint, Element, Equations
 from sim_service.multibody.natural.errors import IllConditioned, MechanismError
 from sim_service.multibody.natural.forces import MODEL
 from sim_service.multibody.natural.linear import ONE, Linear, Quadratic
-from sim_service.multibody.natural.mechanism import Constraint, Element, Mechanism
 from sim_service.multibody.natural.pattern import Pattern, make_pattern
 from sim_service.multibody.natural.settings import Settings
 from sim_service.multibody.natural.system import System, no_force, setting_values
@@ -52,7 +52,7 @@ class Forms:
         return sorted((i, float(c[0])) for i, c in self.forms[f].terms.items() if c[0])
 
 
-def compile_system(m: Mechanism, h: float, settings: Settings, hook: Any, dense: bool | None) -> System:
+def compile_system(m: Equations, h: float, settings: Settings, hook: Any, dense: bool | None) -> System:
     if m.n == 0:
         raise MechanismError("a mechanism without coordinates")
     elements = sorted(m.elements.values(), key=lambda e: e.kind == MODEL)  # the hook's come last
@@ -209,7 +209,7 @@ def _forms(forms: Forms, part: dict[P, Any]) -> None:
 
 
 def _schedules(
-    m: Mechanism,
+    m: Equations,
     pattern: Pattern,
     jac_rows: list[dict[int, int]],
     ports: list[list[int]],
@@ -243,7 +243,7 @@ def _schedules(
 
 
 def _sizes(
-    m: Mechanism,
+    m: Equations,
     constraints: list[Constraint],
     elements: list[Element],
     forms: Forms,

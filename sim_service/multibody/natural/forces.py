@@ -14,7 +14,7 @@ things are. The hook may be called several times a step and must not remember an
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,17 +30,15 @@ from sim_service.multibody.natural.elements import (
     TORQUE_3D,
     TORSION,
 )  # fmt: skip
+from sim_service.multibody.natural.equations import Element, Equations, Input
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import Linear, linear
-
-if TYPE_CHECKING:
-    from sim_service.multibody.natural.mechanism import Input, Mechanism
 
 MODEL = -1
 
 
 def spring(
-    m: "Mechanism",
+    m: Equations,
     name: str,
     a: Linear | ArrayLike,
     b: Linear | ArrayLike,
@@ -63,7 +61,7 @@ def spring(
 
 
 def torsion(
-    m: "Mechanism",
+    m: Equations,
     name: str,
     angle: Linear,
     stiffness: float,
@@ -81,7 +79,7 @@ def torsion(
     _add(m, name, TORSION, (angle,), params, potential=potential)
 
 
-def force(m: "Mechanism", name: str, point: Linear, vector: ArrayLike, scale: "Input | None" = None) -> None:
+def force(m: Equations, name: str, point: Linear, vector: ArrayLike, scale: Input | None = None) -> None:
     """A force of fixed direction on a point, or on a scalar coordinate; an input may scale it."""
     values = np.atleast_1d(np.asarray(vector, float))
     if len(values) != point.dim:
@@ -92,12 +90,12 @@ def force(m: "Mechanism", name: str, point: Linear, vector: ArrayLike, scale: "I
 
 
 def torque(
-    m: "Mechanism",
+    m: Equations,
     name: str,
     on: Body | Linear,
     world: ArrayLike | None = None,
     own: ArrayLike | None = None,
-    scale: "Input | None" = None,
+    scale: Input | None = None,
 ) -> None:
     """A torque on a body, along an axis of the world and/or one of its own; or on a scalar angle.
 
@@ -122,7 +120,7 @@ def torque(
     _add(m, name, TORQUE_3D, tuple(c for e in on.basis for c in e), params, scale)
 
 
-def friction(m: "Mechanism", name: str, scalar: Linear, level: float, speed: float, viscous: float = 0.0) -> None:
+def friction(m: Equations, name: str, scalar: Linear, level: float, speed: float, viscous: float = 0.0) -> None:
     """Joint friction on a scalar: Coulomb `level`, rounded below `speed`, and viscous."""
     if not speed > 0.0:
         raise MechanismError(f"friction {name}: speed = {speed:g}: must be positive")
@@ -130,7 +128,7 @@ def friction(m: "Mechanism", name: str, scalar: Linear, level: float, speed: flo
 
 
 def limit(
-    m: "Mechanism", name: str, scalar: Linear, low: float, high: float, stiffness: float, damping: float = 0.0
+    m: Equations, name: str, scalar: Linear, low: float, high: float, stiffness: float, damping: float = 0.0
 ) -> None:
     """Stops at both ends of a scalar; `damping` in 1 / (unit of the scalar per second)."""
     if not low < high:
@@ -144,7 +142,7 @@ def limit(
     _add(m, name, LIMIT, (scalar,), params, potential=potential)
 
 
-def rotor(m: "Mechanism", name: str, carrier: Body, axle: ArrayLike, spin: Linear, inertia: float) -> None:
+def rotor(m: Equations, name: str, carrier: Body, axle: ArrayLike, spin: Linear, inertia: float) -> None:
     """An axisymmetric rotor on a carrier: its spin (absolute, about the axle) is a scalar coordinate.
 
     Put mass and transverse inertia on the carrier, without inertia about the axle; `inertia` goes to the spin, and the
@@ -162,7 +160,7 @@ def rotor(m: "Mechanism", name: str, carrier: Body, axle: ArrayLike, spin: Linea
 
 
 def model_force(
-    m: "Mechanism",
+    m: Equations,
     name: str,
     ports: Sequence[Linear],
     params: Mapping[str, float] | None = None,
@@ -183,18 +181,16 @@ def _metric(body: Body) -> dict[str, float]:
 
 
 def _add(
-    m: "Mechanism",
+    m: Equations,
     name: str,
     kind: int,
     ports: tuple[Linear, ...],
     params: dict[str, float],
-    scale: "Input | None" = None,
+    scale: Input | None = None,
     states: int = 0,
     potential: Any = None,
     data: np.ndarray | None = None,
 ) -> None:
-    from sim_service.multibody.natural.mechanism import Element
-
     if name in m.elements:
         raise MechanismError(f"force {name}: there is one already")
     source = -1 if scale is None else scale.index

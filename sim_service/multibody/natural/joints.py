@@ -4,27 +4,25 @@ A body given as `None` is the world. `at` and `axis` are as drawn. To add a join
 and `constrain` them; tables, Jacobians and their rates follow (linear.py). Residuals are in metres or radians.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sim_service.multibody.natural.body import Body
+from sim_service.multibody.natural.equations import Equations, Input, Node
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import Linear, linear, square
 from sim_service.multibody.natural.motions import Motion, external
 
-if TYPE_CHECKING:
-    from sim_service.multibody.natural.mechanism import Input, Mechanism, Node
 
-
-def spherical(m: "Mechanism", name: str, a: Linear | ArrayLike, b: Linear | ArrayLike) -> None:
+def spherical(m: Equations, name: str, a: Linear | ArrayLike, b: Linear | ArrayLike) -> None:
     """Two points are one. In the plane this is the revolute joint."""
     for axis, residual in enumerate(linear(b) - linear(a)):
         m.constrain(f"{name}.{axis}", residual)
 
 
-def revolute(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike | None = None) -> None:
+def revolute(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike | None = None) -> None:
     """A common point and, in space, a common axis."""
     spherical(m, name, _at(m, a, at), b.at(at))
     if m.dimension == 3:
@@ -35,7 +33,7 @@ def revolute(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike, 
 
 
 def universal(
-    m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike, axis_a: ArrayLike, axis_b: ArrayLike
+    m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis_a: ArrayLike, axis_b: ArrayLike
 ) -> None:
     """A common point; an axis of one body keeps its angle (90 degrees, mostly) to an axis of the other."""
     _in_space(m, name)
@@ -44,7 +42,7 @@ def universal(
     m.constrain(f"{name}.cross", b.along(ub) @ _along(m, a, ua) - float(ua @ ub))
 
 
-def cylindrical(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
+def cylindrical(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
     """b turns about and slides along an axis of a."""
     _in_space(m, name)
     n, n1, n2 = frame(axis)
@@ -54,7 +52,7 @@ def cylindrical(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLik
         m.constrain(f"{name}.off{k}", arm @ _along(m, a, across))
 
 
-def prismatic(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
+def prismatic(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
     """b slides along an axis of a without turning."""
     if m.dimension == 2:
         n = _unit(axis)
@@ -67,7 +65,7 @@ def prismatic(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike,
     m.constrain(f"{name}.turn", b.along(n1) @ _along(m, a, n2))
 
 
-def weld(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike) -> None:
+def weld(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike) -> None:
     """b moves with a."""
     spherical(m, name, _at(m, a, at), b.at(at))
     if m.dimension == 2:
@@ -78,7 +76,7 @@ def weld(m: "Mechanism", name: str, a: Body | None, b: Body, at: ArrayLike) -> N
 
 
 def rod(
-    m: "Mechanism",
+    m: Equations,
     name: str,
     a: Linear | ArrayLike,
     b: Linear | ArrayLike,
@@ -98,7 +96,7 @@ def rod(
 
 
 def slider(
-    m: "Mechanism", name: str, point: Linear, through: ArrayLike, along: ArrayLike, on: Body | None = None
+    m: Equations, name: str, point: Linear, through: ArrayLike, along: ArrayLike, on: Body | None = None
 ) -> None:
     """A point stays on a line of the world or of a body."""
     arm = point - _at(m, on, through)
@@ -112,21 +110,21 @@ def slider(
 
 
 def rack(
-    m: "Mechanism", name: str, point: Linear, origin: ArrayLike, along: ArrayLike, x: Linear, on: Body | None = None
+    m: Equations, name: str, point: Linear, origin: ArrayLike, along: ArrayLike, x: Linear, on: Body | None = None
 ) -> None:
     """point = origin + x along, on a line of the world or of a body; x is a coordinate or an input."""
     slider(m, name, point, origin, along, on)
     m.constrain(f"{name}.x", (point - _at(m, on, origin)) @ _along(m, on, _unit(along)) - x)
 
 
-def gear(m: "Mechanism", name: str, a: Linear, b: Linear, ratio: float) -> None:
+def gear(m: Equations, name: str, a: Linear, b: Linear, ratio: float) -> None:
     """a turns `ratio` times as far as b, from where both are as drawn."""
     offset = float((m.where(a) - ratio * m.where(b))[0])
     m.constrain(name, a - ratio * b - offset)
 
 
 def angle(
-    m: "Mechanism",
+    m: Equations,
     name: str,
     a: Body | None,
     b: Body,
@@ -151,7 +149,7 @@ def angle(
     return scalar
 
 
-def drive(m: "Mechanism", name: str, coordinate: Linear, motion: Motion | None = None) -> "Input":
+def drive(m: Equations, name: str, coordinate: Linear, motion: Motion | None = None) -> Input:
     """A prescribed coordinate: it follows an input, whose effort is then known from the multiplier."""
     if motion is None:
         motion = external(float(m.where(coordinate)[0]))
@@ -170,7 +168,7 @@ def frame(axis: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return n, n1, np.cross(n, n1)
 
 
-def _in_space(m: "Mechanism", name: str) -> None:
+def _in_space(m: Equations, name: str) -> None:
     if m.dimension != 3:
         raise MechanismError(f"{name}: a joint of this kind is for 3 dimensions")
 
@@ -183,15 +181,15 @@ def _unit(axis: ArrayLike) -> np.ndarray:
     return np.asarray(v / size)
 
 
-def _needed(m: "Mechanism", name: str, axis: Any) -> Any:
+def _needed(m: Equations, name: str, axis: Any) -> Any:
     if axis is None:
         raise MechanismError(f"{name}: needs an axis in {m.dimension} dimensions")
     return axis
 
 
-def _at(m: "Mechanism", body: Body | None, point: ArrayLike) -> Linear:
+def _at(m: Equations, body: Body | None, point: ArrayLike) -> Linear:
     return linear(np.asarray(point, float)) if body is None else body.at(point)
 
 
-def _along(m: "Mechanism", body: Body | None, vector: ArrayLike) -> Linear:
+def _along(m: Equations, body: Body | None, vector: ArrayLike) -> Linear:
     return linear(np.asarray(vector, float)) if body is None else body.along(vector)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sim_service.multibody.natural import evaluation
+from sim_service.multibody.natural.equations import Node
 from sim_service.multibody.natural.errors import AssemblyError, MechanismError
 from sim_service.multibody.natural.forces import MODEL
-from sim_service.multibody.natural.mechanism import Node
 from sim_service.multibody.natural.system import State
 from sim_service.multibody.natural.tables import P
 

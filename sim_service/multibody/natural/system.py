@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from sim_service.multibody.natural import evaluation, tables
+from sim_service.multibody.natural.equations import Constraint, Element, Equations
 from sim_service.multibody.natural.errors import MechanismError, StateError
 from sim_service.multibody.natural.linear import Linear
-from sim_service.multibody.natural.mechanism import Constraint, Element, Mechanism
 from sim_service.multibody.natural.pattern import Pattern
 from sim_service.multibody.natural.settings import Scheme, Settings
 from sim_service.multibody.natural.tables import FORCE, P
@@ -47,7 +47,7 @@ def setting_values(settings: Settings) -> np.ndarray:
 
 @dataclass(frozen=True, repr=False)
 class System:
-    mechanism: Mechanism
+    mechanism: Equations
     ints: np.ndarray
     reals: np.ndarray
     state_size: int

@@ -1,0 +1,235 @@
+"""What a mechanism is made of: nodes, inertia, constraints, force elements and inputs, before any of it is compiled.
+
+Rigid bodies (rigid.py), joints (joints.py) and forces (forces.py) add to these equations; the compiler (compiler.py)
+turns them into tables. All of them import this module and it imports none of them. `Mechanism` (mechanism.py) puts them
+together for those who build one.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sim_service.multibody.natural.assembly import EXTERNAL
+from sim_service.multibody.natural.body import Body
+from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.linear import ONE, Linear, Quadratic, linear, quadratic, square
+
+Place = Linear | ArrayLike  # a node, a point of a body, or fixed numbers
+SAME = 1e-9  # relative; constant equations that hold this well are dropped
+
+
+class Node(Linear):
+    """A point, a unit vector or a scalar with a name; free ones own the coordinates `columns`."""
+
+    def __init__(self, name: str, const: ArrayLike, columns: Sequence[int], kind: str) -> None:
+        values = np.atleast_1d(np.asarray(const, float))
+        if columns:
+            eye = np.eye(len(values))
+            super().__init__(np.zeros(len(values)), {i: eye[k] for k, i in enumerate(columns)})
+        else:
+            super().__init__(values)
+        self.name, self.columns, self.kind = name, tuple(columns), kind
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One scalar equation: a quadratic, or `A sin(theta) - B cos(theta)` if there is a theta."""
+
+    name: str
+    residual: Quadratic
+    cosine: Quadratic | None = None  # B
+    theta: Linear | None = None
+
+    def value(self, q: np.ndarray, u: np.ndarray | None = None) -> float:
+        a = self.residual.value(q, u)
+        if self.theta is None or self.cosine is None:
+            return a
+        theta = float(self.theta.value(q, u)[0])
+        return a * math.sin(theta) - self.cosine.value(q, u) * math.cos(theta)
+
+
+@dataclass(frozen=True)
+class Input:
+    """A quantity given from outside at every step, or by a law of time; use `form` where a scalar is expected."""
+
+    name: str
+    index: int
+    kind: int
+    law: tuple[float, ...]
+
+    @property
+    def form(self) -> Linear:
+        return Linear([0.0], {}, {self.index: np.ones(1)})
+
+
+@dataclass
+class Element:
+    """A force element: ports (scalar forms), parameters by name, an input that scales it."""
+
+    name: str
+    kind: int
+    ports: tuple[Linear, ...]
+    params: dict[str, float]
+    input: int = -1
+    states: int = 0
+    data: np.ndarray = field(default_factory=lambda: np.zeros(0))  # numbers without names, after the parameters
+    potential: Any = None  # (x, params) -> energy, where there is one
+
+    @property
+    def numbers(self) -> np.ndarray:
+        return np.concatenate([list(self.params.values()), self.data])
+
+
+@dataclass
+class Equations:
+    """The equations of a mechanism under construction, in 3 dimensions or in the plane."""
+
+    dimension: int = 3
+    gravity: Sequence[float] | None = None
+    nodes: dict[str, Node] = field(default_factory=dict)
+    bodies: dict[str, Body] = field(default_factory=dict)
+    constraints: dict[str, Constraint] = field(default_factory=dict)
+    elements: dict[str, Element] = field(default_factory=dict)
+    inputs: dict[str, Input] = field(default_factory=dict)
+    drives: dict[str, str] = field(default_factory=dict)  # constraint of a prescribed coordinate -> that coordinate
+    inertia: dict[tuple[int, int], float] = field(default_factory=dict)  # mass matrix, lower triangle
+    weight: dict[int, float] = field(default_factory=dict)  # gravity on each coordinate
+    masses: list[tuple[Linear, float]] = field(default_factory=list)  # points and the masses there, for momentum
+    moments: list[tuple[Linear, Linear, float]] = field(default_factory=list)  # pairs a, b: sum of factor a x db/dt
+    rigid: set[Any] = field(default_factory=set)  # pairs of basis vectors that an equation keeps already
+
+    def __post_init__(self) -> None:
+        if self.dimension not in (2, 3):
+            raise MechanismError(f"dimension = {self.dimension}: must be 2 or 3")
+        down = (0.0, -9.81) if self.dimension == 2 else (0.0, 0.0, -9.81)
+        self.g = np.asarray(down if self.gravity is None else self.gravity, float)
+        self._vector_checked("gravity", self.g)
+        self._q0: list[float] = []
+
+    # nodes
+
+    def point(self, name: str, at: ArrayLike, fixed: bool = False) -> Node:
+        """A point; fixed to the world, or free with `dimension` coordinates."""
+        return self._node(name, at, "point", fixed)
+
+    def vector(self, name: str, along: ArrayLike, fixed: bool = False) -> Node:
+        """A unit vector; a free one brings the equation that keeps its length."""
+        v = np.asarray(along, float)
+        node = self._node(name, v / np.linalg.norm(v), "vector", fixed)
+        if not fixed:
+            self.constrain(f"{name}.unit", 0.5 * (square(node) - 1.0))
+        return node
+
+    def scalar(self, name: str, value: float = 0.0, inertia: float = 0.0) -> Node:
+        """A scalar coordinate: an angle or a distance. It may carry an inertia of its own (a rotor's spin)."""
+        node = self._node(name, [value], "scalar", False)
+        if inertia:
+            self.add_inertia(node, node, inertia)
+        return node
+
+    # inertia
+
+    def add_mass(self, point: Linear, mass: float) -> None:
+        """Mass at a point, with its gravity."""
+        self.add_inertia(point, point, mass)
+        self.masses.append((point, mass))
+        self.moments.append((point, point, mass))
+        for i, c in point.terms.items():
+            self.weight[i] = self.weight.get(i, 0.0) + mass * float(c @ self.g)
+
+    def add_inertia(self, a: Linear, b: Linear, factor: float) -> None:
+        """M += factor (D_a^T D_b + D_b^T D_a) / 2 for forms a = D_a q + ..., b alike."""
+        if a.inputs or b.inputs:
+            raise MechanismError("inertia on a form that depends on an input; prescribe a coordinate instead")
+        for i, x in a.terms.items():
+            for j, y in b.terms.items():
+                # both orders of the pair meet in one entry of the lower triangle, and twice on the diagonal
+                value = factor * float(x @ y) * (1.0 if i == j else 0.5)
+                if value:
+                    key = (max(i, j), min(i, j))
+                    self.inertia[key] = self.inertia.get(key, 0.0) + value
+
+    # equations
+
+    def constrain(self, name: str, residual: Quadratic | Linear) -> None:
+        """A constraint `residual = 0` of one's own. Divide by a length so that it is in metres or radians."""
+        if name in self.constraints:
+            raise MechanismError(f"constraint {name}: there is one already")
+        equation = simplified(quadratic(residual))
+        if all(a.constant and b.constant for _, a, b in equation.products):
+            off = equation.value(self.q0)
+            if abs(off) > SAME * (1.0 + sum(abs(c * a.const[0] * b.const[0]) for c, a, b in equation.products)):
+                raise MechanismError(f"constraint {name}: ties fixed things to each other and is off by {off:g}")
+            return
+        self.constraints[name] = Constraint(name, equation)
+
+    def constrain_angle(self, name: str, cosine: Quadratic, sine: Quadratic, theta: Linear) -> None:
+        """theta is the angle whose cosine and sine (to a common factor) are given."""
+        if name in self.constraints:
+            raise MechanismError(f"constraint {name}: there is one already")
+        self.constraints[name] = Constraint(name, simplified(cosine), simplified(sine), theta)
+
+    def input(self, name: str, kind: int = EXTERNAL, law: Sequence[float] = ()) -> Input:
+        """An input: set at every step, or following a law of time (see `motions`)."""
+        if name in self.inputs:
+            raise MechanismError(f"input {name}: there is one already")
+        padded = (*law, 0.0, 0.0, 0.0, 0.0)[:4]
+        self.inputs[name] = Input(name, len(self.inputs), kind, padded)
+        return self.inputs[name]
+
+    # reading
+
+    @property
+    def q0(self) -> np.ndarray:
+        """Coordinates as drawn."""
+        return np.array(self._q0)
+
+    @property
+    def n(self) -> int:
+        return len(self._q0)
+
+    def where(self, place: Place) -> np.ndarray:
+        """Components as drawn."""
+        return linear(place).value(self.q0, np.zeros(len(self.inputs)))
+
+    def _node(self, name: str, at: ArrayLike, kind: str, fixed: bool) -> Node:
+        if name in self.nodes:
+            raise MechanismError(f"{kind} {name}: there is a {self.nodes[name].kind} of that name already")
+        values = np.atleast_1d(np.asarray(at, float))
+        if kind != "scalar":
+            self._vector_checked(f"{kind} {name}", values)
+        columns: Sequence[int] = ()
+        if not fixed:
+            columns = range(self.n, self.n + len(values))
+            self._q0.extend(float(v) for v in values)
+        self.nodes[name] = Node(name, values, columns, kind)
+        return self.nodes[name]
+
+    def _vector_checked(self, what: str, values: np.ndarray) -> None:
+        if values.shape != (self.dimension,) or not np.all(np.isfinite(values)):
+            raise MechanismError(f"{what} = {values.tolist()}: must be {self.dimension} finite numbers")
+
+
+def simplified(equation: Quadratic) -> Quadratic:
+    """Products with a constant factor become linear; constants are gathered."""
+    products = []
+    constant = 0.0
+    for c, a, b in equation.products:
+        if c == 0.0:
+            continue
+        if a.constant and b.constant:
+            constant += c * a.const[0] * b.const[0]
+        elif a.constant:
+            products.append((c * a.const[0], b, ONE))
+        elif b.constant:
+            products.append((c * b.const[0], a, ONE))
+        else:
+            products.append((c, a, b))
+    products = [p for p in products if p[0] != 0.0]
+    if constant:
+        products.append((constant, ONE, ONE))
+    return Quadratic(products)

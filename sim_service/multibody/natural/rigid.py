@@ -1,0 +1,144 @@
+"""Making a rigid body: its basis, its share of the mass matrix, and the equations that keep it rigid.
+
+With r and e as in body.py, c_G the components of the centre of mass, X = [e1 e2 e3] as drawn, and Pi the second moments
+of mass about r, the kinetic energy is that of
+
+    S = [ m  m c_G^T ; m c_G  X^-1 Pi X^-T ],    M = sum_ij S_ij D_i^T D_j,    D_0 the form of r, D_k that of e_k
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sim_service.multibody.natural.body import FITS, Body, combination
+from sim_service.multibody.natural.equations import Equations
+from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.linear import Linear, linear
+
+FLAT = 1e-6  # smallest volume of a basis of unit vectors
+
+
+def make_body(
+    m: Equations, name: str, nodes: Sequence[Linear], mass: float, centre: ArrayLike, inertia: ArrayLike
+) -> Body:
+    if not (mass >= 0.0 and np.isfinite(mass)):
+        raise MechanismError(f"body {name}: mass = {mass:g}: must be finite and not negative")
+    points = [p for p in nodes if p.kind == "point"]
+    vectors = [v for v in nodes if v.kind == "vector"]
+    if not points:
+        raise MechanismError(f"body {name}: needs at least one point")
+    origin = points[0]
+    candidates = [p - origin for p in points[1:]] + vectors
+    chosen = _basis(m, name, candidates)
+    basis = [candidates[k] for k in chosen]
+    if m.dimension == 2:
+        basis = [basis[0], basis[0].perp()]
+    r, X = m.where(origin), np.array([m.where(e) for e in basis]).T
+
+    # mass
+    G = np.asarray(m.where(linear(centre)), float)
+    J = _tensor(m.dimension, name, inertia)
+    Pi = _second_moments(m.dimension, J) + mass * np.outer(G - r, G - r)
+    inverse = np.linalg.pinv(X)
+    c_G, Z = inverse @ (G - r), inverse @ Pi @ inverse.T
+    size = np.abs(Pi).max() + 1e-300
+    if np.linalg.norm(X @ c_G - (G - r)) > FITS * (1.0 + np.linalg.norm(G)) or np.abs(X @ Z @ X.T - Pi).max() > (
+        FITS * size
+    ):
+        raise MechanismError(
+            f"body {name}: mass lies outside the span of its nodes; give it more points or vectors "
+            f"({m.dimension} independent directions are always enough)"
+        )
+    forms = [origin, *basis]
+    S = np.block([[np.array([[mass]]), mass * c_G[None, :]], [mass * c_G[:, None], Z]])
+    pairs = [(a, b, float(S[i, j])) for i, a in enumerate(forms) for j, b in enumerate(forms) if S[i, j]]
+    for a, b, factor in pairs:
+        m.add_inertia(a, b, factor)
+    body = Body(
+        name, tuple(nodes), origin, tuple(basis), r, X, mass, combination(np.r_[1.0, c_G], forms), J, tuple(pairs), ()
+    )
+    m.masses.append((body.centre, mass))
+    m.moments.extend(pairs)
+    for i, c in body.centre.terms.items():
+        m.weight[i] = m.weight.get(i, 0.0) + mass * float(c @ m.g)
+
+    # rigidity: the metric of the basis, then the remaining nodes as linear forms of it
+    before = set(m.constraints)
+    _keep_rigid(m, name, [candidates[k] for k in chosen])
+    for k, extra in enumerate(candidates):
+        if k not in chosen:
+            follows = body.along(m.where(extra))
+            for axis, residual in enumerate(extra - follows):
+                m.constrain(f"{name}.node{k}.{axis}", residual)
+    own = tuple(c for c in m.constraints if c not in before)
+    return Body(**{**body.__dict__, "equations": own})
+
+
+def _basis(m: Equations, name: str, candidates: Sequence[Linear]) -> tuple[int, ...]:
+    """The best spread set of directions: as many as there are, at most the dimension (one in the plane)."""
+    drawn = [m.where(c) for c in candidates]
+    if not drawn or any(np.linalg.norm(d) == 0.0 for d in drawn):
+        raise MechanismError(f"body {name}: needs a direction: another point, apart from the first, or a vector")
+    unit = [d / np.linalg.norm(d) for d in drawn]
+    for count in (1,) if m.dimension == 2 else (3, 2, 1):
+        best: tuple[int, ...] = ()
+        spread = FLAT
+        for trial in combinations(range(len(unit)), count):
+            A = np.array([unit[k] for k in trial])
+            volume = float(np.sqrt(max(np.linalg.det(A @ A.T), 0.0)))
+            if volume > spread * (1.0 + 1e-9):  # the first of equals
+                best, spread = trial, volume
+        if best:
+            return best
+    raise MechanismError(f"body {name}: no direction")
+
+
+def _keep_rigid(m: Equations, name: str, basis: Sequence[Linear]) -> None:
+    for i, a in enumerate(basis):
+        for j, b in enumerate(basis[: i + 1]):
+            if i == j and a.kind == "vector":
+                continue  # a unit vector keeps its own length
+            va, vb = m.where(a), m.where(b)
+            residual = a @ b - float(va @ vb)
+            # in metres: |a| for lengths, and for angles the arm times the angle
+            scale = 1.0 / (np.sqrt(np.linalg.norm(va) * np.linalg.norm(vb)) * (2.0 if i == j else 1.0))
+            if any(other.carries(a, va) and other.carries(b, vb) for other in m.bodies.values()):
+                continue  # both are fixed in a body that is rigid already, such as a hinge in what carries it
+            key = frozenset({_key(a), _key(b)})
+            if key in m.rigid:  # two bodies that share both nodes share the equation
+                continue
+            m.rigid.add(key)
+            m.constrain(f"{name}.rigid{i}{j}", scale * residual)
+
+
+def _key(form: Linear) -> tuple:
+    """The same for a form and its negative."""
+    items = tuple(sorted((i, tuple(np.round(c, 12))) for i, c in form.terms.items() if np.any(c)))
+    flipped = tuple(sorted((i, tuple(np.round(-c, 12) + 0.0)) for i, c in form.terms.items() if np.any(c)))
+    both = sorted([(items, tuple(form.const)), (flipped, tuple(-form.const + 0.0))])
+    return tuple(both)
+
+
+def _tensor(dimension: int, name: str, inertia: ArrayLike) -> np.ndarray:
+    J = np.asarray(inertia, float)
+    if dimension == 2:
+        if J.size != 1:
+            raise MechanismError(f"body {name}: in the plane the inertia is one number")
+        return J.reshape(())
+    J = np.diag(np.broadcast_to(J, 3)) if J.ndim < 2 else J
+    if J.shape != (3, 3) or not np.allclose(J, J.T):
+        raise MechanismError(f"body {name}: the inertia must be symmetric, 3 x 3 or its diagonal")
+    moments = np.linalg.eigvalsh(J)
+    if moments[0] < -1e-12 or moments[2] > (moments[0] + moments[1]) * (1.0 + 1e-9) + 1e-12:
+        raise MechanismError(
+            f"body {name}: principal moments {moments.tolist()}: none may exceed the sum of the others"
+        )
+    return J
+
+
+def _second_moments(dimension: int, J: np.ndarray) -> np.ndarray:
+    if dimension == 2:
+        return 0.5 * float(J) * np.eye(2)  # only the trace matters, as e2 is e1 turned
+    return np.asarray(0.5 * np.trace(J) * np.eye(3) - J)
