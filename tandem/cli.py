@@ -6,7 +6,6 @@ was lost for longer than allowed; 70 a service
 failed in a way nobody foresaw.
 """
 
-import contextlib
 import json
 import sys
 from pathlib import Path
@@ -17,10 +16,11 @@ from rich.console import Console
 
 from sync.errors import ConfigError
 from tandem.calibrate_command import calibrate
+from tandem.drive import checked_config, run_drive
 from tandem.iso_commands import iso
 from tandem.keys import keys
 from tandem.multibody_commands import bench_multibody, mechanism
-from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, progress_bar, report, run_folder
+from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 from tandem.vehicle_commands import vehicle_report
 from tandem.view import view
 
@@ -32,95 +32,6 @@ DEFAULT = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
 TRANSPORTS = ("shm", "ipc", "tcp")
 
 ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show_default="configs/drive.toml")]
-
-
-def _opened(file: Path, overrides: list[str]) -> tuple["Config", Any]:
-    """The configuration and the source it names."""
-    from sync.config import load
-    from sync.jit import compiling
-
-    config = load(file, overrides)
-    with compiling("source"):
-        from daq_service.sources import open_source
-
-        return config, open_source(config, file)
-
-
-def _checked(file: Path, overrides: list[str]) -> "Config":
-    """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
-    import numpy as np
-
-    from sync.jit import compiling
-
-    config, _ = _opened(file, overrides)
-    with compiling("check"):
-        from sim_service.models import configured_model
-
-        model, params = configured_model(config, file.parent)
-        model.initial(np.zeros(len(model.states)), params, np.zeros(model.work_size))  # it must stand, too
-    return config
-
-
-def _figures_line(status: dict[str, dict[str, Any]]) -> str:
-    sim = status.get("sim") or {}
-    if not sim.get("steps"):
-        return ""
-    hops = " + ".join(f"{hop} {sim['hops_us'][hop]['p50']:.0f}" for hop in ("sensor", "ring", "wire", "wait"))
-    return (
-        f"{3.6 * sim.get('vx', 0):5.1f} km/h  age {sim['age_us']['p50']:.0f} us, medians {hops}"
-        f"  step {sim['hops_us']['step']['p50']:.0f}  missed {sim['deadline_misses']}"
-    )
-
-
-def _run(
-    file: Path,
-    overrides: list[str],
-    seconds: float | None,
-    title: str,
-    runs: Path | None = None,
-) -> tuple["Config", Any, Path | None]:
-    """A drive, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder)."""
-    from tandem.launch import Crew
-
-    crew = Crew(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
-    folder = None
-    try:
-        from sync.keys import transport_keys
-        from tandem.report import figures
-        from tandem.supervise import drive as run_drive
-
-        config, source = _opened(file, overrides)
-        for role in ("daq", "sim"):
-            transport_keys(config, file, role)  # both run here, so both pairs must be
-        folder = run_folder(runs, config.name) if runs is not None and config.record.enabled else None
-        duration = seconds
-        if duration is None:  # a source that ends by itself ends the drive
-            duration = getattr(source, "seconds", None) or config.seconds
-        with progress_bar() as bar:
-            starting = f"{title}: starting (the first time, compiling)"
-            task = bar.add_task(starting, total=duration or None, figures="")
-
-            def update(elapsed: float, status: dict[str, dict[str, Any]]) -> None:
-                if elapsed >= 0:
-                    bar.update(task, description=title, completed=elapsed, figures=_figures_line(status))
-
-            outcome = run_drive(
-                config,
-                crew,
-                duration,
-                update,
-                lambda text: bar.console.print(text, markup=False, highlight=False),
-                folder,
-                lambda o: figures(config, o),
-            )
-    except BaseException:
-        if folder is not None:
-            with contextlib.suppress(OSError):
-                folder.rmdir()  # of a run that never was, if it is empty
-        raise
-    finally:
-        crew.call_off()
-    return config, outcome, folder
 
 
 @app.command()
@@ -147,7 +58,7 @@ def drive(
         with errors():
             settings.append(f'source={{kind="replay", run={json.dumps(str(find(repeat).absolute()))}}}')
     with errors():
-        checked, outcome, folder = _run(config, settings, seconds, "drive", runs)
+        checked, outcome, folder = run_drive(config, settings, seconds, "drive", runs)
         from tandem.html import RunData
         from tandem.report import figures, print_drive
 
@@ -218,7 +129,7 @@ def record(config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs
     from tandem.recorder import run as job
 
     with errors():
-        folder = run_folder(runs, _checked(config, list(overrides or [])).name)
+        folder = run_folder(runs, checked_config(config, list(overrides or [])).name)
     print(f"record: {folder}", file=sys.stderr)
     whole: list[bool] = []
 
@@ -429,7 +340,7 @@ def doctor(
     from tandem import doctor as examination
 
     with errors():
-        checked = _checked(config, list(overrides or []))
+        checked = checked_config(config, list(overrides or []))
         with Console(stderr=True).status("") as status:
             found = examination.examine(checked, config, seconds, status.update)
             findings = list(found) if as_json else examination.print_findings(Console(), found)

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tandem.drive import checked_config, run_drive
 from tandem.html import RunData
 from tandem.report import HISTOGRAMS, SOURCE_MS_PER_LOOP, figures, histogram_table
 
@@ -19,9 +20,8 @@ def measure(
     """({"runs": […], "bare": {…}}, the steps of the runs, exit code). The bare figures come first."""
     from sync.config import forced_transport
     from tandem.bare import bare_ipc, bare_lateness
-    from tandem.cli import _checked, _run
 
-    config = _checked(file, overrides)
+    config = checked_config(file, overrides)
     with console.status(f"bare sleeping loop, {seconds:g} s"):
         lateness = bare_lateness(config, seconds)
     with console.status(f"bare ZeroMQ and msgpack over ipc, {seconds:g} s"):
@@ -34,7 +34,7 @@ def measure(
             if phase and "clock_ppm" not in config.source:
                 settings.append(f"source.clock_ppm={_CRYSTAL_PPM}")
             label = f"{transport}, {mode}" if phase else transport
-            checked, outcome, _ = _run(file, settings, seconds, label)
+            checked, outcome, _ = run_drive(file, settings, seconds, label)
             result = {**figures(checked, outcome), "label": label}
             runs.append(result)
             data.append(RunData(label, result, outcome.steps))

@@ -1,0 +1,99 @@
+"""One drive, for every command that makes one: checked, started, its progress shown, its folder made."""
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tandem.terminal import progress_bar, run_folder
+
+if TYPE_CHECKING:
+    from sync.config import Config
+
+
+def _opened(file: Path, overrides: list[str]) -> tuple["Config", Any]:
+    """The configuration and the source it names."""
+    from sync.config import load
+    from sync.jit import compiling
+
+    config = load(file, overrides)
+    with compiling("source"):
+        from daq_service.sources import open_source
+
+        return config, open_source(config, file)
+
+
+def checked_config(file: Path, overrides: list[str]) -> "Config":
+    """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
+    import numpy as np
+
+    from sync.jit import compiling
+
+    config, _ = _opened(file, overrides)
+    with compiling("check"):
+        from sim_service.models import configured_model
+
+        model, params = configured_model(config, file.parent)
+        model.initial(np.zeros(len(model.states)), params, np.zeros(model.work_size))  # it must stand, too
+    return config
+
+
+def _figures_line(status: dict[str, dict[str, Any]]) -> str:
+    sim = status.get("sim") or {}
+    if not sim.get("steps"):
+        return ""
+    hops = " + ".join(f"{hop} {sim['hops_us'][hop]['p50']:.0f}" for hop in ("sensor", "ring", "wire", "wait"))
+    return (
+        f"{3.6 * sim.get('vx', 0):5.1f} km/h  age {sim['age_us']['p50']:.0f} us, medians {hops}"
+        f"  step {sim['hops_us']['step']['p50']:.0f}  missed {sim['deadline_misses']}"
+    )
+
+
+def run_drive(
+    file: Path,
+    overrides: list[str],
+    seconds: float | None,
+    title: str,
+    runs: Path | None = None,
+) -> tuple["Config", Any, Path | None]:
+    """A drive, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder)."""
+    from tandem.launch import Crew
+
+    crew = Crew(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
+    folder = None
+    try:
+        from sync.keys import transport_keys
+        from tandem.report import figures
+        from tandem.supervise import drive
+
+        config, source = _opened(file, overrides)
+        for role in ("daq", "sim"):
+            transport_keys(config, file, role)  # both run here, so both pairs must be
+        folder = run_folder(runs, config.name) if runs is not None and config.record.enabled else None
+        duration = seconds
+        if duration is None:  # a source that ends by itself ends the drive
+            duration = getattr(source, "seconds", None) or config.seconds
+        with progress_bar() as bar:
+            starting = f"{title}: starting (the first time, compiling)"
+            task = bar.add_task(starting, total=duration or None, figures="")
+
+            def update(elapsed: float, status: dict[str, dict[str, Any]]) -> None:
+                if elapsed >= 0:
+                    bar.update(task, description=title, completed=elapsed, figures=_figures_line(status))
+
+            outcome = drive(
+                config,
+                crew,
+                duration,
+                update,
+                lambda text: bar.console.print(text, markup=False, highlight=False),
+                folder,
+                lambda o: figures(config, o),
+            )
+    except BaseException:
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                folder.rmdir()  # of a run that never was, if it is empty
+        raise
+    finally:
+        crew.call_off()
+    return config, outcome, folder
