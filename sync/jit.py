@@ -3,17 +3,18 @@
 Promises
 - `kernel` makes a nopython function that holds no GIL and is cached on disk. Entry points give it an explicit
   signature, so they are compiled (or loaded) when their module is imported and never inside a run.
-- numba invalidates a cached function when its own file changes, but not when a function it inlines from another
-  file does. The cache directory is therefore named after the contents of every package that others inline from:
-  any edit there starts a fresh one, and directories of sources long gone are swept away.
-- Processes that started together do not compile together: `compiling` is a lock between them.
+- numba invalidates a cached function when its own file changes, but not when a function it inlines from another file
+  does. Compiled code is therefore kept in a folder named after the contents of its file and of everything that file
+  imports (sync/sources.py): an edit recompiles what depends on it and nothing else, going back to an earlier version
+  recompiles nothing, and folders of sources long gone are swept away.
+- Processes that started together do not compile together: `compiling` is a lock between them. What is missing is
+  compiled on all cores (sync/build.py).
 - What is in the cache is run. It is made for its owner alone, and one that others could have written to is refused.
 """
 
 import contextlib
 import fcntl
 import functools
-import hashlib
 import os
 import shutil
 import stat
@@ -22,55 +23,81 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from sync import sources
 from sync.errors import ConfigError
 
-_PACKAGES = ("daq_service", "sim_service", "sync")
-_NEVER_COMPILED = ("view",)  # folders without kernels
 _KEEP_S = 7 * 24 * 3600
+_USED_S = 24 * 3600
 _OTHERS_WRITE = 0o022
 
-
-def _fingerprint() -> str:
-    root = Path(__file__).resolve().parents[1]
-    digest = hashlib.sha256()
-    for package in _PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            if path.parent.name in _NEVER_COMPILED:
-                continue
-            digest.update(path.relative_to(root).as_posix().encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _cache_directory() -> Path:
-    base = os.environ.get("TANDEM_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tandem"
-    )
-    return Path(base) / "numba" / _fingerprint()
-
-
-CACHE = _cache_directory()
-os.environ["NUMBA_CACHE_DIR"] = str(CACHE)
+CACHE = sources.cache_directory()
 # matrices are small here; threads for them would only spin beside the loop
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# environment and configuration: numba reads the first again whenever it has changed
+os.environ["NUMBA_CACHE_DIR"] = str(CACHE)
+os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = "sync.jit.ImportsLocator"
 
-import numba  # noqa: E402  (reads NUMBA_CACHE_DIR when it is imported)
+import numba  # noqa: E402  (reads the environment when it is imported)
+from numba.core import caching  # noqa: E402
 
 numba.config.CACHE_DIR = str(CACHE)
+numba.config.CACHE_LOCATOR_CLASSES = os.environ["NUMBA_CACHE_LOCATOR_CLASSES"]
+
+
+class ImportsLocator(caching._CacheLocator):  # type: ignore[misc]  # numba offers no public base
+    """Where numba finds the compiled code of a function: by its file's contents and those of all it imports."""
+
+    def __init__(self, function: Callable[..., Any], file: Path):
+        self._py_file = str(file)  # numba names it in a warning
+        self._line = function.__code__.co_firstlineno
+        self._folder = sources.folder_of(file)
+        self._stamp = sources.stamp(file)
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "ImportsLocator | None":
+        file = Path(py_file).resolve()
+        if not file.is_file():  # typed in by hand, or generated
+            return None
+        found = cls(py_func, file)
+        try:
+            _make(found._folder)
+        except OSError:
+            return None
+        return found
+
+
+@functools.cache
+def _make(folder: Path) -> None:
+    """A folder that is still used keeps its date fresh, so that it is not swept away."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if _age_s(folder) > _USED_S:
+        os.utime(folder)
 
 
 @functools.cache
 def _own() -> None:
     """Make the folder of the cache, or look whose it is; once, before anything is taken from it."""
-    for folder in (CACHE.parents[1], CACHE.parent, CACHE):
+    for folder in (CACHE.parent, CACHE):
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            told = folder.stat()
-        except OSError:
-            return  # nothing can be kept there, so nothing is; numba says it
-        if told.st_uid not in (os.geteuid(), 0):
+            found = folder.stat()
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: compiled code cannot be kept there: {error.strerror}; set TANDEM_CACHE to a folder you can"
+                " write to"
+            ) from None
+        if found.st_uid not in (os.geteuid(), 0):
             wrong, right = "belongs to another user", ""
-        elif told.st_mode & _OTHERS_WRITE and not told.st_mode & stat.S_ISVTX:
+        elif found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX:
             wrong, right = "others may write it", "empty it and chmod 700 it, or "
         else:
             continue
@@ -93,8 +120,7 @@ def compiling(what: str) -> Iterator[None]:
     """Import modules with kernels inside: alone while `what` is not in the cache yet, beside others once it is."""
     _own()
     CACHE.mkdir(parents=True, exist_ok=True)
-    os.utime(CACHE)
-    cached = CACHE / f"{what}.cached"
+    cached = sources.marker(what)
     with open(CACHE / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH if cached.exists() else fcntl.LOCK_EX)
         _sweep()
@@ -102,9 +128,13 @@ def compiling(what: str) -> Iterator[None]:
         cached.touch()
 
 
+def _age_s(path: Path) -> float:
+    return time.time() - path.stat().st_mtime  # noqa: TID251  (time of day is right here: it is about files)
+
+
 def _sweep() -> None:
-    """Remove caches of sources nobody has run for a week (time of day is right here: it is about files)."""
-    for old in CACHE.parent.iterdir():
+    """Remove what was compiled from sources that nobody has run for a week."""
+    for old in CACHE.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process sweeps too
-            if old.is_dir() and old != CACHE and time.time() - old.stat().st_mtime > _KEEP_S:  # noqa: TID251
-                shutil.rmtree(old, ignore_errors=True)
+            if old.name != "lock" and _age_s(old) > _KEEP_S:
+                shutil.rmtree(old, ignore_errors=True) if old.is_dir() else old.unlink()

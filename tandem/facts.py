@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sync import sources
 from sync.config import Config, View
-from sync.jit import CACHE
 from sync.realtime import permitted
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def machine_facts() -> dict[str, str]:
     return {
         "utc": wall_clock(),
         "software": f"tandem {_version('tandem')}",
-        "sources": CACHE.name,  # the same sources on the same machine type give the same bits
+        "sources": sources.fingerprint(),  # the same sources on the same machine type give the same bits
         "machine": platform.machine(),
         "system": platform.platform(),
         "processor": _processor(),

@@ -28,10 +28,10 @@ from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_record
 from sim_service.simulation import Simulation
 from sim_service.step_record import STEP_CHANNELS, output_layout
 from sim_service.turn import DIVERGED
+from sync import sources
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, assembled, load
 from sync.errors import ConfigError
-from sync.jit import CACHE
 from sync.record import Run, RunError, Topic, open_run
 from sync.ring import RingWriter, push
 from sync.toml import check
@@ -302,7 +302,7 @@ def resets(plan: Plan) -> np.ndarray:
 
 def _other_software(run: Run) -> str | None:
     """What may make bits differ, if it was different."""
-    here = {"sources": CACHE.name, "machine": platform.machine(), "numba": version("numba")}
+    here = {"sources": sources.fingerprint(), "machine": platform.machine(), "numba": version("numba")}
     told = [f"{key} {run.start.get(key)} (here {value})" for key, value in here.items() if run.start.get(key) != value]
     return ", ".join(told) or None
 

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
-from sync import jit, realtime
+from sync import jit, realtime, sources
 from sync.config import ALL_RINGS
 from sync.errors import RingError, TandemError
 from sync.ring import SHM, RingReader
@@ -279,6 +279,6 @@ def cache(case: Case) -> Finding:
             "set TANDEM_CACHE to a folder you can write to",
             place=str(jit.CACHE),
         )
-    warm = all((jit.CACHE / f"{service}.cached").exists() for service in ("daq", "sim"))
+    warm = all(sources.marker(service).exists() for service in ("daq", "sim"))
     remark = "warm" if warm else "cold, so the first drive compiles for some 20 s"
     return passed(f"{jit.CACHE} is {remark}", place=str(jit.CACHE), warm=warm)

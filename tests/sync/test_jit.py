@@ -1,5 +1,6 @@
 """Compiled code is cached where none can go stale, and processes that start together do not get in each other's way."""
 
+import ast
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sync import sources
 from tests.sync.actors import ROOT, environment
 
 # imports all kernels of the ring; says where the cache is, what came from it and what had to be compiled
@@ -59,7 +61,6 @@ def test_processes_that_start_together_without_a_cache_all_succeed_and_the_next_
     after = finish(start(copied, tmp_path, ring_name))
     assert sum(after["misses"]) == 0
     assert all(hits > 0 for hits in after["hits"])
-    assert after["cache"] == together[0]["cache"]
     assert after["cache"].startswith(str(tmp_path))
 
 
@@ -71,50 +72,136 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path / "here"
 
 
-def cache_of(root: Path, cache: str = "/somewhere", **more: str) -> str:
-    program = "from sync import jit; print(jit.CACHE)"
+def asked(root: Path, program: str, cache: str = "/somewhere", **more: str) -> Any:
+    """What a program prints as JSON that imports the copied packages."""
     env = {**environment(TANDEM_CACHE=cache, **more), "PYTHONPATH": str(root)}
     if not cache:
         del env["TANDEM_CACHE"]
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, check=True, env=env, cwd=root, capture_output=True, text=True).stdout.strip()
+    command = [sys.executable, "-c", f"import json\nfrom sync import sources\nprint(json.dumps({program}))"]
+    return json.loads(subprocess.run(command, check=True, env=env, cwd=root, capture_output=True, text=True).stdout)
 
 
-def test_the_cache_is_another_one_after_any_change_of_a_source(copied: Path) -> None:
-    found = [cache_of(copied)]
+STAMPS = "{sources.module_name(f): sources.stamp(f) for f in sources.all_sources()}"
+
+
+def test_an_edit_changes_the_stamps_of_what_depends_on_it_and_of_nothing_else(copied: Path) -> None:
+    before = asked(copied, STAMPS)
+
+    def edited(file: str) -> set[str]:
+        path = copied / file
+        text = path.read_text()
+        path.write_text(text + "\n# edited\n")
+        after = asked(copied, STAMPS)
+        path.write_text(text)
+        return {name for name in before if before[name] != after[name]}
+
+    assert "sim_service.loop" in edited("sim_service/loop.py")
+    assert edited("sim_service/loop.py").isdisjoint({"sync.ring", "sim_service.phase", "sim_service.turn"})
+    reached = edited("sync/ring.py")
+    assert {"sync.ring", "sim_service.loop", "daq_service.acquire"} <= reached
+    assert reached.isdisjoint({"sync.atomics", "sync.ledger", "sim_service.multibody.natural.cholesky"})
+    # what decorates kernels imports errors to raise them: no kernel is another one for that
+    assert "sync.ledger" not in edited("sync/errors.py")
+    assert {"sync.ledger", "sim_service.multibody.natural.cholesky"} <= edited("sync/jit.py")
+    assert asked(copied, STAMPS) == before
+
+
+def test_contents_count_neither_place_nor_date(copied: Path) -> None:
+    before = asked(copied, STAMPS), asked(copied, "sources.fingerprint()")
     moved = copied.rename(copied.with_name("moved"))
-    assert cache_of(moved) == found[0]  # the contents count, not the place
-    copied = moved.rename(copied)
+    os.utime(moved / "sync" / "atomics.py", (0, 0))
+    assert (asked(moved, STAMPS), asked(moved, "sources.fingerprint()")) == before
+
+
+def test_the_fingerprint_is_another_one_after_any_change_of_a_source(copied: Path) -> None:
+    found = [asked(copied, "sources.fingerprint()")]
     atomics = copied / "sync" / "atomics.py"
-    os.utime(atomics, (0, 0))
-    assert cache_of(copied) == found[0]  # nor the date
     atomics.write_text(atomics.read_text().replace('_loader("acquire")', '_loader("monotonic")'))
-    found.append(cache_of(copied))
+    found.append(asked(copied, "sources.fingerprint()"))
     (copied / "sim_service" / "models" / "new.py").write_text("")
-    found.append(cache_of(copied))
+    found.append(asked(copied, "sources.fingerprint()"))
     (copied / "sim_service" / "models" / "new.py").rename(copied / "daq_service" / "new.py")
-    found.append(cache_of(copied))
+    found.append(asked(copied, "sources.fingerprint()"))
     assert len(set(found)) == 4
 
 
+def _imports_by_syntax(file: Path, package: str) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names |= {base} | {f"{base}.{alias.name}" for alias in node.names}
+    return names
+
+
+def test_the_imports_read_from_the_text_are_those_of_the_syntax() -> None:
+    for file in [*sources.all_sources(), *(ROOT / "tandem").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
+        name = sources.module_name(file)
+        package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+        missed = _imports_by_syntax(file, package) - sources.imported_names(file.read_text(), package)
+        assert not missed, f"{file}: {missed}"
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("from .. import b", "a.b"),
+        ("from .c import d", "a.x.c.d"),
+        ("    from a import (  # why (really)\n        b,\n        c as e,\n    )", "a.c"),
+        ("import a.b as c, d", "d"),
+        ("from a import b, \\\n    c", "a.c"),
+    ],
+)
+def test_imports_are_found_however_they_are_written(line: str, named: str) -> None:
+    assert named in sources.imported_names(f"x = 1\n{line}\n", "a.x")
+
+
+def test_an_edit_recompiles_what_depends_on_it_and_going_back_recompiles_nothing(
+    copied: Path, tmp_path: Path, ring_name: str
+) -> None:
+    first = finish(start(copied, tmp_path, f"{ring_name}.0"))
+    assert sum(first["misses"]) > 0
+    leaf = copied / "sim_service" / "phase.py"  # nothing of the ring's
+    leaf.write_text(leaf.read_text() + "\n# edited\n")
+    assert sum(finish(start(copied, tmp_path, f"{ring_name}.1"))["misses"]) == 0
+    atomics = copied / "sync" / "atomics.py"
+    text = atomics.read_text()
+    atomics.write_text(text + "\n# edited\n")
+    assert finish(start(copied, tmp_path, f"{ring_name}.2"))["misses"] == first["misses"]
+    atomics.write_text(text)
+    assert sum(finish(start(copied, tmp_path, f"{ring_name}.3"))["misses"]) == 0
+
+
 def test_the_cache_is_where_the_environment_says(copied: Path) -> None:
-    own = cache_of(copied, "/somewhere")
-    assert Path(own).parent == Path("/somewhere/numba")
-    assert cache_of(copied, "", XDG_CACHE_HOME="/elsewhere") == f"/elsewhere/tandem/numba/{Path(own).name}"
-    assert cache_of(copied, "", XDG_CACHE_HOME="", HOME="/home/me") == f"/home/me/.cache/tandem/numba/{Path(own).name}"
+    where = "str(sources.cache_directory())"
+    assert asked(copied, where, "/somewhere") == "/somewhere/numba"
+    assert asked(copied, where, "", XDG_CACHE_HOME="/elsewhere") == "/elsewhere/tandem/numba"
+    assert asked(copied, where, "", XDG_CACHE_HOME="", HOME="/home/me") == "/home/me/.cache/tandem/numba"
 
 
-def test_caches_nobody_has_used_for_a_week_are_swept_away_and_no_others(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_refused_in_words(copied: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from sync import jit; jit.kernel()"], check=False, cwd=copied,
+        env=environment(TANDEM_CACHE="/proc/nowhere"), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "/proc/nowhere: compiled code cannot be kept there" in done.stderr and "TANDEM_CACHE" in done.stderr
+
+
+def test_what_nobody_has_used_for_a_week_is_swept_away_and_nothing_else(tmp_path: Path) -> None:
     base = tmp_path / "numba"
     day = 24 * 3600
     for name, age in (("of_yesterday", day), ("of_last_week", 6 * day), ("of_last_month", 30 * day)):
         (base / name).mkdir(parents=True)
         (base / name / "kernel.nbc").touch()
+        (base / f"{name}.cached").touch()
         used = time.time() - age  # noqa: TID251  (it is about files)
         os.utime(base / name, (used, used))
-    program = "from sync import jit\nwith jit.compiling('test'): pass\nprint(jit.CACHE.name)"
-    own = subprocess.run(
-        [sys.executable, "-c", program], check=True, env=environment(TANDEM_CACHE=str(tmp_path)),
-        capture_output=True, text=True,
-    ).stdout.strip()  # fmt: skip
-    assert {path.name for path in base.iterdir() if path.is_dir()} == {"of_yesterday", "of_last_week", own}
+        os.utime(base / f"{name}.cached", (used, used))
+    program = "from sync import jit\nwith jit.compiling('test'): pass"
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment(TANDEM_CACHE=str(tmp_path)))
+    left = {path.name for path in base.iterdir() if path.name.startswith("of_")}
+    assert left == {"of_yesterday", "of_last_week", "of_yesterday.cached", "of_last_week.cached"}

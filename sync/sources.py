@@ -1,0 +1,198 @@
+"""Which source files a module's compiled code depends on, and where compiled code is kept.
+
+A kernel inlines kernels and constants of the modules its own module imports, directly or through others. The *stamp* of
+a file is therefore a digest of its contents and of those of everything of ours it imports, packages and imports inside
+functions included; an edit changes the stamps of just the files it can reach. Contents count, places and dates do not.
+
+Imports are found in the text, not by importing: this module needs nothing but the standard library and takes some ten
+milliseconds for the whole tree, so that a command may ask it first thing.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+_PACKAGES = ("daq_service", "sim_service", "sync")  # whose kernels others inline
+_NEVER_COMPILED = ("view",)  # folders without kernels
+_DECORATES = "sync.jit"  # every kernel's module imports it; its options matter, what it imports itself does not
+
+_COMMENT = re.compile(r"#[^\n]*")
+_FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n;]*)", re.MULTILINE)
+_IMPORT = re.compile(r"^[ \t]*import[ \t]+([^\n;]*)", re.MULTILINE)
+_KERNEL = re.compile(r"^[ \t]*@kernel\b", re.MULTILINE)
+
+
+def cache_directory() -> Path:
+    base = os.environ.get("TANDEM_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tandem"
+    )
+    return Path(base) / "numba"
+
+
+@functools.cache
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+@functools.cache
+def _digest(file: Path) -> bytes:
+    return hashlib.sha256(_text(file).encode()).digest()
+
+
+def _is_root(folder: Path) -> bool:
+    return not (folder / "__init__.py").exists()
+
+
+@functools.cache
+def root_of(file: Path) -> Path:
+    """The folder that a file's top-level package, or the file itself, lies in."""
+    folder = file.parent
+    while not _is_root(folder) and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(root_of(file)).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+@functools.cache
+def _files_of(root: Path, name: str) -> tuple[Path, ...]:
+    """A module's file behind those of its packages; those that exist below this root, or ours."""
+    for base in dict.fromkeys((root, ROOT)):
+        found, place = [], base
+        for part in name.split("."):
+            place = place / part
+            if (place / "__init__.py").is_file():
+                found.append(place / "__init__.py")
+            elif place.with_suffix(".py").is_file():
+                found.append(place.with_suffix(".py"))
+                break
+            else:
+                break
+        if found:
+            return tuple(found)
+    return ()
+
+
+def imported_names(text: str, package: str) -> set[str]:
+    """Dotted names that a source imports; `from a import b` may mean the module a.b, so both are named."""
+    text = _COMMENT.sub("", text.replace("\\\n", " "))
+    names: set[str] = set()
+    for module, listed in _FROM.findall(text):
+        base = module.lstrip(".")
+        if level := len(module) - len(base):
+            above = package.split(".")
+            base = ".".join([*above[: len(above) - level + 1], *([base] if base else [])])
+        names.add(base)
+        names.update(f"{base}.{one.split()[0]}" for one in listed.strip("() \t\n").split(",") if one.split())
+    for listed in _IMPORT.findall(text):
+        names.update(one.split()[0] for one in listed.split(",") if one.split())
+    return names
+
+
+@functools.cache
+def _direct(file: Path) -> tuple[Path, ...]:
+    name = module_name(file)
+    if name == _DECORATES:
+        return ()
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    root = root_of(file)
+    found: set[Path] = set(_files_of(root, package)) if package else set()
+    for imported in imported_names(_text(file), package):
+        found.update(_files_of(root, imported))
+    return tuple(sorted(found))
+
+
+@functools.cache
+def dependencies(file: Path) -> frozenset[Path]:
+    """The file and every file of ours that importing it would run."""
+    found, waiting = {file}, [file]
+    while waiting:
+        for each in _direct(waiting.pop()):
+            if each not in found:
+                found.add(each)
+                waiting.append(each)
+    return frozenset(found)
+
+
+@functools.cache
+def stamp(file: Path) -> str:
+    known = _remembered()
+    name = module_name(file)
+    if root_of(file) != ROOT or name not in known:
+        return _stamp(file)
+    return known[name]
+
+
+def _stamp(file: Path) -> str:
+    digest = hashlib.sha256()
+    for name, content in sorted((module_name(each), _digest(each)) for each in dependencies(file)):
+        digest.update(name.encode() + b"\0" + content)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _remembered() -> dict[str, str]:
+    """The stamps of all modules with kernels, worked out once for these sources (0.1 s)."""
+    place = cache_directory() / f"stamps-{fingerprint()}.json"
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(place.read_text())
+        return found if isinstance(found, dict) else {}
+    made = {module_name(file): _stamp(file) for file in all_sources() if kernels_in(file)}
+    with contextlib.suppress(OSError):  # a cache that cannot be written is somebody else's to report
+        partial = place.with_name(f"{place.name}.{os.getpid()}")
+        partial.write_text(json.dumps(made))
+        partial.replace(place)
+    return made
+
+
+def folder_of(file: Path) -> Path:
+    """Where compiled code of this file is kept."""
+    return cache_directory() / f"{module_name(file)}-{stamp(file)[:16]}"
+
+
+def kernels_in(file: Path) -> int:
+    return len(_KERNEL.findall(_text(file)))
+
+
+def file_of(module: str) -> Path:
+    files = _files_of(ROOT, module)
+    if not files or module_name(files[-1]) != module:
+        raise ModuleNotFoundError(f"no module {module!r} below {ROOT}")
+    return files[-1]
+
+
+def all_sources() -> list[Path]:
+    """Every file that may have kernels."""
+    return [
+        file
+        for package in _PACKAGES
+        for file in sorted((ROOT / package).rglob("*.py"))
+        if file.parent.name not in _NEVER_COMPILED
+    ]
+
+
+def changed_since(name: str) -> bool:
+    """Whether sources are others than when `name` was last marked as compiled."""
+    return not marker(name).exists()
+
+
+def marker(name: str) -> Path:
+    return cache_directory() / f"{name}-{fingerprint()}.cached"
+
+
+@functools.cache
+def fingerprint() -> str:
+    """A name for all sources together: the same sources on the same type of machine give the same bits."""
+    digest = hashlib.sha256()
+    for file in all_sources():
+        digest.update(file.relative_to(ROOT).as_posix().encode())
+        digest.update(_digest(file))
+    return digest.hexdigest()[:16]
