@@ -135,7 +135,7 @@ class _Ring:
 
 def wire(_: Path) -> Target:
     from sync.block import Channel, Layout
-    from sync.message import Form, write_message
+    from sync.message_form import Form, write_message
     from sync.ring import newest
     from sync.wire import BLOCKS, Receiver
 
@@ -651,7 +651,7 @@ def _remade(files: list[Path]) -> Change:
     from mcap.writer import Writer
 
     from sync.block import Channel, Layout
-    from sync.message import Form, write_message
+    from sync.message_form import Form, write_message
     from sync.record import open_run
     from sync.record.schema import ENCODING, MESSAGES, NAME, to_schema
     from sync.record.writer import END, PROFILE, START

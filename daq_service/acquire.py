@@ -14,11 +14,13 @@ from numba import int64, types
 
 from daq_service.counters import BITS, TOTAL, counter_table, unwrap
 from daq_service.sources import Source
-from sync.block import EPOCH, PUSHED, SEQ, T, put_integer
+from sync.array_types import WORDS, WORDS_2D
+from sync.block import EPOCH, PUSHED, SEQ, T
+from sync.block_values import put_integer
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.jit import kernel
-from sync.ring import EPOCH_WORD, HEAD_WORD, WORDS, WORDS_2D, RingWriter, beat, push, since
+from sync.ring import EPOCH_WORD, HEAD_WORD, RingWriter, beat, push, since
 from sync.wire import Publisher
 
 MOST_BLOCKS = 4096  # a turn; a longer backlog takes several

@@ -27,15 +27,17 @@ from sim_service.models.description import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
 from sim_service.signals import oldest
-from sim_service.turn import BEYOND as CLIPPED
-from sim_service.turn import DIVERGED as DIVERGED_NOW
-from sim_service.turn import OVER, STAGES, turn
+from sim_service.step_result import BEYOND as CLIPPED
+from sim_service.step_result import DIVERGED as DIVERGED_NOW
+from sim_service.step_result import OVER, STAGES
+from sim_service.turn import turn
+from sync.array_types import READ_ONLY, WORDS, WORDS_2D
 from sync.atomics import load_acquire, load_relaxed, store_release
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns, sleep_until
 from sync.jit import kernel
 from sync.ledger import record
-from sync.ring import EPOCH_WORD, HEAD_WORD, LIVE, READ_ONLY, STATE_WORD, WORDS, WORDS_2D, beat, newest, push, read_slot
+from sync.ring import EPOCH_WORD, HEAD_WORD, LIVE, STATE_WORD, beat, newest, push, read_slot
 
 _VECTOR = float64[::1]
 _PATIENCE_NS = 250_000_000  # for the first arrivals

@@ -54,9 +54,14 @@ def phase_state(mode: str, step_ns: int, period_ns: int, slew: float) -> np.ndar
     return state
 
 
+def can_lock(phase: np.ndarray) -> bool:
+    """Whether step and sampling period are multiples of each other, and a lock was configured."""
+    return bool(phase[UNIT] > 0)
+
+
 def describe(mode: str, phase: np.ndarray, step_ns: int) -> dict[str, Any]:
     """For reports."""
-    if phase[UNIT] == 0:
+    if not can_lock(phase):
         return {"mode": "free", "asked": mode}
     return {
         "mode": "locked",

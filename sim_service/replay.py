@@ -18,9 +18,11 @@ from sim_service.command_record import LAYOUT, mode
 from sim_service.commands import obey
 from sim_service.models.description import STEP
 from sim_service.simulation import Simulation
-from sim_service.turn import BEYOND, DIVERGED, OVER, STAGES, turn
+from sim_service.step_result import BEYOND, DIVERGED, OVER, STAGES
+from sim_service.turn import turn
+from sync.array_types import WORDS, WORDS_2D
 from sync.jit import kernel
-from sync.ring import WORDS, WORDS_2D, private_ring, push
+from sync.ring import private_ring, push
 
 INITIAL, RESTART, LAPPED = 1, 2, 4
 _VECTOR = float64[::1]

@@ -9,7 +9,7 @@ from collections import deque
 import numpy as np
 
 from sim_service import step_record
-from sim_service.signals.stale import BITS, CHANNELS, MASK, in_words
+from sim_service.signals.stages import BITS, CHANNELS, MASK, in_words
 from sim_service.simulation import Simulation
 from sync.clock import now_ns
 from sync.config import Config

@@ -16,7 +16,7 @@ from sim_service.commands import CommandServer
 from sim_service.models import configured_model
 from sim_service.models.description import Model
 from sim_service.models.parameters import described
-from sim_service.phase import UNIT
+from sim_service.phase import can_lock
 from sim_service.saying import Divergence, Overload, StaleInput, lost_words, offence
 from sim_service.simulation import Simulation
 from sync import realtime
@@ -147,7 +147,7 @@ def run(
         stack.callback(view.close)
         stale = StaleInput(config, inputs, view, simulation.control)
         overload, divergence = Overload(), Divergence(simulation, config)
-        if config.sim.phase == "locked" and simulation.phase[UNIT] == 0:
+        if config.sim.phase == "locked" and not can_lock(simulation.phase):
             reporter.say(
                 f"step {config.sim.step_ms:g} ms and sampling {1e3 / config.daq.rate_hz:g} ms are no multiples of each"
                 " other: the phase cannot be locked, the steps run free"

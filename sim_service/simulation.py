@@ -9,7 +9,8 @@ from sim_service.models.description import Model, index
 from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.signals import tables
 from sim_service.signals.stale import policy
-from sim_service.turn import TURNED_WORDS, guard
+from sim_service.step_result import TURNED_WORDS
+from sim_service.turn import guard
 from sync.block import Channel, Layout
 from sync.config import Config
 from sync.ledger import histograms, summary_us

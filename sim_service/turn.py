@@ -13,16 +13,11 @@ from typing import Literal
 import numpy as np
 
 from sim_service.signals import let_age, observe_steering, steering_is_fresh, vehicle_inputs
-from sim_service.signals.stale import MASK
+from sim_service.signals.stages import MASK
+from sim_service.step_result import BEYOND, DIVERGED, GOOD_STEPS, HELD, IN_A_ROW, ONCE_MORE, OVER, STAGES
 from sync.block import EPOCH
 from sync.jit import kernel
 from sync.ring import read_slot
-
-# what a turn says: stages of the channels, which were beyond their limits, whether the model diverged; and what the
-# next one has to know: whether steering was stale, divergences without calm between, good steps since the last
-STAGES, BEYOND, DIVERGED, HELD, IN_A_ROW, GOOD_STEPS = range(6)
-TURNED_WORDS = 6
-ONCE_MORE, OVER = 1, 2  # a model that diverged goes on, or not
 
 # the guard: what is possible, what to do beyond it, how often, and how many good steps are calm
 _BOUND, _ON_DIVERGENCE, _MOST, _CALM = range(4)

@@ -24,8 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from sync.jit import kernel
-
 HEADER = ("seq", "epoch", "t_ns", "pushed_ns", "sent_ns", "received_ns")
 SEQ, EPOCH, T, PUSHED, SENT, RECEIVED = range(6)
 PAYLOAD = len(HEADER)
@@ -126,25 +124,3 @@ class Layout:
     def view(self, blocks: np.ndarray) -> np.ndarray:
         """Rows of words seen as records with named fields."""
         return np.ascontiguousarray(blocks).view(self.dtype).reshape(blocks.shape[:-1])
-
-
-@kernel()
-def get_integer(block, row):
-    """One integer channel of a block. `row` is its row of `Layout.table`."""
-    word = block[row[0]]
-    left = 64 - row[1] - row[2]
-    if row[3] == 0:
-        return (word << left) >> (64 - row[2])
-    return np.int64(np.uint64(word << left) >> np.uint64(64 - row[2]))
-
-
-@kernel()
-def put_integer(block, row, value):
-    """Write one channel of at most 32 bits into a zeroed payload, saturated to its range; says whether it had to be."""
-    signed = row[3] == 0
-    span = np.int64(1) << row[2]
-    low = -(span >> 1) if signed else np.int64(0)
-    high = (span >> 1 if signed else span) - 1
-    kept = min(max(value, low), high)
-    block[row[0]] |= (kept & (span - 1)) << row[1]
-    return kept != value

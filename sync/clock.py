@@ -13,11 +13,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from sync.jit import kernel
+from sync.units import SECOND
 
 CLOCK_MONOTONIC = 1
 TIMER_ABSTIME = 1
 EINTR = 4
-SECOND = 1_000_000_000
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _TIMESPEC = ir.LiteralStructType([_I64, _I64])

@@ -25,10 +25,11 @@ import numpy as np
 import zmq
 from numba import float64, types
 
-from sync.clock import SECOND, now_ns
+from sync.clock import now_ns
 from sync.gate import ASKERS, Door, Gate
 from sync.jit import kernel
 from sync.message import MALFORMED, STRICT
+from sync.units import SECOND
 from sync.wire import POLL_MS, UNKNOWN_CLOCK, Context, bind
 
 VERSION = 1

@@ -68,6 +68,7 @@ from pathlib import Path
 import numpy as np
 from numba import int64, types
 
+from sync.array_types import READ_ONLY, WORDS, WORDS_2D
 from sync.atomics import fence_acquire, fence_release, load_acquire, load_relaxed, store_relaxed, store_release
 from sync.block import Layout
 from sync.clock import now_ns
@@ -86,10 +87,6 @@ EMPTY, LAPPED = -1, -2  # what `newest` answers instead of a position
 _MOST_RETRIES = 1000
 
 SHM = Path("/dev/shm")
-
-WORDS = types.Array(int64, 1, "C")
-WORDS_2D = types.Array(int64, 2, "C")
-READ_ONLY = types.Array(int64, 1, "C", readonly=True)
 
 
 # ---- the algorithm ---------------------------------------------------------------------------------------------------

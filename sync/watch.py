@@ -5,13 +5,14 @@ import contextlib
 import numpy as np
 from numba import int64
 
+from sync.array_types import READ_ONLY, WORDS, WORDS_2D
 from sync.atomics import load_acquire, load_relaxed
 from sync.block import PUSHED
 from sync.clock import now_ns, sleep_until
 from sync.errors import RingError
 from sync.jit import kernel
 from sync.ledger import record
-from sync.ring import HEAD_WORD, LIVE, READ_ONLY, STATE_WORD, WORDS, WORDS_2D, RingReader, read_slot
+from sync.ring import HEAD_WORD, LIVE, STATE_WORD, RingReader, read_slot
 
 SEEN_POSITION, SEEN_NS = range(2)
 

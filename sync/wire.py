@@ -22,6 +22,7 @@ import numpy as np
 import zmq
 from numba import float64, int64, types
 
+from sync.array_types import BYTES, BYTES_READ_ONLY, READ_ONLY, WORDS, WORDS_2D
 from sync.atomics import load_acquire
 from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
 from sync.clock import now_ns, sleep_until
@@ -29,9 +30,10 @@ from sync.errors import WireError
 from sync.gate import ASKERS, SUBSCRIBERS, Door, Gate
 from sync.jit import kernel
 from sync.ledger import histogram, record
-from sync.message import BYTES, BYTES_READ_ONLY, MALFORMED, Form, decode, read_message, write_message
+from sync.message import MALFORMED, decode
+from sync.message_form import Form, read_message, write_message
 from sync.realtime import permitted
-from sync.ring import HEAD_WORD, READ_ONLY, WORDS, WORDS_2D, beat, push
+from sync.ring import HEAD_WORD, beat, push
 
 _REFUSE_BYTES = 64 * 1024  # libzmq itself cuts the connection of a peer that sends more
 _SUBSCRIPTION_BYTES = 1024  # and of a subscriber; a greeting with keys takes half of it

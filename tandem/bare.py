@@ -18,11 +18,11 @@ import zmq
 from numba import int64, types
 
 from sync import realtime
+from sync.array_types import WORDS
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, runtime_directory
 from sync.jit import kernel
 from sync.ledger import histogram, record, summary_us
-from sync.ring import WORDS
 from sync.wire import context
 
 

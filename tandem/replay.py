@@ -27,7 +27,7 @@ from sim_service.models.description import Model
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
 from sim_service.step_record import STEP_CHANNELS, output_layout
-from sim_service.turn import DIVERGED
+from sim_service.step_result import DIVERGED
 from sync import sources
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, assembled, load

@@ -12,12 +12,12 @@ from numba import int64, types
 from pydantic import Field
 
 from daq_service.sources import Host
+from sync.array_types import WORDS, WORDS_2D
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import ConfigError
 from sync.jit import kernel
 from sync.record import Run, open_run
-from sync.ring import WORDS, WORDS_2D
 from sync.toml import Section
 
 

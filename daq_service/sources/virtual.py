@@ -28,12 +28,13 @@ from daq_service.driver import (
     read_manoeuvre,
 )
 from daq_service.sources import Host
+from sync.array_types import READ_ONLY, WORDS, WORDS_2D
 from sync.block import PUSHED, RECEIVED
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import ConfigError
 from sync.jit import kernel
-from sync.ring import READ_ONLY, WORDS, WORDS_2D, newest
+from sync.ring import newest
 from sync.toml import Section
 
 POSE = ("x", "y", "yaw", "vx")

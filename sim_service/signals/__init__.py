@@ -15,8 +15,10 @@ import numpy as np
 
 from sim_service.signals.engine import drive_torque
 from sim_service.signals.estimators import MEMORY, estimate, from_counts, observe, parameters
-from sim_service.signals.stale import BITS, CHANNEL, CHANNELS, FRESH, LIMIT_NS, WORDS, aged
-from sync.block import AGE, Layout, T, get_integer
+from sim_service.signals.stages import BITS, CHANNELS, FRESH
+from sim_service.signals.stale import CHANNEL, LIMIT_NS, WORDS, aged
+from sync.block import AGE, Layout, T
+from sync.block_values import get_integer
 from sync.config import Signals
 from sync.jit import kernel
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sim_service import step_record
 from sim_service.models.description import Quantity
-from sim_service.signals.stale import CHANNELS, STAGES, in_words, stage_of
+from sim_service.signals.stages import CHANNELS, STAGES, in_words, stage_of
 from sim_service.view.history import Balance, Pace
 
 SILENT_S = 0.3  # without a step

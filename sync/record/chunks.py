@@ -11,9 +11,8 @@ from mcap.records import Chunk
 from mcap.stream_reader import get_chunk_data_stream
 from numba import int64
 
+from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.jit import kernel
-from sync.message import BYTES_READ_ONLY
-from sync.ring import WORDS_2D
 
 _MOST_CHUNK = 1 << 26  # twice the longest that is written
 _MESSAGE_HEAD = 1 + 8 + 2 + 4 + 8 + 8  # opcode, length, channel, sequence, log time, publish time

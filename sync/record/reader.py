@@ -22,16 +22,17 @@ from mcap.records import Attachment, Channel, Chunk, Header, Metadata, Schema
 from mcap.writer import MCAP0_MAGIC
 from numba import int64
 
+from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.block import Layout
 from sync.jit import kernel
-from sync.message import BYTES_READ_ONLY, MALFORMED, Form, decode_record, read_message
+from sync.message import MALFORMED, decode_record
+from sync.message_form import Form, read_message
 from sync.record.chunks import AT, DAMAGED, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
 from sync.record.join import join
 from sync.record.rings import LEFT, RING, Ring
 from sync.record.run import Part, Run, RunError, Topic
 from sync.record.schema import ENCODING, MESSAGES, to_layout
 from sync.record.writer import END, FILE, FORMAT, PART, PROFILE, SAID, START, parts
-from sync.ring import WORDS_2D
 
 _MOST_RECORD = 1 << 30
 

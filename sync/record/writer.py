@@ -10,13 +10,13 @@ import numpy as np
 from mcap.writer import CompressionType, Writer
 from numba import types, uint8
 
+from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.block import PUSHED, RECEIVED, Layout, T
 from sync.jit import kernel
-from sync.message import BYTES_READ_ONLY, Form, write_message
+from sync.message_form import Form, write_message
 from sync.record import schema
 from sync.record.rings import RING, Ring
 from sync.record.sink import Sink
-from sync.ring import WORDS_2D
 
 FILE = "run.mcap"  # the first part, and nearly always the only one
 PROFILE = "tandem"

@@ -16,11 +16,12 @@ import numpy as np
 from numba import int64, types
 
 from sync import jit, realtime
+from sync.array_types import READ_ONLY, WORDS
 from sync.block import Channel, Layout
 from sync.clock import now_ns
 from sync.config import Config
 from sync.errors import RingError
-from sync.ring import READ_ONLY, SHM, WORDS, RingReader, RingWriter, newest, push
+from sync.ring import SHM, RingReader, RingWriter, newest, push
 from tandem.bare import bare_ipc, bare_lateness
 from tandem.doctor.findings import Case, Finding, failed, passed, stolen_ticks, user, warned
 

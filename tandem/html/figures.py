@@ -111,7 +111,7 @@ def befell(steps: np.ndarray) -> list[tuple[str, str, np.ndarray]]:
 
     To be locked is as it should be; in a run that is ever locked, those steps are told that are not.
     """
-    from sim_service.signals.stale import counted
+    from sim_service.signals.stages import counted
     from sim_service.step_record import HOLDOVER, LOCKED, STATUS
 
     if not has(steps, "status"):

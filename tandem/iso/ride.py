@@ -15,9 +15,9 @@ from math import pi
 
 import numpy as np
 
-from sim_service.models.buggy.analysis.handling import _roll_terms
+from sim_service.models.buggy.analysis.handling import roll_terms
 from sim_service.models.buggy.analysis.ride import ride_modes
-from sim_service.models.tyres.transient import DAMPING_TIME
+from sim_service.models.tyres.standing import DAMPING_TIME
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
 from tandem.iso.runner import Drive, H, Log, instants, plan
@@ -135,7 +135,7 @@ def _identified(swings: list[np.ndarray]) -> list[tuple[float, float]]:
 def _standing(vehicle: Vehicle) -> list[tuple[float, float, str]]:
     """(|λ|/2π, damping, name) of the modes in turn of the car that stands on the sideways springs of its tyres."""
     car = vehicle.linear
-    M, _, C, columns = _roll_terms(car)
+    M, _, C, columns = roll_terms(car)
     K = np.zeros((5, 5))
     K[:, 2:] = columns
     for i, axle in enumerate(car.axles):

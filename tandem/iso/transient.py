@@ -9,7 +9,7 @@ from math import degrees, inf, isfinite, pi, radians
 
 import numpy as np
 
-from sim_service.models.buggy.analysis.handling import System, _roll_terms, exponential, rolling_track
+from sim_service.models.buggy.analysis.handling import System, exponential, roll_terms, rolling_track
 from sim_service.models.buggy.analysis.steady import tyre_roll_stiffness, wheel_lean
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
@@ -54,7 +54,7 @@ def linear_system(vehicle: Vehicle, speed: float) -> System:
         extra[2:, side] += each[i].overturning_slip / each[i].side_slip * lean
         extra[2:, turns] += 2.0 * each[i].overturning_lean * np.outer(lean, lean)
     A = found.A.copy()
-    A[:5] += np.linalg.solve(_roll_terms(car)[0], extra)
+    A[:5] += np.linalg.solve(roll_terms(car)[0], extra)
     found = System(A, found.B, found.C + (A - found.A)[0] * np.eye(4)[1][:, None], found.D, found.states)
     heights = [axle.roll_centre for axle in car.axles]
     front = (car.cg_x - car.rear.x) / car.wheelbase

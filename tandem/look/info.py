@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sim_service.signals.stale import counted
+from sim_service.signals.stages import counted
 from sim_service.step_record import STATUS
 from sync.record import Run, Topic
 

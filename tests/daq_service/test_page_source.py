@@ -11,7 +11,7 @@ import zmq
 from daq_service.sources import Host, Source, open_source
 from daq_service.sources.page import Page, counts, understood
 from sim_service.signals import tables, vehicle_inputs
-from sync.block import put_integer
+from sync.block_values import put_integer
 from sync.clock import now_ns, sleep_until
 from sync.config import Signals, load
 from sync.errors import ConfigError

@@ -15,17 +15,9 @@ from hypothesis import strategies as st
 from sim_service import step_record
 from sim_service.replay import INITIAL, TOLD, Plan, obeyed_as_recorded, replay
 from sim_service.saying import CALM_NS, WINDOW_NS, Overload, StaleInput
-from sim_service.signals.stale import (
-    EXTRAPOLATED,
-    FRESH,
-    HELD,
-    RAMPED,
-    SAFE,
-    aged,
-    in_words,
-    stage_of,
-)
-from sim_service.turn import OVER
+from sim_service.signals.stages import EXTRAPOLATED, FRESH, HELD, RAMPED, SAFE, in_words, stage_of
+from sim_service.signals.stale import aged
+from sim_service.step_result import OVER
 from sync.clock import now_ns, sleep_until
 from sync.config import Sim
 from sync.ring import RingReader

@@ -13,11 +13,12 @@ from numba.core.runtime import _nrt_python
 from numba.core.runtime.nrt import rtsys
 
 from sim_service import step_record
-from sim_service.signals.stale import FRESH, HELD
+from sim_service.signals.stages import FRESH, HELD
+from sync.array_types import WORDS
 from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, T
 from sync.clock import now_ns, sleep_until
 from sync.jit import kernel
-from sync.ring import EPOCH_WORD, HEAD_WORD, WORDS, push
+from sync.ring import EPOCH_WORD, HEAD_WORD, push
 
 from .conftest import World
 from .puppet import WHEEL_SPEED_PER_STEP

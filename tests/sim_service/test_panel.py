@@ -15,7 +15,7 @@ import pytest
 from sim_service import step_record
 from sim_service.models import configured_model
 from sim_service.models.description import Model, Parameter, Quantity
-from sim_service.signals.stale import HELD, RAMPED, SAFE
+from sim_service.signals.stages import HELD, RAMPED, SAFE
 from sim_service.view import fork, instruments, plots, tuning
 from sim_service.view.commander import Commander, Conflator
 from sim_service.view.controls import Controls, ForkLine, Wheel

@@ -15,7 +15,8 @@ from sim_service.models.vehicle import VEHICLE_INPUTS
 from sim_service.signals import observe_steering, tables, vehicle_inputs
 from sim_service.signals.differentiator import MEMORY, N_MAX, coefficients, differentiate
 from sim_service.signals.engine import drive_torque, full_throttle_torque, released_pedal_torque
-from sync.block import PAYLOAD, put_integer
+from sync.block import PAYLOAD
+from sync.block_values import put_integer
 from sync.config import ChannelConfig, Daq, Signals, load
 
 from .conftest import DRIVE

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sync.block import HEADER, PAYLOAD, Channel, Layout, get_integer, put_integer
+from sync.block import HEADER, PAYLOAD, Channel, Layout
+from sync.block_values import get_integer, put_integer
 from sync.config import load
 from tests.sync.actors import ROOT
 from tests.sync.strategies import LIMITS, PROPERTY, blocks, channels, layouts, names, values, words_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sim_service.signals.stale import counted
+from sim_service.signals.stages import counted
 from sim_service.step_record import RESUMED, STALE
 from sync.errors import InputLost
 from sync.record import open_run

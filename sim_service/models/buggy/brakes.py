@@ -25,42 +25,12 @@ Anti-lock control. A valve at each wheel limits its pressure. It lets pressure o
 holds it in between. Slip is relative to the true speed of the hub, which a model knows and a car has to estimate.
 """
 
-from sim_service.models.description import Parameter, Quantity, places
+from sim_service.models.buggy.brake_parameters import OPEN_BAR, M, P, S
 from sync.jit import kernel
 
-PARAMETERS = (
-    Parameter("brake_front", "N m/bar", 11.0, 0.0, 100.0, "braking torque of one front wheel per pressure"),
-    Parameter("brake_rear", "N m/bar", 6.5, 0.0, 100.0, "braking torque of one rear wheel per pressure"),
-    Parameter("brake_drag", "N m", 1.0, 0.0, 20.0, "friction of bearing and released pads of one wheel"),
-    Parameter("brake_stiffness", "N m/rad", 3e4, 1e3, 1e6, "torque per angle the held wheel gives way"),
-    Parameter("brake_damping", "N m s/rad", 155.0, 1.0, 1e4, "torque per speed of the same"),
-    Parameter("abs", "1", 0.0, 0.0, 1.0, "1: anti-lock control"),
-    Parameter("abs_slip_low", "1", 0.1, 0.01, 0.5, "slip below which pressure builds up"),
-    Parameter("abs_slip_high", "1", 0.18, 0.02, 0.8, "slip above which pressure is let out"),
-    Parameter("abs_build", "bar/s", 100.0, 5.0, 1000.0, "rise of the limited pressure"),
-    Parameter("abs_dump", "bar/s", 800.0, 20.0, 5000.0, "fall of the limited pressure"),
-    Parameter("abs_speed", "m/s", 2.0, 0.5, 10.0, "no control below this speed"),
-)
-
-STATES = (  # of one wheel
-    Quantity("wind_up", "rad", "elastic angle of the brake, turned forward positive"),
-    Quantity("wheel_speed", "rad/s", "as of the last step"),
-)
-
-MEMORY = (  # of one wheel
-    Quantity("valve_bar", "bar", "pressure the valve lets pass"),
-    Quantity("slip", "1", "as of the last step"),
-)
-
-OPEN_BAR = 1e3  # a valve that limits nothing
 TINY = 1e-300  # keeps a division by zero away
 SLIP_RATE = 4.0  # 1/s; faster growth of slip cannot be waited for, nor can faster recovery
 SLIP_STAYS = 0.5  # 1/s; slower recovery of slip is none
-
-
-P = places("P", PARAMETERS)
-S = places("S", STATES)
-M = places("M", MEMORY)
 
 _OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 

@@ -8,7 +8,7 @@ Parameters that say `live` may change while the car drives. The others shape the
 a new start. The defaults are those of `configs/vehicles/buggy.toml`, which names the source of every figure.
 """
 
-from sim_service.models.buggy import brakes, driveline
+from sim_service.models.buggy import brake_parameters, driveline_parameters
 from sim_service.models.buggy.mechanism import FRONT, REAR, WHEELS
 from sim_service.models.description import Parameter, Quantity, places
 
@@ -157,7 +157,16 @@ _POINTS = tuple(
     for axis, low, high in (("x", -5.0, 2.0), ("y", 0.0, 2.0), ("z", 0.0, 2.0))
 )
 
-PARAMETERS = (*_MASSES, *_RIDE, *_STEERING, *_AIR, *driveline.PARAMETERS, *brakes.PARAMETERS, *_PUSH, *_POINTS)
+PARAMETERS = (
+    *_MASSES,
+    *_RIDE,
+    *_STEERING,
+    *_AIR,
+    *driveline_parameters.PARAMETERS,
+    *brake_parameters.PARAMETERS,
+    *_PUSH,
+    *_POINTS,
+)
 
 
 P = places("P", PARAMETERS)

@@ -18,14 +18,14 @@ from math import asin, atan2, cos, pi, sin
 import numpy as np
 from numba import boolean, float64, int64, void
 
-from sim_service.models.buggy import brakes, driveline, forces
+from sim_service.models.buggy import brake_parameters, brakes, driveline, driveline_parameters, forces
 from sim_service.models.buggy.description import OUTPUTS, PARAMETERS, WHEEL, P, V, W
 from sim_service.models.description import STEP, index
 from sim_service.models.vehicle import VEHICLE_INPUTS
 from sim_service.multibody.natural import tables
 from sim_service.multibody.natural.augmented import step as advance
 from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.tables import part
+from sim_service.multibody.natural.views import part
 from sync.jit import kernel
 
 GRAVITY = 9.81  # m/s2
@@ -41,12 +41,16 @@ HEAD = len(PARAMETERS) + 9
 # the memory of a car behind the state of the core
 YAW, RACK = range(2)
 SHIFT = 2
-ABS = SHIFT + len(driveline.MEMORY)
-MEMORY = ABS + 4 * len(brakes.MEMORY)
+ABS = SHIFT + len(driveline_parameters.MEMORY)
+MEMORY = ABS + 4 * len(brake_parameters.MEMORY)
 
 DRIVELINE, BRAKES = forces.DRIVELINE_PARAMETERS, forces.BRAKE_PARAMETERS
 _PARAMETERS, _OUTPUTS, PER_WHEEL = len(PARAMETERS), len(OUTPUTS), len(WHEEL)
-_ABS_SIZE, _BRAKE_SIZE, _DRIVELINE_SIZE = len(brakes.MEMORY), len(brakes.PARAMETERS), len(driveline.PARAMETERS)
+_ABS_SIZE, _BRAKE_SIZE, _DRIVELINE_SIZE = (
+    len(brake_parameters.MEMORY),
+    len(brake_parameters.PARAMETERS),
+    len(driveline_parameters.PARAMETERS),
+)
 _VECTOR = float64[::1]
 _ANGLE = index(VEHICLE_INPUTS, "steering_angle")
 _SPEED = index(VEHICLE_INPUTS, "steering_speed")

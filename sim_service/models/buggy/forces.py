@@ -25,7 +25,7 @@ from math import atan2, sqrt
 
 import numpy as np
 
-from sim_service.models.buggy import brakes, driveline
+from sim_service.models.buggy import brake_parameters, brakes, driveline, driveline_parameters
 from sim_service.models.buggy.description import PARAMETERS, WHEEL, P, V
 from sim_service.models.buggy.mechanism import Car
 from sim_service.models.tyres.keys import T
@@ -34,7 +34,7 @@ from sim_service.models.tyres.transient import OUT, OUTPUTS, tyre
 from sim_service.models.tyres.transient import STATES as TYRE_STATES
 from sim_service.multibody.natural import FORCE
 from sim_service.multibody.natural.elements import turn
-from sim_service.multibody.natural.tables import inner, view
+from sim_service.multibody.natural.views import inner, view
 from sim_service.roads import surface
 from sync.jit import kernel
 
@@ -49,9 +49,9 @@ _AXLE_BLOCK = _SPRING_BLOCK + 4 * 9
 _ANTI_ROLL_BLOCK = _AXLE_BLOCK + 4 + 144
 
 # where the parameters of parts begin
-BRAKE_PARAMETERS = int(P[brakes.PARAMETERS[0].name])
-DRIVELINE_PARAMETERS = int(P[driveline.PARAMETERS[0].name])
-_BRAKE_SIZE, _DRIVELINE_SIZE = len(brakes.PARAMETERS), len(driveline.PARAMETERS)
+BRAKE_PARAMETERS = int(P[brake_parameters.PARAMETERS[0].name])
+DRIVELINE_PARAMETERS = int(P[driveline_parameters.PARAMETERS[0].name])
+_BRAKE_SIZE, _DRIVELINE_SIZE = len(brake_parameters.PARAMETERS), len(driveline_parameters.PARAMETERS)
 
 # numbers behind the parameters: what a step is given, what was made of the parameters, where the tables begin
 THROTTLE = len(PARAMETERS)
@@ -70,9 +70,9 @@ TABLES = FRAMES + 4 * _FRAME + 9
 # states of the elements, and what is left behind them
 PER_WHEEL = len(WHEEL)
 BRAKES = 4 * TYRE_STATES
-_BRAKE_STATES = len(brakes.STATES)
+_BRAKE_STATES = len(brake_parameters.STATES)
 ENGINE = BRAKES + 4 * _BRAKE_STATES
-LEFT = ENGINE + len(driveline.STATES)
+LEFT = ENGINE + len(driveline_parameters.STATES)
 AXLE_TORQUE = LEFT + 4 * PER_WHEEL
 DRAG = AXLE_TORQUE + 1
 TOLD = DRAG + 1  # by the tyre that was asked last

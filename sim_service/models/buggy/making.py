@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from sim_service import roads
-from sim_service.models.buggy import brakes, checks, driveline, dynamics, forces
+from sim_service.models.buggy import brake_parameters, checks, driveline, dynamics, forces
 from sim_service.models.buggy.analysis.suspension import Suspension, at_travel
 from sim_service.models.buggy.description import OUTPUTS, PARAMETERS, P, W
 from sim_service.models.buggy.mechanism import FRONT, REAR, WHEELS, Car, Points, build
@@ -244,7 +244,7 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, work: np.ndarr
     memory = state[size:]
     elements = state[system.span(Part.ELEMENT)]
     driveline.start(params[dynamics.DRIVELINE :], elements, forces.ENGINE, memory[dynamics.SHIFT :], 0.0)
-    memory[dynamics.ABS :: len(brakes.MEMORY)] = brakes.OPEN_BAR
+    memory[dynamics.ABS :: len(brake_parameters.MEMORY)] = brake_parameters.OPEN_BAR
     kept = state[size:].copy(), elements.copy()
     mode = params[P.gear_mode]
     params[P.gear_mode] = 0.0  # no torque: an automatic would creep

@@ -59,6 +59,7 @@ from sim_service.models.tyres.magic_formula import (
     clip,
     evaluate,
 )
+from sim_service.models.tyres.standing import DAMPING_TIME
 from sync.jit import kernel
 
 # fmt: off
@@ -78,7 +79,6 @@ OUTPUTS = len(OUT)
 
 V_LOW = 0.5  # m/s; slower, slip while sliding is related to this
 DAMPED_BELOW = 2.0  # m/s; as in the single-track car
-DAMPING_TIME = 0.025  # s; damping per stiffness of the standing tyre: a car rocks to rest in about a second
 LEAST_RELAXATION = 0.1  # of the radius: what a file without relaxation lengths gets, so that the tyre can stand
 LOCKED = 10.0  # the wheel counts as locked as soon as it turns this much slower than it travels
 MOST_ITERATIONS = 12  # two to four are usual

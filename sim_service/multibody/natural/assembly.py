@@ -10,10 +10,8 @@ from math import cos, isnan, sin
 
 from sim_service.multibody.natural.constraints import evaluate_forms, evaluate_rates, positions
 from sim_service.multibody.natural.elements import evaluate_elements, generalised_forces
-from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, P, inner, part, view
-
-# laws of time of an input, four parameters each
-EXTERNAL, POLYNOMIAL, HARMONIC, SMOOTH_STEP = range(4)
+from sim_service.multibody.natural.tables import HARMONIC, POLYNOMIAL, RATE, SECOND, SMOOTH_STEP, VALUE, P
+from sim_service.multibody.natural.views import inner, part, view
 
 
 @inner

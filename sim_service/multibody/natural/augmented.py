@@ -59,9 +59,8 @@ from sim_service.multibody.natural.tables import (
     TOLERANCE_VELOCITY,
     XI,
     P,
-    inner,
-    part,
-)  # fmt: skip
+)
+from sim_service.multibody.natural.views import inner, part
 from sync.jit import kernel
 
 STEP = void(INTS, REALS, REALS, REALS, HOOK, float64)

@@ -31,10 +31,8 @@ from sim_service.multibody.natural.tables import (
     TOLERANCE_PHI,
     TOLERANCE_VELOCITY,
     P,
-    inner,
-    part,
-    view,
-)  # fmt: skip
+)
+from sim_service.multibody.natural.views import inner, part, view
 from sync.jit import kernel
 
 LINEAR_EULER, PROJECTION = int(Scheme.LINEAR_EULER), int(Scheme.PROJECTION)

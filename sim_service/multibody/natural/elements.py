@@ -14,17 +14,21 @@ Every kind is a plain function over slices; a kind is added by writing one, givi
 from math import sqrt
 
 from sim_service.multibody.natural.tables import (
+    FORCE_ON,
+    FRICTION,
     HOOK_BLOCK,
     HOOK_PARAM,
     HOOK_PORT,
+    LIMIT,
+    ROTOR,
+    SPRING,
+    TORQUE_2D,
+    TORQUE_3D,
+    TORSION,
     VALUE,
     P,
-    inner,
-    part,
-    view,
-)  # fmt: skip
-
-SPRING, TORSION, FORCE_ON, TORQUE_3D, TORQUE_2D, FRICTION, LIMIT, ROTOR = range(8)
+)
+from sim_service.multibody.natural.views import inner, part, view
 
 
 @inner

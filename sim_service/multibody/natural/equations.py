@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sim_service.multibody.natural.assembly import EXTERNAL
 from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import ONE, Linear, Quadratic, linear, quadratic, square
+from sim_service.multibody.natural.tables import EXTERNAL
 
 Place = Linear | ArrayLike  # a node, a point of a body, or fixed numbers
 SAME = 1e-9  # relative; constant equations that hold this well are dropped

@@ -18,7 +18,8 @@ from sim_service.multibody.natural.constraints import (
     velocities,
     velocity_terms,
 )  # fmt: skip
-from sim_service.multibody.natural.tables import HOOK, INTS, REALS, P, inner, part
+from sim_service.multibody.natural.tables import HOOK, INTS, REALS, P
+from sim_service.multibody.natural.views import inner, part
 from sync.jit import kernel
 
 MULTIPLIER_PASSES = 12

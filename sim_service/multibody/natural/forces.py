@@ -20,7 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sim_service.multibody.natural.body import Body
-from sim_service.multibody.natural.elements import (
+from sim_service.multibody.natural.equations import Element, Equations, Input
+from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.linear import Linear, linear
+from sim_service.multibody.natural.tables import (
     FORCE_ON,
     FRICTION,
     LIMIT,
@@ -29,10 +32,7 @@ from sim_service.multibody.natural.elements import (
     TORQUE_2D,
     TORQUE_3D,
     TORSION,
-)  # fmt: skip
-from sim_service.multibody.natural.equations import Element, Equations, Input
-from sim_service.multibody.natural.errors import MechanismError
-from sim_service.multibody.natural.linear import Linear, linear
+)
 
 MODEL = -1
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from sim_service.multibody.natural.assembly import EXTERNAL, HARMONIC, POLYNOMIAL, SMOOTH_STEP
 from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.tables import EXTERNAL, HARMONIC, POLYNOMIAL, SMOOTH_STEP
 
 
 @dataclass(frozen=True)

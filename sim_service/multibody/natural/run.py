@@ -10,7 +10,8 @@ from sim_service.multibody.natural.augmented import STEP, step
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.settings import Scheme
 from sim_service.multibody.natural.system import State, System
-from sim_service.multibody.natural.tables import DIAGNOSTICS, HOOK, INTS, REALS, P, part
+from sim_service.multibody.natural.tables import DIAGNOSTICS, HOOK, INTS, REALS, P
+from sim_service.multibody.natural.views import part
 from sync.jit import kernel
 
 

@@ -5,16 +5,12 @@
     state  float64  one instant of one run: what is saved and forked
     work   float64  scratch of a step; its first entries are the diagnostics of the last one
 
-Kernels take these four and reach a part with `part(ints, array, WHICH)`, which is a view and costs nothing.
+Kernels take these four and reach a part with `part(ints, array, WHICH)` of views.py. Nothing here is compiled.
 """
 
 from enum import IntEnum, auto
 
 from numba import float64, int32, types
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
-
-from sync.jit import kernel
 
 
 class P(IntEnum):
@@ -154,54 +150,8 @@ REALS = float64[::1]
 FORCE = types.void(float64, float64, REALS, REALS, REALS, REALS, REALS, REALS, REALS, REALS, REALS)
 HOOK = types.FunctionType(FORCE)
 
+# kinds of force elements, in EL_KIND
+SPRING, TORSION, FORCE_ON, TORQUE_3D, TORQUE_2D, FRICTION, LIMIT, ROTOR = range(8)
 
-# a function that only other kernels call: without wrappers for Python it compiles in two thirds of the time
-inner = kernel(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
-
-def borrowed(context, builder, kind, source, start, stop):
-    """Code for the view source[start:stop] of a contiguous vector, without counting a reference."""
-    out = make_array(kind)(context, builder)
-    populate_array(
-        out,
-        data=builder.gep(source.data, [start]),
-        shape=(builder.sub(stop, start),),
-        strides=(source.itemsize,),
-        itemsize=source.itemsize,
-        meminfo=None,
-    )
-    return out._getvalue()
-
-
-@intrinsic
-def view(typingctx, array, start, stop):
-    """view(array, start, stop): array[start:stop] of a vector that outlives it, with 0 <= start <= stop <= its length.
-
-    A slice would count references and compile to five times the code, and a step takes some hundred of them.
-    """
-
-    def codegen(context, builder, signature, args):
-        source = make_array(signature.args[0])(context, builder, args[0])
-        ends = [context.cast(builder, args[k], signature.args[k], types.intp) for k in (1, 2)]
-        return borrowed(context, builder, signature.args[0], source, *ends)
-
-    return array(array, start, stop), codegen
-
-
-@intrinsic
-def part(typingctx, ints, array, which):
-    """part(ints, array, WHICH): that part of one of the four arrays, as a borrowed view.
-
-    Its start and stop are at the beginning of `ints`.
-    """
-
-    def codegen(context, builder, signature, args):
-        header = make_array(signature.args[0])(context, builder, args[0])
-        source = make_array(signature.args[1])(context, builder, args[1])
-        intp = context.get_value_type(types.intp)
-        at = builder.mul(context.cast(builder, args[2], signature.args[2], types.intp), intp(2))
-        start = builder.sext(builder.load(builder.gep(header.data, [at])), intp)
-        stop = builder.sext(builder.load(builder.gep(header.data, [builder.add(at, intp(1))])), intp)
-        return borrowed(context, builder, signature.args[1], source, start, stop)
-
-    return array(ints, array, which), codegen
+# laws of time of an input, in MOTION_KIND, four parameters each
+EXTERNAL, POLYNOMIAL, HARMONIC, SMOOTH_STEP = range(4)

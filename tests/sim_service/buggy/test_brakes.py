@@ -5,18 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service.models.buggy.brakes import (
-    MEMORY,
-    OPEN_BAR,
-    PARAMETERS,
-    STATES,
-    M,
-    P,
-    S,
-    brake,
-    control,
-    friction_limit,
-)
+from sim_service.models.buggy.brake_parameters import MEMORY, OPEN_BAR, PARAMETERS, STATES, M, P, S
+from sim_service.models.buggy.brakes import brake, control, friction_limit
 from sync.jit import kernel
 
 J, RADIUS, G = 0.6, 0.275, 9.81

@@ -5,22 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service.models.buggy.driveline import (
-    FREE,
-    MEMORY,
-    PARAMETERS,
-    RPM,
-    STATES,
-    M,
-    P,
-    S,
-    converter,
-    driveline,
-    engine,
-    gears,
-    shift,
-    start,
-)
+from sim_service.models.buggy.driveline import FREE, RPM, converter, driveline, engine, gears, shift, start
+from sim_service.models.buggy.driveline_parameters import MEMORY, PARAMETERS, STATES, M, P, S
 from sync.jit import kernel
 
 MASS, RADIUS, DRAG, ROLLING, G = 790.0, 0.275, 0.57, 0.013, 9.81

@@ -73,7 +73,7 @@ def single_track(car: Car, speed: float, cornering: tuple[float, float] | None =
 
 def rolling_track(car: Car, speed: float, cornering: tuple[float, float] | None = None) -> System:
     """Yaw, sideslip, roll of the body and of the axles on their tyres."""
-    M, gyro, C, K = _roll_terms(car)
+    M, gyro, C, K = roll_terms(car)
     # rigid tyres take their axle's roll out of the system
     kept = [0, 1, 2] + [3 + i for i, axle in enumerate(car.axles) if math.isfinite(axle.tyre.stiffness)]
     turns = [k - 2 for k in kept[2:]]
@@ -164,7 +164,7 @@ def _tyres(car: Car, cornering: tuple[float, float] | None) -> list[tuple[float,
     return out
 
 
-def _roll_terms(car: Car) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def roll_terms(car: Car) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Mass matrix, column of the centripetal term, damping (5 × 5) and stiffness (5 × 3) for (y, yaw, φ, ψf, ψr)."""
     M, C, K, gyro = np.zeros((5, 5)), np.zeros((5, 5)), np.zeros((5, 5)), np.zeros(5)
     L, d = car.wheelbase, car.roll_arm

@@ -1,0 +1,58 @@
+"""Views of parts of the flat arrays (tables.py) inside kernels: borrowed, so that they cost nothing."""
+
+from numba import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
+
+from sync.jit import kernel
+
+# a function that only other kernels call: without wrappers for Python it compiles in two thirds of the time
+inner = kernel(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def borrowed(context, builder, kind, source, start, stop):
+    """Code for the view source[start:stop] of a contiguous vector, without counting a reference."""
+    out = make_array(kind)(context, builder)
+    populate_array(
+        out,
+        data=builder.gep(source.data, [start]),
+        shape=(builder.sub(stop, start),),
+        strides=(source.itemsize,),
+        itemsize=source.itemsize,
+        meminfo=None,
+    )
+    return out._getvalue()
+
+
+@intrinsic
+def view(typingctx, array, start, stop):
+    """view(array, start, stop): array[start:stop] of a vector that outlives it, with 0 <= start <= stop <= its length.
+
+    A slice would count references and compile to five times the code, and a step takes some hundred of them.
+    """
+
+    def codegen(context, builder, signature, args):
+        source = make_array(signature.args[0])(context, builder, args[0])
+        ends = [context.cast(builder, args[k], signature.args[k], types.intp) for k in (1, 2)]
+        return borrowed(context, builder, signature.args[0], source, *ends)
+
+    return array(array, start, stop), codegen
+
+
+@intrinsic
+def part(typingctx, ints, array, which):
+    """part(ints, array, WHICH): that part of one of the four arrays, as a borrowed view.
+
+    Its start and stop are at the beginning of `ints`.
+    """
+
+    def codegen(context, builder, signature, args):
+        header = make_array(signature.args[0])(context, builder, args[0])
+        source = make_array(signature.args[1])(context, builder, args[1])
+        intp = context.get_value_type(types.intp)
+        at = builder.mul(context.cast(builder, args[2], signature.args[2], types.intp), intp(2))
+        start = builder.sext(builder.load(builder.gep(header.data, [at])), intp)
+        stop = builder.sext(builder.load(builder.gep(header.data, [builder.add(at, intp(1))])), intp)
+        return borrowed(context, builder, signature.args[1], source, start, stop)
+
+    return array(ints, array, which), codegen

@@ -1,0 +1,3 @@
+"""Units of time, as integers."""
+
+SECOND = 1_000_000_000  # ns
