@@ -16,6 +16,18 @@ ALLOWED = {
     "sim_service": {"sync"},
     "sync": set(),
 }
+# what must stay apart inside a package: importers (this module and all below it), what they may not import, and why
+APART = (
+    ("sim_service.multibody", "sim_service.models", "multibody knows no machine"),
+    ("sim_service.models", "sim_service.loop", "a model does not know what steps it"),
+    ("sim_service.models", "sim_service.service", "a model does not know what steps it"),
+    ("sim_service.models", "sync.wire", "a model knows no transport"),
+    ("sim_service.models", "sync.gate", "a model knows no transport"),
+    ("sim_service.models", "sync.ring", "a model knows no transport"),
+    ("sim_service.signals", "sim_service.models", "signals serve any model"),
+    ("sim_service.loop", "sim_service.service", "the service runs the loop"),
+    ("sim_service.loop", "sim_service.view", "the loop does not know what shows it"),
+)
 _COMPILERS = {"kernel", "njit", "jit", "intrinsic", "cfunc", "vectorize"}  # decorators that make compiled functions
 
 
@@ -59,7 +71,7 @@ def read_tree(root: Path) -> dict[str, Module]:
 
 
 def _imports(module: Module, modules: dict[str, Module]) -> Iterator[Import]:
-    for node in ast.walk(module.tree):
+    for node in _statements(module.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] in ALLOWED:
@@ -77,9 +89,23 @@ def _imports(module: Module, modules: dict[str, Module]) -> Iterator[Import]:
                     )
 
 
-def breaches(root: Path) -> list[str]:
-    modules = read_tree(root)
-    found = [*_wrong_ways(modules), *_circles(modules), *_private(modules), *_for_constants(modules)]
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All of them, inside functions, classes and branches too; expressions hold none, and are most of a tree."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inside in getattr(node, name, []):
+            if isinstance(inside, ast.stmt):
+                yield inside
+            yield from _statements(inside)
+
+
+def breaches(modules: dict[str, Module]) -> list[str]:
+    found = [
+        *_wrong_ways(modules),
+        *_too_close(modules),
+        *_circles(modules),
+        *_private(modules),
+        *_for_constants(modules),
+    ]
     return sorted(found)
 
 
@@ -90,6 +116,18 @@ def _wrong_ways(modules: dict[str, Module]) -> Iterator[str]:
             if package != module.package and package not in ALLOWED[module.package]:
                 allowed = ", ".join(sorted(ALLOWED[module.package])) or "none of the others"
                 yield f"{module.file}:{one.line}: imports {one.target}; {module.package} may import {allowed}"
+
+
+def _too_close(modules: dict[str, Module]) -> Iterator[str]:
+    for module in modules.values():
+        for one in module.imports:
+            for importer, forbidden, why in APART:
+                if _within(module.name, importer) and _within(one.target, forbidden):
+                    yield f"{module.file}:{one.line}: imports {one.target}; {why}"
+
+
+def _within(name: str, whole: str) -> bool:
+    return name == whole or name.startswith(whole + ".")
 
 
 def _circles(modules: dict[str, Module]) -> Iterator[str]:
@@ -138,7 +176,8 @@ def _private(modules: dict[str, Module]) -> Iterator[str]:
 
 def _for_constants(modules: dict[str, Module]) -> Iterator[str]:
     """Importing a compiled module compiles or loads it, and ties one's own compiled code to every edit of it."""
-    compiled = {name: _constants(m.tree) for name, m in modules.items() if _compiles(m.tree)}
+    decorators = {name: _decorators(m.tree) for name, m in modules.items()}
+    compiled = {name: _constants(m.tree) - decorators[name] for name, m in modules.items() if _compiles(m, decorators)}
     for module in modules.values():
         used: dict[str, list[tuple[str, int]]] = {}
         for one in module.imports:
@@ -154,50 +193,55 @@ def _for_constants(modules: dict[str, Module]) -> Iterator[str]:
                 )
 
 
-def _compiles(tree: ast.Module) -> bool:
+def _compiles(module: Module, decorators: dict[str, set[str]]) -> bool:
+    """Whether a function of it is compiled, by one of the compilers or by a decorator made of one somewhere else."""
+    imported = {one.name for one in module.imports if one.name in decorators.get(one.target, ())}
+    known = _COMPILERS | decorators[module.name] | imported
     return any(
-        isinstance(node, ast.FunctionDef) and any(_makes_kernels(d, tree) for d in node.decorator_list)
-        for node in ast.walk(tree)
+        _name(decorator) in known
+        for node in _statements(module.tree)
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
     )
 
 
-def _makes_kernels(decorator: ast.expr, tree: ast.Module) -> bool:
-    """Whether it is one of the compilers, or a name for one with options (`inner = kernel(...)`), also imported."""
-    call = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = call.attr if isinstance(call, ast.Attribute) else call.id if isinstance(call, ast.Name) else ""
-    return name in _COMPILERS or name in _decorators(tree) or name == "inner"
+def _name(decorator: ast.expr) -> str:
+    """Its last part: `kernel` of `@jit.kernel(signature)`."""
+    return _dotted(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[2]
+
+
+def _dotted(node: ast.expr) -> str:
+    """`a.b.c` if that is what it is, else nothing."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _decorators(tree: ast.Module) -> set[str]:
+    """Names for a compiler with options: `inner = kernel(cache=False)`."""
     return {
         target.id
         for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _name(node.value) in _COMPILERS
         for target in node.targets
-        if isinstance(target, ast.Name) and isinstance(node.value.func, ast.Name) and node.value.func.id in _COMPILERS
+        if isinstance(target, ast.Name)
     }
 
 
 def _constants(tree: ast.Module) -> set[str]:
-    """Names a module binds by assignment and not by def, class or import; decorators are none."""
+    """Names a module binds by assignment, not by def, class or import."""
     names = set()
     for node in tree.body:
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        names |= {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-    return names - _decorators(tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return names
 
 
 def _attributes(tree: ast.Module, one: Import) -> list[str]:
-    """What is used of a module that was imported whole, by the last part of its name or its alias."""
-    called = {one.target.rpartition(".")[2]}
-    for node in ast.walk(tree):
+    """What is used of a module that was imported whole: by its full name, its last part, or an alias."""
+    called = {one.target, one.target.rpartition(".")[2]}
+    for node in _statements(tree):
         if isinstance(node, ast.Import | ast.ImportFrom) and node.lineno == one.line:
             called |= {a.asname for a in node.names if a.asname and one.target.endswith(a.name)}
-    return [
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and ((isinstance(node.value, ast.Name) and node.value.id in called) or ast.unparse(node.value) == one.target)
-    ]
+    return [n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and _dotted(n.value) in called]

@@ -1,0 +1,186 @@
+"""The rules of imports hold for this tree, and each of them is broken by the smallest tree that can break it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.import_rules import breaches, read_tree
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def tree(root: Path, files: dict[str, str]) -> Path:
+    """Packages made of these files; whatever is not given is there and empty."""
+    for package in ("tandem", "daq_service", "sim_service", "sync"):
+        (root / package).mkdir()
+        (root / package / "__init__.py").touch()
+    for name, text in files.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        for folder in file.parent.relative_to(root).parents:
+            (root / folder / "__init__.py").touch()
+        (file.parent / "__init__.py").touch()
+        file.write_text(text)
+    return root
+
+
+def found_in(root: Path) -> list[str]:
+    return breaches(read_tree(root))
+
+
+def test_the_rules_hold_here():
+    modules = read_tree(ROOT)
+    assert {Path("sync/ring.py"), Path("sim_service/loop.py")} <= {module.file for module in modules.values()}
+    assert sum(len(module.imports) for module in modules.values()) > 500  # they were looked at
+    assert breaches(modules) == []
+
+
+def test_what_is_allowed_passes(tmp_path):
+    root = tree(
+        tmp_path,
+        {
+            "tandem/a.py": "from daq_service.b import f\nfrom sim_service import c\nimport numpy as np\nc.run(f, np)\n",
+            "daq_service/b.py": "from sync.ring import push\nf = push\n",
+            "sim_service/c.py": "def run():\n    from sync.ring import SIZE, push\n    from .d import _near\n",
+            "sim_service/d.py": "_near = 1\n",
+            "sync/ring.py": "from sync.jit import kernel\nSIZE = 1\n@kernel()\ndef push(): pass\n",
+            "sync/jit.py": "def kernel(): pass\n",
+        },
+    )
+    assert found_in(root) == []
+
+
+@pytest.mark.parametrize(
+    "importer, imported",
+    [
+        ("sync", "sim_service"),
+        ("sync", "daq_service"),
+        ("sync", "tandem"),
+        ("daq_service", "sim_service"),
+        ("sim_service", "daq_service"),
+        ("sim_service", "tandem"),
+        ("daq_service", "tandem"),
+    ],
+)
+@pytest.mark.parametrize("text", ["import {0}.other\n", "from {0}.other import x\n", "from {0} import other\n"])
+def test_an_import_against_the_direction_is_found(tmp_path, importer, imported, text):
+    root = tree(tmp_path, {f"{importer}/one.py": text.format(imported), f"{imported}/other.py": "x = 1\n"})
+    (found,) = found_in(root)
+    assert found.startswith(f"{importer}/one.py:1: imports {imported}.other; {importer} may import")
+
+
+def test_an_import_inside_a_function_counts(tmp_path):
+    root = tree(tmp_path, {"sync/one.py": "def f():\n    from tandem.cli import main\n", "tandem/cli.py": "main = 1\n"})
+    assert len(found_in(root)) == 1
+
+
+def test_an_import_for_type_checking_counts(tmp_path):
+    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from sync.two import B\n"
+    root = tree(tmp_path, {"sync/one.py": text, "sync/two.py": "from sync.one import A\n"})
+    assert found_in(root) == [
+        "sync/one.py, sync/two.py: import each other in a circle; move what they share into a module below them"
+    ]
+
+
+@pytest.mark.parametrize("length", [2, 3, 6])
+@pytest.mark.parametrize("form", ["from sync.m{0} import f\n", "def f():\n    from . import m{0}\n"])
+def test_a_circle_of_any_length_is_found_once(tmp_path, length, form):
+    files = {f"sync/m{n}.py": form.format((n + 1) % length) for n in range(length)}
+    (found,) = found_in(tree(tmp_path, {**files, "sync/outside.py": "from sync.m0 import f\n"}))
+    assert "circle" in found and all(name in found for name in files) and "outside" not in found
+
+
+def test_two_circles_are_two(tmp_path):
+    files = {f"sync/{a}.py": f"import sync.{b}\n" for a, b in ("ab", "ba", "cd", "dc")}
+    assert len(found_in(tree(tmp_path, files))) == 2
+
+
+def test_a_package_that_gathers_its_parts_is_no_circle_but_a_part_that_imports_it_is(tmp_path):
+    files = {"sync/box/__init__.py": "from sync.box.part import f\n", "sync/box/part.py": "def f(): pass\n"}
+    root = tree(tmp_path, files)
+    (root / "sync/box/__init__.py").write_text(files["sync/box/__init__.py"])
+    assert found_in(root) == []
+    (root / "sync/box/other.py").write_text("from sync.box import f\n")
+    assert found_in(root) == []  # nothing of the package needs it
+    (root / "sync/box/part.py").write_text("from sync.box.other import g\ndef f(): pass\n")
+    assert len(found_in(root)) == 1
+
+
+@pytest.mark.parametrize("text", ["from sync.deep.one import _hidden\n", "from sync.deep import _module\n"])
+def test_a_private_name_of_another_package_is_found(tmp_path, text):
+    root = tree(
+        tmp_path, {"tandem/a.py": text, "sync/deep/one.py": "def _hidden(): pass\n", "sync/deep/_module.py": "x = 1\n"}
+    )
+    (found,) = found_in(root)
+    assert found.startswith("tandem/a.py:1: imports _") and "private" in found
+
+
+COMPILED = (
+    "from sync.jit import kernel\nSIZE, FULL = 4, 5\nNAMES: tuple = ()\nclass C: pass\n@kernel()\ndef push(): pass\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from sync.ring import SIZE\n",
+        "from sync.ring import FULL, NAMES\n",
+        "from sync import ring\nx = ring.SIZE\n",
+        "import sync.ring as r\nx = r.SIZE\n",
+        "import sync.ring\nx = sync.ring.SIZE\n",
+        "def f():\n    from sync.ring import SIZE\n",
+    ],
+)
+def test_a_compiled_module_imported_for_a_constant_is_found(tmp_path, text):
+    root = tree(tmp_path, {"tandem/a.py": text, "sync/ring.py": COMPILED, "sync/jit.py": "def kernel(): pass\n"})
+    (found,) = found_in(root)
+    assert "imports the compiled module sync.ring only for" in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from sync.ring import SIZE, push\n",
+        "from sync.ring import C\n",
+        "from sync import ring\nx = ring.SIZE, ring.push\n",
+        "from sync.ring import SIZE\ndef f():\n    from sync.ring import push\n",
+    ],
+)
+def test_a_compiled_module_imported_for_what_it_does_is_right(tmp_path, text):
+    root = tree(tmp_path, {"tandem/a.py": text, "sync/ring.py": COMPILED, "sync/jit.py": "def kernel(): pass\n"})
+    assert found_in(root) == []
+
+
+@pytest.mark.parametrize(
+    "decorated",
+    [
+        "from numba import njit\n@njit\ndef f(): pass\n",
+        "from sync import jit\n@jit.kernel(1)\ndef f(): pass\n",
+        "from numba.extending import intrinsic\n@intrinsic\ndef f(): pass\n",
+        "from sync.jit import kernel\ninner = kernel(cache=False)\n@inner\ndef f(): pass\n",
+        "from sync.other import inner\n@inner\ndef f(): pass\n",
+    ],
+)
+def test_every_way_to_compile_is_known(tmp_path, decorated):
+    files = {
+        "tandem/a.py": "from sync.ring import SIZE\n",
+        "sync/ring.py": decorated + "SIZE = 1\n",
+        "sync/jit.py": "def kernel(): pass\n",
+        "sync/other.py": "from sync.jit import kernel\ninner = kernel()\n",
+    }
+    assert len(found_in(tree(tmp_path, files))) == 1
+
+
+@pytest.mark.parametrize(
+    "importer, imported",
+    [
+        ("sim_service/multibody/natural/a.py", "sim_service/models/car.py"),
+        ("sim_service/models/car/a.py", "sync/wire.py"),
+        ("sim_service/models/car/a.py", "sim_service/loop.py"),
+        ("sim_service/signals/a.py", "sim_service/models/car.py"),
+    ],
+)
+def test_layers_inside_the_simulator_stay_apart(tmp_path, importer, imported):
+    module = imported.removesuffix(".py").replace("/", ".")
+    (found,) = found_in(tree(tmp_path, {imported: "x = 1\n", importer: f"import {module}\n"}))
+    assert found.startswith(f"{importer}:1: imports {module}; ")
