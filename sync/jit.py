@@ -17,18 +17,15 @@ import fcntl
 import functools
 import os
 import shutil
-import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from sync import sources
-from sync.errors import ConfigError
 
 _KEEP_S = 7 * 24 * 3600
 _USED_S = 24 * 3600
-_OTHERS_WRITE = 0o022
 
 CACHE = sources.cache_directory()
 # matrices are small here; threads for them would only spin beside the loop
@@ -83,32 +80,9 @@ def _make(folder: Path) -> None:
         os.utime(folder)
 
 
-@functools.cache
-def _own() -> None:
-    """Make the folder of the cache, or look whose it is; once, before anything is taken from it."""
-    for folder in (CACHE.parent, CACHE):
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.stat()
-        except OSError as error:
-            raise ConfigError(
-                f"{folder}: compiled code cannot be kept there: {error.strerror}; set TANDEM_CACHE to a folder you can"
-                " write to"
-            ) from None
-        if found.st_uid not in (os.geteuid(), 0):
-            wrong, right = "belongs to another user", ""
-        elif found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX:
-            wrong, right = "others may write it", "empty it and chmod 700 it, or "
-        else:
-            continue
-        raise ConfigError(
-            f"{folder}: {wrong}, and compiled code is run from there; {right}set TANDEM_CACHE to a folder of your own"
-        )
-
-
 def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """numba.njit with the options every hot function of ours has."""
-    _own()
+    sources.own_cache()
     options = {"cache": True, "nogil": True, **options}
     decorator: Callable[[Callable[..., Any]], Any]
     decorator = numba.njit(**options) if signature is None else numba.njit(signature, **options)
@@ -118,7 +92,7 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
 @contextlib.contextmanager
 def compiling(what: str) -> Iterator[None]:
     """Import modules with kernels inside: alone while `what` is not in the cache yet, beside others once it is."""
-    _own()
+    sources.own_cache()
     CACHE.mkdir(parents=True, exist_ok=True)
     cached = sources.marker(what)
     with open(CACHE / "lock", "w") as lock:

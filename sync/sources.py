@@ -14,9 +14,13 @@ import hashlib
 import json
 import os
 import re
+import stat
 from pathlib import Path
 
+from sync.errors import ConfigError
+
 ROOT = Path(__file__).resolve().parents[1]
+_OTHERS_WRITE = 0o022
 _PACKAGES = ("daq_service", "sim_service", "sync")  # whose kernels others inline
 _NEVER_COMPILED = ("view",)  # folders without kernels
 _DECORATES = "sync.jit"  # every kernel's module imports it; its options matter, what it imports itself does not
@@ -32,6 +36,29 @@ def cache_directory() -> Path:
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tandem"
     )
     return Path(base) / "numba"
+
+
+@functools.cache
+def own_cache() -> None:
+    """Make the folder of the cache, or look whose it is; once, before anything is taken from it."""
+    for folder in (cache_directory().parent, cache_directory()):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = folder.stat()
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: compiled code cannot be kept there: {error.strerror}; set TANDEM_CACHE to a folder you can"
+                " write to"
+            ) from None
+        if found.st_uid not in (os.geteuid(), 0):
+            wrong, right = "belongs to another user", ""
+        elif found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX:
+            wrong, right = "others may write it", "empty it and chmod 700 it, or "
+        else:
+            continue
+        raise ConfigError(
+            f"{folder}: {wrong}, and compiled code is run from there; {right}set TANDEM_CACHE to a folder of your own"
+        )
 
 
 @functools.cache
@@ -177,11 +204,6 @@ def all_sources() -> list[Path]:
         for file in sorted((ROOT / package).rglob("*.py"))
         if file.parent.name not in _NEVER_COMPILED
     ]
-
-
-def changed_since(name: str) -> bool:
-    """Whether sources are others than when `name` was last marked as compiled."""
-    return not marker(name).exists()
 
 
 def marker(name: str) -> Path:
