@@ -5,6 +5,8 @@ the model, push the result, write the ledger. It is compiled once for all models
 pointer), allocates nothing, raises nothing and meets no Python object. What goes wrong is a bit of the status word and
 a counter.
 
+What time it is, and sleeping, it asks of a clock it is given: the host's, or a virtual one (sync/clock.py).
+
 Locked, the instants follow the block stream (sim_service/phase.py); free, they follow the timer. Every new block is
 looked at once, in order, for its arrival; only the newest is used. A block that is late for its step is waited for a
 little: an input out of rhythm hurts more than a step that starts a fraction later.
@@ -17,8 +19,11 @@ keeps a core from everybody else.
 Input that has been stale for too long stops the model: no step is made until it is fresh again, or the loop ends.
 """
 
+import functools
+from typing import Any
+
 import numpy as np
-from numba import float64, int64, types
+from numba import float64, int64, typeof, types
 
 from sim_service import step_record as rec
 from sim_service.command_record import ANEW, PAUSED, SLOWNESS, STEPS_LEFT
@@ -34,10 +39,10 @@ from sim_service.turn import turn
 from sync.array_types import READ_ONLY, WORDS, WORDS_2D
 from sync.atomics import load_acquire, load_relaxed, store_release
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, T
-from sync.clock import now_ns, sleep_until
+from sync.clock import REAL, RealClock, VirtualClock, now, sleep
 from sync.jit import kernel
 from sync.ledger import record
-from sync.ring import EPOCH_WORD, HEAD_WORD, LIVE, STATE_WORD, beat, newest, push, read_slot
+from sync.ring import EPOCH_WORD, HEAD_WORD, LIVE, STATE_WORD, beat_at, newest, push, read_slot
 
 _VECTOR = float64[::1]
 _PATIENCE_NS = 250_000_000  # for the first arrivals
@@ -52,19 +57,19 @@ def look_at_arrivals(ring, looked, position, most, block, phase, arrivals):
             arrived(phase, arrivals, (block[RECEIVED] if block[RECEIVED] > 0 else block[PUSHED]) - block[T])
 
 
-@kernel(
-    int64(
-        READ_ONLY, WORDS, READ_ONLY, WORDS, WORDS, WORDS, WORDS, WORDS, WORDS,  # rings and their blocks
-        WORDS, WORDS, WORDS_2D, WORDS,  # settings, control, ledger, counters
-        _VECTOR, WORDS_2D,  # phase lock
-        WORDS_2D, _VECTOR, _VECTOR, _VECTOR, _VECTOR,  # signals
-        types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR,  # model
-        _VECTOR, _VECTOR, _VECTOR,  # as it started, and how it goes
-        _VECTOR, _VECTOR, WORDS, _VECTOR,  # its guard
-    )
+_ARGUMENTS = (
+    READ_ONLY, WORDS, READ_ONLY, WORDS, WORDS, WORDS, WORDS, WORDS, WORDS,  # rings and their blocks
+    WORDS, WORDS, WORDS_2D, WORDS,  # settings, control, ledger, counters
+    _VECTOR, WORDS_2D,  # phase lock
+    WORDS_2D, _VECTOR, _VECTOR, _VECTOR, _VECTOR,  # signals
+    types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR,  # model
+    _VECTOR, _VECTOR, _VECTOR,  # as it started, and how it goes
+    _VECTOR, _VECTOR, WORDS, _VECTOR,  # its guard
 )  # fmt: skip
-def run(
-    ring_in, ring_out, ring_commands, ring_state, block, passing, out, command, out_state,
+
+
+def _run(
+    clock, ring_in, ring_out, ring_commands, ring_state, block, passing, out, command, out_state,
     settings, control, ledger, counters,
     phase, arrivals,
     rows, calibration, estimator, memory, policy,
@@ -83,21 +88,21 @@ def run(
     while position < 0:
         if load_acquire(control, rec.STOP):
             return rec.STOPPED
-        beat(ring_out)
-        sleep_until(now_ns() + min(h_ns, 1_000_000))
+        beat_at(ring_out, now(clock))
+        sleep(clock, now(clock) + min(h_ns, 1_000_000))
         position = newest(ring_in, block)
 
     # locked: watch some blocks arrive, then begin in phase
     looked = np.int64(-1)
-    planned = now_ns() + h_ns
+    planned = now(clock) + h_ns
     if phase[UNIT] > 0.0:
         patience = planned + _PATIENCE_NS
-        while phase[SEEN] < ENOUGH and now_ns() < patience and load_acquire(control, rec.STOP) == 0:
-            sleep_until(now_ns() + min(h_ns, 1_000_000))
+        while phase[SEEN] < ENOUGH and now(clock) < patience and load_acquire(control, rec.STOP) == 0:
+            sleep(clock, now(clock) + min(h_ns, 1_000_000))
             position = newest(ring_in, block)
             look_at_arrivals(ring_in, looked, position, most, passing, phase, arrivals)
             looked = max(looked, position)
-        planned = align(phase, block[T], now_ns() + h_ns // 2)
+        planned = align(phase, block[T], now(clock) + h_ns // 2)
         # arrivals while the processes were still starting say nothing about those to come
         arrivals[:, :] = 0
         phase[SEEN] = 0.0
@@ -107,16 +112,16 @@ def run(
     in_rhythm = False
     status = np.int64(0)
     late = 0  # steps in a row that began late
-    begun = now_ns()
+    begun = now(clock)
     while True:
-        while mode[SLOWNESS] > 1.0 and planned - now_ns() > h_ns:
+        while mode[SLOWNESS] > 1.0 and planned - now(clock) > h_ns:
             # in slow motion a step may be seconds away; whoever stops or commands does not wait for it
-            sleep_until(now_ns() + h_ns)
-            beat(ring_out)
+            sleep(clock, now(clock) + h_ns)
+            beat_at(ring_out, now(clock))
             if load_acquire(control, rec.STOP) or load_acquire(ring_commands, HEAD_WORD) > obeyed:
-                planned = now_ns()
-        sleep_until(planned)
-        started = now_ns()
+                planned = now(clock)
+        sleep(clock, planned)
+        started = now(clock)
         stop = load_acquire(control, rec.STOP)
         if stop == rec.NOW:
             return rec.STOPPED
@@ -137,7 +142,7 @@ def run(
                 return rec.STOPPED
             counters[rec.PAUSES] += 1
             status |= rec.RESUMED
-            beat(ring_out)
+            beat_at(ring_out, now(clock))
             planned = max(planned, started - h_ns) + h_ns
             continue
 
@@ -147,11 +152,11 @@ def run(
         if in_rhythm and stop == 0 and overdue(phase, block[T], planned):
             status |= rec.WAITED
             counters[rec.WAITS] += 1
-            while overdue(phase, block[T], planned) and now_ns() < planned + settings[rec.WAIT_NS]:
-                sleep_until(now_ns() + _NAP_NS)
+            while overdue(phase, block[T], planned) and now(clock) < planned + settings[rec.WAIT_NS]:
+                sleep(clock, now(clock) + _NAP_NS)
                 there = load_acquire(ring_in, HEAD_WORD)
                 position = newest(ring_in, block)
-        taken = now_ns()
+        taken = now(clock)
         if position < 0:
             # a writer that laps a whole ring again and again while one block is copied: give this step up
             counters[rec.SKIPS] += 1
@@ -182,7 +187,7 @@ def run(
                 counters[rec.STARVED] += 1
                 status |= rec.RESUMED
                 in_rhythm = False
-                beat(ring_out)
+                beat_at(ring_out, now(clock))
                 planned = max(planned, started - h_ns) + h_ns
                 continue
             if position > taken_position:
@@ -272,9 +277,9 @@ def run(
         out[SEQ] = load_relaxed(ring_out, HEAD_WORD)
         out[EPOCH] = load_relaxed(ring_out, EPOCH_WORD)
         out[T] = planned
-        out[PUSHED] = now_ns()
+        out[PUSHED] = now(clock)
         push(ring_out, out)
-        beat(ring_out)
+        beat_at(ring_out, out[PUSHED])
         out_state[:PAYLOAD] = out[:PAYLOAD]
         out_state.view(np.float64)[PAYLOAD:] = state
         push(ring_state, out_state)
@@ -286,7 +291,7 @@ def run(
             mode[STEPS_LEFT] -= 1.0
 
         # the ledger: the hops add up to the age
-        done = now_ns()
+        done = now(clock)
         record(ledger[rec.AGE], age)
         record(ledger[rec.SENSOR], block[PUSHED] - block[T])
         if block[RECEIVED] > 0:
@@ -316,3 +321,16 @@ def run(
             planned += passed * h_ns
             status |= rec.SKIPPED
             late = 0
+
+
+run = kernel(int64(typeof(REAL), *_ARGUMENTS))(_run)
+
+
+@functools.cache
+def _run_virtually(clock: types.Type) -> Any:
+    return kernel(int64(clock, *_ARGUMENTS))(_run)
+
+
+def run_on(clock: RealClock | VirtualClock) -> Any:
+    """The loop compiled for this kind of clock: for the real one on import, for a virtual one when first asked for."""
+    return run if isinstance(clock, RealClock) else _run_virtually(typeof(clock))

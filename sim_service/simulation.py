@@ -12,6 +12,7 @@ from sim_service.signals.stale import policy
 from sim_service.step_result import TURNED_WORDS
 from sim_service.turn import guard
 from sync.block import Channel, Layout
+from sync.clock import REAL, RealClock, VirtualClock
 from sync.config import Config
 from sync.ledger import histograms, summary_us
 from sync.ring import HEAD_WORD, private_ring
@@ -77,10 +78,11 @@ class Simulation:
         self.commands = ring
         self.control[step_record.OBEYED] = ring[HEAD_WORD]
 
-    def run(self, ring_in: np.ndarray, ring_out: np.ndarray) -> int:
+    def run(self, ring_in: np.ndarray, ring_out: np.ndarray, clock: RealClock | VirtualClock = REAL) -> int:
         """Steps until `control[STOP]`; how it ended is one of STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED, INPUT_LOST."""
         return int(
-            loop.run(
+            loop.run_on(clock)(
+                clock,
                 ring_in,
                 ring_out,
                 self.commands,

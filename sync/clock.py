@@ -1,16 +1,21 @@
-"""Monotonic time: int64 nanoseconds of CLOCK_MONOTONIC, and sleeping until an instant of it.
+"""Monotonic time: int64 nanoseconds of CLOCK_MONOTONIC, and sleeping until an instant of it; or time of our choice.
 
-Both are nopython, hold no GIL and allocate nothing (the timespec lives on the stack), so a loop may call them without
-ever meeting the interpreter. The C library is called by symbol name, which numba can cache; a ctypes function object
-would defeat the cache.
+`now_ns` and `sleep_until` are nopython, hold no GIL and allocate nothing (the timespec lives on the stack), so a loop
+may call them without ever meeting the interpreter. The C library is called by symbol name, which numba can cache; a
+ctypes function object would defeat the cache.
+
+Code that waits takes its clock as an argument, and asks it with `now(clock)` and `sleep(clock, instant)` when compiled,
+`clock.now_ns()` and `clock.sleep_until(instant)` in Python. The *type* of the clock chooses the code when the caller is
+compiled: with a RealClock, which has no fields, these are the two functions above and nothing else. With a
+VirtualClock every call goes to `advance`, which moves time and lets a world act meanwhile (sync/virtual_clock.py).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import int64, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from sync.jit import kernel
 from sync.units import SECOND
@@ -18,6 +23,13 @@ from sync.units import SECOND
 CLOCK_MONOTONIC = 1
 TIMER_ABSTIME = 1
 EINTR = 4
+
+_VECTOR = types.Array(int64, 1, "C")
+_TABLE = types.Array(int64, 2, "C")
+# moves time to an instant, at least, or by what a look at the clock costs if that has passed; returns the time reached.
+# The clock's words, the script, the rings of blocks, the ring of commands, the loop's control words, what the model
+# says its step takes
+ADVANCE = int64(_VECTOR, _TABLE, _TABLE, _VECTOR, _VECTOR, types.Array(types.float64, 1, "C"), int64)
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _TIMESPEC = ir.LiteralStructType([_I64, _I64])
@@ -65,3 +77,78 @@ def sleep_until(instant_ns):
     """
     while _sleep(instant_ns // SECOND, instant_ns % SECOND) == EINTR:
         pass
+
+
+class RealClock(NamedTuple):
+    """The monotonic clock of this host."""
+
+    def now_ns(self) -> int:
+        return int(now_ns())
+
+    def sleep_until(self, instant_ns: int) -> None:
+        sleep_until(instant_ns)
+
+
+class VirtualClock(NamedTuple):
+    """Time that passes only when somebody looks or sleeps, and what acts meanwhile. Made by sync/virtual_clock.py."""
+
+    advance: Any  # a C callback of type ADVANCE
+    words: Any
+    script: Any
+    rings: Any
+    commands: Any
+    control: Any
+    busy: Any
+
+    def now_ns(self) -> int:
+        return int(self.words[0])
+
+    def sleep_until(self, instant_ns: int) -> None:
+        _sleep_virtually(self, instant_ns)
+
+
+Clock = RealClock | VirtualClock
+REAL = RealClock()
+
+
+def now(clock: Any) -> Any:
+    """The time, in compiled code."""
+    raise NotImplementedError("for compiled code; in Python ask clock.now_ns()")
+
+
+def sleep(clock: Any, instant_ns: Any) -> None:
+    """Sleep until this instant, in compiled code."""
+    raise NotImplementedError("for compiled code; in Python ask clock.sleep_until()")
+
+
+def _is(clock: Any, kind: type) -> bool:
+    return isinstance(clock, types.BaseNamedTuple) and clock.instance_class is kind
+
+
+@overload(now)
+def _now_of(clock):
+    if _is(clock, RealClock):
+        return lambda clock: now_ns()
+    if _is(clock, VirtualClock):
+        return lambda clock: clock.advance(
+            clock.words, clock.script, clock.rings, clock.commands, clock.control, clock.busy, 0
+        )
+    return None
+
+
+@overload(sleep)
+def _sleep_of(clock, instant_ns):
+    if _is(clock, RealClock):
+        return lambda clock, instant_ns: sleep_until(instant_ns)
+    if _is(clock, VirtualClock):
+
+        def sleep_virtually(clock, instant_ns):
+            clock.advance(clock.words, clock.script, clock.rings, clock.commands, clock.control, clock.busy, instant_ns)
+
+        return sleep_virtually
+    return None
+
+
+@kernel()
+def _sleep_virtually(clock, instant_ns):
+    sleep(clock, instant_ns)

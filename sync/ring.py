@@ -147,10 +147,16 @@ def since(ring, position, blocks):
     return count, position, lost
 
 
+@kernel(types.void(WORDS, int64))
+def beat_at(ring, instant_ns):
+    """A sign of life of the writer, given at this instant."""
+    store_relaxed(ring, HEARTBEAT_WORD, instant_ns)
+
+
 @kernel(types.void(WORDS))
 def beat(ring):
-    """A sign of life of the writer."""
-    store_relaxed(ring, HEARTBEAT_WORD, now_ns())
+    """A sign of life of the writer, now."""
+    beat_at(ring, now_ns())
 
 
 @kernel(int64(READ_ONLY, int64))

@@ -1,4 +1,9 @@
-"""A simulation between two real rings, under a name of its own; gone after the test."""
+"""A simulation between two real rings, under a name of its own, in virtual time; gone after the test.
+
+The loop runs in a thread, but time passes only while the test lets it (`let_pass`, `wait_for_steps`, `join`): till then
+the loop stands still where it looks at its clock, and what the test does meanwhile is done at that very instant. No
+test depends on how fast or how busy the machine is.
+"""
 
 import itertools
 import os
@@ -10,16 +15,21 @@ import numpy as np
 import pytest
 
 from sim_service import step_record
+from sim_service.loop import run_on
 from sim_service.models import MODELS, load_model
 from sim_service.simulation import Simulation
-from sync.clock import now_ns, sleep_until
 from sync.config import load
-from sync.ring import RingReader, RingWriter, push
+from sync.ring import HEARTBEAT_WORD, RingReader, RingWriter, peek, push
+from sync.virtual_clock import FOREVER, LIMIT, NOW, PARKED, PUSH, let_pass, store_word, virtual_clock
+
+from .puppet import BUSY
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 DRIVE = CONFIGS / "drive.toml"
 _NUMBER = itertools.count()
-_PATIENCE_NS = 20_000_000_000
+_START_NS = 10**12  # where virtual time begins
+_PATIENCE_NS = 20_000_000_000  # virtual, for steps
+_PATIENCE_S = 60.0  # real, for the end of a thread
 
 
 class World:
@@ -42,8 +52,37 @@ class World:
         self.results = RingReader(self.config.ring("sim"), self.simulation.layout)
         self.ended: int | None = None
         self._thread: threading.Thread | None = None
+        self._words = virtual_clock(_START_NS, _START_NS).words
+        self._script = np.zeros((0, 3), np.int64)
+
+    # time
+
+    @property
+    def now(self) -> int:
+        return int(self._words[NOW])
+
+    @property
+    def heartbeat_age_ns(self) -> int:
+        return self.now - int(peek(self.results.words, HEARTBEAT_WORD))
+
+    def let_pass(self, duration_ns: int) -> None:
+        """Let so much time pass; returns when it has, or when the loop has ended."""
+        if not self.running or not let_pass(self._clock, duration_ns, lambda: self.running):
+            self._words[LIMIT] = self._words[NOW] = max(self.now, int(self._words[LIMIT]))
 
     # the DAQ
+
+    def stream(self, period_ns: int, count: int) -> np.ndarray:
+        """From now on a block every so often, whose channels tell its number; returns when each is pushed."""
+        first = self.daq.head
+        n = np.arange(first, first + count)
+        at = self.now + period_ns * (np.arange(count) + 1)
+        blocks = np.zeros(count, self.daq.layout.dtype)
+        blocks["t_ns"] = blocks["pushed_ns"] = at
+        blocks["brake"], blocks["throttle"], blocks["steering"] = n & 0x7FFF, n % 421, n
+        words = blocks.view(np.int64).reshape(count, -1)
+        self._script = np.column_stack([at, np.full(count, PUSH), np.zeros(count, np.int64), words])
+        return at
 
     def push(self, brake: int = 0, throttle: int = 0, steering: int = 0, age_ns: int = 0, **others: int) -> None:
         record = np.zeros(1, self.daq.layout.dtype)
@@ -51,7 +90,7 @@ class World:
         record["brake"], record["throttle"], record["steering"] = brake, throttle, steering
         for name, value in others.items():
             record[name] = value
-        record["pushed_ns"] = now_ns()
+        record["pushed_ns"] = self.now
         record["t_ns"] = record["pushed_ns"] - age_ns
         push(self.daq.words, record.view(np.int64))
 
@@ -66,11 +105,21 @@ class World:
 
     def start(self, steps: int = -1) -> None:
         self.simulation.settings[step_record.MOST_STEPS] = steps
+        self._clock = virtual_clock(
+            script=np.ascontiguousarray(self._script), rings=self.daq.words.reshape(1, -1), busy=self._busy()
+        )._replace(words=self._words)
+        run_on(self._clock)  # compiled before anybody waits for it
         self._thread = threading.Thread(target=self._run)
+        self._words[PARKED] = 0
         self._thread.start()
+        let_pass(self._clock, 0, lambda: self.running)  # until it looks at its clock for the first time
+
+    def _busy(self) -> np.ndarray:
+        """Where the puppet says what its step takes; others take none."""
+        return self.simulation.work[BUSY:] if self.simulation.model.name == "puppet" else np.zeros(1)
 
     def _run(self) -> None:
-        self.ended = self.simulation.run(self._daq.words, self._out.words)
+        self.ended = self.simulation.run(self._daq.words, self._out.words, self._clock)
 
     def ask(self, stop: int) -> None:
         self.simulation.control[step_record.STOP] = stop
@@ -80,16 +129,18 @@ class World:
         return self._thread is not None and self._thread.is_alive()
 
     def wait_for_steps(self, steps: int) -> None:
-        end = now_ns() + _PATIENCE_NS
+        end = self.now + _PATIENCE_NS
         while self.results.head < steps:
-            assert self.running and now_ns() < end, f"the loop made {self.results.head} of {steps} steps"
-            sleep_until(now_ns() + 100_000)
+            assert self.running and self.now < end, f"the loop made {self.results.head} of {steps} steps"
+            self.let_pass(self.h_ns // 10)
 
     def join(self) -> np.ndarray:
         """Wait for the end; all results."""
         assert self._thread is not None
-        self._thread.join(_PATIENCE_NS / 1e9)
+        store_word(self._words, LIMIT, FOREVER)
+        self._thread.join(_PATIENCE_S)
         assert not self.running
+        self._words[LIMIT] = self.now
         outputs, _, lost = self.results.since(0, self.config.sim.ring_blocks)
         assert lost == 0
         return outputs
@@ -103,6 +154,7 @@ class World:
 
     def close(self) -> None:
         self.ask(step_record.NOW)
+        store_word(self._words, LIMIT, FOREVER)
         if self._thread is not None:
             self._thread.join()
         for ring in (self.results, self._daq, self._out, self.daq):

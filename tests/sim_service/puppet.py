@@ -1,5 +1,6 @@
 """A model that does what its vehicle file says: takes its time, or leaves the numbers, at steps of its choice; and
-leaves its bound while the brake is pressed harder than it likes."""
+leaves its bound while the brake is pressed harder than it likes. What its step takes it says in a word of its work that
+it shares with a virtual clock."""
 
 import math
 from functools import partial
@@ -9,20 +10,18 @@ import numpy as np
 from sim_service.models.description import STEP, Model, Parameter, Quantity
 from sim_service.models.parameters import make_plain
 from sim_service.models.vehicle import VEHICLE_INPUTS
-from sync.clock import now_ns
 from sync.jit import kernel
 
 _SLOW_FROM, _SLOW_STEPS, _SLOW_MS, _NAN_AT, _BAD_BAR = range(5)
 WHEEL_SPEED_PER_STEP = 7.0  # rad/s
+BUSY = 3
 
 
 @kernel(STEP)
 def step(state, inputs, params, work, h):
     n = state[0]
     if params[_SLOW_FROM] <= n < params[_SLOW_FROM] + params[_SLOW_STEPS]:
-        end = now_ns() + np.int64(params[_SLOW_MS] * 1e6)
-        while now_ns() < end:
-            pass
+        work[BUSY] = params[_SLOW_MS] * 1e6
     state[0] = n + 1.0
     work[0] = WHEEL_SPEED_PER_STEP * state[0]
     work[1] = math.nan if n == params[_NAN_AT] else state[0]
@@ -48,7 +47,7 @@ MODEL = Model(
         Parameter("nan_at", "1", -1.0, -1.0, 1e9, "the step that leaves the numbers; -1 = none"),
         Parameter("bad_bar", "bar", 1e4, -1.0, 1e4, "brake pressure beyond which it diverges"),
     ),
-    work_size=3,
+    work_size=4,
     step=step,
     initial=initial,
 )

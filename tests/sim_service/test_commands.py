@@ -190,12 +190,19 @@ def test_so_is_what_else_is_wrong(commanded: Commanded, others: dict[str, Any], 
 
 
 def push_until(world: World, steps: int) -> None:
-    """A block a look: the wheel turns on and on."""
-    end = now_ns() + 20_000_000_000
+    """A block a millisecond: the wheel turns on and on."""
+    end = world.now + 20_000_000_000
     while world.results.head < steps:
-        assert now_ns() < end
+        assert world.now < end
         world.push(throttle=200, steering=int(world.daq.head))
-        sleep_until(now_ns() + 1_000_000)
+        world.let_pass(1_000_000)
+
+
+def pass_until(world: World, done: Callable[[], bool]) -> None:
+    end = world.now + 20_000_000_000
+    while not done():
+        assert world.now < end
+        world.let_pass(1_000_000)
 
 
 def test_a_pause_is_a_pause_and_single_steps_are_single(commanded: Commanded) -> None:
@@ -203,12 +210,12 @@ def test_a_pause_is_a_pause_and_single_steps_are_single(commanded: Commanded) ->
     world.start()
     push_until(world, 10)
     assert client.ask(pause=True)["paused"]
-    wait_until(lambda: world.count(step_record.PAUSES) > 3)
+    pass_until(world, lambda: world.count(step_record.PAUSES) > 3)
     stood = world.results.head
     assert client.ask(steps=3)["paused"]
-    wait_until(lambda: world.results.head == stood + 3)
+    pass_until(world, lambda: world.results.head == stood + 3)
     paused = world.count(step_record.PAUSES)
-    wait_until(lambda: world.count(step_record.PAUSES) > paused + 5)
+    pass_until(world, lambda: world.count(step_record.PAUSES) > paused + 5)
     assert world.results.head == stood + 3
     assert not client.ask(pause=False)["paused"]
     push_until(world, stood + 10)
@@ -224,7 +231,7 @@ def test_slow_motion_is_as_slow_as_asked_and_reset_stands_where_it_began(command
     world.start()
     push_until(world, 20)
     assert client.ask(slow=8)["slow"] == 8.0
-    wait_until(lambda: bool(world.results.newest()["status"] & step_record.SLOWED))  # type: ignore[index]
+    pass_until(world, lambda: bool(world.results.newest()["status"] & step_record.SLOWED))  # type: ignore[index]
     slowed = world.results.head
     push_until(world, slowed + 6)
     client.ask(slow=1)

@@ -15,7 +15,6 @@ from sim_service.models import load_model
 from sim_service.replay import Plan, as_available, as_recorded, replay
 from sim_service.simulation import Simulation
 from sync.block import PAYLOAD, Channel, Layout
-from sync.clock import now_ns, sleep_until
 from sync.ring import RingReader
 
 from .conftest import DRIVE, World
@@ -85,16 +84,16 @@ def drive(world: World, seconds: float = 0.5, seed: int = 1) -> Record:
         steering += int(random.integers(-3, 4))
         world.push(steering=steering, throttle=200)
     world.start()
-    end = now_ns() + round(seconds * 1e9)
+    end = world.now + round(seconds * 1e9)
     for burst in itertools.count():
-        if now_ns() > end:
+        if world.now > end:
             break
         for _ in range(int(random.integers(1, 12))):
             steering += int(random.integers(-5, 9))
             brake, throttle = (int(value) for value in random.integers(0, (3000, 420)))
             world.push(brake, throttle, steering, age_ns=int(random.integers(0, 8 * MS)))
         pause = int(random.choice([0, MS, 3 * MS, 30 * MS], p=[0.3, 0.4, 0.2, 0.1]))
-        sleep_until(now_ns() + pause)
+        world.let_pass(pause)
         if burst % 17 == 16:
             world.daq.bump_epoch()
     world.ask(step_record.NOW)
@@ -152,7 +151,7 @@ def test_steps_given_up_restart_the_derivatives_in_the_replay_too(world: Make, p
     live.start()
     for k in range(150):
         live.push(steering=4 * k, throttle=100)
-        sleep_until(now_ns() + MS)
+        live.let_pass(MS)
     live.wait_for_steps(25)
     live.ask(step_record.NOW)
     found = record(live, live.join())
@@ -176,7 +175,7 @@ def test_blocks_overwritten_before_their_step_are_not_seen_in_the_replay_either(
         blocks, _, lost = reader.since(k, 1)
         assert lost == 0
         pushed.append(np.ascontiguousarray(blocks).view(np.int64).reshape(-1))
-        sleep_until(now_ns() + MS)
+        live.let_pass(MS)
     live.ask(step_record.NOW)
     steps = live.join()
     reader.close()
@@ -242,7 +241,7 @@ def test_a_restarted_daq_is_a_new_ring_for_the_same_simulator(world: Make) -> No
         live.wait_for_steps(live.results.head + 5)
         for k in range(30):
             live.push(steering=60 + 2 * k, throttle=300)
-            sleep_until(now_ns() + MS)
+            live.let_pass(MS)
         live.wait_for_steps(live.results.head + 2)
         parts.append(record(live, np.zeros(0)).words)
         if ring == 0:
