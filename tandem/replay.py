@@ -191,6 +191,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "real_time_factor": round(simulated_s / wall_s, 1),
         "missing_blocks": topic.missing,
         "record_ended": run.ended,
+        "record_damage": run.losses,
         "delay_ms": asked.delay_ms,
         "jitter_ms": asked.jitter_ms,
         "other_software": _other_software(run),

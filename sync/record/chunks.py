@@ -1,11 +1,8 @@
 """The records of a chunk, found by nopython code. Nothing here trusts the file: sizes are bounded, a chunk is checked
 against its checksum."""
 
-import struct
-
 import numpy as np
 import zstandard
-from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.records import Chunk
 from mcap.stream_reader import get_chunk_data_stream
@@ -22,12 +19,6 @@ _DAMAGED, _TOO_MANY = -1, -2
 
 # columns of the table of a chunk's records
 KIND, AT, END_OF, ID, SEQUENCE, LOGGED = range(6)
-
-# what a damaged file may make of its parsers; the records before it stand
-DAMAGED = (
-    McapError, ValueError, KeyError, TypeError, IndexError, OverflowError, EOFError, MemoryError, RuntimeError,
-    struct.error, zstandard.ZstdError,
-)  # fmt: skip
 
 
 @kernel(int64(BYTES_READ_ONLY, int64, int64))

@@ -50,6 +50,7 @@ def join(files: dict[int, Path], sizes: dict[int, int], read: dict[int, Run | Ru
         topics.rings,
         first.run,
         [_part(number, files, sizes, read, number in own, topics) for number in files],
+        [damage for run in own.values() for damage in run.damage],
     )
 
 

@@ -3,7 +3,8 @@
 The mcap package reads the records of the file; the messages of a chunk, which are by far the most of it, are found and
 decoded by nopython code, and indexes are passed over: whoever wants everything needs none. A file that ends in the
 middle (the recorder was killed, the disk was full) is read up to its last whole chunk, and `Run.cut` says where and why
-it ends. Nothing here trusts the file: sizes are bounded, chunks are checked against their checksums. The parts of a run
+it ends. Damage in the middle is stepped over (sync/record/damage.py), and `Run.damage` says what is missing there.
+Nothing here trusts the file: sizes are bounded, chunks are checked against their checksums. The parts of a run
 are read one by one and joined (sync/record/join.py); whichever of them is named, all of them are opened.
 """
 
@@ -27,7 +28,8 @@ from sync.block import Layout
 from sync.jit import kernel
 from sync.message import MALFORMED, decode_record
 from sync.message_form import Form, read_message
-from sync.record.chunks import AT, DAMAGED, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
+from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
+from sync.record.damage import DAMAGED, Held, Index, after_chunk, described, read_index
 from sync.record.join import join
 from sync.record.rings import LEFT, RING, Ring
 from sync.record.run import Part, Run, RunError, Topic
@@ -35,6 +37,8 @@ from sync.record.schema import ENCODING, MESSAGES, to_layout
 from sync.record.writer import END, FILE, FORMAT, PART, PROFILE, SAID, START, parts
 
 _MOST_RECORD = 1 << 30
+_CHUNK_HEAD = 8 + 8 + 8 + 4 + 4 + 8  # times, size and checksum, then the lengths of two texts
+_PRIVATE = 0x80  # kinds of records from here on are anybody's
 
 
 class _Cut(Exception):
@@ -138,9 +142,13 @@ class _Reading:
         self._batches: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._layouts: dict[str, Layout] = {}
         self._table = Table()
+        self._chunks: set[int] = set()  # where those stand that were read
+        self._unread: dict[int, str] = {}  # where there was damage, and why
+        self._index: Index | None = None
+        self._stream: BinaryIO = io.BytesIO()
 
     def read(self, stream: BinaryIO) -> Run:
-        run = self.run
+        run, self._stream = self.run, stream
         if stream.read(len(MCAP0_MAGIC)) != MCAP0_MAGIC:
             raise RunError(f"{run.path}: not an MCAP file, or cut short at its very start")
         finished = False
@@ -150,12 +158,16 @@ class _Reading:
                 finished = self._next(stream)
             except _Cut:
                 whole = place == run.size
-                run.cut = "the file just stops" if whole else f"cut short at byte {place} of {run.size}"
+                cut = "the file just stops" if whole else f"cut short at byte {place} of {run.size}"
+                finished = self._step_over(stream, place, "a record longer than the file", cut)
             except DAMAGED as error:
-                run.cut = f"damaged at byte {place} of {run.size}: {error or type(error).__name__}"
+                why = str(error) or type(error).__name__
+                finished = self._step_over(stream, place, why, f"damaged at byte {place} of {run.size}: {why}")
             if run.cut:
                 break
             self._progress(place / max(run.size, 1))
+        if run.cut is None:
+            self._take_stock(stream)
         if not run.start:
             raise RunError(f"{run.path}: no record of tandem: it has no {START}; {run.cut or self._instead()}")
         for name, batches in self._batches.items():
@@ -166,6 +178,49 @@ class _Reading:
             run.topics[name] = Topic(name, layout, words, rows[:, 0].copy(), rows[:, 1].copy(), rings)
         self._progress(1.0)
         return run
+
+    def _step_over(self, stream: BinaryIO, place: int, why: str, cut: str) -> bool:
+        """Go on behind damage at this place; the record is `cut` if nobody knows where. True: nothing follows."""
+        index = self._known_index()
+        if index is None:
+            found = after_chunk(stream, self.run.size, place)
+            if found is None:
+                self.run.cut = cut
+                return False
+            following, held = found
+            self._damaged(place, why, held)
+        else:
+            following = index.next(place)
+            self._unread[place] = why
+        stream.seek(following)
+        return index is not None and following >= index.end
+
+    def _known_index(self) -> Index | None:
+        if self._index is None:
+            self._index = read_index(self._stream, self.run.size)
+        return self._index
+
+    def _announce(self) -> None:
+        """The topics, as the index has them: the chunk that announces them may have been damaged."""
+        place, index = self._stream.tell(), self._known_index()
+        for record in (*index.schemas, *index.channels) if index is not None else ():
+            self._record(record)
+        self._stream.seek(place)
+
+    def _damaged(self, place: int, why: str, held: Held) -> None:
+        if not self._forms.keys() >= held.counts.keys():
+            self._announce()
+        topics = {channel: known[0] for channel, known in self._forms.items() if known is not None}
+        self.run.damage.append(described(self.run.path.name, place, why, held, topics))
+
+    def _take_stock(self, stream: BinaryIO) -> None:
+        """What the index has and was not read: also what a wrong kind or length made us pass over."""
+        index = self._known_index()
+        if index is None:
+            return
+        chunks = {place: "passed over" for place in index.chunks if place not in self._chunks}
+        for place, why in sorted({**chunks, **self._unread}.items()):
+            self._damaged(place, why, index.held(stream, place, self.run.size))
 
     def _instead(self) -> str:
         found = ", ".join(known[0] for known in self._forms.values() if known)
@@ -184,6 +239,8 @@ class _Reading:
         if opcode not in _KINDS:
             if opcode == Opcode.DATA_END:
                 return True
+            if not (Opcode.HEADER <= opcode <= Opcode.DATA_END or opcode >= _PRIVATE):
+                raise ValueError(f"a record of kind {opcode}")
             stream.seek(length, io.SEEK_CUR)
             return False
         body = stream.read(length)
@@ -192,7 +249,12 @@ class _Reading:
         if opcode == Opcode.ATTACHMENT and not _sound(body):
             self.run.damaged.add(Attachment.read(ReadDataStream(io.BytesIO(body))).name)
             return False
-        self._record(_KINDS[opcode].read(ReadDataStream(io.BytesIO(body))))
+        record = _KINDS[opcode].read(ReadDataStream(io.BytesIO(body)))
+        if opcode == Opcode.CHUNK and length != _CHUNK_HEAD + len(record.compression) + len(record.data):
+            raise ValueError("a chunk that is not as long as its record")
+        self._record(record)
+        if opcode == Opcode.CHUNK:
+            self._chunks.add(stream.tell() - length - len(head))
         return False
 
     def _record(self, record: Any) -> None:
@@ -257,7 +319,10 @@ class _Reading:
         for kind, at, end in table[np.isin(table[:, KIND], (Opcode.SCHEMA, Opcode.CHANNEL)), : END_OF + 1]:
             self._record(_KINDS[int(kind)].read(ReadDataStream(io.BytesIO(data[at:end]))))
         messages = table[table[:, KIND] == MESSAGE]
-        for channel in np.unique(messages[:, ID]).tolist():
+        channels = np.unique(messages[:, ID]).tolist()
+        if not self._forms.keys() >= set(channels):
+            self._announce()
+        for channel in channels:
             known = self._forms.get(channel)
             if known is not None:
                 self._messages(*known, data, raw, np.ascontiguousarray(messages[messages[:, ID] == channel]))

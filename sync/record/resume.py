@@ -17,7 +17,8 @@ from mcap.opcode import Opcode
 from mcap.records import Chunk, Metadata
 from mcap.writer import MCAP0_MAGIC
 
-from sync.record.chunks import DAMAGED, ID, KIND, MESSAGE, SEQUENCE, Table
+from sync.record.chunks import ID, KIND, MESSAGE, SEQUENCE, Table
+from sync.record.damage import DAMAGED
 from sync.record.rings import AGAIN, GONE, LEFT, OPEN, RING, Account, Ring
 from sync.record.writer import PART, parts
 

@@ -78,6 +78,26 @@ class Topic:
 
 
 @dataclass(frozen=True)
+class Damage:
+    """A stretch of a file that could not be read; what stands behind it was."""
+
+    file: str
+    at: int  # its first byte
+    why: str
+    messages: dict[str, int]  # missing, by topic; none if that is not known
+    first_ns: int | None = None  # of the missing messages, when they were logged
+    last_ns: int | None = None
+
+    def sentence(self, begun_ns: int | None) -> str:
+        what = ", ".join(f"{count} {topic}" for topic, count in self.messages.items())
+        missing = f"{what} missing" if what else "what it held is not known"
+        if self.first_ns is not None and self.last_ns is not None:
+            shift = begun_ns or 0
+            missing += f", from {(self.first_ns - shift) * 1e-9:.3f} s to {(self.last_ns - shift) * 1e-9:.3f} s"
+        return f"{self.file}: damaged at byte {self.at} ({self.why}): {missing}"
+
+
+@dataclass(frozen=True)
 class Part:
     """One file of a run."""
 
@@ -103,6 +123,15 @@ class Run:
     rings: dict[str, list[Ring]] = field(default_factory=dict)  # the notes of each topic
     run: str = ""  # tells its parts from those of other runs
     parts: list[Part] = field(default_factory=list)
+    damage: list[Damage] = field(default_factory=list)  # in the middle: what follows was read
+
+    @property
+    def losses(self) -> list[str]:
+        """What is damaged and therefore missing, a sentence each; none if everything in its files could be read."""
+        begun = self.start.get("monotonic_ns", "")
+        begun_ns = int(begun) if begun.isdecimal() else None
+        attachments = [f"attachment {name} is damaged" for name in sorted(self.damaged)]
+        return [*(damage.sentence(begun_ns) for damage in self.damage), *attachments]
 
     def json(self, name: str) -> dict[str, Any]:
         """An attachment; empty if there is none."""
@@ -124,7 +153,7 @@ class Run:
     @property
     def whole(self) -> bool:
         """It has its end, and nothing is missing before it."""
-        return self.end is not None and self.cut is None and self.lacking == 0
+        return self.end is not None and self.cut is None and self.lacking == 0 and not self.damage
 
     @property
     def ended(self) -> str:

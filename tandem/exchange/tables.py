@@ -95,7 +95,7 @@ def passport_of(run: Run, tables: Iterable[Table]) -> dict[str, Any]:
         "topics": {t.topic: json.loads(to_schema(run.topics[t.topic].layout)) for t in tables},
         "start": run.start,
         "end": run.end,
-        "cut": run.cut,
+        "cut": "; ".join([*([run.cut] if run.cut else []), *run.losses]) or None,
         # attachments are text; whatever is not survives as surrogates
         "attachments": {name: data.decode("utf-8", "surrogateescape") for name, data in run.attachments.items()},
     }

@@ -47,7 +47,10 @@ def export(path: Path, to: str, out: Path | None, progress: Progress = lambda *_
         for place, table in zip(places, tables, strict=True)
     ]
     size = sum(file.stat().st_size for file in (target.iterdir() if target.is_dir() else [target]))
-    return {"to": to, "run": str(run.path), "out": str(target), "bytes": size, "topics": rows, "cut": run.cut}
+    return {
+        "to": to, "run": str(run.path), "out": str(target), "bytes": size, "topics": rows, "cut": run.cut,
+        "damage": run.losses,
+    }  # fmt: skip
 
 
 def print_export(console: Console, figures: dict[str, Any]) -> None:

@@ -51,6 +51,7 @@ def info(run: Run) -> dict[str, Any]:
         "lacking": run.lacking,
         "ended": run.ended,
         "cut": run.cut,
+        "damage": run.losses,
         "parts": [{"file": p.file, "bytes": p.size, "cut": p.cut, "lost": p.lost} for p in run.parts],
         "topics": topics,
         "steps": _steps(run),

@@ -389,15 +389,78 @@ def test_garbage_is_a_run_error_that_names_the_file(garbage: bytes, before: byte
         assert before == "head" and not any(len(topic) for topic in run.topics.values())
 
 
-def test_a_chunk_whose_checksum_is_wrong_ends_the_reading_there(sample: Sample) -> None:
-    third = [first for opcode, first, _ in walk(sample.data) if opcode == CHUNK_OP][2]
+def chunk_places(data: bytes) -> list[tuple[int, int]]:
+    return [(first, end) for opcode, first, end in walk(data) if opcode == CHUNK_OP]
+
+
+def without(sample: Sample, number: int, topic: str) -> list[list[int]]:
+    """Everything but what that chunk holds."""
+    held = [words[topic] for n, (_, words) in enumerate(sample.chunks) if n != number]
+    return np.concatenate(held).tolist()
+
+
+HARMS = {
+    "its checksum": lambda first, end: (first + 9 + 24, 1),
+    "its data": lambda first, end: (end - 5, 0x55),
+    "its length": lambda first, end: (first + 1, 0x81),
+    "its length, beyond the file": lambda first, end: (first + 5, 0x10),
+    "its kind": lambda first, end: (first, 0x40),
+    "its kind, into another one": lambda first, end: (first, 1),
+}
+
+
+@pytest.mark.parametrize("number", [0, 2, 7])
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_damaged_chunk_is_stepped_over_and_what_it_held_is_named(sample: Sample, number: int, harm: str) -> None:
+    """The first one also announces the topics; the last one is followed by nothing but the end."""
+    first, end = chunk_places(sample.data)[number]
     damaged = bytearray(sample.data)
-    damaged[third + 9 + 24] ^= 1  # of the checksum itself
+    place, what = HARMS[harm](first, end)
+    damaged[place] ^= what
     run = reading(bytes(damaged))
-    assert run.cut is not None and run.cut.startswith(f"damaged at byte {third} of {len(damaged)}")
-    assert run.end is None
+    assert run.cut is None and run.end is not None and not run.whole
     for name in sample.layouts:
-        assert run.topics[name].words.tolist() == sample.upto(third, name).tolist()
+        assert run.topics[name].words.tolist() == without(sample, number, name)
+    (damage,) = [damage for damage in run.damage if damage.messages]
+    held = sample.chunks[number][1]
+    assert damage.messages == {name: len(words) for name, words in held.items()}
+    assert damage.at == first
+    (said,) = [loss for loss in run.losses if "missing" in loss]
+    assert f"damaged at byte {first}" in said and f"{len(held['/daq'])} /daq" in said and " s to " in said
+
+
+def test_two_damaged_chunks_are_two_losses(sample: Sample) -> None:
+    damaged = bytearray(sample.data)
+    for number in (2, 5):
+        damaged[chunk_places(sample.data)[number][1] - 5] ^= 0x55
+    run = reading(bytes(damaged))
+    assert [damage.at for damage in run.damage] == [chunk_places(sample.data)[n][0] for n in (2, 5)]
+    assert run.end is not None
+
+
+def test_a_record_without_an_index_is_read_past_a_chunk_that_kept_its_length(sample: Sample) -> None:
+    """As a killed recorder leaves it."""
+    data_end = next(first for opcode, first, _ in walk(sample.data) if opcode == DATA_END_OP)
+    first, end = chunk_places(sample.data)[2]
+    damaged = bytearray(sample.data[:data_end])
+    damaged[end - 5] ^= 0x55
+    run = reading(bytes(damaged))
+    assert run.cut == "the file just stops"
+    (damage,) = run.damage
+    assert damage.at == first and set(damage.messages) == {"/daq", "/step"}
+    assert run.topics["/daq"].words.tolist() == without(sample, 2, "/daq")
+    damaged[first + 1] ^= 0x81  # and with a wrong length nobody knows where the next one is
+    run = reading(bytes(damaged))
+    assert run.cut is not None and run.cut.startswith(f"damaged at byte {first} of {len(damaged)}")
+    assert run.topics["/daq"].words.tolist() == sample.upto(first, "/daq").tolist()
+
+
+def test_an_index_whose_checksum_is_wrong_is_not_believed(sample: Sample) -> None:
+    first, _ = chunk_places(sample.data)[2]
+    damaged = bytearray(sample.data)
+    damaged[first + 1] ^= 0x81
+    damaged[-len(MCAP0_MAGIC) - 1] ^= 1
+    assert reading(bytes(damaged)).cut is not None
 
 
 def test_a_damaged_attachment_is_not_used(sample: Sample) -> None:
@@ -605,7 +668,7 @@ def test_messages_of_another_hand_mean_the_same(data: st.DataObject) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_message_that_is_none_of_its_schema_ends_the_reading(car: Layout, change: Any) -> None:
+def test_a_chunk_with_a_message_that_is_none_of_its_schema_is_damaged(car: Layout, change: Any) -> None:
     row = (1, 2, 3, 4, 5, 6, 7, 8, 9)
     told = {"version": 1, "layout": car.id, **dict(zip((*HEADER, *car.names), row, strict=True))}
     good = msgpack.packb(told)
@@ -616,8 +679,9 @@ def test_a_message_that_is_none_of_its_schema_ends_the_reading(car: Layout, chan
     else:
         bad = change
     run = reading(another_hand(car, [good, bad, good]))
-    assert run.cut is not None and "a message of /daq that is none of its schema" in run.cut
-    assert not run.topics
+    (said,) = run.losses
+    assert "a message of /daq that is none of its schema" in said and "3 /daq missing" in said
+    assert not run.topics and not run.whole
 
 
 # ---- foreign ---------------------------------------------------------------------------------------------------------
