@@ -11,16 +11,19 @@ from daq_service.force import ForceLoop
 from daq_service.sources import Host, Source, find, open_source
 from sync import realtime
 from sync.block import Channel, Layout
+from sync.clock import now_ns
 from sync.config import Config
 from sync.gate import Gate
 from sync.hostclock import Artificial, ClockServer
 from sync.keys import Keys, transport_keys
 from sync.ring import BOUND_WORD, RingReader, RingWriter, poke, remove_stale
 from sync.service import EVERY, Reporter, Run, Worker, held, join, look_after, start
+from sync.waiting import Waiting
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context, every_block
 
 _UNFIT = ("foreign", "malformed")
+_AWAITED_NS = 1_000_000_000  # without a scan for so long it waits for one
 
 
 class _Surroundings:
@@ -135,9 +138,19 @@ def run(
                 **({"force": round(force.value, 4), "force_zeroed": force.zeroed} if force else {}),
             }
 
+        where = f"ring {config.ring('daq')}" + (f", {config.endpoint('daq')}" if publisher else "")
+        simulator = Waiting("a simulator on this host", f"blocks are in {where}")
+        scans = Waiting("the source", f"source.kind = {config.source.get('kind')!r}")
+        scanned = Progress()
+
         def look(turn: int) -> None:
             if said := around.peer.poll():
                 reporter.say(said)
+            if not reporter.supervised:
+                awaited = (simulator.poll(around.peer.ring is not None), scans.poll(scanned.moves(ring.head)))
+                for text in awaited:
+                    if text:
+                        reporter.say(text)
             for text in gate.news() if gate else ():
                 reporter.say(text)
             poke(ring.words, BOUND_WORD, getattr(source, "bound_ns", 0))
@@ -159,6 +172,24 @@ def run(
             "head": ring.head,
             "epoch": ring.epoch,
         }
+
+
+class Progress:
+    """Whether a count still grows."""
+
+    def __init__(self) -> None:
+        self._count, self._grown_ns = 0, now_ns()
+
+    def moves(self, count: int) -> bool:
+        if count != self._count:
+            self._count, self._grown_ns = count, now_ns()
+        return bool(now_ns() - self._grown_ns < _AWAITED_NS)
+
+
+def in_words(report: dict[str, Any]) -> str:
+    """What it did, for a person."""
+    sent = f", {report['sent']} sent" if report["sent"] else ""
+    return f"ended after {report['seconds']:.1f} s: {report['blocks']} blocks{sent}, {report['lost']} scans lost"
 
 
 def unfit(steps: Receiver) -> str | None:

@@ -9,5 +9,5 @@ from sync.service import main
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while compiling just ends
     with compiling("sim"):
-        from sim_service.service import prepare
-    sys.exit(main("sim", prepare))
+        from sim_service.service import in_words, prepare
+    sys.exit(main("sim", prepare, in_words))

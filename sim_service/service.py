@@ -30,11 +30,13 @@ from sync.keys import Keys, transport_keys
 from sync.ledger import histogram, summary_us
 from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
 from sync.service import EVERY, Reporter, Run, Worker, held, join, look_after, start
+from sync.waiting import Waiting
 from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
 
 _BOUND_HOLDS_NS = 500_000_000
 STATE_BLOCKS = 64  # for whoever looks at the newest
+_AWAITED_NS = 1_000_000_000  # without a block for so long it waits for one
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
 _ENDED = {step_record.STOPPED: "stopped", step_record.ALL_STEPS: "all steps done"}
 
@@ -146,6 +148,7 @@ def run(
         view = RingReader(config.ring("sim"))
         stack.callback(view.close)
         stale = StaleInput(config, inputs, view, simulation.control)
+        waiting = Waiting("blocks of a DAQ", config.endpoint("daq") if receiver else f"ring {config.ring('daq')}")
         overload, divergence = Overload(), Divergence(simulation, config)
         if config.sim.phase == "locked" and not can_lock(simulation.phase):
             reporter.say(
@@ -158,6 +161,8 @@ def run(
             for text in (*said, *gate.news()):
                 if text:
                     reporter.say(text)
+            if not reporter.supervised and (awaited := waiting.poll(_fresh(inputs[-1]))):
+                reporter.say(awaited)
             for text in (_foreign(receiver) if receiver else None, _clipped(simulation)):
                 if text:
                     reporter.say(text, once=True)
@@ -253,7 +258,7 @@ def _await_ring(
     config: Config, stop: threading.Event, reporter: Reporter, ring_out: RingWriter, patience_s: float | None = None
 ) -> RingReader | None:
     """The DAQ's own ring, once there is one."""
-    waited = False
+    waiting = Waiting("a DAQ", f"its ring {config.ring('daq')}")
     end = None if patience_s is None else now_ns() + round(1e9 * patience_s)
     while not stop.is_set() and (end is None or now_ns() < end):
         beat(ring_out.words)
@@ -266,9 +271,9 @@ def _await_ring(
         except LayoutMismatch:
             raise
         except RingMissing:
-            if not waited:
-                reporter.say(f"waiting for the DAQ's ring {config.ring('daq')}")
-            waited = True
+            pass
+        if said := waiting.poll(False):
+            reporter.say(said)
     return None
 
 
@@ -329,6 +334,26 @@ def _publish(publisher: Publisher, results: RingReader, halt: threading.Event, c
         if found >= 0:
             position = found
             publisher.publish(block)
+
+
+def _fresh(ring: RingReader) -> bool:
+    """Blocks come."""
+    block = ring.newest()
+    return block is not None and now_ns() - max(int(block["received_ns"]), int(block["pushed_ns"])) < _AWAITED_NS
+
+
+def in_words(report: dict[str, Any]) -> str:
+    """What it did, for a person."""
+    if not report["steps"]:
+        return f"ended ({report['ended']}): no step was made, for want of a block"
+    age = report["age_us"]
+    counted = {"deadline_misses": "deadline misses", "skipped": "skipped", "stale_steps": "with stale input"}
+    return (
+        f"ended ({report['ended']}): {report['steps']} steps, "
+        + ", ".join(f"{report[key]} {text}" for key, text in counted.items())
+        + f"; input {age['p50']:.0f} us old (median), at most {age['max']:.0f} us"
+        + f"; {report['used']} blocks used, {report['superseded']} superseded"
+    )
 
 
 def _foreign(receiver: Receiver) -> str | None:

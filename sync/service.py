@@ -24,13 +24,14 @@ from sync.ring import RingWriter
 STATUS_S = 0.1  # how often a service looks up from its work
 EVERY = 3  # looks a status line
 _BY_HAND = 10  # status lines a line on the terminal
+_COLUMNS = 80
 
 
 class Reporter:
     """Says things once, in the way whoever started the service can read."""
 
-    def __init__(self, role: str, supervised: bool, stop: threading.Event):
-        self._role, self.supervised, self._stop = role, supervised, stop
+    def __init__(self, role: str, supervised: bool, stop: threading.Event, words: "Words | None" = None):
+        self._role, self.supervised, self._stop, self._words = role, supervised, stop, words
         self._said: set[str] = set()
         self._lines = 0
         self._lock = threading.Lock()
@@ -58,8 +59,8 @@ class Reporter:
         if self.supervised:
             self._line("status", content)
         elif self._lines % _BY_HAND == 0:
-            plain = {k: v for k, v in content.items() if not isinstance(v, dict) and not k.endswith("_ns")}
-            print(f"{self._role}: " + "  ".join(f"{k} {v}" for k, v in plain.items()), file=sys.stderr, flush=True)
+            plain = [f"{k} {v}" for k, v in content.items() if not isinstance(v, dict) and not k.endswith("_ns")]
+            print(_within(_COLUMNS, f"{self._role}:", plain), file=sys.stderr, flush=True)
         self._lines += 1
 
     def ready(self, content: dict[str, Any]) -> None:
@@ -68,8 +69,23 @@ class Reporter:
     def report(self, content: dict[str, Any]) -> None:
         if self.supervised:
             self._line("report", content)
-        else:
+        elif self._words is None:
             print(json.dumps(content, indent=1))
+        else:
+            print(f"{self._role}: {self._words(content)}", file=sys.stderr, flush=True)
+
+
+Words = Callable[[dict[str, Any]], str]  # what a service did, for a person
+
+
+def _within(columns: int, line: str, parts: list[str]) -> str:
+    """As many of the parts as a line has room for."""
+    for number, part in enumerate(parts):
+        gap = "  " if number else " "
+        if len(line) + len(gap) + len(part) > columns:
+            break
+        line += gap + part
+    return line
 
 
 def held(ring: RingWriter, reporter: Reporter) -> Callable[..., None]:
@@ -143,15 +159,17 @@ Run = Callable[[Config, Path, threading.Event, Reporter], dict[str, Any]]
 Prepare = Callable[[Config, Path, bool], tuple[Run, dict[str, Any]]]
 
 
-def main(role: str, prepare: Prepare, real_time: bool = True, waits: bool = True) -> int:
+def main(role: str, prepare: Prepare, words: Words | None = None, real_time: bool = True, waits: bool = True) -> int:
     parser = argparse.ArgumentParser(prog=f"{role}_service", description=f"The {role} service of tandem.")
     parser.add_argument("config", type=Path, help="TOML file, see configs/")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
     parser.add_argument("--supervised", action="store_true", help="report as JSON lines on standard output")
     parser.add_argument("--spare", action="store_true", help="wait, prepared, to take the place of one that died")
+    parser.add_argument("--json", action="store_true", help="report as one JSON object at the end, not in words")
     options = parser.parse_args()
     how = (options.supervised, options.spare)
-    return serve(role, prepare, options.config, options.set, *how, real_time=real_time, waits=waits)
+    said = None if options.json else words
+    return serve(role, prepare, options.config, options.set, *how, real_time=real_time, waits=waits, words=said)
 
 
 def serve(
@@ -163,10 +181,11 @@ def serve(
     spare: bool = False,
     real_time: bool = True,
     waits: bool = True,
+    words: Words | None = None,
 ) -> int:
-    """Run a service to its end; returns the exit code."""
+    """Run a service to its end; returns the exit code. By hand its report is told in `words`, else as JSON."""
     stop = threading.Event()
-    reporter = Reporter(role, supervised, stop)
+    reporter = Reporter(role, supervised, stop, words)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:

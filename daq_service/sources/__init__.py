@@ -84,8 +84,13 @@ def find(source: Source) -> None:
         look()
 
 
-def _module(config: Config, file: Path) -> Any:
+def known_kind(config: Config, file: Path) -> str:
+    """Which source it is. Imports none of them."""
     kind = config.source.get("kind")
-    if kind not in list(SOURCES):
+    if not isinstance(kind, str) or kind not in SOURCES:
         raise ConfigError(f"{file}: source.kind = {kind!r}: must be one of {', '.join(SOURCES)}")
-    return importlib.import_module(SOURCES[kind])
+    return kind
+
+
+def _module(config: Config, file: Path) -> Any:
+    return importlib.import_module(SOURCES[known_kind(config, file)])

@@ -17,6 +17,7 @@ from sync.block import Layout
 from sync.config import load
 from sync.ring import RingWriter, push
 from sync.service import Reporter, Worker, held, join, look_after
+from sync.waiting import Waiting
 from tests.sync.actors import ROOT, environment
 
 DRIVE = ROOT / "configs" / "drive.toml"
@@ -32,7 +33,8 @@ def run(config, file, stop, reporter):
     reporter.say("said once", once=True)
     {body}
     return {{"name": config.name, "stopped": stop.is_set()}}
-sys.exit(serve("daq", lambda *_: (run, {{}}), sys.argv[1], ["realtime.enabled=false", *sys.argv[2:]], {supervised}))
+settings = ["realtime.enabled=false", *sys.argv[2:]]
+sys.exit(serve("daq", lambda *_: (run, {{}}), sys.argv[1], settings, {supervised}, words={words}))
 """
 LOOP = "while not stop.wait(0.01): reporter.status({'turn': 1})"
 
@@ -41,8 +43,11 @@ LOOP = "while not stop.wait(0.01): reporter.status({'turn': 1})"
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     begun = []
 
-    def begin(body: str, *overrides: str, supervised: bool = True, word: str = "begin\n") -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", SERVICE.format(body=body, supervised=supervised), str(DRIVE), *overrides]
+    def begin(
+        body: str, *overrides: str, supervised: bool = True, word: str = "begin\n", words: str = "None"
+    ) -> subprocess.Popen[str]:
+        script = SERVICE.format(body=body, supervised=supervised, words=words)
+        command = [sys.executable, "-c", script, str(DRIVE), *overrides]
         pipe = subprocess.PIPE
         process = subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         begun.append(process)
@@ -90,6 +95,33 @@ def test_a_service_run_by_hand_talks_on_one_channel_and_reports_on_the_other(
     assert process.returncode == 0
     assert json.loads(report) == {"name": "tandem", "stopped": False}
     assert said.splitlines() == ["daq: begun", "daq: said once", "daq: blocks 3"]
+
+
+def test_a_service_run_by_hand_ends_in_words_unless_json_is_asked_for(
+    start: Callable[..., subprocess.Popen[str]],
+) -> None:
+    process = start("pass", supervised=False, words="lambda report: 'ended as ' + report['name']")
+    printed, said = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (0, "")
+    assert said.splitlines()[-1] == "daq: ended as tandem"
+
+
+def test_a_status_line_by_hand_has_room_in_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    Reporter("sim", False, threading.Event()).status({f"counter_{n}": 10**n for n in range(30)})
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("sim: counter_0 1  counter_1 10") and 60 < len(line) <= 80
+
+
+def test_what_is_waited_for_is_said_with_its_place_and_again_at_growing_intervals() -> None:
+    waiting, said = Waiting("a DAQ", "ring tandem.x.daq"), []
+    for second in range(100):
+        if text := waiting.poll(False, second * 10**9):
+            said.append((second, text))
+    assert said[0] == (0, "waiting for a DAQ (ring tandem.x.daq)")
+    assert said[1] == (5, "still waiting for a DAQ (ring tandem.x.daq), for 5 s now")
+    assert [second for second, _ in said] == [0, 5, 10, 20, 40, 80]
+    assert waiting.poll(True, 100 * 10**9) is None
+    assert waiting.poll(False, 200 * 10**9) == "waiting for a DAQ (ring tandem.x.daq)"  # since now
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

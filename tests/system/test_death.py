@@ -45,7 +45,7 @@ def test_a_killed_service_is_missed_at_once(
 
 def test_a_killed_daq_leaves_a_simulator_that_says_so_and_waits(start: Start, name: str) -> None:
     setting = ("--set", f"name={name}")
-    sim = start("sim_service", str(DRIVE), *setting)
+    sim = start("sim_service", str(DRIVE), *setting, "--json")
     daq = start("daq_service", str(DRIVE), *setting)
     sim.wait_for("the DAQ is there")
     time.sleep(1.0)

@@ -35,7 +35,7 @@ def test_an_output_falls_to_zero_when_the_simulator_is_killed(start: Start, name
     double.tell("configure", script="drive")
     options = ("--set", f"name={name}", "--set", f"source.server={double.server}", "--set", FORCE)
     sim = start("tandem", "sim", ONBOARD, *options)
-    daq = start("tandem", "daq", ONBOARD, *options)
+    daq = start("tandem", "daq", ONBOARD, *options, "--json")
     sim.wait_for("the DAQ is there", 300)  # both may have to compile first, one after the other
     end = time.monotonic() + 60
     while not (written := double.tell("written")) or written[-1][1] < LIMIT:  # the car is faster than 2 m/s

@@ -32,14 +32,14 @@ def test_two_daqs_in_a_chain_lose_nothing(start: Start, name: str, tmp_path: Pat
         assert f"{own}.key_secret: secret" in made.printed and "scp" in made.printed
     ports = [free_port() for _ in range(4)]
     first = start(
-        "tandem", "daq", str(DRIVE),
+        "tandem", "daq", str(DRIVE), "--json",
         *_settings(
             name=name, transport__kind="tcp", transport__daq_port=ports[0], transport__sim_port=ports[1],
             transport__clock_port=ports[2], transport__every_port=ports[3], transport__keys=keys,
         ),
     )  # fmt: skip
     second = start(
-        "tandem", "daq", str(ROOT / "configs" / "remote.toml"),
+        "tandem", "daq", str(ROOT / "configs" / "remote.toml"), "--json",
         *_settings(name=f"{name}_b", source__host="127.0.0.1", source__port=ports[3], source__keys=keys),
     )  # fmt: skip
     second.wait_for("waiting for blocks from")

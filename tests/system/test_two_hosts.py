@@ -62,8 +62,8 @@ def test_offset_and_drift_are_recovered_within_the_printed_bound(
     closed = _keys(tmp_path)
     wrong = (f"transport.artificial_clock.offset_ms={OFFSET_MS}", f"transport.artificial_clock.ppm={PPM}")
     inside = [("ip", "netns", "exec", space) for space in hosts]
-    daq = start("daq_service", *arguments, "--set", wrong[0], "--set", wrong[1], *closed[0], inside=inside[0])
-    sim = start("sim_service", *arguments, *closed[1], inside=inside[1])
+    daq = start("daq_service", "--json", *arguments, "--set", wrong[0], "--set", wrong[1], *closed[0], inside=inside[0])
+    sim = start("sim_service", "--json", *arguments, *closed[1], inside=inside[1])
     sim.wait_for("the DAQ is there")
     time.sleep(4)
     _knock(inside[1])
