@@ -2,14 +2,16 @@
 
 Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 a configuration or a file is wrong; 3 the model
 diverged; 6 a clean run, but its record is not whole; 7 a device or its driver is missing or refuses; 8 input
-was lost for longer than allowed; 70 a service
-failed in a way nobody foresaw.
+was lost for longer than allowed; 9 less was simulated than was due, because a process crashed and was not back at the
+end; 10 a record was read, but a part of it is damaged; 70 a service failed in a way nobody foresaw; 130 Ctrl-C before
+the first step, or during a command that was not finished.
 """
 
 import json
+import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -20,7 +22,8 @@ from tandem.drive import checked_config, run_drive
 from tandem.iso_commands import iso
 from tandem.keys import keys
 from tandem.multibody_commands import bench_multibody, mechanism
-from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
+from tandem.outcome import DAMAGED, INTERRUPTED, verdict
+from tandem.terminal import AsJson, Overrides, Runs, errors, new_run_folder, output, progress, report, run_folder
 from tandem.vehicle_commands import vehicle_report
 from tandem.view import view
 
@@ -63,24 +66,30 @@ def drive(
         from tandem.report import figures, print_drive
 
         result = figures(checked, outcome)
-        if outcome.first_step_s is None and not outcome.failure:
-            print("tandem: stopped before the first step", file=sys.stderr)
-            raise typer.Exit(0)
-        if as_json:
+        if as_json and (outcome.failure or result["steps"]):
             print(json.dumps(result), flush=True)
-        else:
+        if not result["steps"]:
+            _end_without_steps(outcome.failure, outcome.code, folder)
+        if not as_json:
             print_drive(output(), result)
         data = [RunData(result["transport"], result, outcome.steps)]
         _report(folder or run_folder(runs, checked.name), f"tandem drive: {config.stem}", data)
-        if outcome.failure:
-            print(f"tandem: {outcome.failure}", file=sys.stderr)
-            raise typer.Exit(outcome.code)
-        if not result["balance"]["closes"]:
-            print("tandem: the loss balance does not close", file=sys.stderr)
-            raise typer.Exit(1)
-        if result["record"] and not result["record"]["whole"]:
-            print(f"tandem: the record is not whole: {result['record']['state']}", file=sys.stderr)
-            raise typer.Exit(6)
+        found = verdict(result, outcome.failure, outcome.code)
+        for complaint in found.complaints:
+            print(f"tandem: {complaint}", file=sys.stderr)
+        if found.code:
+            raise typer.Exit(found.code)
+
+
+def _end_without_steps(failure: str | None, code: int, folder: Path | None) -> NoReturn:
+    """A drive that did not get to its first step has nothing to show, and must not become the latest run."""
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    if failure is None:
+        print("tandem: stopped before the first step", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
+    print(f"tandem: the drive did not start: {failure}", file=sys.stderr)
+    raise typer.Exit(code)
 
 
 def _report(folder: Path, title: str, data: list[Any], bare: dict[str, Any] | None = None) -> None:
@@ -90,18 +99,18 @@ def _report(folder: Path, title: str, data: list[Any], bare: dict[str, Any] | No
 
 
 @app.command()
-def daq(config: ConfigFile = DEFAULT, overrides: Overrides = None) -> None:
+def daq(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Run the DAQ alone (a second terminal or host runs `tandem sim`)."""
-    _serve("daq", config, overrides)
+    _serve("daq", config, overrides, as_json)
 
 
 @app.command()
-def sim(config: ConfigFile = DEFAULT, overrides: Overrides = None) -> None:
+def sim(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Run the simulator alone; it waits for blocks of a DAQ."""
-    _serve("sim", config, overrides)
+    _serve("sim", config, overrides, as_json)
 
 
-def _serve(role: str, config: Path, overrides: list[str] | None) -> None:
+def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) -> None:
     from sync.jit import compiling
     from sync.service import serve
 
@@ -116,20 +125,24 @@ def _serve(role: str, config: Path, overrides: list[str] | None) -> None:
             require(read, config)
     with compiling(role):
         if role == "daq":
-            from daq_service.service import prepare
+            from daq_service.service import in_words, prepare
         else:
-            from sim_service.service import prepare
-    raise typer.Exit(serve(role, prepare, config, overrides or [], supervised=False))
+            from sim_service.service import in_words, prepare
+    words = None if as_json else in_words
+    raise typer.Exit(serve(role, prepare, config, overrides or [], supervised=False, words=words))
 
 
 @app.command()
-def record(config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs = Path("runs")) -> None:
+def record(
+    config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs = Path("runs"), as_json: AsJson = False
+) -> None:
     """Record what a DAQ and a simulator started elsewhere do, until Ctrl-C (`tandem drive` records by itself)."""
     from sync.service import serve
+    from tandem.recorder import in_words
     from tandem.recorder import run as job
 
     with errors():
-        folder = run_folder(runs, checked_config(config, list(overrides or [])).name)
+        folder = new_run_folder(runs, checked_config(config, list(overrides or [])).name)
     print(f"record: {folder}", file=sys.stderr)
     whole: list[bool] = []
 
@@ -138,7 +151,10 @@ def record(config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs
         whole.append(done["whole"])
         return done
 
-    code = serve("record", lambda *_: (work, {}), config, overrides or [], supervised=False, real_time=False)
+    words = None if as_json else in_words
+    code = serve(
+        "record", lambda *_: (work, {}), config, overrides or [], supervised=False, real_time=False, words=words
+    )
     raise typer.Exit(code or (0 if whole == [True] else 6))
 
 
@@ -207,6 +223,15 @@ def replay(
             print_replay(output(), done.figures)
     if asked.mode == "exact" and not asked.changed and not done.figures["identical"]:
         raise typer.Exit(1)
+    _report_damage(done.run.losses)
+
+
+def _report_damage(losses: list[str]) -> None:
+    """The last word of whoever has read a record: what was damaged in it, with an exit code of its own."""
+    for loss in losses:
+        print(f"tandem: {loss}", file=sys.stderr)
+    if losses:
+        raise typer.Exit(DAMAGED)
 
 
 def _speed(text: str) -> float | None:
@@ -234,6 +259,7 @@ def export_run(
 
         done = export(run, to, out, update)
     print(json.dumps(done), flush=True) if as_json else print_export(output(), done)
+    _report_damage(done["damage"])
 
 
 @app.command("import")
@@ -273,6 +299,7 @@ def info(run: RunPath, as_json: AsJson = False) -> None:
             print(json.dumps(found), flush=True)
         else:
             print_info(output(), found)
+    _report_damage(found["damage"])
 
 
 @app.command()
@@ -282,11 +309,13 @@ def compare(run: RunPath, other: RunPath, as_json: AsJson = False) -> None:
     from tandem.look.compare import print_compare
 
     with errors():
-        found = look(_read(run), _read(other))
+        records = [_read(run), _read(other)]
+        found = look(*records)
         if as_json:
             print(json.dumps(found), flush=True)
         else:
             print_compare(output(), found)
+    _report_damage([loss for record in records for loss in record.losses])
 
 
 @app.command()
@@ -313,6 +342,7 @@ def plot(
         except OSError as error:
             raise ConfigError(f"{file}: cannot be written: {error.strerror}") from None
         print(f"plot: {file}", file=sys.stderr)
+    _report_damage([loss for run in read for loss in run.losses])
 
 
 def _read(path: Path) -> Any:
@@ -397,7 +427,3 @@ app.add_typer(vehicle, name="vehicle")
 
 def main() -> None:
     app()
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tandem.terminal import progress_bar, run_folder
+from tandem.terminal import new_run_folder, progress_bar
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -22,6 +22,26 @@ def _opened(file: Path, overrides: list[str]) -> tuple["Config", Any]:
         return config, open_source(config, file)
 
 
+def refuse_early(file: Path, overrides: list[str]) -> "Config":
+    """Raises ConfigError for whatever can be found wrong without compiled code: keys, values, files that are missing.
+
+    A person who mistyped a setting has the answer before anything is started or compiled; the rest is found by those
+    who use it, before they begin.
+    """
+    from daq_service.sources import known_kind
+    from sync.config import load
+    from sync.toml import read_toml
+
+    config = load(file, overrides)
+    named: list[Any] = [config.sim.vehicle, config.sim.road]
+    if known_kind(config, file) == "virtual":
+        named.append(config.source.get("manoeuvre"))
+    for name in named:
+        if isinstance(name, str) and name.endswith(".toml"):
+            read_toml(file.parent / name)
+    return config
+
+
 def checked_config(file: Path, overrides: list[str]) -> "Config":
     """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
     import numpy as np
@@ -37,14 +57,15 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
     return config
 
 
-def _figures_line(status: dict[str, dict[str, Any]]) -> str:
+def figures_line(status: dict[str, dict[str, Any]]) -> str:
+    """What a drive shows of itself while it runs; short enough for 80 columns."""
     sim = status.get("sim") or {}
     if not sim.get("steps"):
         return ""
-    hops = " + ".join(f"{hop} {sim['hops_us'][hop]['p50']:.0f}" for hop in ("sensor", "ring", "wire", "wait"))
+    speed = f"{3.6 * sim['vx']:.0f} km/h, " if "vx" in sim else ""
     return (
-        f"{3.6 * sim.get('vx', 0):5.1f} km/h  age {sim['age_us']['p50']:.0f} us, medians {hops}"
-        f"  step {sim['hops_us']['step']['p50']:.0f}  missed {sim['deadline_misses']}"
+        f"{speed}age {sim['age_us']['p50']:.0f} us, step {sim['hops_us']['step']['p50']:.0f} us,"
+        f" {sim['deadline_misses']} missed"
     )
 
 
@@ -54,8 +75,13 @@ def run_drive(
     seconds: float | None,
     title: str,
     runs: Path | None = None,
+    begun_at: float | None = None,
 ) -> tuple["Config", Any, Path | None]:
-    """A drive, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder)."""
+    """A drive, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder).
+
+    `begun_at` (monotonic seconds) for a process that makes several: from when on its first step is waited for.
+    """
+    refuse_early(file, overrides)
     from tandem.launch import Crew
 
     crew = Crew(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
@@ -68,7 +94,7 @@ def run_drive(
         config, source = _opened(file, overrides)
         for role in ("daq", "sim"):
             transport_keys(config, file, role)  # both run here, so both pairs must be
-        folder = run_folder(runs, config.name) if runs is not None and config.record.enabled else None
+        folder = new_run_folder(runs, config.name) if runs is not None and config.record.enabled else None
         duration = seconds
         if duration is None:  # a source that ends by itself ends the drive
             duration = getattr(source, "seconds", None) or config.seconds
@@ -78,16 +104,17 @@ def run_drive(
 
             def update(elapsed: float, status: dict[str, dict[str, Any]]) -> None:
                 if elapsed >= 0:
-                    bar.update(task, description=title, completed=elapsed, figures=_figures_line(status))
+                    bar.update(task, description=title, completed=elapsed, figures=figures_line(status))
 
             outcome = drive(
                 config,
                 crew,
                 duration,
                 update,
-                lambda text: bar.console.print(text, markup=False, highlight=False),
+                lambda text: bar.console.print(text, markup=False, highlight=False, soft_wrap=True),
                 folder,
                 lambda o: figures(config, o),
+                begun_at,
             )
     except BaseException:
         if folder is not None:

@@ -67,11 +67,16 @@ class Produced(Follower):
 class Steps(Follower):
     """Every step the simulator made, as far back as a report wants them."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, step_ns: int):
         super().__init__(name)
+        self._step_ns = step_ns
         self._kept = 0
         self._parts: deque[np.ndarray] = deque()
+        self._last: tuple[int, int] | None = None  # (number, planned instant) of the newest step
+        self._first_ns = self._done_ns = 0
         self.used, self.last_seq = 0, -1
+        self.unread = 0  # blocks that came while there was no simulator
+        self.not_made = 0  # steps that were due meanwhile
 
     def look(self) -> None:
         for blocks in self.news():
@@ -80,13 +85,48 @@ class Steps(Follower):
             self._kept += len(blocks)
             # in the DAQ's ring numbers go on, also where the DAQ or the simulator is another one than before
             numbers = blocks["input_seq"].astype(np.int64)
+            self._look_for_outages(blocks["step"].astype(np.int64), blocks["t_ns"].astype(np.int64), numbers)
+            self._first_ns = self._first_ns or int(blocks["started_ns"][0])
+            self._done_ns = int(blocks["pushed_ns"][-1])
             self.used += int((np.diff(numbers, prepend=self.last_seq) > 0).sum())
             self.last_seq = int(numbers[-1])
             while self._kept - len(self._parts[0]) > _MOST_STEPS:
                 self._kept -= len(self._parts.popleft())
 
+    def _look_for_outages(self, steps: np.ndarray, planned: np.ndarray, numbers: np.ndarray) -> None:
+        """A simulator that was restarted counts its steps from 0: what was due between the two was not made."""
+        step, planned_ns = self._last or (-1, 0)
+        before = np.concatenate([[step], steps[:-1]])
+        for n in np.flatnonzero(steps <= before).tolist():
+            since_ns = int(planned[n - 1]) if n else planned_ns
+            seq = int(numbers[n - 1]) if n else self.last_seq
+            self.not_made += self._due(since_ns, int(planned[n]))
+            self.unread += max(int(numbers[n]) - seq - 1, 0)
+        self._last = (int(steps[-1]), int(planned[-1]))
+
+    def _due(self, since_ns: int, until_ns: int) -> int:
+        """Steps that should have been between two instants, the first of which had one."""
+        return max(round((until_ns - since_ns) / self._step_ns) - 1, 0)
+
+    def absent_until(self, end_ns: int) -> None:
+        """There was no simulator from the newest step to the end of the drive."""
+        if self._last is not None:
+            self.not_made += self._due(self._last[1], end_ns)
+
+    @property
+    def seconds(self) -> float:
+        """From the start of the first step to the end of the newest."""
+        return (self._done_ns - self._first_ns) * 1e-9
+
     def as_dict(self) -> dict[str, int]:
-        return {"steps": self.read, "steps_lost": self.lost, "used": self.used, "last_seq": self.last_seq}
+        return {
+            "steps": self.read,
+            "steps_lost": self.lost,
+            "steps_not_made": self.not_made,
+            "used": self.used,
+            "unread": self.unread,
+            "last_seq": self.last_seq,
+        }
 
     def all(self) -> np.ndarray:
         return np.concatenate(self._parts) if self._parts else np.zeros(0, [("step", "<i8")])

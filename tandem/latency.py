@@ -1,5 +1,6 @@
 """`tandem latency`: the transfer per transport, with its yardsticks measured in the same run."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from rich.table import Table
 
 from tandem.drive import checked_config, run_drive
 from tandem.html import RunData
+from tandem.outcome import verdict
 from tandem.report import HISTOGRAMS, SOURCE_MS_PER_LOOP, figures, histogram_table
 
 # Two real crystals drift; one machine's do not. With the DAQ's this much off a free run passes through all phases.
@@ -34,11 +36,11 @@ def measure(
             if phase and "clock_ppm" not in config.source:
                 settings.append(f"source.clock_ppm={_CRYSTAL_PPM}")
             label = f"{transport}, {mode}" if phase else transport
-            checked, outcome, _ = run_drive(file, settings, seconds, label)
+            checked, outcome, _ = run_drive(file, settings, seconds, label, begun_at=time.monotonic())
             result = {**figures(checked, outcome), "label": label}
             runs.append(result)
             data.append(RunData(label, result, outcome.steps))
-            code = code or outcome.code or int(not result["balance"]["closes"])
+            code = code or verdict(result, outcome.failure, outcome.code).code
     return {"runs": runs, "bare": {"ipc_us": ipc, "lateness_us": lateness}}, data, code
 
 

@@ -38,6 +38,7 @@ _BATCH = 4096
 _PRIORITY = 1  # of real time; the least there is
 _NICE = -10  # where that is not permitted
 _LEAST_RING_S = 0.5
+_PRESENCE_S = 0.5  # between two looks for the file
 
 
 class CannotRecord(TandemError):
@@ -162,6 +163,38 @@ class Tap:
             self._ring = None
 
 
+class Presence(threading.Thread):
+    """Watches, in a thread of its own because a disk may hang, whether the file being written can still be found under
+    its name: one that was deleted takes every byte, and nobody will ever read it."""
+
+    def __init__(self, path: Path):
+        super().__init__(name="presence", daemon=True)
+        self._path, self._own = path, self._identity(path)
+        self._end = threading.Event()
+        self.missing: str | None = None
+
+    @staticmethod
+    def _identity(path: Path) -> tuple[int, int] | None:
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def look(self) -> str | None:
+        """What is wrong, once something is: a file that was put back by hand lacks what came meanwhile."""
+        if self.missing is None and self._identity(self._path) != self._own:
+            self.missing = f"{self._path} was deleted or moved during the run"
+        return self.missing
+
+    def run(self) -> None:
+        while self.look() is None and not self._end.wait(_PRESENCE_S):
+            pass
+
+    def close(self) -> None:
+        self._end.set()
+
+
 class Recorder:
     def __init__(self, config: Config, file: Path, folder: Path, parameters: bytes | None, again: bool = False):
         record = config.record
@@ -174,6 +207,8 @@ class Recorder:
         except OSError as error:
             raise CannotRecord(f"no record in {folder}: {error.strerror}") from None
         self._earlier_bytes = left.size
+        self.presence = Presence(self.writer.path)
+        self.presence.start()
         self.writer.belongs(left.run or os.urandom(8).hex())
         begun_ns = now_ns()
         self.writer.begin(start_facts(config), {}, begun_ns)
@@ -209,6 +244,8 @@ class Recorder:
         sink = self.writer.sink
         state = f"waiting for the disk: {sink.error}" if sink.error else "recording"
         dropped = sum(tap.dropped for tap in self._taps)
+        if self.presence.missing:
+            state = f"lost: {self.presence.missing}"
         if dropped:
             state += f"; {dropped} blocks dropped"
         if gone := [tap.topic for tap in self._taps if tap.gone]:
@@ -247,14 +284,17 @@ class Recorder:
             for what in ("recorded", "lost", "dropped", "before")
         }
         whole = self.writer.finish({"reason": reason, **lost}, summary, now_ns())
+        self.presence.close()
+        missing = self.presence.look()
         result = self.figures()
         # by hand, what passed before the recorder was started is nothing it missed
         dropped = any(
             tap.lost or tap.dropped or tap.trouble or tap.gone or (supervised and tap.before) for tap in self._taps
         )
-        result["whole"] = whole and not dropped
+        result["whole"] = whole and not dropped and missing is None
         result["state"] = (
-            f"cut short: {self.writer.sink.error or 'the disk did not take the rest in time'}" if not whole
+            missing if missing
+            else f"cut short: {self.writer.sink.error or 'the disk did not take the rest in time'}" if not whole
             else "blocks are missing" if dropped else "whole"
         )  # fmt: skip
         return result
@@ -314,6 +354,8 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
         if recorder.writer.sink.error != trouble:
             trouble = recorder.writer.sink.error
             reporter.say(f"the disk takes nothing: {trouble}" if trouble else "the disk takes data again")
+        if recorder.presence.missing:
+            reporter.say(f"{recorder.presence.missing}: the record is lost", once=True)
         if turn % EVERY == 0:
             reporter.status(recorder.figures())
         turn += 1
@@ -323,6 +365,12 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
     told = said[0] if said else {}
     reason = told.get("reason") or ("the supervisor ended without a word" if supervised else "stopped")
     return recorder.finish(reason, told.get("summary") or {}, supervised)
+
+
+def in_words(report: dict[str, Any]) -> str:
+    """What it did, for a person."""
+    counts = ", ".join(f"{topic['recorded']} {name}" for name, topic in report["topics"].items() if topic["recorded"])
+    return f"{report['state']}: {counts or 'nothing'} in {report['file']}, {report['bytes'] / 1e6:.1f} MB"
 
 
 if __name__ == "__main__":

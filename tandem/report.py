@@ -14,6 +14,7 @@ from rich.table import Table
 
 from sync.config import Config
 from sync.ledger import Balance
+from tandem.outcome import TITLES, events
 from tandem.supervise import Outcome
 
 # Table 4.5 of the source: seconds, loops, bytes, blocks of five manoeuvres
@@ -65,21 +66,23 @@ def balance(outcome: Outcome) -> Balance:
 
 
 def _several_lives(outcome: Outcome) -> bool:
-    return any(death.process in ("daq", "sim") for death in outcome.deaths)
+    """A service crashed: restarted, or so that its last figures are those of its last status."""
+    failed = outcome.failure is not None and not outcome.reports["sim"].get("ended")
+    return failed or any(death.process in ("daq", "sim") for death in outcome.deaths)
 
 
 def _balance_of_several_lives(outcome: Outcome) -> Balance:
     """The same where a service died: its counters died with it, so everything comes from the rings, read from outside.
 
-    Numbers go on from one life to the next; blocks that came while there was no simulator were superseded.
+    Numbers go on from one start to the next; blocks that came while there was no simulator are lost.
     """
     seen = outcome.followed
     lost_at_source = sum(life.get("lost", 0) for life in [*outcome.past.get("daq", []), outcome.reports["daq"]])
     return Balance(
         produced=seen["read"] + seen["lost"] + lost_at_source,
         used=seen["used"],
-        superseded=seen["last_seq"] + 1 - seen["used"],
-        lost=lost_at_source + seen["head"] - 1 - seen["last_seq"],
+        superseded=seen["last_seq"] + 1 - seen["used"] - seen["unread"],
+        lost=lost_at_source + seen["unread"] + seen["head"] - 1 - seen["last_seq"],
     )
 
 
@@ -112,6 +115,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "first_step_s": outcome.first_step_s,
         "steps": outcome.followed["steps"] if _several_lives(outcome) else sim.get("steps", 0),
+        "steps_not_made": outcome.followed["steps_not_made"],
         "loops": loops,
         "bytes": daq.get("bytes", 0),
         "blocks": daq.get("blocks", 0),
@@ -192,8 +196,10 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
     if result["source_lost"] or any(result["source"].values()):
         own = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in result["source"].items())
         console.print(f"at the source: {result['source_lost']} scans lost" + f"; {own}" * bool(own), soft_wrap=True)
-    for line in _replaced(result["deaths"]):
-        console.print(line, soft_wrap=True)
+    for sentence in events(result):
+        console.print(f"[bold red]{sentence}[/]", soft_wrap=True)
+    for process, why in {crash["process"]: crash["why"] for crash in result["deaths"]}.items():
+        console.print(f"the last crash of {TITLES.get(process, process)}: {why}", soft_wrap=True, markup=False)
     if result["wire"]:
         wire = result["wire"]
         console.print(f"on the wire: {wire['sent']} sent, {wire['received']} received, {wire['overtaken']} overtaken")
@@ -203,17 +209,6 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
     )
     if result["record"]:
         console.print(_record_line(result["record"]), soft_wrap=True)
-
-
-def _replaced(deaths: list[dict[str, Any]]) -> list[str]:
-    """A line a process that died."""
-    lines = []
-    for process in dict.fromkeys(death["process"] for death in deaths):
-        mine = [death for death in deaths if death["process"] == process]
-        outages = [death["outage_s"] for death in mine if death["outage_s"] is not None]
-        felt = f"at most {max(outages):.2f} s without it" if outages else "it did not come back"
-        lines.append(f"{process}: replaced {len(mine)} times, {felt}; the last time because {mine[-1]['why']}")
-    return lines
 
 
 def _record_line(record: dict[str, Any]) -> str:

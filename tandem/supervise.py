@@ -189,8 +189,8 @@ def _ring_in_use(name: str) -> bool:
 class Outcome:
     """What a drive was."""
 
-    seconds: float = 0.0  # from the first step to the stop
-    first_step_s: float | None = None  # from the start of this process
+    seconds: float = 0.0  # from the start of the first step to the end of the last
+    first_step_s: float | None = None  # from the start of this process, or of this run where it makes several
     failure: str | None = None
     code: int = 0
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -222,17 +222,20 @@ class Supervisor:
         tell: Callable[[str], None],
         folder: Path | None,
         conclude: Callable[["Outcome"], dict[str, Any]],
+        begun_at: float | None = None,
     ):
         self._config, self._crew, self._update, self._tell, self._conclude = config, crew, update, tell, conclude
         self._folder = folder
         self.outcome = Outcome()
-        self._begun_at = time.monotonic() - _process_age_s()
+        self._begun_at = time.monotonic() - _process_age_s() if begun_at is None else begun_at
         self._first_step: float | None = None
         self._begun = False
         self._keeper = Keeper(config, crew, self._note)
         self._recording = _Recording(crew.recorder if folder else None, self._what_to_record, self._note)
         self._produced = Produced(config.ring("daq"))
-        self._steps = Steps(config.ring("sim"))
+        self._steps = Steps(config.ring("sim"), config.step_ns)
+        self._asked_s = 0.0
+        self._stopped_ns = 0
         self.interrupted = threading.Event()
 
     # ---- what is said
@@ -267,10 +270,12 @@ class Supervisor:
         return {"folder": str(self._folder), "parameters": as_text(sim.told).decode()}
 
     def run(self, seconds: float) -> Outcome:
+        self._asked_s = seconds
         try:
             while not self.interrupted.wait(LOOK_S) and self._turn(seconds):
                 pass
             self.outcome.seconds = time.monotonic() - self._first_step if self._first_step else 0.0
+            self._stopped_ns = time.monotonic_ns()
         finally:
             self._end()
         if self.outcome.failure and not self.outcome.code:
@@ -289,7 +294,10 @@ class Supervisor:
         for post, why in self._keeper.look(max(elapsed, 0.0)):
             if not post.process.without:
                 self._crew.listen(self._hear)
-                self.outcome.failure, self.outcome.code = why, max(post.last.code or 0, 0) or 1 if post.last else 1
+                # a start that failed is explained in one line
+                words = post.last.last_words if self._first_step is None and post.last is not None else ""
+                self.outcome.failure = f"{why}: {words}" if words else why
+                self.outcome.code = max(post.last.code or 0, 0) or 1 if post.last else 1
                 self._note(why)
                 return False
             self._note(f"{why}; {post.process.without}")
@@ -381,6 +389,8 @@ class Supervisor:
         for process in SERVICES:
             outcome.reports.setdefault(process.name, {})
         outcome.deaths = self._keeper.deaths
+        self._count_due_steps()
+        outcome.seconds = self._steps.seconds
         outcome.followed = {**self._produced.as_dict(), **self._steps.as_dict()}
         reason = outcome.failure or ("interrupted" if self.interrupted.is_set() else "all seconds done")
         outcome.record = self._recording.end(self._begun, reason, self._conclude(outcome))
@@ -390,6 +400,15 @@ class Supervisor:
         self._keeper.close()
         for left in sweep(self._config):
             self._note(f"removed what was left behind: {left}")
+
+    def _count_due_steps(self) -> None:
+        """Steps that were due when there was no simulator any more: until now, or until the end that was asked for."""
+        sim = [death for death in self.outcome.deaths if death.process == SIM.name]
+        failed = self.outcome.failure is not None and not self.outcome.reports[SIM.name].get("ended")
+        if failed and self._asked_s > 0 and self._first_step is not None:
+            self._steps.absent_until(round((self._first_step + self._asked_s) * 1e9))
+        elif sim and sim[-1].outage_s is None:
+            self._steps.absent_until(self._stopped_ns)
 
 
 def _say_begin(service: Service) -> None:
@@ -404,16 +423,18 @@ def drive(
     tell: Callable[[str], None],
     folder: Path | None = None,
     conclude: Callable[[Outcome], dict[str, Any]] = lambda _: {},
+    begun_at: float | None = None,
 ) -> Outcome:
     """Both services, until `seconds` after the first step (0: until interrupted), or until one of them is given up.
 
     With a `folder` the run is recorded there, with the parameters of the model, as the simulator tells them;
-    `conclude` makes the summary at its end. What the services find wrong with the configuration before they begin is
-    a ConfigError, what they miss a SourceError.
+    `conclude` makes the summary at its end; `begun_at` (monotonic seconds) is when the wait for the first step began,
+    the start of this process if it is not given. What the services find wrong with the configuration before they begin
+    is a ConfigError, what they miss a SourceError.
     """
     with only_one(config):
         sweep(config)
-        supervisor = Supervisor(config, crew, update, tell, folder, conclude)
+        supervisor = Supervisor(config, crew, update, tell, folder, conclude, begun_at)
         before = {n: signal.signal(n, lambda *_: supervisor.interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
             return supervisor.run(seconds)

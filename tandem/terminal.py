@@ -65,7 +65,7 @@ def progress_bar() -> Progress:
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=10),  # with the figures of a drive behind it the line fits into 80 columns
         TimeRemainingColumn(),
         TextColumn("{task.fields[figures]}"),
         console=Console(stderr=True),
@@ -81,16 +81,28 @@ def progress(title: str) -> Iterator[Update]:
         yield lambda what, share: bar.update(task, description=what, completed=share)
 
 
-def run_folder(runs: Path, name: str) -> Path:
-    """A folder of its own for a run, or its name if it cannot be made: whoever writes there will say why."""
+def new_run_folder(runs: Path, name: str) -> Path:
+    """A folder of its own for a record. Raises ConfigError if it cannot be made: said before anything is recorded."""
     from sync.record import new_folder
     from tandem.facts import utc_stamp
 
-    stamp = utc_stamp()
     try:
-        return new_folder(runs, stamp, name)
-    except OSError:
-        return runs / f"{stamp}-{name}"
+        return new_folder(runs, utc_stamp(), name)
+    except OSError as error:
+        raise ConfigError(
+            f"--runs {runs}: no run can be recorded there: {error.strerror}; it must be a folder that can be written,"
+            " or --no-record given"
+        ) from None
+
+
+def run_folder(runs: Path, name: str) -> Path:
+    """The same for a report alone: its name if it cannot be made; `report` then says why."""
+    from tandem.facts import utc_stamp
+
+    try:
+        return new_run_folder(runs, name)
+    except ConfigError:
+        return runs / f"{utc_stamp()}-{name}"
 
 
 def report(folder: Path, write: Callable[[Path], Path]) -> None:

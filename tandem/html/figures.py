@@ -11,6 +11,7 @@ import numpy as np
 
 from tandem.html.style import AGE_HOPS, GREY, HOPS, STATUS_COLOURS
 from tandem.html.words import say_count, say_ns, say_short, say_us
+from tandem.outcome import events
 
 WORST = 10
 _UNUSUAL, _NOTABLE_NS = 1.5, 20_000  # a time is worth a word when it is so many times its median and this more
@@ -187,6 +188,8 @@ def headline(run: RunData) -> str:
     }
     bad = [f"{say_count(figures[key])} {words}" for key, words in troubles.items() if figures.get(key)]
     steps = say_count(figures.get("steps") or len(run.steps))
-    said += f" Of {steps} steps: {', '.join(bad)}." if bad else f" All {steps} steps were in time."
+    made = "that were made " if figures.get("steps_not_made") else ""
+    said += f" Of {steps} steps: {', '.join(bad)}." if bad else f" All {steps} steps {made}were in time."
+    said += "".join(f" {sentence}" for sentence in events(figures))
     bound = figures.get("bound_us")
     return said + (f" Ages are known to ±{say_us(bound)}." if isinstance(bound, int | float) and bound > 0 else "")

@@ -54,7 +54,7 @@ def test_an_unknown_transport_is_refused(start: Start) -> None:
     assert "pigeon" in run.said and "shm" in run.said
 
 
-def test_a_busy_port_is_named(drive: Start) -> None:
+def test_a_busy_port_is_named_and_no_run_is_left(drive: Start, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -63,6 +63,9 @@ def test_a_busy_port_is_named(drive: Start) -> None:
         run = drive("--transport", "tcp", "--seconds", "1", *ports)
         assert run.end(60) == 1
         assert f"127.0.0.1:{port}" in run.said and "in use" in run.said
+    assert run.said.splitlines()[-1].startswith("tandem: the drive did not start: ")
+    assert run.printed.strip() == ""  # no tables of nothing
+    assert not list((tmp_path / "runs").iterdir())
 
 
 def test_a_ring_of_another_layout_is_refused(start: Start, name: str) -> None:
@@ -99,7 +102,7 @@ def test_foreign_messages_are_counted_and_ignored(start: Start, name: str) -> No
     with zmq.Context() as context, context.socket(zmq.PUB) as socket_:
         socket_.set(zmq.LINGER, 0)
         socket_.bind(config.endpoint("daq"))
-        sim = start("sim_service", str(DRIVE), "--set", setting)
+        sim = start("sim_service", str(DRIVE), "--set", setting, "--json")
         sim.wait_for("steps 0")
         time.sleep(0.5)
         for message in (*foreign, *malformed):

@@ -231,17 +231,16 @@ def test_a_recorder_that_dies_before_it_begins_costs_the_record_only(drive: Star
     assert not result["record"]["whole"] and "SIGKILL" in result["record"]["state"]
 
 
-def test_a_place_that_cannot_be_written_is_no_reason_not_to_drive(start: Start, name: str, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_named_before_anything_starts(
+    start: Start, name: str, tmp_path: Path
+) -> None:
     (tmp_path / "runs").write_text("a file where the folder should be")
     run = start(
-        "tandem", "drive", str(DRIVE), "--set", f"name={name}", "--seconds", "1", "--json",
-        "--runs", str(tmp_path / "runs"),
+        "tandem", "drive", str(DRIVE), "--set", f"name={name}", "--seconds", "1", "--runs", str(tmp_path / "runs"),
     )  # fmt: skip
-    assert run.end() == 6, run.said
-    result = run.json()
-    assert result["balance"]["closes"] and result["steps"] > 100
-    assert not result["record"]["whole"]
-    assert "no record in" in run.said and "goes on unrecorded" in run.said
+    assert run.end() == 2, run.said
+    assert f"--runs {tmp_path / 'runs'}" in run.said and "--no-record" in run.said
+    assert "the DAQ is there" not in run.said and run.printed == ""
 
 
 @pytest.fixture

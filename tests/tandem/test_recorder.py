@@ -151,6 +151,29 @@ def numbers(run: Run, topic: str) -> list[int]:
     return run.topics[topic].blocks["number"].tolist() if topic in run.topics else []
 
 
+# ---- deleted ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "another in its place"])
+def test_a_file_that_is_not_in_its_place_any_more_is_no_record(how: str) -> None:
+    with desk() as here:
+        here.feed.push("/daq", 100)
+        here.look()
+        path = here.recorder.writer.path
+        assert here.recorder.presence.look() is None
+        if how == "moved":
+            path.rename(path.with_name("elsewhere"))
+        else:
+            path.unlink()
+        if how == "another in its place":
+            path.write_bytes(b"")
+        wait_until(lambda: here.recorder.presence.missing is not None)  # its own thread sees it
+        assert "lost: " in here.recorder.figures()["state"]
+        told = here.recorder.finish("stopped", {}, supervised=True)
+        assert not told["whole"]
+        assert told["state"] == f"{path} was deleted or moved during the run"
+
+
 # ---- killed ----------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,161 @@
+"""How a run ends is how it was: crashes, steps that were not made, records that are gone, starts that failed."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sync.record import open_run
+from tandem.outcome import INTERRUPTED, RECORD_INCOMPLETE, SHORT
+from tests.system.conftest import DRIVE, ROOT, Program, pid_of, ring_of, wait_for_steps
+
+Start = Callable[..., Program]
+
+
+def shell_code(run: Program, timeout: float = 60.0) -> int:
+    """The exit code as a shell reports it, also of a process that a signal ended."""
+    code = run.end(timeout)
+    return 128 - code if code < 0 else code
+
+
+def until(what: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_a_simulator_that_is_not_back_makes_the_run_short_and_one_that_is_does_not(
+    drive: Start, name: str, tmp_path: Path
+) -> None:
+    run = drive("--seconds", "0", "--json")
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 100)
+    steps.close()
+    os.kill(pid_of(name, "sim"), signal.SIGKILL)
+    run.wait_for("the simulator was killed by SIGKILL")
+    run.signal(signal.SIGINT)  # nearly always before the next one has made a step
+    code, result = run.end(60), run.json()
+    (crash,) = result["deaths"]
+    assert code == (SHORT if crash["outage_s"] is None else 0), run.said
+    assert crash["process"] == "sim" and result["steps_not_made"] > 0
+    if crash["outage_s"] is None:
+        assert "was not back at the end" in run.said and "that were due were not made" in run.said
+        assert result["balance"]["lost"] > 0  # blocks that nobody could read
+    assert result["balance"]["closes"]
+    # what passed is what the record says, not when it was noticed
+    record = open_run(tmp_path / "runs").topics["/step"].blocks
+    passed = (int(record["pushed_ns"][-1]) - int(record["started_ns"][0])) * 1e-9
+    assert result["seconds"] == pytest.approx(passed, abs=0.002)
+    page = next((tmp_path / "runs").glob("*/report.html")).read_text()
+    assert "crashed once" in page and "were not made" in page
+
+
+def test_a_run_that_fails_says_how_much_of_it_was_not_made(drive: Start, name: str, tmp_path: Path) -> None:
+    run = drive("--seconds", "60", "--json", "--set", "supervision.restart=false")
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 100)
+    steps.close()
+    os.kill(pid_of(name, "sim"), signal.SIGKILL)
+    assert run.end(60) == 1, run.said
+    result = run.json()
+    assert result["steps"] == len(open_run(tmp_path / "runs").topics["/step"])
+    assert result["steps"] + result["steps_not_made"] == pytest.approx(12_000, abs=200)
+    assert result["balance"]["closes"] and "steps that were due were not made" in run.said
+
+
+def test_a_record_that_is_deleted_during_the_drive_is_missed_and_said(drive: Start, name: str, tmp_path: Path) -> None:
+    run = drive("--seconds", "0", "--json")
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 50)
+    shutil.rmtree(tmp_path / "runs")
+    run.wait_for("was deleted or moved during the run: the record is lost")
+    wait_for_steps(steps, steps.head + 20)  # the drive goes on
+    steps.close()
+    run.signal(signal.SIGINT)
+    assert run.end(60) == RECORD_INCOMPLETE, run.said
+    record = run.json()["record"]
+    assert not record["whole"] and "was deleted or moved" in record["state"]
+    assert "the record is not whole" in run.said
+
+
+def test_a_start_without_room_for_its_rings_says_so_and_leaves_no_run(drive: Start, tmp_path: Path) -> None:
+    small = 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"'
+    inside = ("unshare", "-m", "sh", "-c", small, "sh")
+    if shutil.which("unshare") is None or os.system("unshare -m mount -t tmpfs -o size=64k tmpfs /dev/shm 2>/dev/null"):
+        pytest.skip("a small /dev/shm cannot be made here")
+    run = drive("--seconds", "1", inside=inside)
+    assert run.end() == 1, run.said
+    assert "the drive did not start" in run.said and "/dev/shm" in run.said
+    assert run.printed.strip() == ""
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def _children(run: Program) -> list[str]:
+    try:
+        return Path(f"/proc/{run.popen.pid}/task/{run.popen.pid}/children").read_text().split()
+    except FileNotFoundError:
+        return []
+
+
+def _at_work(run: Program, name: str) -> bool:
+    ring_of(name, "sim").close()
+    return True
+
+
+def test_ctrl_c_while_the_command_line_is_imported_has_that_code_too() -> None:
+    script = """
+import os, signal, sys
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "tandem.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+from tandem.__main__ import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (INTERRUPTED, "", "")
+
+
+@pytest.mark.parametrize(
+    "phase", [lambda run, name: bool(_children(run)), _at_work], ids=["processes started", "processes at work"]
+)
+def test_ctrl_c_before_the_first_step_has_one_code_in_every_phase(
+    drive: Start, name: str, tmp_path: Path, phase: Callable[[Program, str], bool]
+) -> None:
+    run = drive("--seconds", "0", "--json", "--set", "source.start_offset_ms=60000.0")
+    until(lambda: phase(run, name))
+    run.signal(signal.SIGINT)
+    assert shell_code(run) == INTERRUPTED, run.said
+    assert run.printed == ""
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_services_alone_say_what_they_wait_for_and_end_in_words(start: Start, name: str) -> None:
+    sim = start("tandem", "sim", str(DRIVE), "--set", f"name={name}")
+    daq = start("tandem", "daq", str(DRIVE), "--set", f"name={name}_b")
+    sim.wait_for("waiting for blocks of a DAQ (ipc://")
+    daq.wait_for(f"waiting for a simulator on this host (blocks are in ring tandem.{name}_b.daq, ipc://")
+    sim.wait_for("still waiting for blocks of a DAQ")  # and since when
+    for service, word in ((sim, "no step was made, for want of a block"), (daq, "scans lost")):
+        service.signal(signal.SIGINT)
+        assert service.end(30) == 0, service.said
+        assert service.printed == ""
+        assert word in service.said
+
+
+def test_the_lane_change_of_the_readme_is_within_its_seconds() -> None:
+    (command,) = [line for line in (ROOT / "README.md").read_text().splitlines() if "lane_change.toml" in line]
+    options = command.split()
+    seconds = float(options[options.index("--seconds") + 1])
+    manoeuvre = next(word for word in options if "manoeuvre=" in word).partition("=")[2]
+    sines = tomllib.loads((ROOT / "configs" / manoeuvre).read_text())["steering_deg"]["sines"]
+    assert seconds >= max(sine["start"] + sine["cycles"] / sine["frequency_hz"] for sine in sines)
