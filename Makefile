@@ -12,7 +12,7 @@ drive: $(VENV)/.drive
 
 # Of what starts real processes, these ask whether things work, not how quickly: two files at a time.
 BESIDE := $(addprefix tests/system/test_,readme.py readme_pages.py view.py record.py calibrate.py death.py bad_input.py \
-	supervision.py faults.py remote.py)
+	supervision.py faults.py remote.py ends.py)
 
 # The rest of it has the machine to itself; what starts none, compiled once before, runs two files at a time too.
 test: $(VENV)/.dev
