@@ -194,9 +194,13 @@ class Artificial:
 
 def discipline_ns() -> int:
     """Disciplined clock (UTC, as NTP or PTP keep it) minus monotonic, as this host sees it."""
-    before = time.monotonic_ns()
-    utc = time.clock_gettime_ns(time.CLOCK_REALTIME)
-    return utc - (before + time.monotonic_ns()) // 2
+    readings = []
+    for _ in range(5):
+        before = time.monotonic_ns()
+        utc = time.clock_gettime_ns(time.CLOCK_REALTIME)
+        after = time.monotonic_ns()
+        readings.append((after - before, utc - (before + after) // 2))
+    return min(readings)[1]  # the one that was interrupted least
 
 
 def _instant(value: object) -> int:

@@ -26,45 +26,46 @@ def test_now_never_goes_back() -> None:
     assert stamps == sorted(stamps)
 
 
-@given(st.one_of(st.integers(-(2**63), 0), st.integers(0, 10**9)))
+@given(st.one_of(st.integers(-(2**63), 0), st.integers(1, 10**18).map(lambda ago: -ago)))
 @settings(PROPERTY, max_examples=50)
-def test_an_instant_that_has_passed_is_not_waited_for(ago_or_ancient: int) -> None:
-    instant = ago_or_ancient if ago_or_ancient < 0 else now_ns() - ago_or_ancient
-    begun = now_ns()
+def test_an_instant_that_has_passed_is_not_waited_for(passed: int) -> None:
+    """Were one of them waited for, it would be for longer than any test: they are a quarter of an hour ago at least."""
+    instant = passed if passed < -(2**60) else now_ns() - 1000 * SECOND + passed
     sleep_until(instant)
-    assert now_ns() - begun < SECOND
 
 
 def test_sleeping_never_ends_before_its_instant() -> None:
     for k in range(200):
         instant = now_ns() + k * 25_000  # none to five milliseconds
         sleep_until(instant)
-        late = now_ns() - instant
-        assert 0 <= late < 5 * SECOND
+        assert now_ns() >= instant
 
 
 def test_an_instant_at_a_full_second_is_an_instant_like_any_other() -> None:
     instant = (now_ns() // SECOND + 1) * SECOND
     sleep_until(instant)
-    assert 0 <= now_ns() - instant < 5 * SECOND
+    assert now_ns() >= instant
 
 
 def test_others_run_while_one_sleeps() -> None:
     """Python code in another thread is seen at work in the middle of the sleep, not just around it."""
-    seen, stop = set(), threading.Event()
+    latest, stop = [0], threading.Event()
 
     def work() -> None:
         while not stop.is_set():
-            seen.add(now_ns() // (10 * MS))
+            latest[0] = now_ns()
 
     worker = threading.Thread(target=work)
     worker.start()
-    begun = now_ns()
-    sleep_until(begun + 500 * MS)
+    middles, tries = 0, 0
+    while middles < 3:  # with the GIL held, never; on a busy machine not every time
+        begun = now_ns()
+        sleep_until(begun + 100 * MS)
+        middles += begun + 50 * MS < latest[0] < begun + 100 * MS
+        tries += 1
+        assert tries < 200
     stop.set()
     worker.join()
-    inside = range((begun + 100 * MS) // (10 * MS), (begun + 400 * MS) // (10 * MS))
-    assert len(seen & set(inside)) >= 3  # of 30; with the GIL held, none
 
 
 def test_signals_do_not_end_a_sleep_early() -> None:
@@ -79,7 +80,7 @@ def test_signals_do_not_end_a_sleep_early() -> None:
         for _ in range(5):
             instant = now_ns() + 100 * MS
             sleep_until(instant)
-            assert 0 <= now_ns() - instant < 5 * SECOND
+            assert now_ns() >= instant
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)

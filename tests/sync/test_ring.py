@@ -5,10 +5,10 @@ import itertools
 import os
 import re
 import struct
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sync.block import Channel, Layout
+from sync.clock import now_ns
 from sync.errors import LayoutMismatch, RingBusy, RingError, RingMissing
 from sync.ring import RingReader, RingWriter, push, remove_stale
-from tests.sync.actors import Actor, ActorError
+from tests.sync.actors import PATIENCE_S, Actor, ActorError
 from tests.sync.strategies import PROPERTY, words_of
 
 SHM = Path("/dev/shm")
@@ -136,11 +137,19 @@ def test_a_second_writer_in_the_same_process_is_busy_too(ring_name: str) -> None
         RingWriter(ring_name, NUMBER, 8)
 
 
-def test_a_missing_ring_is_missing_after_its_time_out_and_not_before(ring_name: str) -> None:
-    begun = time.monotonic()
+def test_a_missing_ring_is_missing_after_its_time_out_and_not_before(
+    ring_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, naps = [100.0], []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr("sync.ring.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     with pytest.raises(RingMissing, match=ring_name):
         RingReader(ring_name, timeout_s=0.2)
-    assert 0.2 <= time.monotonic() - begun < 5.0
+    assert 100.2 <= now[0] <= 100.2 + 2 * max(naps)
 
 
 def test_a_reader_that_waits_gets_the_ring_when_it_comes(ring_name: str, actor: Actor) -> None:
@@ -149,7 +158,7 @@ def test_a_reader_that_waits_gets_the_ring_when_it_comes(ring_name: str, actor: 
         name=ring_name,
         text=NUMBER.text,
     )
-    with reading(ring_name, NUMBER, timeout_s=20.0) as reader:
+    with reading(ring_name, NUMBER, timeout_s=PATIENCE_S) as reader:
         assert reader.writer_pid == actor.pid
 
 
@@ -189,10 +198,14 @@ def test_an_epoch_stays_a_32_bit_number(ring_name: str) -> None:
 
 
 def test_heartbeat_tells_how_long_ago_the_writer_was_seen(ring_name: str) -> None:
-    with writing(ring_name), reading(ring_name) as reader:
-        first = reader.heartbeat_age_ns
-        time.sleep(0.05)
-        assert 0 <= first < first + 40_000_000 < reader.heartbeat_age_ns < 60_000_000_000
+    begun = now_ns()
+    with writing(ring_name) as ring, reading(ring_name) as reader:
+        assert 0 <= reader.heartbeat_age_ns <= now_ns() - begun  # making a ring is a sign of life
+        seen = now_ns() - 5_000_000_000
+        ring.words[10] = seen
+        before = now_ns()
+        age = reader.heartbeat_age_ns
+        assert before - seen <= age <= now_ns() - seen
 
 
 # ---- segments that are none ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import pytest
 
 from sync.block import Channel, Layout
 from sync.ring import RingReader, RingWriter, push
-from tests.sync.actors import Actor
+from tests.sync.actors import PATIENCE_S, Actor
 from tests.sync.pattern import PATTERN
 from tests.sync.strategies import words_of
 
@@ -110,25 +110,20 @@ C_READER = r"""
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
+#include <unistd.h>
 
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-int main(int argc, char **argv) {  /* name, nanoseconds, pattern: reads, torn, backwards, last position */
+/* name, pattern: reads, torn, backwards, last position, after a million reads; after its input has ended, again */
+int main(int argc, char **argv) {
     int fd = shm_open(argv[1], O_RDONLY, 0);
     struct stat info;
     if (fd < 0 || fstat(fd, &info) != 0) return 2;
     _Atomic int64_t *ring = mmap(NULL, info.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (ring == MAP_FAILED || memcmp((void *)ring, "tandemRB", 8) != 0 || ring[1] != 1) return 3;
     int64_t capacity = ring[3], block_words = ring[4], slot_words = ring[5], first_slot = ring[6];
-    uint64_t pattern = strtoull(argv[3], NULL, 10);
+    uint64_t pattern = strtoull(argv[2], NULL, 10);
     int64_t *block = malloc(8 * block_words);
-    int64_t reads = 0, torn = 0, backwards = 0, last = -1, end = now() + atoll(argv[2]);
-    while (now() < end) {
+    int64_t reads = 0, torn = 0, backwards = 0, last = -1;
+    for (;;) {
         int64_t n = atomic_load_explicit(&ring[16], memory_order_acquire) - 1;
         if (n < 0) continue;
         _Atomic int64_t *slot = ring + first_slot + n % capacity * slot_words;
@@ -142,9 +137,13 @@ int main(int argc, char **argv) {  /* name, nanoseconds, pattern: reads, torn, b
         last = n;
         for (int64_t i = 0; i < block_words; i++)
             if ((uint64_t)block[i] != (uint64_t)(n + 1) * pattern + (uint64_t)i * 1000003) { torn++; break; }
+        if (reads % 1000000 != 0) continue;
+        printf("%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", reads, torn, backwards, last);
+        fflush(stdout);
+        if (reads > 1000000) return 0;
+        char byte;
+        while (read(0, &byte, 1) > 0) {}
     }
-    printf("%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n", reads, torn, backwards, last);
-    return 0;
 }
 """
 
@@ -164,11 +163,16 @@ def test_a_c_program_reads_whole_blocks_from_a_writer_at_full_speed(
     layout = Layout(tuple(Channel(f"c{i}", "i8") for i in range(10)))
     actor.do("from tests.sync.pattern import write_at_full_speed")
     actor.do("ring = RingWriter(name, Layout.from_text(text), 8)", name=ring_name, text=layout.text)
-    actor.do("threading.Thread(target=write_at_full_speed, args=(ring.words, now_ns() + 10**9)).start()")
-    command = [tmp_path / "reader", f"/{ring_name}", "1200000000", str(PATTERN % 2**64)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    reads, torn, backwards, last = map(int, said.split())
-    assert (torn, backwards) == (0, 0)
-    assert reads > 1000
-    # the writer has come to rest meanwhile: both see the same newest
-    assert last == actor.do("ring.head") - 1
+    actor.do("thread = threading.Thread(target=write_at_full_speed, args=(ring.words, 2**62)); thread.start()")
+    command = [tmp_path / "reader", f"/{ring_name}", str(PATTERN % 2**64)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as reading:
+        beside = reading.stdout.readline()
+        actor.do("ring.words[9] = 2; thread.join()")  # the writer comes to rest
+        after, _ = reading.communicate(timeout=PATIENCE_S)
+    assert reading.returncode == 0
+    for said in (beside, after):
+        reads, torn, backwards, last = map(int, said.split())
+        assert (torn, backwards) == (0, 0)
+        assert reads in (1_000_000, 2_000_000)
+    assert last == actor.do("ring.head") - 1  # both see the same newest

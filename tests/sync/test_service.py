@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +17,7 @@ from sync.config import load
 from sync.ring import RingWriter, push
 from sync.service import Reporter, Worker, held, join, look_after
 from sync.waiting import Waiting
-from tests.sync.actors import ROOT, environment
+from tests.sync.actors import PATIENCE_S, ROOT, environment
 
 DRIVE = ROOT / "configs" / "drive.toml"
 
@@ -68,7 +67,7 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 def test_a_supervised_service_says_everything_as_lines_of_json(start: Callable[..., subprocess.Popen[str]]) -> None:
     process = start("reporter.status({'blocks': 3})", "name=other")
-    said, complaint = process.communicate(timeout=60)
+    said, complaint = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, complaint) == (0, "")
     assert lines(said) == [
         {"kind": "ready"},
@@ -82,7 +81,7 @@ def test_a_supervised_service_says_everything_as_lines_of_json(start: Callable[.
 def test_a_supervised_service_begins_when_it_is_told_to_and_not_before(
     start: Callable[..., subprocess.Popen[str]],
 ) -> None:
-    said, complaint = start(LOOP, word="").communicate(timeout=60)
+    said, complaint = start(LOOP, word="").communicate(timeout=PATIENCE_S)
     assert lines(said) == [{"kind": "ready"}]  # called off: nobody is there who could say it
     assert complaint == ""
 
@@ -91,7 +90,7 @@ def test_a_service_run_by_hand_talks_on_one_channel_and_reports_on_the_other(
     start: Callable[..., subprocess.Popen[str]],
 ) -> None:
     process = start("reporter.status({'blocks': 3})", supervised=False)
-    report, said = process.communicate(timeout=60)
+    report, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert json.loads(report) == {"name": "tandem", "stopped": False}
     assert said.splitlines() == ["daq: begun", "daq: said once", "daq: blocks 3"]
@@ -132,7 +131,7 @@ def test_a_service_that_is_told_to_end_ends_with_its_report(
     assert json.loads(process.stdout.readline()) == {"kind": "ready"}
     assert json.loads(process.stdout.readline())["text"] == "begun"
     process.send_signal(number)
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert lines(said)[-1] == {"kind": "report", "name": "tandem", "stopped": True}
 
@@ -141,7 +140,7 @@ def test_a_service_nobody_listens_to_any_more_ends_quietly(start: Callable[..., 
     process = start(LOOP)
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert process.stderr.read() == ""
 
 
@@ -158,7 +157,7 @@ def test_an_error_is_said_in_one_line_and_has_its_own_exit_code(
     start: Callable[..., subprocess.Popen[str]], body: str, overrides: list[str], code: int, expected: str
 ) -> None:
     process = start(body or "pass", *overrides)
-    said, complaint = process.communicate(timeout=60)
+    said, complaint = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code
     assert expected in lines(said)[-1]["text"]
     assert ("Traceback" in complaint) == (code == 70)  # only what nobody foresaw needs one
@@ -179,7 +178,7 @@ def test_the_failure_of_a_thread_is_the_failure_of_the_service(capsys: pytest.Ca
     workers = [worker(stop.wait, "sound"), worker(fail, "broken")]
     for each in workers:
         each.start()
-        assert each.ready.wait(30)
+        assert each.ready.wait(PATIENCE_S)
     look_after(workers, stop, lambda turn: None)  # ends, for one of them has
     assert stop.is_set()
     with pytest.raises(KeyError, match="gone"):
@@ -208,9 +207,8 @@ def test_a_thread_that_does_not_end_is_left_behind_and_named(capsys: pytest.Capt
     release, stop = threading.Event(), threading.Event()
     stuck = worker(release.wait, "stuck")
     stuck.start()
-    begun = time.monotonic()
-    join([stuck], Reporter("daq", False, stop))
-    assert time.monotonic() - begun < 20
+    join([stuck], Reporter("daq", False, stop))  # returns, although it never ends
+    assert stuck.is_alive()
     assert "thread stuck does not end" in capsys.readouterr().err
     release.set()
     stuck.join()

@@ -11,7 +11,7 @@ from sync.clock import now_ns, sleep_until
 from sync.ledger import histogram, summary_us
 from sync.ring import RingReader, RingWriter, push
 from sync.watch import NO_LOG, SEEN_NS, SEEN_POSITION, Peer, watch
-from tests.sync.actors import Actor
+from tests.sync.actors import PATIENCE_S, Actor
 
 MS = 1_000_000
 
@@ -94,41 +94,81 @@ class Watching:
         self._thread.join(30)
         self.reader.close()
 
+    def saw(self, position: int) -> bool:
+        return position in self.log[:, SEEN_POSITION]
 
-def push_now(ring: RingWriter, count: int, every_ns: int) -> None:
+
+def push_now(ring: RingWriter) -> int:
+    """One block; its position."""
     block = np.zeros(ring.layout.words, np.int64)
-    for _ in range(count):
-        sleep_until(now_ns() + every_ns)
-        block[SEQ], block[PUSHED] = ring.head, now_ns()
-        push(ring.words, block)
+    block[SEQ], block[PUSHED] = ring.head, now_ns()
+    return int(push(ring.words, block))
+
+
+def push_until(ring: RingWriter, seen: Callable[[], bool]) -> list[int]:
+    """One block after another until it is so; when each had been pushed."""
+    pushed, end = [], now_ns() + PATIENCE_S * 10**9
+    while not seen():
+        assert now_ns() < end, "nothing is seen"
+        push_now(ring)
+        pushed.append(now_ns())
+        sleep_until(now_ns() + MS)
+    return pushed
+
+
+def wait_until(seen: Callable[[], bool]) -> None:
+    end = now_ns() + PATIENCE_S * 10**9
+    while not seen():
+        assert now_ns() < end, "nothing is seen"
+        sleep_until(now_ns() + MS // 10)
 
 
 def test_every_push_is_seen_after_it_was_made_and_in_order(ring_name: str, car: Layout) -> None:
     ring = RingWriter(ring_name, car, 16)
-    push_now(ring, 3, 0)  # before anyone looked: not a push that was seen
-    watching = Watching(ring_name, rest_ns=0, rows=10)
-    push_now(ring, 100, MS)
+    for _ in range(3):
+        push_now(ring)  # before anyone looked: not a push that was seen
+    watching = Watching(ring_name, rest_ns=0, rows=1000)
+    push_until(ring, lambda: watching.saw(ring.head - 1))  # it has begun, and is waiting for the next
+    before, pushed = ring.head, []
+    for _ in range(100):
+        begun = now_ns()
+        position = push_now(ring)
+        wait_until(lambda position=position: watching.saw(position))
+        pushed.append((begun, now_ns()))
     watching.end()
     ring.close()
     figures = summary_us(watching.transfer)
     assert "negative" not in figures  # nobody sees a block before it is pushed
     assert figures["n"] == watching.seen
-    assert 10 <= watching.seen <= 100
-    positions, instants = watching.log[:, SEEN_POSITION], watching.log[:, SEEN_NS]
-    assert (np.diff(positions) > 0).all() and positions[0] >= 3  # the log took what it had room for, the first 10
-    assert (np.diff(instants) > 0).all()
+    log = watching.log[: watching.seen]
+    assert (watching.log[watching.seen :] == -1).all()
+    positions, instants = log[:, SEEN_POSITION], log[:, SEEN_NS]
+    assert (np.diff(positions) > 0).all() and positions[0] >= 3 and (np.diff(instants) > 0).all()
+    assert positions[-100:].tolist() == [*range(before, before + 100)]  # every one of them
+    assert all(begun <= seen <= after for (begun, after), seen in zip(pushed, instants[-100:], strict=True))
+
+
+def test_the_log_takes_what_it_has_room_for_and_all_are_counted(ring_name: str, car: Layout) -> None:
+    ring = RingWriter(ring_name, car, 16)
+    watching = Watching(ring_name, rest_ns=0, rows=10)
+    push_until(ring, lambda: int(watching.transfer[:-3].sum()) >= 20)
+    watching.end()
+    ring.close()
+    assert watching.seen >= 20 and (np.diff(watching.log[:, SEEN_POSITION]) > 0).all() and (watching.log >= 0).all()
 
 
 def test_a_watcher_that_rests_sees_fewer_and_each_of_them_fresh(ring_name: str, car: Layout) -> None:
     ring = RingWriter(ring_name, car, 16)
-    watching = Watching(ring_name, rest_ns=100 * MS, rows=0)
-    push_now(ring, 30, 40 * MS)
+    rest_ns = 30 * MS
+    watching = Watching(ring_name, rest_ns, rows=8)
+    pushed = push_until(ring, lambda: bool((watching.log >= 0).all()))
     watching.end()
     ring.close()
-    figures = summary_us(watching.transfer)
-    assert 3 <= watching.seen <= 15
-    assert "negative" not in figures
-    assert figures["p50"] < 10_000  # microseconds; the newest there is after a rest would be twenty milliseconds old
+    assert "negative" not in summary_us(watching.transfer)
+    positions, instants = watching.log[:, SEEN_POSITION], watching.log[:, SEEN_NS]
+    assert (np.diff(instants) >= rest_ns).all()
+    # what came while it rested was passed over: each was pushed after the rest before it
+    assert all(pushed[n] >= seen + rest_ns for n, seen in zip(positions[1:], instants[:-1], strict=True))
 
 
 def test_a_watcher_of_a_silent_ring_ends_when_told(ring_name: str, car: Layout) -> None:
