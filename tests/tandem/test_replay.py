@@ -2,8 +2,7 @@
 
 import io
 import json
-import threading
-import time
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -172,24 +171,29 @@ def test_a_gap_restarts_the_derivatives(tmp_path: Path, config: Config) -> None:
     assert np.abs(speeds).max() < 10
 
 
-def test_a_paced_replay_can_be_watched(run: Path, tmp_path: Path, config: Config) -> None:
-    seen: list[int] = []
-    name = "watched_replay"
+def test_a_paced_replay_can_be_watched(run: Path, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock of our own: what is in the ring when the replay rests, and until when it rests."""
+    name = f"watched_replay_{os.getpid()}"
+    now, rests, heads, readers = [7_000_000_000], [], [], []
 
-    def watch() -> None:
-        ring = RingReader(f"tandem.{name}.sim", timeout_s=60)
-        while not ring.closed:
-            seen.append(ring.head)
-            time.sleep(0.005)
-        ring.close()
+    def rest(until_ns: int) -> None:
+        if not readers:
+            readers.append(RingReader(f"tandem.{name}.sim"))
+        heads.append(readers[0].head)
+        rests.append(until_ns)
+        now[0] = max(now[0], until_ns)
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
+    monkeypatch.setattr("tandem.replay.now_ns", lambda: now[0])
+    monkeypatch.setattr("tandem.replay.sleep_until", rest)
     done = replay_run(run, Asked(mode="ideal", speed=10.0, overrides=[f"name={name}"]))
-    watcher.join(30)
-    assert 2 < done.figures["real_time_factor"] <= 10
+    steps = len(done.results)
+    assert heads == [*range(steps)] and steps > 3900  # one result more after each rest
+    assert set(np.diff(rests)) == {config.step_ns // 10}
+    assert done.figures["real_time_factor"] == 10
+    assert readers[0].closed and readers[0].head == steps
+    readers[0].close()
+    monkeypatch.undo()
     assert (done.results == replay_run(run, Asked(mode="ideal")).results).all()
-    assert len(set(seen)) > 50 and max(seen) > 3900
 
 
 @pytest.mark.parametrize(
