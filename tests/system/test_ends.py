@@ -14,7 +14,7 @@ import pytest
 
 from sync.record import open_run
 from tandem.outcome import INTERRUPTED, RECORD_INCOMPLETE, SHORT
-from tests.system.conftest import DRIVE, ROOT, Program, pid_of, ring_of, wait_for_steps
+from tests.system.conftest import DRIVE, ROOT, Program, free_port, pid_of, ring_of, wait_for_steps
 
 Start = Callable[..., Program]
 
@@ -131,7 +131,8 @@ main()
 def test_ctrl_c_before_the_first_step_has_one_code_in_every_phase(
     drive: Start, name: str, tmp_path: Path, phase: Callable[[Program, str], bool]
 ) -> None:
-    run = drive("--seconds", "0", "--json", "--set", "source.start_offset_ms=60000.0")
+    nobody = f'source={{kind="remote", host="127.0.0.1", port={free_port()}}}'  # so that there is no first step
+    run = drive("--seconds", "0", "--json", "--set", nobody)
     until(lambda: phase(run, name))
     run.signal(signal.SIGINT)
     assert shell_code(run) == INTERRUPTED, run.said
