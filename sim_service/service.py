@@ -51,8 +51,9 @@ def prepare(config: Config, file: Path, spare: bool) -> tuple[Run, dict[str, Any
     """A model that stands on its road, before anybody waits for it; its parameters and outputs are told."""
     keys = transport_keys(config, file, "sim")
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
-        simulation = Simulation(config, *configured_model(config, file.parent))
-    told = described(simulation.model, simulation.params)
+        model, params = configured_model(config, file.parent)
+        told = described(model, params)  # as made: steps write into it
+        simulation = Simulation(config, model, params)
     return partial(run, simulation, keys), {**told, "outputs": list(simulation.layout.names)}
 
 

@@ -53,6 +53,8 @@ class Model:
     step: Any  # nopython, signature STEP
     initial: Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # fills (state, params, work) at rest
     scene: Scene | None = None  # what it looks like; without one the view makes do with its outputs
+    layout: str = ""  # a hash of what stands where in `params` behind the parameters
+    remade: tuple[int, int] = (0, 0)  # words of `params` that its files give as they are, such as a road: not recorded
     bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.models.description import Model, Parameter
+from sim_service.models.made import made_vector
 from sync.errors import ConfigError
 from sync.toml import Section, check
 
@@ -50,6 +51,7 @@ def checked(
 
 
 def described(model: Model, params: np.ndarray) -> dict[str, Any]:
-    """A model by name, with its parameters and their units."""
+    """A model by name, with its parameters and their units, and the vector that was made of them."""
     pairs = zip(model.parameters, params[: len(model.parameters)].tolist(), strict=True)
-    return {"model": model.name, "parameters": {p.name: {"value": v, "unit": p.unit} for p, v in pairs}}
+    named = {p.name: {"value": v, "unit": p.unit} for p, v in pairs}
+    return {"model": model.name, "parameters": named, "made": made_vector(model, params)}

@@ -19,6 +19,7 @@ from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.sections import GROUND, MechanismFile
+from sim_service.portable import dot, norm
 from sync.errors import ConfigError
 from sync.toml import Section, check, read_toml
 
@@ -128,10 +129,10 @@ class _Builder:
             )
         start, end = (self.m.where(p) for p in points[:2])
         along = end - start
-        length = float(np.linalg.norm(along))
+        length = norm(along)
         if not length > 0:
             raise MechanismError(f"nodes = {b.nodes}: {points[0].name} and {points[1].name} are at the same place")
-        square, width = float(along @ along), b.width or 0.0
+        square, width = dot(along, along), b.width or 0.0
         inertia: Any = b.mass * (square + width**2) / 12.0
         if self.m.dimension == 3:
             unit = along / length
@@ -243,7 +244,7 @@ class _Builder:
         if axis is None:
             raise MechanismError("axis is missing")
         self._size("axis", axis)
-        if not float(np.dot(axis, axis)) > 1e-24:
+        if not dot(axis, axis) > 1e-24:
             raise MechanismError(f"axis = {axis}: has no direction")
         return axis
 

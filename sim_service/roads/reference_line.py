@@ -8,10 +8,10 @@ only: headings measured every centimetre are noisy, and their noise would be cur
 
 import numpy as np
 
+from sim_service.portable import cos_sin
 from sim_service.roads.crg import Crg
 from sim_service.roads.grid import with_border
 from sim_service.roads.layout import Curved
-from sim_service.roads.portable import cos_sin
 from sync.errors import ConfigError
 from sync.jit import kernel
 

@@ -19,7 +19,7 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from sim_service.roads.portable import falling, fourier, normal
+from sim_service.portable import falling, fourier, normal
 from sync.jit import kernel
 
 REFERENCE_FREQUENCY = 0.1  # n0, cycles/m

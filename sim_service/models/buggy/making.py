@@ -5,6 +5,8 @@
 settle by the same steps that drive it, for nothing else knows all its forces.
 """
 
+import hashlib
+import json
 import re
 import warnings
 from dataclasses import dataclass, replace
@@ -25,11 +27,12 @@ from sim_service.models.scene import Scene
 from sim_service.models.tyres.keys import T
 from sim_service.models.tyres.tir import parse_tir, tyre_vector
 from sim_service.models.vehicle import VEHICLE_INPUTS
-from sim_service.multibody.natural import MechanismError, System
+from sim_service.multibody.natural import MechanismError, System, tables
 from sim_service.multibody.natural.errors import IllConditioned
 from sim_service.multibody.natural.settings import REAL_TIME
 from sim_service.multibody.natural.tables import HOOK_PORT
 from sim_service.multibody.natural.tables import P as Part
+from sim_service.portable import norm, product
 from sync.errors import ConfigError
 from sync.toml import Section, check
 
@@ -56,6 +59,7 @@ _PARTS = {  # of the mechanism, and what of the vehicle file makes them
 }
 _FALLEN = 0.7  # rad
 _WIDTH = 0.155  # m, of a tyre; only drawn
+_STOP_DIGITS = 9  # of a length in m: found with functions of the mathematical library, so its last digits are not ours
 _ON_STOP = 1e-3  # m; beyond the beginning of a stop by so much, a spring stands on it
 Point = Annotated[list[float], Field(min_length=3, max_length=3)]
 
@@ -79,7 +83,7 @@ class Assembled:
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Model, np.ndarray]:
     built = assemble(data, sources, changed)
-    return _model(built.system, built.scene, sources.name("vehicle.toml")), built.params
+    return _model(built, sources.name("vehicle.toml")), built.params
 
 
 def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> Assembled:
@@ -154,7 +158,7 @@ def _stops(p: dict[str, float], front: Points, rear: Points) -> list[float]:
     for suspension in suspensions(p, front, rear):
         for travel in (p["stop_travel"], -p["stop_travel"]):
             points = at_travel(suspension, travel).points
-            out.append(float(np.linalg.norm(points["SPU"] - points["SPL"])))
+            out.append(round(norm(points["SPU"] - points["SPL"]), _STOP_DIGITS))
     return out
 
 
@@ -195,7 +199,11 @@ def _before_hook(system: System) -> int:
     return sum(len(e.numbers) for e in system.elements if not e.data.size)
 
 
-def _model(system: System, scene: Scene, path: str) -> Model:
+def _model(built: Assembled, path: str) -> Model:
+    system = built.system
+    numbers = int(built.params[dynamics.NUMBERS])
+    road = numbers + int(built.params[numbers + forces.ROAD])
+
     def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
         _stand(system, state, params, work)
         _refuse_unsound(state, params, work, path)
@@ -209,8 +217,16 @@ def _model(system: System, scene: Scene, path: str) -> Model:
         work_size=len(OUTPUTS) + system.work_size,
         step=dynamics.step,
         initial=initial,
-        scene=scene,
+        scene=built.scene,
+        layout=_layout(system),
+        remade=(road, dynamics.HEAD + system.span(Part.PARAM).stop),
     )
+
+
+def _layout(system: System) -> str:
+    """A hash of what stands where behind the parameters: parts of the tables, their integers, the hook's numbers."""
+    said = [[p.name for p in Part], [t.name for t in T], tables.SETTINGS, forces.TABLES, forces.FRAMES, dynamics.HEAD]
+    return hashlib.sha256(json.dumps(said).encode() + system.ints.tobytes()).hexdigest()[:16]
 
 
 def _states(system: System) -> tuple[Quantity, ...]:
@@ -311,5 +327,5 @@ def _place(system: System, car: np.ndarray, params: np.ndarray) -> np.ndarray:
     for node in system.mechanism.nodes.values():
         if len(node.columns) == 3:
             at = list(node.columns)
-            q[at] = turned @ q[at] + (np.array([0.0, 0.0, z]) if node.kind == "point" else 0.0)
+            q[at] = product(turned, q[at]) + (np.array([0.0, 0.0, z]) if node.kind == "point" else 0.0)
     return normal

@@ -16,6 +16,7 @@ Axes as drawn are ISO 8855 (x forward, y left, z up); the middle of the car, at 
 origin.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from sim_service.multibody.natural import Mechanism
 from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.linear import Linear
+from sim_service.portable import cos_sin_turns, dot, norm
 
 Points = dict[str, np.ndarray]
 WHEELS = ("fl", "fr", "rl", "rr")
@@ -65,7 +67,7 @@ def lamina(a: np.ndarray, b: np.ndarray, c: np.ndarray, mass: float) -> tuple[np
     inertia = np.zeros((3, 3))
     for p in (a, b, c):
         d = p - centre
-        inertia += mass / 12.0 * (float(d @ d) * np.eye(3) - np.outer(d, d))
+        inertia += mass / 12.0 * (dot(d, d) * np.eye(3) - np.outer(d, d))
     return centre, inertia
 
 
@@ -76,7 +78,7 @@ def together(parts: list[tuple[float, np.ndarray, np.ndarray]]) -> tuple[float, 
     inertia = np.zeros((3, 3))
     for m, c, J in parts:
         d = c - centre
-        inertia += J + m * (float(d @ d) * np.eye(3) - np.outer(d, d))
+        inertia += J + m * (dot(d, d) * np.eye(3) - np.outer(d, d))
     return mass, centre, inertia
 
 
@@ -109,8 +111,8 @@ def _unsprung_rear(p: dict[str, float], at: Points) -> list[tuple[float, np.ndar
 
 def _rod_centre(at: Points) -> np.ndarray:
     """The strut rod reaches from its mount as far down as the spring, along the strut."""
-    along = (at["TOP"] - at["CLAMP"]) / np.linalg.norm(at["TOP"] - at["CLAMP"])
-    return np.asarray(at["TOP"] - 0.5 * np.linalg.norm(at["TOP"] - at["SPL"]) * along)
+    along = (at["TOP"] - at["CLAMP"]) / norm(at["TOP"] - at["CLAMP"])
+    return np.asarray(at["TOP"] - 0.5 * norm(at["TOP"] - at["SPL"]) * along)
 
 
 def build(p: dict[str, float], front: Points, rear: Points) -> Car:
@@ -129,7 +131,7 @@ def build(p: dict[str, float], front: Points, rear: Points) -> Car:
     own = p["sprung_mass"] - p["rack_mass"]
     centre = (p["sprung_mass"] * sprung - p["rack_mass"] * rack_centre) / own
     for mass, arm in ((p["rack_mass"], d), (own, centre - sprung)):
-        inertia -= mass * (float(arm @ arm) * np.eye(3) - np.outer(arm, arm))
+        inertia -= mass * (dot(arm, arm) * np.eye(3) - np.outer(arm, arm))
     nodes = [m.point("chassis", sprung), m.vector("ahead", ahead), m.vector("left", left), m.vector("up", up)]
     chassis = m.body("chassis", nodes, own, centre, inertia)
 
@@ -156,8 +158,9 @@ def _axle(p: dict[str, float], is_front: bool, is_left: bool) -> np.ndarray:
     axle = "front" if is_front else "rear"
     outwards = 1.0 if is_left else -1.0
     camber, toe = outwards * p[f"{axle}_camber"], -outwards * p[f"{axle}_toe"]
-    a = np.array([-np.sin(toe) * np.cos(camber), np.cos(toe) * np.cos(camber), -np.sin(camber)])
-    return np.asarray(a / np.linalg.norm(a))
+    (cos_camber, sin_camber), (cos_toe, sin_toe) = (cos_sin_turns(angle / (2.0 * math.pi)) for angle in (camber, toe))
+    a = np.array([-sin_toe * cos_camber, cos_toe * cos_camber, -sin_camber])
+    return np.asarray(a / norm(a))
 
 
 def _carried(p: dict[str, float], own: float, size: float, at: np.ndarray, wheel: np.ndarray, axle: np.ndarray):  # type: ignore[no-untyped-def]
@@ -206,8 +209,8 @@ def _rear_corner(m, p, name, at, axle, chassis, rack, rack_centre) -> Corner:  #
     carried = _carried(p, p["rear_knuckle_mass"], p["rear_knuckle_inertia"], own, at["WC"], axle)
     knuckle = m.body(f"{name} knuckle", [lower, end, strut, w], *carried)
     top = chassis.at(at["TOP"])
-    along = (at["TOP"] - at["CLAMP"]) / np.linalg.norm(at["TOP"] - at["CLAMP"])
-    length = float(np.linalg.norm(at["TOP"] - at["SPL"]))
+    along = (at["TOP"] - at["CLAMP"]) / norm(at["TOP"] - at["CLAMP"])
+    length = norm(at["TOP"] - at["SPL"])
     rod = p["strut_rod_mass"] * length**2 / 12.0 * (np.eye(3) - np.outer(along, along))
     m.body(f"{name} strut rod", [top, strut], p["strut_rod_mass"], _rod_centre(at), rod)
     m.slider(f"{name} strut", top, at["CLAMP"], along, on=knuckle)

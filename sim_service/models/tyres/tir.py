@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from sim_service.models.tyres.keys import NEEDED, NUMBERS, SECTIONS, TEXT, T
+from sim_service.portable import arctan, cos_sin_turns
 from sync.errors import ConfigError
 
 MOST_BYTES = 1 << 20  # a property file has some ten thousand
@@ -115,10 +116,11 @@ def _peak(C: float, E: float) -> float:
     """Slip of the peak of D sin(C atan(y)), y = x - E (x - atan x), as a multiple of D / slope: C x; within reason."""
     low, high = 0.5 / C, 5.0 / C
     if C > 1.0:
-        peak = math.tan(0.5 * math.pi / C)
+        c, s = cos_sin_turns(0.25 / C)
+        peak = s / c
         for _ in range(60):
             x = 0.5 * (low + high)
-            low, high = (x, high) if x - min(E, 1.0) * (x - math.atan(x)) < peak else (low, x)
+            low, high = (x, high) if x - min(E, 1.0) * (x - arctan(x)) < peak else (low, x)
     return min(max(C * high, 1.5), 4.0)
 
 

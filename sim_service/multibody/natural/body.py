@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike
 
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import Linear
+from sim_service.portable import least_squares, norm, product
 
 SAME_FORM = 1e-12  # coefficients of two forms that are one
+ROUNDING = 1e-14  # relative; a component of a vector that is not there but for rounding
 FITS = 1e-9  # relative; how well a mass distribution must lie in the span of fewer than three vectors
 
 
@@ -35,7 +37,8 @@ class Body:
     @property
     def metric(self) -> np.ndarray:
         """Reciprocal metric of the basis: e^k = sum_j metric[k, j] e_j."""
-        return np.linalg.inv(self.drawn_basis.T @ self.drawn_basis)
+        inverse = components_of(self.drawn_basis)
+        return product(inverse, inverse.T)
 
     def mass_matrix(self, n: int) -> np.ndarray:
         """Its share of the mass matrix of n coordinates."""
@@ -44,10 +47,14 @@ class Body:
     def components(self, vector: ArrayLike) -> np.ndarray:
         """Components in the basis of a vector as drawn."""
         v = np.asarray(vector, float)
-        c = np.linalg.lstsq(self.drawn_basis, v, rcond=None)[0]
-        if np.linalg.norm(self.drawn_basis @ c - v) > FITS * (1.0 + np.linalg.norm(v)):
+        c = least_squares(self.drawn_basis, v)
+        size = norm(v)
+        if norm(product(self.drawn_basis, c) - v) > FITS * (1.0 + size):
             raise MechanismError(f"body {self.name}: {v.tolist()} is outside the span of its nodes")
-        return np.asarray(c)
+        for k, e in enumerate(self.drawn_basis.T):
+            if abs(c[k]) * norm(e) < ROUNDING * size:  # it would be a term in every equation, and means nothing
+                c[k] = 0.0
+        return c
 
     def carries(self, form: Linear, drawn: np.ndarray) -> bool:
         """Whether a vector form, `drawn` as drawn, is one of those fixed in the body."""
@@ -68,6 +75,11 @@ class Body:
     def at(self, point: ArrayLike) -> Linear:
         """The point that is fixed in the body and is at `point` as drawn."""
         return self.origin + self.along(np.asarray(point, float) - self.drawn_origin)
+
+
+def components_of(X: np.ndarray) -> np.ndarray:
+    """The matrix that gives the components of a vector in a basis, whose vectors are the columns of X."""
+    return least_squares(X, np.eye(len(X)))
 
 
 def combination(components: np.ndarray, forms: Sequence[Linear]) -> Linear:

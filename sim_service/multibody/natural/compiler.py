@@ -22,6 +22,7 @@ from sim_service.multibody.natural.pattern import Pattern, make_pattern
 from sim_service.multibody.natural.settings import Settings
 from sim_service.multibody.natural.system import System, no_force, setting_values
 from sim_service.multibody.natural.tables import P
+from sim_service.portable import product
 
 SLOW = 0.1  # contraction per iteration that is worth a warning
 REDUNDANT = 1e-11  # eigenvalue of the scaled Gram matrix that counts as exactly redundant
@@ -293,8 +294,8 @@ def _choose_penalties(system: System) -> None:
     if not len(J):
         return
     P_diagonal = system.tangent_diagonal(system.q0)
-    size = np.maximum(np.sum(J * J, axis=1), TINY_ROW)
-    local = (J * J) @ P_diagonal / size
+    size = np.maximum(product(J * J, np.ones(system.n)), TINY_ROW)
+    local = product(J * J, P_diagonal) / size
     positive = local[local > 0.0]
     local = np.maximum(local, FLOOR * float(np.median(positive)) if len(positive) else 1.0)
     system.weights[:] = system.settings.penalty * local / size

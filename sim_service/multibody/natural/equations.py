@@ -17,6 +17,7 @@ from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import ONE, Linear, Quadratic, linear, quadratic, square
 from sim_service.multibody.natural.tables import EXTERNAL
+from sim_service.portable import dot, norm
 
 Place = Linear | ArrayLike  # a node, a point of a body, or fixed numbers
 SAME = 1e-9  # relative; constant equations that hold this well are dropped
@@ -119,7 +120,7 @@ class Equations:
     def vector(self, name: str, along: ArrayLike, fixed: bool = False) -> Node:
         """A unit vector; a free one brings the equation that keeps its length."""
         v = np.asarray(along, float)
-        node = self._node(name, v / np.linalg.norm(v), "vector", fixed)
+        node = self._node(name, v / norm(v), "vector", fixed)
         if not fixed:
             self.constrain(f"{name}.unit", 0.5 * (square(node) - 1.0))
         return node
@@ -139,7 +140,7 @@ class Equations:
         self.masses.append((point, mass))
         self.moments.append((point, point, mass))
         for i, c in point.terms.items():
-            self.weight[i] = self.weight.get(i, 0.0) + mass * float(c @ self.g)
+            self.weight[i] = self.weight.get(i, 0.0) + mass * dot(c, self.g)
 
     def add_inertia(self, a: Linear, b: Linear, factor: float) -> None:
         """M += factor (D_a^T D_b + D_b^T D_a) / 2 for forms a = D_a q + ..., b alike."""
@@ -148,7 +149,7 @@ class Equations:
         for i, x in a.terms.items():
             for j, y in b.terms.items():
                 # both orders of the pair meet in one entry of the lower triangle, and twice on the diagonal
-                value = factor * float(x @ y) * (1.0 if i == j else 0.5)
+                value = factor * dot(x, y) * (1.0 if i == j else 0.5)
                 if value:
                     key = (max(i, j), min(i, j))
                     self.inertia[key] = self.inertia.get(key, 0.0) + value

@@ -33,6 +33,7 @@ from sim_service.multibody.natural.tables import (
     TORQUE_3D,
     TORSION,
 )
+from sim_service.portable import dot, norm
 
 MODEL = -1
 
@@ -49,7 +50,7 @@ def spring(
 ) -> None:
     """A spring and damper between two points; free length as drawn if not given; preload pulls them together."""
     d = linear(b) - linear(a)
-    drawn = float(np.linalg.norm(m.where(d)))
+    drawn = norm(m.where(d))
     free = drawn if length is None else length
 
     def potential(x: np.ndarray, p: np.ndarray) -> float:
@@ -107,7 +108,7 @@ def torque(
     if m.dimension == 2:
         value = float(np.asarray(0.0 if world is None else world).reshape(()))
         e = on.basis[0]
-        size = float(m.where(e) @ m.where(e))
+        size = dot(m.where(e), m.where(e))
         _add(m, name, TORQUE_2D, tuple(e), {"over_square": value / size}, scale)
         return
     if len(on.basis) < 3:
@@ -153,7 +154,7 @@ def rotor(m: Equations, name: str, carrier: Body, axle: ArrayLike, spin: Linear,
         raise MechanismError(f"rotor {name}: body {carrier.name} has no third direction")
     m.add_inertia(spin, spin, inertia)
     w = np.asarray(axle, float)
-    w = carrier.components(w / np.linalg.norm(w))
+    w = carrier.components(w / norm(w))
     params = _metric(carrier) | {"inertia": inertia} | {f"axle_{k}": float(v) for k, v in enumerate(w)}
     ports = (*(c for e in carrier.basis for c in e), spin)
     _add(m, name, ROTOR, ports, params)

@@ -4,6 +4,7 @@ A body given as `None` is the world. `at` and `axis` are as drawn. To add a join
 and `constrain` them; tables, Jacobians and their rates follow (linear.py). Residuals are in metres or radians.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sim_service.multibody.natural.equations import Equations, Input, Node
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import Linear, linear, square
 from sim_service.multibody.natural.motions import Motion, external
+from sim_service.portable import cos_sin_turns, dot, norm
 
 
 def spherical(m: Equations, name: str, a: Linear | ArrayLike, b: Linear | ArrayLike) -> None:
@@ -39,7 +41,7 @@ def universal(
     _in_space(m, name)
     spherical(m, name, _at(m, a, at), b.at(at))
     ua, ub = _unit(axis_a), _unit(axis_b)
-    m.constrain(f"{name}.cross", b.along(ub) @ _along(m, a, ua) - float(ua @ ub))
+    m.constrain(f"{name}.cross", b.along(ub) @ _along(m, a, ua) - dot(ua, ub))
 
 
 def cylindrical(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
@@ -84,7 +86,7 @@ def rod(
 ) -> None:
     """A constant distance (as drawn, if not given), or one that is a scalar coordinate."""
     d = linear(b) - linear(a)
-    drawn = float(np.linalg.norm(m.where(d)))
+    drawn = norm(m.where(d))
     if isinstance(length, Linear):
         size = abs(float(m.where(length)[0])) or drawn
         m.constrain(name, (0.5 / size) * (square(d) - square(length)))
@@ -143,7 +145,7 @@ def angle(
         _, v, v_turned = frame(_needed(m, name, axis))
     scalar = m.scalar(name, value) if theta is None else theta
     start = value if theta is None else float(m.where(theta)[0])
-    c, s = np.cos(start), np.sin(start)
+    c, s = cos_sin_turns(start / (2.0 * math.pi))
     n1, n2 = _along(m, a, c * v - s * v_turned), _along(m, a, s * v + c * v_turned)
     m.constrain_angle(f"{name}.angle", b.along(v) @ n1, b.along(v) @ n2, scalar)
     return scalar
@@ -164,7 +166,7 @@ def frame(axis: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     n = _unit(axis)
     helper = np.eye(3)[int(np.argmin(np.abs(n)))]
     n1 = np.cross(n, helper)
-    n1 /= np.linalg.norm(n1)
+    n1 /= norm(n1)
     return n, n1, np.cross(n, n1)
 
 
@@ -175,7 +177,7 @@ def _in_space(m: Equations, name: str) -> None:
 
 def _unit(axis: ArrayLike) -> np.ndarray:
     v = np.asarray(axis, float)
-    size = np.linalg.norm(v)
+    size = norm(v)
     if not size > 0.0:
         raise MechanismError(f"axis {v.tolist()}: has no direction")
     return np.asarray(v / size)

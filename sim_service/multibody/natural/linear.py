@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sim_service.portable import product
+
 Terms = dict[int, np.ndarray]  # coordinate (or input) -> one coefficient per component
 
 
@@ -66,9 +68,9 @@ class Linear:
         """The form multiplied by a constant matrix from the left."""
         A = np.atleast_2d(np.asarray(matrix, float))
         return Linear(
-            A @ self.const,
-            {i: A @ c for i, c in self.terms.items()},
-            {j: A @ c for j, c in self.inputs.items()},
+            product(A, self.const),
+            {i: product(A, c) for i, c in self.terms.items()},
+            {j: product(A, c) for j, c in self.inputs.items()},
         )
 
     def perp(self) -> "Linear":
@@ -76,7 +78,12 @@ class Linear:
         return self.map([[0.0, -1.0], [1.0, 0.0]])
 
     def __getitem__(self, i: int) -> "Linear":
-        return self.map(np.eye(self.dim)[i : i + 1])
+        part = slice(i, i + 1)
+        return Linear(
+            self.const[part],
+            {k: c[part] for k, c in self.terms.items()},
+            {j: c[part] for j, c in self.inputs.items()},
+        )
 
     def __iter__(self) -> Iterator["Linear"]:
         return (self[i] for i in range(self.dim))

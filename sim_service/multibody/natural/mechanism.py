@@ -25,6 +25,7 @@ from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.rigid import make_body
 from sim_service.multibody.natural.settings import Settings
 from sim_service.multibody.natural.system import System
+from sim_service.portable import dot
 
 
 @dataclass
@@ -57,9 +58,9 @@ class Mechanism(Equations):
         pa, pb = self.where(a), self.where(b)
         d = pb - pa
         if self.dimension == 2:
-            inertia: Any = mass * float(d @ d) / 12.0
+            inertia: Any = mass * dot(d, d) / 12.0
         else:
-            inertia = mass / 12.0 * (float(d @ d) * np.eye(3) - np.outer(d, d))
+            inertia = mass / 12.0 * (dot(d, d) * np.eye(3) - np.outer(d, d))
         return self.body(name, [a, b], mass, 0.5 * (pa + pb), inertia)
 
     def particle(self, name: str, point: Linear, mass: float) -> None:

@@ -6,16 +6,18 @@ of mass about r, the kinetic energy is that of
     S = [ m  m c_G^T ; m c_G  X^-1 Pi X^-T ],    M = sum_ij S_ij D_i^T D_j,    D_0 the form of r, D_k that of e_k
 """
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sim_service.multibody.natural.body import FITS, Body, combination
+from sim_service.multibody.natural.body import FITS, Body, combination, components_of
 from sim_service.multibody.natural.equations import Equations
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import Linear, linear
+from sim_service.portable import dot, norm, product, volume
 
 FLAT = 1e-6  # smallest volume of a basis of unit vectors
 
@@ -41,11 +43,11 @@ def make_body(
     G = np.asarray(m.where(linear(centre)), float)
     J = _tensor(m.dimension, name, inertia)
     Pi = _second_moments(m.dimension, J) + mass * np.outer(G - r, G - r)
-    inverse = np.linalg.pinv(X)
-    c_G, Z = inverse @ (G - r), inverse @ Pi @ inverse.T
+    inverse = components_of(X)
+    c_G, Z = product(inverse, G - r), product(product(inverse, Pi), inverse.T)
     size = np.abs(Pi).max() + 1e-300
-    if np.linalg.norm(X @ c_G - (G - r)) > FITS * (1.0 + np.linalg.norm(G)) or np.abs(X @ Z @ X.T - Pi).max() > (
-        FITS * size
+    if norm(product(X, c_G) - (G - r)) > FITS * (1.0 + norm(G)) or (
+        np.abs(product(product(X, Z), X.T) - Pi).max() > FITS * size
     ):
         raise MechanismError(
             f"body {name}: mass lies outside the span of its nodes; give it more points or vectors "
@@ -62,7 +64,7 @@ def make_body(
     m.masses.append((body.centre, mass))
     m.moments.extend(pairs)
     for i, c in body.centre.terms.items():
-        m.weight[i] = m.weight.get(i, 0.0) + mass * float(c @ m.g)
+        m.weight[i] = m.weight.get(i, 0.0) + mass * dot(c, m.g)
 
     # rigidity: the metric of the basis, then the remaining nodes as linear forms of it
     before = set(m.constraints)
@@ -79,17 +81,16 @@ def make_body(
 def _basis(m: Equations, name: str, candidates: Sequence[Linear]) -> tuple[int, ...]:
     """The best spread set of directions: as many as there are, at most the dimension (one in the plane)."""
     drawn = [m.where(c) for c in candidates]
-    if not drawn or any(np.linalg.norm(d) == 0.0 for d in drawn):
+    if not drawn or any(norm(d) == 0.0 for d in drawn):
         raise MechanismError(f"body {name}: needs a direction: another point, apart from the first, or a vector")
-    unit = [d / np.linalg.norm(d) for d in drawn]
+    unit = [d / norm(d) for d in drawn]
     for count in (1,) if m.dimension == 2 else (3, 2, 1):
         best: tuple[int, ...] = ()
         spread = FLAT
         for trial in combinations(range(len(unit)), count):
-            A = np.array([unit[k] for k in trial])
-            volume = float(np.sqrt(max(np.linalg.det(A @ A.T), 0.0)))
-            if volume > spread * (1.0 + 1e-9):  # the first of equals
-                best, spread = trial, volume
+            found = volume([unit[k] for k in trial])
+            if found > spread * (1.0 + 1e-9):  # the first of equals
+                best, spread = trial, found
         if best:
             return best
     raise MechanismError(f"body {name}: no direction")
@@ -101,9 +102,9 @@ def _keep_rigid(m: Equations, name: str, basis: Sequence[Linear]) -> None:
             if i == j and a.kind == "vector":
                 continue  # a unit vector keeps its own length
             va, vb = m.where(a), m.where(b)
-            residual = a @ b - float(va @ vb)
+            residual = a @ b - dot(va, vb)
             # in metres: |a| for lengths, and for angles the arm times the angle
-            scale = 1.0 / (np.sqrt(np.linalg.norm(va) * np.linalg.norm(vb)) * (2.0 if i == j else 1.0))
+            scale = 1.0 / (math.sqrt(norm(va) * norm(vb)) * (2.0 if i == j else 1.0))
             if any(other.carries(a, va) and other.carries(b, vb) for other in m.bodies.values()):
                 continue  # both are fixed in a body that is rigid already, such as a hinge in what carries it
             key = frozenset({_key(a), _key(b)})

@@ -6,8 +6,8 @@ from math import cos, exp, pi, sin
 import numpy as np
 import pytest
 
+from sim_service.portable import cos_sin_turns, falling, fourier, normal
 from sim_service.roads import make_road, surface
-from sim_service.roads.portable import cos_sin_turns, falling, fourier, normal
 from sim_service.roads.roughness import CLASSES, rough_field
 
 SPACING = 0.05
