@@ -150,7 +150,8 @@ def least_squares(X: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def volume(vectors: Sequence[np.ndarray]) -> float:
     """Of what few vectors span: a length, an area, a volume."""
-    size, before = 1.0, []
+    size = 1.0
+    before: list[np.ndarray] = []
     for v in vectors:
         for q in before:
             v = v - dot(q, v) * q  # noqa: PLW2901

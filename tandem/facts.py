@@ -1,6 +1,7 @@
 """What a record says about itself: software, machine, configuration, model parameters."""
 
 import contextlib
+import ctypes
 import json
 import os
 import platform
@@ -14,11 +15,13 @@ import numpy as np
 from sync import sources
 from sync.config import Config, View
 from sync.realtime import permitted
+from sync.record import Run
 
 if TYPE_CHECKING:
     from sim_service.models.description import Model
 
 _NO_TOKEN = b"(not kept)"
+_BITS = ("sources", "machine", "processor", "libc", "numba", "llvmlite", "numpy", "blas")  # results may depend on them
 _PACKAGES = ("numpy", "numba", "llvmlite", "pyzmq", "msgpack", "mcap")
 
 
@@ -46,11 +49,20 @@ def machine_facts() -> dict[str, str]:
         "machine": platform.machine(),
         "system": platform.platform(),
         "processor": _processor(),
+        "libc": " ".join(platform.libc_ver()),  # its mathematical functions are used by kernels
+        "blas": _blas(),
         "cores": str(len(os.sched_getaffinity(0))),
         "real_time": str(permitted(1)).lower(),
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
     }
+
+
+def other_facts(run: Run) -> dict[str, tuple[str, str]]:
+    """What may make a replay differ from its record, where it is not the same here: recorded, and here."""
+    here = machine_facts()
+    found = {key: (run.start.get(key, "not recorded"), here[key]) for key in _BITS}
+    return {key: pair for key, pair in found.items() if pair[0] != pair[1]}
 
 
 def start_facts(config: Config) -> dict[str, str]:
@@ -71,6 +83,23 @@ def _processor() -> str:
         return "unknown"
     named = [line.split(":", 1)[1].strip() for line in lines if line.startswith(("model name", "CPU part"))]
     return named[0] if named else "unknown"
+
+
+def _blas() -> str:
+    """The BLAS that numpy has loaded, and which of its kernels it chose for this processor."""
+    built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    named = f"{built.get('name', 'unknown')} {built.get('version', '')}".strip()
+    try:
+        maps = Path("/proc/self/maps").read_text().split()
+    except OSError:
+        return named
+    for library in sorted({word for word in maps if "openblas" in word and ".so" in word}):
+        for function in ("scipy_openblas_get_corename64_", "openblas_get_corename64_", "openblas_get_corename"):
+            with contextlib.suppress(OSError, AttributeError):
+                ask = getattr(ctypes.CDLL(library), function)
+                ask.restype = ctypes.c_char_p
+                return f"{named} {ask().decode('ascii', 'replace')}"
+    return named
 
 
 def attachments(config: Config, file: Path, parameters: bytes | None = None) -> dict[str, bytes]:

@@ -7,10 +7,8 @@ ideal     every step gets the newest block by sample instant, as if there were n
 Times of steps are those of the record; a record without steps (an imported one) gets them at its own rhythm.
 """
 
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +22,11 @@ from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER, RESET
 from sim_service.models import VEHICLE, configured_model, make_model, recorded
 from sim_service.models.description import Model
+from sim_service.models.made import recorded_vector
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
 from sim_service.step_record import STEP_CHANNELS, output_layout
 from sim_service.step_result import DIVERGED
-from sync import sources
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, assembled, load
 from sync.errors import ConfigError
@@ -36,8 +34,10 @@ from sync.record import Run, RunError, Topic, open_run
 from sync.ring import RingWriter, push
 from sync.toml import check
 from tandem.deviation import deviation, sentence
+from tandem.facts import other_facts
 
 MODES = ("exact", "ideal")
+_PARAMETERS = {"recorded": "of the record", "made here": "made here, not those of the record"}
 _MOST_STEPS = 20_000_000  # a day at 5 ms
 _ASKED = (
     "step",
@@ -91,7 +91,18 @@ def named(model: Model, results: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def configuration(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
-    """The configuration of the record, or another file's, with what was set on the command line."""
+    """The configuration of the record, or another file's, with what was set on the command line; the model of it."""
+    config, model, made = _made(run, asked)
+    return config, model, _in_use(run, asked, model, made)
+
+
+def _in_use(run: Run, asked: Asked, model: Model, made: np.ndarray) -> np.ndarray:
+    """The recorded vector of parameters if nothing was changed and its layout is that of here; else as made here."""
+    kept = None if asked.changed else recorded_vector(model, made, run.json("parameters.json").get("made"))
+    return made if kept is None else kept
+
+
+def _made(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
     if asked.config is not None:
         config = load(asked.config, asked.overrides)
         return (config, *configured_model(config, asked.config.parent))
@@ -144,7 +155,8 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     run = open_run(path, progress=lambda share: progress("reading", share))
     read_ns = now_ns() - begun
     _known_steps(run)
-    config, model, params = configuration(run, asked)
+    config, model, made = _made(run, asked)
+    params = _in_use(run, asked, model, made)
     if asked.mode == "exact":
         topic = run.need(run.input_topic)
         steps = run.need("/step").blocks
@@ -194,7 +206,9 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "record_damage": run.losses,
         "delay_ms": asked.delay_ms,
         "jitter_ms": asked.jitter_ms,
-        "other_software": _other_software(run),
+        "parameters": "made here" if params is made else "recorded",
+        "parameters_differ": int(np.count_nonzero(params.view(np.int64) != made.view(np.int64))),
+        "other_facts": other_facts(run),
         **_compare(done),
     }
     if asked.mode == "ideal":
@@ -299,13 +313,6 @@ def resets(plan: Plan) -> np.ndarray:
     before = np.concatenate([[0], np.cumsum(kinds == RESET)])
     found: np.ndarray = np.flatnonzero(before[plan.obeyed[:, 1]] > before[plan.obeyed[:, 0]])
     return found
-
-
-def _other_software(run: Run) -> str | None:
-    """What may make bits differ, if it was different."""
-    here = {"sources": sources.fingerprint(), "machine": platform.machine(), "numba": version("numba")}
-    told = [f"{key} {run.start.get(key)} (here {value})" for key, value in here.items() if run.start.get(key) != value]
-    return ", ".join(told) or None
 
 
 def _run_plan(
@@ -438,8 +445,20 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
         for row in figures["differing_channels"]:
             table.add_row(row["channel"], f"{row['max']:.6g}")
         console.print(table)
-    if figures["identical"] is False and figures["mode"] == "exact" and figures["other_software"]:
-        console.print(f"[yellow]the record was made with {figures['other_software']}[/]", soft_wrap=True)
+    if figures["identical"] is False and figures["mode"] == "exact":
+        console.print(f"the parameters are those {_PARAMETERS[figures['parameters']]}", soft_wrap=True)
+        for key, (was, here) in figures["other_facts"].items():
+            console.print(
+                f"[yellow]recorded with another {key}: {was}, here {here}[/]", soft_wrap=True, highlight=False
+            )
+        if not figures["other_facts"]:
+            console.print("recorded with the same sources, software, processor and libraries as here")
+    elif figures["parameters_differ"]:
+        console.print(
+            f"[yellow]made here, {figures['parameters_differ']} words of the parameters would differ from those of the"
+            " record, which were used[/]",
+            soft_wrap=True,
+        )
     if figures["steps_before"]:
         console.print(f"{figures['steps_before']} steps are of a simulator that began before the record: left out")
     if figures["stopped"]:
