@@ -4,6 +4,7 @@ The start closes the mechanism as drawn; if it cannot be closed, every constrain
 it is off. `write_run` is the one place that fills the run's folder.
 """
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,17 +14,19 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from sim_service.multibody.mechanism import Described, read_mechanism, residuals
+from sim_service.multibody.mechanism import Described, describe, read_mechanism, residuals
 from sim_service.multibody.natural import AssemblyError, MechanismError, Record, Scheme, Settings, State, run, start
 from sim_service.multibody.sections import Run
 from sync.clock import now_ns
 from sync.errors import ConfigError
+from sync.record import Run as RecordedRun
+from sync.record import RunError
 from sync.toml import check
 from tandem.bench.trial import energies
 from tandem.html.chart import Series, curves, paths
 from tandem.html.plain import write_plain
 from tandem.html.sections import section, table
-from tandem.mechanism_record import write_record
+from tandem.mechanism_record import MADE, put_back, write_record
 
 KEPT = 4000  # states of a run, at most
 CHUNKS = 50  # a run is made in so many pieces, between which progress is said
@@ -41,6 +44,23 @@ class Simulated:
 def load(path: Path, seconds: float | None = None, step_ms: float | None = None) -> tuple[Described, State]:
     """The mechanism of a file at its start; `seconds` and `step_ms` go before the file's."""
     return prepare(read_mechanism(path), seconds, step_ms)
+
+
+def load_recorded(run: RecordedRun) -> tuple[Described, State]:
+    """The mechanism of a recorded run at its start, with the recorded words where their layout is that of here."""
+    described, state = recorded_file(run)
+    put_back(run, state)
+    return described, state
+
+
+def recorded_file(run: RecordedRun) -> tuple[Described, State]:
+    """The same, made here from the recorded file."""
+    where = f"{run.path} (mechanism.toml)"
+    try:
+        data = tomllib.loads(run.attachments["mechanism.toml"].decode())
+    except (KeyError, ValueError):
+        raise RunError(f"{where}: is missing or damaged; a run of `tandem mechanism` has one") from None
+    return prepare(describe({**data, "run": run.json(MADE).get("run", data.get("run", {}))}, where))
 
 
 def prepare(
@@ -207,5 +227,5 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
     if figures["ended"] != "finished":
         headline = f"The run {figures['ended']}."
     html, _ = write_plain(folder, file.title or file.name, headline, pieces, {"figures": figures})
-    write_record(folder, file.name, record, figures, Path(described.path).read_bytes())
+    write_record(folder, described, record, figures, Path(described.path).read_bytes())
     return html

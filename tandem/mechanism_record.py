@@ -1,21 +1,28 @@
 """The record of a mechanism's run: the same file as that of a drive, so that info, compare, plot and export know it.
 
 One topic, /step: every kept instant with the place and velocity of every free point, every vector and coordinate, and
-what the solver said of that step.
+what the solver said of that step. The attachment made.json keeps what the file was made into (the system's real tables
+and its start, which closing the mechanism found with a library's matrices), so that the run can be made again to the
+bit (`put_back`, `differences`) on another machine.
 """
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sim_service.multibody.natural import Record
+from sim_service.models.made import packed, unpacked
+from sim_service.multibody.mechanism import Described
+from sim_service.multibody.natural import Record, State, System
 from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.clock import now_ns
-from sync.record import WholeRun, WholeTopic, write_whole
+from sync.record import Run, RunError, WholeRun, WholeTopic, write_whole
 from tandem.facts import machine_facts
 
 _SOLVER = {"phi_error": "m", "phid_error": "m/s", "iterations": "1", "energy_residual": "J", "contraction": "1"}
+MADE = "made.json"
 _UNITS = {"point": "m", "vector": "1"}
 
 
@@ -53,7 +60,49 @@ def _named_apart(found: list[tuple[str, str, np.ndarray]]) -> list[tuple[str, st
     return out
 
 
-def write_record(folder: Path, name: str, record: Record, figures: dict[str, Any], file: bytes) -> Path:
+def _layout_id(system: System) -> str:
+    """A hash of what every word of its tables and of a state means."""
+    names = json.dumps([list(system.mechanism.nodes), [c.name for c in system.constraints], system.scheme.name])
+    return hashlib.sha256(names.encode() + system.ints.tobytes()).hexdigest()[:16]
+
+
+def _made(record: Record, described: Described) -> bytes:
+    """What the run was made from, besides its file."""
+    system = record.system
+    content = {
+        "run": described.file.run.model_dump(mode="json"),  # the command line may have changed it
+        "layout": _layout_id(system),
+        "reals": packed(system.reals),
+        "start": packed(record.states[0]),
+    }
+    return json.dumps(content, indent=1).encode()
+
+
+def put_back(run: Run, state: State) -> bool:
+    """The recorded tables and start into a state made here; False if their layout is not that of here."""
+    kept, system = run.json(MADE), state.system
+    if kept.get("layout") != _layout_id(system):
+        return False
+    reals, start = unpacked(kept.get("reals"), len(system.reals)), unpacked(kept.get("start"), system.state_size)
+    if reals is None or start is None:
+        raise RunError(f"{run.path}: attachment {MADE} is damaged")
+    system.reals[:], state.vector[:] = reals, start
+    return True
+
+
+def differences(run: Run, record: Record) -> dict[str, float]:
+    """Channels of a record that are not, to the bit, those of a run made again, and how much they differ at most."""
+    steps = run.need("/step").blocks
+    out = {}
+    for name, _, values in _named_apart(columns(record)):
+        old, new = steps[name], np.ascontiguousarray(values)
+        if len(old) != len(new) or np.any(old.view(np.int64) != new.view(np.int64)):
+            out[name] = float(np.abs(old - new).max()) if len(old) == len(new) else np.inf
+    return out
+
+
+def write_record(folder: Path, described: Described, record: Record, figures: dict[str, Any], file: bytes) -> Path:
+    name = described.file.name
     found = _named_apart(columns(record))
     layout = Layout((Channel("step", "i8"), *(Channel(name, "f8", unit) for name, unit, _ in found)))
     words = np.zeros((len(record.states) - 1, layout.words), np.int64)
@@ -66,5 +115,6 @@ def write_record(folder: Path, name: str, record: Record, figures: dict[str, Any
     facts = {"name": name, "mechanism": name, **machine_facts()}
     topics = {"/step": WholeTopic(layout, words, np.arange(len(words)))}
     ended = int(steps["t_ns"][-1]) if len(steps) else begun
-    run = WholeRun(facts, {"mechanism.toml": file}, topics, begun, ended, str(figures["ended"]), figures)
+    kept = {"mechanism.toml": file, MADE: _made(record, described)}
+    run = WholeRun(facts, kept, topics, begun, ended, str(figures["ended"]), figures)
     return write_whole(folder, run)

@@ -61,6 +61,7 @@ class Asked:
     speed: float | None = None  # None: as fast as it goes
     config: Path | None = None
     overrides: list[str] = field(default_factory=list)
+    remake: bool = False  # the vector of parameters is made here even if the record has it
 
     @property
     def changed(self) -> bool:
@@ -98,7 +99,8 @@ def configuration(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
 
 def _in_use(run: Run, asked: Asked, model: Model, made: np.ndarray) -> np.ndarray:
     """The recorded vector of parameters if nothing was changed and its layout is that of here; else as made here."""
-    kept = None if asked.changed else recorded_vector(model, made, run.json("parameters.json").get("made"))
+    anew = asked.changed or asked.remake
+    kept = None if anew else recorded_vector(model, made, run.json("parameters.json").get("made"))
     return made if kept is None else kept
 
 

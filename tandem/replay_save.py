@@ -20,18 +20,24 @@ def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
     """The replay as a run of its own: the same blocks, the new steps."""
     if folder.is_dir() and parts(folder):
         raise RunError(f"{folder}: holds a record already; nothing is overwritten")
-    kept = {name: data for name, data in done.run.attachments.items() if name != "summary.json"}
-    kept["config.json"] = done.config.model_dump_json(indent=1).encode()
-    kept["parameters.json"] = parameters_json(done.model, done.params)
+    kept, topics = saved_run(done)
     start = {key: value for key, value in done.run.start.items() if key not in ("format", "monotonic_ns")}
     origin = {"replay_of": str(done.run.path), "mode": done.figures["mode"], "recorded_utc": start.get("utc", "")}
     begun, reason = now_ns(), f"replayed, {done.figures['mode']}"
-    run = WholeRun({**start, **facts, **origin}, kept, _saved_topics(done), begun, begun, reason, done.figures)
+    run = WholeRun({**start, **facts, **origin}, kept, topics, begun, begun, reason, done.figures)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return write_whole(folder, run)
     except OSError as error:
         raise RunError(f"{folder}: cannot be written: {error.strerror}") from None
+
+
+def saved_run(done: Replayed) -> tuple[dict[str, bytes], dict[str, WholeTopic]]:
+    """Attachments and topics of the run that a replay is."""
+    kept = {name: data for name, data in done.run.attachments.items() if name != "summary.json"}
+    kept["config.json"] = done.config.model_dump_json(indent=1).encode()
+    kept["parameters.json"] = parameters_json(done.model, done.params)
+    return kept, _saved_topics(done)
 
 
 def replayed_steps(done: Replayed) -> np.ndarray:
