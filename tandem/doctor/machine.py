@@ -17,6 +17,7 @@ from sync import jit, realtime, sources
 from sync.config import ALL_RINGS
 from sync.errors import RingError, TandemError
 from sync.ring import SHM, RingReader
+from tandem.doctor import group_scheduling
 from tandem.doctor.findings import Case, Finding, failed, passed, stolen_ticks, text, user, warned
 
 _GOOD_CLOCKS = ("tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page")
@@ -127,6 +128,17 @@ def permission(case: Case) -> Finding:
     asked = sorted({times.sim_priority, times.wire_priority, times.daq_priority}, reverse=True)
     refused = [priority for priority in asked if not realtime.permitted(priority)]
     figures = {"asked": asked, "refused": refused, "rtprio_limit": resource.getrlimit(resource.RLIMIT_RTPRIO)[0]}
+    if refused and group_scheduling.allowed_by_right(max(refused)):
+        why, remedy = group_scheduling.reason() or (
+            "something other than permissions or groups refuses it",
+            "look for a security policy (seccomp, SELinux) of the container or service that runs it",
+        )
+        return warned(
+            f"SCHED_FIFO with priority {', '.join(map(str, refused))} is refused although {user()} has the right to it:"
+            f" {why}; wake-ups wait for ordinary programs",
+            remedy,
+            **figures,
+        )
     if refused:
         return warned(
             f"SCHED_FIFO with priority {', '.join(map(str, refused))} is not permitted to {user()}:"

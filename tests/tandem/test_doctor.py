@@ -417,6 +417,63 @@ def test_a_worse_machine_is_warned(check: str, config: Config, monkeypatch: pyte
     assert remedy in found.remedy
 
 
+_CAPABLE = "CapEff:\t0000000000800000"
+_CGROUP_V1 = {"/proc/self/status": _CAPABLE, "/proc/self/cgroup": "4:memory:/x\n3:cpu,cpuacct:/user.slice/job\n0::/"}
+_CGROUP_V2 = {"/proc/self/status": _CAPABLE, "/proc/self/cgroup": "0::/user.slice/job"}
+_BUILT_IN = {f"/boot/config-{os.uname().release}": "CONFIG_SMP=y\nCONFIG_RT_GROUP_SCHED=y"}
+_REFUSING = {
+    "group of cgroup v1": (
+        _CGROUP_V1 | {"/sys/fs/cgroup/cpu,cpuacct/user.slice/job/cpu.rt_runtime_us": "0"},
+        ("real-time group scheduling", "/user.slice/job"),
+        "tee /sys/fs/cgroup/cpu,cpuacct/user.slice/job/cpu.rt_runtime_us",
+    ),
+    "cgroup v1 in a container": (
+        _CGROUP_V1 | {"/sys/fs/cgroup/cpu/cpu.rt_runtime_us": "0"},
+        ("real-time group scheduling",),
+        "--cpu-rt-runtime=950000",
+    ),
+    "group of cgroup v2": (
+        _CGROUP_V2 | _BUILT_IN,
+        ("real-time group scheduling", "CONFIG_RT_GROUP_SCHED", "/user.slice/job"),
+        "rt_group_sched=0",
+    ),
+    "no budget at all": (
+        _CGROUP_V2 | {"/proc/sys/kernel/sched_rt_runtime_us": "0"},
+        ("kernel.sched_rt_runtime_us = 0",),
+        "sysctl kernel.sched_rt_runtime_us=950000",
+    ),
+    "a group with a budget": (
+        _CGROUP_V1 | {"/sys/fs/cgroup/cpu,cpuacct/user.slice/job/cpu.rt_runtime_us": "950000"},
+        ("something other than permissions or groups",),
+        "seccomp",
+    ),
+    "a kernel told to leave it": (
+        _CGROUP_V2 | _BUILT_IN | {"/proc/cmdline": "quiet rt_group_sched=0"},
+        ("something other than permissions or groups",),
+        "seccomp",
+    ),
+    "no right to it": (
+        _CGROUP_V2 | _BUILT_IN | {"/proc/self/status": "CapEff:\t0000000000000000"},
+        ("is not permitted to",),
+        "/etc/security/limits.conf",
+    ),
+}
+
+
+@pytest.mark.parametrize("machine_is", _REFUSING)
+def test_a_refused_priority_names_what_refuses_it(
+    machine_is: str, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, why, remedy = _REFUSING[machine_is]
+    monkeypatch.setattr(machine.realtime, "permitted", lambda priority: False)
+    monkeypatch.setattr(machine.group_scheduling, "text", lambda path: files.get(str(path), ""))
+    monkeypatch.setattr(machine.resource, "getrlimit", lambda which: (0, 0))
+    monkeypatch.setattr(Path, "read_bytes", lambda path: (_ for _ in ()).throw(FileNotFoundError(path)))
+    found = machine.permission(_case(config))
+    assert found.verdict == "warn" and all(words in found.reason for words in why)
+    assert remedy in found.remedy
+
+
 def test_one_core_is_a_warning_and_a_core_that_is_not_there_a_failure(name: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     found = machine.cores(_case(load(DRIVE, [f"name={name}"])))
