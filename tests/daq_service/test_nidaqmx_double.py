@@ -1,5 +1,6 @@
 """The double is worth something only if it refuses what hardware would let pass and spoil: NI's client, misused."""
 
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -127,3 +128,10 @@ def test_used_properly_it_samples_all_three_on_one_edge(bench: Bench) -> None:
     brake.stop()
     counter.stop()
     assert bench.double.tell("state")["refused"] == []
+
+
+def test_a_double_that_ends_at_once_says_so_and_leaves_nothing_open() -> None:
+    """Warnings are errors here: of its process and its pipes nothing may be left to the collector."""
+    with pytest.raises(RuntimeError, match="the double has ended, exit code 2"):
+        Double(port="none")  # type: ignore[arg-type]
+    gc.collect()

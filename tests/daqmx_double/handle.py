@@ -1,5 +1,6 @@
 """The double from the outside: start it, tell it what to do, end it."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -21,14 +22,18 @@ class Double:
             text=True,
         )
         self._lock = threading.Lock()
-        self.port: int = self._line()["port"]
+        try:
+            self.port: int = self._line()["port"]
+        except BaseException:
+            self.close()  # of one that ended at once nothing is left open
+            raise
         self.server = f"127.0.0.1:{self.port}"
 
     def _line(self) -> Any:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError("the double has ended")
+            raise RuntimeError(f"the double has ended, exit code {self._process.wait()}")
         return json.loads(line)
 
     def tell(self, do: str, **what: Any) -> Any:
@@ -55,7 +60,8 @@ class Double:
     def close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None and not stream.closed:
-                stream.close()
+                with contextlib.suppress(BrokenPipeError):  # what was still to be told to one that has ended
+                    stream.close()
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
