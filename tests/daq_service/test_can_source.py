@@ -25,6 +25,7 @@ from sim_service.signals import oldest, tables
 from sync.clock import now_ns, sleep_until
 from sync.config import load
 from sync.errors import ConfigError, SourceError
+from tests.sync.actors import PATIENCE_S
 
 from .can_bus import BRAKE, CAN, EXAMPLE, MS, STEERING, THROTTLE, Car, Pluggable, can_config, encode, open_can_source
 from .conftest import Rings, unique
@@ -67,9 +68,9 @@ class Bench:
                 rows.append(dict(zip(self.config.daq.layout.names, row, strict=True)) | {"t": t})
         return rows
 
-    def until(self, there: Callable[[list[dict[str, int]]], bool], seconds: float = 10.0) -> list[dict[str, int]]:
+    def until(self, there: Callable[[list[dict[str, int]]], bool]) -> list[dict[str, int]]:
         rows: list[dict[str, int]] = []
-        end = now_ns() + round(seconds * 1e9)
+        end = now_ns() + PATIENCE_S * 10**9
         while not there(rows):
             assert now_ns() < end, (self.said, self.source.counts(), rows[-1:])
             rows += self.read(0.005)
@@ -158,10 +159,9 @@ def test_blocks_carry_raw_values_with_their_ages_through_the_ring(rings: Rings) 
     thread.start()
     car = Car(channel)
     sent = []
-    due = now_ns() + 20 * MS
     for k in range(40):
         car.raw = (-32767 + 1000 * k, 10 * k, 4095 - k)
-        sleep_until(due + 10 * MS * k)
+        sleep_until(now_ns() + 10 * MS)  # never less between two of them, however late this one is
         before = now_ns()
         car.burst()
         sent.append((before, now_ns(), *car.raw))
@@ -291,8 +291,9 @@ def test_extended_ids_pages_and_frames_padded_by_can_fd(bench: Callable[..., Ben
 
 def test_stamps_are_believed_unless_they_cannot_be_true(bench: Callable[..., Bench]) -> None:
     desk = bench(preserve_timestamps=True)
-    wall = time.time()  # noqa: TID251  frames are stamped by the wall clock
     began = now_ns()
+    wall = time.time()  # noqa: TID251  frames are stamped by the wall clock
+    ended = now_ns()
 
     def send(message: can.Message, stamp: float) -> None:
         message.timestamp = stamp
@@ -303,7 +304,7 @@ def test_stamps_are_believed_unless_they_cannot_be_true(bench: Callable[..., Ben
     send(encode(THROTTLE, ThrottlePosition=1), wall)
     first = desk.until(bool)[0]
     read_ns = first["t"] - 1000 * first["steering_age_us"]
-    assert abs(read_ns - began) < 2 * MS and desk.source.counts()["undated"] == 0
+    assert began - MS < read_ns < ended + MS and desk.source.counts()["undated"] == 0
     for number, stamp in enumerate((0.0, wall - 3600.0, wall + 3600.0), 2):
         sent = now_ns()
         send(encode(STEERING, SteeringWheelAngle=number), stamp)
@@ -322,14 +323,14 @@ def test_a_signal_that_stops_is_said_once_and_its_age_grows(bench: Callable[...,
     desk.car.burst()
     desk.until(bool)
     rows: list[dict[str, int]] = []
-    end = now_ns() + 200 * MS
-    while now_ns() < end:  # the others go on
+    end = now_ns() + PATIENCE_S * 10**9
+    while not (rows and rows[-1]["steering_age_us"] > 150_000 > rows[-1]["throttle_age_us"]):  # the others go on
+        assert now_ns() < end
         desk.car.bus.send(encode(THROTTLE, ThrottlePosition=6))
         desk.car.bus.send(encode(BRAKE, MasterPressure=7))
         rows += desk.read(0.005)
     assert desk.said == ["steering: no frame for 60 ms"] and desk.source.counts()["stale"] == 1
     assert desk.lost == 0 and rows[-1]["steering"] == 5
-    assert rows[-1]["steering_age_us"] > 150_000 > rows[-1]["throttle_age_us"]
     # what the simulator makes of it
     layout = desk.config.daq.layout
     block = np.zeros(1, layout.dtype)
@@ -385,7 +386,10 @@ def test_a_bus_that_is_gone_is_tried_again_and_comes_back_as_a_gap(
     before += desk.until(lambda _: len(desk.said) > 0)
     assert "socketcan" in desk.said[0] and desk.channel in desk.said[0]
     assert f"ip link set {desk.channel} up type can bitrate 500000" in desk.said[0]
-    assert desk.read(0.4) == [] and 2 <= desk.source.counts()["bus_errors"] <= 6
+    end = now_ns() + PATIENCE_S * 10**9
+    while desk.source.counts()["bus_errors"] < 3 or now_ns() < gone + 200 * MS:  # it is tried again, now and then
+        assert now_ns() < end and desk.read(0.02) == []
+    assert desk.source.counts()["bus_errors"] <= 2 + (now_ns() - gone) // (100 * MS)
     pluggable.unplugged.clear()
     after = desk.until(bool)
     away = (after[0]["t"] - before[-1]["t"]) // MS
@@ -432,7 +436,7 @@ def test_a_log_plays_in_its_own_time(suffix: str, tmp_path: Path) -> None:
     source.start()
     seen: dict[int, int] = {}  # steering, when it was read
     while len(seen) < 30:
-        assert now_ns() - began < 10_000 * MS
+        assert now_ns() - began < PATIENCE_S * 10**9
         count, lost = source.read(scans, t_ns, 5 * MS)
         assert lost == 0
         for row, t in zip(scans[:count].tolist(), t_ns[:count].tolist(), strict=True):
