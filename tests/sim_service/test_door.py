@@ -15,6 +15,7 @@ from sim_service.view.feed import LiveFeed
 from sim_service.view.service import NoView, Page
 from sync.config import View, load
 from tests.sim_service.conftest import DRIVE
+from tests.sync.actors import PATIENCE_S
 
 TOKEN = "abcdefghijklmnop0123"
 
@@ -94,7 +95,7 @@ def _port(page: Page) -> int:
 
 
 def _get(page: Page, path: str = "/", **headers: str) -> tuple[int, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", _port(page), timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", _port(page), timeout=PATIENCE_S)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()

@@ -31,6 +31,7 @@ from sync.record.reader import find
 from sync.ring import RingWriter, push
 from tandem.look.info import info
 from tandem.recorder import CannotRecord, Recorder
+from tests.sync.actors import PATIENCE_S
 from tests.sync.strategies import PROPERTY
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,7 +142,7 @@ def desk(**options: Any) -> Iterator[Desk]:
 
 
 def wait_until(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE_S
     while not what():
         assert time.monotonic() < end
         time.sleep(0.001)
@@ -200,9 +201,19 @@ def test_recorders_killed_at_any_instant_lose_nothing(tmp_path: Path) -> None:
         return sum(path.stat().st_size for path in tmp_path.glob("run/*"))
 
     def feeding() -> None:
+        """On and on, but no more than half a ring while no recorder writes: however slowly one starts, none is late."""
+        size, ahead = 0, 0
         while not stop.wait(0.004):
-            feed.push("/daq", 16)
-            feed.push("/step", 4)
+            if (now := written()) != size:
+                size, ahead = now, 0
+            if ahead < 16384:
+                feed.push("/daq", 16)
+                feed.push("/step", 4)
+                ahead += 16
+
+    def fed(more: int) -> None:
+        wanted = len(feed.pushed["/daq"]) + more
+        wait_until(lambda: len(feed.pushed["/daq"]) >= wanted)
 
     feeder = threading.Thread(target=feeding)
     feeder.start()
@@ -218,12 +229,13 @@ def test_recorders_killed_at_any_instant_lose_nothing(tmp_path: Path) -> None:
                 recorder.kill()
                 recorder.wait()
                 if n == 1:
-                    time.sleep(0.3)
-        time.sleep(0.3)
+                    fed(1000)  # with no recorder
+        enough = written() + 10_000
+        wait_until(lambda: written() > enough)
         stop.set()
         feeder.join()
         told_to(crew[-1], reason="all seconds done", summary={})
-        said, _ = crew[-1].communicate(timeout=60)
+        said, _ = crew[-1].communicate(timeout=PATIENCE_S)
     finally:
         stop.set()
         feeder.join()
