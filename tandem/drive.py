@@ -28,15 +28,13 @@ def refuse_early(file: Path, overrides: list[str]) -> "Config":
     A person who mistyped a setting has the answer before anything is started or compiled; the rest is found by those
     who use it, before they begin.
     """
-    from daq_service.sources import known_kind
+    from daq_service import sources
     from sync.config import load
     from sync.toml import read_toml
 
     config = load(file, overrides)
-    named: list[Any] = [config.sim.vehicle, config.sim.road]
-    if known_kind(config, file) == "virtual":
-        named.append(config.source.get("manoeuvre"))
-    for name in named:
+    sources.refuse_early(config, file)
+    for name in (config.sim.vehicle, config.sim.road, config.source.get("manoeuvre")):
         if isinstance(name, str) and name.endswith(".toml"):
             read_toml(file.parent / name)
     return config

@@ -26,6 +26,9 @@ SOURCES = {
     kind: f"daq_service.sources.{kind}" for kind in ("virtual", "replay", "nidaqmx", "can", "gamepad", "remote", "page")
 }
 
+# settings that can be checked without the compiled code of their source
+QUICKLY_CHECKED = {"virtual": "daq_service.sources.virtual_settings"}
+
 
 @dataclass(frozen=True)
 class Host:
@@ -84,8 +87,14 @@ def find(source: Source) -> None:
         look()
 
 
-def known_kind(config: Config, file: Path) -> str:
-    """Which source it is. Imports none of them."""
+def refuse_early(config: Config, file: Path) -> None:
+    """Raises ConfigError for what is wrong in `[source]`, as far as that can be told without compiled code."""
+    kind = _known_kind(config, file)
+    if kind in QUICKLY_CHECKED:
+        check(importlib.import_module(QUICKLY_CHECKED[kind]).Settings, config.source, str(file), "source")
+
+
+def _known_kind(config: Config, file: Path) -> str:
     kind = config.source.get("kind")
     if not isinstance(kind, str) or kind not in SOURCES:
         raise ConfigError(f"{file}: source.kind = {kind!r}: must be one of {', '.join(SOURCES)}")
@@ -93,4 +102,4 @@ def known_kind(config: Config, file: Path) -> str:
 
 
 def _module(config: Config, file: Path) -> Any:
-    return importlib.import_module(SOURCES[known_kind(config, file)])
+    return importlib.import_module(SOURCES[_known_kind(config, file)])

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 from numba import float64, int64, types
-from pydantic import Field
 
 from daq_service.driver import (
     BEFORE,
@@ -28,6 +27,7 @@ from daq_service.driver import (
     read_manoeuvre,
 )
 from daq_service.sources import Host
+from daq_service.sources.virtual_settings import Settings
 from sync.array_types import READ_ONLY, WORDS, WORDS_2D
 from sync.block import PUSHED, RECEIVED
 from sync.clock import now_ns, sleep_until
@@ -35,29 +35,9 @@ from sync.config import Config
 from sync.errors import ConfigError
 from sync.jit import kernel
 from sync.ring import newest
-from sync.toml import Section
 
 POSE = ("x", "y", "yaw", "vx")
 _POSE_FRESH_NS = 300_000_000
-
-
-class Settings(Section):
-    kind: str
-    manoeuvre: str
-    seed: int = Field(1, ge=1)
-    clock_ppm: float = Field(0.0, ge=-10_000, le=10_000)  # by how much the device's crystal is off
-    start_offset_ms: float = Field(0.0, ge=0, le=10_000)
-    buffer_blocks: int = Field(50_000, ge=1)
-    encoder_deg_per_count: float = Field(0.18, gt=0)
-    encoder_bits: int = Field(16, ge=8, le=32)
-    steering_start_count: int = 65_530  # so that every drive crosses the wrap of the register
-    throttle_start_count: int = 65_500
-    throttle_full_counts: float = Field(420.0, gt=0)
-    brake_full_bar: float = Field(40.0, gt=0)
-    brake_full_counts: float = Field(32_767.0, gt=0)
-    brake_noise_counts: float = Field(4.0, ge=0)
-    brake_offset_counts: float = -3.0
-
 
 # places in the tables that the kernel gets
 _RATE, _NOISE, _OFFSET, _DEG, _THROTTLE_FULL, _BAR, _BAR_COUNTS = range(7)

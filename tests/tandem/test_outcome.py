@@ -227,6 +227,7 @@ def test_the_status_line_fits_into_80_columns() -> None:
         ("daq.rat_hz=1000", "did you mean rate_hz?"),
         ("daq.rate_hz=0", "daq.rate_hz = 0"),
         ('source.kind="crystal_ball"', "must be one of virtual"),
+        ("source.sede=3", "did you mean seed?"),
         ('sim.vehicle="vehicles/none.toml"', "none.toml: no such file"),
         ('source.manoeuvre="manoeuvres/none.toml"', "none.toml: no such file"),
         ('sim.road="roads/none.toml"', "none.toml: no such file"),

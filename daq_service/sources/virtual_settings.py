@@ -1,0 +1,23 @@
+"""The settings of the virtual source, apart from its kernels: a mistyped one is refused before any is loaded."""
+
+from pydantic import Field
+
+from sync.toml import Section
+
+
+class Settings(Section):
+    kind: str
+    manoeuvre: str
+    seed: int = Field(1, ge=1)
+    clock_ppm: float = Field(0.0, ge=-10_000, le=10_000)  # by how much the device's crystal is off
+    start_offset_ms: float = Field(0.0, ge=0, le=10_000)
+    buffer_blocks: int = Field(50_000, ge=1)
+    encoder_deg_per_count: float = Field(0.18, gt=0)
+    encoder_bits: int = Field(16, ge=8, le=32)
+    steering_start_count: int = 65_530  # so that every drive crosses the wrap of the register
+    throttle_start_count: int = 65_500
+    throttle_full_counts: float = Field(420.0, gt=0)
+    brake_full_bar: float = Field(40.0, gt=0)
+    brake_full_counts: float = Field(32_767.0, gt=0)
+    brake_noise_counts: float = Field(4.0, ge=0)
+    brake_offset_counts: float = -3.0
