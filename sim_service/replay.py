@@ -3,7 +3,7 @@
 A replay is a list of steps, each with the block it uses and what the loop knew about it (first step of a simulator,
 restart after a gap, how old), and the blocks in the order in which they stood in the ring. It runs the very turn of
 the loop over a private ring that the recorded blocks are pushed into. Given what a run recorded, its outputs are those
-of the run to the last bit, on the same type of machine and with the same sources; given other blocks, a delay or other
+of the run to the last bit, on any machine (docs/decisions/0022); given other blocks, a delay or other
 parameters, they say what those change.
 """
 

@@ -1,0 +1,77 @@
+"""Which parameters a replay uses, and what it says when its results are not those of the record."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from checks.golden_runs import GOLDEN, store
+from sim_service.models.made import packed, unpacked
+from sync.record import open_run
+from tandem.replay import Asked, print_replay, replay_run
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def changed(tmp_path: Path, change: Change, **facts: str) -> Path:
+    """A golden run with another `made`, recorded on a machine of other facts."""
+    run = open_run(GOLDEN / "single_track.mcap")
+    described = run.json("parameters.json")
+    change(described["made"])
+    run.start.update(facts)
+    path = tmp_path / "run.mcap"
+    store(path, run, kept={**run.attachments, "parameters.json": json.dumps(described).encode()})
+    return path
+
+
+def heavier(made: dict[str, Any]) -> None:
+    words = unpacked(made["zlib"], made["words"])
+    assert words is not None
+    words[0] = np.nextafter(words[0], np.inf)
+    made["zlib"] = packed(words)
+
+
+def test_an_unchanged_replay_uses_the_recorded_parameters(tmp_path: Path) -> None:
+    figures = replay_run(changed(tmp_path, heavier), Asked()).figures
+    assert figures["parameters"] == "recorded"
+    assert figures["parameters_differ"] == 1
+    assert figures["identical"] is False  # they count to the last bit
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda made: made.update(layout="0" * 16),
+        lambda made: made.update(zlib="no base64"),
+        lambda made: made.update(zlib=packed(np.zeros(3))),
+        lambda made: made.update(zlib=7),
+    ],
+    ids=["another layout", "no text of numbers", "another number of words", "no text"],
+)
+def test_parameters_that_cannot_be_used_are_made_here(tmp_path: Path, change: Change) -> None:
+    figures = replay_run(changed(tmp_path, change), Asked()).figures
+    assert figures["parameters"] == "made here"
+    assert figures["identical"] is True
+
+
+def test_a_changed_replay_makes_its_parameters(tmp_path: Path) -> None:
+    asked = Asked(overrides=["sim.parameters.mass=700.0"])
+    done = replay_run(changed(tmp_path, heavier), asked)
+    assert done.figures["parameters"] == "made here"
+    assert done.params[[p.name for p in done.model.parameters].index("mass")] == 700.0
+
+
+def test_a_replay_that_differs_says_what_else_does(tmp_path: Path) -> None:
+    facts = {"blas": "another one", "numpy": "1.0", "libc": "glibc 1.0", "processor": "abacus"}
+    figures = replay_run(changed(tmp_path, heavier, **facts), Asked()).figures
+    assert {key: figures["other_facts"][key][0] for key in facts} == facts
+    text = io.StringIO()
+    print_replay(Console(file=text, width=120), figures)
+    for key, was in facts.items():
+        assert f"recorded with another {key}: {was}, here " in text.getvalue()
+    assert "the parameters are those of the record" in text.getvalue()
