@@ -35,22 +35,22 @@ from tandem.replay import Asked, replay_run  # noqa: E402
 from tandem.supervise import sweep  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
-VICTIMS = {"recorder": "tandem.recorder", "daq": "daq_service", "sim": "sim_service"}
+VICTIMS = {"recorder": "tandem-record", "daq": "tandem-daq", "sim": "tandem-sim"}  # names of processes
 LIMIT_S = 0.6
 RINGS = {"/daq": "daq", "/received": "sim_in", "/step": "sim"}
 
 
 def children(pid: int) -> dict[str, int]:
-    """Processes of a drive by their module."""
+    """Processes of a drive by their names."""
     found = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
             try:
-                words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+                called = Path(f"/proc/{child}/comm").read_text().strip()
             except FileNotFoundError:
                 continue
-            for name, module in VICTIMS.items():
-                if module.encode() in words:
+            for name, wanted in VICTIMS.items():
+                if called == wanted:
                     found[name] = int(child)
     return found
 

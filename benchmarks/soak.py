@@ -39,9 +39,10 @@ from sync.ring import SHM, RingReader  # noqa: E402
 from tandem.replay import Asked, replay_run  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
-MODULES = {"daq": "daq_service", "sim": "sim_service", "record": "tandem.recorder", "view": "sim_service.view"}
-BACK_S = 2.0  # the promise
-HARD_S = 20.0  # where the spare died too, everything has to be imported first
+ROLES = ("daq", "sim", "record", "view")
+BACK_S = 0.3  # the promise
+APART_S = 2.0  # at least this long between kills
+HARD_S = 20.0  # where the template was killed too, everything has to be imported first
 
 
 def say(text: str) -> None:
@@ -124,15 +125,19 @@ class Drive:
         return head
 
     def pids(self) -> dict[str, tuple[int, ...]]:
-        """Of every kind the processes there are, those at work and those that wait; the oldest first."""
-        there = processes_of(self.name)
-        return {
-            role: tuple(sorted((p for p, words in there.items() if module in words), key=_started))
-            for role, module in MODULES.items()
-        }
+        """The processes of every role and the template, by the names they give themselves; the oldest first."""
+        found: dict[str, list[int]] = {role: [] for role in (*ROLES, "template")}
+        for pid in processes_of(self.name):
+            try:
+                role = Path(f"/proc/{pid}/comm").read_text().strip().removeprefix("tandem-")
+            except OSError:
+                continue
+            if role in found:
+                found[role].append(pid)
+        return {role: tuple(sorted(pids, key=_started)) for role, pids in found.items()}
 
     def at_work(self, role: str) -> int:
-        """The one that does the work of a post."""
+        """The one that does the work of a role."""
         if role in ("daq", "sim"):
             ring = self.ring(role)
             assert ring is not None
@@ -202,10 +207,11 @@ def _memory_mb(name: str) -> float:
     total = 0
     for pid in processes_of(name):
         try:
-            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
         except OSError:
             continue
-    return total / 1e6
+        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+    return total * 1024 / 1e6
 
 
 def _burden(pid: int) -> tuple[int, int, int]:
@@ -219,38 +225,32 @@ def _burden(pid: int) -> tuple[int, int, int]:
     return len(list(Path(f"/proc/{pid}/fd").iterdir())), len(list(Path(f"/proc/{pid}/task").iterdir())), dead
 
 
-def _spares_ready(drive: Drive) -> bool:
-    """Of every kind there are two, and nobody imports any more."""
-    pids = [pid for mine in drive.pids().values() for pid in mine]
-    if len(pids) != 2 * len(MODULES):
+def _ready(drive: Drive) -> bool:
+    """One process of every kind is there, and the template waits for requests."""
+    pids = drive.pids()
+    if any(len(mine) != 1 for mine in pids.values()):
         return False
 
-    def spent() -> int:
-        return sum(int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11]) for pid in idle)
+    def used() -> int:
+        return int(Path(f"/proc/{pids['template'][0]}/stat").read_text().rsplit(")", 1)[1].split()[11])
 
-    idle = [pid for role, mine in drive.pids().items() for pid in mine if pid != drive.at_work(role)]
     try:
-        before = spent()
-        time.sleep(0.5)
-        return spent() - before <= 1
+        before = used()
+        time.sleep(0.3)
+        return used() - before <= 1
     except OSError:
         return False
 
 
 def hard(
-    drive: Drive,
-    chance: random.Random,
-    rounds: int,
-    deaths: dict[str, int],
-    spares: dict[str, int],
-    problems: list[str],
-) -> list[float]:
-    """Somebody dies together with its spare, or everybody at work at once: nothing is prepared for that."""
-    took = []
+    drive: Drive, chance: random.Random, rounds: int, deaths: dict[str, int], problems: list[str]
+) -> dict[str, list[float]]:
+    """A process is killed together with the template, or all at work at once."""
+    took: dict[str, list[float]] = {"with the template": [], "all at once": []}
     for _ in range(rounds):
-        drive.wait_for(lambda: _spares_ready(drive), 60, "waiting for the spares")
-        roles = [chance.choice(list(MODULES))] if chance.random() < 0.7 else list(MODULES)
-        with_spares = len(roles) == 1
+        drive.wait_for(lambda: _ready(drive), 60, "waiting for the template")
+        alone = chance.random() < 0.5
+        roles = [chance.choice(ROLES)] if alone else list(ROLES)
         doomed = {role: drive.at_work(role) for role in roles}
         heads = {}
         for role in roles:
@@ -258,18 +258,17 @@ def hard(
             heads[role] = ring.head if ring else 0
             if ring:
                 ring.close()
-        others = [pid for role in roles for pid in drive.pids()[role] if pid != doomed[role]] if with_spares else []
-        spares[roles[0]] += len(others)
         begun = time.monotonic()
-        for pid in (*others, *doomed.values()):  # else a spare could be at work already
+        for pid in (*(drive.pids()["template"] if alone else ()), *doomed.values()):
             os.kill(pid, signal.SIGKILL)
         for role in roles:
             was = (role, doomed[role], heads[role])
-            drive.wait_for(lambda was=was: drive.back(*was), 60, f"{roles} died")  # type: ignore[misc]
+            drive.wait_for(lambda was=was: drive.back(*was), 60, f"{roles} were killed")  # type: ignore[misc]
             deaths[role] += 1
-        took.append(time.monotonic() - begun)
-        if took[-1] > HARD_S:
-            problems.append(f"{roles} were back after {took[-1]:.1f} s only")
+        taken = time.monotonic() - begun
+        took["with the template" if alone else "all at once"].append(round(taken, 2))
+        if taken > HARD_S:
+            problems.append(f"{roles} were back after {taken:.1f} s only")
         time.sleep(2.0)
     return took
 
@@ -278,7 +277,7 @@ def quantile(values: list[float], share: float) -> float:
     return sorted(values)[min(int(share * len(values)), len(values) - 1)] if values else 0.0
 
 
-def record_of(drive: Drive, problems: list[str], deaths: dict[str, int], spares: dict[str, int]) -> dict[str, Any]:
+def record_of(drive: Drive, problems: list[str], deaths: dict[str, int]) -> dict[str, Any]:
     """What the record must tell of so many deaths, and that it replays to the bit."""
     run = open_run(drive.runs)
     blocks, steps = run.topics["/daq"].blocks, run.topics["/step"].blocks
@@ -303,8 +302,7 @@ def record_of(drive: Drive, problems: list[str], deaths: dict[str, int], spares:
     titles = {"daq": "the DAQ was", "sim": "the simulator was", "record": "the recorder was", "view": "the view was"}
     for role, title in titles.items():
         count = sum(title in text and "SIGKILL" in text for text in told)
-        # a spare that takes its time to die may just have been given the post
-        if not deaths[role] <= count <= deaths[role] + spares[role]:
+        if count != deaths[role]:
             problems.append(f"the record tells of {count} deaths of {role}, there were {deaths[role]}")
     figures = replay_run(drive.runs, Asked()).figures
     found["replayed"], found["identical"] = figures["steps"], figures["identical"]
@@ -324,28 +322,27 @@ def ended_badly(drive: Drive) -> list[str]:
 def kills(
     name: str, runs: Path, chance: random.Random, minutes: float, count: int, settings: list[str], transport: str
 ) -> dict[str, Any]:
-    """One drive, and somebody who dies at a random instant, again and again."""
+    """One drive, and a process that is killed at a random instant, again and again."""
     problems: list[str] = []
     drive = Drive(name, runs, settings, transport)
-    deaths = dict.fromkeys(MODULES, 0)
-    outages: dict[str, list[float]] = {role: [] for role in MODULES}
-    spares = dict.fromkeys(MODULES, 0)  # that were killed
+    deaths = dict.fromkeys(ROLES, 0)
+    outages: dict[str, list[float]] = {role: [] for role in ROLES}
+    templates = 0  # that were killed
     try:
         drive.wait_for(lambda: drive.steps() > 0, 300, "waiting for the first step")
-        drive.wait_for(lambda: _spares_ready(drive), 120, "waiting for the spares")
+        drive.wait_for(lambda: _ready(drive), 120, "waiting for the template")
         memory, burden = [_memory_mb(name)], _burden(drive.popen.pid)
         begun, pause_s = time.monotonic(), 60.0 * minutes / count
         for k in range(count):
             # as often in all, at no foreseeable instant, and never before the promise of the last one is due
-            until = begun + k * pause_s + chance.uniform(0.0, max(pause_s - BACK_S, 0.1))
+            until = begun + k * pause_s + chance.uniform(0.0, max(pause_s - APART_S, 0.1))
             time.sleep(max(until - time.monotonic(), 0.0))
-            role = chance.choice(list(MODULES))
+            if chance.random() < 0.05:  # sometimes the template: another one is there before it is needed
+                os.kill(drive.pids()["template"][0], signal.SIGKILL)
+                templates += 1
+                drive.wait_for(lambda: _ready(drive), 60, "waiting for the next template")
+            role = chance.choice(ROLES)
             pid = drive.at_work(role)
-            if chance.random() < 0.05:  # sometimes the one who waits; nobody may notice
-                others = [p for p in drive.pids()[role] if p != pid]
-                if others:
-                    os.kill(others[0], signal.SIGKILL)
-                    spares[role] += 1
             ring = drive.ring(role) if role in ("daq", "sim") else None
             head = ring.head if ring else 0
             if ring:
@@ -364,8 +361,8 @@ def kills(
                     + f"  {memory[-1]:.0f} MB"
                 )
         time.sleep(max(begun + 60.0 * minutes - time.monotonic(), 3.0))
-        took_hard = hard(drive, chance, max(count // 40, 1), deaths, spares, problems)
-        drive.wait_for(lambda: _spares_ready(drive), 60, "waiting for the spares")
+        took_hard = hard(drive, chance, max(count // 40, 2), deaths, problems)
+        drive.wait_for(lambda: _ready(drive), 60, "waiting for the template")
         burden_now = _burden(drive.popen.pid)
         if any(now > before + 2 for now, before in zip(burden_now, burden, strict=True)):
             problems.append(f"open files, threads, dead children of the supervisor: {burden}, now {burden_now}")
@@ -384,18 +381,18 @@ def kills(
     return {
         "minutes": minutes,
         "kills": len(everything),
-        "spares_killed": sum(spares.values()),
+        "templates_killed": templates,
         "deaths": deaths,
         "back_s": {
             role: {"p50": round(quantile(o, 0.5), 3), "max": round(max(o, default=0.0), 3)}
             for role, o in {**outages, "all": everything}.items()
         },
-        "with_its_spare_or_all_at_once_s": [round(t, 2) for t in took_hard],
+        "hard_s": took_hard,
         "files_threads_zombies": [burden, burden_now],
         "missed": result.get("deadline_misses"),
         "balance": result.get("balance"),
         "memory_mb": [round(memory[0]), round(memory[-1])],
-        "record": record_of(drive, problems, deaths, spares),
+        "record": record_of(drive, problems, deaths),
         "problems": problems,
     }
 
@@ -404,7 +401,7 @@ def stops(name: str, runs: Path, chance: random.Random, minutes: float) -> dict[
     """Processes that stand still for a while: short of their limit they go on, beyond it they are replaced."""
     problems: list[str] = []
     drive = Drive(name, runs, [])
-    replaced = dict.fromkeys(MODULES, 0)
+    replaced = dict.fromkeys(ROLES, 0)
     stopped = 0
     try:
         drive.wait_for(lambda: drive.steps() > 0, 300, "waiting for the first step")
@@ -432,7 +429,7 @@ def stops(name: str, runs: Path, chance: random.Random, minutes: float) -> dict[
     finally:
         drive.close()
     run = open_run(runs)
-    seen = {role: sum(d["process"] == role for d in result.get("deaths", [])) for role in MODULES}
+    seen = {role: sum(d["process"] == role for d in result.get("deaths", [])) for role in ROLES}
     if seen != replaced:
         problems.append(f"replaced {seen}, stopped for too long {replaced}")
     figures = replay_run(runs, Asked()).figures

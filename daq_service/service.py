@@ -17,7 +17,7 @@ from sync.gate import Gate
 from sync.hostclock import Artificial, ClockServer
 from sync.keys import Keys, transport_keys
 from sync.ring import BOUND_WORD, RingReader, RingWriter, poke, remove_stale
-from sync.service import EVERY, Reporter, Run, Worker, held, join, look_after, start
+from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, start
 from sync.waiting import Waiting
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context, every_block
@@ -51,30 +51,25 @@ class _Surroundings:
             reporter.say(text)
 
 
-def prepare(config: Config, file: Path, spare: bool) -> tuple[Run, dict[str, Any]]:
-    """A source whose device is there and can do what is asked, before anybody waits for it; what it wants of the
-    simulator is told. A spare leaves the device alone until it is its own."""
+def prepare(config: Config, file: Path) -> Prepared:
+    """A source, and what it wants of the simulator."""
     keys = transport_keys(config, file, "daq")
     around = _Surroundings(config)
     source = open_source(config, file, Host(around.feedback, around.say))
-    if not spare:
-        find(source)
-    return partial(run, source, around, keys, spare), {"wants": list(getattr(source, "wants", ()))}
+    wants = list(getattr(source, "wants", ()))
+    return Prepared(partial(run, source, around, keys), {"wants": wants}, partial(find, source))
 
 
 def run(
     source: Source,
     around: _Surroundings,
     keys: Keys | None,
-    spare: bool,
     config: Config,
     file: Path,
     stop: threading.Event,
     reporter: Reporter,
 ) -> dict[str, Any]:
     around.listen(reporter)
-    if spare:
-        find(source)
     times = config.realtime
     core, _ = realtime.cores(times)
     workers: list[Worker] = []

@@ -83,9 +83,10 @@ def _run(
     values = out.view(np.float64)
     obeyed = control[rec.OBEYED]  # commands before it are of a life before this one
 
-    # nothing to simulate before the first block
+    # nothing to simulate before the first block; those before `begin` were received by an earlier simulator
+    begin = control[rec.BEGIN]
     position = newest(ring_in, block)
-    while position < 0:
+    while position < begin:
         if load_acquire(control, rec.STOP):
             return rec.STOPPED
         beat_at(ring_out, now(clock))
@@ -93,7 +94,7 @@ def _run(
         position = newest(ring_in, block)
 
     # locked: watch some blocks arrive, then begin in phase
-    looked = np.int64(-1)
+    looked = begin - 1
     planned = now(clock) + h_ns
     if phase[UNIT] > 0.0:
         patience = planned + _PATIENCE_NS
@@ -107,7 +108,7 @@ def _run(
         arrivals[:, :] = 0
         phase[SEEN] = 0.0
 
-    taken_position, shown, epoch = np.int64(-1), np.int64(-1), np.int64(-1)
+    taken_position, shown, epoch = begin - 1, begin - 1, np.int64(-1)
     seen, seen_ns = np.int64(-1), np.int64(0)  # the newest block, and when it was first there
     in_rhythm = False
     status = np.int64(0)
@@ -215,6 +216,10 @@ def _run(
             counters[rec.EPOCHS] += 1
             status |= rec.NEW_EPOCH
         restart = status & (rec.NEW_EPOCH | rec.SKIPPED | rec.RESUMED) != 0
+        if begin > 0 and shown < begin:
+            shown = (
+                position - 1
+            )  # its first step uses one block, as in replay: a record does not show where its blocks begin
         if turn(
             ring_in, shown, position, most, block, passing, restart, False, age,
             rows, calibration, estimator, memory, policy,

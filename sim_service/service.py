@@ -29,7 +29,7 @@ from sync.jit import compiling
 from sync.keys import Keys, transport_keys
 from sync.ledger import histogram, summary_us
 from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
-from sync.service import EVERY, Reporter, Run, Worker, held, join, look_after, start
+from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, start
 from sync.waiting import Waiting
 from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
@@ -47,14 +47,14 @@ class Diverged(TandemError):
     code = 3
 
 
-def prepare(config: Config, file: Path, spare: bool) -> tuple[Run, dict[str, Any]]:
-    """A model that stands on its road, before anybody waits for it; its parameters and outputs are told."""
+def prepare(config: Config, file: Path) -> Prepared:
+    """A model that stands on its road, its parameters and its outputs."""
     keys = transport_keys(config, file, "sim")
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
         model, params = configured_model(config, file.parent)
-        told = described(model, params)  # as made: steps write into it
+        facts = described(model, params)  # as made: steps write into it
         simulation = Simulation(config, model, params)
-    return partial(run, simulation, keys), {**told, "outputs": list(simulation.layout.names)}
+    return Prepared(partial(run, simulation, keys), {**facts, "outputs": list(simulation.layout.names)})
 
 
 def run(
@@ -100,9 +100,11 @@ def run(
             stack.callback(zmq_context.destroy, 0)
             gate = Gate(zmq_context, keys)
             stack.callback(gate.close)
-            remove_stale(config.ring("sim_in"))  # blocks of a life before this one are no input
+            if ring_out.head == 0:  # no step was made with what an earlier simulator received
+                remove_stale(config.ring("sim_in"))
             ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, config.daq.ring_blocks)
-            stack.callback(ring_received.close)
+            stack.push(held(ring_received, reporter))
+            simulation.control[step_record.BEGIN] = ring_received.head
             inputs = [RingReader(config.ring("sim_in"), config.daq.layout)]
             stack.callback(inputs[0].close)
             receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received, gate=gate)

@@ -55,8 +55,8 @@ COUNTERS = (
 )  # fmt: skip
 
 # words the loop and its process share
-STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED, LOST_CHANNEL, LOST_NS, DIVERGED_STEP = range(9)
-CONTROL_WORDS = 9
+STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED, LOST_CHANNEL, LOST_NS, DIVERGED_STEP, BEGIN = range(10)
+CONTROL_WORDS = 10
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
 # settings

@@ -281,7 +281,6 @@ class Supervision(Section):
     """What becomes of a process of a drive that dies, see tandem/keep.py."""
 
     restart: bool = True  # false: the drive ends with the DAQ or the simulator
-    spares: bool = True  # of every process one more waits, imported and compiled, to take its place at once
     restarts: int = Field(10, ge=0, le=1000)  # of one process within the time below; then it is given up
     within_s: float = Field(60.0, gt=0, le=3600)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sync.config import Realtime
 
-_MCL_CURRENT, _MCL_FUTURE = 1, 2
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 GRANT = "grant it with `ulimit -r 98 -l unlimited`, or rtprio and memlock in /etc/security/limits.conf"
 
 
@@ -78,7 +78,7 @@ def this_process(lock_memory: bool) -> list[str]:
     if not unlimited and os.geteuid() != 0:
         # below a limit MCL_FUTURE would let a later allocation fail, which is worse than paging
         return [f"locked memory is limited: pages may be swapped; {GRANT}"]
-    if ctypes.CDLL(None, use_errno=True).mlockall(_MCL_CURRENT | _MCL_FUTURE) != 0:
+    if ctypes.CDLL(None, use_errno=True).mlockall(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) != 0:
         return [f"memory could not be locked ({os.strerror(ctypes.get_errno())}); {GRANT}"]
     return []
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -154,9 +155,19 @@ def join(workers: list[Worker], reporter: Reporter) -> None:
 
 
 Run = Callable[[Config, Path, threading.Event, Reporter], dict[str, Any]]
-# does what takes its time before the service can run; and what is told of it when it is ready
-# (a spare touches nothing that is somebody else's as long as it waits)
-Prepare = Callable[[Config, Path, bool], tuple[Run, dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A service that can run: files are read, code is compiled, the model is built. No device, socket, ring or thread
+    has been touched, so it may run in a fork of the process that prepared it."""
+
+    run: Run
+    facts: dict[str, Any] = field(default_factory=dict)  # sent when it is ready to begin
+    find: Callable[[], None] = lambda: None  # looks for its device, in the process that will use it
+
+
+Prepare = Callable[[Config, Path], Prepared]
 
 
 def main(role: str, prepare: Prepare, words: Words | None = None, real_time: bool = True, waits: bool = True) -> int:
@@ -164,12 +175,10 @@ def main(role: str, prepare: Prepare, words: Words | None = None, real_time: boo
     parser.add_argument("config", type=Path, help="TOML file, see configs/")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
     parser.add_argument("--supervised", action="store_true", help="report as JSON lines on standard output")
-    parser.add_argument("--spare", action="store_true", help="wait, prepared, to take the place of one that died")
     parser.add_argument("--json", action="store_true", help="report as one JSON object at the end, not in words")
     options = parser.parse_args()
-    how = (options.supervised, options.spare)
     said = None if options.json else words
-    return serve(role, prepare, options.config, options.set, *how, real_time=real_time, waits=waits, words=said)
+    return serve(role, prepare, options.config, options.set, options.supervised, real_time, waits, said)
 
 
 def serve(
@@ -178,27 +187,45 @@ def serve(
     file: Path,
     overrides: list[str],
     supervised: bool,
-    spare: bool = False,
     real_time: bool = True,
     waits: bool = True,
     words: Words | None = None,
 ) -> int:
-    """Run a service to its end; returns the exit code. By hand its report is told in `words`, else as JSON."""
+    """Prepare a service and run it to its end; returns the exit code. By hand its report is told in `words`, else as
+    JSON."""
+
+    def build() -> tuple[Config, Prepared]:
+        config = load(file, overrides)
+        return config, prepare(config, file)
+
+    return work(role, build, file, supervised, real_time, waits, words)
+
+
+def work(
+    role: str,
+    build: Callable[[], tuple[Config, Prepared]],
+    file: Path,
+    supervised: bool,
+    real_time: bool = True,
+    waits: bool = True,
+    words: Words | None = None,
+) -> int:
+    """Run what was built to its end; returns the exit code."""
     stop = threading.Event()
     reporter = Reporter(role, supervised, stop, words)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        config = load(file, overrides)
+        config, service = build()
         if config.realtime.enabled and real_time:
             for refused in realtime.this_process(config.realtime.lock_memory):
                 reporter.say(refused, once=True)
-        run, told = prepare(config, file, spare)
+        service.find()
         if supervised and waits:
-            reporter.ready(told)
+            reporter.ready(service.facts)
             if not sys.stdin.readline():
                 return 0  # called off before it began
-        reporter.report(run(config, file, stop, reporter))
+        reporter.report(service.run(config, file, stop, reporter))
     except TandemError as error:
         reporter.say(str(error))
         return error.code

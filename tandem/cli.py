@@ -137,7 +137,7 @@ def record(
     config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs = Path("runs"), as_json: AsJson = False
 ) -> None:
     """Record what a DAQ and a simulator started elsewhere do, until Ctrl-C (`tandem drive` records by itself)."""
-    from sync.service import serve
+    from sync.service import Prepared, serve
     from tandem.recorder import in_words
     from tandem.recorder import run as job
 
@@ -153,7 +153,7 @@ def record(
 
     words = None if as_json else in_words
     code = serve(
-        "record", lambda *_: (work, {}), config, overrides or [], supervised=False, real_time=False, words=words
+        "record", lambda *_: Prepared(work), config, overrides or [], supervised=False, real_time=False, words=words
     )
     raise typer.Exit(code or (0 if whole == [True] else 6))
 

@@ -80,9 +80,9 @@ def run_drive(
     `begun_at` (monotonic seconds) for a process that makes several: from when on its first step is waited for.
     """
     refuse_early(file, overrides)
-    from tandem.launch import Crew
+    from tandem.launch import ProcessGroup
 
-    crew = Crew(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
+    group = ProcessGroup(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
     folder = None
     try:
         from sync.keys import transport_keys
@@ -106,7 +106,7 @@ def run_drive(
 
             outcome = drive(
                 config,
-                crew,
+                group,
                 duration,
                 update,
                 lambda text: bar.console.print(text, markup=False, highlight=False, soft_wrap=True),
@@ -120,5 +120,5 @@ def run_drive(
                 folder.rmdir()  # of a run that never was, if it is empty
         raise
     finally:
-        crew.call_off()
+        group.call_off()
     return config, outcome, folder

@@ -73,7 +73,7 @@ class Steps(Follower):
         self._kept = 0
         self._parts: deque[np.ndarray] = deque()
         self._last: tuple[int, int] | None = None  # (number, planned instant) of the newest step
-        self._first_ns = self._done_ns = 0
+        self.first_ns = self._done_ns = 0
         self.used, self.last_seq = 0, -1
         self.unread = 0  # blocks that came while there was no simulator
         self.not_made = 0  # steps that were due meanwhile
@@ -86,7 +86,7 @@ class Steps(Follower):
             # in the DAQ's ring numbers go on, also where the DAQ or the simulator is another one than before
             numbers = blocks["input_seq"].astype(np.int64)
             self._look_for_outages(blocks["step"].astype(np.int64), blocks["t_ns"].astype(np.int64), numbers)
-            self._first_ns = self._first_ns or int(blocks["started_ns"][0])
+            self.first_ns = self.first_ns or int(blocks["started_ns"][0])
             self._done_ns = int(blocks["pushed_ns"][-1])
             self.used += int((np.diff(numbers, prepend=self.last_seq) > 0).sum())
             self.last_seq = int(numbers[-1])
@@ -116,7 +116,7 @@ class Steps(Follower):
     @property
     def seconds(self) -> float:
         """From the start of the first step to the end of the newest."""
-        return (self._done_ns - self._first_ns) * 1e-9
+        return (self._done_ns - self.first_ns) * 1e-9
 
     def as_dict(self) -> dict[str, int]:
         return {

@@ -1,8 +1,8 @@
-"""Keeping the posts of a drive manned: who holds each, whether their heart beats, and who follows when it stops.
+"""The restart policy of a drive: what runs in each slot, whether it is at work, and what follows when it ends.
 
-A process that dies after it has worked is replaced: at once by its spare, and after ever longer pauses if it keeps
-dying young. One whose heart stops is killed and replaced too. Whoever ended on purpose, or never worked, is not; nor is
-one that died more often than its budget allows. Every death, and for how long it was felt, is told.
+A process that crashes after it has worked is replaced at once, and after ever longer pauses if it keeps crashing soon
+after its start. One whose heartbeat stops is killed and replaced too. One that ended on purpose, or never worked, is
+not; nor is one that crashed more often than its budget allows. Every crash, and how long the work rested, is reported.
 """
 
 import time
@@ -13,16 +13,13 @@ from dataclasses import dataclass, field
 from sync.config import Config, Supervision
 from sync.errors import RingError
 from sync.ring import RingReader
-from tandem.launch import RECORDER, SIM, Crew, Process, Service
+from tandem.launch import Process, ProcessGroup, Service
 
-_YOUNG_S = 3.0  # who dies younger did not die by accident
+_YOUNG_S = 3.0  # a process that ends sooner did not end by accident
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
-_SHORT_S = 5.0  # a drive of some seconds needs no spares
-_COMING_AT_ONCE = 2  # spares: they import with what the others leave of the machine
 _IMPORTING_S, _BEGINNING_S = 120.0, 20.0  # to be ready, and then to show the first sign of work, on a slow machine
-_RECORDER_FIRST_S = 1.0  # for how long a simulator lets a recorder take its place before it does so itself
-_STOPPED_S = 0.5  # of ourselves: then everything may have been stopped, and no heart says anything
+_STOPPED_S = 0.5  # of ourselves: then everything may have been stopped, and no heartbeat means anything
 
 
 @dataclass
@@ -36,19 +33,19 @@ class Death:
 
 
 @dataclass
-class Post:
+class Slot:
     process: Process
     service: Service | None
     begin: Callable[[Service], None]  # gives the word to one that is ready
     rules: Supervision
-    crew: Crew
+    group: ProcessGroup
     note: Callable[[str], None]
-    ring_name: str = ""
-    others_first: Callable[[], bool] = lambda: False  # somebody else should be at work before a replacement begins
+    ring_name: str
+    all_deaths: list[Death]  # of the drive, in the order in which they were noticed
     deaths: list[Death] = field(default_factory=list)
-    past: list[dict[str, int]] = field(default_factory=list)  # the last words in figures of those who died
-    last: Service | None = None  # who held it last, once nobody does
-    begun: bool = True  # whoever holds it has got the word
+    past: list[dict[str, int]] = field(default_factory=list)  # the last figures of those that ended
+    last: Service | None = None  # the last one in it, once it is empty
+    begun: bool = True  # the one in it has got the word to begin
     _worked: bool = False
     _since: float = 0.0
     _due: float = 0.0
@@ -61,17 +58,16 @@ class Post:
     _killed: bool = False  # by us; it may take its time to go
     _awake: float = 0.0  # since when we ourselves are
 
-    def took_over(self) -> None:
-        """The first of them has got the word to begin."""
+    def __post_init__(self) -> None:
         self._since = time.monotonic()
 
     def look(self, now: float, elapsed_s: float, trusted: bool) -> str | None:
-        """What there is to do; a sentence if the post is given up. `trusted`: we ourselves were not stopped."""
+        """What there is to do; a sentence if the slot is given up. `trusted`: we ourselves were not stopped."""
         service = self.service
         if service is None:
             return None
         if not self.begun:
-            self._raise(service, now)
+            self._begin_if_ready(service, now)
         if service.code is not None:
             return self._died(service, now, elapsed_s)
         if not trusted:
@@ -87,10 +83,9 @@ class Post:
             self._killed = True
         return None
 
-    def _raise(self, service: Service, now: float) -> None:
+    def _begin_if_ready(self, service: Service, now: float) -> None:
         """A replacement begins once it is ready and its pause is over."""
-        held_back = now - self._since < _RECORDER_FIRST_S and self.others_first()
-        if service.ready and now >= self._due and not held_back:
+        if service.ready and now >= self._due:
             self.begin(service)
             self.begun, self._since = True, now
             self._statuses = (service.statuses, now)
@@ -141,33 +136,33 @@ class Post:
         return now - max(self._statuses[1], self._since)
 
     def _died(self, service: Service, now: float, elapsed_s: float) -> str | None:
-        obituary, code = service.obituary(), service.code
-        self.crew.bury(service)
+        message, code = service.exit_message(), service.code
+        self.group.reap(service)
         self.past.append({k: v for k, v in service.status.items() if isinstance(v, int)})
         self.service, self.last = None, service
         within = self.rules.within_s
         while self._recent and now - self._recent[0] > within:
             self._recent.popleft()
         if not self.rules.restart or code in self.process.ends or not (self._worked or self.deaths):
-            return obituary
+            return message
         if len(self._recent) >= self.rules.restarts:
-            return f"{obituary}; it died {len(self._recent) + 1} times within {within:g} s"
+            return f"{message}; it died {len(self._recent) + 1} times within {within:g} s"
         self._recent.append(now)
-        if self._worked:  # else it was felt last when the one before it was
+        if self._worked:  # else the work rests since the one before it
             self._mark(now)
         self._young = self._young + 1 if not self._worked or now - self._since < _YOUNG_S else 0
         pause = min(_FIRST_PAUSE_S * 2 ** (self._young - 1), _LONGEST_PAUSE_S) if self._young else 0.0
         try:
-            successor = self.crew.replacement(self.process)
+            successor = self.group.start(self.process)
         except OSError as error:
-            return f"{obituary}; no other can be started: {error.strerror}"
+            return f"{message}; no other can be started: {error.strerror}"
         self.service, self.begun, self._worked, self._killed = successor, False, False, False
         self._since = now
         again = f" in {pause:g} s" if pause else ""
-        self.note(f"{obituary}; another takes its place{again}")
-        self.deaths.append(Death(self.process.name, round(elapsed_s, 3), obituary))
+        self.note(f"{message}; another takes its place{again}")
+        self.deaths.append(Death(self.process.name, round(elapsed_s, 3), message))
+        self.all_deaths.append(self.deaths[-1])
         self._due = now + pause
-        self._raise(self.service, now)
         return None
 
     def _mark(self, now: float) -> None:
@@ -184,21 +179,17 @@ class Post:
         """Until a replacement is at work, or has ended, or it takes too long."""
         end = time.monotonic() + patience_s
         while self.service is not None and self.deaths and self.service.code is None and time.monotonic() < end:
+            self.group.template.look()
             if not self.begun:
-                self._raise(self.service, end)
+                self._begin_if_ready(self.service, end)
             elif self._back(self.service):
                 break
             time.sleep(0.02)
 
     @property
-    def vacant(self) -> bool:
-        """Nobody is at work there, but somebody will be."""
-        return self.service is not None and (self.service.code is not None or not self.settled)
-
-    @property
     def settled(self) -> bool:
-        """Somebody is at work there, so that a spare can be thought of."""
-        return self.service is not None and self.begun and self._worked
+        """At work, or given up."""
+        return self.service is None or (self.begun and self._worked)
 
     def close(self) -> None:
         if self._ring is not None:
@@ -206,53 +197,39 @@ class Post:
             self._ring = None
 
 
-class Keeper:
-    """All posts of a drive."""
+class RestartPolicy:
+    """All slots of a drive."""
 
-    def __init__(self, config: Config, crew: Crew, note: Callable[[str], None]):
-        self._config, self._crew, self._note = config, crew, note
-        self.posts: dict[str, Post] = {}
+    def __init__(self, config: Config, group: ProcessGroup, note: Callable[[str], None]):
+        self._config, self._group, self._note = config, group, note
+        self.slots: dict[str, Slot] = {}
+        self.deaths: list[Death] = []
         self._looked = time.monotonic()
 
-    def man(self, service: Service, begin: Callable[[Service], None]) -> Post:
-        """From now on this service's post is kept."""
+    def adopt(self, service: Service, begin: Callable[[Service], None], begun: bool = True) -> Slot:
+        """From now on this service is watched, and replaced. `begun`: it has got the word already."""
         process = service.process
         ring = self._config.ring(process.ring) if process.ring else ""
-        post = Post(process, service, begin, self._config.supervision, self._crew, self._note, ring)
-        if process is SIM:
-            # it makes the ring of what it receives anew; what is in the old one is lost with the last who holds it
-            post.others_first = lambda: RECORDER.name in self.posts and self.posts[RECORDER.name].vacant
-        post.took_over()
-        self.posts[process.name] = post
-        return post
+        rules = self._config.supervision
+        slot = Slot(process, service, begin, rules, self._group, self._note, ring, self.deaths, begun=begun)
+        self.slots[process.name] = slot
+        return slot
 
-    def look(self, elapsed_s: float) -> list[tuple[Post, str]]:
-        """The posts that were given up, and why."""
+    def look(self, elapsed_s: float) -> list[tuple[Slot, str]]:
+        """The slots that were given up, and why."""
+        self._group.template.look()
         now = time.monotonic()
         trusted, self._looked = now - self._looked < _STOPPED_S, now
         given_up = []
-        for post in self.posts.values():
-            if (why := post.look(now, elapsed_s, trusted)) is not None:
-                given_up.append((post, why))
-        if elapsed_s > _SHORT_S:
-            self._see_to_spares()
+        for slot in self.slots.values():
+            if (why := slot.look(now, elapsed_s, trusted)) is not None:
+                given_up.append((slot, why))
         return given_up
 
-    def _see_to_spares(self) -> None:
-        rules = self._config.supervision
-        if not (rules.restart and rules.spares) or not all(p.settled or p.service is None for p in self.posts.values()):
-            return  # first those who work
-        coming = 0
-        for post in self.posts.values():
-            if post.service is not None and not self._crew.prepare(post.process):
-                coming += 1
-                if coming == _COMING_AT_ONCE:
-                    return
-
     @property
-    def deaths(self) -> list[Death]:
-        return sorted((d for post in self.posts.values() for d in post.deaths), key=lambda d: d.at_s)
+    def settled(self) -> bool:
+        return all(slot.settled for slot in self.slots.values())
 
     def close(self) -> None:
-        for post in self.posts.values():
-            post.close()
+        for slot in self.slots.values():
+            slot.close()

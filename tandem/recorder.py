@@ -30,7 +30,7 @@ from sync.realtime import this_thread
 from sync.record import Left, LeftOff, Ring, RunWriter, left_off
 from sync.record.rings import AGAIN, CLOSED, GONE, LEFT, OPEN
 from sync.ring import RingReader, since
-from sync.service import EVERY, Reporter, main
+from sync.service import EVERY, Prepared, Reporter, main
 from tandem.facts import attachments, start_facts
 
 LOOK_S = 0.04
@@ -373,5 +373,9 @@ def in_words(report: dict[str, Any]) -> str:
     return f"{report['state']}: {counts or 'nothing'} in {report['file']}, {report['bytes'] / 1e6:.1f} MB"
 
 
+def prepare(config: Config, file: Path) -> Prepared:
+    return Prepared(functools.partial(run, folder=None))
+
+
 if __name__ == "__main__":
-    sys.exit(main("record", lambda *_: (functools.partial(run, folder=None), {}), real_time=False, waits=False))
+    sys.exit(main("record", prepare, real_time=False, waits=False))

@@ -2,8 +2,8 @@
 
 The services share nothing but blocks; what the supervisor knows of them it reads from their standard output (a JSON
 object a line) and, as a reader like any other, from their rings. They have been started already (tandem/launch.py) and
-begin together, once the recorder watches. Whoever dies is replaced (tandem/keep.py). The recorder ends last, and is
-told how the run ended; a drive goes on without it.
+begin together, once the recorder watches. A process that crashes is replaced (tandem/keep.py). The recorder ends last,
+and is told how the run ended; a drive goes on without it.
 """
 
 import contextlib
@@ -27,11 +27,12 @@ from sync.errors import ConfigError, RingBusy, RingError, SourceError
 from sync.ring import RingReader, remove_stale
 from tandem.facts import as_text
 from tandem.follow import Produced, Steps
-from tandem.keep import Death, Keeper, Post
-from tandem.launch import SERVICES, SIM, VIEW, Crew, Process, Service
+from tandem.keep import Death, RestartPolicy, Slot
+from tandem.launch import SERVICES, SIM, VIEW, Process, ProcessGroup, Service
 from tandem.notify import alive, notify
 
 LOOK_S = 0.05
+_HASTY_S = 0.005  # while something is being started
 _RECORDER_PATIENCE_S = 20.0  # a slow disk
 _MOST_SAID = 2000
 _MOST_NOTES = 32 * 1024  # bytes: a recorder that does not listen must not stop the supervisor at a full pipe
@@ -45,7 +46,7 @@ class _Recording:
         self, service: Service | None, begin: Callable[[], dict[str, Any] | None], tell: Callable[[str], None]
     ):
         self._first, self._begin, self._tell = service, begin, tell
-        self._post: Post | None = None
+        self._slot: Slot | None = None
         self._waiting_since: float | None = None
         self._missed = False  # it died before it began
         self._noted, self._full = 0, False
@@ -54,7 +55,7 @@ class _Recording:
 
     @property
     def _service(self) -> Service | None:
-        return self._post.service if self._post else self._first
+        return self._slot.service if self._slot else self._first
 
     def note(self, text: str, ours: bool = False) -> None:
         """Something worth keeping with the record; what the supervisor itself has to say always finds room."""
@@ -71,12 +72,12 @@ class _Recording:
 
     def _pass_on(self) -> None:
         with self._lock:
-            post = self._post
-            if post is None or post.service is None or not post.begun:
+            slot = self._slot
+            if slot is None or slot.service is None or not slot.begun:
                 return
             unsaid, self._unsaid = self._unsaid, []
             for line in unsaid:
-                post.service.say(line)
+                slot.service.say(line)
 
     @property
     def ready(self) -> bool:
@@ -93,17 +94,17 @@ class _Recording:
     def status(self) -> dict[str, Any]:
         return self._service.status if self._service else {}
 
-    def look(self, keeper: Keeper) -> None:
+    def look(self, policy: RestartPolicy) -> None:
         """Tell it where to write, as soon as it and the model's parameters are there."""
         first = self._first
-        if first is not None and self._post is None:
+        if first is not None and self._slot is None:
             if first.code is not None:
                 if not self._missed:
                     self._missed = True
-                    self._tell(f"{first.obituary()}; {first.process.without}")
+                    self._tell(f"{first.exit_message()}; {first.process.without}")
             elif first.ready and (told := self._begin()) is not None:
                 first.say(json.dumps(told))
-                self._post = keeper.man(first, lambda service: self._go_on(service, told))
+                self._slot = policy.adopt(first, lambda service: self._go_on(service, told))
         self._pass_on()
 
     def _go_on(self, service: Service, told: dict[str, Any]) -> None:
@@ -113,31 +114,31 @@ class _Recording:
 
     def settle(self, elapsed_s: float) -> None:
         """If it has just died, its successor must hold the rings before the services let go of them."""
-        if self._post is not None:
-            if (why := self._post.look(time.monotonic(), elapsed_s, False)) is not None:  # it may have died just now
-                self._tell(f"{why}; {self._post.process.without}")
-            self._post.wait(_RECORDER_PATIENCE_S)
+        if self._slot is not None:
+            if (why := self._slot.look(time.monotonic(), elapsed_s, False)) is not None:  # it may have died just now
+                self._tell(f"{why}; {self._slot.process.without}")
+            self._slot.wait(_RECORDER_PATIENCE_S)
             self._pass_on()
 
     def end(self, begun: bool, reason: str, summary: dict[str, Any]) -> dict[str, Any] | None:
         if self._first is None:
             return None
         service = self._service
-        if service is None or (self._post is None and service.code is not None):
-            return self._incomplete(self._post.last or self._first if self._post else self._first)
-        if not begun and self._post is None:  # there was nothing to record
+        if service is None or (self._slot is None and service.code is not None):
+            return self._incomplete(self._slot.last or self._first if self._slot else self._first)
+        if not begun and self._slot is None:  # there was nothing to record
             service.ask_to_end()
             service.end(_RECORDER_PATIENCE_S)
             return None
         service.say(json.dumps({"reason": reason, "summary": summary}))
         code = service.end(_RECORDER_PATIENCE_S)
         if code != 0:
-            self._tell(service.obituary())
+            self._tell(service.exit_message())
         return service.report or self._incomplete(service)
 
     def _incomplete(self, last: Service) -> dict[str, Any]:
         why = f" ({last.last_words})" if last.last_words else ""
-        return {**last.status, "whole": False, "state": last.obituary() + why}
+        return {**last.status, "whole": False, "state": last.exit_message() + why}
 
 
 def sweep(config: Config) -> list[str]:
@@ -217,21 +218,21 @@ class Supervisor:
     def __init__(
         self,
         config: Config,
-        crew: Crew,
+        group: ProcessGroup,
         update: Update,
         tell: Callable[[str], None],
         folder: Path | None,
         conclude: Callable[["Outcome"], dict[str, Any]],
         begun_at: float | None = None,
     ):
-        self._config, self._crew, self._update, self._tell, self._conclude = config, crew, update, tell, conclude
+        self._config, self._group, self._update, self._tell, self._conclude = config, group, update, tell, conclude
         self._folder = folder
         self.outcome = Outcome()
         self._begun_at = time.monotonic() - _process_age_s() if begun_at is None else begun_at
         self._first_step: float | None = None
         self._begun = False
-        self._keeper = Keeper(config, crew, self._note)
-        self._recording = _Recording(crew.recorder if folder else None, self._what_to_record, self._note)
+        self._policy = RestartPolicy(config, group, self._note)
+        self._recording = _Recording(group.recorder if folder else None, self._what_to_record, self._note)
         self._produced = Produced(config.ring("daq"))
         self._steps = Steps(config.ring("sim"), config.step_ns)
         self._asked_s = 0.0
@@ -258,21 +259,21 @@ class Supervisor:
     # ---- its course
 
     def _service(self, process: Process) -> Service:
-        """Who holds a post, or held it first."""
-        post = self._keeper.posts.get(process.name)
-        found = (post.service or post.last) if post else None
-        return found or self._crew.services[SERVICES.index(process)]
+        """The one in its slot, or the first of its kind."""
+        slot = self._policy.slots.get(process.name)
+        found = (slot.service or slot.last) if slot else None
+        return found or self._group.services[SERVICES.index(process)]
 
     def _what_to_record(self) -> dict[str, Any] | None:
-        sim = self._crew.services[SERVICES.index(SIM)]
+        sim = self._group.services[SERVICES.index(SIM)]
         if not sim.ready:
             return None
-        return {"folder": str(self._folder), "parameters": as_text(sim.told).decode()}
+        return {"folder": str(self._folder), "parameters": as_text(sim.facts).decode()}
 
     def run(self, seconds: float) -> Outcome:
         self._asked_s = seconds
         try:
-            while not self.interrupted.wait(LOOK_S) and self._turn(seconds):
+            while not self.interrupted.wait(LOOK_S if self._settled else _HASTY_S) and self._turn(seconds):
                 pass
             self.outcome.seconds = time.monotonic() - self._first_step if self._first_step else 0.0
             self._stopped_ns = time.monotonic_ns()
@@ -282,39 +283,43 @@ class Supervisor:
             self.outcome.code = 1
         return self.outcome
 
+    @property
+    def _settled(self) -> bool:
+        return self._first_step is not None and self._policy.settled
+
     def _turn(self, seconds: float) -> bool:
         """One look at everything; False if the drive has come to its end."""
-        self._recording.look(self._keeper)
+        self._recording.look(self._policy)
         if not self._begun:
             self._begin()
         self._produced.look()
         self._steps.look()
         now = time.monotonic()
         elapsed = now - self._first_step if self._first_step else -1.0
-        for post, why in self._keeper.look(max(elapsed, 0.0)):
-            if not post.process.without:
-                self._crew.listen(self._hear)
+        for slot, why in self._policy.look(max(elapsed, 0.0)):
+            if not slot.process.without:
+                self._group.listen(self._hear)
                 # a start that failed is explained in one line
-                words = post.last.last_words if self._first_step is None and post.last is not None else ""
+                words = slot.last.last_words if self._first_step is None and slot.last is not None else ""
                 self.outcome.failure = f"{why}: {words}" if words else why
-                self.outcome.code = max(post.last.code or 0, 0) or 1 if post.last else 1
+                self.outcome.code = max(slot.last.code or 0, 0) or 1 if slot.last else 1
                 self._note(why)
                 return False
-            self._note(f"{why}; {post.process.without}")
+            self._note(f"{why}; {slot.process.without}")
         self._look_for_the_first_step()
         if self._first_step is None and now - self._begun_at > _START_S:
             self.outcome.failure = f"no step within {_START_S:g} s"
             return False
         alive()
-        posts = self._keeper.posts
+        slots = self._policy.slots
         status = {process.name: self._service(process).status for process in SERVICES}
-        view = posts["view"].service if "view" in posts else None
+        view = slots["view"].service if "view" in slots else None
         self._update(elapsed, {**status, "record": self._recording.status, "view": view.status if view else {}})
         return not (self._first_step is not None and 0 < seconds <= elapsed)
 
     def _begin(self) -> None:
         """The word to both, once they are ready and the recorder watches."""
-        services = self._crew.services
+        services = self._group.services
         for service in services:
             if service.code is None:
                 continue
@@ -326,28 +331,26 @@ class Supervisor:
             all(service.ready for service in services) and self._recording.ready
         ):
             daq, sim = services
-            if daq.ready and sim.ready and (missing := set(daq.told.get("wants", ())) - set(sim.told["outputs"])):
+            if daq.ready and sim.ready and (missing := set(daq.facts.get("wants", ())) - set(sim.facts["outputs"])):
                 raise ConfigError(
                     f"the source wants {', '.join(sorted(missing))} of the simulator, whose model has none;"
-                    f" it has {', '.join(sim.told['outputs'])}"
+                    f" it has {', '.join(sim.facts['outputs'])}"
                 )
             self._begun = True
-            self._crew.listen(self._hear)
+            self._group.listen(self._hear)
             for service in services:
                 service.say("begin")
-                self._keeper.man(service, _say_begin)
+                self._policy.adopt(service, _say_begin)
 
     def _look_for_the_first_step(self) -> None:
-        sim = self._service(SIM)
-        if self._first_step is None and sim.status.get("steps", 0) > 0:
-            self._first_step = sim.status["first_step_ns"] * 1e-9  # CLOCK_MONOTONIC, as time.monotonic() here
+        if self._first_step is None and self._steps.first_ns:
+            self._first_step = self._steps.first_ns * 1e-9  # CLOCK_MONOTONIC, as time.monotonic() here
             self.outcome.first_step_s = round(self._first_step - self._begun_at, 3)
             notify("READY=1")
             if self._config.view.enabled:
                 try:
-                    page = self._crew.start(VIEW)
-                    page.say("begin")
-                    self._keeper.man(page, _say_begin)
+                    page = self._group.start(VIEW)
+                    self._policy.adopt(page, _say_begin, begun=False)
                 except OSError as error:
                     self._note(f"no page: {error}")
 
@@ -359,10 +362,10 @@ class Supervisor:
             self._finish()
 
     def _stop(self) -> None:
-        posts, outcome = self._keeper.posts, self.outcome
+        slots, outcome = self._policy.slots, self.outcome
         self._recording.settle(outcome.seconds)
-        self._crew.dismiss_spares()
-        view = posts["view"].service if "view" in posts else None
+        self._group.template.close()
+        view = slots["view"].service if "view" in slots else None
         if view is not None:
             view.ask_to_end()
         services = [self._service(process) for process in SERVICES]
@@ -370,13 +373,13 @@ class Supervisor:
             service.ask_to_end()
         for service in services:
             code, name = service.end(), service.process.name
-            waiting = name in posts and not posts[name].begun  # a replacement that we ourselves called off
+            waiting = name in slots and not slots[name].begun  # a replacement that we ourselves called off
             early = self.interrupted.is_set() and self._first_step is None
             asked_early = code == -signal.SIGTERM and (early or waiting)
             if code != 0 and outcome.failure is None and not asked_early:
-                outcome.failure, outcome.code = service.obituary(), max(code, 0) or 1
+                outcome.failure, outcome.code = service.exit_message(), max(code, 0) or 1
             outcome.reports[name] = service.report or service.status
-            outcome.past[name] = posts[name].past if name in posts else []
+            outcome.past[name] = slots[name].past if name in slots else []
             self._produced.look()
             self._steps.look()
         if view is not None:
@@ -388,7 +391,7 @@ class Supervisor:
         outcome = self.outcome
         for process in SERVICES:
             outcome.reports.setdefault(process.name, {})
-        outcome.deaths = self._keeper.deaths
+        outcome.deaths = self._policy.deaths
         self._count_due_steps()
         outcome.seconds = self._steps.seconds
         outcome.followed = {**self._produced.as_dict(), **self._steps.as_dict()}
@@ -397,7 +400,7 @@ class Supervisor:
         outcome.steps = self._steps.all()
         self._produced.close()
         self._steps.close()
-        self._keeper.close()
+        self._policy.close()
         for left in sweep(self._config):
             self._note(f"removed what was left behind: {left}")
 
@@ -417,7 +420,7 @@ def _say_begin(service: Service) -> None:
 
 def drive(
     config: Config,
-    crew: Crew,
+    group: ProcessGroup,
     seconds: float,
     update: Update,
     tell: Callable[[str], None],
@@ -434,7 +437,7 @@ def drive(
     """
     with only_one(config):
         sweep(config)
-        supervisor = Supervisor(config, crew, update, tell, folder, conclude, begun_at)
+        supervisor = Supervisor(config, group, update, tell, folder, conclude, begun_at)
         before = {n: signal.signal(n, lambda *_: supervisor.interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
             return supervisor.run(seconds)

@@ -239,9 +239,9 @@ def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any, Any],
     config = config.model_copy(update={"view": _where(config.view, chosen)})
     with compiling("view"):
         from sim_service.view.service import prepare
-    run, _ = prepare(config, file, False)
+    service = prepare(config, file)
     stop = _until_told()
-    run(config, file, stop, Teller("view", False, stop))
+    service.run(config, file, stop, Teller("view", False, stop))
 
 
 def _where(view: "View", chosen: tuple[str | None, int | None, str | None]) -> "View":

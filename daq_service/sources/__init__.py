@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # this module is imported before anything is compiled
 SOURCES = {
     kind: f"daq_service.sources.{kind}" for kind in ("virtual", "replay", "nidaqmx", "can", "gamepad", "remote", "page")
 }
+# their drivers (NI-DAQmx, gRPC, SDL) do not survive a fork: such a DAQ is a process that imported everything itself
+OWN_PROCESS = frozenset({"nidaqmx", "gamepad"})
 
 # settings that can be checked without the compiled code of their source
 QUICKLY_CHECKED = {"virtual": "daq_service.sources.virtual_settings"}

@@ -20,7 +20,7 @@ from sim_service.view.feed import Feed, Frame, LiveFeed, RecordFeed
 from sync.config import Config, View
 from sync.errors import TandemError
 from sync.jit import compiling
-from sync.service import EVERY, Reporter
+from sync.service import EVERY, Prepared, Reporter
 
 _IDLE_S = 0.1  # between looks while nobody watches
 _MOST_FAULTS = 20  # said, each once
@@ -148,7 +148,7 @@ class Page:
         close_page(self.server)
 
 
-def prepare(config: Config, file: Path, spare: bool) -> tuple[Any, dict[str, Any]]:
+def prepare(config: Config, file: Path) -> Prepared:
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
         sources = configured(config, file.parent)
         model, params = make_model(sources, config.sim.parameters)
@@ -172,7 +172,7 @@ def prepare(config: Config, file: Path, spare: bool) -> tuple[Any, dict[str, Any
             page.close()
             feed.close()
 
-    return run, {}
+    return Prepared(run)
 
 
 def _manoeuvre(config: Config, file: Path) -> dict[str, bytes]:

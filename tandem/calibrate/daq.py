@@ -7,7 +7,7 @@ from pathlib import Path
 from sync.config import Config, forced_transport
 from sync.errors import ConfigError, RingError, SourceError, TandemError
 from sync.ring import RingReader, remove_stale
-from tandem.launch import PROCESSES, Service
+from tandem.launch import DAQ, Service
 
 
 def alone(name: str) -> list[str]:
@@ -20,7 +20,7 @@ class LoneDaq:
     """Ends with its `close`, whatever was before."""
 
     def __init__(self, file: Path, overrides: list[str], tell: Callable[[str], None]):
-        self._service = Service(PROCESSES[0], file, overrides, tell)
+        self._service = Service(DAQ, tell).execute(file, overrides)
         self._begun = False
         self._ring: RingReader | None = None
         self._config: Config | None = None
@@ -35,7 +35,7 @@ class LoneDaq:
             if code == refusal.code:
                 raise refusal(self._service.last_words)
         said = f": {self._service.last_words}" if self._service.last_words else ""
-        raise TandemError(f"{self._service.obituary()}{said}")
+        raise TandemError(f"{self._service.exit_message()}{said}")
 
     def ring(self, config: Config) -> RingReader | None:
         """Its ring, once there is one."""

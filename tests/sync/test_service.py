@@ -25,7 +25,7 @@ DRIVE = ROOT / "configs" / "drive.toml"
 SERVICE = """
 import sys, time
 from sync.errors import RingBusy
-from sync.service import serve
+from sync.service import Prepared, serve
 def run(config, file, stop, reporter):
     reporter.say("begun")
     reporter.say("said once", once=True)
@@ -33,7 +33,7 @@ def run(config, file, stop, reporter):
     {body}
     return {{"name": config.name, "stopped": stop.is_set()}}
 settings = ["realtime.enabled=false", *sys.argv[2:]]
-sys.exit(serve("daq", lambda *_: (run, {{}}), sys.argv[1], settings, {supervised}, words={words}))
+sys.exit(serve("daq", lambda *_: Prepared(run), sys.argv[1], settings, {supervised}, words={words}))
 """
 LOOP = "while not stop.wait(0.01): reporter.status({'turn': 1})"
 

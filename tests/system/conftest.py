@@ -128,15 +128,25 @@ def start(name: str) -> Iterator[Callable[..., Program]]:
 
 @pytest.fixture
 def drive(start: Callable[..., Program], name: str, tmp_path: Path) -> Callable[..., Program]:
-    """Start `tandem drive` with the main configuration under this test's name, without a page and without spares."""
+    """Start `tandem drive` with the main configuration under this test's name, without a page."""
 
     def starter(*arguments: str, config: Path = DRIVE, inside: tuple[str, ...] = ()) -> Program:
         reports = ("--runs", str(tmp_path / "runs"))
-        plain = (f"name={name}", "view.enabled=false", "supervision.spares=false")
+        plain = (f"name={name}", "view.enabled=false")
         chosen = [word for setting in plain for word in ("--set", setting)]
         return start("tandem", "drive", str(config), *chosen, *reports, *arguments, inside=inside)
 
     return starter
+
+
+def processes_of(run: Program, role: str) -> list[int]:
+    """The processes of a drive that have this role (daq, sim, record, view, template), by their name."""
+    found = []
+    for child in Path(f"/proc/{run.popen.pid}/task/{run.popen.pid}/children").read_text().split():
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{child}/comm").read_text().strip() == f"tandem-{role}":
+                found.append(int(child))
+    return found
 
 
 def ring_of(name: str, role: str) -> RingReader:

@@ -21,7 +21,7 @@ from tandem.facts import model_parameters
 from tandem.look.info import info
 from tandem.replay import Asked, replay_run
 from tandem.replay_save import save
-from tests.system.conftest import DRIVE, Program, free_port
+from tests.system.conftest import DRIVE, Program, free_port, processes_of
 
 Start = Callable[..., Program]
 # hands that move from the first instant: a wheel at rest would replay the same whatever was lost
@@ -188,17 +188,12 @@ def _wait(for_what: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def _children(pid: int) -> list[tuple[int, bytes]]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [(int(child), Path(f"/proc/{child}/cmdline").read_bytes()) for child in found]
-
-
 def test_without_its_recorder_the_drive_goes_on_and_says_so(drive: Start, name: str, tmp_path: Path) -> None:
     run = drive("--seconds", "3", "--json", *WEAVE, "--set", "supervision.restart=false")
     steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=120)
     _wait(lambda: steps.head > 100)
     newest = steps.newest()
-    killed = [pid for pid, words in _children(run.popen.pid) if b"tandem.recorder" in words]
+    killed = processes_of(run, "record")
     os.kill(killed[0], signal.SIGKILL)
     assert run.end() == 6, run.said
     steps.close()
@@ -220,7 +215,7 @@ def test_a_recorder_that_dies_before_it_begins_costs_the_record_only(drive: Star
     recorders: list[int] = []
 
     def there() -> bool:
-        recorders[:] = [pid for pid, words in _children(run.popen.pid) if b"tandem.recorder" in words]
+        recorders[:] = processes_of(run, "record")
         return bool(recorders)
 
     _wait(there)

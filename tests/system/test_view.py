@@ -21,7 +21,7 @@ from sim_service.commands import CommandClient
 from sync.config import load
 from sync.record import open_run
 from tests.system.browser import browser, lacking, picture
-from tests.system.conftest import DRIVE, Program, pid_of
+from tests.system.conftest import DRIVE, Program, pid_of, processes_of
 
 Start = Callable[..., Program]
 TOKEN = "a_token_for_the_test"
@@ -101,11 +101,8 @@ def speed(page: Any) -> float | None:
 
 
 def _view_pid(drive: Program) -> int:
-    for task in Path(f"/proc/{drive.popen.pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if b"sim_service.view" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
-                return int(child)
-    raise AssertionError("no view")
+    (pid,) = processes_of(drive, "view")
+    return pid
 
 
 def status(where: str, **headers: str) -> int:

@@ -1,0 +1,104 @@
+"""Whether stops of the loop are ours: drives interleaved with a bare loop that does nothing but sleep.
+
+    python checks/stops.py --drives 20 --seconds 10
+
+Both have the same period, priority and core, for the same time, in turn. A stop is a step (or a wake-up) that began
+more than 2 ms after its instant. Steps are judged by what they recorded themselves: when each was due (`t_ns`) and when
+it began (`started_ns`). Prints both counts; exit code 1 if the drives have more stops than the bare loop and more than
+chance explains (three times the square root of both together).
+"""
+
+import argparse
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from numba import int64, types  # noqa: E402
+
+from sync import realtime  # noqa: E402
+from sync.array_types import WORDS  # noqa: E402
+from sync.clock import now_ns, sleep_until  # noqa: E402
+from sync.config import Config, load  # noqa: E402
+from sync.jit import kernel  # noqa: E402
+from sync.record import open_run  # noqa: E402
+
+CONFIG = ROOT / "configs" / "drive.toml"
+
+
+@kernel(types.void(WORDS, int64))
+def _wake_up(late, period_ns):
+    """The lateness of every wake-up; instants that have passed meanwhile are left out."""
+    planned = now_ns() + period_ns
+    for k in range(late.size):
+        sleep_until(planned)
+        late[k] = now_ns() - planned
+        planned += period_ns * (1 + max(late[k], 0) // period_ns)
+
+
+def bare(config: Config, seconds: float) -> np.ndarray:
+    late = np.zeros(round(seconds * 1e9 / config.step_ns), np.int64)
+
+    def work() -> None:
+        if config.realtime.enabled:
+            realtime.this_thread(config.realtime.sim_priority, realtime.cores(config.realtime)[1])
+        _wake_up(late, config.step_ns)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return late
+
+
+def driven(name: str, seconds: float, settings: list[str]) -> np.ndarray:
+    with tempfile.TemporaryDirectory() as runs:
+        words = [word for setting in (f"name={name}", "view.port=0", *settings) for word in ("--set", setting)]
+        command = [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", str(seconds), "--runs", runs]
+        done = subprocess.run([*command, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"the drive ended with exit code {done.returncode}:\n{done.stderr[-2000:]}")
+        steps = open_run(Path(runs)).topics["/step"].blocks
+        return np.asarray(steps["started_ns"].astype(np.int64) - steps["t_ns"].astype(np.int64))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--drives", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--stop-ms", type=float, default=2.0)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
+    options = parser.parse_args()
+    config = load(CONFIG, options.set)
+    limit_ns = round(options.stop_ms * 1e6)
+    totals = {"drive": 0, "bare loop": 0}
+    affected = dict.fromkeys(totals, 0)
+    for k in range(options.drives):
+        late = {
+            "drive": driven(f"stops_{os.getpid()}", options.seconds, options.set),
+            "bare loop": bare(config, options.seconds),
+        }
+        for what, lateness in late.items():
+            stops = int((lateness > limit_ns).sum())
+            totals[what] += stops
+            affected[what] += stops > 0
+            print(
+                f"{k + 1:3d}/{options.drives} {what:10s} {len(lateness):6d} wake-ups, {stops:3d} later than"
+                f" {options.stop_ms:g} ms, latest {lateness.max() / 1e6:.2f} ms",
+                flush=True,
+            )
+    for what, total in totals.items():
+        print(f"{what:10s} {total} stops in {affected[what]} of {options.drives}")
+    ours, theirs = totals["drive"], totals["bare loop"]
+    return int(ours > theirs + 3 * math.sqrt(ours + theirs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
