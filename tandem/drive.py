@@ -79,12 +79,13 @@ def run_drive(
 
     `begun_at` (monotonic seconds) for a process that makes several: from when on its first step is waited for.
     """
-    refuse_early(file, overrides)
     from tandem.launch import ProcessGroup
 
+    # first of all: it imports beside us
     group = ProcessGroup(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
     folder = None
     try:
+        refuse_early(file, overrides)
         from sync.keys import transport_keys
         from tandem.report import figures
         from tandem.supervise import drive
