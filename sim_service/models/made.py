@@ -50,16 +50,23 @@ def made_vector(model: Model, params: np.ndarray) -> dict[str, Any]:
         "layout": layout_id(model, params),
         "words": len(params),
         "remade": [first, behind],
-        "zlib": packed(np.concatenate([params[:first], params[behind:]])),
+        "zlib": packed(_outside(params, first, behind)),
     }
 
 
 def recorded_vector(model: Model, params: np.ndarray, kept: Any) -> np.ndarray | None:
-    """The vector of a record, for a model that was made here into `params`; None if it means something else here."""
+    """The vector of a record, for a model that was made here into `params`; None if it means something else here, or
+    holds what no model would: a parameter beyond its limits, a number that is not finite."""
     if not isinstance(kept, dict) or kept.get("layout") != layout_id(model, params):
         return None
     first, behind = model.remade
     words = unpacked(kept.get("zlib"), len(params) - (behind - first))
     if words is None:
         return None
-    return np.concatenate([words[:first], params[first:behind], words[first:]])
+    vector = np.concatenate([words[:first], params[first:behind], words[first:]])
+    within = all(p.low <= value <= p.high for p, value in zip(model.parameters, vector.tolist(), strict=False))
+    return vector if within and np.all(np.isfinite(words) == np.isfinite(_outside(params, first, behind))) else None
+
+
+def _outside(params: np.ndarray, first: int, behind: int) -> np.ndarray:
+    return np.concatenate([params[:first], params[behind:]])

@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from checks.golden_runs import GOLDEN, store
+from sim_service.models.buggy.description import PARAMETERS
+from sim_service.models.buggy.dynamics import HEAD
 from sim_service.models.made import packed, unpacked
 from sync.record import open_run
 from tandem.replay import Asked, print_replay, replay_run
@@ -18,9 +20,9 @@ from tandem.replay import Asked, print_replay, replay_run
 Change = Callable[[dict[str, Any]], None]
 
 
-def changed(tmp_path: Path, change: Change, **facts: str) -> Path:
+def changed(tmp_path: Path, change: Change, golden: str = "single_track", **facts: str) -> Path:
     """A golden run with another `made`, recorded on a machine of other facts."""
-    run = open_run(GOLDEN / "single_track.mcap")
+    run = open_run(GOLDEN / f"{golden}.mcap")
     described = run.json("parameters.json")
     change(described["made"])
     run.start.update(facts)
@@ -50,12 +52,26 @@ def test_an_unchanged_replay_uses_the_recorded_parameters(tmp_path: Path) -> Non
         lambda made: made.update(zlib="no base64"),
         lambda made: made.update(zlib=packed(np.zeros(3))),
         lambda made: made.update(zlib=7),
+        lambda made: made.update(zlib=packed(np.full(made["words"], 1e300))),
+        lambda made: made.update(zlib=packed(np.full(made["words"], np.nan))),
     ],
-    ids=["another layout", "no text of numbers", "another number of words", "no text"],
+    ids=["another layout", "no text of numbers", "another number of words", "no text", "beyond limits", "no numbers"],
 )
 def test_parameters_that_cannot_be_used_are_made_here(tmp_path: Path, change: Change) -> None:
     figures = replay_run(changed(tmp_path, change), Asked()).figures
     assert figures["parameters"] == "made here"
+    assert figures["identical"] is True
+
+
+def test_a_record_never_says_where_compiled_code_finds_its_tables(tmp_path: Path) -> None:
+    def misplace(made: dict[str, Any]) -> None:
+        words = unpacked(made["zlib"], made["words"] - (made["remade"][1] - made["remade"][0]))
+        assert words is not None
+        words[len(PARAMETERS) : HEAD] = 1e9
+        made["zlib"] = packed(words)
+
+    figures = replay_run(changed(tmp_path, misplace, "town"), Asked()).figures
+    assert figures["parameters"] == "recorded" and figures["parameters_differ"] == HEAD - len(PARAMETERS)
     assert figures["identical"] is True
 
 

@@ -203,8 +203,18 @@ def _model(built: Assembled, path: str) -> Model:
     system = built.system
     numbers = int(built.params[dynamics.NUMBERS])
     road = numbers + int(built.params[numbers + forces.ROAD])
+    setting = dynamics.HEAD + system.span(Part.SETTING).start
+    places = [
+        slice(len(PARAMETERS), dynamics.HEAD),
+        slice(int(built.params[dynamics.INTS]), len(built.params)),
+        slice(numbers + forces.TYRES, numbers + forces.ROAD + 1),
+        *(slice(setting + k, setting + k + 1) for k in (tables.HOOK_PORT, tables.HOOK_PARAM, tables.HOOK_BLOCK)),
+    ]
+    made = built.params.copy()
 
     def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
+        for place in places:  # a record may give numbers, but never the places where compiled code finds them
+            params[place] = made[place]
         _stand(system, state, params, work)
         _refuse_unsound(state, params, work, path)
 
