@@ -31,6 +31,7 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Config, assembled, load
 from sync.errors import ConfigError
 from sync.record import Run, RunError, Topic, open_run
+from sync.record.settings import recorded_settings
 from sync.ring import RingWriter, push
 from sync.toml import check
 from tandem.deviation import deviation, sentence
@@ -108,7 +109,7 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
     if asked.config is not None:
         config = load(asked.config, asked.overrides)
         return (config, *configured_model(config, asked.config.parent))
-    kept = run.json("config.json")
+    kept = recorded_settings(run)
     if not kept:
         raise RunError(f"{run.path}: holds no configuration; give one with --config")
     where = f"{run.path} (config.json)"
@@ -238,7 +239,7 @@ def _recorded_step_ns(run: Run) -> int:
     """The step of the simulator that made the record; 0 if it has no steps."""
     if "/step" not in run.topics or not len(run.topics["/step"]):
         return 0
-    return check(Config, run.json("config.json"), f"{run.path} (config.json)").step_ns
+    return check(Config, recorded_settings(run), f"{run.path} (config.json)").step_ns
 
 
 def _instants(run: Run, topic: Topic, config: Config) -> np.ndarray:

@@ -67,13 +67,14 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
     from sim_service.view.feed import RecordFeed
     from sync.config import Config
     from sync.record import RunError, open_run
+    from sync.record.settings import recorded_settings
     from sync.toml import check
     from tandem.replay import Watch, configuration, replay_run
     from tandem.replay_save import replayed_steps
 
     run = open_run(path, progress=lambda share: update("reading", share))
     title = run.path.parent.name or run.name
-    step_ns = check(Config, run.json("config.json"), str(run.path)).step_ns if run.json("config.json") else 5_000_000
+    step_ns = check(Config, settings, str(run.path)).step_ns if (settings := recorded_settings(run)) else 5_000_000
     recorded = run.topics.get("/step")
     if asked.mode == "exact" and not asked.changed and (recorded is None or not len(recorded)):
         say(f"{run.path}: holds no steps; they are made from its blocks, as --mode ideal does")
