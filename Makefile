@@ -10,17 +10,13 @@ ARGS ?=
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
 
-# Of what starts real processes, these ask whether things work, not how quickly: two files at a time.
-BESIDE := $(addprefix tests/system/test_,readme.py readme_pages.py view.py record.py calibrate.py death.py bad_input.py \
-	supervision.py faults.py remote.py ends.py)
-
-# The rest of it has the machine to itself; what starts none, compiled once before, runs two files at a time too.
+# Tests that start real processes mostly wait, so that three take turns on two cores; the few that measure something
+# have the machine to themselves afterwards (tests/conftest.py shares them out).
 test: $(VENV)/.dev
 ifeq ($(ARGS),)
-	$(MAKE) --no-print-directory --output-sync --jobs 2 compiled lint types
-	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/system
-	$(BIN)/pytest -n 2 --dist loadfile $(BESIDE)
-	$(BIN)/pytest tests/system $(addprefix --ignore ,$(BESIDE))
+	$(MAKE) --no-print-directory --output-sync=line --jobs 2 compiled lint types
+	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not alone"
+	$(BIN)/pytest -m alone tests/system
 else
 	$(MAKE) --no-print-directory lint types
 	$(BIN)/pytest $(ARGS)
@@ -33,8 +29,9 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# by one process: two would compile everything twice
+# what is tested on all cores; the few kernels of the tests themselves by one process, or each would compile them all
 compiled: $(VENV)/.dev
+	$(BIN)/python -m sync.build
 	$(BIN)/pytest --collect-only > /dev/null
 
 # what is measured against others; takes some ten minutes
@@ -47,8 +44,9 @@ bench: $(VENV)/.drive
 	$(BIN)/tandem bench multibody
 	$(BIN)/tandem iso all
 
-# kills, stops, restarts, floods, hogs and inputs nobody would write; takes more than an hour
+# kills, stops, restarts, floods, hogs, inputs nobody would write, properties on all their examples; takes more than an hour
 drill: $(VENV)/.dev
+	$(BIN)/pytest -n 2 --dist loadscope --hypothesis-profile full --ignore tests/system
 	$(BIN)/python benchmarks/soak.py kills --minutes 20 --kills 200
 	$(BIN)/python benchmarks/soak.py stops --minutes 3
 	$(BIN)/python benchmarks/soak.py restarts --times 100

@@ -83,8 +83,9 @@ def observe(transport: str, seconds: float, name: str, overrides: list[str]) -> 
     witness.join()
     inputs.look()
     outputs.look()
-    assert drive.stdout is not None
-    result = json.loads(drive.stdout.read())
+    result = json.loads(drive.communicate()[0])
+    inputs.ring.close()
+    outputs.ring.close()
     radians = math.radians(config.sim.signals.steering_deg_per_count) * config.sim.signals.steering_sign
     answer = judge(
         inputs.all(), outputs.all(), log[: seen[0]], "pushed_ns" if transport == "shm" else "received_ns", radians

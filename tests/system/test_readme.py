@@ -1,33 +1,49 @@
 """What the README shows works as pasted."""
 
+import ast
 import contextlib
+import itertools
+import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.system.conftest import ROOT, Program
+from sync.record import open_run
+from tests.system.conftest import PATIENCE_S, ROOT, Program, ring_of, tandem, wait_for_steps
 
 README = (ROOT / "README.md").read_text()
 Start = Callable[..., Program]
+OWN = "--set name={}"  # of the test
 
 
 def _fences(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 
 
-COMMANDS = [line for block in _fences("sh") for line in block.strip().splitlines()]
+BLOCKS = [block.strip().splitlines() for block in _fences("sh")]
+COMMANDS = [command for block in BLOCKS for command in block]
 DIAGNOSES = (0, 4, 5)  # a machine that other programs use may well be told to be too late: that is the doctor's work
 ENDLESS = (".venv/bin/tandem daq", ".venv/bin/tandem sim")
-PAGES = tuple(c for c in COMMANDS if "tandem view" in c or "page.toml" in c)  # until Ctrl-C; see test_view.py
+PAGES = tuple(c for c in COMMANDS if "tandem view" in c or "page.toml" in c)  # until Ctrl-C; see test_readme_pages.py
 DEVICES = {c for c in COMMANDS if "tandem daq configs/" in c}
+STARTS_PROCESSES = {"drive", "doctor", "latency", "daq", "sim"}
 MISSING = 7
+
+
+def _groups() -> list[list[str]]:
+    """Commands that need nothing of one another: a block each, but one for all that read what was driven before."""
+    ends = [[c for c in block if c not in (*ENDLESS, *PAGES, "make drive", "make test")] for block in BLOCKS]
+    uses_runs = [any(word in c for c in block for word in ("runs", "exported")) for block in ends]
+    reads = [k for k, uses in enumerate(uses_runs) if uses]
+    chain = [c for block in ends[reads[0] : reads[-1] + 1] for c in block]
+    return [block for k, block in enumerate(ends) if block and not reads[0] <= k <= reads[-1]] + [chain]
 
 
 @pytest.fixture
@@ -42,7 +58,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _shell(command: str, place: Path, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
+def _shell(command: str, place: Path, timeout: float = 600.0) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if k not in ("ARGS", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES")}
     return subprocess.run(
         command, shell=True, cwd=place, env=environment, capture_output=True, text=True, timeout=timeout, check=False
@@ -57,50 +73,84 @@ def test_the_first_screen_shows_a_picture_and_the_two_commands() -> None:
     assert picture and (ROOT / picture[1]).exists()
 
 
-def test_commands_that_end_do_so_cleanly(checkout: Path) -> None:
-    for command in COMMANDS:
-        if command == "make test":
-            assert _shell("make -n test", checkout).returncode == 0  # running it here would run this
-        elif command == "make drive":  # as it stands it drives for 50 s
-            run = _shell('make drive ARGS="--seconds 5"', checkout)
-            assert run.returncode == 0, f"{command}\n{run.stdout}\n{run.stderr}"
+def test_make_drives_and_says_what_happened(checkout: Path, name: str) -> None:
+    assert _shell("make -n test", checkout).returncode == 0  # running it here would run this
+    # whatever is older than what: what is installed stays as it is
+    run = _shell(f'make -o .venv/.drive drive ARGS="--seconds 5 {OWN.format(name)} --set view.port=0"', checkout)
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+    shown = next(block for block in _fences("text") if "balance closes" in block)
+    for heading in ("Acquisition beside the source", "Times in us", "Where the age comes from", "lateness"):
+        assert heading in shown and heading in run.stdout
+    assert "balance closes: " in run.stdout and "record whole: " in run.stdout
+
+
+@pytest.mark.parametrize("group", _groups(), ids=lambda group: group[0].removeprefix(".venv/bin/tandem "))
+def test_commands_that_end_do_so_cleanly(
+    group: list[str], checkout: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pasted; but under a name of their own and without a page, for other tests drive at the same time."""
+    monkeypatch.chdir(checkout)
+    for command in group:
+        program, *words = shlex.split(command)
+        assert program == ".venv/bin/tandem" and (checkout / program).exists()
+        own = f"exec {command} {OWN.format(name)} --set view.enabled=false"
+        if words[0] not in STARTS_PROCESSES:
+            done = tandem(*words)
+            assert done.code == 0, f"{command}\n{done.printed}\n{done.said}"
         elif command in DEVICES:
             with contextlib.suppress(subprocess.TimeoutExpired):  # with such a device it runs
-                run = _shell(f"exec {command}", checkout, 60.0)
+                run = _shell(own, checkout, 60.0)
                 assert run.returncode == MISSING and run.stderr.strip(), f"{command}\n{run.stderr}"
-        elif command not in ENDLESS + PAGES:
-            run = _shell(command, checkout)
-            fine = DIAGNOSES if "tandem doctor" in command else (0,)
+        else:
+            run = _shell(own, checkout)
+            fine = DIAGNOSES if words[0] == "doctor" else (0,)
             assert run.returncode in fine, f"{command}\n{run.stdout}\n{run.stderr}"
+            if "--json" in words:
+                assert json.loads(run.stdout)["balance"]["closes"]
+            elif words[0] == "drive":
+                assert "balance closes" in run.stdout and "record whole" in run.stdout
+    if any("--save runs/heavy" in c for c in group):
+        _the_chain_left_what_it_says(checkout)
 
 
-def test_two_terminals_as_shown() -> None:
+def _the_chain_left_what_it_says(checkout: Path) -> None:
+    """Another car on the same inputs; the same 50 ms later; and what other programs read."""
+    heavy, late = open_run(checkout / "runs" / "heavy"), open_run(checkout / "runs" / "late")
+    assert len(heavy.topics["/step"]) == len(late.topics["/step"]) > 1000
+    assert (heavy.topics["/step"].blocks["x"] != late.topics["/step"].blocks["x"]).any()
+    assert (checkout / "runs" / "late" / "plot.html").exists() and list((checkout / "exported").glob("*.csv"))
+
+
+def test_two_terminals_as_shown(start: Start, name: str) -> None:
     assert [c for c in COMMANDS if c in ENDLESS] == list(ENDLESS)
-    running = [
-        subprocess.Popen(c.split(), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for c in ENDLESS
-    ]
-    try:
-        time.sleep(6)
-        assert [p.poll() for p in running] == [None, None]
-        for process in running:
-            process.send_signal(signal.SIGINT)
-        assert [p.wait(20) for p in running] == [0, 0]
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
+    own = shlex.split(OWN.format(name))
+    running = [start(*shlex.split(c.replace(".venv/bin/", "")), *own) for c in ENDLESS]
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 100)
+    first = steps.newest()
+    wait_for_steps(steps, steps.head + 100)
+    newest = steps.newest()
+    steps.close()
+    assert int(newest["input_seq"]) > int(first["input_seq"]) > 0  # each on a newer block of the other terminal
+    for program in running:
+        program.signal(signal.SIGINT)
+    assert [p.end() for p in running] == [0, 0], [p.said for p in running]
 
 
-def test_the_stream_can_be_read_by_the_script_shown(start: Start) -> None:
+def test_the_stream_can_be_read_by_the_script_shown(drive: Start, name: str) -> None:
     (script,) = _fences("python")
     assert len([line for line in script.splitlines() if line.strip() and not line.startswith("import")]) <= 10
-    drive = start("tandem", "drive", "--seconds", "0", "--json")
-    drive.wait_for("the DAQ is there")
-    read = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
-    drive.signal(signal.SIGINT)
-    assert drive.end(30) == 0, drive.said
+    assert "/tandem.daq.ipc" in script
+    running = drive("--seconds", "0", "--json")
+    running.wait_for("the DAQ is there")
+    own = script.replace("/tandem.daq.ipc", f"/{name}.daq.ipc")
+    read = subprocess.run([sys.executable, "-c", own], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    running.signal(signal.SIGINT)
+    assert running.end() == 0, running.said
     assert read.returncode == 0, read.stderr
-    assert read.stdout.count("'steering'") == 5
+    seen = [ast.literal_eval(line) for line in read.stdout.splitlines()]
+    assert len(seen) == 5 and all({"seq", "t_ns", "brake", "throttle", "steering"} <= set(block) for block in seen)
+    assert all(b["seq"] > a["seq"] and b["t_ns"] > a["t_ns"] for a, b in itertools.pairwise(seen))
 
 
 def test_every_path_named_exists() -> None:

@@ -1,11 +1,10 @@
 """Records of real drives: the same run twice is the same bits; whatever fails, what was recorded can be read."""
 
+import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,16 @@ import numpy as np
 import pytest
 
 from sync.config import load
+from sync.errors import TandemError
 from sync.record import open_run
-from sync.ring import RingReader
 from tandem.exchange.take_out import export as run_export
 from tandem.facts import model_parameters
 from tandem.look.info import info
 from tandem.replay import Asked, replay_run
 from tandem.replay_save import save
-from tests.system.conftest import DRIVE, Program, free_port, processes_of
+from tests.system.conftest import DRIVE, WEAVE, Program, Recorded, processes_of, ring_of, tandem, until, wait_for_steps
 
 Start = Callable[..., Program]
-# hands that move from the first instant: a wheel at rest would replay the same whatever was lost
-WEAVE = ("--set", "source.manoeuvre=manoeuvres/weave.toml")
 
 
 def replayed(runs: Path, mode: str = "exact") -> dict[str, Any]:
@@ -35,30 +32,26 @@ def replayed(runs: Path, mode: str = "exact") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("transport", ["shm", "ipc", "tcp"])
-def test_a_drive_replays_to_the_bit(drive: Start, tmp_path: Path, transport: str) -> None:
-    ports = [f"transport.{key}={free_port()}" for key in ("daq_port", "sim_port")]
-    options = [word for port in ports for word in ("--set", port)]
-    run = drive("--seconds", "3", "--json", "--transport", transport, *options, *WEAVE)
-    assert run.end() == 0, run.said
-    result = run.json()
+def test_a_drive_replays_to_the_bit(recorded: Callable[[str], Recorded], tmp_path: Path, transport: str) -> None:
+    driven = recorded(transport)
+    result, runs = driven.result, driven.runs
     record = result["record"]
     assert record["whole"] and record["state"] == "whole"
     assert record["topics"]["/step"]["recorded"] == result["steps"]
     assert record["topics"]["/daq"]["recorded"] == result["blocks"]
     assert all(t["lost"] == t["dropped"] == t["before"] == 0 for t in record["topics"].values())
-    again = replayed(tmp_path / "runs")
+    again = replayed(runs)
     assert again["identical"] is True and again["first_difference"] is None
     assert again["steps"] == result["steps"]
-    assert again["real_time_factor"] > 1  # some thirty
     # without transport the same blocks are there a little earlier
-    ideal = replayed(tmp_path / "runs", "ideal")
+    ideal = replayed(runs, "ideal")
     assert ideal["steps"] == result["steps"] and "on_board" in ideal["against"]
-    save(replay_run(tmp_path / "runs", Asked()), tmp_path / "saved", {})
+    save(replay_run(runs, Asked()), tmp_path / "saved", {})
     assert replayed(tmp_path / "saved")["identical"] is True
-    found = info(open_run(tmp_path / "runs"))
+    found = info(open_run(runs))
     assert found["whole"] and found["ended"] == "all seconds done"
     assert found["topics"]["/daq"]["rate_hz"] == 1000 and found["topics"]["/step"]["channels"]["vx"] == "m/s"
-    summary = open_run(tmp_path / "runs").json("summary.json")
+    summary = open_run(runs).json("summary.json")
     assert summary["steps"] == result["steps"] and summary["balance"] == result["balance"]
 
 
@@ -70,15 +63,15 @@ def test_a_daq_started_anew_in_the_middle_is_replayed_too(
     recorder = start("tandem", "record", *options, "--runs", str(tmp_path))
     recorder.wait_for("record: state")
     sim, daq = start("tandem", "sim", *options), start("tandem", "daq", *options)
-    steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=120)
-    _wait(lambda: steps.head > 200)
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 200)
     daq.signal(end)
     daq.end()
     epoch = int(steps.newest()["input_epoch"])
     daq = start("tandem", "daq", *options)
-    _wait(lambda: int(steps.newest()["input_epoch"]) != epoch)
+    until(lambda: int(steps.newest()["input_epoch"]) != epoch, "no step on a block of the new DAQ")
     before = steps.head
-    _wait(lambda: steps.head > before + 200)
+    wait_for_steps(steps, before + 200)
     for program in (sim, daq, recorder):
         program.signal(signal.SIGINT)
     assert sim.end() == 0 and daq.end() == 0
@@ -97,8 +90,8 @@ def test_a_simulator_killed_and_started_anew_is_replayed_too(start: Start, name:
     options = (str(DRIVE), "--set", f"name={name}", *WEAVE)
     # what a life before left behind is none of this record
     left = start("tandem", "daq", *options), start("tandem", "sim", *options)
-    ring = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=120)
-    _wait(lambda: ring.head > 100)
+    ring = ring_of(name, "sim")
+    wait_for_steps(ring, 100)
     for program in left:
         program.signal(signal.SIGKILL)
         program.end()
@@ -106,12 +99,12 @@ def test_a_simulator_killed_and_started_anew_is_replayed_too(start: Start, name:
     recorder.wait_for("record: state")
     daq, sim = start("tandem", "daq", *options), start("tandem", "sim", *options)
     before = ring.head
-    _wait(lambda: ring.head > before + 200)
+    wait_for_steps(ring, before + 200)
     sim.signal(signal.SIGKILL)
     sim.end()
     sim = start("tandem", "sim", *options)
     before = ring.head
-    _wait(lambda: ring.head > before + 200)
+    wait_for_steps(ring, before + 200)
     for program in (sim, daq, recorder):
         program.signal(signal.SIGINT)
     assert sim.end() == 0 and daq.end() == 0
@@ -130,19 +123,19 @@ def test_killed_recorders_that_are_replaced_cost_the_record_nothing(start: Start
     parameters = model_parameters(config, DRIVE).decode()
 
     def tell(recorder: Program, **what: Any) -> None:
-        _wait(lambda: "ready" in recorder.printed)
+        until(lambda: "ready" in recorder.printed, lambda: recorder.said)
         assert recorder.popen.stdin is not None
         recorder.popen.stdin.write(json.dumps(what) + "\n")
         recorder.popen.stdin.flush()
 
     def take_up(recorder: Program, again: bool) -> None:
         tell(recorder, folder=str(tmp_path / "run"), parameters=parameters, again=again)
-        _wait(lambda: "status" in recorder.printed)
+        until(lambda: "status" in recorder.printed, lambda: recorder.said)
 
     take_up(recorders[0], again=False)
     sim, daq = start("tandem", "sim", *options), start("tandem", "daq", *options)
-    steps = RingReader(config.ring("sim"), timeout_s=120)
-    _wait(lambda: steps.head > 150)
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 150)
     recorders[0].signal(signal.SIGKILL)
     recorders[0].end()
     # while nobody records, the DAQ dies too, and comes again
@@ -150,13 +143,13 @@ def test_killed_recorders_that_are_replaced_cost_the_record_nothing(start: Start
     daq.end()
     epoch = int(steps.newest()["input_epoch"])
     daq = start("tandem", "daq", *options)
-    _wait(lambda: int(steps.newest()["input_epoch"]) != epoch)
+    until(lambda: int(steps.newest()["input_epoch"]) != epoch, "no step on a block of the new DAQ")
     take_up(recorders[1], again=True)
     before = steps.head
-    _wait(lambda: steps.head > before + 100)
+    wait_for_steps(steps, before + 100)
     recorders[1].signal(signal.SIGKILL)
     take_up(recorders[2], again=True)
-    _wait(lambda: steps.head > before + 200)
+    wait_for_steps(steps, before + 200)
     for program in (sim, daq):
         program.signal(signal.SIGINT)
     assert sim.end() == 0 and daq.end() == 0
@@ -176,35 +169,34 @@ def test_killed_recorders_that_are_replaced_cost_the_record_nothing(start: Start
     report = json.loads(recorders[2].printed.splitlines()[-1])
     assert report["whole"] and report["topics"]["/step"]["recorded"] == head
     # told of a run in parts, as of any other
-    told = start("tandem", "info", str(tmp_path / "run" / "run.2.mcap"))
-    assert told.end() == 0 and "run.3.mcap: " in told.printed and "goes on where those before it end" in told.printed
+    told = tandem("info", str(tmp_path / "run" / "run.2.mcap"))
+    assert told.code == 0 and "run.3.mcap: " in told.printed and "goes on where those before it end" in told.printed
     assert run_export(tmp_path, "csv", tmp_path / "out")["cut"] is None
-
-
-def _wait(for_what: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not for_what():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_without_its_recorder_the_drive_goes_on_and_says_so(drive: Start, name: str, tmp_path: Path) -> None:
     run = drive("--seconds", "3", "--json", *WEAVE, "--set", "supervision.restart=false")
-    steps = RingReader(load(DRIVE, [f"name={name}"]).ring("sim"), timeout_s=120)
-    _wait(lambda: steps.head > 100)
-    newest = steps.newest()
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 100)
+    steps.close()
+
+    def on_disk() -> int:
+        """Steps that a reader finds in the unfinished file."""
+        with contextlib.suppress(TandemError):
+            return len(open_run(tmp_path / "runs").topics["/step"])
+        return 0
+
+    before = until(on_disk, "no step comes to the disk")
     killed = processes_of(run, "record")
     os.kill(killed[0], signal.SIGKILL)
     assert run.end() == 6, run.said
-    steps.close()
     result = run.json()
     assert result["balance"]["closes"] and result["seconds"] > 2.9
     assert "the recorder was killed by SIGKILL; the drive goes on unrecorded" in run.said
     assert not result["record"]["whole"] and "SIGKILL" in result["record"]["state"]
     found = open_run(tmp_path / "runs")
     assert found.end is None
-    last = int(found.topics["/step"].blocks["pushed_ns"][-1])
-    assert int(newest["pushed_ns"]) - last < 600_000_000
+    assert result["steps"] > len(found.topics["/step"]) >= before
     assert replayed(tmp_path / "runs")["identical"] is True
     said = info(found)
     assert not said["whole"] and said["ended"].startswith("without an end")
@@ -218,7 +210,7 @@ def test_a_recorder_that_dies_before_it_begins_costs_the_record_only(drive: Star
         recorders[:] = processes_of(run, "record")
         return bool(recorders)
 
-    _wait(there)
+    until(there, "no recorder was started")
     os.kill(recorders[0], signal.SIGKILL)
     assert run.end() == 6, run.said
     result = run.json()
@@ -288,13 +280,11 @@ def test_a_disk_that_was_full_for_a_while_costs_nothing(drive: Start, small_disk
     assert replayed(small_disk)["identical"] is True
 
 
-def test_a_recorded_run_drives_again(drive: Start, tmp_path: Path) -> None:
-    first = drive("--seconds", "3", "--json", *WEAVE)
-    assert first.end() == 0, first.said
-    shutil.move(tmp_path / "runs", tmp_path / "first")
-    second = drive("--repeat", str(tmp_path / "first"), "--json")
+def test_a_recorded_run_drives_again(drive: Start, recorded: Callable[[str], Recorded], tmp_path: Path) -> None:
+    first = recorded("ipc").runs
+    second = drive("--repeat", str(first), "--json")
     assert second.end() == 0, second.said
-    a, b = open_run(tmp_path / "first"), open_run(tmp_path / "runs")
+    a, b = open_run(first), open_run(tmp_path / "runs")
     blocks, again = a.topics["/daq"].blocks, b.topics["/daq"].blocks
     assert len(again) == len(blocks)
     for channel in ("brake", "throttle", "steering"):

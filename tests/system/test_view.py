@@ -7,7 +7,6 @@ import http.client
 import os
 import re
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,20 @@ from sim_service.commands import CommandClient
 from sync.config import load
 from sync.record import open_run
 from tests.system.browser import browser, lacking, picture
-from tests.system.conftest import DRIVE, Program, pid_of, processes_of
+from tests.system.conftest import (
+    DRIVE,
+    PATIENCE_S,
+    Program,
+    Recorded,
+    pid_of,
+    processes_of,
+    ring_of,
+    until,
+    wait_for_steps,
+)
 
 Start = Callable[..., Program]
 TOKEN = "a_token_for_the_test"
-PATIENCE_S = 60.0  # a loaded machine that draws in software
-
 SLOWLY = ("--set", "view.rate_hz=5")  # what draws in software is not to be kept busy
 
 needs_browser = pytest.mark.skipif(bool(lacking()), reason=lacking() or "there is one")
@@ -42,6 +49,9 @@ def started() -> Iterator[Any]:
 def chromium(started: Any) -> Iterator[Any]:
     """A window of its own for the test, gone with it: what is open is drawn, and costs."""
     context = started.new_context(viewport={"width": 800, "height": 450})
+    context.set_default_timeout(
+        1e3 * PATIENCE_S
+    )  # a busy machine that draws in software has left a page without answer for 30 s
     yield context
     context.close()
 
@@ -78,17 +88,6 @@ def click(target: Any) -> None:
     target.click(force=True, timeout=1e3 * PATIENCE_S)
 
 
-def until(what: Callable[[], Any], why: str) -> Any:
-    """The first truth of `what`."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        found = what()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(why)
-
-
 def words(page: Any) -> str:
     found: str = page.locator("body").inner_text()
     return found
@@ -108,7 +107,7 @@ def _view_pid(drive: Program) -> int:
 def status(where: str, **headers: str) -> int:
     """What a plain client gets."""
     parts = urlsplit(where)
-    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=10)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=PATIENCE_S)
     try:
         connection.request("GET", parts.path or "/", headers=headers)
         return connection.getresponse().status
@@ -128,9 +127,7 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     where = address(run)
     assert status(where.partition("?")[0]) == 403  # without its token
     assert status(where, Host="evil.example") == 403
-    begun = time.monotonic()
     page = opened(chromium, where)
-    assert time.monotonic() - begun < 30.0  # seen are 2 to 5 s
     assert any(not socket.is_closed() for socket in page.sockets)
     _the_car_moves(page)
     changed = _a_parameter_is_changed_by_hand(page, name)
@@ -138,7 +135,7 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     picture(page, str(pictures / "live.png"))
     page.close()
     run.signal(signal.SIGINT)
-    assert run.end(60) == 0, run.said
+    assert run.end() == 0, run.said
     result = run.json()
     assert result["view"]["frames"] > 10, "a page was open, and got frames"
     assert result["view"]["refused"] == 2
@@ -213,16 +210,21 @@ def _stale_data_are_said(page: Any, name: str) -> None:
     stale.first.wait_for(state="hidden", timeout=1e3 * PATIENCE_S)
 
 
-def test_a_drive_goes_on_without_its_page(drive: Start) -> None:
+def test_a_drive_goes_on_without_its_page(drive: Start, name: str) -> None:
     run = paged(drive, "--seconds", "0")
-    address(run)
-    time.sleep(1.0)  # at work by then: who never was is not replaced
+    where = address(run)
+    # a view that never was at work is not replaced: it is once it has answered many times, however slowly
+    for _ in range(30):
+        assert status(where) == 200
+        steps = ring_of(name, "sim")
+        wait_for_steps(steps, steps.head + 20)
+        steps.close()
     os.kill(_view_pid(run), signal.SIGKILL)
     obituary = "the view was killed by SIGKILL; another takes its place"
     run.wait_for(obituary)
     run.wait_for("the view is back")
     run.signal(signal.SIGINT)
-    assert run.end(60) == 0, run.said
+    assert run.end() == 0, run.said
     result = run.json()
     assert result["view"]["address"] and result["balance"]["closes"]
     record = open_run(Path(result["record"]["file"]))
@@ -232,11 +234,8 @@ def test_a_drive_goes_on_without_its_page(drive: Start) -> None:
 
 
 @needs_browser
-def test_a_record_on_a_page(drive: Start, start: Start, chromium: Any, pictures: Path) -> None:
-    weave = ("--set", 'source.manoeuvre="manoeuvres/weave.toml"')
-    run = drive("--seconds", "4", "--json", *weave)
-    assert run.end() == 0, run.said
-    record = run.json()["record"]["file"]
+def test_a_record_on_a_page(recorded: Callable[[str], Recorded], start: Start, chromium: Any, pictures: Path) -> None:
+    record = recorded("ipc").result["record"]["file"]
     view = start("tandem", "view", record, "--against", "ideal", "--delay-ms", "50", "--port", "0", *SLOWLY)
     page = opened(chromium, address(view))
 
@@ -255,12 +254,12 @@ def test_a_record_on_a_page(drive: Start, start: Start, chromium: Any, pictures:
     click(page.get_by_role("button", name="first", exact=True))
     until(lambda: shown()[1] == 0, "not at the first step again")
     page.get_by_role("slider").first.press("End")
-    until(lambda: shown()[0] > 3.0, "the slider does not move time")
+    until(lambda: shown()[0] > 2.5, "the slider does not move time")
     assert float(re.findall(r"distance to 50 ms of delay: ([\d.]+) m", words(page))[0]) > 0.0
     picture(page, str(pictures / "replay.png"))
     page.close()
     view.signal(signal.SIGINT)
-    assert view.end(20) == 0, view.said
+    assert view.end() == 0, view.said
     assert "Traceback" not in view.said and "not shown" not in view.said
 
 
@@ -272,8 +271,8 @@ def test_the_page_of_a_drive_from_a_second_terminal(drive: Start, start: Start, 
     run = drive("--seconds", "0", "--json")
     until(lambda: speed(page) is not None, "the drive is not seen")
     run.signal(signal.SIGINT)
-    assert run.end(60) == 0, run.said
+    assert run.end() == 0, run.said
     page.close()
     view.signal(signal.SIGINT)
-    assert view.end(20) == 0, view.said
+    assert view.end() == 0, view.said
     assert "not shown" not in view.said
