@@ -17,7 +17,7 @@ from sync.gate import Gate
 from sync.hostclock import Artificial, ClockServer
 from sync.keys import Keys, transport_keys
 from sync.ring import BOUND_WORD, RingReader, RingWriter, poke, remove_stale
-from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, start
+from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
 from sync.waiting import Waiting
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context, every_block
@@ -78,6 +78,7 @@ def run(
         stack.callback(around.peer.close)
         ring = RingWriter(config.ring("daq"), config.daq.layout, config.daq.ring_blocks)
         stack.push(held(ring, reporter))
+        prefault(ring)
         publisher = every = gate = steps = asked = None
         if config.transport.kind != "shm":
             zmq_context = context(times.wire_priority if times.enabled else None, core)

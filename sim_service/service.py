@@ -29,7 +29,7 @@ from sync.jit import compiling
 from sync.keys import Keys, transport_keys
 from sync.ledger import histogram, summary_us
 from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
-from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, start
+from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
 from sync.waiting import Waiting
 from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
@@ -78,6 +78,7 @@ def run(
         states = RingWriter(config.ring("state"), simulation.state_layout, STATE_BLOCKS)
         stack.push(held(states, reporter))
         simulation.states = states.words
+        prefault(ring_out, told, states)
         workers: list[Worker] = []
         receiver = clock = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to
@@ -105,7 +106,9 @@ def run(
             ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, config.daq.ring_blocks)
             stack.push(held(ring_received, reporter))
             simulation.control[step_record.BEGIN] = ring_received.head
+            prefault(ring_received)
             inputs = [RingReader(config.ring("sim_in"), config.daq.layout)]
+            prefault(*inputs)
             stack.callback(inputs[0].close)
             receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received, gate=gate)
             stack.callback(receiver.close)

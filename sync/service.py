@@ -8,6 +8,7 @@ status, report); and ends when nobody reads them any more, so it never outlives 
 import argparse
 import contextlib
 import json
+import mmap
 import os
 import signal
 import sys
@@ -20,7 +21,7 @@ from typing import Any
 from sync import realtime
 from sync.config import Config, load
 from sync.errors import TandemError
-from sync.ring import RingWriter
+from sync.ring import RingReader, RingWriter
 
 STATUS_S = 0.1  # how often a service looks up from its work
 EVERY = 3  # looks a status line
@@ -99,6 +100,12 @@ def held(ring: RingWriter, reporter: Reporter) -> Callable[..., None]:
             ring.close()
 
     return let_go
+
+
+def prefault(*rings: RingReader | RingWriter) -> None:
+    """Map all pages of these rings now: memory is locked when it is first touched, which is not for a loop to do."""
+    for ring in rings:
+        ring.words[:: mmap.PAGESIZE // 8].sum()
 
 
 class Worker(threading.Thread):
