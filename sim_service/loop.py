@@ -130,8 +130,7 @@ def _run(
         # what was commanded
         obeyed = obey_all(ring_commands, obeyed, command, params, state, work, first_state, first_work, mode)
         store_release(control, rec.OBEYED, obeyed)
-        if mode[ANEW] > 0.0:
-            mode[ANEW] = 0.0
+        if mode[ANEW] > 0.0:  # until a step says so, be it on another ring
             status |= rec.RESUMED
         if mode[PAUSED] > 0.0 and mode[STEPS_LEFT] <= 0.0:
             if stop == rec.DRAIN:
@@ -164,11 +163,14 @@ def _run(
             status |= rec.SKIPPED
             planned += h_ns
             continue
-        if position == taken_position and load_relaxed(ring_in, STATE_WORD) != LIVE and stop == 0:
+        # the state first: of a ring that is closed the head is the last there will be
+        closed = load_acquire(ring_in, STATE_WORD) != LIVE
+        more = load_acquire(ring_in, HEAD_WORD) > position + 1  # came while we looked at the clock
+        if position == taken_position and closed and not more and stop == 0:
             return rec.RING_CLOSED  # its writer has ended; whoever called us looks for a new one
         if stop == rec.DRAIN and position == taken_position:
             # asked to end: whatever is still on its way is waited for, but no step is made without a new block
-            if taken - block[T] > settings[rec.DRAIN_NS]:
+            if taken - block[T] > settings[rec.DRAIN_NS] and not more:
                 return rec.STOPPED
             planned += h_ns
             continue
@@ -181,10 +183,9 @@ def _run(
         if 0 < settings[rec.MOST_AGE_NS] < age + older:
             # nobody knows what the driver does: a model that goes on would go anywhere
             control[rec.LOST_CHANNEL], control[rec.LOST_NS] = channel if older > 0 else -1, age + older
-            closed = load_relaxed(ring_in, STATE_WORD) != LIVE
             # what was old when we came is no loss of ours: whoever follows a dead simulator may follow a dead DAQ, too
             ends = settings[rec.LOST_ENDS] != 0 and taken - begun > settings[rec.MOST_AGE_NS]
-            if stop == 0 and not ends and not closed:
+            if more or (stop == 0 and not ends and not closed):
                 counters[rec.STARVED] += 1
                 status |= rec.RESUMED
                 in_rhythm = False
@@ -292,6 +293,7 @@ def _run(
         if counters[rec.STEPS] == 0:
             control[rec.FIRST_STEP_NS] = started
         counters[rec.STEPS] += 1
+        mode[ANEW] = 0.0
         if mode[PAUSED] > 0.0:
             mode[STEPS_LEFT] -= 1.0
 

@@ -1,0 +1,47 @@
+"""The trivial machine of checks/schedules.py: an integrator of its inputs, quick to step, whose bits depend on every
+input, and whose step takes the time that a virtual clock is told (`BUSY`)."""
+
+import numpy as np
+
+from sim_service.models.description import STEP, Model, Parameter, Quantity
+from sim_service.models.vehicle import VEHICLE_INPUTS
+from sync.jit import kernel
+
+BUSY = 3  # the word of `work` that says what a step takes, ns
+_GAIN, _STEP_NS = range(2)
+
+
+@kernel(STEP)
+def step(state, inputs, params, work, h):
+    total = 0.0
+    for i in range(inputs.size):
+        total += (i + 1) * inputs[i]
+    state[0] += h * (params[_GAIN] * total - state[0])
+    state[1] += h * state[0]
+    work[0] = 10.0 + 0.1 * state[0]
+    work[1], work[2] = state[0], state[1]
+    work[BUSY] = params[_STEP_NS]
+
+
+def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
+    state[:] = 0.0
+    work[:] = 0.0
+
+
+MODEL = Model(
+    name="trivial",
+    inputs=VEHICLE_INPUTS,
+    states=(Quantity("rate", "1", "filtered inputs"), Quantity("sum", "1", "their integral")),
+    outputs=(
+        Quantity("wheel_speed_rear", "rad/s", "of the rate"),
+        Quantity("rate", "1", "filtered inputs"),
+        Quantity("sum", "1", "their integral"),
+    ),
+    parameters=(
+        Parameter("gain", "1", 1.0, 0.0, 10.0, "of the inputs"),
+        Parameter("step_ns", "ns", 0.0, 0.0, 1e9, "what a step takes"),
+    ),
+    work_size=4,
+    step=step,
+    initial=initial,
+)
