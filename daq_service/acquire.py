@@ -6,21 +6,23 @@ of them into the ring and puts only the newest on the wire; all of them, in orde
 gaps and implausible values are counted; nothing is dropped without a number.
 """
 
+import functools
 import threading
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
-from numba import int64, types
+from numba import int64, typeof, types
 
 from daq_service.counters import BITS, TOTAL, counter_table, unwrap
 from daq_service.sources import Source
 from sync.array_types import WORDS, WORDS_2D
 from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.block_values import put_integer
-from sync.clock import now_ns, sleep_until
+from sync.clock import REAL, RealClock, VirtualClock, now
 from sync.config import Config
 from sync.jit import kernel
-from sync.ring import EPOCH_WORD, HEAD_WORD, RingWriter, beat, push, since
+from sync.ring import EPOCH_WORD, HEAD_WORD, RingWriter, beat_at, push, since
 from sync.wire import Publisher
 
 MOST_BLOCKS = 4096  # a turn; a longer backlog takes several
@@ -41,8 +43,7 @@ class Counts:
         return asdict(self)
 
 
-@kernel(types.UniTuple(int64, 2)(WORDS, WORDS, WORDS_2D, WORDS, int64, WORDS_2D, WORDS_2D))
-def _push_scans(ring, block, scans, t_ns, count, table, counters):
+def _push_scans(clock, ring, block, scans, t_ns, count, table, counters):
     """Scans into blocks into the ring; leaves the newest in `block`. Returns (implausible, saturated)."""
     implausible = saturated = 0
     for row in range(count):
@@ -56,10 +57,24 @@ def _push_scans(ring, block, scans, t_ns, count, table, counters):
         block[SEQ] = ring[HEAD_WORD]
         block[EPOCH] = ring[EPOCH_WORD]
         block[T] = t_ns[row]
-        block[PUSHED] = now_ns()
+        block[PUSHED] = now(clock)
         push(ring, block)
-    beat(ring)
+    beat_at(ring, now(clock))
     return implausible, saturated
+
+
+_ARGUMENTS = (WORDS, WORDS, WORDS_2D, WORDS, int64, WORDS_2D, WORDS_2D)
+push_scans = kernel(types.UniTuple(int64, 2)(typeof(REAL), *_ARGUMENTS))(_push_scans)
+
+
+@functools.cache
+def _push_virtually(clock: types.Type) -> Any:
+    return kernel(types.UniTuple(int64, 2)(clock, *_ARGUMENTS))(_push_scans)
+
+
+def push_scans_on(clock: RealClock | VirtualClock) -> Any:
+    """Compiled for this kind of clock: for the real one on import, for a virtual one when first asked for."""
+    return push_scans if isinstance(clock, RealClock) else _push_virtually(typeof(clock))
 
 
 class Acquisition:
@@ -72,7 +87,9 @@ class Acquisition:
         ring: RingWriter,
         publisher: Publisher | None,
         every: Publisher | None = None,
+        clock: RealClock | VirtualClock = REAL,
     ):
+        self._clock, self._push = clock, push_scans_on(clock)
         self.count = Counts()
         self.seconds = 0.0  # of acquisition, known at its end
         self._source, self._ring, self._publisher, self._every = source, ring, publisher, every
@@ -93,14 +110,14 @@ class Acquisition:
         self._published_ns = 0
 
     def run(self, stop: threading.Event) -> None:
-        begun = now_ns()
+        begun = self._clock.now_ns()
         self._source.start()
         try:
             while not stop.is_set():
                 self.turn()
         finally:
             self._source.stop()
-            self.seconds = (now_ns() - begun) * 1e-9
+            self.seconds = (self._clock.now_ns() - begun) * 1e-9
         self._farewell()
 
     def turn(self) -> None:
@@ -112,8 +129,8 @@ class Acquisition:
             count.lost += lost
             self._ring.bump_epoch()
         if taken:
-            implausible, saturated = _push_scans(
-                self._ring.words, self._block, self._scans, self._t_ns, taken, self._table, self._counters
+            implausible, saturated = self._push(
+                self._clock, self._ring.words, self._block, self._scans, self._t_ns, taken, self._table, self._counters
             )
             self._publish()  # first: everything else can wait
             if self._every is not None:
@@ -124,30 +141,30 @@ class Acquisition:
             count.saturated += saturated
         else:
             count.empty += 1
-            beat(self._ring.words)
-            if count.blocks and now_ns() - self._published_ns > self._repeat_ns:
+            beat_at(self._ring.words, self._clock.now_ns())
+            if count.blocks and self._clock.now_ns() - self._published_ns > self._repeat_ns:
                 self._repeat()
 
     def _publish(self) -> None:
         if self._publisher is not None:
             self._publisher.publish(self._block)
-            self._published_ns = now_ns()
+            self._published_ns = self._clock.now_ns()
 
     def _publish_every(self, every: Publisher, taken: int) -> None:
         count, _, _ = since(self._ring.words, self._ring.head - taken, self._turn)
         for block in self._turn[:count]:
             every.publish(block)
-        self._published_ns = now_ns()
+        self._published_ns = self._clock.now_ns()
 
     def _repeat(self) -> None:
         self._publish()
         if self._every is not None:
             self._every.publish(self._block)
-            self._published_ns = now_ns()
+            self._published_ns = self._clock.now_ns()
 
     def _farewell(self) -> None:
         """The last block once more, and again: ZeroMQ may have dropped it, and nobody shall miss the end."""
-        end = now_ns() + _FAREWELL_NS
-        while self.count.blocks and now_ns() < end:
+        end = self._clock.now_ns() + _FAREWELL_NS
+        while self.count.blocks and self._clock.now_ns() < end:
             self._repeat()
-            sleep_until(now_ns() + _FAREWELL_NS // 6)
+            self._clock.sleep_until(self._clock.now_ns() + _FAREWELL_NS // 6)

@@ -19,6 +19,7 @@ from sync.block import PUSHED, RECEIVED
 from sync.toml import Section
 
 if TYPE_CHECKING:  # sources import this module for its settings, before anything is compiled
+    from sync.clock import RealClock, VirtualClock
     from sync.ring import RingReader
 
 
@@ -72,8 +73,18 @@ def follow(last: float, wanted: float, fresh: bool, dt: float, limit: float, sle
 class ForceLoop:
     """Runs in a thread of its own until told to stop."""
 
-    def __init__(self, actuator: Actuator, feedback: "Callable[[], RingReader | None]"):
+    def __init__(
+        self,
+        actuator: Actuator,
+        feedback: "Callable[[], RingReader | None]",
+        clock: "RealClock | VirtualClock | None" = None,
+    ):
+        from sync.clock import RealClock
+
         self._actuator, self._feedback = actuator, feedback
+        self._clock = clock or RealClock()
+        self._last = self._due = self._clock.now_ns()  # the turn before, and when the next is due
+        self._was_fresh = False
         self._settings = actuator.force
         self._ring: RingReader | None = None
         self._block = np.zeros(0, np.int64)
@@ -103,27 +114,28 @@ class ForceLoop:
         return wanted, math.isfinite(wanted) and now - stamp <= self._settings.stale_after_ms * 1e6
 
     def run(self, stop: threading.Event) -> None:
-        from sync.clock import now_ns, sleep_until
-
-        s = self._settings
-        dt = 1.0 / s.rate_hz
-        was_fresh = False
-        last = due = now_ns()
+        self._last = self._due = self._clock.now_ns()
         try:
             while not stop.is_set():
-                due = max(due + round(dt * 1e9), last)
-                sleep_until(due)
-                now = now_ns()
-                wanted, fresh = self._look(now)
-                # a turn that came late goes down as far as its time asks for, but no further up than two turns would
-                passed = (now - last) * 1e-9
-                self.value = follow(
-                    self.value, wanted, fresh, min(passed, 2 * dt) if fresh else passed, s.limit, s.slew, s.fall
-                )
-                last = now
-                self.zeroed += was_fresh and not fresh
-                was_fresh = fresh
-                self._actuator.put(self.value)
+                self.turn()
         finally:
             self.value = 0.0
             self._actuator.put(0.0)
+
+    def turn(self) -> None:
+        """Wait until it is due, and give the device its next value."""
+        s = self._settings
+        dt = 1.0 / s.rate_hz
+        self._due = max(self._due + round(dt * 1e9), self._last)
+        self._clock.sleep_until(self._due)
+        now = self._clock.now_ns()
+        wanted, fresh = self._look(now)
+        # a turn that came late goes down as far as its time asks for, but no further up than two turns would
+        passed = (now - self._last) * 1e-9
+        self.value = follow(
+            self.value, wanted, fresh, min(passed, 2 * dt) if fresh else passed, s.limit, s.slew, s.fall
+        )
+        self._last = now
+        self.zeroed += self._was_fresh and not fresh
+        self._was_fresh = fresh
+        self._actuator.put(self.value)

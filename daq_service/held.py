@@ -8,12 +8,11 @@ read anew; what would have been due in between is lost, and counted.
 """
 
 from bisect import insort_right
-from collections.abc import Callable
 
 import numpy as np
 
 from sync.block import AGE
-from sync.clock import now_ns, sleep_until
+from sync.clock import REAL, RealClock, VirtualClock
 from sync.config import Config
 
 _NEVER = 2**62
@@ -30,7 +29,7 @@ def _instant(reading: _Reading) -> int:
 class Held:
     """Not for several threads."""
 
-    def __init__(self, config: Config, buffer_blocks: int, clock: Callable[[], int] = now_ns):
+    def __init__(self, config: Config, buffer_blocks: int, clock: RealClock | VirtualClock = REAL):
         names = [c.name for c in config.daq.channels]
         self.names = tuple(n for n in names if not n.endswith(AGE))  # to be read, in the order of the columns
         self.aged = tuple(n + AGE in names for n in self.names)  # whether a scan tells this channel's age
@@ -42,7 +41,7 @@ class Held:
 
     def start(self) -> None:
         self.stop()
-        now = self._clock()
+        now = self._clock.now_ns()
         self._earliest = [now] * len(self.names)
         self._due = now + self._period
 
@@ -63,7 +62,7 @@ class Held:
         if self._due == _NEVER:
             return
         gone = set(range(len(self.names))) if channel is None else {channel}
-        now = self._clock()
+        now = self._clock.now_ns()
         for c in gone:
             self._earliest[c] = now
             self._instants[c] = self._newest[c] = -_NEVER
@@ -88,12 +87,12 @@ class Held:
 
     def wait(self, wait_ns: int) -> None:
         """Until the next scan is due, but no longer than asked; a moment only while not everything is known."""
-        now = now_ns()
-        sleep_until(min(now + _MOMENT_NS if self._unread else self._due, now + wait_ns))
+        now = self._clock.now_ns()
+        self._clock.sleep_until(min(now + _MOMENT_NS if self._unread else self._due, now + wait_ns))
 
     def take(self, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
         """See Source.read; does not wait."""
-        now = self._clock()
+        now = self._clock.now_ns()
         if self._unread and not self._find_beginning():
             return 0, 0
         if now < self._due:

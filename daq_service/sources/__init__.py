@@ -20,6 +20,7 @@ from sync.errors import ConfigError
 from sync.toml import check
 
 if TYPE_CHECKING:  # this module is imported before anything is compiled
+    from sync.clock import RealClock, VirtualClock
     from sync.ring import RingReader
 
 SOURCES = {
@@ -39,6 +40,7 @@ class Host:
     # the simulator's output, with the channels the source `wants`; None while there is none
     feedback: "Callable[[], RingReader | None]" = lambda: None
     say: Callable[[str], None] = lambda _: None  # what a person should read; kept in the record's summary
+    clock: "RealClock | VirtualClock | None" = None  # that the source lives by; None: the host's own
 
 
 class Source(Protocol):

@@ -24,7 +24,7 @@ from pydantic import Field
 from daq_service.held import Held
 from daq_service.sources import Host
 from sync import realtime
-from sync.clock import now_ns, sleep_until
+from sync.clock import RealClock
 from sync.config import Config, Signals
 from sync.message import MALFORMED, STRICT
 from sync.toml import Section
@@ -77,7 +77,8 @@ class Page:
     def __init__(self, config: Config, settings: Settings, host: Host):
         self._config, self._settings, self._say = config, settings, host.say
         self._signals, self._period = config.sim.signals, config.period_ns
-        self._held = Held(config, settings.buffer_blocks)
+        self._clock = host.clock or RealClock()
+        self._held = Held(config, settings.buffer_blocks, self._clock)
         self._zmq: zmq.Context[zmq.Socket[bytes]] | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._messages = self._malformed = self._times_let_go = 0
@@ -97,7 +98,7 @@ class Page:
     def start(self) -> None:
         self.stop()
         self._held.start()
-        begun = now_ns()
+        begun = self._clock.now_ns()
         times = self._config.realtime
         core, _ = realtime.cores(times)
         self._zmq = context(times.wire_priority if times.enabled else None, core)
@@ -110,14 +111,14 @@ class Page:
         self._note()
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
-        until = now_ns() + wait_ns
+        until = self._clock.now_ns() + wait_ns
         if self._socket is None:
-            sleep_until(until)
+            self._clock.sleep_until(until)
             return 0, 0
         while True:
-            self._move(now_ns())
-            self._held.wait(max(until - now_ns(), 0))
-            now = now_ns()
+            self._move(self._clock.now_ns())
+            self._held.wait(max(until - self._clock.now_ns(), 0))
+            now = self._clock.now_ns()
             self._listen(now)
             self._move(now)
             count, lost = self._held.take(scans, t_ns)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from daq_service.sources import Host
 from sync.array_types import WORDS, WORDS_2D
-from sync.clock import now_ns, sleep_until
+from sync.clock import RealClock
 from sync.config import Config
 from sync.errors import ConfigError
 from sync.jit import kernel
@@ -34,19 +34,9 @@ _RATE_TOLERANCE = 0.01
 
 
 @kernel(types.UniTuple(int64, 2)(WORDS_2D, WORDS, int64, WORDS, int64, WORDS_2D, WORDS, WORDS, int64))
-def _read(scans, t_ns, wait_ns, state, buffer, recorded, offsets, lost_before, turn_ns):
-    """See Source.read. `turn_ns`: how long the record takes if it begins again at its end, else 0."""
+def _take(scans, t_ns, now, state, buffer, recorded, offsets, lost_before, turn_ns):
+    """Every scan that is due by `now`. `turn_ns`: how long the record takes if it begins again at its end, else 0."""
     size = offsets.size
-    if turn_ns == 0 and state[_NEXT] >= size:
-        sleep_until(now_ns() + wait_ns)
-        return 0, 0
-    now = now_ns()
-    due = state[_START] + state[_NEXT] // size * turn_ns + offsets[state[_NEXT] % size]
-    if due > now:
-        sleep_until(min(due, now + wait_ns))
-        now = now_ns()
-        if due > now:
-            return 0, 0
     # what no longer fits the device's buffer is lost, oldest first
     ready = np.int64(0)
     last = state[_NEXT]
@@ -74,7 +64,8 @@ def _read(scans, t_ns, wait_ns, state, buffer, recorded, offsets, lost_before, t
 class ReplaySource:
     unwrapped = True
 
-    def __init__(self, config: Config, settings: Settings, run: Run, scans: np.ndarray, t_ns: np.ndarray):
+    def __init__(self, config: Config, settings: Settings, run: Run, scans: np.ndarray, t_ns: np.ndarray, host: Host):
+        self._clock = host.clock or RealClock()
         period = config.period_ns
         self._scans = scans
         self._offsets = t_ns - t_ns[0] + period
@@ -91,12 +82,25 @@ class ReplaySource:
         self._state = np.array([0, _NEVER], np.int64)
 
     def start(self) -> None:
-        self._state[:] = 0, now_ns()
+        self._state[:] = 0, self._clock.now_ns()
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
+        now, due = self._clock.now_ns(), self._due()
+        if due > now:
+            self._clock.sleep_until(min(due, now + wait_ns))
+            now = self._clock.now_ns()
+            if due > now:
+                return 0, 0
         played = (self._scans, self._offsets, self._lost_before, self._turn_ns)
-        count, lost = _read(scans, t_ns, wait_ns, self._state, self._buffer, *played)
+        count, lost = _take(scans, t_ns, now, self._state, self._buffer, *played)
         return int(count), int(lost)
+
+    def _due(self) -> int:
+        """When the next scan is; never, after the last."""
+        (number, start), size = self._state.tolist(), len(self._offsets)
+        if self._turn_ns == 0 and number >= size:
+            return _NEVER
+        return int(start + number // size * self._turn_ns + self._offsets[number % size])
 
     def stop(self) -> None:
         self._state[_START] = _NEVER
@@ -125,4 +129,4 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> R
         if (np.diff(t_ns) < 0).any():
             raise ConfigError(f"{run.path}: its sample instants go back in time; it cannot be played")
     columns = [topic.blocks[c.name].astype(np.int64) for c in config.daq.channels]
-    return ReplaySource(config, settings, run, np.ascontiguousarray(np.stack(columns, axis=1)), t_ns)
+    return ReplaySource(config, settings, run, np.ascontiguousarray(np.stack(columns, axis=1)), t_ns, host)

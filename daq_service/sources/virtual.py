@@ -30,7 +30,7 @@ from daq_service.sources import Host
 from daq_service.sources.virtual_settings import Settings
 from sync.array_types import READ_ONLY, WORDS, WORDS_2D
 from sync.block import PUSHED, RECEIVED
-from sync.clock import now_ns, sleep_until
+from sync.clock import RealClock
 from sync.config import Config
 from sync.errors import ConfigError
 from sync.jit import kernel
@@ -79,18 +79,12 @@ def _profiles(profiles, channel, t):
         _TABLE, _VECTOR, _VECTOR, _VECTOR, READ_ONLY, WORDS, WORDS,
     )
 )  # fmt: skip
-def _read(
-    scans, t_ns, wait_ns, state, fixed, par, columns, profiles, path, follow, memory, value,
+def _make_scans(
+    scans, t_ns, now, state, fixed, par, columns, profiles, path, follow, memory, value,
     feedback, feedback_block, pose,
 ):  # fmt: skip
-    """Wait for the next scan, then make every scan that is due. See Source.read."""
-    now = now_ns()
+    """Make every scan that is due by `now`, at least one. See Source.read."""
     due = state[_START] + state[_NEXT] * fixed[_PERIOD]
-    if due > now:
-        sleep_until(min(due, now + wait_ns))
-        now = now_ns()
-        if due > now:
-            return 0, 0
     waiting = (now - due) // fixed[_PERIOD] + 1
     lost = max(waiting - fixed[_BUFFER], 0)
     state[_NEXT] += lost
@@ -104,7 +98,7 @@ def _read(
             seen = feedback_block.view(np.float64)
             # when it came, by our clock: the simulator's may be another
             stamp = feedback_block[RECEIVED] if feedback_block[RECEIVED] > 0 else feedback_block[PUSHED]
-            fresh = found and now_ns() - stamp < _POSE_FRESH_NS
+            fresh = found and now - stamp < _POSE_FRESH_NS
             x, y, yaw, vx = seen[pose[0]], seen[pose[1]], seen[pose[2]], seen[pose[3]]
             drive_along(path, follow, memory, x, y, yaw, vx, fresh, 1.0 / par[_RATE])
         for channel in range(3):
@@ -131,6 +125,7 @@ class VirtualSource:
     def __init__(self, config: Config, settings: Settings, manoeuvre: Manoeuvre, host: Host):
         layout = config.daq.layout
         self._feedback = host.feedback
+        self._clock = host.clock or RealClock()
         self._ring = _NO_FEEDBACK
         self._block = np.zeros(64, np.int64)
         self._pose = np.zeros(4, np.int64)
@@ -177,7 +172,7 @@ class VirtualSource:
 
     def start(self) -> None:
         self._state[_NEXT] = 0
-        self._state[_START] = now_ns() + int(self._fixed[_PERIOD]) + self._start_offset_ns
+        self._state[_START] = self._clock.now_ns() + int(self._fixed[_PERIOD]) + self._start_offset_ns
         self._state[_RANDOM] = self._seed * 0x9E3779B97F4A7C1 & (2**63 - 1)
         self._memory[:] = 0
 
@@ -191,10 +186,17 @@ class VirtualSource:
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         if self.follows:
             self._look_for_feedback()
-        count, lost = _read(
+        now = self._clock.now_ns()
+        due = int(self._state[_START] + self._state[_NEXT] * self._fixed[_PERIOD])
+        if due > now:
+            self._clock.sleep_until(min(due, now + wait_ns))
+            now = self._clock.now_ns()
+            if due > now:
+                return 0, 0
+        count, lost = _make_scans(
             scans,
             t_ns,
-            wait_ns,
+            now,
             self._state,
             self._fixed,
             self._parameters,

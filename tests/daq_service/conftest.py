@@ -96,3 +96,10 @@ def manoeuvre_file(tmp_path: Path) -> Callable[[str], Path]:
         return path
 
     return write
+
+
+class Until:
+    """In place of an event that another thread would set."""
+
+    def __init__(self, done: Callable[[], bool]):
+        self.is_set = done

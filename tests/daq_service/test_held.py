@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daq_service.held import Held
-from sync.clock import now_ns
 
 from .conftest import drive_config
 
@@ -28,8 +27,11 @@ class Clock:
     def __init__(self) -> None:
         self.now = 1_000_000_000
 
-    def __call__(self) -> int:
+    def now_ns(self) -> int:
         return self.now
+
+    def sleep_until(self, instant_ns: int) -> None:
+        self.now = max(self.now, instant_ns)
 
 
 class Model:
@@ -235,15 +237,15 @@ def test_an_age_beyond_its_type_is_the_oldest_there_is() -> None:
 
 @pytest.mark.parametrize("known", [False, True])
 def test_wait_ends_when_a_scan_is_due_or_when_asked(known: bool) -> None:
-    held = Held(drive_config(CHANNELS, "daq.rate_hz=100"), 10)
+    clock = Clock()
+    held = Held(drive_config(CHANNELS, "daq.rate_hz=100"), 10, clock)
     held.start()
-    began = now_ns()
+    began = clock.now
     if known:
         full(held, began)
         assert held.take(np.zeros((20, 5), np.int64), np.zeros(20, np.int64)) == (0, 0)
     held.wait(2_000_000_000)
-    took = now_ns() - began
-    assert took < 1_000_000_000 and (not known or took > 5_000_000)
-    began = now_ns()
+    assert clock.now - began == (10_000_000 if known else 1_000_000)  # a period, or a moment
+    began = clock.now
     held.wait(0)
-    assert now_ns() - began < 1_000_000_000
+    assert clock.now == began

@@ -12,26 +12,28 @@ from daq_service.sources import Host, Source, open_source
 from daq_service.sources.page import Page, counts, understood
 from sim_service.signals import tables, vehicle_inputs
 from sync.block_values import put_integer
-from sync.clock import now_ns, sleep_until
 from sync.config import Signals, load
 from sync.errors import ConfigError
 from sync.message import MALFORMED
+from sync.virtual_clock import virtual_clock
 from tandem.supervise import sweep
 
 from .conftest import CONFIGS, DRIVE, drive_config
 
 MS = 1_000_000
+_PATIENCE_MS = 60_000
 STRAIGHT = {"steering_deg": 0.0, "throttle": 0.0, "brake_bar": 0.0}
 
 
 class Driven:
-    """A page source at 1 kHz, and whoever drives it."""
+    """A page source at 1 kHz in virtual time, and whoever drives it over a real socket."""
 
     def __init__(self, settings: str = "", *overrides: str):
         self.said: list[str] = []
+        self.clock = virtual_clock(look_ns=0)
         config = drive_config(f"source={{kind='page'{settings}}}", *overrides)
         self.config = config
-        self.source: Any = open_source(config, DRIVE, Host(say=self.said.append))
+        self.source: Any = open_source(config, DRIVE, Host(say=self.said.append, clock=self.clock))
         self.columns = [[c.name for c in config.daq.channels].index(n) for n in ("steering", "throttle", "brake")]
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.PUSH)
@@ -42,20 +44,20 @@ class Driven:
     def send(self, message: Any) -> None:
         self._socket.send(message if isinstance(message, bytes) else msgpack.packb(message))
 
+    def arrived(self) -> None:
+        """Wait, in real time, until what was sent can be read; virtual time stands still meanwhile."""
+        assert self.source._socket.poll(_PATIENCE_MS), "nothing came over the socket"
+
     def read_for(self, seconds: float, hand: Any = None) -> np.ndarray:
-        """(steering, throttle, brake) in counts, a row a scan; `hand` is sent over and over meanwhile, and the time
-        counts from when it is heard (on a busy machine a connection takes a while)."""
+        """(steering, throttle, brake) in counts, a row a scan; `hand` is sent over and over meanwhile."""
         rows = []
         scans, t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
-        asked, due, heard = now_ns(), 0, self.source.counts()["messages"]
-        begun = asked
-        while now_ns() < begun + seconds * 1e9:
-            if hand is not None and self.source.counts()["messages"] == heard:
-                begun = now_ns()
-                assert begun < asked + 10e9
-            if hand is not None and now_ns() > due:
+        end, due = self.clock.now_ns() + seconds * 1e9, 0
+        while self.clock.now_ns() < end:
+            if hand is not None and self.clock.now_ns() >= due:
                 self.send(hand)
-                due = now_ns() + 20 * MS
+                self.arrived()
+                due = self.clock.now_ns() + 20 * MS
             count, lost = self.source.read(scans, t_ns, 5 * MS)
             assert lost == 0
             rows.append(scans[:count][:, self.columns].copy())
@@ -143,11 +145,8 @@ def test_what_is_no_message_is_counted_and_changes_nothing(driven: Callable[...,
     page = driven()
     page.read_for(0.1, {"steering_deg": 1.8, "throttle": 0.5, "brake_bar": 0.0})
     page.send(message)
-    for _ in range(50):
-        found = page.read_for(0.1)
-        if page.source.counts()["malformed"]:
-            break
-        page.send({"steering_deg": 1.8, "throttle": 0.5, "brake_bar": 0.0})  # still held
+    page.arrived()
+    found = page.read_for(0.1)
     assert found[-1].tolist() == [10, 210, 0]
     assert page.source.counts()["malformed"] == 1
     assert page.source.counts()["messages"] >= 2
@@ -157,10 +156,11 @@ def test_a_flood_is_read_a_little_at_a_time(driven: Callable[..., Driven]) -> No
     page = driven()
     for _ in range(60):
         page.send(STRAIGHT)
-    for _ in range(50):
-        page.read_for(0.1)
-        if page.source.counts()["messages"] == 60:
-            break
+    while page.source.counts()["messages"] < 60:
+        page.arrived()
+        before = page.source.counts()["messages"]
+        page.read_for(0.001)
+        assert page.source.counts()["messages"] <= before + 2 * 16
     assert page.source.counts()["messages"] == 60
 
 
@@ -209,7 +209,7 @@ def test_the_shipped_configuration_opens() -> None:
 
 def test_a_long_sleep_costs_no_more_than_the_buffer(driven: Callable[..., Driven]) -> None:
     page = driven(", buffer_blocks=4")
-    sleep_until(now_ns() + 100 * MS)
+    page.clock.sleep_until(page.clock.now_ns() + 100 * MS)
     scans, t_ns = np.zeros((64, 3), np.int64), np.zeros(64, np.int64)
     count, lost = page.source.read(scans, t_ns, 0)
     assert count == 4 and lost >= 90
@@ -218,6 +218,6 @@ def test_a_long_sleep_costs_no_more_than_the_buffer(driven: Callable[..., Driven
 def test_without_a_socket_a_read_waits_as_long_as_it_may(driven: Callable[..., Driven]) -> None:
     page = driven()
     page.source.stop()
-    began = now_ns()
+    began = page.clock.now_ns()
     assert page.source.read(np.zeros((8, 3), np.int64), np.zeros(8, np.int64), 20_000_000) == (0, 0)
-    assert now_ns() - began >= 20_000_000
+    assert page.clock.now_ns() - began == 20_000_000

@@ -1,6 +1,5 @@
 """The replay source: a record plays as the driver, with its values, its rhythm and its gaps."""
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,13 +7,14 @@ import numpy as np
 import pytest
 
 from daq_service.acquire import Acquisition
-from daq_service.sources import Source, open_source
+from daq_service.sources import Host, Source, open_source
 from sync.block import Channel, Layout
-from sync.clock import now_ns, sleep_until
+from sync.clock import VirtualClock
 from sync.errors import ConfigError
 from sync.record import RunError
+from sync.virtual_clock import virtual_clock
 
-from .conftest import DRIVE, Rings, drive_config, recorded, replay_config, write_record
+from .conftest import DRIVE, Rings, Until, drive_config, recorded, replay_config, write_record
 
 MS = 1_000_000
 LAYOUT = drive_config().daq.layout
@@ -24,13 +24,19 @@ Play = Callable[..., Source]
 
 
 @pytest.fixture
-def opened(tmp_path: Path, request: pytest.FixtureRequest) -> Play:
-    """Records blocks and opens them as a source."""
+def clock() -> VirtualClock:
+    return virtual_clock(look_ns=0)
+
+
+@pytest.fixture
+def opened(tmp_path: Path, request: pytest.FixtureRequest, clock: VirtualClock) -> Play:
+    """Records blocks and opens them as a source, in virtual time."""
 
     def make(words: np.ndarray, topic: str = "/daq", **options: bool | int) -> Source:
         folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        source = open_source(replay_config(write_record(folder, words, topic=topic), **options), DRIVE)
+        config = replay_config(write_record(folder, words, topic=topic), **options)
+        source = open_source(config, DRIVE, Host(clock=clock))
         request.addfinalizer(source.stop)
         return source
 
@@ -43,8 +49,9 @@ def played(source: Source, seconds: float) -> tuple[np.ndarray, np.ndarray, list
     found: list[np.ndarray] = []
     instants: list[int] = []
     gaps: list[tuple[int, int]] = []
-    end = now_ns() + round(seconds * 1e9)
-    while now_ns() < end:
+    clock: VirtualClock = source._clock  # type: ignore[attr-defined]
+    end = clock.now_ns() + round(seconds * 1e9)
+    while clock.now_ns() < end:
         count, lost = source.read(scans, t_ns, 5 * MS)
         if lost:
             gaps.append((len(instants), lost))
@@ -71,40 +78,39 @@ def restless(n: int, seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("topic", ["/daq", "/received"])
-def test_values_and_relative_instants_are_those_of_the_record(opened: Play, topic: str) -> None:
+def test_values_and_relative_instants_are_those_of_the_record(opened: Play, clock: VirtualClock, topic: str) -> None:
     words = restless(200)
     source = opened(words, topic)
-    began = now_ns()
+    began = clock.now_ns()
     source.start()
     scans, t_ns, gaps = played(source, 0.4)
     assert gaps == []
     assert (scans == raw(words)).all()
     assert (np.diff(t_ns) == np.diff(LAYOUT.view(words)["t_ns"])).all()
-    assert 0 < t_ns[0] - began < 1000 * MS
+    assert t_ns[0] - began == MS
 
 
-def test_nothing_comes_before_as_much_time_has_passed_as_on_board(opened: Play) -> None:
+def test_nothing_comes_before_as_much_time_has_passed_as_on_board(opened: Play, clock: VirtualClock) -> None:
     """The reads of the contract suite check that no scan is from the future; here, that all come."""
     words = recorded(1000.0, 100)
     source = opened(words)
-    began = now_ns()
+    began = clock.now_ns()
     source.start()
-    sleep_until(now_ns() + 50 * MS)
+    clock.sleep_until(clock.now_ns() + 50 * MS)
     scans, t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
     count, lost = source.read(scans, t_ns, MS)
-    passed = (now_ns() - began) // MS
-    assert 49 <= count <= passed and lost == 0
+    assert count == (clock.now_ns() - began) // MS == 50 and lost == 0
 
 
-def test_after_the_last_block_nothing_more_comes(opened: Play) -> None:
+def test_after_the_last_block_nothing_more_comes(opened: Play, clock: VirtualClock) -> None:
     source = opened(recorded(1000.0, 20))
     assert source.seconds == pytest.approx(0.020)  # type: ignore[attr-defined]
     source.start()
     scans, _, gaps = played(source, 0.2)
     assert len(scans) == 20 and gaps == []
-    began = now_ns()
+    began = clock.now_ns()
     assert source.read(np.zeros((8, 3), np.int64), np.zeros(8, np.int64), 20 * MS) == (0, 0)
-    assert now_ns() - began >= 20 * MS  # it waits, as it does for a scan that may still come
+    assert clock.now_ns() - began == 20 * MS  # it waits, as it does for a scan that may still come
 
 
 def test_again_begins_anew_after_a_gap_and_again(opened: Play) -> None:
@@ -150,7 +156,7 @@ def test_gaps_of_the_record_are_gaps_again(opened: Play) -> None:
     assert (np.diff(t_ns) == np.diff(LAYOUT.view(words)["t_ns"])).all()
 
 
-def test_a_gap_that_was_slept_through_counts_with_the_rest(opened: Play) -> None:
+def test_a_gap_that_was_slept_through_counts_with_the_rest(opened: Play, clock: VirtualClock) -> None:
     """What the device's buffer could not hold, and what the record has not: all of it is time without scans."""
     words = recorded(1000.0, 600)
     blocks = LAYOUT.view(words)
@@ -159,13 +165,15 @@ def test_a_gap_that_was_slept_through_counts_with_the_rest(opened: Play) -> None
     source = opened(words, buffer=4)
     source.start()
     _, before, _ = played(source, 0.05)
-    sleep_until(now_ns() + 200 * MS)
+    clock.sleep_until(clock.now_ns() + 200 * MS)
     _, after, gaps = played(source, 0.05)
     assert gaps[0][0] == 0 and gaps[0][1] > 30
     assert after[0] - before[-1] == (1 + gaps[0][1]) * MS
 
 
-def test_through_the_acquisition_values_stay_and_gaps_bump_the_epoch(opened: Play, rings: Rings) -> None:
+def test_through_the_acquisition_values_stay_and_gaps_bump_the_epoch(
+    opened: Play, rings: Rings, clock: VirtualClock
+) -> None:
     """Counters of a record are running counts already: however they jump, they are taken as they are."""
     words = restless(150)
     blocks = LAYOUT.view(words)
@@ -173,15 +181,8 @@ def test_through_the_acquisition_values_stay_and_gaps_bump_the_epoch(opened: Pla
     blocks["t_ns"][50:] += 10 * MS
     blocks["epoch"][100:] += 41
     writer, reader = rings.pair(LAYOUT)
-    acquisition = Acquisition(drive_config(), opened(words), writer, None)
-    stop = threading.Event()
-    thread = threading.Thread(target=acquisition.run, args=(stop,))
-    thread.start()
-    end = now_ns() + 10_000 * MS
-    while writer.head < 150 and now_ns() < end:
-        sleep_until(now_ns() + MS)
-    stop.set()
-    thread.join()
+    acquisition = Acquisition(drive_config(), opened(words), writer, None, clock=clock)
+    acquisition.run(Until(lambda: writer.head == 150 or clock.now_ns() > 10**13))  # type: ignore[arg-type]
     found, _, lost = reader.since(0)
     assert lost == 0 and len(found) == 150
     for name in CHANNELS:
