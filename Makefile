@@ -56,6 +56,8 @@ drill: $(VENV)/.dev
 	$(BIN)/python benchmarks/flood.py
 	$(BIN)/python benchmarks/hogs.py
 	$(BIN)/python benchmarks/ring_check.py
+	$(BIN)/python -m checks.schedules --schedules 100000
+	$(BIN)/python -m checks.schedules --schedules 1000 --model buggy
 	$(BIN)/python benchmarks/fuzz.py --inputs 1000000
 
 $(VENV)/bin/python:

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daq_service.acquire import MOST_BLOCKS, Acquisition
-from daq_service.sources import open_source
-from sync.clock import now_ns, sleep_until
+from daq_service.sources import Host, open_source
+from sync.clock import REAL, RealClock, VirtualClock, now_ns
 from sync.config import Config
 from sync.ring import RingReader, RingWriter
+from sync.virtual_clock import virtual_clock
 from sync.wire import Publisher, Receiver, context
 
-from .conftest import DRIVE, Rings, drive_config
+from .conftest import DRIVE, Rings, Until, drive_config
 from .origin import free_port
 
 BRAKE, THROTTLE, STEERING = range(3)  # columns of configs/drive.toml
@@ -30,7 +31,8 @@ Read = tuple[list[Scan], int]  # what a read finds, and how many scans were lost
 class Scripted:
     """A source that finds what the script says, read by read, and nothing after its end."""
 
-    def __init__(self, script: list[Read]):
+    def __init__(self, script: list[Read], clock: RealClock | VirtualClock = REAL):
+        self._clock = clock
         self._script = [(list(scans), lost) for scans, lost in script]
         self.t = 0
         self.starts = self.stops = 0
@@ -38,12 +40,12 @@ class Scripted:
 
     def start(self) -> None:
         self.starts += 1
-        self.t = now_ns()
+        self.t = self._clock.now_ns()
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         if not self._script:
             self.over.set()
-            sleep_until(now_ns() + wait_ns)
+            self._clock.sleep_until(self._clock.now_ns() + wait_ns)
             return 0, 0
         found, lost = self._script.pop(0)
         if len(found) > len(scans):
@@ -63,15 +65,22 @@ class Scripted:
 class Desk:
     """An acquisition on a scripted source and a real ring."""
 
-    def __init__(self, rings: Rings, script: list[Read], *overrides: str, wire: bool = False):
+    def __init__(
+        self,
+        rings: Rings,
+        script: list[Read],
+        *overrides: str,
+        wire: bool = False,
+        clock: RealClock | VirtualClock = REAL,
+    ):
         self.config: Config = drive_config(*overrides)
-        self.source = Scripted(script)
+        self.source = Scripted(script, clock)
         self.writer, self.reader = rings.pair(self.config.daq.layout, self.config.daq.ring_blocks)
         self.context = context() if wire else None
         self.publisher = None
         if self.context is not None:
             self.publisher = Publisher(self.context, self.config.endpoint("daq"), self.config.daq.layout)
-        self.acquisition = Acquisition(self.config, self.source, self.writer, self.publisher)
+        self.acquisition = Acquisition(self.config, self.source, self.writer, self.publisher, clock=clock)
         self.count = self.acquisition.count
 
     def turns(self, number: int) -> np.ndarray:
@@ -92,8 +101,8 @@ class Desk:
 
 @pytest.fixture
 def desk(rings: Rings, request: pytest.FixtureRequest) -> Callable[..., Desk]:
-    def make(script: list[Read], *overrides: str, wire: bool = False) -> Desk:
-        made = Desk(rings, script, *overrides, wire=wire)
+    def make(script: list[Read], *overrides: str, wire: bool = False, clock: RealClock | VirtualClock = REAL) -> Desk:
+        made = Desk(rings, script, *overrides, wire=wire, clock=clock)
         request.addfinalizer(made.close)
         return made
 
@@ -255,22 +264,22 @@ def test_last_block_of_a_batch_is_always_the_newest(batches: list[int], start: i
 def test_newest_block_rises_with_a_ramp_while_the_source_runs(
     rings: Rings, manoeuvre_file: Callable[[str], object]
 ) -> None:
-    """The same with the clock running and a reader beside."""
+    """The same with the clock running and a reader that looks after every turn."""
     path = manoeuvre_file("[steering_deg]\npoints = [[0, 0], [1, 180]]")
     config = drive_config("daq.rate_hz=5000", f'source.manoeuvre="{path}"')
     writer, reader = rings.pair(config.daq.layout)
-    acquisition = Acquisition(config, open_source(config, DRIVE), writer, None)
-    stop = threading.Event()
-    thread = threading.Thread(target=acquisition.run, args=(stop,))
-    thread.start()
+    clock = virtual_clock(look_ns=0)
+    acquisition = Acquisition(config, open_source(config, DRIVE, Host(clock=clock)), writer, None, clock=clock)
     seen: list[tuple[int, int]] = []
-    end = now_ns() + 400_000_000
-    while now_ns() < end:
+    end = clock.now_ns() + 400_000_000
+
+    def look() -> bool:
         block = reader.newest()
         if block is not None:
             seen.append((int(block["seq"]), int(block["steering"])))
-    stop.set()
-    thread.join()
+        return clock.now_ns() >= end
+
+    acquisition.run(Until(look))  # type: ignore[arg-type]
     blocks, _, _ = reader.since(0, 16384)
     assert all(a <= b for a, b in pairwise(blocks["steering"].tolist()))
     assert all(a <= b for a, b in pairwise(seen))
@@ -285,7 +294,7 @@ def test_newest_block_rises_with_a_ramp_while_the_source_runs(
 
 def _receive(desk: Desk, receiver: Receiver, reader: RingReader, seq: int) -> None:
     """Turns without scans until the block `seq` has arrived: what ZeroMQ drops in passing is repeated."""
-    end = now_ns() + 10_000_000_000
+    end = now_ns() + 60_000_000_000
     while receiver.ring.head == 0 or reader.newest()["seq"] != seq:
         receiver.receive()
         desk.acquisition.turn()
@@ -321,13 +330,13 @@ def test_only_the_newest_block_of_a_turn_is_published(desk: Callable[..., Desk],
 
 
 def test_newest_block_is_repeated_while_nothing_comes_and_no_oftener_than_asked(desk: Callable[..., Desk]) -> None:
-    found = desk([(ramp(0, 3), 0)], "daq.idle_repeat_ms=5", "daq.read_wait_ms=1", wire=True)
-    began = now_ns()
+    clock = virtual_clock(look_ns=0)
+    found = desk([(ramp(0, 3), 0)], "daq.idle_repeat_ms=5", "daq.read_wait_ms=1", wire=True, clock=clock)
+    began = clock.now_ns()
     while found.publisher.repeated < 5:
         found.acquisition.turn()
-    elapsed_ms = (now_ns() - began) / 1e6
     assert found.publisher.sent == 1
-    assert elapsed_ms >= 25
+    assert clock.now_ns() - began == 5 * 6_000_000  # the first turn of a millisecond after more than five
     assert found.count.blocks == 3 and found.writer.head == 3  # a repeat is no new block
     assert found.count.empty == found.count.loops - 1
 
@@ -341,7 +350,7 @@ def test_last_block_is_sent_again_as_a_farewell(desk: Callable[..., Desk], rings
     thread = threading.Thread(target=found.acquisition.run, args=(stop,))
     try:
         thread.start()
-        assert found.source.over.wait(10)
+        assert found.source.over.wait(60)
         repeated = found.publisher.repeated
         receiver.connect()
         stop.set()
@@ -393,7 +402,7 @@ def test_every_block_goes_out_in_order_where_somebody_asked(rings: Rings, ring_b
         source = Scripted([(ramp(0, 1), 0), *[([], 0)] * 100, (ramp(1, 100), 0), (ramp(101, 3), 5), ([], 0)])
         acquisition = Acquisition(config, source, writer, None, every)
         receiver.connect()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while reader.head == 0:  # the first one is repeated until we are connected
             assert time.monotonic() < deadline
             acquisition.turn() if acquisition.count.loops < 90 else acquisition._repeat()

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from daq_service.acquire import Acquisition
-from daq_service.sources import Source, find, open_source
-from sync.clock import now_ns, sleep_until
+from daq_service.sources import Host, Source, find, open_source
+from sync.clock import RealClock, VirtualClock
+from sync.virtual_clock import virtual_clock
 
 from .can_bus import open_can
 from .conftest import DRIVE, Rings, drive_config, recorded, replay_config, write_record
@@ -31,7 +32,7 @@ Opener = Callable[[float, int], Source]
 
 def open_virtual(rate_hz: float, buffer_scans: int) -> Source:
     config = drive_config(f"daq.rate_hz={rate_hz}", f"source.buffer_blocks={buffer_scans}")
-    return open_source(config, DRIVE)
+    return open_source(config, DRIVE, Host(clock=virtual_clock(look_ns=0)))
 
 
 def open_replay(rate_hz: float, buffer_scans: int) -> Source:
@@ -39,7 +40,7 @@ def open_replay(rate_hz: float, buffer_scans: int) -> Source:
     with tempfile.TemporaryDirectory() as folder:
         write_record(Path(folder), recorded(rate_hz, max(round(min(3 * rate_hz, 15_000)), 3)))
         config = replay_config(folder, f"daq.rate_hz={rate_hz}", buffer=buffer_scans)
-        return open_source(config, DRIVE)
+        return open_source(config, DRIVE, Host(clock=virtual_clock(look_ns=0)))
 
 
 SOURCES: dict[str, Opener] = {
@@ -51,6 +52,8 @@ SOURCES: dict[str, Opener] = {
     "remote": open_remote,
     "page": open_page,
 }
+# sources that live by a clock they are given
+VIRTUAL = {"virtual", "replay"}
 # of sources whose instants are estimates: how far a period may be from the configured one, as a share of it
 FITTED: dict[str, float] = {"nidaqmx": 0.05}
 # sources whose device begins anew after an overrun: on a new beat, and with nothing of before
@@ -66,6 +69,8 @@ class Device:
 
     def __init__(self, source: Source, kind: str, rate_hz: float, most: int):
         self.source, self.period_ns = source, round(1e9 / rate_hz)
+        # devices, sockets and buses live in real time
+        self.clock: RealClock | VirtualClock = source._clock if kind in VIRTUAL else RealClock()  # type: ignore[attr-defined]
         self._fitted, self.restarts = FITTED.get(kind, 0.0), kind in RESTARTING
         self.first_news_ns = FIRST_NEWS_NS.get(kind, 0)
         self.late_ns = LATE_NS.get(kind, 0)
@@ -76,7 +81,7 @@ class Device:
         """(scans, instants, lost), after the checks that hold for every read."""
         self._scans[:] = self._t_ns[:] = UNTOUCHED
         count, lost = self.source.read(self._scans, self._t_ns, wait_ns)
-        now = now_ns()
+        now = self.clock.now_ns()
         assert 0 <= count <= len(self._scans) and lost >= 0
         # every scan whole, and nothing beyond the last one
         assert (self._scans[:count] != UNTOUCHED).all() and (self._t_ns[:count] != UNTOUCHED).all()
@@ -89,15 +94,18 @@ class Device:
         """(all instants, a pair for every read that lost scans: index of the first scan after them, how many)."""
         instants: list[int] = []
         gaps: list[tuple[int, int]] = []
-        end = now_ns() + round(seconds * 1e9)
-        while now_ns() < end:
+        end = self.clock.now_ns() + round(seconds * 1e9)
+        while self.clock.now_ns() < end:
             _, t_ns, lost = self.read()
             if lost:
                 gaps.append((len(instants), lost))
             instants += t_ns.tolist()
             if pause_ns:
-                sleep_until(now_ns() + pause_ns)
+                self.sleep(pause_ns)
         return np.array(instants, np.int64), gaps
+
+    def sleep(self, duration_ns: int) -> None:
+        self.clock.sleep_until(self.clock.now_ns() + duration_ns)
 
     def assert_steady(self, t_ns: np.ndarray, gaps: list[tuple[int, int]]) -> None:
         """A period from scan to scan, and as many more as were lost between."""
@@ -131,7 +139,7 @@ def test_nothing_is_sampled_before_start(device: Callable[..., Device]) -> None:
     for _ in range(3):
         scans, _, lost = found.read(MS)
         assert len(scans) == 0 and lost == 0
-    before = now_ns()
+    before = found.clock.now_ns()
     found.source.start()
     _, t_ns, lost = found.read(1000 * MS)
     assert len(t_ns) > 0 and lost == 0 and t_ns[0] >= before
@@ -141,7 +149,7 @@ def test_nothing_is_sampled_before_start(device: Callable[..., Device]) -> None:
 def test_instants_rise_with_the_configured_period(device: Callable[..., Device], rate_hz: float) -> None:
     found = device(rate_hz)
     found.source.start()
-    before = now_ns()
+    before = found.clock.now_ns()
     t_ns, gaps = found.read_for(0.2 + found.late_ns * 1e-9)
     assert gaps == []
     found.assert_steady(t_ns, gaps)
@@ -163,25 +171,25 @@ def test_read_waits_no_longer_than_asked(device: Callable[..., Device]) -> None:
     found.read(50 * MS)  # a device may sample at the very instant of its start
     took = []
     for _ in range(9):
-        began = now_ns()
+        began = found.clock.now_ns()
         assert len(found.read(5 * MS)[0]) == 0
-        took.append(now_ns() - began)
+        took.append(found.clock.now_ns() - began)
     assert sorted(took)[4] <= 50 * MS
 
 
 def test_read_returns_as_soon_as_there_is_a_scan(device: Callable[..., Device]) -> None:
     found = device(rate_hz=1000.0)
     found.source.start()
-    began = now_ns()
+    began = found.clock.now_ns()
     for _ in range(10):
         assert len(found.read(2000 * MS)[0]) > 0
-    assert now_ns() - began < 1000 * MS  # ten periods are 10 ms; one whole wait would be two seconds
+    assert found.clock.now_ns() - began < 1000 * MS  # ten periods are 10 ms; one whole wait would be two seconds
 
 
 def test_a_read_takes_at_most_what_it_has_room_for_and_the_next_ones_the_rest(device: Callable[..., Device]) -> None:
     found = device(rate_hz=1000.0, most=16)
     found.source.start()
-    sleep_until(now_ns() + found.late_ns + 100 * MS)
+    found.sleep(found.late_ns + 100 * MS)
     instants: list[int] = []
     for _ in range(6):
         _, t_ns, lost = found.read()
@@ -193,8 +201,8 @@ def test_a_read_takes_at_most_what_it_has_room_for_and_the_next_ones_the_rest(de
 def test_a_read_takes_all_there_is(device: Callable[..., Device]) -> None:
     found = device(rate_hz=1000.0)
     found.source.start()
-    sleep_until(now_ns() + 2 * found.late_ns + 50 * MS)
-    asked = now_ns()
+    found.sleep(2 * found.late_ns + 50 * MS)
+    asked = found.clock.now_ns()
     _, t_ns, _ = found.read()
     assert t_ns[-1] > asked - found.period_ns - found.late_ns
 
@@ -209,8 +217,8 @@ def test_overrun_is_counted_and_time_goes_on(device: Callable[..., Device]) -> N
     assert len(gaps) >= 3
     found.assert_steady(t_ns, gaps)
     # what is left of a long sleep is the newest, as much as the buffer holds
-    sleep_until(now_ns() + pause_ns)
-    asked = now_ns()
+    found.sleep(pause_ns)
+    asked = found.clock.now_ns()
     _, kept, lost = found.read()
     if found.restarts:  # what is left is nothing; what comes is new, and says what was lost
         while len(kept) == 0:
@@ -227,15 +235,15 @@ def test_a_gap_begins_a_new_epoch_and_nothing_else_does(device: Callable[..., De
         found = device(rate_hz=1000.0, buffer_scans=200)
     config = drive_config("daq.rate_hz=1000")
     writer, reader = rings.pair(config.daq.layout)
-    acquisition = Acquisition(config, found.source, writer, None)
+    acquisition = Acquisition(config, found.source, writer, None, clock=found.clock)
     found.source.start()
-    gaps, end = 0, now_ns() + 30_000 * MS
+    gaps, end = 0, found.clock.now_ns() + 30_000 * MS
     while gaps < 2 or writer.head == 0:
-        assert now_ns() < end
+        assert found.clock.now_ns() < end
         lost, blocks = acquisition.count.lost, acquisition.count.blocks
         acquisition.turn()
         gaps += acquisition.count.lost > lost and blocks > 0
-        sleep_until(now_ns() + (400 * MS if found.restarts else 20 * MS))
+        found.sleep(400 * MS if found.restarts else 20 * MS)
     found.source.stop()
     blocks, _, overwritten = reader.since(0, 16384)
     assert overwritten == 0 and (np.diff(blocks["seq"].astype(np.int64)) == 1).all()
@@ -252,7 +260,7 @@ def test_nothing_comes_after_stop_and_stop_may_be_called_twice(device: Callable[
     assert len(found.read(1000 * MS)[0]) > 0
     for _ in range(2):
         found.source.stop()
-        sleep_until(now_ns() + 5 * MS)
+        found.sleep(5 * MS)
         scans, _, lost = found.read(MS)
         assert len(scans) == 0 and lost == 0
 
@@ -260,7 +268,7 @@ def test_nothing_comes_after_stop_and_stop_may_be_called_twice(device: Callable[
 def test_a_stopped_source_can_be_started_again(device: Callable[..., Device]) -> None:
     found = device()
     for _ in range(2):
-        before = now_ns()
+        before = found.clock.now_ns()
         found.source.start()
         t_ns, gaps = found.read_for(0.02 + found.late_ns * 1e-9)
         assert gaps == [] and t_ns[0] >= before

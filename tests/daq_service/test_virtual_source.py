@@ -11,10 +11,10 @@ from daq_service.counters import TOTAL, counter_table, unwrap
 from daq_service.sources import Host, Source, open_source
 from daq_service.sources.virtual import POSE as NAMES
 from sync.block import Channel, Layout
-from sync.clock import now_ns
 from sync.config import Config
 from sync.errors import ConfigError
 from sync.ring import RingReader, push
+from sync.virtual_clock import virtual_clock
 
 from .conftest import DRIVE, Rings, drive_config
 
@@ -40,9 +40,13 @@ def collect(source: Source, count: int) -> tuple[np.ndarray, np.ndarray]:
     return scans, (t_ns - t_ns[0]) * 1e-9
 
 
+def in_virtual_time() -> Host:
+    return Host(clock=virtual_clock(look_ns=0))
+
+
 def virtual(path: Path, *overrides: str) -> tuple[Source, Config]:
     config = drive_config(f'source.manoeuvre="{path}"', *overrides)
-    return open_source(config, DRIVE), config
+    return open_source(config, DRIVE, in_virtual_time()), config
 
 
 def smoothstep(t: np.ndarray, seconds: float, high: float) -> np.ndarray:
@@ -95,7 +99,7 @@ def test_registers_have_the_configured_width(manoeuvre_file: Write, bits: int) -
     config["source"]["steering_start_count"] = -3
     for channel in config["daq"]["channels"][1:]:
         channel["counter_bits"] = bits
-    source = open_source(Config.model_validate(config), DRIVE)
+    source = open_source(Config.model_validate(config), DRIVE, in_virtual_time())
     assert collect(source, 3)[0][:, STEERING].tolist() == [(1 << bits) - 3] * 3
 
 
@@ -157,7 +161,7 @@ def test_brake_stops_at_the_ends_of_its_converter(manoeuvre_file: Write) -> None
 def test_same_seed_gives_the_same_scans_and_another_seed_another_noise() -> None:
     def drive(seed: int) -> np.ndarray:
         config = drive_config(FAST, f"source.seed={seed}")
-        return collect(open_source(config, DRIVE), 1000)[0]
+        return collect(open_source(config, DRIVE, in_virtual_time()), 1000)[0]
 
     once, again, other = drive(7), drive(7), drive(8)
     assert (once == again).all()
@@ -167,7 +171,7 @@ def test_same_seed_gives_the_same_scans_and_another_seed_another_noise() -> None
 
 
 def test_a_restarted_source_drives_the_same_again() -> None:
-    source = open_source(drive_config(FAST), DRIVE)
+    source = open_source(drive_config(FAST), DRIVE, in_virtual_time())
     assert (collect(source, 300)[0] == collect(source, 300)[0]).all()
 
 
@@ -180,12 +184,13 @@ Pose = tuple[float, float, float, float]  # x, y, yaw, vx
 def drives_by_sight(rings: Rings, pose: Pose | None, age_ns: int = 0) -> np.ndarray:
     """Scans of half a second, read while a simulator publishes this pose, always so many ns ago."""
     writer, reader = rings.pair(POSE, 64)
+    clock = virtual_clock(look_ns=0)
 
     def feedback() -> RingReader | None:
         if pose is not None:
             record = np.zeros(1, POSE.dtype)
             record["x"], record["y"], record["yaw"], record["vx"] = pose
-            record["pushed_ns"] = now_ns() - age_ns
+            record["pushed_ns"] = clock.now_ns() - age_ns
             push(writer.words, record.view(np.int64))
         return reader
 
@@ -195,7 +200,7 @@ def drives_by_sight(rings: Rings, pose: Pose | None, age_ns: int = 0) -> np.ndar
         "source.steering_start_count=10000",
         *QUIET,
     )
-    return collect(open_source(config, DRIVE, Host(feedback)), 500)[0]
+    return collect(open_source(config, DRIVE, Host(feedback, clock=clock)), 500)[0]
 
 
 def test_driver_presses_the_throttle_when_he_sees_the_car_stand(rings: Rings) -> None:
