@@ -226,6 +226,7 @@ class Template:
         self._waiting: list[Service] = []  # to be asked for
         self._asked: list[tuple[Service, float]] = []  # since when; answered in this order
         self._forked: set[str] = set()  # the names of what this one has forked; the first time it has to build
+        self._build: set[str] = set()  # the names of what the one before it had forked
         self._worked = False  # this one or one before it has forked something
         self._pause_s, self._due = 0.0, 0.0
         self._popen: subprocess.Popen[bytes] | None = None
@@ -242,7 +243,7 @@ class Template:
                 [*self._command[:3], str(theirs.fileno()), *self._command[3:]],
                 stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()], start_new_session=True, env=environment,
             )  # fmt: skip
-        self._forked = set()
+        self._build, self._forked = self._forked, set()
 
     def fork(self, service: Service) -> None:
         """Start this service, as soon as it can be."""
@@ -276,6 +277,9 @@ class Template:
             finally:
                 for fd in fds:
                     os.close(fd)
+        while self._build:  # what may be needed again
+            with contextlib.suppress(OSError):
+                self._socket.send(self._build.pop().encode())
         if self._asked:
             service, since = self._asked[0]
             if service.process.name in self._forked and time.monotonic() - since > _ANSWER_S:

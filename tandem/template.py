@@ -2,11 +2,11 @@
 
     python -m tandem.template FD CONFIG [KEY=VALUE]...
 
-It is asked on a socket (FD), one message a process: its name, with its standard input and output as descriptors. It
-builds what that process needs, unless it has done so already, forks it and answers with its pid. All it has built is
-shared with its forks, page by page, until one of them writes there. So nothing may be in it that does not survive a
-fork: no thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A DAQ whose driver would not survive
-(`daq_service.sources.OWN_PROCESS`) is started anew in the fork, by exec.
+It is asked on a socket (FD), one message a process: its name, with its standard input and output as descriptors;
+without them the process is only built. It builds what that process needs, unless it has done so already, forks it and
+answers with its pid. All it has built is shared with its forks, page by page, until one of them writes there. So
+nothing may be in it that does not survive a fork: no thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A
+DAQ whose driver would not survive (`daq_service.sources.OWN_PROCESS`) is started anew in the fork, by exec.
 
 The configuration is the one the drive was started with; what is wrong with it, the process that needs it says. The
 template ends with its supervisor, whatever ends that.
@@ -158,6 +158,8 @@ def main() -> None:
             return  # the supervisor has ended, or needs nothing more
         process = processes[message.decode()]
         builder.prepare(process)
+        if not fds:
+            continue  # only to be built
         answer = _fork(process, builder, channel, *fds)
         for fd in fds:
             os.close(fd)
