@@ -37,20 +37,24 @@ def missing(*modules: str) -> list[Path]:
     ]
 
 
+def done(name: str) -> bool:
+    """Whether `ensure` of this name would find nothing missing; quick."""
+    return sources.marker(name).exists()
+
+
 def ensure(name: str, *modules: str, report: Report | None = None) -> None:
     """Compile what is missing of these modules, or of all; at once if nothing is (20 ms).
 
     `name` is what these modules are for: it is remembered that nothing was missing. One process compiles, others wait.
     """
-    marker = sources.marker(name)
-    if marker.exists():
+    if done(name):
         return
     own_cache()
     with open(sources.cache_directory() / "build.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if files := missing(*modules):
             build(files, report or Progress())
-        marker.touch()
+        sources.marker(name).touch()
 
 
 class Progress:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from sync.errors import ConfigError
 from tandem.calibrate_command import calibrate
-from tandem.drive import checked_config, run_drive
+from tandem.drive import checked_config, compile_ahead, run_drive
 from tandem.iso_commands import iso
 from tandem.keys import keys
 from tandem.multibody_commands import bench_multibody, mechanism
@@ -123,6 +123,7 @@ def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) 
         transport_keys(read, config, role)
         if role == "daq":
             require(read, config)
+        compile_ahead()
     with compiling(role):
         if role == "daq":
             from daq_service.service import in_words, prepare
@@ -200,10 +201,12 @@ def replay(
 
     Exit code 1 if an exact replay with nothing changed is not identical to the record.
     """
+    from sync import build
     from sync.jit import compiling
 
     with errors():
         factor = _speed(speed)
+        build.ensure("everything")
         with compiling("replay"):
             from tandem.replay import Asked, print_replay, replay_run
             from tandem.replay_save import save as save_replay

@@ -55,6 +55,21 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
     return config
 
 
+# what a drive compiles before its first step; anything else is compiled by the command that needs it
+_COMPILED = (
+    "daq_service.service", "daq_service.sources.virtual",
+    "sim_service.service", "sim_service.models.buggy",
+    "sync.record.writer",
+)  # fmt: skip
+
+
+def compile_ahead() -> None:
+    """On all cores, with progress, where something is still to be compiled."""
+    from sync import build
+
+    build.ensure("drive", *_COMPILED)
+
+
 def figures_line(status: dict[str, dict[str, Any]]) -> str:
     """What a drive shows of itself while it runs; short enough for 80 columns."""
     sim = status.get("sim") or {}
@@ -79,8 +94,12 @@ def run_drive(
 
     `begun_at` (monotonic seconds) for a process that makes several: from when on its first step is waited for.
     """
+    from sync import build
     from tandem.launch import ProcessGroup
 
+    if not build.done("drive"):
+        refuse_early(file, overrides)  # said before the compiler has its minute
+        compile_ahead()
     # first of all: it imports beside us
     group = ProcessGroup(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
     folder = None

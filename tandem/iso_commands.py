@@ -37,11 +37,13 @@ def iso(
     Exit codes: 0 the tests were run; 1 the car cannot do what a test asks for; 2 a file, a name or a value is
     wrong; 3 the car diverged.
     """
+    from sync import build
     from sync.jit import compiling
 
     with errors():
         changed = parameters(settings)
-        with Console(stderr=True).status("reading (the first time, compiling)"), compiling("iso"):
+        build.ensure("everything")
+        with Console(stderr=True).status("reading"), compiling("iso"):
             from tandem.html.page import json_ready
             from tandem.html.plain import write_plain
             from tandem.iso import report as told

@@ -24,10 +24,12 @@ def mechanism(
     runs: Runs = Path("runs"),
 ) -> None:
     """Simulate a mechanism described in a file, and write how it moved."""
+    from sync import build
     from sync.jit import compiling
 
     with errors():
-        with Console(stderr=True).status("reading (the first time, compiling)"), compiling("mechanism"):
+        build.ensure("everything")
+        with Console(stderr=True).status("reading"), compiling("mechanism"):
             from tandem import mechanism as work
 
             described, state = work.load(file, seconds, step)
@@ -49,9 +51,11 @@ def bench_multibody(
     runs: Runs = Path("runs"),
 ) -> None:
     """Try every multibody formulation on every mechanism with a known answer, beside Exudyn and MuJoCo."""
+    from sync import build
     from sync.jit import compiling
 
-    with Console(stderr=True).status("compiling, the first time"), compiling("mechanism"):
+    build.ensure("everything")
+    with compiling("mechanism"):
         from tandem.bench import multibody
     from tandem.html.page import json_ready
     from tandem.html.plain import write_plain

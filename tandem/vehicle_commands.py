@@ -26,11 +26,13 @@ def vehicle_report(
 
     Exit codes: 0 both agree; 1 they do not; 2 a file, a name or a value is wrong.
     """
+    from sync import build
     from sync.jit import compiling
 
     with errors():
         changed = parameters(settings)
-        with Console(stderr=True).status("reading (the first time, compiling)"), compiling("vehicle"):
+        build.ensure("everything")
+        with Console(stderr=True).status("reading"), compiling("vehicle"):
             from tandem.vehicle import shown
             from tandem.vehicle.parameters import load_vehicle
             from tandem.vehicle.report import examine

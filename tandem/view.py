@@ -160,6 +160,7 @@ def view(
 
     A mechanism runs on its page, and can be held, pushed and changed by hand.
     """
+    from sync import build
     from sync.config import View
     from sync.jit import compiling
     from sync.toml import check, with_overrides
@@ -177,6 +178,7 @@ def view(
             raise ConfigError(f"--against {against}: must be ideal, or give a second run")
         if delay_ms and mode == "exact" and not against:
             raise ConfigError(f"--delay-ms {delay_ms:g}: needs --mode ideal or --against ideal")
+        build.ensure("everything")
         with compiling("replay"):
             import tandem.replay  # noqa: F401
         with progress("view") as update:
@@ -196,10 +198,12 @@ def view(
 
 def _mechanism(file: Path, chosen: tuple[Any, Any, Any], opened: bool) -> None:
     """A mechanism in the hand, until Ctrl-C."""
+    from sync import build
     from sync.config import View
     from sync.jit import compiling
     from sync.toml import check
 
+    build.ensure("everything")
     with compiling("mechanism"):
         from sim_service.multibody.mechanism import read_mechanism
         from sim_service.view.service import close_page, open_page
