@@ -217,12 +217,10 @@ def _run(
             counters[rec.EPOCHS] += 1
             status |= rec.NEW_EPOCH
         restart = status & (rec.NEW_EPOCH | rec.SKIPPED | rec.RESUMED) != 0
-        if begin > 0 and shown < begin:
-            shown = (
-                position - 1
-            )  # its first step uses one block, as in replay: a record does not show where its blocks begin
+        # the first step on a ring that an earlier simulator filled uses its block alone, and the record says so
+        adopted = shown < begin and begin > 0
         if turn(
-            ring_in, shown, position, most, block, passing, restart, False, age,
+            ring_in, shown, position, most, block, passing, restart, adopted, age,
             rows, calibration, estimator, memory, policy,
             step_model, state, inputs, params, work, first_state, first_work, kept, guard, turned,
             settings[rec.WHEEL_SPEED], outputs, h,

@@ -7,7 +7,6 @@ of the run to the last bit, on any machine (docs/decisions/0022); given other bl
 parameters, they say what those change.
 """
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -171,12 +170,7 @@ def as_recorded(steps: np.ndarray, blocks: np.ndarray, words: np.ndarray, rings:
     which, status, initial = which[:n], status[:n], initial[:n]
     restart = status & (step_record.NEW_EPOCH | step_record.SKIPPED | step_record.RESUMED) != 0
     flags = _flags(initial, restart, status & step_record.LAPPED != 0)
-    floor = rings[which]
-    for begin, end in itertools.pairwise([*np.flatnonzero(initial), n]):
-        # a simulator that adopted the ring of received blocks begins with the block of its first step alone
-        if begin > 0 and steps["input_received_ns"][begin] > 0 and rings[which[begin]] == rings[which[begin - 1]]:
-            floor[begin:end] = np.maximum(floor[begin:end], which[begin])
-    return Plan(words, which, floor, flags, np.ascontiguousarray(steps["input_age_ns"][:n]), first, stopped)
+    return Plan(words, which, rings[which], flags, np.ascontiguousarray(steps["input_age_ns"][:n]), first, stopped)
 
 
 def _find(steps: np.ndarray, blocks: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from pathlib import Path
 from sync.config import Config, load
 from tandem.replay import Asked, replay_run
 from tests.sync.zmtp import Where, ask, dial, frame
-from tests.system.conftest import DRIVE, Program, free_port
+from tests.system.conftest import DRIVE, Program, free_port, ring_of, wait_for_steps
 
 MESSAGES, TOO_LONG = 2000, 50
 
@@ -52,7 +52,9 @@ def test_a_flood_is_counted_and_hurts_nobody(drive: Callable[..., Program], name
     settings = ["transport.kind=tcp", "transport.clock=estimate", *(f"transport.{k}={v}" for k, v in ports.items())]
     config = load(DRIVE, [f"name={name}", *settings])
     run = drive("--seconds", "0", "--json", *(word for setting in settings for word in ("--set", setting)))
-    run.wait_for("the DAQ is there")
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 1)
+    steps.close()
     before = _resident_mb(config)
     here = {key: ("127.0.0.1", port) for key, port in ports.items()}
     assert ask(here["clock_port"], MESSAGES) == ask(str(config.socket("command")), MESSAGES) == MESSAGES
