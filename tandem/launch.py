@@ -28,7 +28,15 @@ from typing import Any, TextIO
 _PATIENCE_S = 5.0  # to end after being asked to; then the process is killed
 _ANSWER_S = 30.0  # a template that takes longer to fork what it has forked before hangs
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # between starts of a template that ends before it has forked anything
-_SET_CHILD_SUBREAPER = 36  # prctl
+_SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37  # prctl
+
+
+def adopt_orphans(adopt: bool) -> bool:
+    """Whether processes whose parent ends become children of this one; returns what held before."""
+    libc, before = ctypes.CDLL(None), ctypes.c_int()
+    libc.prctl(_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    libc.prctl(_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
+    return bool(before.value)
 
 
 @dataclass(frozen=True)
@@ -231,7 +239,6 @@ class Template:
         self._pause_s, self._due = 0.0, 0.0
         self._popen: subprocess.Popen[bytes] | None = None
         self._closed = False
-        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._start()
 
     def _start(self) -> None:
@@ -334,6 +341,7 @@ class ProcessGroup:
         self._unread: list[str] = []
         self._listener: Callable[[str], None] = self._unread.append
         self._there: list[Service] = []
+        self._adopted_before = adopt_orphans(True)  # what the template forks is to be our child
         self.template = Template(file, overrides, self._report)
         # the recorder first: the others wait until it watches
         self.recorder = self.start(RECORDER) if recorded else None
@@ -369,3 +377,4 @@ class ProcessGroup:
             service.ask_to_end()
         for service in self._there:  # also one that was forked and not reported: its output ends when it has ended
             service.end()
+        adopt_orphans(self._adopted_before)

@@ -11,6 +11,16 @@ _OPTIONS = [
     "--disable-dev-shm-usage", "--hide-scrollbars",
 ]  # fmt: skip
 
+# What a page asks to be drawn is counted instead of drawn: in software one page keeps both cores busy
+# for minutes, and its own script does not come to anything. The script, and all it asks for, is the real one.
+_COUNT_DRAWINGS = """
+window.drawings = 0;
+for (const kind of [WebGLRenderingContext, WebGL2RenderingContext])
+    for (const call of ["drawArrays", "drawElements", "drawArraysInstanced", "drawElementsInstanced"])
+        if (call in kind.prototype)
+            kind.prototype[call] = function () { window.drawings += 1; };
+"""
+
 
 def lacking() -> str:
     """Why there is no browser; empty if there is one."""
@@ -37,6 +47,20 @@ def browser() -> Iterator[Any]:
             yield opened
         finally:
             opened.close()
+
+
+def window(opened: Any, timeout_s: float, drawn: bool) -> Any:
+    """A window of its own; `drawn` where somebody wants to look at pictures of it."""
+    context = opened.new_context(viewport={"width": 800, "height": 450})
+    context.set_default_timeout(1e3 * timeout_s)
+    if not drawn:
+        context.add_init_script(_COUNT_DRAWINGS)
+    return context
+
+
+def drawings(page: Any) -> int:
+    """How often the page asked for something to be drawn, in a window that counts."""
+    return int(page.evaluate("window.drawings"))
 
 
 def picture(page: Any, file: str, **options: Any) -> None:

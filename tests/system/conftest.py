@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,6 +185,18 @@ def processes_of(run: Program, role: str) -> list[int]:
         with contextlib.suppress(OSError):
             if Path(f"/proc/{child}/comm").read_text().strip() == f"tandem-{role}":
                 found.append(int(child))
+    return found
+
+
+def running(pids: Iterable[int]) -> list[str]:
+    """Those of these processes that have not ended. How long the kernel keeps the record of one that has is for its
+    parent to decide, which for an orphan is not us."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            name, state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[::2]
+            if state.split()[0] not in "ZX":
+                found.append(f"{name}) {state.split()[0]}")
     return found
 
 

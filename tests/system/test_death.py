@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sync.record import open_run
-from tests.system.conftest import DRIVE, Program, pid_of, ring_of, until, wait_for_steps
+from tests.system.conftest import DRIVE, Program, pid_of, ring_of, running, until, wait_for_steps
 
 Start = Callable[..., Program]
 
@@ -76,7 +76,7 @@ def test_leftovers_of_a_dead_run_are_swept_by_the_next(drive: Start, name: str) 
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
     run.end()
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "killed processes are still there")
+    until(lambda: not running(pids), lambda: f"killed processes are still there: {running(pids)}")
     following = drive("--seconds", "1", "--json")
     assert following.end() == 0, following.said
     assert following.json()["balance"]["closes"]

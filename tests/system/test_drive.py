@@ -17,7 +17,7 @@ from sync.config import load, runtime_directory
 from sync.errors import RingError
 from sync.record import open_run
 from sync.ring import SHM, RingReader
-from tests.system.conftest import DRIVE, ROOT, Program, Recorded, pid_of, ring_of, until, wait_for_steps
+from tests.system.conftest import DRIVE, ROOT, Program, Recorded, pid_of, ring_of, running, until, wait_for_steps
 
 Start = Callable[..., Program]
 TIMES = ("transfer_us", "age_us", "step_us", "lateness_us")
@@ -172,7 +172,7 @@ def test_services_do_not_outlive_a_killed_supervisor(drive: Start, name: str) ->
     pids = [pid_of(name, role) for role in ("daq", "sim")]
     run.signal(signal.SIGKILL)
     run.end()
-    until(lambda: not any(_alive(pid) for pid in pids), "a service outlives its supervisor")
+    until(lambda: not running(pids), lambda: f"outlived their supervisor: {running(pids)}")
     with pytest.raises(RingError):
         RingReader(config.ring("daq"))
 
@@ -200,11 +200,3 @@ def test_a_disk_that_takes_no_report_is_no_reason_to_lose_the_figures(drive: Sta
 
 def test_runtime_directory_is_private() -> None:
     assert runtime_directory().stat().st_mode & 0o777 == 0o700
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -1,7 +1,6 @@
 """A process that crashes or hangs during a drive is replaced: at once, without loss, and the record shows it."""
 
 import configparser
-import contextlib
 import os
 import shutil
 import signal
@@ -17,7 +16,7 @@ import pytest
 
 from sync.record import open_run
 from tandem.replay import Asked, replay_run
-from tests.system.conftest import ROOT, Program, pid_of, processes_of, ring_of, wait_for_steps
+from tests.system.conftest import ROOT, Program, pid_of, processes_of, ring_of, running, wait_for_steps
 
 Start = Callable[..., Program]
 WEAVE = ("--set", "source.manoeuvre=manoeuvres/weave.toml")
@@ -95,17 +94,6 @@ def test_a_replacement_that_dies_is_replaced_and_who_dies_too_often_is_given_up(
     assert result["record"]["whole"] and len(result["deaths"]) == 2
 
 
-def _left(pids: list[int]) -> list[str]:
-    """Those that have not ended; when the kernel's record of an orphan goes is for the host's init to decide."""
-    found = []
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            name, state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[::2]
-            if state.split()[0] not in "ZX":
-                found.append(f"{name}) {state.split()[0]}")
-    return found
-
-
 @pytest.mark.parametrize("also", ["", "sim"])
 def test_a_template_that_crashes_is_started_anew_and_the_drive_goes_on(
     drive: Start, name: str, tmp_path: Path, also: str
@@ -142,7 +130,7 @@ def test_all_processes_end_when_the_supervisor_is_killed(drive: Start, name: str
     assert len(pids) == 4
     run.signal(signal.SIGKILL)
     run.end()
-    _until(run, lambda: not _left(pids))
+    _until(run, lambda: not running(pids))
 
 
 @pytest.mark.parametrize("seen", ["", "template", "daq"])
@@ -154,7 +142,7 @@ def test_a_drive_that_is_interrupted_while_it_starts_leaves_nothing(drive: Start
     pids = [pid for role in ("template", "daq", "sim", "record") for pid in processes_of(run, role)]
     run.signal(signal.SIGINT)
     run.end()
-    _until(run, lambda: not _left(pids))
+    _until(run, lambda: not running(pids))
     assert "Traceback" not in run.said, run.said
     assert not list(Path("/dev/shm").glob(f"tandem.{name}.*"))
 

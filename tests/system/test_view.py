@@ -19,7 +19,7 @@ from sim_service.command_record import PARAMETER
 from sim_service.commands import CommandClient
 from sync.config import load
 from sync.record import open_run
-from tests.system.browser import browser, lacking, picture
+from tests.system.browser import browser, drawings, lacking, picture, window
 from tests.system.conftest import (
     DRIVE,
     PATIENCE_S,
@@ -34,6 +34,7 @@ from tests.system.conftest import (
 
 Start = Callable[..., Program]
 TOKEN = "a_token_for_the_test"
+PICTURES = bool(os.environ.get("TANDEM_SCREENSHOTS"))
 SLOWLY = ("--set", "view.rate_hz=5")  # what draws in software is not to be kept busy
 
 needs_browser = pytest.mark.skipif(bool(lacking()), reason=lacking() or "there is one")
@@ -48,10 +49,7 @@ def started() -> Iterator[Any]:
 @pytest.fixture
 def chromium(started: Any) -> Iterator[Any]:
     """A window of its own for the test, gone with it: what is open is drawn, and costs."""
-    context = started.new_context(viewport={"width": 800, "height": 450})
-    context.set_default_timeout(
-        1e3 * PATIENCE_S
-    )  # a busy machine that draws in software has left a page without answer for 30 s
+    context = window(started, PATIENCE_S, PICTURES)
     yield context
     context.close()
 
@@ -132,7 +130,9 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     _the_car_moves(page)
     changed = _a_parameter_is_changed_by_hand(page, name)
     _stale_data_are_said(page, name)
-    picture(page, str(pictures / "live.png"))
+    assert PICTURES or until(lambda: drawings(page), "the scene is not drawn")
+    if PICTURES:
+        picture(page, str(pictures / "live.png"))
     page.close()
     run.signal(signal.SIGINT)
     assert run.end() == 0, run.said
@@ -256,7 +256,9 @@ def test_a_record_on_a_page(recorded: Callable[[str], Recorded], start: Start, c
     page.get_by_role("slider").first.press("End")
     until(lambda: shown()[0] > 2.5, "the slider does not move time")
     assert float(re.findall(r"distance to 50 ms of delay: ([\d.]+) m", words(page))[0]) > 0.0
-    picture(page, str(pictures / "replay.png"))
+    assert PICTURES or until(lambda: drawings(page), "the scene is not drawn")
+    if PICTURES:
+        picture(page, str(pictures / "replay.png"))
     page.close()
     view.signal(signal.SIGINT)
     assert view.end() == 0, view.said
