@@ -128,29 +128,39 @@ def build(files: list[Path], report: Report, workers: int | None = None) -> None
     kernels = {file: sources.kernels_in(file) for file in files}
     total, done = sum(kernels.values()), set[Path]()
     report(0, total)
-    crew = [_Worker() for _ in range(min(workers or len(os.sched_getaffinity(0)), len(files)))]
+    pool: list[_Worker] = []
     ready = selectors.DefaultSelector()
-    for worker in crew:
+
+    def start_worker() -> None:
+        worker = _Worker()
         assert worker.process.stdout is not None
+        pool.append(worker)
         ready.register(worker.process.stdout, selectors.EVENT_READ, worker)
+
     try:
-        while len(done) < len(files) and ready.get_map():
-            for worker in crew:
+        for _ in range(min(workers or len(os.sched_getaffinity(0)), len(files))):
+            start_worker()
+        while len(done) < len(files):
+            for worker in pool:
                 if worker.job is None and (file := next((f for f in waiting if before[f] <= done), None)):
                     waiting.remove(file)
                     worker.give(file)
             for key, _ in ready.select():
                 worker = key.data
-                assert worker.process.stdout is not None and worker.job is not None
-                if not worker.process.stdout.readline():
+                assert worker.process.stdout is not None
+                job, answer = worker.job, worker.process.stdout.readline()
+                if not answer:
                     ready.unregister(worker.process.stdout)  # it crashed: the import that needs this module shows why
-                    crew.remove(worker)
+                    pool.remove(worker)
                     worker.end()
-                done.add(worker.job)
+                    if job is None:  # it did not even get as far as its first module: nor would another
+                        return
+                    start_worker()
+                done.add(job)
                 worker.job = None
                 report(sum(kernels[file] for file in done), total)
     finally:
-        for worker in crew:
+        for worker in pool:
             worker.end()
         ready.close()
 
