@@ -8,6 +8,7 @@ the first step, or during a command that was not finished.
 """
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import typer
 from rich.console import Console
 
 from sync.errors import ConfigError
+from sync.limits import ENVIRONMENT, OPTION
 from tandem.calibrate_command import calibrate
 from tandem.drive import checked_config, compile_ahead, run_drive
 from tandem.iso_commands import iso
@@ -35,6 +37,20 @@ DEFAULT = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
 TRANSPORTS = ("shm", "ipc", "tcp")
 
 ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show_default="configs/drive.toml")]
+
+
+@app.callback()
+def options(
+    decode_limit_mb: Annotated[
+        int | None,
+        typer.Option(
+            OPTION, min=1, max=1 << 24, metavar="MEGABYTES",
+            help="How much one file may become in memory. Default: 32 times its size, and 16 MiB.",
+        ),
+    ] = None,
+) -> None:  # fmt: skip
+    if decode_limit_mb is not None:
+        os.environ[ENVIRONMENT] = str(decode_limit_mb)  # also for the processes that a command starts
 
 
 @app.command()

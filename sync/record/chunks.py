@@ -10,6 +10,7 @@ from numba import int64
 
 from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.jit import kernel
+from sync.limits import Budget
 
 _MOST_CHUNK = 1 << 26  # twice the longest that is written
 _MESSAGE_HEAD = 1 + 8 + 2 + 4 + 8 + 8  # opcode, length, channel, sequence, log time, publish time
@@ -61,19 +62,27 @@ class Table:
     def __init__(self) -> None:
         self._rows = np.zeros((4096, 6), np.int64)
 
-    def of(self, chunk: Chunk) -> tuple[bytes, np.ndarray, np.ndarray]:
-        """(the chunk's data, the same as an array, a row for every record); raises one of DAMAGED."""
+    def of(self, chunk: Chunk, budget: Budget | None = None) -> tuple[bytes, np.ndarray, np.ndarray]:
+        """(the chunk's data, the same as an array, a row for every record); raises one of DAMAGED.
+
+        `budget`: of the file, unless it is one of our own."""
         if chunk.uncompressed_size > _MOST_CHUNK:
             raise ValueError(f"a chunk of {chunk.uncompressed_size} bytes")
         if chunk.compression not in ("zstd", ""):
             raise ValueError(f"a chunk compressed with {chunk.compression!r}; it must be zstd")
         if chunk.compression and zstandard.frame_content_size(chunk.data) not in (-1, chunk.uncompressed_size):
             raise ValueError("a chunk that is not as long as it says")
+        if budget is not None:
+            budget.take(chunk.uncompressed_size, "its chunks")
+        # zstd writes no more than the stated size
         stream, length = get_chunk_data_stream(chunk, validate_crc=True)
         data = stream.read(length)
         raw = np.frombuffer(data, np.uint8)
         while (count := _find_records(raw, self._rows)) == _TOO_MANY:
-            self._rows = np.zeros((min(4 * len(self._rows), raw.size // 9 + 1), 6), np.int64)
+            rows = min(4 * len(self._rows), raw.size // 9 + 1)
+            if budget is not None:
+                budget.need(rows * self._rows.itemsize * 6, "the records of a chunk")
+            self._rows = np.zeros((rows, 6), np.int64)
         if count < 0:
             raise ValueError("a damaged chunk")
         return data, raw, self._rows[:count]

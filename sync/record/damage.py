@@ -47,6 +47,7 @@ class Index:
     chunks: dict[int, ChunkIndex] = field(default_factory=dict)  # by their places
     places: list[int] = field(default_factory=list)  # of chunks, notes and attachments, in order
     end: int = 0  # of the data
+    read: int = 0  # bytes of message indexes so far
 
     def next(self, place: int) -> int:
         """The first sound record behind a place; the end of the data if there is none."""
@@ -57,7 +58,10 @@ class Index:
         """What the chunk at this place held; nothing if there is none."""
         found = Held()
         for offset in self.chunks[place].message_index_offsets.values() if place in self.chunks else ():
-            found.add(stream, offset, size)
+            if self.read > size:
+                break  # each is read once in a sound file: this one names the same again and again
+            end = found.add(stream, offset, size)
+            self.read += end - offset if end is not None else _HEAD.size
         return found
 
 

@@ -4,8 +4,9 @@ The mcap package reads the records of the file; the messages of a chunk, which a
 decoded by nopython code, and indexes are passed over: whoever wants everything needs none. A file that ends in the
 middle (the recorder was killed, the disk was full) is read up to its last whole chunk, and `Run.cut` says where and why
 it ends. Damage in the middle is stepped over (sync/record/damage.py), and `Run.damage` says what is missing there.
-Nothing here trusts the file: sizes are bounded, chunks are checked against their checksums. The parts of a run
-are read one by one and joined (sync/record/join.py); whichever of them is named, all of them are opened.
+Nothing here trusts the file: what it may become in memory is bounded (sync/limits.py), chunks are checked against their
+checksums. The parts of a run are read one by one and joined (sync/record/join.py); whichever of them is named, all of
+them are opened.
 """
 
 import io
@@ -26,6 +27,7 @@ from numba import int64
 from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.block import Layout
 from sync.jit import kernel
+from sync.limits import Budget, DecodedTooLarge
 from sync.message import MALFORMED, decode_record
 from sync.message_form import Form, read_message
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
@@ -38,6 +40,9 @@ from sync.record.writer import END, FILE, FORMAT, PART, PROFILE, SAID, START, pa
 
 _MOST_RECORD = 1 << 30
 _CHUNK_HEAD = 8 + 8 + 8 + 4 + 4 + 8  # times, size and checksum, then the lengths of two texts
+_MOST_TOPICS = 256
+_LAYOUT_COST = 32  # bytes of objects that a byte of a schema becomes
+_OTHER_MESSAGE_COST = 256  # the time of decoding a message that is not of our own form, as bytes
 _PRIVATE = 0x80  # kinds of records from here on are anybody's
 
 
@@ -123,6 +128,8 @@ def open_run(path: Path, topics: tuple[str, ...] | None = None, progress: Progre
             read[number] = RunError(f"{part}: cannot be read: {error.strerror}")
         except RunError as error:
             read[number] = error
+        except DecodedTooLarge as error:
+            read[number] = RunError(str(error))
     progress(1.0)
     sole = read[min(read)]
     if len(read) == 1:
@@ -145,6 +152,8 @@ class _Reading:
         self._chunks: set[int] = set()  # where those stand that were read
         self._unread: dict[int, str] = {}  # where there was damage, and why
         self._index: Index | None = None
+        self._index_sought = self._announced = False
+        self._budget = Budget(path, size)
         self._stream: BinaryIO = io.BytesIO()
 
     def read(self, stream: BinaryIO) -> Run:
@@ -196,12 +205,15 @@ class _Reading:
         return index is not None and following >= index.end
 
     def _known_index(self) -> Index | None:
-        if self._index is None:
-            self._index = read_index(self._stream, self.run.size)
+        if not self._index_sought:
+            self._index, self._index_sought = read_index(self._stream, self.run.size), True
         return self._index
 
     def _announce(self) -> None:
         """The topics, as the index has them: the chunk that announces them may have been damaged."""
+        if self._announced:
+            return
+        self._announced = True
         place, index = self._stream.tell(), self._known_index()
         for record in (*index.schemas, *index.channels) if index is not None else ():
             self._record(record)
@@ -306,6 +318,9 @@ class _Reading:
         if schema is None or schema.encoding != ENCODING or channel.message_encoding != MESSAGES:
             self._forms[channel.id] = None
             return
+        if len(self._forms) >= _MOST_TOPICS:
+            raise RunError(f"{self.run.path}: more than {_MOST_TOPICS} topics; no record has so many")
+        self._budget.take(_LAYOUT_COST * len(schema.data), f"the schema of {channel.topic}")
         try:
             layout = to_layout(schema.data)
         except ValueError as error:
@@ -315,21 +330,29 @@ class _Reading:
         self._forms[channel.id] = (channel.topic, Form(layout, received=True))
 
     def _chunk(self, chunk: Chunk) -> None:
-        data, raw, table = self._table.of(chunk)
-        for kind, at, end in table[np.isin(table[:, KIND], (Opcode.SCHEMA, Opcode.CHANNEL)), : END_OF + 1]:
+        data, raw, table = self._table.of(chunk, self._budget)
+        described = table[np.isin(table[:, KIND], (Opcode.SCHEMA, Opcode.CHANNEL)), : END_OF + 1]
+        if len(described) > 2 * _MOST_TOPICS:
+            raise RunError(
+                f"{self.run.path}: a chunk with {len(described)} schemas and channels; no record has so many"
+            )
+        for kind, at, end in described:
             self._record(_KINDS[int(kind)].read(ReadDataStream(io.BytesIO(data[at:end]))))
         messages = table[table[:, KIND] == MESSAGE]
-        channels = np.unique(messages[:, ID]).tolist()
-        if not self._forms.keys() >= set(channels):
+        messages = messages[np.argsort(messages[:, ID], kind="stable")]  # by channel, each in its order
+        channels, firsts = np.unique(messages[:, ID], return_index=True)
+        if not self._forms.keys() >= set(channels.tolist()):
             self._announce()
-        for channel in channels:
+        for channel, rows in zip(channels.tolist(), np.split(messages, firsts[1:]), strict=False):
             known = self._forms.get(channel)
             if known is not None:
-                self._messages(*known, data, raw, np.ascontiguousarray(messages[messages[:, ID] == channel]))
+                self._messages(*known, data, raw, rows)
 
     def _messages(self, topic: str, form: Form, data: bytes, raw: np.ndarray, rows: np.ndarray) -> None:
+        self._budget.take(8 * len(rows) * form.layout.words, f"the blocks of {topic}")
         blocks = np.zeros((len(rows), form.layout.words), np.int64)
         done = _decode_all(raw, rows, form.text, form.changes, form.fields, blocks)
+        self._budget.take(_OTHER_MESSAGE_COST * (len(rows) - done), f"messages of {topic}")
         for n in range(done, len(rows)):  # messages from another hand may mean the same
             message = data[rows[n, AT] : rows[n, END_OF]]
             try:

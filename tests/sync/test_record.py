@@ -23,13 +23,15 @@ from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from mcap.data_stream import RecordBuilder
+from mcap.opcode import Opcode
 from mcap.reader import NonSeekingReader, make_reader
-from mcap.records import Attachment, Chunk, DataEnd, Header, McapRecord, Message, Metadata, Schema
+from mcap.records import Attachment, Chunk, ChunkIndex, DataEnd, Header, McapRecord, Message, Metadata, Schema
 from mcap.records import Channel as McapChannel
 from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
 
 from sync.block import HEADER, Channel, Layout
 from sync.record import FILE, Run, RunError, RunWriter, Topic, open_run
+from sync.record.damage import read_index
 from sync.record.reader import find
 from sync.record.schema import to_schema
 from sync.record.whole import new_folder
@@ -570,18 +572,52 @@ def test_hostile_sizes_are_refused_at_once(hostile: bytes) -> None:
 
 
 @pytest.mark.parametrize("opcode", [0, 3, 200])
-def test_a_small_chunk_of_millions_of_empty_records_is_survived(opcode: int) -> None:
+def test_a_small_chunk_of_millions_of_empty_records_is_refused(opcode: int) -> None:
     content = bytes([opcode, *bytes(8)]) * (ZEROS // 9)
-    found = bounded(crafted(chunk(content)), most_mb=600, most_s=20.0)
-    assert isinstance(found, Run) and not found.topics
+    found = bounded(crafted(chunk(content)), most_mb=50)
+    assert isinstance(found, RunError) and re.search(
+        r"run\.mcap: its chunks would take .*--decode-limit-mb", str(found)
+    )
 
 
-def test_a_small_chunk_of_millions_of_empty_messages_of_a_huge_layout_is_survived() -> None:
+def test_many_small_chunks_are_refused_by_their_sum() -> None:
+    content = struct.pack("<BQ", 200, MB) + bytes(MB)
+    found = bounded(crafted(*[chunk(content)] * 60), most_mb=50)
+    assert isinstance(found, RunError) and "its chunks would take" in str(found)
+
+
+def test_a_limit_that_is_given_reads_what_is_refused_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = bytes([200, *bytes(8)]) * (20 * MB // 9)
+    assert isinstance(bounded(crafted(chunk(content))), RunError)
+    monkeypatch.setenv("TANDEM_DECODE_LIMIT_MB", "500")
+    assert isinstance(bounded(crafted(chunk(content)), most_mb=400), Run)
+
+
+def test_chunk_indexes_that_name_one_message_index_again_and_again_are_read_once() -> None:
+    entries = struct.pack("<QQ", 1, 0) * 10_000
+    body = crafted(packed(chunk(b"", 5)), packed(chunk(b"", 5)))[: -len(crafted_end())]
+    index_at = len(body)
+    body += struct.pack("<BQHI", Opcode.MESSAGE_INDEX, 6 + len(entries), 0, len(entries)) + entries
+    first = len(crafted()) - len(crafted_end())
+    body += packed(DataEnd(0))
+    offsets = dict.fromkeys(range(20_000), index_at)
+    summary = packed(ChunkIndex(0, first, "", 0, 0, 0, offsets, 0, 0))
+    tail = struct.pack("<BQQQ", Opcode.FOOTER, 20, len(body), 0)
+    checksum = zlib.crc32(tail, zlib.crc32(summary))
+    stream = BytesIO(body + summary + tail + struct.pack("<I", checksum) + MCAP0_MAGIC)
+    size = len(stream.getvalue())
+    index = read_index(stream, size)
+    assert index is not None
+    held = index.held(stream, first, size)
+    assert 0 < sum(held.counts.values()) * 16 <= 2 * size
+
+
+def test_a_small_chunk_of_millions_of_empty_messages_of_a_huge_layout_is_refused() -> None:
     layout = Layout(tuple(Channel(f"c{k}", "f8") for k in range(200)))
     empty = packed(Message(1, 0, b"", 0, 0))
     content = schema_and_channel(layout) + empty * 50_000
-    found = bounded(crafted(chunk(content)))
-    assert isinstance(found, Run) and found.cut is not None and "schema" in found.cut
+    found = bounded(crafted(chunk(content)), most_mb=50)
+    assert isinstance(found, RunError) and "the blocks of /daq would take" in str(found)
 
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
