@@ -5,6 +5,7 @@ all, and OSError says why.
 """
 
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sync.block import Layout
+from sync.record.run import RunError
 from sync.record.writer import RunWriter
 
 _BATCH = 4096  # blocks a chunk
@@ -70,8 +72,15 @@ def _wait_for(writer: RunWriter) -> None:
         time.sleep(_NAP_S)
 
 
+NAME_OF_RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+NAME_RULE = "must be letters, digits, _, . and -, at most 64 of them, and not begin with . or -"
+
+
 def new_folder(runs: Path, stamp: str, name: str) -> Path:
-    """`runs/<utc>-<name>`, one that was not there before."""
+    """`runs/<utc>-<name>`, one that was not there before. A name that could lead elsewhere is refused: it may come out
+    of a file."""
+    if not NAME_OF_RUN.fullmatch(name):
+        raise RunError(f"{runs}: no folder for a run of the name {name[:80]!r}: {NAME_RULE}")
     for again in range(1000):
         folder = runs / (f"{stamp}-{name}" + f"-{again}" * bool(again))
         try:

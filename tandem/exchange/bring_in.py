@@ -17,6 +17,7 @@ from rich.console import Console
 
 from sync.config import Config, load
 from sync.record import WholeRun, WholeTopic, new_folder, write_whole
+from sync.record.whole import NAME_OF_RUN, NAME_RULE
 from tandem.exchange import csv
 from tandem.exchange.counts import to_counts
 from tandem.exchange.errors import ExchangeError
@@ -160,7 +161,10 @@ def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) 
     ended = (passport.get("end") or {}).get("reason", "unknown")
     reason = f"imported from {path.name}; had ended: {ended}"
     figures = {"instants": "exported", "channels": {}}
-    return _Content(start.get("name", "imported"), start, kept, topics, begun, reason, figures)
+    name = start.setdefault("name", "imported")
+    if not NAME_OF_RUN.fullmatch(name):
+        raise ExchangeError(f"{path}: start.name = {name[:80]!r}: becomes the name of a folder, {NAME_RULE}")
+    return _Content(name, start, kept, topics, begun, reason, figures)
 
 
 def _file(measurement: Measurement, sheet: Sheet) -> Path:

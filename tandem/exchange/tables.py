@@ -6,6 +6,7 @@ the run, a JSON object: schemas of the topics (types, units, skews), start, end 
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +22,8 @@ from tandem.exchange.errors import ExchangeError
 
 PASSPORT = 1  # version
 SECONDS, POSITION = "t_s", "ring_position"
+TOPIC = re.compile(r"/[A-Za-z0-9_]+(/[A-Za-z0-9_]+){0,7}")  # it becomes the name of a file
+_LONGEST_TOPIC = 64
 Progress = Callable[[str, float], None]
 
 _HEADER_NOTES = {
@@ -74,6 +77,7 @@ def tables_of(run: Run) -> list[Table]:
     for topic in run.topics.values():
         if not len(topic):
             continue
+        check_topic(topic.name, str(run.path))
         blocks = topic.blocks
         columns = [Column(SECONDS, "s", (blocks["t_ns"] - zero) * 1e-9, note="seconds from the run's first block")]
         columns += [Column(n, u, blocks[n], note=note) for n, (u, note) in _HEADER_NOTES.items()]
@@ -87,6 +91,14 @@ def tables_of(run: Run) -> list[Table]:
             raise ExchangeError(f"{run.path}: {topic.name} has a channel {twice.pop()}; exported files need that name")
         tables.append(Table(topic.name, tuple(columns)))
     return tables
+
+
+def check_topic(name: str, where: str) -> None:
+    if len(name) > _LONGEST_TOPIC or not TOPIC.fullmatch(name):
+        raise ExchangeError(
+            f"{where}: topic {name[:80]!r}: becomes the name of a file, must be such as /daq: letters, digits and _"
+            f" between slashes, at most {_LONGEST_TOPIC} characters"
+        )
 
 
 def passport_of(run: Run, tables: Iterable[Table]) -> dict[str, Any]:
@@ -142,6 +154,8 @@ def read_passport(data: str | bytes, where: str) -> dict[str, Any] | None:
     texts = [*found["start"].values(), *found["attachments"].values()]
     if not all(isinstance(text, str) for text in texts):
         raise ExchangeError(f"{where}: start or attachments are damaged; export the run again")
+    for topic in found["topics"]:
+        check_topic(topic, where)
     return found
 
 

@@ -219,6 +219,39 @@ def test_an_exported_run_can_be_imported_for_another_configuration(tmp_path: Pat
     assert "own configuration" in refused(file, tmp_path / "runs", overrides=["daq.rate_hz=500"])
 
 
+# ---- names that become places ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["/../../escaped", "../escaped", "..", ".", "", "a/b", "/tmp/escaped", "a\0b", "a\nb", "x" * 65, "-rf", "ü"]
+)
+def test_the_name_of_an_imported_run_leads_nowhere_else(name: str, tmp_path: Path, make_run: MakeRun) -> None:
+    run = make_run(tmp_path / "run", {"/daq": blocks(CAR, 5)})
+    folder = taken(tmp_path, "csv", run)
+    passport = json.loads((folder / "run.json").read_text())
+    passport["start"]["name"] = name
+    (folder / "run.json").write_text(json.dumps(passport))
+    before = sorted(tmp_path.rglob("*"))
+    said = refused(folder, tmp_path / "deep" / "runs")
+    assert said.startswith(f"{folder}: start.name = {name!r}: becomes the name of a folder, must be letters")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("topic", ["/../../daq", "daq", "/", "/a//b", "/a b", "/daq\0", "/daq\n", "/" + "x" * 300])
+def test_a_topic_whose_file_would_lie_elsewhere_is_refused(topic: str, tmp_path: Path, make_run: MakeRun) -> None:
+    """From a record into an export, and from an export's passport into the name of a file that is read."""
+    run = make_run(tmp_path / "run", {"/daq": blocks(CAR, 5)})
+    folder = taken(tmp_path, "csv", run)
+    passport = json.loads((folder / "run.json").read_text())
+    passport["topics"][topic] = passport["topics"]["/daq"]
+    (folder / "run.json").write_text(json.dumps(passport))
+    assert "becomes the name of a file" in refused(folder, tmp_path / "runs")
+    evil = make_run(tmp_path / "evil", {topic: blocks(CAR, 5)})
+    with pytest.raises(ExchangeError, match="becomes the name of a file"):
+        export(evil, "csv", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 # ---- what others see -------------------------------------------------------------------------------------------------
 
 
