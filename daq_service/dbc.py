@@ -16,6 +16,7 @@ from pydantic import Field
 
 from sync.config import ChannelConfig, Signals
 from sync.errors import ConfigError
+from sync.limits import Budget, DecodedTooLarge
 from sync.toml import Section
 
 
@@ -49,8 +50,10 @@ class Bits:
         return value - (1 << self.length) if self.signed and value >> (self.length - 1) else value
 
 
-def bits(message: Any, name: str) -> Bits:
-    """Of a signal of a cantools message; ValueError if the frame is too short for it."""
+def bits(message: Any, name: str, depth: int = 0) -> Bits:
+    """Of a signal of a cantools message; ValueError if the frame is too short for it or selectors form a cycle."""
+    if depth > _DEEPEST_SELECTORS:
+        raise ValueError(f"{name} of {message.name} has more than {_DEEPEST_SELECTORS} selectors, one behind the other")
     signal = message.get_signal_by_name(name)
     big = signal.byte_order == "big_endian"
     # Motorola counts from the highest bit, bytes from the front, bits of a byte from its low end
@@ -63,7 +66,7 @@ def bits(message: Any, name: str) -> Bits:
         big=big,
         length=signal.length,
         signed=signal.is_signed,
-        selector=bits(message, signal.multiplexer_signal) if selected else None,
+        selector=bits(message, signal.multiplexer_signal, depth + 1) if selected else None,
         pages=frozenset(signal.multiplexer_ids or ()),
     )
 
@@ -99,9 +102,17 @@ def near_to(name: str, known: Iterable[str]) -> str:
     return f"; it has {', '.join(known[:12])}{', …' * (len(known) > 12)}"
 
 
+_MOST_BYTES = 64 << 20
 _MOST_BITS = 8 * 1785  # of a frame: the longest that J1939 puts together of many
-_PLACES = re.compile(rb"(\d+)\s*\|\s*(\d+)\s*@")
-_LENGTHS = re.compile(rb"BO_\s+\d+\s+\w+\s*:\s*(\d+)")
+_PLACES = re.compile(rb"(?<!\d)(\d++)\s*+\|\s*+(\d++)\s*+@")
+_LENGTHS = re.compile(rb"BO_\s++\d++\s++\w++\s*+:\s*+(\d++)")
+_MESSAGES = re.compile(rb"(?<!\S)BO_(?=\s)")
+_MULTIPLEXED = re.compile(rb"SG_\s++\w++\s++m\d")
+_PAGES = re.compile(rb"SG_MUL_VAL_([^;]*+)")
+_RANGE = re.compile(rb"(?<!\d)(\d++)\s*+-\s*+(\d++)")
+_MOST_PAGES = 1 << 16  # values of selectors, listed one by one by the parser
+_PARSED = 80  # bytes that the parser takes for a byte of the file
+_DEEPEST_SELECTORS = 16
 
 
 def _beyond_any_frame(data: bytes) -> str:
@@ -113,7 +124,21 @@ def _beyond_any_frame(data: bytes) -> str:
     for length in _LENGTHS.finditer(data):
         if len(length[1]) > 5 or 8 * int(length[1]) > _MOST_BITS:
             return f"a frame of {_shown(length[1])} bytes: at most {_MOST_BITS // 8} are one"
+    pages = 0
+    for statement in _PAGES.finditer(data):
+        for first, last in _RANGE.findall(statement[1]):
+            pages += int(last) - int(first) if max(len(first), len(last)) < 12 else _MOST_PAGES + 1
+            if pages > _MOST_PAGES:
+                return f"selectors with the values {_shown(first)}-{_shown(last)}: at most {_MOST_PAGES} are read"
     return ""
+
+
+def _check_cost(data: bytes, path: Path) -> None:
+    """What the parser will take: memory by the length, time by the square of the multiplexed signals of a message."""
+    budget = Budget(path, len(data))
+    budget.take(_PARSED * len(data), "its messages")
+    for message in _MESSAGES.split(data):
+        budget.need(8 * len(_MULTIPLEXED.findall(message)) ** 2, "the multiplexed signals of a message")
 
 
 def _shown(number: bytes) -> str:
@@ -127,10 +152,17 @@ def load_dbc(path: Path, key: str) -> Any:
         beside = sorted(p.name for p in path.parent.glob("*.dbc"))
         raise ConfigError(f"{key}: {path}: no such file" + f"; beside it: {', '.join(beside)}" * bool(beside))
     try:
-        if wrong := _beyond_any_frame(path.read_bytes()):
+        with open(path, "rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ValueError(f"more than {_MOST_BYTES} bytes; no DBC is that long")
+        _check_cost(data, path)
+        if wrong := _beyond_any_frame(data):
             raise ValueError(wrong)
         # not strict: overlapping signals are common in the field, and those that we read are told apart by their bits
         return cantools.database.load_file(str(path), database_format="dbc", strict=False)
+    except DecodedTooLarge as error:
+        raise ConfigError(f"{key}: {error}") from None
     except Exception as error:  # a parser's own errors, and whatever else a broken file makes of it
         raise ConfigError(f"{key}: {path}: cannot be read: {' '.join(str(error).split())}") from None
 

@@ -5,6 +5,7 @@ key, the value and what would be right. Unknown keys are refused: a misspelt set
 """
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sync.errors import ConfigError
 
-_MOST_TOML = 16 * 1024 * 1024
+_MOST_TOML = 256 * 1024  # the longest that we ship has some thousand
+_MOST_FINDINGS = 50
+_DEEPEST_KEY = 32  # tables in a dotted key; the parser takes the square of it
+# text in which a dot is none of a key; what is not closed reaches to the end of its line, or of the file
+_TEXT = re.compile(
+    r'''"""(?:[^"\\]|\\.|"(?!""))*+(?:"""|\Z)|'{3}(?:[^']|'(?!''))*+(?:'{3}|\Z)'''
+    r"""|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?|\#[^\n]*+""",
+    re.DOTALL,
+)
+_AROUND_DOT = re.compile(r"(?<![ \t])[ \t]*+\.[ \t]*+")
+_DOTTED = re.compile(r"[^\s,=\[\]{}]++")
 
 
 class Section(BaseModel):
@@ -35,18 +46,30 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             data = file.read(_MOST_TOML + 1)
-        if len(data) > _MOST_TOML:
-            raise ConfigError(f"{path}: more than {_MOST_TOML} bytes; no configuration is that long")
-        return tomllib.loads(data.decode())
     except FileNotFoundError:
         near = sorted(p.name for p in path.parent.glob("*.toml"))
         raise ConfigError(f"{path}: no such file" + f"; beside it: {', '.join(near)}" * bool(near)) from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a folder, a TOML file is expected") from None
-    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of an integer too long, of brackets too deep
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a zero in its name
+        raise ConfigError(f"{path!s}: is no name of a file: {error}") from None
+    return parse_toml(data, str(path))
+
+
+def parse_toml(data: bytes, where: str) -> dict[str, Any]:
+    """From the bytes of a file; `where` is for the messages. No text takes the parser longer than a second."""
+    if len(data) > _MOST_TOML:
+        raise ConfigError(f"{where}: more than {_MOST_TOML} bytes; no configuration is that long")
+    try:
+        text = data.decode()
+        for key in _DOTTED.findall(_AROUND_DOT.sub(".", _TEXT.sub("_", text))):
+            if key.count(".") >= _DEEPEST_KEY:
+                raise ValueError(f"{key[:40]}...: a key of {key.count('.') + 1} tables; at most {_DEEPEST_KEY}")
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of an integer too long, of brackets too deep
+        raise ConfigError(f"{where}: not valid TOML: {error}") from None
 
 
 def check(
@@ -56,7 +79,9 @@ def check(
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        lines = [_say(model, e, file, prefix, origins or {}) for e in error.errors()]
+        found = error.errors()
+        lines = [_say(model, e, file, prefix, origins or {}) for e in found[:_MOST_FINDINGS]]
+        lines += [f"{file}: ... and {len(found) - _MOST_FINDINGS} more"] * (len(found) > _MOST_FINDINGS)
         raise ConfigError("\n".join(lines)) from None
 
 
@@ -68,8 +93,8 @@ def with_overrides(data: dict[str, Any], overrides: Iterable[str]) -> dict[str, 
         if not found or not (tables or last):
             raise ConfigError(f"--set {override}: expected KEY=VALUE, such as daq.rate_hz=2000")
         try:
-            parsed = tomllib.loads(f"v = {value}")["v"]
-        except (ValueError, RecursionError):
+            parsed = parse_toml(f"v = {value}".encode(errors="surrogatepass"), "--set")["v"]
+        except ConfigError:
             parsed = value.strip()  # a bare word is a string
         place = data
         for table in tables:
@@ -92,8 +117,9 @@ def lay_over(
     for key, value in fragment.items():
         place = (*above, key)
         if not isinstance(value, dict):
-            for origin in [o for o in origins if o[: len(place)] == place]:
-                del origins[origin]
+            if isinstance(data.get(key), dict):
+                for origin in [o for o in origins if o[: len(place)] == place]:
+                    del origins[origin]
             data[key], origins[place] = value, file
             continue
         if key not in data:

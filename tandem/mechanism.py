@@ -4,7 +4,6 @@ The start closes the mechanism as drawn; if it cannot be closed, every constrain
 it is off. `write_run` is the one place that fills the run's folder.
 """
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from sync.clock import now_ns
 from sync.errors import ConfigError
 from sync.record import Run as RecordedRun
 from sync.record import RunError
-from sync.toml import check
+from sync.toml import check, parse_toml
 from tandem.bench.trial import energies
 from tandem.html.chart import Series, curves, paths
 from tandem.html.plain import write_plain
@@ -56,10 +55,9 @@ def load_recorded(run: RecordedRun) -> tuple[Described, State]:
 def recorded_file(run: RecordedRun) -> tuple[Described, State]:
     """The same, made here from the recorded file."""
     where = f"{run.path} (mechanism.toml)"
-    try:
-        data = tomllib.loads(run.attachments["mechanism.toml"].decode())
-    except (KeyError, ValueError):
-        raise RunError(f"{where}: is missing or damaged; a run of `tandem mechanism` has one") from None
+    if "mechanism.toml" not in run.attachments:
+        raise RunError(f"{where}: is missing or damaged; a run of `tandem mechanism` has one")
+    data = parse_toml(run.attachments["mechanism.toml"], where)
     return prepare(describe({**data, "run": run.json(MADE).get("run", data.get("run", {}))}, where))
 
 

@@ -11,7 +11,6 @@ run is replayed from its record alone, by the same code that made it from files.
 """
 
 import importlib
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import numpy as np
 from sim_service.models.description import Model
 from sync.config import Config
 from sync.errors import ConfigError
-from sync.toml import read_toml
+from sync.toml import parse_toml, read_toml
 
 MODELS = {"buggy": "sim_service.models.buggy", "single_track": "sim_service.models.single_track"}
 REFERENCES = ("tyre_front", "tyre_rear")
@@ -38,12 +37,9 @@ class Sources:
         return self.names.get(key, key)
 
     def toml(self, key: str) -> dict[str, Any]:
-        try:
-            return tomllib.loads(self.files[key].decode())
-        except KeyError:
-            raise ConfigError(f"{self.name(key)}: is missing") from None
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(f"{self.name(key)}: not valid TOML: {error}") from None
+        if key not in self.files:
+            raise ConfigError(f"{self.name(key)}: is missing")
+        return parse_toml(self.files[key], self.name(key))
 
     @property
     def road(self) -> dict[str, bytes]:

@@ -23,6 +23,10 @@ from sim_service.portable import dot, norm
 from sync.errors import ConfigError
 from sync.toml import Section, check, read_toml
 
+MOST_ELEMENTS = 2000  # of a file: points, bodies, joints, links of chains ...
+MOST_COORDINATES = 3000  # matrices have the square of it
+MOST_FINDINGS = 50
+
 
 @dataclass(frozen=True)
 class Described:
@@ -58,6 +62,7 @@ class _Builder:
 
     def build(self) -> Described:
         file = self.file
+        self._count_elements()
         self._each("points", lambda _: s.Point, self._point)
         self._each("vectors", lambda _: s.Vector, self._vector)
         self._each("scalars", lambda _: s.Scalar, self._scalar)
@@ -87,8 +92,20 @@ class _Builder:
         self._raise()
         if self.m.n == 0:
             raise ConfigError(f"{self.path}: nothing can move: every point is fixed and there is no scalar")
+        if self.m.n > MOST_COORDINATES:
+            raise ConfigError(f"{self.path}: {self.m.n} coordinates; at most {MOST_COORDINATES} are simulated")
         free = [name for name, node in points.items() if node.columns]
         return Described(self.path, file, self.m, velocities, tuple(file.show.points or free[:8]))
+
+    def _count_elements(self) -> None:
+        file = self.file
+        tables = (file.points, file.vectors, file.scalars, file.bodies, file.particles, file.joints, file.forces)
+        links = [chain.get("count") for chain in file.chains.values()]
+        count = sum(map(len, tables)) + sum(n for n in links if isinstance(n, int) and n > 0)
+        if count > MOST_ELEMENTS:
+            raise ConfigError(
+                f"{self.path}: {count} points, bodies, joints, forces and links; at most {MOST_ELEMENTS} are simulated"
+            )
 
     # ---- tables ------------------------------------------------------------------------------------------------------
 
@@ -263,6 +280,8 @@ class _Builder:
     ) -> None:
         entries = getattr(self.file, table)
         for name in order if order is not None else entries:
+            if len(self.findings) >= MOST_FINDINGS:
+                break
             with _Finding(self, f"{table}.{name}"):
                 add(name, check(model(entries[name]), entries[name], self.path, f"{table}.{name}"))
 

@@ -19,6 +19,7 @@ from sync.errors import ConfigError
 MOST_ROWS = 2_000_000
 MOST_COLUMNS = 4000
 MOST_HEAD = 1 << 20  # bytes
+MOST_LINE = 500  # characters of a line of the head; longer ones would take the patterns below long
 RECORD = 80  # bytes
 
 _FORMATS = {"LRFI": 10, "LDFI": 20, "KRBI": 4, "KDBI": 8}  # size of a number
@@ -109,7 +110,12 @@ def _split(data: bytes, file: str) -> tuple[dict[str, list[str]], bytes]:
     while place < min(len(data), MOST_HEAD):
         end = data.find(b"\n", place)
         end = len(data) if end < 0 else end
-        line = data[place:end].decode("latin-1").rstrip("\r")
+        if end - place > MOST_LINE and not data.startswith((b"*", b"$$"), place):
+            shown = data[place : place + 40].decode("latin-1")
+            raise ConfigError(
+                f"{file}: {shown!r}...: a line of {end - place} characters; at most {MOST_LINE} are right"
+            )
+        line = data[place : min(end, place + MOST_LINE)].decode("latin-1").rstrip("\r")
         place = end + 1
         if line.startswith("$$"):
             return sections, data[place:]

@@ -7,7 +7,6 @@ Promises
 - Data files lie in the folder of the road file or below it.
 """
 
-import tomllib
 from collections.abc import Callable
 from math import pi
 from pathlib import Path, PurePosixPath
@@ -20,7 +19,7 @@ from sim_service.roads.crg import parse_crg
 from sim_service.roads.grid import grid_block, parse_grid
 from sim_service.roads.layout import ABSENT, Bump, Kind, Shape, Slope, assemble
 from sync.errors import ConfigError
-from sync.toml import Section, check, read_toml
+from sync.toml import Section, check, parse_toml, read_toml
 
 MOST_BYTES = 64 << 20  # of a data file
 MOST_ROUGH_NODES = 4_000_000
@@ -58,11 +57,7 @@ def road_from_sources(files: dict[str, bytes]) -> np.ndarray:
             raise ConfigError(f"{names[0]}: surface.file = {name!r}: not among the sources: {', '.join(sorted(files))}")
         return files[name]
 
-    try:
-        data = tomllib.loads(files[names[0]].decode())
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{names[0]}: not valid TOML: {error}") from None
-    return _build(data, names[0], read)
+    return _build(parse_toml(files[names[0]], names[0]), names[0], read)
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ the run began; here it only means that there is nothing to draw.
 """
 
 import math
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from sim_service.view import shapes
 from sync.errors import ConfigError
+from sync.toml import parse_toml
 
 TILE = 4.0  # m; tiles of two tones show how the ground moves
 _FINE = 0.4  # m, between the nodes near the car
@@ -126,10 +126,10 @@ def _with_outskirts(nodes: np.ndarray, count: int) -> np.ndarray:
 def way_of(files: Mapping[str, bytes]) -> tuple[np.ndarray, np.ndarray] | None:
     """The way a manoeuvre's driver follows: its waypoints, and a line through them (x, y); None without one."""
     try:
-        follow: Any = tomllib.loads(files["manoeuvre.toml"].decode())["follow"]
+        follow: Any = parse_toml(files["manoeuvre.toml"], "manoeuvre.toml")["follow"]
         points = np.array(follow["path"], float)
         closed = bool(follow.get("closed", False))
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError):
         return None
     if points.ndim != 2 or points.shape[1] != 2 or not 2 <= len(points) <= _WAYPOINTS or not np.isfinite(points).all():
         return None

@@ -27,6 +27,7 @@ from sync.errors import ConfigError
 MOST_BYTES = 1 << 20  # a property file has some ten thousand
 MOST_COLUMNS = 1000  # of a line; longer ones would take the patterns below long
 MOST_FINDINGS = 20
+MOST_OTHER_SECTIONS = 100  # of other programs; each is compared with the names of ours
 _TINY = 1e-12  # a number that small, and not 0, is a slip of the pen or an attempt at overflow
 LEAST_LOAD = 0.02  # of the nominal one; coefficients are not asked for less, forces fall to zero with the load
 
@@ -158,6 +159,7 @@ def _sections(text: str, name: str, findings: list[str]) -> dict[str, dict[str, 
     sections: dict[str, dict[str, _Entry]] = {}
     section: str | None = None
     known = False
+    others: set[str] = set()
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()
         if not line or line[0] in "$!":
@@ -174,6 +176,8 @@ def _sections(text: str, name: str, findings: list[str]) -> dict[str, dict[str, 
                 findings.append(f"{where}: [{section}]: is there twice")
             elif known:
                 sections[section] = {}
+            elif len(others := others | {section}) > MOST_OTHER_SECTIONS:
+                findings.append(f"{where}: [{section[:40]}]: more than {MOST_OTHER_SECTIONS} unknown sections")
             elif near := difflib.get_close_matches(section[:80], SECTIONS, 1, 0.85):
                 findings.append(f"{where}: [{section[:40]}]: unknown section; did you mean [{near[0]}]?")
         elif section is None:
