@@ -25,6 +25,7 @@ from tandem.exchange.units import unit
 
 MANIFEST = "run.json"
 _ROWS = 1 << 15
+_MOST_PASSPORT = 64 << 20
 _SEPARATORS = ",;\t"
 _BRACKETS = re.compile(r"^(?P<name>.*\S)\s*(\[(?P<square>[^\[\]]*)\]|\((?P<round>[^()]*)\))$")
 _DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+([eE][+-]?\d+)?\s*$")
@@ -67,7 +68,11 @@ def read(path: Path) -> Measurement:
 
 def _passport(file: Path) -> dict[str, Any] | None:
     try:
-        return read_passport(file.read_text(encoding="utf-8"), str(file))
+        with open(file, "rb") as stream:
+            data = stream.read(_MOST_PASSPORT + 1)
+        if len(data) > _MOST_PASSPORT:
+            raise ExchangeError(f"{file}: more than {_MOST_PASSPORT} bytes; no passport of a run is that long")
+        return read_passport(data.decode(), str(file))
     except (OSError, UnicodeDecodeError):
         return None
 

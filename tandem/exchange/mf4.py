@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from sync.limits import Budget, DecodedTooLarge
 from tandem.exchange.csv import different
 from tandem.exchange.errors import ExchangeError, extra_missing
+from tandem.exchange.mf4_blocks import check_blocks
 from tandem.exchange.tables import SECONDS, Measurement, Progress, Sheet, Table, read_passport
 
 try:
@@ -31,6 +33,7 @@ _PASSPORT = "tandem.json"
 _MAGIC = (b"MDF     ", b"UnFinMF ")  # the latter was not closed
 _DEFLATE = 1
 _TIME_MASTER = 1  # sync type
+_BYTES_OF_VALUE = 16  # as the library reads it, and as a number
 
 
 def write(tables: list[Table], passport: dict[str, Any], place: Path, progress: Progress) -> list[str]:
@@ -83,20 +86,30 @@ def read(path: Path) -> Measurement:
         raise ExchangeError(f"{path}: cannot be read: {error.strerror}") from None
     if not start.startswith(_MAGIC):
         raise ExchangeError(f"{path}: not an MDF file: it begins with {start!r}" if start else f"{path}: is empty")
+    budget = Budget(path, path.stat().st_size)
+    check_blocks(path, budget)
     mdf = None
+    refused: DecodedTooLarge | None = None
     try:
-        mdf = MDF(path)
+        with budget.enforced("what it describes"):
+            mdf = MDF(path)
+    except DecodedTooLarge as error:
+        _let_go(error)
+        refused = error
     except Exception as error:  # whatever a damaged file makes of the parser
         _let_go(error)
     if mdf is None:
         with warnings.catch_warnings():  # asammdf leaves the file open; it goes now, and without a word
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+        if refused is not None:
+            raise refused
         raise ExchangeError(f"{path}: a damaged MDF file; asammdf cannot open it either")
     try:
-        sheets, passport = _sheets(path, mdf), _passport(path, mdf)
+        with budget.enforced("its attachment"):
+            sheets, passport = _sheets(path, mdf, budget), _passport(path, mdf)
         utc = mdf.start_time.astimezone(UTC).isoformat()
-    except ExchangeError:
+    except (ExchangeError, DecodedTooLarge):
         mdf.close()
         raise
     except Exception as error:
@@ -108,7 +121,7 @@ def read(path: Path) -> Measurement:
     return Measurement(path, sheets, passport, utc, mdf.close)
 
 
-def _sheets(path: Path, mdf: Any) -> list[Sheet]:
+def _sheets(path: Path, mdf: Any, budget: Budget) -> list[Sheet]:
     groups = []
     for number, group in enumerate(mdf.groups):
         master = mdf.masters_db.get(number)
@@ -126,7 +139,7 @@ def _sheets(path: Path, mdf: Any) -> list[Sheet]:
         before = [] if own else seen
         names = different([*before, *names])[len(before) :]
         seen += [group.channels[k].name for k in indices]
-        sheets.append(_Group(path, mdf, number, dict(zip(names, indices, strict=True))).sheet())
+        sheets.append(_Group(path, mdf, number, dict(zip(names, indices, strict=True)), budget).sheet())
     return sheets
 
 
@@ -139,8 +152,9 @@ def _check(path: Path, group: Any) -> None:
 
 
 class _Group:
-    def __init__(self, path: Path, mdf: Any, number: int, channels: dict[str, int]):
+    def __init__(self, path: Path, mdf: Any, number: int, channels: dict[str, int], budget: Budget):
         self._path, self._mdf, self._number, self._channels = path, mdf, number, channels
+        self._budget = budget
         self._times: dict[str, np.ndarray] = {}
         self._name = mdf.groups[number].channel_group.acq_name or f"group {number}"
 
@@ -150,8 +164,13 @@ class _Group:
 
     def _load(self, names: list[str]) -> dict[str, np.ndarray]:
         places = [(None, self._number, self._channels[name]) for name in names]
+        cycles = self._mdf.groups[self._number].channel_group.cycles_nr
+        self._budget.take(_BYTES_OF_VALUE * cycles * len(names), f"the samples of {self._name}")
         try:
-            found = self._mdf.select(places, copy_master=False, ignore_value2text_conversions=True, validate=True)
+            with self._budget.enforced(f"the data of {self._name}"):
+                found = self._mdf.select(places, copy_master=False, ignore_value2text_conversions=True, validate=True)
+        except DecodedTooLarge:
+            raise
         except Exception as error:
             raise ExchangeError(f"{self._path}: {self._name} cannot be read: {_first_line(error)}") from None
         for name, signal in zip(names, found, strict=True):

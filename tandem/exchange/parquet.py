@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sync.limits import Budget
 from tandem.exchange.csv import split_unit
 from tandem.exchange.errors import ExchangeError, extra_missing
 from tandem.exchange.tables import Measurement, Progress, Sheet, Table, read_passport
@@ -21,6 +22,7 @@ _KEY = b"tandem"
 # what a damaged file makes of its parser
 _DAMAGED = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 _ROWS = 1 << 17
+_BYTES_OF_VALUE = 16  # as Arrow reads it, and as a number
 
 
 def write(tables: list[Table], passport: dict[str, Any], place: Path, progress: Progress) -> list[str]:
@@ -59,9 +61,11 @@ def read(path: Path) -> Measurement:
 
 def _sheet(path: Path) -> tuple[Sheet, dict[str, Any] | None]:
     try:
-        if path.stat().st_size == 0:
+        size = path.stat().st_size
+        if size == 0:
             raise ExchangeError(f"{path}: is empty")
-        with pq.ParquetFile(path) as file:
+        budget = Budget(path, size)
+        with budget.enforced("what it describes"), pq.ParquetFile(path) as file:
             schema, rows = file.schema_arrow, file.metadata.num_rows
     except _DAMAGED as error:
         raise ExchangeError(f"{path}: not a Parquet file: {_first_line(error)}") from None
@@ -81,15 +85,29 @@ def _sheet(path: Path) -> tuple[Sheet, dict[str, Any] | None]:
         names[name] = k
 
     def load(wanted: list[str]) -> dict[str, np.ndarray]:
+        for name in wanted:
+            _check_type(path, name, schema.field(names[name]).type)
+        budget.take(_BYTES_OF_VALUE * rows * len(wanted), f"{rows} rows of {len(wanted)} columns")
         try:
-            with pq.ParquetFile(path) as file:
-                table = file.read(columns=sorted({schema.names[names[name]] for name in wanted}))
+            # pages may hold more than they say: no more memory, and no threads, whose stacks would count
+            with budget.enforced("its pages"), pq.ParquetFile(path) as file:
+                columns = sorted({schema.names[names[name]] for name in wanted})
+                table = file.read(columns=columns, use_threads=False)
+        except pa.ArrowMemoryError:
+            raise budget.refusal("its pages") from None
         except _DAMAGED as error:
             raise ExchangeError(f"{path}: cannot be read: {_first_line(error)}") from None
         return {name: _numbers(path, name, table.column(schema.names[names[name]])) for name in wanted}
 
     topic = str((passport or {}).get("topic", path.stem))
     return Sheet(topic, units, load, lambda row: f"row {row + 1}"), passport
+
+
+def _check_type(path: Path, name: str, kind: Any) -> None:
+    """Before anything of it is read: a text may be as long as it likes."""
+    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp, pa.types.is_decimal)
+    if not any(check(kind) for check in plain):
+        raise ExchangeError(f"{path}: column {name} is of type {kind}; numbers are expected")
 
 
 def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
@@ -101,8 +119,6 @@ def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
         column = column.cast(pa.timestamp("ns", kind.tz)).cast(pa.int64())
     elif pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise ExchangeError(f"{path}: column {name} is of type {kind}; numbers are expected")
     values: np.ndarray = column.to_numpy()
     return values
 

@@ -15,7 +15,7 @@ from tandem.exchange.errors import ExchangeError
 GAP_PERIODS = 3.5
 _JITTER = 0.01  # of a period: instants written with few digits
 _DRIFT = 1e-4  # a DAQ's crystal is no better
-_MOST_BLOCKS = 20_000_000
+_MOST_BLOCKS = 5_000_000
 _MOST_PER_SAMPLE = 100
 
 
