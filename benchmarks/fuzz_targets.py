@@ -413,7 +413,7 @@ def tir(folder: Path) -> Target:
 
 def mechanism(folder: Path) -> Target:
     """As `tandem mechanism` does it: read, closed at its start, some steps."""
-    from sim_service.multibody.natural import run
+    from sim_service.multibody.natural.api import run
     from sync.errors import ConfigError
     from tandem.mechanism import load
 

@@ -1,7 +1,8 @@
 """Compiling everything ahead, on all cores: `ensure` before anything starts, or `python -m sync.build`.
 
 A module's kernels are compiled when it is imported, one after the other. Here worker processes import one module with
-kernels each, as soon as the modules it imports are done; those on which the longest chain of others waits come first.
+kernels each, as soon as the modules that this runs are done; those on which the longest chain of others waits come
+first. Modules that run each other (through the file of their package) are one job.
 What is done is marked in the folder of its compiled code (sync/sources.py), so only what an edit has changed is
 compiled again. A module that cannot be imported here (its device's software is missing) is left to who needs it, and to
 the error that it then gets.
@@ -9,7 +10,9 @@ the error that it then gets.
 Standard library only: a command may ask before it imports anything.
 """
 
+import contextlib
 import fcntl
+import gc
 import importlib
 import os
 import selectors
@@ -29,9 +32,9 @@ Report = Callable[[int, int], None]  # kernels compiled, of how many
 
 
 def missing(*modules: str) -> list[Path]:
-    """Files with kernels among these modules and what they import (or all there are) that are still to be compiled."""
+    """Files with kernels among these modules and what importing them runs (or all) that are still to be compiled."""
     asked = [sources.file_of(module) for module in modules]
-    files = {each for file in asked for each in sources.dependencies(file)} if asked else set(sources.all_sources())
+    files = {each for file in asked for each in sources.runs(file)} if asked else set(sources.all_sources())
     return [
         file for file in sorted(files) if sources.kernels_in(file) and not (sources.folder_of(file) / _DONE).exists()
     ]
@@ -75,25 +78,23 @@ class Progress:
             print(f"compiling {done} of {total}{took}", file=sys.stderr, flush=True)
 
 
-def order(files: list[Path]) -> dict[Path, set[Path]]:
-    """What has to be compiled before each of them. Modules that import each other do not wait for each other."""
-    return {
-        file: {other for other in files if other != file and _needs(file, other) and not _needs(other, file)}
-        for file in files
-    }
+def order(files: list[Path]) -> dict[tuple[Path, ...], set[tuple[Path, ...]]]:
+    """Jobs, and what has to be done before each of them."""
+    jobs = list({tuple(other for other in files if _needs(file, other) and _needs(other, file)) for file in files})
+    return {job: {other for other in jobs if other != job and _needs(job[0], other[0])} for job in jobs}
 
 
 def _needs(file: Path, other: Path) -> bool:
-    return other in sources.dependencies(file)
+    return other in sources.runs(file)
 
 
-def _urgency(before: dict[Path, set[Path]]) -> dict[Path, int]:
+def _urgency(before: dict[tuple[Path, ...], set[tuple[Path, ...]]]) -> dict[tuple[Path, ...], int]:
     """The size of the longest chain of modules that begins with each: a stand-in for its compile time."""
-    size = {file: file.stat().st_size for file in before}
+    size = {job: sum(file.stat().st_size for file in job) for job in before}
     longest = dict(size)
-    for file in sorted(before, key=lambda each: -len(before[each])):  # those that others need have fewer before them
-        for other in before[file]:
-            longest[other] = max(longest[other], size[other] + longest[file])
+    for job in sorted(before, key=lambda each: -len(before[each])):  # those that others need have fewer before them
+        for other in before[job]:
+            longest[other] = max(longest[other], size[other] + longest[job])
     return longest
 
 
@@ -103,20 +104,22 @@ class _Worker:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=sources.ROOT
         )
-        self.job: Path | None = None
+        self.job: tuple[Path, ...] = ()
 
-    def give(self, file: Path) -> None:
-        self.job = file
+    def give(self, job: tuple[Path, ...]) -> None:
+        self.job = job
         assert self.process.stdin is not None
-        self.process.stdin.write(sources.module_name(file) + "\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended: who listens for its answer will see it
+            self.process.stdin.write(" ".join(sources.module_name(file) for file in job) + "\n")
+            self.process.stdin.flush()
 
     def end(self) -> None:
-        if self.job is not None:
+        if self.job:
             self.process.terminate()  # nobody waits for what it compiles any longer
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
-            pipe.close()
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
         self.process.wait()
 
 
@@ -124,9 +127,9 @@ def build(files: list[Path], report: Report, workers: int | None = None) -> None
     """Compile these, each after what it needs of them."""
     before = order(files)
     urgency = _urgency(before)
-    waiting = sorted(files, key=lambda file: -urgency[file])
-    kernels = {file: sources.kernels_in(file) for file in files}
-    total, done = sum(kernels.values()), set[Path]()
+    waiting = sorted(before, key=lambda job: -urgency[job])
+    kernels = {job: sum(sources.kernels_in(file) for file in job) for job in before}
+    total, done = sum(kernels.values()), set[tuple[Path, ...]]()
     report(0, total)
     pool: list[_Worker] = []
     ready = selectors.DefaultSelector()
@@ -138,13 +141,13 @@ def build(files: list[Path], report: Report, workers: int | None = None) -> None
         ready.register(worker.process.stdout, selectors.EVENT_READ, worker)
 
     try:
-        for _ in range(min(workers or len(os.sched_getaffinity(0)), len(files))):
+        for _ in range(min(workers or len(os.sched_getaffinity(0)), len(before))):
             start_worker()
-        while len(done) < len(files):
+        while len(done) < len(before):
             for worker in pool:
-                if worker.job is None and (file := next((f for f in waiting if before[f] <= done), None)):
-                    waiting.remove(file)
-                    worker.give(file)
+                if not worker.job and (job := next((j for j in waiting if before[j] <= done), None)):
+                    waiting.remove(job)
+                    worker.give(job)
             for key, _ in ready.select():
                 worker = key.data
                 assert worker.process.stdout is not None
@@ -153,12 +156,12 @@ def build(files: list[Path], report: Report, workers: int | None = None) -> None
                     ready.unregister(worker.process.stdout)  # it crashed: the import that needs this module shows why
                     pool.remove(worker)
                     worker.end()
-                    if job is None:  # it did not even get as far as its first module: nor would another
+                    if not job:  # it did not even get as far as its first module: nor would another
                         return
                     start_worker()
                 done.add(job)
-                worker.job = None
-                report(sum(kernels[file] for file in done), total)
+                worker.job = ()
+                report(sum(kernels[each] for each in done), total)
     finally:
         for worker in pool:
             worker.end()
@@ -167,17 +170,21 @@ def build(files: list[Path], report: Report, workers: int | None = None) -> None
 
 def _work() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C just ends it
+    gc.disable()  # a compiler makes millions of objects that are no garbage yet, and this process ends soon
     for line in sys.stdin:
-        name = line.strip()
-        try:
-            importlib.import_module(name)
-        except Exception as error:  # told by who needs it; here it is only not done
-            print(f"{name}: {error}".replace("\n", " "), flush=True)
-            continue
-        folder = sources.folder_of(sources.file_of(name))
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / _DONE).touch()
-        print(name, flush=True)
+        for name in line.split():
+            _compile(name)
+        print("done", flush=True)
+
+
+def _compile(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except Exception:  # said by who needs it; here it is only not done
+        return
+    folder = sources.folder_of(sources.file_of(name))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / _DONE).touch()
 
 
 if __name__ == "__main__":

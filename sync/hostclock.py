@@ -18,21 +18,21 @@ monotonic one, the two differences are exchanged, and the bound is the one decla
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgpack
 import numpy as np
 import zmq
-from numba import float64, types
 
 from sync.clock import now_ns
 from sync.gate import ASKERS, Door, Gate
-from sync.jit import kernel
 from sync.message import MALFORMED, STRICT
 from sync.units import SECOND
 from sync.wire import POLL_MS, UNKNOWN_CLOCK, Context, bind
 
 VERSION = 1
+Fit = Callable[[np.ndarray, np.ndarray, float, float], tuple[float, float, float, float]]
 _SPAN_NS = 20 * SECOND  # how far back walls are remembered
 _KEPT = 3  # exchanges a second
 _DRIFT_LIMIT = 1e-3  # no clock is further off
@@ -64,6 +64,9 @@ class Walls:
     """The exchanges of the last seconds, and the lines that fit between them."""
 
     def __init__(self) -> None:
+        from sync.clock_line import fit  # compiled by who measures another clock, before the first exchange
+
+        self._fit = fit
         self._kept: list[tuple[int, int, int, int]] = []  # a0, b1, b2, a3
         self.exchanges = self.steps = 0
 
@@ -75,7 +78,7 @@ class Walls:
     def estimate(self, now: int) -> Estimate | None:
         while self._kept:
             a0, b1, b2, a3 = np.array(self._kept).T
-            found = _between(np.column_stack([a3, b2 - a3]), np.column_stack([a0, b1 - a0]), now)
+            found = _between(self._fit, np.column_stack([a3, b2 - a3]), np.column_stack([a0, b1 - a0]), now)
             if found is not None:
                 return found
             self.steps += 1  # the clock was stepped (or ours was): what is older cannot be true any more
@@ -93,78 +96,11 @@ def _quickest(exchanges: list[tuple[int, int, int, int]], now: int) -> list[tupl
     return sorted(exchange for group in kept for exchange in group)
 
 
-_GAP, _LOW, _HIGH = range(3)
-_HALVINGS = 45
-
-
-@kernel()
-def _value(what, beta, lower, upper, slack):
-    """Of the lines alpha + beta t: the least alpha above all lower walls, the negative of the most below all upper
-    walls, or the least minus the most, which is not above 0 where a line fits. All three are convex in beta."""
-    low, high = -np.inf, np.inf
-    for i in range(lower.shape[0]):
-        low = max(low, lower[i, 1] - beta * lower[i, 0])
-    for i in range(upper.shape[0]):
-        high = min(high, upper[i, 1] - beta * upper[i, 0])
-    low -= slack
-    high += slack
-    return low if what == _LOW else -high if what == _HIGH else low - high
-
-
-@kernel()
-def _minimum(what, left, right, lower, upper, slack):
-    """Where a convex function of beta is least (golden section)."""
-    ratio = (math.sqrt(5.0) - 1.0) / 2.0
-    a, b = left, right
-    c, d = b - ratio * (b - a), a + ratio * (b - a)
-    at_c, at_d = _value(what, c, lower, upper, slack), _value(what, d, lower, upper, slack)
-    for _ in range(_HALVINGS):
-        if at_c <= at_d:
-            b, d, at_d = d, c, at_c
-            c = b - ratio * (b - a)
-            at_c = _value(what, c, lower, upper, slack)
-        else:
-            a, c, at_c = c, d, at_d
-            d = a + ratio * (b - a)
-            at_d = _value(what, d, lower, upper, slack)
-    best = (a + b) / 2.0
-    for end in (left, right):
-        if _value(what, end, lower, upper, slack) < _value(what, best, lower, upper, slack):
-            best = end
-    return best
-
-
-@kernel()
-def _edge(inside, outside, lower, upper, slack):
-    """The last beta from `inside` towards `outside` for which a line still fits."""
-    if _value(_GAP, outside, lower, upper, slack) <= 0.0:
-        return outside
-    for _ in range(_HALVINGS):
-        half = (inside + outside) / 2.0
-        if _value(_GAP, half, lower, upper, slack) <= 0.0:
-            inside = half
-        else:
-            outside = half
-    return inside
-
-
-@kernel(types.UniTuple(float64, 4)(float64[:, ::1], float64[:, ::1], float64, float64))
-def _fit(lower, upper, drift_limit, slack):
-    """(least alpha, most alpha, least beta, most beta) of all lines between the walls; NaN if there is none."""
-    middle = _minimum(_GAP, -drift_limit, drift_limit, lower, upper, slack)
-    if _value(_GAP, middle, lower, upper, slack) > 0.0:
-        return np.nan, np.nan, np.nan, np.nan
-    left, right = _edge(middle, -drift_limit, lower, upper, slack), _edge(middle, drift_limit, lower, upper, slack)
-    least = _value(_LOW, _minimum(_LOW, left, right, lower, upper, slack), lower, upper, slack)
-    most = -_value(_HIGH, _minimum(_HIGH, left, right, lower, upper, slack), lower, upper, slack)
-    return least, most, left, right
-
-
-def _between(lower: np.ndarray, upper: np.ndarray, now: int) -> Estimate | None:
+def _between(fit: Fit, lower: np.ndarray, upper: np.ndarray, now: int) -> Estimate | None:
     """What the walls allow for now."""
     base = np.array([now, upper[-1, 1]])  # keeps the floats small
     slack = _WANDER * float(now - min(lower[0, 0], upper[0, 0]))
-    least, most, left, right = _fit((lower - base).astype(float), (upper - base).astype(float), _DRIFT_LIMIT, slack)
+    least, most, left, right = fit((lower - base).astype(float), (upper - base).astype(float), _DRIFT_LIMIT, slack)
     if math.isnan(least):
         return None
     # the ends belong to different lines; together they are all that is possible

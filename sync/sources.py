@@ -1,8 +1,10 @@
 """Which source files a module's compiled code depends on, and where compiled code is kept.
 
 A kernel inlines kernels and constants of the modules its own module imports, directly or through others. The *stamp* of
-a file is therefore a digest of its contents and of those of everything of ours it imports, packages and imports inside
-functions included; an edit changes the stamps of just the files it can reach. Contents count, places and dates do not.
+a file is therefore a digest of its contents and of those of everything of ours it imports, imports inside functions
+included, and of a package's own file where a name is taken from that; an edit changes the stamps of just the files it
+can reach. Contents count, places and dates do not. What importing a file *runs* is another question: the files of the
+packages it lies in as well, but nothing that is imported inside functions.
 
 Imports are found in the text, not by importing: this module needs nothing but the standard library and takes some ten
 milliseconds for the whole tree, so that a command may ask it first thing.
@@ -15,6 +17,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sync.errors import ConfigError
@@ -26,8 +29,8 @@ _NEVER_COMPILED = ("view",)  # folders without kernels
 _DECORATES = "sync.jit"  # every kernel's module imports it; its options matter, what it imports itself does not
 
 _COMMENT = re.compile(r"#[^\n]*")
-_FROM = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n;]*)", re.MULTILINE)
-_IMPORT = re.compile(r"^[ \t]*import[ \t]+([^\n;]*)", re.MULTILINE)
+_FROM = re.compile(r"^([ \t]*)from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n;]*)", re.MULTILINE)
+_IMPORT = re.compile(r"^([ \t]*)import[ \t]+([^\n;]*)", re.MULTILINE)
 _KERNEL = re.compile(r"^[ \t]*@kernel\b", re.MULTILINE)
 
 
@@ -108,45 +111,77 @@ def _files_of(root: Path, name: str) -> tuple[Path, ...]:
     return ()
 
 
-def imported_names(text: str, package: str) -> set[str]:
-    """Dotted names that a source imports; `from a import b` may mean the module a.b, so both are named."""
+def _imports(text: str, package: str) -> Iterator[tuple[str, str, bool]]:
+    """(module, name taken from it or "", whether importing the source runs it) of every import in a source."""
     text = _COMMENT.sub("", text.replace("\\\n", " "))
-    names: set[str] = set()
-    for module, listed in _FROM.findall(text):
+    for indent, module, listed in _FROM.findall(text):
         base = module.lstrip(".")
         if level := len(module) - len(base):
             above = package.split(".")
             base = ".".join([*above[: len(above) - level + 1], *([base] if base else [])])
-        names.add(base)
-        names.update(f"{base}.{one.split()[0]}" for one in listed.strip("() \t\n").split(",") if one.split())
-    for listed in _IMPORT.findall(text):
-        names.update(one.split()[0] for one in listed.split(",") if one.split())
-    return names
+        for one in listed.strip("() \t\n").split(","):
+            if one.split():
+                yield base, one.split()[0], not indent
+    for indent, listed in _IMPORT.findall(text):
+        for one in listed.split(","):
+            if one.split():
+                yield one.split()[0], "", not indent
+
+
+def imported_names(text: str, package: str) -> set[str]:
+    """Dotted names that a source imports; `from a import b` may mean the module a.b, so both are named."""
+    found = list(_imports(text, package))
+    return {module for module, _, _ in found} | {f"{module}.{name}" for module, name, _ in found if name}
 
 
 @functools.cache
-def _direct(file: Path) -> tuple[Path, ...]:
+def _imported(file: Path) -> tuple[tuple[tuple[Path, ...], bool], ...]:
+    """The files of every module that a file imports, its packages first, and whether importing the file runs them."""
     name = module_name(file)
     if name == _DECORATES:
         return ()
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     root = root_of(file)
-    found: set[Path] = set(_files_of(root, package)) if package else set()
-    for imported in imported_names(_text(file), package):
-        found.update(_files_of(root, imported))
-    return tuple(sorted(found))
+    found = set()
+    for module, taken, runs in _imports(_text(file), package):
+        files = _files_of(root, module)
+        within = _files_of(root, f"{module}.{taken}") if taken else files
+        found.add((within if len(within) > len(files) else files, runs))
+    return tuple(found)
 
 
 @functools.cache
-def dependencies(file: Path) -> frozenset[Path]:
-    """The file and every file of ours that importing it would run."""
+def _read(file: Path) -> frozenset[Path]:
+    return frozenset(files[-1] for files, _ in _imported(file) if files)
+
+
+@functools.cache
+def _run(file: Path) -> frozenset[Path]:
+    package = module_name(file).rpartition(".")[0]
+    found = set(_files_of(root_of(file), package)) if package else set()
+    return frozenset(found.union(*(files for files, runs in _imported(file) if runs)))
+
+
+def _closure(file: Path, step: Callable[[Path], frozenset[Path]]) -> frozenset[Path]:
     found, waiting = {file}, [file]
     while waiting:
-        for each in _direct(waiting.pop()):
+        for each in step(waiting.pop()):
             if each not in found:
                 found.add(each)
                 waiting.append(each)
     return frozenset(found)
+
+
+@functools.cache
+def dependencies(file: Path) -> frozenset[Path]:
+    """The file and every file of ours whose contents can be part of its compiled code."""
+    return _closure(file, _read)
+
+
+@functools.cache
+def runs(file: Path) -> frozenset[Path]:
+    """The file and every file of ours that importing it runs."""
+    return _closure(file, _run)
 
 
 @functools.cache

@@ -58,7 +58,7 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
 # what a drive compiles before its first step; anything else is compiled by the command that needs it
 _COMPILED = (
     "daq_service.service", "daq_service.sources.virtual",
-    "sim_service.service", "sim_service.models.buggy",
+    "sim_service.service", "sim_service.models.buggy.making",
     "sync.record.writer",
 )  # fmt: skip
 

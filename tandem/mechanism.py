@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sim_service.multibody.mechanism import Described, describe, read_mechanism, residuals
-from sim_service.multibody.natural import AssemblyError, MechanismError, Record, Scheme, Settings, State, run, start
+from sim_service.multibody.natural.api import AssemblyError, MechanismError, Record, Scheme, Settings, State, run, start
 from sim_service.multibody.sections import Run
 from sync.clock import now_ns
 from sync.errors import ConfigError

@@ -15,7 +15,7 @@ import numpy as np
 
 from sim_service.models.made import packed, unpacked
 from sim_service.multibody.mechanism import Described
-from sim_service.multibody.natural import Record, State, System
+from sim_service.multibody.natural.api import Record, State, System
 from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.clock import now_ns
 from sync.record import Run, RunError, WholeRun, WholeTopic, write_whole

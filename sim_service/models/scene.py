@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from sim_service.multibody.natural import Body, Linear, System
+    from sim_service.multibody.natural.body import Body
+    from sim_service.multibody.natural.linear import Linear
+    from sim_service.multibody.natural.system import System
 
 _NOTHING = np.zeros((0, 3))
 

@@ -15,8 +15,10 @@ import numpy as np
 
 from sim_service.models.description import Model, Quantity
 from sim_service.models.scene import scene_of, upright
-from sim_service.multibody.natural import DIAGNOSTICS, Mechanism, State, System
+from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.natural.run import stepper
+from sim_service.multibody.natural.system import State, System
+from sim_service.multibody.natural.tables import DIAGNOSTICS
 from sim_service.view.feed import Frame
 
 _HAND = "hand on "

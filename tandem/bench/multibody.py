@@ -20,7 +20,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sim_service.multibody.natural import run
+from sim_service.multibody.natural.api import run
 from tandem.bench import other_codes
 from tandem.bench import problems as catalogue
 from tandem.bench.problems import Problem
@@ -201,7 +201,7 @@ import time
 begin = time.perf_counter_ns()
 from sync.jit import compiling
 with compiling("bench"):
-    from sim_service.multibody.natural import Mechanism, Scheme, Settings, run, start
+    from sim_service.multibody.natural.api import Mechanism, Scheme, Settings, run, start
     for scheme in (Scheme.I3AL, Scheme.BAUMGARTE, Scheme.PROJECTION, Scheme.LINEAR_EULER):
         m = Mechanism(2)
         m.bar("rod", m.point("A", [0, 0], fixed=True), m.point("B", [1, 0]), 1.0)

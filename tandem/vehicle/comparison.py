@@ -12,7 +12,8 @@ import numpy as np
 
 from sim_service.models.buggy.analysis.corner import spring_length
 from sim_service.models.buggy.analysis.suspension import at_travel
-from sim_service.multibody.natural import AssemblyError, State, problems
+from sim_service.multibody.natural import problems
+from sim_service.multibody.natural.api import AssemblyError, State
 from sync.errors import ConfigError
 from tandem.vehicle.parameters import Loaded
 

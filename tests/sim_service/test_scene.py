@@ -10,8 +10,8 @@ import pytest
 from sim_service.models import gather, make_model
 from sim_service.models.scene import Bar, Scene, scene_of
 from sim_service.multibody.mechanism import read_mechanism
-from sim_service.multibody.natural import start
-from sim_service.multibody.natural import step as natural_step
+from sim_service.multibody.natural.api import start
+from sim_service.multibody.natural.api import step as natural_step
 from sim_service.step_record import output_layout
 from sim_service.view import shapes
 from sim_service.view.feed import Frame

@@ -7,7 +7,7 @@ import pytest
 
 from sim_service.models.scene import upright
 from sim_service.multibody.mechanism import read_mechanism
-from sim_service.multibody.natural import run
+from sim_service.multibody.natural.api import run
 from sim_service.view.workshop import Bench, MechanismFeed, with_hands
 from tandem.mechanism import prepare
 

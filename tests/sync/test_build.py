@@ -100,9 +100,18 @@ def test_processes_that_ask_together_wait_for_the_one_that_compiles(tree: Path) 
 def test_every_module_comes_after_those_it_needs() -> None:
     files = build.missing() or [file for file in build.sources.all_sources() if build.sources.kernels_in(file)]
     before = build.order(files)
-    assert len(before) == len(files)
-    ready: set[Path] = set()
-    while len(ready) < len(files):  # the order can be carried out: no two wait for each other
-        next_ones = {file for file in files if file not in ready and before[file] <= ready}
+    assert sorted(file for job in before for file in job) == sorted(files)
+    ready: set[tuple[Path, ...]] = set()
+    while len(ready) < len(before):  # the order can be carried out: no two wait for each other
+        next_ones = {job for job in before if job not in ready and before[job] <= ready}
         assert next_ones
         ready |= next_ones
+
+
+def test_modules_that_run_each_other_are_one_job(tree: Path) -> None:
+    """Two workers would otherwise compile the same kernels at the same time."""
+    (tree / "sim_service" / "__init__.py").write_text("from sim_service.four import four\n")
+    program = "from sync import build; print(sorted(len(job) for job in build.order(build.missing())))"
+    assert _run(tree, "-c", program).stdout.strip() == "[1, 1, 2]"
+    _built(tree)
+    assert set(_misses(tree).values()) == {0}

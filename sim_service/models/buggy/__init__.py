@@ -12,6 +12,16 @@
 | `analysis/` | the same car by other means: suspension kinematics, linear theory |
 """
 
-from sim_service.models.buggy.making import make
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["make"]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sim_service.models import Sources
+    from sim_service.models.description import Model
+
+
+def make(data: dict[str, Any], sources: "Sources", changed: dict[str, float]) -> "tuple[Model, np.ndarray]":
+    from sim_service.models.buggy import making  # here: no file of the car should need all others to be compiled
+
+    return making.make(data, sources, changed)

@@ -32,8 +32,8 @@ from sim_service.models.tyres.keys import T
 from sim_service.models.tyres.magic_formula import effective_radius
 from sim_service.models.tyres.transient import OUT, OUTPUTS, tyre
 from sim_service.models.tyres.transient import STATES as TYRE_STATES
-from sim_service.multibody.natural import FORCE
 from sim_service.multibody.natural.elements import turn
+from sim_service.multibody.natural.tables import FORCE
 from sim_service.multibody.natural.views import inner, view
 from sim_service.roads import surface
 from sync.jit import kernel

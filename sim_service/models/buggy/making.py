@@ -27,9 +27,10 @@ from sim_service.models.scene import Scene
 from sim_service.models.tyres.keys import T
 from sim_service.models.tyres.tir import parse_tir, tyre_vector
 from sim_service.models.vehicle import VEHICLE_INPUTS
-from sim_service.multibody.natural import MechanismError, System, tables
-from sim_service.multibody.natural.errors import IllConditioned
+from sim_service.multibody.natural import tables
+from sim_service.multibody.natural.errors import IllConditioned, MechanismError
 from sim_service.multibody.natural.settings import REAL_TIME
+from sim_service.multibody.natural.system import System
 from sim_service.multibody.natural.tables import HOOK_PORT
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.portable import norm, product

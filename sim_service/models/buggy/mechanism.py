@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_service.multibody.natural import Mechanism
 from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.linear import Linear
+from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.portable import cos_sin_turns, dot, norm
 
 Points = dict[str, np.ndarray]

@@ -8,7 +8,7 @@ import numpy as np
 
 from sim_service.models.buggy.mechanism import WHEELS, Car, Points, side
 from sim_service.models.scene import Arrow, Bar, Lever, Place, Scene, Solid, Wheel, place_of, skin
-from sim_service.multibody.natural import System
+from sim_service.multibody.natural.system import System
 from sim_service.multibody.natural.tables import P
 
 _G = 9.81

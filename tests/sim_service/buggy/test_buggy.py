@@ -12,7 +12,8 @@ from sim_service.models.buggy.analysis.suspension import at_travel
 from sim_service.models.buggy.description import PARAMETERS, V
 from sim_service.models.buggy.making import Assembled, assemble, suspensions
 from sim_service.models.buggy.mechanism import FRONT, REAR
-from sim_service.multibody.natural import State, problems
+from sim_service.multibody.natural import problems
+from sim_service.multibody.natural.api import State
 from sim_service.multibody.natural.tables import P as Part
 
 from .conftest import VEHICLE, Car, G, assembled

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim_service.multibody.natural import Settings, run
+from sim_service.multibody.natural.api import Settings, run
 from tandem.bench import problems
 from tandem.bench.multibody import chain_costs, stabilisation
 from tandem.bench.trial import FORMULATIONS, begin, energies, error, instants, observed_order, simulate

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sim_service.multibody.natural import FORCE, Mechanism, Settings, System, harmonic, polynomial
+from sim_service.multibody.natural.api import FORCE, Mechanism, Settings, System, harmonic, polynomial
 from sync.jit import kernel
 
 

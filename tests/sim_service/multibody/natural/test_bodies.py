@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service.multibody.natural import Mechanism, MechanismError, energy, momentum, run, start
+from sim_service.multibody.natural.api import Mechanism, MechanismError, energy, momentum, run, start
 from tests.sim_service.multibody.natural.mechanisms import free_body
 
 NODES = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service.multibody.natural import State, System
+from sim_service.multibody.natural.api import State, System
 from sim_service.multibody.natural.tables import P
 from tests.sim_service.multibody.natural.mechanisms import everything
 

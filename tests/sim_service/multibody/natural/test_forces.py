@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sim_service.multibody.natural import FORCE, Mechanism, accelerations, energy, external, momentum, run, start
+from sim_service.multibody.natural.api import FORCE, Mechanism, accelerations, energy, external, momentum, run, start
 from sim_service.multibody.natural.tables import P
 from sync.jit import kernel
 from tests.sim_service.multibody.natural.mechanisms import free_body

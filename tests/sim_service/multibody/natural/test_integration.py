@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
-from sim_service.multibody.natural import (
+from sim_service.multibody.natural.api import (
     IllConditioned,
     Mechanism,
     Record,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sim_service.multibody.natural import (
+from sim_service.multibody.natural.api import (
     AssemblyError,
     Mechanism,
     assemble,
@@ -14,7 +14,7 @@ from sim_service.multibody.natural import (
     run,
     start,
     velocities,
-)  # fmt: skip
+)
 
 AT, AXIS = np.array([0.4, 0.1, -0.2]), np.array([0.2, 0.3, 1.0])
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service.multibody.natural import Mechanism, evaluation
+from sim_service.multibody.natural import evaluation
+from sim_service.multibody.natural.api import Mechanism
 from sim_service.multibody.natural.pattern import make_pattern
 from sim_service.multibody.natural.tables import BAD_PIVOTS, P
 from tests.sim_service.multibody.natural.mechanisms import bricard, chain
@@ -71,7 +72,7 @@ def test_every_entry_of_a_clique_has_a_place_and_fill_is_closed() -> None:
 
 
 def test_dense_and_sparse_make_the_same_motion() -> None:
-    from sim_service.multibody.natural import run, start
+    from sim_service.multibody.natural.api import run, start
 
     ends = [run(start(bricard(h=2e-3, dense=d).state()), 0.5).q[-1] for d in (True, False)]
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-8)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sim_service.multibody.natural import (
+from sim_service.multibody.natural.api import (
     REAL_TIME,
     Mechanism,
     accelerations,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numba import float64
 
-from sim_service.multibody.natural import MechanismError, State, StateError, run, start, step, tables
+from sim_service.multibody.natural import tables
+from sim_service.multibody.natural.api import MechanismError, State, StateError, run, start, step
 from sim_service.multibody.natural.tables import HOOK, INTS, ITERATIONS, REALS, P
 from sync.jit import kernel
 from tests.sim_service.multibody.natural.mechanisms import bricard, everything, four_bar, pendulum
@@ -47,7 +48,7 @@ def test_a_state_of_another_system_is_refused(tmp_path: Path) -> None:
         State(four_bar(), np.zeros(3))
 
 
-@pytest.mark.filterwarnings("ignore::sim_service.multibody.natural.IllConditioned")
+@pytest.mark.filterwarnings("ignore::sim_service.multibody.natural.errors.IllConditioned")
 def test_everything_a_step_depends_on_is_in_the_state() -> None:
     """Element states, inputs and multipliers too: a copy of the vector alone steps alike, with other scratch."""
     system = everything()

@@ -1,0 +1,70 @@
+"""Multibody dynamics in natural coordinates: points, unit vectors and scalars, and the index-3 augmented Lagrangian.
+
+    from sim_service.multibody.natural.api import Mechanism, run, start
+
+    m = Mechanism(dimension=2)                        # or 3; gravity -9.81 along the last axis
+    A = m.point("A", (0, 0), fixed=True)              # nodes: point, vector, scalar; fixed, free, shared
+    B = m.point("B", (1, 0))
+    m.bar("rod", A, B, mass=1.0)                      # bodies: body, bar, particle; a shared node is a joint
+    system = m.compile(h=1e-3)                        # the tables; constant
+    state = start(system.state())                     # consistent position, velocity, acceleration
+    record = run(state, seconds=10.0)                 # advances `state`, keeps what happened
+    record["B"], record["iterations"], record.q       # nodes over time; diagnostics of every step
+
+Building (mechanism.py): `m.point vector scalar body bar particle`, joints `m.spherical revolute universal cylindrical
+prismatic weld rod slider rack gear angle drive` (joints.py), forces `m.spring torsion force torque friction limit rotor
+model_force` (forces.py), an equation of one's own `m.constrain(name, (p - q) @ n - s)`. `body.at(point)` and
+`body.along(vector)` are anything fixed in a body. Laws of time for drives: `polynomial harmonic smooth_step external`.
+
+A `System` holds four kinds of data (tables.py): `ints` and `reals` (tables), the vector of a `State`, and a work
+vector. One step from nopython code, or from Python, is
+
+    step(system.ints, system.reals, state.vector, work, system.hook, h)        # work = system.work()
+
+after which `work[:len(DIAGNOSTICS)]` says how it went. Inputs (prescribed motions, scaled forces) are set before it:
+`state.vector[system.input("rack")] = value, rate, second` at the end of the step. `state.copy()` forks, `state.save`
+and `State.load` keep a state bit by bit.
+
+Problems (problems.py): `assemble velocities accelerations start equilibrium`; of a state: `effort` (inverse dynamics
+of a drive), `reaction`, `joint_force`, `port_forces`, `energy`, `momentum`, `angular_velocity`, `linearise` (modes).
+Settings for a step with a deadline: `compile(settings=REAL_TIME)`. All units SI.
+"""
+
+from sim_service.multibody.natural.augmented import step
+from sim_service.multibody.natural.body import Body
+from sim_service.multibody.natural.equations import Input, Node
+from sim_service.multibody.natural.errors import AssemblyError, IllConditioned, MechanismError, StateError
+from sim_service.multibody.natural.linear import Linear, Quadratic, square
+from sim_service.multibody.natural.linearise import Linearised, Mode, linearise
+from sim_service.multibody.natural.mechanism import Mechanism
+from sim_service.multibody.natural.motions import Motion, external, harmonic, polynomial, smooth_step
+from sim_service.multibody.natural.problems import (
+    Energy,
+    accelerations,
+    angular_acceleration,
+    angular_velocity,
+    assemble,
+    effort,
+    energy,
+    equilibrium,
+    freedoms,
+    joint_force,
+    momentum,
+    port_forces,
+    reaction,
+    start,
+    velocities,
+)  # fmt: skip
+from sim_service.multibody.natural.run import Record, run
+from sim_service.multibody.natural.settings import REAL_TIME, Scheme, Settings
+from sim_service.multibody.natural.system import State, System
+from sim_service.multibody.natural.tables import DIAGNOSTICS, FORCE
+
+__all__ = [
+    "DIAGNOSTICS", "FORCE", "REAL_TIME", "AssemblyError", "Body", "Energy", "IllConditioned", "Input", "Linear",
+    "Linearised", "Mechanism", "MechanismError", "Mode", "Motion", "Node", "Quadratic", "Record", "Scheme",
+    "Settings", "State", "StateError", "System", "accelerations", "angular_acceleration", "angular_velocity",
+    "assemble", "effort", "energy", "equilibrium", "external", "freedoms", "harmonic", "joint_force", "linearise",
+    "momentum", "polynomial", "port_forces", "reaction", "run", "smooth_step", "square", "start", "step",
+    "velocities",
+]  # fmt: skip
