@@ -58,6 +58,7 @@ drill: $(VENV)/.dev
 	$(BIN)/python benchmarks/ring_check.py
 	$(BIN)/python -m checks.schedules --schedules 100000
 	$(BIN)/python -m checks.schedules --schedules 1000 --model buggy
+	$(BIN)/python checks/bombs.py
 	$(BIN)/python benchmarks/fuzz.py --inputs 1000000
 
 $(VENV)/bin/python:

@@ -18,7 +18,7 @@ from sync.errors import ConfigError
 
 MOST_ROWS = 2_000_000
 MOST_COLUMNS = 4000
-MOST_HEAD = 1 << 20  # bytes
+MOST_HEAD = 1 << 18  # bytes; 4000 channels take 160 000
 MOST_LINE = 500  # characters of a line of the head; longer ones would take the patterns below long
 RECORD = 80  # bytes
 

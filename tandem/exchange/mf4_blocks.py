@@ -8,6 +8,7 @@ walked once, no block may be in two lists, and the size of the decoded data is t
 
 import mmap
 import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,7 @@ _INVERSE = 3  # of a conversion
 _MOST_LINKS = 1 << 16  # of one block
 _CYCLES = struct.Struct("<QQHH4xI")  # of a channel group: record id, cycles, flags, path separator, bytes of a record
 _ZIPPED = struct.Struct("<2sBBIQQ")  # original type, how, reserved, parameter, original size, size
+_PACKED = 2  # flag of an attachment
 _COST_OF_BLOCK = 1024  # bytes of objects that the library makes of one
 
 
@@ -93,8 +95,19 @@ class _Version4:
             if not flags & 1:  # not one of variable length
                 self._budget.take(cycles * max(size, 1), "the records it says it has")
         elif kind == b"##AT":
-            flags, size = struct.unpack_from("<H22xQ", self._data, content)
-            self._budget.take(size if flags & 2 else 0, "an attachment")
+            flags, size, packed = struct.unpack_from("<H22xQQ", self._data, content)
+            if flags & _PACKED:
+                self._budget.take(size, "an attachment")
+                self._unpack(content + 40, packed, size)
+
+    def _unpack(self, place: int, packed: int, size: int) -> None:
+        """The library unpacks an attachment as a whole, however long it becomes."""
+        try:
+            found = zlib.decompressobj().decompress(self._data[place : place + packed], size + 1)
+        except zlib.error as error:
+            raise ExchangeError(f"{self._path}: a damaged attachment: {error}") from None
+        if len(found) != size:
+            raise ExchangeError(f"{self._path}: a damaged attachment: it is not the {size} bytes it says it has")
 
     def _expanded(self, first: int) -> None:
         """How many blocks a conversion becomes, with all those it names; those it names are counted before it."""

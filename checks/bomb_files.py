@@ -1,0 +1,451 @@
+"""Files of at most a megabyte that would take gigabytes or minutes of a reader that believes them.
+
+`BOMBS` has them by format and name, each as a function that makes it.
+"""
+
+import struct
+import zlib
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import zstandard
+from mcap.data_stream import RecordBuilder
+from mcap.opcode import Opcode
+from mcap.records import Channel as McapChannel
+from mcap.records import Chunk, ChunkIndex, DataEnd, Header, McapRecord, Message, Metadata, Schema
+from mcap.writer import MCAP0_MAGIC
+
+from sync.block import Channel, Layout
+from sync.record.schema import to_schema
+
+SIZE = 1_000_000
+MB = 1 << 20
+Maker = Callable[[], bytes]
+BOMBS: dict[str, dict[str, Maker]] = {}
+
+
+def bomb(kind: str) -> Callable[[Maker], Maker]:
+    def keep(make: Maker) -> Maker:
+        BOMBS.setdefault(kind, {})[make.__name__.replace("_", " ")] = make
+        return make
+
+    return keep
+
+
+# ---- MCAP ------------------------------------------------------------------------------------------------------------
+
+
+def _packed(*records: McapRecord) -> bytes:
+    builder = RecordBuilder()
+    for record in records:
+        record.write(builder)
+    return bytes(builder.end())
+
+
+def _chunk(content: bytes, claimed: int | None = None, level: int = 3, **options: Any) -> bytes:
+    data = zstandard.ZstdCompressor(level=level, **options).compress(content)
+    size = len(content) if claimed is None else claimed
+    return _packed(Chunk("zstd", data, 0, 0, zlib.crc32(content), size))
+
+
+def _record(*parts: bytes) -> bytes:
+    start = Metadata("tandem.start", {"format": "1", "name": "somebody", "monotonic_ns": "0"})
+    filling = max(SIZE - sum(map(len, parts)), 0)
+    head = _packed(Header("tandem", "somebody"), start) + struct.pack("<BQ", 200, filling) + bytes(filling)
+    return MCAP0_MAGIC + head + b"".join(parts) + _packed(DataEnd(0)) + MCAP0_MAGIC
+
+
+def _topic(layout: Layout, name: str = "/daq", number: int = 1) -> bytes:
+    return _packed(
+        Schema(number, to_schema(layout), "jsonschema", "tandem.block"),
+        McapChannel(number, name, "msgpack", {}, number),
+    )
+
+
+_ONE = Layout((Channel("a", "i2"),))
+
+
+@bomb("mcap")
+def one_chunk_of_zeros() -> bytes:
+    return _record(_chunk(struct.pack("<BQ", 200, 60 * MB) + bytes(60 * MB)))
+
+
+@bomb("mcap")
+def hundreds_of_chunks() -> bytes:
+    return _record(_chunk(struct.pack("<BQ", 200, 16 * MB) + bytes(16 * MB)) * 500)
+
+
+@bomb("mcap")
+def a_chunk_that_is_longer_than_it_says() -> bytes:
+    return _record(_chunk(bytes(400 * MB), claimed=1000, write_content_size=False) * 3)
+
+
+@bomb("mcap")
+def millions_of_empty_records() -> bytes:
+    return _record(_chunk(bytes([200, *bytes(8)]) * (40 * MB // 9)) * 50)
+
+
+@bomb("mcap")
+def millions_of_messages() -> bytes:
+    return _record(_chunk(_topic(_ONE) + _packed(Message(1, 0, b"", 0, 0)) * 1_000_000))
+
+
+@bomb("mcap")
+def a_layout_of_thousands_of_channels() -> bytes:
+    layout = Layout(tuple(Channel(f"c{k}", "f8") for k in range(30_000)))
+    return _record(_chunk(_topic(layout) + _packed(Message(1, 0, b"", 0, 0)) * 10_000))
+
+
+@bomb("mcap")
+def thousands_of_topics() -> bytes:
+    topics = b"".join(_topic(_ONE, f"/t{k}", k + 1) for k in range(3000))
+    return _record(_chunk(topics + _packed(Message(1, 0, b"", 0, 0)) * 100_000))
+
+
+@bomb("mcap")
+def a_message_index_that_is_named_again_and_again() -> bytes:
+    """Damaged chunks behind each other; the index at the end says of each that the same long index belongs to it."""
+    entries = struct.pack("<QQ", 1, 0) * 20_000
+    chunks = _packed(Chunk("zstd", b"rubbish", 0, 0, 0, 100))
+    body = _record(chunks, struct.pack("<BQHI", Opcode.MESSAGE_INDEX, 6 + len(entries), 0, len(entries)) + entries)
+    body = body[: -len(MCAP0_MAGIC)]
+    first = body.index(chunks)
+    offsets = dict.fromkeys(range(60_000), first + len(chunks))
+    summary = _packed(ChunkIndex(0, first, "", 0, 0, 0, offsets, 0, 0))
+    tail = struct.pack("<BQQQ", Opcode.FOOTER, 20, len(body), 0)
+    checksum = zlib.crc32(tail, zlib.crc32(summary))
+    return body + summary + tail + struct.pack("<I", checksum) + MCAP0_MAGIC
+
+
+@bomb("mcap")
+def thousands_of_damaged_chunks_and_a_false_index() -> bytes:
+    chunk = _packed(Chunk("zstd", b"", 0, 0, 0, 100)) + struct.pack("<BQHI", Opcode.MESSAGE_INDEX, 6, 0, 0)
+    body = _record(chunk * 4000)[: -len(MCAP0_MAGIC)]
+    summary = _packed(*[Metadata("x", {"a": "b" * 1000})] * 500)
+    return body + summary + struct.pack("<BQQQI", Opcode.FOOTER, 20, len(body), 0, 1) + MCAP0_MAGIC
+
+
+# ---- Parquet ---------------------------------------------------------------------------------------------------------
+
+COLUMNS = ("t", "steering", "throttle", "brake")
+
+
+def _parquet(rows: int, part: int = 1 << 20, **options: Any) -> bytes:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    stream = BytesIO()
+    schema = pa.schema([(name, pa.float64()) for name in COLUMNS])
+    part = min(rows, part)
+    with pq.ParquetWriter(stream, schema, **options) as writer:
+        table = pa.table([np.zeros(part)] * len(COLUMNS), schema=schema)
+        for first in range(0, rows, part):
+            writer.write_table(table.slice(0, min(part, rows - first)), row_group_size=part)
+    data = stream.getvalue()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    return data[:footer] + bytes(max(SIZE - len(data), 0)) + data[footer:]
+
+
+@bomb("parquet")
+def millions_of_rows_of_one_value() -> bytes:
+    return _parquet(8_000_000, compression="zstd")
+
+
+@bomb("parquet")
+def pages_of_zeros() -> bytes:
+    return _parquet(4_000_000, compression="zstd", use_dictionary=False, data_page_size=256 * MB)
+
+
+@bomb("parquet")
+def pages_that_hold_more_than_their_rows() -> bytes:
+    """The footer of a small file behind the pages of a large one."""
+    rows = 1 << 24
+    large = _parquet(
+        rows, rows, compression="zstd", use_dictionary=False, data_page_size=512 * MB, max_rows_per_page=rows,
+        write_statistics=False, write_batch_size=rows,
+    )  # fmt: skip
+    length = int.from_bytes(large[-8:-4], "little")
+    footer = large[-8 - length : -8]
+    # the number of rows, twice 2**24 in seven bits a byte as Thrift writes it, becomes twice 2**13
+    assert footer.count(b"\x80\x80\x80\x10") > len(COLUMNS)
+    return large[: -8 - length] + footer.replace(b"\x80\x80\x80\x10", b"\x80\x80\x81\x00") + large[-8:]
+
+
+# ---- MF4 -------------------------------------------------------------------------------------------------------------
+
+
+def _deflated(size: int) -> bytes:
+    """Zeros, packed a megabyte at a time; its checksum at the end is wrong, which is found out when it is too late."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    piece = packer.compress(bytes(MB)) + packer.flush(zlib.Z_FULL_FLUSH)
+    return b"\x78\xda" + piece * (size // MB) + b"\x03\x00" + bytes(4)
+
+
+class Mdf:
+    """Blocks of an MDF 4.10 file with one group, one channel `t`; more can be linked."""
+
+    def __init__(self, cycles: int = 10) -> None:
+        self.data = bytearray(struct.pack("<8s8s8s4xH30xHH", b"MDF     ", b"4.10    ", b"x       ", 410, 0, 0))
+        self.head = self.add(b"##HD", [0] * 6, struct.pack("<QhhBBBx2d", 0, 0, 0, 0, 0, 0, 0, 0))
+        self.link(self.head, 1, self.add(b"##FH", [0, 0], bytes(16)))
+        self.text = self.add(b"##TX", [], b"t\0\0\0\0\0\0\0")
+        self.group = self.add(b"##DG", [0] * 4, bytes(8))
+        self.link(self.head, 0, self.group)
+        self.records = self.add(b"##CG", [0] * 6, struct.pack("<QQHH4xII", 0, cycles, 0, 0, 8, 0))
+        self.link(self.group, 1, self.records)
+        self.master = self.channel(kind=2, sync=1, bits=64, data_type=4)
+        self.link(self.records, 1, self.master)
+        self.value = self.channel(bits=64, data_type=4, text=self.add(b"##TX", [], b"v\0\0\0\0\0\0\0"))
+        self.link(self.master, 0, self.value)
+
+    def add(self, kind: bytes, links: list[int], content: bytes = b"") -> int:
+        place, length = len(self.data), 24 + 8 * len(links) + len(content)
+        self.data += struct.pack("<4sIQQ", kind, 0, length, len(links)) + struct.pack(f"<{len(links)}Q", *links)
+        self.data += content + bytes(-length % 8)
+        return place
+
+    def link(self, place: int, number: int, target: int) -> None:
+        struct.pack_into("<Q", self.data, place + 24 + 8 * number, target)
+
+    def channel(self, kind: int = 0, sync: int = 0, bits: int = 8, data_type: int = 0, text: int = 0) -> int:
+        content = struct.pack("<BBBBIIIIBBH6d", kind, sync, data_type, 0, 0, bits, 0, 0, 0, 0, 0, *[0.0] * 6)
+        return self.add(b"##CN", [0, 0, text or self.text, 0, 0, 0, 0, 0], content)
+
+    def conversion(self, names: list[int]) -> int:
+        return self.add(b"##CC", [0, 0, 0, 0, *names], struct.pack("<BBHHHddd", 7, 0, 0, len(names), 1, 0, 0, 1.0))
+
+    def file(self) -> bytes:
+        return bytes(self.data) + bytes(max(SIZE - len(self.data), 0))
+
+    def zipped(self, size: int, claimed: int | None = None) -> int:
+        data = _deflated(size)
+        content = struct.pack("<2sBBIQQ", b"DT", 0, 0, 0, size if claimed is None else claimed, len(data)) + data
+        return self.add(b"##DZ", [], content)
+
+
+@bomb("mf4")
+def a_list_of_channels_that_ends_in_itself() -> bytes:
+    mdf = Mdf()
+    mdf.link(mdf.value, 0, mdf.master)
+    return mdf.file()
+
+
+@bomb("mf4")
+def a_list_of_data_that_ends_in_itself() -> bytes:
+    mdf = Mdf()
+    part = mdf.add(b"##DT", [], bytes(80))
+    data = mdf.add(b"##DL", [0, part], struct.pack("<B3xIQ", 1, 1, 80))
+    mdf.link(data, 0, data)
+    mdf.link(mdf.group, 2, data)
+    return mdf.file()
+
+
+@bomb("mf4")
+def groups_that_share_their_channels() -> bytes:
+    mdf = Mdf()
+    last = mdf.value
+    for _ in range(1000):
+        channel = mdf.channel()
+        mdf.link(last, 0, channel)
+        last = channel
+    group = mdf.group
+    while len(mdf.data) < SIZE:
+        other = mdf.add(b"##DG", [0, mdf.records, 0, 0], bytes(8))
+        mdf.link(group, 0, other)
+        group = other
+    return mdf.file()
+
+
+@bomb("mf4")
+def conversions_that_name_the_next_one_twice() -> bytes:
+    mdf = Mdf()
+    conversion = mdf.conversion([mdf.text, mdf.text])
+    for _ in range(40):
+        conversion = mdf.conversion([conversion, conversion])
+    mdf.link(mdf.master, 4, conversion)
+    return mdf.file()
+
+
+@bomb("mf4")
+def a_billion_records_in_eighty_bytes() -> bytes:
+    mdf = Mdf(cycles=10**9)
+    mdf.link(mdf.group, 2, mdf.add(b"##DT", [], bytes(80)))
+    return mdf.file()
+
+
+@bomb("mf4")
+def zipped_data_of_a_gigabyte() -> bytes:
+    mdf = Mdf(cycles=10**9 // 8)
+    mdf.link(mdf.group, 2, mdf.zipped(960 * MB))
+    return mdf.file()
+
+
+@bomb("mf4")
+def zipped_data_that_is_longer_than_it_says() -> bytes:
+    mdf = Mdf(cycles=1000)
+    mdf.link(mdf.group, 2, mdf.zipped(960 * MB, claimed=8000))
+    return mdf.file()
+
+
+@bomb("mf4")
+def an_attachment_of_a_gigabyte() -> bytes:
+    mdf = Mdf()
+    mdf.link(mdf.group, 2, mdf.add(b"##DT", [], bytes(80)))
+    name = mdf.add(b"##TX", [], b"tandem.json\0\0\0\0\0")
+    data = _deflated(960 * MB)
+    content = struct.pack("<HHI16sQQ", 3, 0, 0, bytes(16), 1000, len(data)) + data
+    mdf.link(mdf.head, 3, mdf.add(b"##AT", [0, name, 0, 0], content))
+    return mdf.file()
+
+
+# ---- text ------------------------------------------------------------------------------------------------------------
+
+
+@bomb("toml")
+def a_dotted_key() -> bytes:
+    return b"a" + b".a" * (SIZE // 2 - 10) + b" = 1\n"
+
+
+@bomb("toml")
+def a_dotted_key_of_forty_kilobytes() -> bytes:
+    return b"a" + b" .\ta" * 10_000 + b" = 1\n"
+
+
+@bomb("toml")
+def many_dotted_tables() -> bytes:
+    return b"".join(b"[x%d%s]\n" % (k, b".a" * 400) for k in range(300))
+
+
+@bomb("toml")
+def a_dotted_key_in_quotes() -> bytes:
+    return b'"a"' + b'."a"' * 10_000 + b" = 1\n"
+
+
+@bomb("toml")
+def brackets() -> bytes:
+    return b"a = " + b"[" * 100_000 + b"]" * 100_000 + b"\n"
+
+
+@bomb("toml")
+def quotes_that_never_close() -> bytes:
+    return b'a = "' + b'\\"' * 120_000
+
+
+@bomb("toml")
+def unknown_keys() -> bytes:
+    return b"".join(b"sensible_%d = 1\n" % k for k in range(13_000))
+
+
+@bomb("toml")
+def empty_tables() -> bytes:
+    return b"a = [" + b"{}," * 80_000 + b"]\n"
+
+
+@bomb("toml")
+def a_megabyte_of_settings() -> bytes:
+    return b"".join(b"k%d = [1, 2, 3]\n" % k for k in range(60_000))
+
+
+_DBC = b'VERSION ""\n\nNS_ :\n\nBS_:\n\nBU_: A\n\n'
+_SIGNAL = b' SG_ S%d %s: 8|8@1+ (1,0) [0|255] "x" A\n'
+
+
+@bomb("dbc")
+def thousands_of_multiplexed_signals() -> bytes:
+    signals = b"".join(_SIGNAL % (k, b"m%d " % k) for k in range(1, 6000))
+    return _DBC + b'BO_ 1 M: 8 A\n SG_ X M : 0|8@1+ (1,0) [0|255] "x" A\n' + signals
+
+
+@bomb("dbc")
+def a_megabyte_of_signals() -> bytes:
+    return _DBC + b"BO_ 1 M: 8 A\n" + b"".join(_SIGNAL % (k, b"") for k in range(18_000))
+
+
+@bomb("dbc")
+def a_range_of_four_billion_values() -> bytes:
+    signals = b' SG_ P M : 0|8@1+ (1,0) [0|255] "" A\n' + _SIGNAL % (1, b"m0 ")
+    return _DBC + b"BO_ 1 M: 8 A\n" + signals + b"\nSG_MUL_VAL_ 1 S1 P 0-4000000000;\n"
+
+
+@bomb("dbc")
+def a_number_of_a_million_digits() -> bytes:
+    return _DBC + b"BO_ 1 M: 8 A\n SG_ S : 0|8@1+ (" + b"1" * 900_000 + b',0) [0|255] "x" A\n'
+
+
+@bomb("dbc")
+def a_signal_in_gigabytes() -> bytes:
+    return _DBC + b'BO_ 1 M: 8 A\n SG_ S : 40000000000|8@1+ (1,0) [0|255] "x" A\n'
+
+
+@bomb("dbc")
+def a_hundred_thousand_nodes() -> bytes:
+    return b'VERSION ""\n\nBU_: ' + b" ".join(b"N%d" % k for k in range(120_000)) + b"\n"
+
+
+@bomb("tir")
+def sections_of_nobody() -> bytes:
+    return b"".join(b"[SOMETHING_ELSE_%d]\n" % k for k in range(40_000))
+
+
+@bomb("tir")
+def lines_that_almost_match() -> bytes:
+    return b"[MODEL]\n" + b"".join(b"A%d =%s'x\n" % (k, b" " * 900) for k in range(1000))
+
+
+@bomb("tir")
+def one_line() -> bytes:
+    return b"[MODEL]\nFITTYP = " + b"1" * 950_000
+
+
+@bomb("tir")
+def known_keys_again_and_again() -> bytes:
+    return b"[MODEL]\n" + b"FITTYP = 6\n" * 90_000
+
+
+_CRG = "$ROAD_CRG\nREFERENCE_LINE_INCREMENT = {increment}\n{more}$\n$KD_DEFINITION\n#:{form}\n{channels}$\n$$$$\n"
+
+
+def _crg(form: str, payload: bytes, increment: str = "1.0", more: str = "", columns: int = 2) -> bytes:
+    channels = "".join(f"D:long section at v = {k}, m\n" for k in range(columns))
+    return _CRG.format(increment=increment, more=more, form=form, channels=channels).encode() + payload
+
+
+@bomb("crg")
+def a_number_that_is_almost_one() -> bytes:
+    return _crg("KRBI", bytes(16), increment="1" * 900_000 + "x")
+
+
+@bomb("crg")
+def a_grid_of_a_billion_rows() -> bytes:
+    return _crg("KRBI", bytes(80), more="REFERENCE_LINE_START_U = 0\nREFERENCE_LINE_END_U = 1e9\n")
+
+
+@bomb("crg")
+def ten_thousand_columns() -> bytes:
+    return _crg("KRBI", bytes(500_000), columns=10_000)
+
+
+@bomb("crg")
+def lines_of_one_character() -> bytes:
+    return _crg("LRFI", b"1\n" * 450_000)
+
+
+@bomb("crg")
+def holes_everywhere() -> bytes:
+    return _crg("KRBI", struct.pack(">2f", float("nan"), 0.0) * 120_000)
+
+
+@bomb("crg")
+def a_head_without_end() -> bytes:
+    return b"$CT\n" + b"x\n" * 490_000
+
+
+def write_all(folder: Path) -> None:
+    """All of them, as KIND/NAME.KIND."""
+    for kind, named in BOMBS.items():
+        for name, make in named.items():
+            (folder / kind / name).mkdir(parents=True)
+            (folder / kind / name / f"bomb.{kind}").write_bytes(make())

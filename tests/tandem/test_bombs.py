@@ -1,0 +1,46 @@
+"""Small files that would take gigabytes or minutes (checks/bomb_files.py) are refused, at the reader the commands use.
+
+Memory is the largest resident set while one is read; `python checks/bombs.py` measures time besides, in processes of
+their own.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from checks.bomb_files import BOMBS
+from checks.bombs import MOST_MB, ROOT, attempt
+
+CASES = [(kind, name) for kind, named in BOMBS.items() for name in named]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All of them, made by another process: what that takes is none of ours."""
+    made = tmp_path_factory.mktemp("bombs")
+    program = "import sys; from pathlib import Path; from checks.bomb_files import write_all as w; w(Path(sys.argv[1]))"
+    subprocess.run([sys.executable, "-c", program, str(made)], cwd=ROOT, check=True)
+    return made
+
+
+@pytest.mark.parametrize("kind, name", CASES, ids=[f"{kind}-{name}".replace(" ", "_") for kind, name in CASES])
+def test_a_bomb_is_refused(kind: str, name: str, folder: Path) -> None:
+    path = folder / kind / name / f"bomb.{kind}"
+    assert path.stat().st_size < 2_000_000
+    found = attempt(kind, path)
+    assert found["refused"], found["said"]
+    assert found["mb"] < MOST_MB, found
+    assert not (path.parent / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "kind, name",
+    [("mf4", "zipped data of a gigabyte"), ("mcap", "one chunk of zeros"), ("dbc", "a megabyte of signals"),
+     ("parquet", "millions of rows of one value")],
+    ids=["mf4", "mcap", "dbc", "parquet"],
+)  # fmt: skip
+def test_the_refusal_names_the_option_that_reads_it_nevertheless(kind: str, name: str, folder: Path) -> None:
+    said = attempt(kind, folder / kind / name / f"bomb.{kind}")["said"]
+    assert f"bomb.{kind}: " in said and "tandem --decode-limit-mb MEGABYTES" in said
