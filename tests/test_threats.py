@@ -23,7 +23,7 @@ def tables(text: str) -> dict[str, list[list[str]]]:
 
 
 @cache
-def tests_in(file: str) -> frozenset[str]:
+def functions_of(file: str) -> frozenset[str]:
     path = ROOT / file
     if not path.is_file():
         return frozenset()
@@ -36,7 +36,7 @@ def tests_in(file: str) -> frozenset[str]:
 
 def wrong_with(row: list[str]) -> list[str]:
     named = NAMED.findall(row[-1])
-    missing = [f"{file}::{name} does not exist" for file, name in named if name not in tests_in(file)]
+    missing = [f"{file}::{name} does not exist" for file, name in named if name not in functions_of(file)]
     return missing if named else ["its last cell names no test, such as `tests/sync/test_keys.py::test_curve_is_there`"]
 
 
