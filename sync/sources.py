@@ -55,7 +55,8 @@ def own_cache() -> None:
             ) from None
         if found.st_uid not in (os.geteuid(), 0):
             wrong, right = "belongs to another user", ""
-        elif found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX:
+        elif found.st_mode & _OTHERS_WRITE and (folder == cache_directory() or not found.st_mode & stat.S_ISVTX):
+            # a sticky folder above is enough: nobody can rename ours in it; in ours, others could put files beside
             wrong, right = "others may write it", "empty it and chmod 700 it, or "
         else:
             continue

@@ -246,7 +246,7 @@ def test_key_files_that_do_not_count_are_said(tmp_path: Path) -> None:
     assert [*admitted(tmp_path / "keys")[1]] == ["k254.key", "a_long.key"]
 
 
-@pytest.mark.parametrize("made", [None, 0o755, 0o775, "another's"])
+@pytest.mark.parametrize("made", [None, 0o755, 0o775, 0o1777, 0o1775, "another's"])
 def test_compiled_code_is_taken_only_from_a_folder_that_nobody_else_writes(
     made: int | str | None, tmp_path: Path
 ) -> None:
