@@ -35,34 +35,11 @@ os.environ["NUMBA_CACHE_DIR"] = str(CACHE)
 os.environ["NUMBA_CACHE_LOCATOR_CLASSES"] = "sync.jit.ImportsLocator"
 
 import numba  # noqa: E402  (reads the environment when it is imported)
-from numba.core import caching, targetconfig  # noqa: E402
+from numba.core import caching  # noqa: E402
 
+from sync import numba_shortcuts  # noqa: E402
 
-def _compare_options_quickly() -> None:
-    """A fifth of the compile time is numba asking whether two sets of its options are equal: it builds both with all
-    their defaults, some 200 000 times, because all of them have one hash. Asking what was set answers the same."""
-    options = targetconfig.TargetConfig
-    hashes: dict[type, int] = {}
-
-    def same(self: Any, other: Any) -> Any:
-        if type(self) is not type(other):
-            return NotImplemented if not isinstance(other, options) else self.values() == other.values()
-        one, two = self._values, other._values
-        if one == two:
-            return True
-        default = self.options
-        return all(one.get(k, default[k].default) == two.get(k, default[k].default) for k in one.keys() | two.keys())
-
-    def one_hash(self: Any) -> int:
-        kind = type(self)
-        if kind not in hashes:
-            hashes[kind] = hash(tuple(sorted(self.options)))
-        return hashes[kind]
-
-    options.__eq__, options.__hash__ = same, one_hash
-
-
-_compare_options_quickly()
+numba_shortcuts.take()
 numba.config.CACHE_DIR = str(CACHE)
 numba.config.CACHE_LOCATOR_CLASSES = os.environ["NUMBA_CACHE_LOCATOR_CLASSES"]
 

@@ -1,7 +1,9 @@
-"""Where every command begins: Ctrl-C ends it with one exit code, also while the command line is being imported."""
+"""Where every command begins: Ctrl-C ends it with one exit code, also while the command line is being imported, and the
+template of a drive begins to import before that."""
 
 import os
 import signal
+import sys
 from types import FrameType
 
 _INTERRUPTED = 130  # as tandem/outcome.py has it, which is not imported yet
@@ -13,6 +15,10 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, _leave)
+    if sys.argv[1:2] == ["drive"] and "--help" not in sys.argv:
+        from tandem.launch import start_early
+
+        start_early()
     from tandem import cli
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -225,11 +225,33 @@ class Service:
         return f"{self.process.title} ended with exit code {code}"
 
 
+_early: list[tuple[socket.socket, subprocess.Popen[bytes]]] = []
+
+
+def start_early() -> None:
+    """Start the template of the drive that will be asked for, first thing: what every drive imports it imports beside
+    us. Where none is made after all, it ends with this process."""
+    with contextlib.suppress(OSError):  # then it is started when it is needed, and says why it cannot be
+        _early.append(_start_template())
+
+
+def _start_template() -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a thread would not survive the fork
+    with theirs:
+        popen = subprocess.Popen(
+            [sys.executable, "-m", "tandem.template", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()], start_new_session=True, env=environment,
+        )  # fmt: skip
+    return ours, popen
+
+
 class Template:
     """The process that forks the others, as its supervisor sees it. To be looked at some times a second."""
 
     def __init__(self, file: Path, overrides: list[str], report: Callable[[str], None]):
-        self._command = [sys.executable, "-m", "tandem.template", str(file), *overrides]
+        self._task = json.dumps([str(file), *overrides]).encode()
         self._report = report
         self._waiting: list[Service] = []  # to be asked for
         self._asked: list[tuple[Service, float]] = []  # since when; answered in this order
@@ -242,14 +264,9 @@ class Template:
         self._start()
 
     def _start(self) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.setblocking(False)
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a thread would not survive the fork
-        with theirs:
-            self._popen = subprocess.Popen(
-                [*self._command[:3], str(theirs.fileno()), *self._command[3:]],
-                stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()], start_new_session=True, env=environment,
-            )  # fmt: skip
+        self._socket, self._popen = _early.pop() if _early else _start_template()
+        with contextlib.suppress(OSError):  # it has just ended: seen at the next look
+            self._socket.send(self._task)
         self._build, self._forked = self._forked, set()
 
     def fork(self, service: Service) -> None:

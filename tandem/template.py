@@ -1,12 +1,13 @@
 """The template: one single-threaded process that imports, loads compiled code and builds the model, then forks.
 
-    python -m tandem.template FD CONFIG [KEY=VALUE]...
+    python -m tandem.template FD
 
-It is asked on a socket (FD), one message a process: its name, with its standard input and output as descriptors;
-without them the process is only built. It builds what that process needs, unless it has done so already, forks it and
-answers with its pid. All it has built is shared with its forks, page by page, until one of them writes there. So
-nothing may be in it that does not survive a fork: no thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A
-DAQ whose driver would not survive (`daq_service.sources.OWN_PROCESS`) is started anew in the fork, by exec.
+It is asked on a socket (FD). The first message names the configuration and what is set in it; then one message a
+process: its name, with its standard input and output as descriptors; without them the process is only built. It builds
+what that process needs, unless it has done so already, forks it and answers with its pid. All it has built is shared
+with its forks, page by page, until one of them writes there. So nothing may be in it that does not survive a fork: no
+thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A DAQ whose driver would not survive
+(`daq_service.sources.OWN_PROCESS`) is started anew in the fork, by exec.
 
 The configuration is the one the drive was started with; what is wrong with it, the process that needs it says. The
 template ends with its supervisor, whatever ends that.
@@ -17,6 +18,7 @@ import errno
 import functools
 import gc
 import importlib
+import json
 import os
 import signal
 import socket
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from sync.service import Prepared
 
 _SET_PDEATHSIG, _SET_NAME = 1, 15  # prctl
+_MOST_BYTES = 1 << 20  # of a path and settings
 
 
 def name_process(name: str) -> None:
@@ -142,16 +145,33 @@ def _fork(process: Process, builder: _Builder, channel: socket.socket, stdin: in
     return str(pid) if pid > 0 else f" {process.title} cannot be started: {os.strerror(-pid)}"
 
 
+def _import_libraries() -> None:
+    """What every drive needs, as far as it has no kernels: those may have to be compiled first."""
+    import msgpack  # noqa: F401
+    import zmq  # noqa: F401
+    from numba.core.registry import cpu_target
+
+    import sync.config
+    import sync.jit  # noqa: F401
+
+    cpu_target.typing_context.refresh()  # what the first kernel to be loaded would wait for
+    cpu_target.target_context.refresh()
+
+
 def main() -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     name_process("template")
-    fd, file, overrides = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
+    fd = int(sys.argv[1])
     os.set_inheritable(fd, False)
     channel = socket.socket(fileno=fd)
-    builder = _Builder(file, overrides)
-    processes = {process.name: process for process in PROCESSES}
     gc.disable()  # nothing that is built here goes
+    _import_libraries()
+    if not (task := channel.recv(_MOST_BYTES)):
+        return  # no drive after all
+    file, *overrides = json.loads(task)
+    builder = _Builder(Path(file), overrides)
+    processes = {process.name: process for process in PROCESSES}
     while True:
         message, fds, _, _ = socket.recv_fds(channel, 64, 2)
         if not message:

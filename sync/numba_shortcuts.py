@@ -1,0 +1,74 @@
+"""Two places where numba works longer than it must, and what is done there instead; the results are the same.
+
+Both reach into numba, so both are taken only in the version they were tried with. In another everything works as it
+does in numba, and a start takes longer.
+"""
+
+from typing import Any
+
+import llvmlite.binding
+import numba
+from numba.core import codegen, targetconfig
+
+_TRIED = "0.68.1"
+
+
+def take() -> None:
+    if numba.__version__ == _TRIED:
+        options = targetconfig.TargetConfig
+        options.__eq__, options.__hash__ = _same, _one_hash
+        codegen.JITCPUCodegen._library_class = _Library
+
+
+# ---- options: a sixth of the time to compile. numba asks some 200 000 times whether two sets of options are equal,
+# ---- because all of them have one hash, and each time builds both with all their defaults. What was set tells as well.
+
+
+def _same(self: Any, other: Any) -> Any:
+    if type(self) is not type(other):
+        return self.values() == other.values() if isinstance(other, targetconfig.TargetConfig) else NotImplemented
+    one, two, known = self._values, other._values, self.options
+    return one == two or all(
+        one.get(name, known[name].default) == two.get(name, known[name].default) for name in one.keys() | two.keys()
+    )
+
+
+_hashes: dict[type, int] = {}
+
+
+def _one_hash(self: Any) -> int:
+    kind = type(self)
+    if kind not in _hashes:
+        _hashes[kind] = hash(tuple(sorted(self.options)))  # of the names alone, as numba has it
+    return _hashes[kind]
+
+
+# ---- loading: a fifth of the time to start. A cached kernel is kept as object code and, for those who inline it, as
+# ---- bitcode. numba parses that whenever it loads one; a drive inlines nothing any more. Here: when needed.
+
+
+class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]  # numba has no types
+    _bitcode: bytes | None = None  # not parsed yet
+
+    @classmethod
+    def _unserialize(cls, generator: Any, state: tuple[str, str, Any]) -> Any:
+        name, kind, data = state
+        if kind != "object":
+            return super()._unserialize(generator, state)
+        library = generator.create_library(name)
+        library.enable_object_caching()
+        object_code, library._bitcode = data
+        library._set_compiled_object(object_code)
+        library._finalize_final_module()
+        return library
+
+    def _get_module_for_linking(self) -> Any:
+        if self._bitcode is not None:
+            self._shared_module, self._bitcode = llvmlite.binding.parse_bitcode(self._bitcode), None
+            self._codegen._engine._load_defined_symbols(self._shared_module)
+        return super()._get_module_for_linking()
+
+    def get_pointer_to_function(self, name: str) -> int:
+        if self._bitcode is None:
+            return int(super().get_pointer_to_function(name))
+        return int(self._codegen._engine.get_function_address(name))

@@ -1,0 +1,68 @@
+"""Where numba is taken a shorter way the result is numba's."""
+
+import subprocess
+import sys
+
+import numba
+from hypothesis import given
+from hypothesis import strategies as st
+from numba.core.compiler import Flags
+
+from sync import numba_shortcuts
+from tests.sync.actors import ROOT, environment
+
+SET = st.dictionaries(st.sampled_from(["nrt", "noalias", "forceinline", "no_compile", "debuginfo"]), st.booleans())
+
+# compiles a kernel that inlines another, in files of its own; then loads it, and inlines what was loaded
+PROGRAM = """
+import sys
+from numba import float64
+from inner import add
+from outer import twice
+print(twice(2.0), add(1.0, 2.0), sum(add.stats.cache_hits.values()), sum(twice.stats.cache_hits.values()))
+"""
+INNER = """
+from sync.jit import kernel
+@kernel()
+def add(x, y):
+    return x + y
+"""
+OUTER = """
+from numba import float64
+from inner import add
+from sync.jit import kernel
+@kernel(float64(float64))
+def twice(x):
+    return add(x, x){more}
+"""
+
+
+def _flags(values: dict[str, bool]) -> Flags:
+    made = Flags()
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+@given(SET, SET)
+def test_options_are_equal_where_all_their_values_are(one: dict[str, bool], two: dict[str, bool]) -> None:
+    first, second = _flags(one), _flags(two)
+    assert (first == second) is (first.values() == second.values())
+    assert hash(first) == hash(second) == hash(tuple(sorted(first.values())))
+    assert first != 1
+
+
+def test_the_shortcuts_were_tried_with_the_numba_that_is_installed() -> None:
+    """With another a start takes longer: try them, then name that version."""
+    assert numba.__version__ == numba_shortcuts._TRIED
+
+
+def test_what_was_loaded_runs_and_can_be_inlined(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "inner.py").write_text(INNER)
+    env = environment(TANDEM_CACHE=str(tmp_path / "cache")) | {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    said = []
+    for more in ("", "", " + 1.0"):
+        (tmp_path / "outer.py").write_text(OUTER.format(more=more))
+        result = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=True)
+        said.append(result.stdout.split())
+    assert said == [["4.0", "3.0", "0", "0"], ["4.0", "3.0", "1", "1"], ["5.0", "3.0", "1", "0"]]
