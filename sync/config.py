@@ -275,6 +275,11 @@ class Record(Section):
     flush_ms: float = Field(200.0, ge=20, le=500)
     fsync_s: float = Field(2.0, gt=0, le=60)
     most_pending_mb: int = Field(64, ge=1, le=4096)
+    part_minutes: float = Field(10.0, ge=0.001, le=1440)  # then the record goes on in a new file
+    # what is deleted, oldest parts first, so that the disk has room for what comes; 0: nothing
+    keep_gb: float = Field(0.0, ge=0, le=1e6)  # of records at most
+    keep_free_gb: float = Field(0.0, ge=0, le=1e6)  # on the disk at least
+    delete_runs: bool = False  # older runs of the same name, in the same folder, count too and go first
 
 
 class Supervision(Section):

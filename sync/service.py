@@ -21,6 +21,7 @@ from typing import Any
 from sync import realtime
 from sync.config import Config, load
 from sync.errors import TandemError
+from sync.private_files import only_for_this_user
 from sync.ring import RingReader, RingWriter
 
 STATUS_S = 0.1  # how often a service looks up from its work
@@ -184,6 +185,7 @@ def main(role: str, prepare: Prepare, words: Words | None = None, real_time: boo
     parser.add_argument("--supervised", action="store_true", help="report as JSON lines on standard output")
     parser.add_argument("--json", action="store_true", help="report as one JSON object at the end, not in words")
     options = parser.parse_args()
+    only_for_this_user()
     said = None if options.json else words
     return serve(role, prepare, options.config, options.set, options.supervised, real_time, waits, said)
 

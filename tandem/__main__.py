@@ -6,6 +6,7 @@ import signal
 import sys
 from types import FrameType
 
+_UMASK = 0o077  # what it makes is for this user alone, as sync/private_files.py has it, which is not imported yet
 _INTERRUPTED = 130  # as tandem/outcome.py has it, which is not imported yet
 
 
@@ -15,6 +16,7 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, _leave)
+    os.umask(_UMASK)
     if sys.argv[1:2] == ["drive"] and "--help" not in sys.argv:
         from tandem.launch import start_early
 

@@ -309,11 +309,14 @@ def import_run(
 @app.command()
 def info(run: RunPath, as_json: AsJson = False) -> None:
     """What a record holds: duration, rates, gaps, epochs, channels, losses, versions, and how it ended."""
-    from tandem.look.info import info as look
-    from tandem.look.info import print_info
+    from sync.jit import compiling
+
+    with compiling("record"):
+        from tandem.look.info import info_of, print_info
 
     with errors():
-        found = look(_read(run))
+        with progress("reading") as update:
+            found = info_of(run, lambda share: update("reading", share))
         if as_json:
             print(json.dumps(found), flush=True)
         else:

@@ -2,7 +2,8 @@
 
 A run is clean (0) if it ended as asked, every step that was due was made, the balance of blocks closes and the record
 is complete. A process that crashed and was restarted is part of the report and leaves the exit code alone: that is what
-restarts are for. One that was not back at the end is not: less was simulated than should have been.
+restarts are for. So do parts of the record that were deleted because the configuration asks for it. A process that was
+not back at the end does not: less was simulated than should have been.
 
 Nothing here starts, reads or prints anything.
 """
@@ -57,7 +58,7 @@ def not_made(figures: dict[str, Any]) -> str:
 
 
 def events(figures: dict[str, Any]) -> list[str]:
-    """Crashes, and steps that were due and not made: a sentence each, for a headline. Empty if there were none."""
+    """Crashes, steps that were due and not made, deleted parts of the record: a sentence each, for a headline."""
     crashes = figures.get("deaths") or []
     found = []
     for name in dict.fromkeys(crash["process"] for crash in crashes):
@@ -71,6 +72,9 @@ def events(figures: dict[str, Any]) -> list[str]:
         found.append(f"{title[0].upper()}{title[1:]} crashed {times(len(mine))} {end}.")
     if figures.get("steps_not_made"):
         found.append(f"{not_made(figures)}.")
+    if deleted := (figures.get("record") or {}).get("deleted_parts"):
+        first = "The first part" if deleted == 1 else f"The first {deleted} parts"
+        found.append(f"{first} of the record {'was' if deleted == 1 else 'were'} deleted to make room.")
     return found
 
 

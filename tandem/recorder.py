@@ -8,6 +8,10 @@ because the disk took nothing.
 A recorder that died may be followed by another, which writes the next part of the record and takes every ring up
 exactly where the files of its predecessors end: the rings remember longer than it takes to start one. Its numbers are
 those of the whole run.
+
+A record goes on in a new part every `record.part_minutes`, and after a sync that failed: the recorder's memory and what
+a reader has to hold at once are those of one part. With `record.keep_gb` or `record.keep_free_gb` the oldest parts are
+deleted (sync/record/retention.py), which the next part states first.
 """
 
 import collections
@@ -21,157 +25,46 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sync.clock import now_ns, sleep_until
+from sync.clock import REAL, Clock, now_ns, sleep_until
 from sync.config import Config
-from sync.errors import RingError, TandemError
+from sync.errors import TandemError
+from sync.private_files import make_folder
 from sync.realtime import this_thread
-from sync.record import Left, LeftOff, Ring, RunWriter, left_off
-from sync.record.rings import AGAIN, CLOSED, GONE, LEFT, OPEN
-from sync.ring import RingReader, since
+from sync.record import Left, LeftOff, RunWriter, Sink, SyncFailure, left_off, parts
+from sync.record.retention import NEWEST, Deletion, Limits, delete, free_bytes, plan
 from sync.service import EVERY, Prepared, Reporter, main
-from tandem.facts import attachments, start_facts
+from tandem.facts import attachments, start_facts, wall_clock
+from tandem.tap import Tap
 
 LOOK_S = 0.04
-_BATCH = 4096
 _PRIORITY = 1  # of real time; the least there is
 _NICE = -10  # where that is not permitted
 _LEAST_RING_S = 0.5
 _PRESENCE_S = 0.5  # between two looks for the file
+_FIRST_PART_NS = 10**9  # how old a part must be to be ended by a failed sync; twice as old for each one before
+_LEAST_PART_NS = 10 * 10**9  # and to be ended because the disk has too little room
 
 
 class CannotRecord(TandemError):
     """There is no place for the record."""
 
 
-class Tap:
-    """One ring, one topic."""
-
-    def __init__(self, topic: str, ring: str, writer: RunWriter, left: Left | None = None, again: bool = False):
-        self.topic, self._name, self._writer = topic, ring, writer
-        self._ring: RingReader | None = None
-        self._position = 0
-        self._layout = ""  # of the blocks that were recorded
-        self._blocks = np.zeros((0, 0), np.int64)
-        self._before: tuple[int, int] | None = None  # (segment, head) of a ring that was dead when first seen
-        self._done = -1  # the segment that was read to its end
-        self.trouble: str | None = None
-        self.recorded = self.before = self.lost = self.dropped = 0
-        self.gone = False  # a ring that was not there any more when the record was taken up again
-        self._watched = again  # there was a recorder before the ring
-        if left is not None:
-            self._take_up(left)
-
-    def _note(self, state: str, segment: int, position: int, before: int = 0) -> None:
-        self._writer.ring(Ring(self.topic, state, segment, position, self.recorded, before, self._layout))
-
-    def _take_up(self, left: Left) -> None:
-        """Go on where the files end."""
-        account = left.account
-        self.recorded, self.lost, self.before = account.rows, account.missing, left.before
-        self._layout, self._position, self.gone = left.layout, account.position, left.gone
-        if left.state == LEFT:
-            self._before = (account.segment, account.position)
-            self._watched = False
-        elif left.state == CLOSED:
-            self._done = account.segment
-        elif left.state != GONE:
-            ring = self._found()
-            # what its writer did meanwhile, even if it was another one, stands behind this position
-            if ring is not None and ring.segment == account.segment and ring.head >= account.position:
-                if self._follow(ring):
-                    self._note(AGAIN, ring.segment, self._position)
-                return
-            if ring is not None:
-                ring.close()
-            self.gone = True
-            self._note(GONE, account.segment, account.position)
-
-    def _found(self) -> RingReader | None:
-        try:
-            return RingReader(self._name)
-        except RingError:
-            return None
-
-    def _follow(self, ring: RingReader) -> bool:
-        """Whether its blocks can stand in the record."""
-        try:
-            if self._layout not in ("", ring.layout.id):
-                raise ValueError(f"{self.topic}: the layout changed in the middle of the run")
-            self._writer.topic(self.topic, ring.layout)
-        except ValueError as error:
-            self.trouble = str(error)
-            ring.close()
-            return False
-        self._ring, self._layout = ring, ring.layout.id
-        self._blocks = np.zeros((_BATCH, ring.layout.words), np.int64)
-        return True
-
-    def _attach(self) -> bool:
-        ring = self._found()
-        if ring is None:
-            return False
-        again = ring.segment == self._done
-        if (again and ring.closed) or (not ring.writer_alive and not self._watched):
-            if not again and self._before != (found := (ring.segment, ring.head)):
-                self._before = found  # of somebody who is no more; adopted, it goes on from here
-                self._note(LEFT, *found)
-            ring.close()
-            return False
-        left = self._position if again else 0
-        if self._before and self._before[0] == ring.segment:
-            left = max(left, self._before[1])
-        if not self._follow(ring):
-            return False
-        # what passed before there was a recorder is none of its losses; what passed while one should have been there is
-        self._position = left if self._watched else max(ring.head - ring.capacity, left)
-        self.before += self._position - left
-        self._note(OPEN, ring.segment, self._position, self._position - left)
-        self._watched = True
-        return True
-
-    def take(self) -> None:
-        """Everything new; then, if the ring was closed, look for its successor."""
-        while self.trouble is None and (self._ring is not None or self._attach()):
-            assert self._ring is not None
-            closed = self._ring.closed  # before the last look, so that nothing can come after it
-            while True:
-                count, self._position, lost = since(self._ring.words, self._position, self._blocks)
-                self.lost += lost
-                if count == 0:
-                    break
-                if self._writer.sink.room:
-                    self._writer.add(self.topic, self._blocks[:count], self._position - count)
-                    self.recorded += count
-                else:
-                    self.dropped += count
-            if not closed:
-                return
-            self._done = self._ring.segment
-            self._note(CLOSED, self._done, self._position)
-            self.close()
-
-    @property
-    def ended(self) -> bool:
-        """Nothing more will come: its writer has gone, or there is none."""
-        return self._ring is None or not self._ring.writer_alive
-
-    def close(self) -> None:
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
-
-
 class Presence(threading.Thread):
     """Watches, in a thread of its own because a disk may hang, whether the file being written can still be found under
     its name: one that was deleted takes every byte, and nobody will ever read it."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, measures: bool = False):
+        """`measures`: also how much room the disk has."""
         super().__init__(name="presence", daemon=True)
-        self._path, self._own = path, self._identity(path)
+        self._file = path, self._identity(path)
+        self._measures = measures
         self._end = threading.Event()
         self.missing: str | None = None
+        self.free: int | None = None  # bytes
+
+    def watch(self, path: Path) -> None:
+        """Another file from now on."""
+        self._file = path, self._identity(path)
 
     @staticmethod
     def _identity(path: Path) -> tuple[int, int] | None:
@@ -183,8 +76,12 @@ class Presence(threading.Thread):
 
     def look(self) -> str | None:
         """What is wrong, once something is: a file that was put back by hand lacks what came meanwhile."""
-        if self.missing is None and self._identity(self._path) != self._own:
-            self.missing = f"{self._path} was deleted or moved during the run"
+        path, own = self._file
+        if self.missing is None and self._identity(path) != own and self._file == (path, own):
+            self.missing = f"{path} was deleted or moved during the run"
+        if self._measures:
+            with contextlib.suppress(OSError):
+                self.free = free_bytes(path.parent)
         return self.missing
 
     def run(self) -> None:
@@ -196,22 +93,44 @@ class Presence(threading.Thread):
 
 
 class Recorder:
-    def __init__(self, config: Config, file: Path, folder: Path, parameters: bytes | None, again: bool = False):
+    """One run, in as many parts as it takes. Never waits for a disk that is slow, only for one that hangs when a part
+    is begun: the rings remember for longer."""
+
+    def __init__(
+        self,
+        config: Config,
+        file: Path,
+        folder: Path,
+        parameters: bytes | None,
+        again: bool = False,
+        clock: Clock = REAL,
+    ):
         record = config.record
+        self._settings, self._folder, self._name, self._clock = record, folder, config.name, clock
+        self._limits = Limits(round(record.keep_gb * 1e9), round(record.keep_free_gb * 1e9), record.delete_runs)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             left = left_off(folder) if again else LeftOff()
-            self.writer = RunWriter(folder, record.most_pending_mb << 20, record.fsync_s, left.part)
+            self.writer = self._new_writer(left.part)
         except FileExistsError:
             raise CannotRecord(f"{folder}: holds a record already; nothing is overwritten") from None
         except OSError as error:
             raise CannotRecord(f"no record in {folder}: {error.strerror}") from None
-        self._earlier_bytes = left.size
-        self.presence = Presence(self.writer.path)
+        self._earlier, self._earlier_bytes = left.earlier, left.size
+        self._ending: list[Sink] = []  # earlier parts that the disk has not taken yet
+        self._deletions: list[tuple[Sink, Deletion]] = []  # each once the part that states it is on the disk
+        self._failed: dict[str, SyncFailure] = {}  # by file, of this recorder
+        self._told_failed = 0
+        self.notices: collections.deque[str] = collections.deque()  # to be said
+        self.presence = Presence(self.writer.path, bool(self._limits.free_bytes))
         self.presence.start()
-        self.writer.belongs(left.run or os.urandom(8).hex())
-        begun_ns = now_ns()
-        self.writer.begin(start_facts(config), {}, begun_ns)
+        self._run = left.run or os.urandom(8).hex()
+        begun_ns = self._begin_part_at(clock.now_ns())
+        self._earlier.begun_ns = self._earlier.begun_ns or begun_ns
+        self._earlier.at_ns = begun_ns
+        self.writer.belongs(self._run, self._earlier.as_json() if left.part > 1 else None)
+        self._facts = start_facts(config)
+        self.writer.begin(self._facts, {}, begun_ns)
         rings = {"/step": "sim", "/received": "sim_in", "/daq": "daq", "/command": "command"}
         if config.transport.kind == "shm":
             del rings["/received"]
@@ -219,30 +138,156 @@ class Recorder:
             Tap(topic, config.ring(ring), self.writer, left.topics.get(topic), again) for topic, ring in rings.items()
         ]
         # behind the rings: a ring that is held cannot go any more, and these take their time
-        self.writer.attach(attachments(config, file, parameters), begun_ns)
+        self._attachments = attachments(config, file, parameters)
+        self.writer.attach(self._attachments, begun_ns)
         self.writer.flush()
         self._flush_ns = round(record.flush_ms * 1e6)
-        self._flushed_ns = now_ns()
+        self._flushed_ns = clock.now_ns()
         self.worst_pause_ns = 0
+
+    # ---- parts
+
+    def _new_writer(self, part: int, behind: Sink | None = None) -> RunWriter:
+        return RunWriter(self._folder, self._settings.most_pending_mb << 20, self._settings.fsync_s, part, behind)
+
+    def _begin_part_at(self, now_ns: int) -> int:
+        self._part_ns = now_ns
+        self._part_end_ns = now_ns + round(self._settings.part_minutes * 60e9)
+        return now_ns
+
+    def _left(self) -> dict[str, Left]:
+        found = {tap.topic: tap.left() for tap in self._taps}
+        return {topic: left for topic, left in found.items() if left is not None}
+
+    def next_part(self) -> bool:
+        """Go on in a new file, from the very block at which this one ends."""
+        for tap in self._taps:
+            tap.take()
+        now = self._clock.now_ns()
+        old = self.writer
+        try:
+            writer = self._new_writer(old.part + 1, old.sink)
+        except OSError as error:
+            self.notices.append(f"no new part of the record: {error.strerror}; it goes on in {old.path.name}")
+            self._begin_part_at(now)
+            return False
+        deletion = self._to_delete()
+        self._note_failures()
+        self._earlier.topics, self._earlier.at_ns = self._left(), now
+        old.continue_in(writer.path.name, now)
+        self._earlier_bytes += old.sink.accepted
+        self._ending.append(old.sink)
+        self.writer = writer
+        writer.belongs(self._run, self._earlier.as_json())
+        writer.begin({**self._facts, "utc": wall_clock()}, self._attachments, now)
+        for tap in self._taps:
+            tap.go_on_in(writer)
+        writer.flush()
+        self.presence.watch(writer.path)
+        self._begin_part_at(now)
+        if deletion:
+            self._deletions.append((writer.sink, deletion))
+            self._earlier_bytes -= deletion.own_bytes
+        return True
+
+    def _to_delete(self) -> Deletion:
+        """What goes with the next part; the start of that part states it."""
+        if not self._limits.any:
+            return Deletion()
+        try:
+            free = free_bytes(self._folder)
+            found = plan(self._folder, self._name, self._limits, free, self._earlier.deleted)
+        except OSError as error:
+            self.notices.append(f"nothing can be deleted to make room: {error.strerror}")
+            return Deletion()
+        if found.files:
+            self._earlier.deleted = found.upto
+            self._earlier.deleted_bytes += found.own_bytes
+        if found:
+            runs = [f"the run {run.name}" for run in found.runs]
+            own = [f"parts up to {found.upto} of this run"] if found.files else []
+            what = ", ".join(runs + own)
+            self.notices.append(f"deleted to make room ({self._rule}): {what}: {found.bytes / 1e9:.3f} GB")
+        if found.short:
+            self.notices.append(
+                f"{found.short / 1e9:.3f} GB more than {self._rule} allows, and nothing older may be deleted"
+            )
+        return found
+
+    @property
+    def _rule(self) -> str:
+        settings = self._settings
+        rules = {"keep_gb": settings.keep_gb, "keep_free_gb": settings.keep_free_gb}
+        return " and ".join(f"record.{key} = {value:g}" for key, value in rules.items() if value)
+
+    def _delete(self) -> None:
+        """What is stated in a part that is on the disk; in a thread of its own, because a disk may hang."""
+        while self._deletions and self._deletions[0][0].synced:
+            _, deletion = self._deletions.pop(0)
+            threading.Thread(target=lambda d=deletion: self.notices.extend(delete(d)), daemon=True).start()
+
+    def _note_failures(self) -> None:
+        for sink in (*self._ending, self.writer.sink):
+            if sink.sync_failure is not None:
+                self._failed[sink.sync_failure.file] = sink.sync_failure
+        carried = [text for text in self._earlier.unsynced if text.split(":")[0] not in self._failed]
+        begun = self._earlier.begun_ns
+        self._earlier.unsynced = carried + [failure.sentence(begun) for failure in self._failed.values()]
+
+    @property
+    def _part_is_due(self) -> bool:
+        now = self._clock.now_ns()
+        if now >= self._part_end_ns:
+            return True
+        self._note_failures()
+        # a disk that fails again and again gets ever fewer new files
+        if len(self._failed) > self._told_failed and now - self._part_ns > _FIRST_PART_NS << min(self._told_failed, 10):
+            self.notices.extend(self._earlier.unsynced[-(len(self._failed) - self._told_failed) :])
+            self._told_failed = len(self._failed)
+            return True
+        free, age = self.presence.free, now - self._part_ns
+        low = free is not None and free < self._limits.free_bytes
+        least = max(_LEAST_PART_NS, (self._part_end_ns - self._part_ns) // 10)
+        return low and age > least and len(parts(self._folder)) > NEWEST
+
+    # ---- at work
 
     def look(self) -> None:
         for tap in self._taps:
             tap.take()
-        now = now_ns()
+        now = self._clock.now_ns()
         # a look later it would be too late
         if now - self._flushed_ns + round(LOOK_S * 1e9) > self._flush_ns:
             self.writer.flush()
             self.worst_pause_ns = max(self.worst_pause_ns, now - self._flushed_ns)
             self._flushed_ns = now
+            if self._part_is_due:
+                self.next_part()
+        self._ending = [sink for sink in self._ending if not self._has_ended(sink)]
+        self._delete()
+
+    def _has_ended(self, sink: Sink) -> bool:
+        """On the disk, or known to have failed."""
+        if sink.ended and sink.sync_failure is not None:
+            self._failed[sink.sync_failure.file] = sink.sync_failure
+        return sink.ended
 
     def note(self, notes: "collections.deque[tuple[int, str]]") -> None:
         while notes:
             at_ns, text = notes.popleft()
             self.writer.note(text, at_ns)
 
+    @property
+    def _sinks(self) -> list[Sink]:
+        return [*self._ending, self.writer.sink]
+
+    @property
+    def error(self) -> str | None:
+        """Why the disk takes nothing at the moment."""
+        return next((sink.error for sink in self._sinks if sink.error), None)
+
     def figures(self) -> dict[str, Any]:
-        sink = self.writer.sink
-        state = f"waiting for the disk: {sink.error}" if sink.error else "recording"
+        state = f"waiting for the disk: {self.error}" if self.error else "recording"
         dropped = sum(tap.dropped for tap in self._taps)
         if self.presence.missing:
             state = f"lost: {self.presence.missing}"
@@ -250,15 +295,18 @@ class Recorder:
             state += f"; {dropped} blocks dropped"
         if gone := [tap.topic for tap in self._taps if tap.gone]:
             state += f"; the end of {' and '.join(gone)} had gone before the record was taken up again"
-        state = "; ".join([state, *(tap.trouble for tap in self._taps if tap.trouble)])
+        state = "; ".join([state, *self._earlier.unsynced, *(tap.trouble for tap in self._taps if tap.trouble)])
         return {
             "state": state,
             "file": str(self.writer.path),
             "parts": self.writer.part,
-            "bytes": self._earlier_bytes + sink.written,
-            "pending_bytes": sink.accepted - sink.written,
+            "deleted_parts": self._earlier.deleted,
+            "deleted_bytes": self._earlier.deleted_bytes,
+            "unsynced": self._earlier.unsynced,
+            "bytes": self._earlier_bytes + self.writer.sink.written,
+            "pending_bytes": self.writer.sink.pending,
             "worst_flush_ms": round(self.worst_pause_ns / 1e6, 1),
-            "worst_write_ms": round(sink.worst_write_ns / 1e6, 1),
+            "worst_write_ms": round(max(sink.worst_write_ns for sink in self._sinks) / 1e6, 1),
             "topics": {
                 tap.topic: {
                     "recorded": tap.recorded, "lost": tap.lost, "dropped": tap.dropped, "before": tap.before
@@ -274,30 +322,62 @@ class Recorder:
             sleep_until(now_ns() + round(LOOK_S * 1e9))
             self.look()
 
+    # ---- the end
+
     def finish(self, reason: str, summary: dict[str, Any], supervised: bool) -> dict[str, Any]:
         for tap in self._taps:
             tap.take()
             tap.close()
-        lost = {
-            f"{what} {tap.topic}": str(getattr(tap, what))
-            for tap in self._taps
-            for what in ("recorded", "lost", "dropped", "before")
-        }
-        whole = self.writer.finish({"reason": reason, **lost}, summary, now_ns())
+        taken = [sink.close() or sink.sync_failure is not None for sink in self._ending]
+        self._note_failures()
+        whole = self.writer.finish(self._end_facts(reason), summary, self._clock.now_ns()) and all(taken)
         self.presence.close()
         missing = self.presence.look()
+        if self.writer.sink.sync_failure is not None and self._state_failure_in_a_new_part(reason, summary):
+            whole = all(taken)
+        self._ending = []
+        self._delete()
+        self._deletions = []  # what the last part states and is still there is not read; the next run's limits see it
         result = self.figures()
         # by hand, what passed before the recorder was started is nothing it missed
         dropped = any(
             tap.lost or tap.dropped or tap.trouble or tap.gone or (supervised and tap.before) for tap in self._taps
         )
-        result["whole"] = whole and not dropped and missing is None
+        unsynced, deleted = self._earlier.unsynced, self._earlier.deleted
+        result["whole"] = whole and not dropped and missing is None and not unsynced
         result["state"] = (
             missing if missing
-            else f"cut short: {self.writer.sink.error or 'the disk did not take the rest in time'}" if not whole
-            else "blocks are missing" if dropped else "whole"
+            else f"cut short: {self.error or 'the disk did not take the rest in time'}" if not whole
+            else "; ".join(unsynced) if unsynced
+            else "blocks are missing" if dropped
+            else f"kept: the last {self.writer.part - deleted} of {self.writer.part} parts" if deleted
+            else "whole"
         )  # fmt: skip
         return result
+
+    def _end_facts(self, reason: str) -> dict[str, str]:
+        lost = {
+            f"{what} {tap.topic}": str(getattr(tap, what))
+            for tap in self._taps
+            for what in ("recorded", "lost", "dropped", "before")
+        }
+        kept = {"deleted_parts": str(self._earlier.deleted)} if self._earlier.deleted else {}
+        unsynced = {"unsynced": json.dumps(self._earlier.unsynced)} if self._earlier.unsynced else {}
+        return {"reason": reason, **lost, **kept, **unsynced}
+
+    def _state_failure_in_a_new_part(self, reason: str, summary: dict[str, Any]) -> bool:
+        """The last sync failed: the end that stands in that file knows nothing of it, so another one follows."""
+        self._note_failures()
+        now = self._clock.now_ns()
+        self._earlier_bytes += self.writer.sink.written
+        self._earlier.topics, self._earlier.at_ns = self._left(), now
+        try:
+            self.writer = self._new_writer(self.writer.part + 1)
+        except OSError:
+            return False
+        self.writer.belongs(self._run, self._earlier.as_json())
+        self.writer.begin({**self._facts, "utc": wall_clock()}, self._attachments, now)
+        return self.writer.finish(self._end_facts(reason), summary, now)
 
 
 def _listen(stop: threading.Event, said: list[dict[str, Any]], notes: "collections.deque[tuple[int, str]]") -> None:
@@ -351,11 +431,15 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
     while not stop.wait(LOOK_S):
         recorder.note(notes)
         recorder.look()
-        if recorder.writer.sink.error != trouble:
-            trouble = recorder.writer.sink.error
+        if recorder.error != trouble:
+            trouble = recorder.error
             reporter.say(f"the disk takes nothing: {trouble}" if trouble else "the disk takes data again")
         if recorder.presence.missing:
             reporter.say(f"{recorder.presence.missing}: the record is lost", once=True)
+        while recorder.notices:
+            text = recorder.notices.popleft()
+            recorder.writer.note(f"record: {text}", now_ns())
+            reporter.say(text)
         if turn % EVERY == 0:
             reporter.status(recorder.figures())
         turn += 1

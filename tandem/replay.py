@@ -171,8 +171,9 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
             )
         plan = as_recorded(steps, topic.blocks, topic.words, topic.begins)
         if len(plan) == 0:
+            middle = run.deleted.sentence(run.begun) if run.deleted else "it begins in the middle of a run"
             raise RunError(
-                f"{run.path}: {plan.stopped or 'it begins in the middle of a run, after the first step'}; an exact"
+                f"{run.path}: {plan.stopped or f'{middle}, after the first step'}; an exact"
                 " replay needs every step and block from the first on. --mode ideal does not"
             )
         instants = steps["taken_ns"][plan.first : plan.first + len(plan)]
@@ -207,6 +208,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "missing_blocks": topic.missing,
         "record_ended": run.ended,
         "record_damage": run.losses,
+        "deleted": run.deleted.sentence(run.begun) if run.deleted else None,
         "delay_ms": asked.delay_ms,
         "jitter_ms": asked.jitter_ms,
         "parameters": "made here" if params is made else "recorded",
@@ -464,6 +466,8 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
         )
     if figures["steps_before"]:
         console.print(f"{figures['steps_before']} steps are of a simulator that began before the record: left out")
+    if figures["deleted"]:
+        console.print(f"[yellow]of the record {figures['deleted']}[/]", soft_wrap=True)
     if figures["stopped"]:
         left = figures["recorded_steps"] - figures["steps_before"] - figures["steps"]
         console.print(f"[bold red]{left} recorded steps were not done again[/]: {figures['stopped']}", soft_wrap=True)

@@ -11,6 +11,7 @@ from sim_service.replay import Plan
 from sim_service.step_record import output_layout
 from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns
+from sync.private_files import make_folder
 from sync.record import RunError, WholeRun, WholeTopic, parts, write_whole
 from tandem.facts import parameters_json
 from tandem.replay import Replayed, resets, status_told
@@ -26,7 +27,7 @@ def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
     begun, reason = now_ns(), f"replayed, {done.figures['mode']}"
     run = WholeRun({**start, **facts, **origin}, kept, topics, begun, begun, reason, done.figures)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         return write_whole(folder, run)
     except OSError as error:
         raise RunError(f"{folder}: cannot be written: {error.strerror}") from None

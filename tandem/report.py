@@ -218,7 +218,8 @@ def _record_line(record: dict[str, Any]) -> str:
     if not record["whole"]:
         return f"[bold red]record not whole[/]: {record['state']} ({where})"
     counts = ", ".join(f"{t['recorded']} {name}" for name, t in record["topics"].items() if t["recorded"])
-    return f"record [green]whole[/]: {counts}; {record['bytes'] / 1e6:.1f} MB in {where}"
+    kept = f"[yellow]{record['state']}[/]" if record.get("deleted_parts") else "[green]whole[/]"
+    return f"record {kept}: {counts}; {record['bytes'] / 1e6:.1f} MB in {where}"
 
 
 def _phase_line(result: dict[str, Any]) -> str:

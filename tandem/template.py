@@ -27,6 +27,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from sync.private_files import only_for_this_user
 from tandem.launch import PROCESSES, Process
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ def main() -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     name_process("template")
+    only_for_this_user()
     fd = int(sys.argv[1])
     os.set_inheritable(fd, False)
     channel = socket.socket(fileno=fd)

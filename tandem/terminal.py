@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from sync.errors import ConfigError, TandemError
+from sync.private_files import make_folder
 
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, such as daq.rate_hz=2000.")
@@ -108,7 +109,7 @@ def run_folder(runs: Path, name: str) -> Path:
 def report(folder: Path, write: Callable[[Path], Path]) -> None:
     """Write a report and say where; a disk that takes none is no reason to lose the figures."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         print(f"report: {write(folder)}", file=sys.stderr)
     except OSError as error:
         print(f"tandem: no report in {folder}: {error.strerror}", file=sys.stderr)

@@ -25,15 +25,16 @@ that a gap has a number.
 A chunk is finished and written several times a second: what was written stays readable whatever ends the recorder.
 """
 
+from sync.record.heads import Left, read_head
 from sync.record.reader import open_run
-from sync.record.resume import Left, LeftOff, left_off
+from sync.record.resume import LeftOff, left_off
 from sync.record.rings import Ring
 from sync.record.run import Part, Run, RunError, Topic
-from sync.record.sink import Sink
+from sync.record.sink import Sink, SyncFailure
 from sync.record.whole import WholeRun, WholeTopic, new_folder, write_whole
-from sync.record.writer import FILE, RunWriter, parts
+from sync.record.writer import FILE, RunWriter, part_file, parts
 
 __all__ = [
-    "FILE", "Left", "LeftOff", "Part", "Ring", "Run", "RunError", "RunWriter", "Sink", "Topic", "WholeRun",
-    "WholeTopic", "left_off", "new_folder", "open_run", "parts", "write_whole",
+    "FILE", "Left", "LeftOff", "Part", "Ring", "Run", "RunError", "RunWriter", "Sink", "SyncFailure", "Topic",
+    "WholeRun", "WholeTopic", "left_off", "new_folder", "open_run", "part_file", "parts", "read_head", "write_whole",
 ]  # fmt: skip

@@ -1,106 +1,211 @@
 """Several parts, one run.
 
-A recorder that died is followed by another, which goes on where the file of the first one ends (sync/record/resume.py).
-Joined, each topic is one sequence: no block twice, whatever the parts hold, and a number for what is missing between
-them. The end of a part that was cut off is no loss if the next one goes on there.
+A recorder goes on in a new file every so many minutes, and one that crashed is followed by another, which goes on where
+the file of the first one ends (sync/record/resume.py). Joined, each topic is one sequence: no block twice, whatever the
+parts hold, and a number for what is missing between them. The end of a part that was cut off is no loss if the next one
+goes on there. Parts that were deleted to make room are no loss either: the start of those behind them states it.
+
+Parts are joined one after the other. Whoever wants only figures gets the blocks of each part as they come and keeps
+nothing (`consume`); long runs that are kept lie in a file that has no name, not in memory.
 """
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from sync.block import Layout
+from sync.record.heads import Head
 from sync.record.rings import GONE, Account, Ring, behind
-from sync.record.run import Part, Run, RunError, Topic
+from sync.record.run import Deleted, Part, Run, RunError, Topic
 from sync.record.writer import part_file
 
 _SUMMARY = "summary.json"
+_IN_MEMORY = 256 << 20  # bytes of a topic; more lie in a file
+
+Consume = Callable[[Topic], None]  # blocks of a topic, in order
 
 
-def join(files: dict[int, Path], sizes: dict[int, int], read: dict[int, Run | RunError]) -> Run:
-    """What was read of each file, in order; an error if that is nothing."""
-    sound = {number: run for number, run in read.items() if isinstance(run, Run)}
-    for error in read.values() if not sound else ():
-        assert isinstance(error, RunError)
-        raise error
-    first = sound[min(sound)]
-    own = {number: run for number, run in sound.items() if run is first or (run.run and run.run == first.run)}
-    topics = _Topics()
-    for number, run in own.items():
-        topics.add(number, run)
-    trouble = [*_not_there(files, sound, own), *topics.trouble]
-    trouble += [f"{_blocks(lost)} missing before {part_file(number)}" for number, lost in topics.lost.items() if lost]
-    last = own[max(own)]
-    if last.cut:
-        trouble.append(f"{part_file(max(own))}: {last.cut}")
-    ends = [run.end for run in own.values() if run.end is not None]
-    told = [part for run in own.values() for part in run.said]
-    attachments, damaged = _attachments(list(own.values()))
-    return Run(
-        files[min(files)],
-        first.start,
-        ends[-1] if ends else None,
-        attachments,
-        topics.joined(),
-        sorted(told + _taken_up(own, topics), key=lambda said: said[0]),
-        damaged,
-        "; ".join(trouble) or None,
-        sum(sizes.values()),
-        topics.rings,
-        first.run,
-        [_part(number, files, sizes, read, number in own, topics) for number in files],
-        [damage for run in own.values() for damage in run.damage],
-    )
+class Joining:
+    """Parts, added in order."""
+
+    def __init__(self, files: dict[int, Path], sizes: dict[int, int], heads: dict[int, Head], consume: Consume | None):
+        """`files`: all that are there; `heads`: of those that have one."""
+        self._files, self._sizes = files, sizes
+        self._first: Run | None = None
+        self._last: Run | None = None
+        self._own: list[int] = []
+        self._sound: list[int] = []
+        self._errors: dict[int, RunError] = {}
+        self._cut: dict[int, str | None] = {}
+        self._attachments: dict[str, bytes] = {}
+        self._damaged: set[str] = set()
+        self._said: list[tuple[int, str]] = []
+        self._deleted, self._begun_ns, self._unsynced = _earlier(files, heads)
+        self.deleted = self._deleted.parts if self._deleted is not None else 0
+        start = heads.get(self.deleted + 1)
+        self._topics = _Topics(files[min(files)].parent, consume, start if self.deleted else None)
+
+    def add(self, number: int, read: Run | RunError) -> None:
+        if isinstance(read, RunError):
+            self._errors[number] = read
+            return
+        self._sound.append(number)
+        first = self._first or read
+        if read is not first and not (read.run and read.run == first.run):
+            return
+        self._topics.add(number, read)
+        goes_on = self._last is not None and bool(self._last.next)
+        self._said += read.said
+        if number > 1 and not (first is read and self.deleted):
+            self._said += self._taken_up(number, read, goes_on)
+        self._own.append(number)
+        self._cut[number] = read.cut
+        self._attachments = {**read.attachments, **self._attachments}  # those of the first
+        if _SUMMARY in read.attachments:  # the figures from the last that has some
+            self._attachments[_SUMMARY] = read.attachments[_SUMMARY]
+        self._damaged |= read.damaged
+        end = read.end or (self._last.end if self._last is not None else None)
+        damage = [*(self._last.damage if self._last is not None else []), *read.damage]
+        self._first = first
+        self._last = replace(read, end=end, damage=damage, topics={}, rings={}, attachments={})
+
+    def _taken_up(self, number: int, run: Run, goes_on: bool) -> list[tuple[int, str]]:
+        lost, gone = self._topics.lost[number], self._topics.gone[number]
+        if goes_on and not lost and not gone:
+            return []
+        said = f"{lost} blocks were lost" if lost else "no block was lost"
+        if gone:
+            said = f"{said} that could be counted, but {' and '.join(gone)} had gone"
+        at = run.start.get("monotonic_ns", "")
+        return [(int(at) if at.isdecimal() else 0, f"the record was taken up again in {part_file(number)}: {said}")]
+
+    def run(self) -> Run:
+        """What was added; an error if that is nothing."""
+        if self._first is None or self._last is None:
+            none = RunError(f"{self._files[max(self._files)].parent}: holds no part that can be read")
+            raise next(iter(self._errors.values()), none)
+        topics = self._topics
+        trouble = [*self._not_there(), *topics.trouble]
+        trouble += [f"{_blocks(lost)} missing before {part_file(n)}" for n, lost in topics.lost.items() if lost]
+        if self._last.cut:
+            trouble.append(f"{part_file(self._own[-1])}: {self._last.cut}")
+        return Run(
+            self._files[min(self._files)],
+            self._first.start,
+            self._last.end,
+            self._attachments,
+            topics.joined(),
+            sorted(self._said, key=lambda said: said[0]),
+            self._damaged - set(self._attachments),
+            "; ".join(trouble) or None,
+            sum(self._sizes.values()),
+            topics.rings,
+            self._first.run,
+            [self._part(number) for number in self._files],
+            self._last.damage,
+            self._last.next,
+            self._begun_ns,
+            self._deleted,
+            _together(self._unsynced, self._last.unsynced),
+        )
+
+    def _not_there(self) -> Iterator[str]:
+        """A file that cannot be read holds nothing, or the next one says what it held."""
+        for number in range(self.deleted + 1, self._own[-1]):
+            if number not in self._files:
+                yield f"{part_file(number)} is not there"
+            elif number in self._sound and number not in self._own:
+                yield f"{part_file(number)} is of another run"
+
+    def _part(self, number: int) -> Part:
+        path, size = self._files[number], self._sizes[number]
+        if number <= self.deleted:
+            return Part(path.name, size, "not read: one behind it was deleted to make room")
+        if number in self._errors:
+            return Part(path.name, size, f"not read: {str(self._errors[number]).removeprefix(f'{path}: ')}")
+        if number not in self._own:
+            return Part(path.name, size, "not read: of another run")
+        return Part(path.name, size, self._cut[number], self._topics.lost[number])
+
+
+def _earlier(files: dict[int, Path], heads: dict[int, Head]) -> tuple[Deleted | None, int | None, list[str]]:
+    """What the starts of the parts of this run say: what was deleted, when the run began, which syncs failed. What was
+    to be deleted and is still there is read."""
+    run = heads[min(heads)].run if heads else ""
+    known = [
+        head.earlier
+        for number, head in heads.items()
+        if head.run == run and head.earlier is not None and head.earlier.deleted < number
+    ]
+    if not known:
+        return None, None, []
+    last = max(known, key=lambda earlier: earlier.at_ns)
+    gone = max((number for number in range(1, last.deleted + 1) if number not in files), default=0)
+    deleted = None
+    if gone:
+        kept = heads[gone + 1].earlier if gone + 1 in heads else None
+        rows = {name: left.account.rows for name, left in kept.topics.items()} if kept is not None else {}
+        deleted = Deleted(gone, last.deleted_bytes, kept.at_ns if kept is not None else 0, rows)
+    return deleted, last.begun_ns or None, last.unsynced
+
+
+def _together(some: list[str], others: list[str]) -> list[str]:
+    """Of two sentences about a file the later one."""
+    return list({text.split(":")[0]: text for text in (*some, *others)}.values())
 
 
 def _blocks(number: int) -> str:
     return "1 block is" if number == 1 else f"{number} blocks are"
 
 
-def _not_there(files: dict[int, Path], sound: dict[int, Run], own: dict[int, Run]) -> Iterator[str]:
-    """A file that cannot be read holds nothing, or the next one says what it held."""
-    for number in range(1, max(own)):
-        if number not in files:
-            yield f"{part_file(number)} is not there"
-        elif number in sound and number not in own:
-            yield f"{part_file(number)} is of another run"
+class _Kept:
+    """Rows of a topic, in memory or, if they are many, in a file without a name."""
+
+    def __init__(self, layout: Layout, folder: Path):
+        self.layout, self._folder = layout, folder
+        self._rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._files: tuple[tempfile._TemporaryFileWrapper[bytes], ...] | None = None
+        self._bytes = 0
+
+    def add(self, topic: Topic) -> None:
+        self._rows.append((topic.words, topic.positions, topic.logged_ns))
+        self._bytes += topic.words.nbytes
+        if self._bytes > _IN_MEMORY:
+            self._spill()
+
+    def _spill(self) -> None:
+        if self._files is None:
+            self._files = (self._file(), self._file(), self._file())
+        for rows in self._rows:
+            for array, file in zip(rows, self._files, strict=True):
+                file.write(np.ascontiguousarray(array, np.int64).data)
+        self._rows, self._bytes = [], _IN_MEMORY
+
+    def _file(self) -> "tempfile._TemporaryFileWrapper[bytes]":
+        """Beside the record, where there is room for such things; a folder for temporary files is often memory."""
+        try:
+            return tempfile.TemporaryFile(dir=self._folder)  # type: ignore[return-value]
+        except OSError:
+            return tempfile.TemporaryFile()  # type: ignore[return-value]
+
+    def topic(self, name: str, rings: tuple[Ring, ...], missing: int) -> Topic:
+        if self._files is not None:
+            self._spill()
+            words, positions, logged = (_mapped(file) for file in self._files)
+        elif self._rows:
+            words, positions, logged = (np.concatenate(column) for column in zip(*self._rows, strict=True))
+        else:
+            words, positions, logged = (np.zeros(0, np.int64) for _ in range(3))
+        return Topic(name, self.layout, words.reshape(-1, self.layout.words), positions, logged, rings, missing)
 
 
-def _attachments(own: list[Run]) -> tuple[dict[str, bytes], set[str]]:
-    """Those of the first, what is damaged there from another; the figures from the last that has some."""
-    found: dict[str, bytes] = {}
-    for run in own:
-        found = {**run.attachments, **found}
-    for run in own:
-        if _SUMMARY in run.attachments:
-            found[_SUMMARY] = run.attachments[_SUMMARY]
-    return found, {name for run in own for name in run.damaged} - set(found)
-
-
-def _taken_up(own: dict[int, Run], topics: "_Topics") -> list[tuple[int, str]]:
-    said = []
-    for number, run in own.items():
-        if number == 1:
-            continue
-        lost = f"{topics.lost[number]} blocks were lost" if topics.lost[number] else "no block was lost"
-        if topics.gone[number]:
-            lost = f"{lost} that could be counted, but {' and '.join(topics.gone[number])} had gone"
-        at = run.start.get("monotonic_ns", "")
-        said.append((int(at) if at.isdecimal() else 0, f"the record was taken up again in {part_file(number)}: {lost}"))
-    return said
-
-
-def _part(
-    number: int, files: dict[int, Path], sizes: dict[int, int], read: dict[int, Run | RunError], own: bool,
-    topics: "_Topics",
-) -> Part:  # fmt: skip
-    run, name = read[number], files[number].name
-    if isinstance(run, RunError):
-        return Part(name, sizes[number], f"not read: {str(run).removeprefix(f'{files[number]}: ')}")
-    if not own:
-        return Part(name, sizes[number], "not read: of another run")
-    return Part(name, sizes[number], run.cut, topics.lost[number])
+def _mapped(file: "tempfile._TemporaryFileWrapper[bytes]") -> np.ndarray:
+    with file:
+        file.flush()
+        return np.memmap(file, np.int64, "r+")
 
 
 @dataclass
@@ -108,13 +213,18 @@ class _Sequence:
     """A topic, as far as it has been joined."""
 
     account: Account = field(default_factory=Account)
-    kept: list[Topic] = field(default_factory=list)
+    kept: _Kept | None = None
+    rows: int = 0
     rings: list[Ring] = field(default_factory=list)
 
 
 class _Topics:
-    def __init__(self) -> None:
+    def __init__(self, folder: Path, consume: Consume | None, start: Head | None):
+        """`start`: of the first part that is kept, where those before it were deleted."""
+        self._folder, self._consume = folder, consume
         self._found: dict[str, _Sequence] = {}
+        if start is not None and start.earlier is not None:
+            self._found = {name: _Sequence(replace(left.account)) for name, left in start.earlier.topics.items()}
         self.lost: dict[int, int] = {}  # before each part
         self.gone: dict[int, list[str]] = {}
         self.trouble: list[str] = []
@@ -123,7 +233,7 @@ class _Topics:
         self.lost[number], self.gone[number] = 0, []
         for name in {**run.topics, **run.rings}:
             topic, before = run.topics.get(name), self._found.get(name, _Sequence()).kept
-            if topic is not None and before and topic.layout != before[0].layout:
+            if topic is not None and before is not None and topic.layout != before.layout:
                 self.trouble.append(f"{part_file(number)}: {name} has another layout; left out")
                 continue
             self._add(number, name, topic, run.rings.get(name, []))
@@ -135,13 +245,14 @@ class _Topics:
         rows = len(topic) if topic is not None else 0
         if topic is not None and (not rings or rings[0].row > 0):  # of somebody who leaves no notes
             self._keep(sequence, topic, 0, rings[0].row if rings else rows)
-        for ring, end in zip(rings, [*(ring.row for ring in rings[1:]), rows], strict=True):
+            account.missing += topic.missing if not rings else 0
+        for ring, end in zip(rings, [*(ring.row for ring in rings[1:]), rows], strict=False):
             account.note(ring)
             first = ring.row
             if topic is not None and later:
                 while first < end and behind(int(topic.positions[first]), account.position):
                     first += 1  # a part before this one has it
-            sequence.rings.append(replace(ring, row=sum(len(kept) for kept in sequence.kept)))
+            sequence.rings.append(replace(ring, row=sequence.rows))
             if ring.state == GONE:
                 self.gone[number].append(name)
                 self.trouble.append(
@@ -161,9 +272,15 @@ class _Topics:
             self.lost[number] += account.missing - missing
 
     def _keep(self, sequence: _Sequence, topic: Topic, first: int, end: int) -> None:
+        if sequence.kept is None:
+            sequence.kept = _Kept(topic.layout, self._folder)
         part = slice(first, end)
-        kept = Topic(topic.name, topic.layout, topic.words[part], topic.positions[part], topic.logged_ns[part])
-        sequence.kept.append(kept)
+        rows = Topic(topic.name, topic.layout, topic.words[part], topic.positions[part], topic.logged_ns[part])
+        sequence.rows += len(rows)
+        if self._consume is not None:
+            self._consume(rows)
+        else:
+            sequence.kept.add(rows)
 
     @property
     def rings(self) -> dict[str, list[Ring]]:
@@ -171,14 +288,7 @@ class _Topics:
 
     def joined(self) -> dict[str, Topic]:
         return {
-            name: Topic(
-                name,
-                sequence.kept[0].layout,
-                np.concatenate([kept.words for kept in sequence.kept]),
-                np.concatenate([kept.positions for kept in sequence.kept]),
-                np.concatenate([kept.logged_ns for kept in sequence.kept]),
-                tuple(sequence.rings),
-            )
+            name: sequence.kept.topic(name, tuple(sequence.rings), sequence.account.missing)
             for name, sequence in self._found.items()
-            if sequence.kept
+            if sequence.kept is not None
         }

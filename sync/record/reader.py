@@ -10,6 +10,7 @@ them are opened.
 """
 
 import io
+import json
 import re
 import struct
 import zlib
@@ -32,11 +33,12 @@ from sync.message import MALFORMED, decode_record
 from sync.message_form import Form, read_message
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED, Held, Index, after_chunk, described, read_index
-from sync.record.join import join
+from sync.record.heads import read_head
+from sync.record.join import Consume, Joining
 from sync.record.rings import LEFT, RING, Ring
 from sync.record.run import Part, Run, RunError, Topic
 from sync.record.schema import ENCODING, MESSAGES, to_layout
-from sync.record.writer import END, FILE, FORMAT, PART, PROFILE, SAID, START, parts
+from sync.record.writer import END, FILE, FORMAT, NEXT, PART, PROFILE, SAID, START, parts
 
 _MOST_RECORD = 1 << 30
 _CHUNK_HEAD = 8 + 8 + 8 + 4 + 4 + 8  # times, size and checksum, then the lengths of two texts
@@ -106,38 +108,53 @@ def _together(file: Path) -> dict[int, Path]:
     return found if file in found.values() else {1: file}
 
 
-def open_run(path: Path, topics: tuple[str, ...] | None = None, progress: Progress = lambda _: None) -> Run:
-    """Read a record, all parts of it; of its topics only those named, if any are."""
+def open_run(
+    path: Path,
+    topics: tuple[str, ...] | None = None,
+    progress: Progress = lambda _: None,
+    consume: Consume | None = None,
+) -> Run:
+    """Read a record, all parts of it; of its topics only those named, if any are. With `consume` the blocks are handed
+    over part by part and not kept: the topics of the run are empty."""
     file = find(path)
     files = _together(file)
     try:
         sizes = {number: part.stat().st_size for number, part in files.items()}
     except OSError as error:
         raise RunError(f"{file}: cannot be read: {error.strerror}") from None
-    read: dict[int, Run | RunError] = {}
+    several = len(files) > 1 or min(files) > 1
+    heads = {number: head for number, part in files.items() if several and (head := read_head(part)) is not None}
+    joining = Joining(files, sizes, heads, consume)
+    done, whole = 0, max(sum(sizes.values()), 1)
     for number, part in files.items():
-        done, whole = sum(sizes[n] for n in read), max(sum(sizes.values()), 1)
 
-        def so_far(share: float, done: int = done, size: int = sizes[number], whole: int = whole) -> None:
+        def so_far(share: float, done: int = done, size: int = sizes[number]) -> None:
             progress((done + share * size) / whole)
 
-        try:
-            with open(part, "rb") as stream:
-                read[number] = _Reading(part, sizes[number], topics, so_far).read(stream)
-        except OSError as error:
-            read[number] = RunError(f"{part}: cannot be read: {error.strerror}")
-        except RunError as error:
-            read[number] = error
-        except DecodedTooLarge as error:
-            read[number] = RunError(str(error))
+        if number > joining.deleted:
+            read = _read(part, sizes[number], topics, so_far)
+            if not several and consume is None:
+                if isinstance(read, RunError):
+                    raise read
+                read.parts = [Part(file.name, read.size, read.cut)]
+                return read
+            joining.add(number, read)
+            del read  # not two parts at once
+        done += sizes[number]
     progress(1.0)
-    sole = read[min(read)]
-    if len(read) == 1:
-        if isinstance(sole, RunError):
-            raise sole
-        sole.parts = [Part(file.name, sole.size, sole.cut)]
-        return sole
-    return join(files, sizes, read)
+    return joining.run()
+
+
+def _read(part: Path, size: int, topics: tuple[str, ...] | None, progress: Progress) -> Run | RunError:
+    try:
+        with open(part, "rb") as stream:
+            return _Reading(part, size, topics, progress).read(stream)
+    except OSError as error:
+        return RunError(f"{part}: cannot be read: {error.strerror}")
+    except RunError as error:
+        return error
+    except DecodedTooLarge as error:
+        return RunError(str(error))
 
 
 class _Reading:
@@ -287,6 +304,9 @@ class _Reading:
                     )
             elif record.name == END:
                 run.end = dict(record.metadata)
+                run.unsynced = [str(text) for text in json.loads(record.metadata.get("unsynced", "[]"))]
+            elif record.name == NEXT:
+                run.next = record.metadata["file"]
             elif record.name == SAID:
                 run.said.append((int(record.metadata["monotonic_ns"]), record.metadata["text"]))
             elif record.name == PART:

@@ -1,8 +1,9 @@
 """Where a record that was broken off ends: for the recorder that goes on with it.
 
-What counts is what stands in the files, not what the dead recorder had read. Their records are passed over by their
-lengths, a few of them a flush; of the chunks only the last of each topic is unpacked. That takes some tenths of a
-second for hours of driving. The last chunk may be half written: as for every reader, it is not there.
+What counts is what stands in the files, not what the dead recorder had read. The start of the newest part says how far
+those before it go; that part itself (and any behind it whose start cannot be read) is walked through by the lengths of
+its records, and of its chunks only the last of each topic is unpacked. That takes a tenth of a second for an hour
+in one part. The last chunk may be half written: as for every reader, it is not there.
 """
 
 import io
@@ -19,7 +20,8 @@ from mcap.writer import MCAP0_MAGIC
 
 from sync.record.chunks import ID, KIND, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED
-from sync.record.rings import AGAIN, GONE, LEFT, OPEN, RING, Account, Ring
+from sync.record.heads import Earlier, Left, read_head
+from sync.record.rings import AGAIN, GONE, LEFT, OPEN, RING, Ring
 from sync.record.writer import PART, parts
 
 _HEAD = struct.Struct("<BQ")  # of every record: what it is, how long it is
@@ -28,35 +30,44 @@ _ENTRY = 16  # bytes a message
 
 
 @dataclass
-class Left:
-    """A topic, as the record leaves it."""
-
-    account: Account = field(default_factory=Account)
-    state: str = OPEN
-    before: int = 0
-    gone: bool = False  # one of its rings, with an end that nobody read
-    layout: str = ""
-
-
-@dataclass
 class LeftOff:
     run: str = ""  # as its parts call it
     part: int = 1  # the number of the next
     size: int = 0
-    topics: dict[str, Left] = field(default_factory=dict)
+    earlier: Earlier = field(default_factory=Earlier)
+
+    @property
+    def topics(self) -> dict[str, Left]:
+        return self.earlier.topics
 
 
 def left_off(folder: Path) -> LeftOff:
     """Of all parts that are there; raises OSError."""
     found = LeftOff()
-    for number, path in parts(folder).items():
+    files = parts(folder)
+    known = 0  # the newest part that says how far those before it go
+    for number, path in reversed(files.items()):
+        head = read_head(path)
+        if head is not None and head.earlier is not None and _complete(files.get(number - 1)):
+            known, found.run, found.earlier = number, head.run, head.earlier
+            break
+    for number, path in files.items():
         found.part = number + 1
         size = path.stat().st_size
         found.size += size
-        if size > len(MCAP0_MAGIC):
+        if size > len(MCAP0_MAGIC) and number >= known:
             with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 _Walk(data, found).through()
     return found
+
+
+def _complete(path: Path | None) -> bool:
+    """Whether a part was written to its end; one that was deleted had been."""
+    if path is None:
+        return True
+    with open(path, "rb") as stream:
+        stream.seek(max(path.stat().st_size - len(MCAP0_MAGIC), 0))
+        return bool(stream.read() == MCAP0_MAGIC)
 
 
 class _Walk:

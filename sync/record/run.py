@@ -30,6 +30,7 @@ class Topic:
     positions: np.ndarray  # in the ring, modulo 2**32
     logged_ns: np.ndarray
     rings: tuple[Ring, ...] = ()  # where its blocks came from; none if the record does not say
+    counted_missing: int | None = None  # by whoever joined it from parts
 
     @cached_property
     def blocks(self) -> np.ndarray:
@@ -67,6 +68,8 @@ class Topic:
     def missing(self) -> int:
         """Blocks that are not in the record although they passed the ring. A new ring (its positions begin anew) is
         none."""
+        if self.counted_missing is not None:
+            return self.counted_missing
         if not self.rings:
             return int((self._apart - 1)[(self._apart > 1) & (self._apart < 1 << 31)].sum())
         account = Account()
@@ -107,6 +110,22 @@ class Part:
     lost: int = 0  # blocks between the parts before it and this one
 
 
+@dataclass(frozen=True)
+class Deleted:
+    """The first parts of a run, deleted to make room while it was recorded (sync/record/retention.py)."""
+
+    parts: int  # the number of the last of them
+    bytes: int
+    to_ns: int  # the instant at which they ended
+    rows: dict[str, int]  # what they held, by topic
+
+    def sentence(self, begun_ns: int | None) -> str:
+        first = "part 1 was" if self.parts == 1 else f"parts 1 to {self.parts} were"
+        until = f", up to {(self.to_ns - begun_ns) * 1e-9:.1f} s" if begun_ns and self.to_ns else ""
+        held = ", ".join(f"{count} {topic}" for topic, count in self.rows.items() if count)
+        return f"{first} deleted to make room, {self.bytes / 1e6:.1f} MB{until}" + f": {held}" * bool(held)
+
+
 @dataclass
 class Run:
     """A record as it was read."""
@@ -124,14 +143,23 @@ class Run:
     run: str = ""  # tells its parts from those of other runs
     parts: list[Part] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)  # in the middle: what follows was read
+    next: str = ""  # instead of an end: the file in which the record goes on
+    begun_ns: int | None = None  # of the run, where its first part is not there
+    deleted: Deleted | None = None
+    unsynced: list[str] = field(default_factory=list)  # what may be missing because a sync failed, a sentence each
 
     @property
     def losses(self) -> list[str]:
         """What is damaged and therefore missing, a sentence each; none if everything in its files could be read."""
-        begun = self.start.get("monotonic_ns", "")
-        begun_ns = int(begun) if begun.isdecimal() else None
+        begun_ns = self.begun
         attachments = [f"attachment {name} is damaged" for name in sorted(self.damaged)]
         return [*(damage.sentence(begun_ns) for damage in self.damage), *attachments]
+
+    @property
+    def begun(self) -> int | None:
+        """The instant at which the run began."""
+        begun = self.start.get("monotonic_ns", "")
+        return self.begun_ns or (int(begun) if begun.isdecimal() else None)
 
     def json(self, name: str) -> dict[str, Any]:
         """An attachment; empty if there is none."""
@@ -152,15 +180,17 @@ class Run:
 
     @property
     def whole(self) -> bool:
-        """It has its end, and nothing is missing before it."""
-        return self.end is not None and self.cut is None and self.lacking == 0 and not self.damage
+        """It has its end, and nothing is missing before it but what was deleted to make room."""
+        complete = self.cut is None and self.lacking == 0 and not self.damage and not self.unsynced
+        return self.end is not None and complete
 
     @property
     def ended(self) -> str:
         """Why it ended, in words."""
         if self.end is not None:
             return self.end.get("reason", "unknown")
-        return f"without an end: {self.cut or 'the recorder was cut off'}"
+        going_on = f"it goes on in {self.next}, which is not there" if self.next else "the recorder was cut off"
+        return f"without an end: {self.cut or going_on}"
 
     @property
     def name(self) -> str:

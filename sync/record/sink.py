@@ -3,32 +3,64 @@
 Bytes are queued and written by a thread of its own, in order, and brought to the disk (fsync) on a slower timer. When
 the disk is full or gone they are kept, and tried again: what was queued is lost only if the process ends first. How
 much waits has a bound; the writer asks for `room` before it makes more, and counts what it had to drop.
+
+The name of the file is brought to the disk with its first bytes: what was synced can be found after a power cut. A sync
+that fails is never forgotten. The kernel reports it once and may drop what it could not write; a later sync succeeds
+without it. So `sync_failure` keeps the stretch that may be missing, and the file never again counts as complete.
 """
 
 import contextlib
+import errno
+import fcntl
 import os
 import threading
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 
 from sync.clock import now_ns
+from sync.private_files import FILE_MODE, sync_folder
 
 _RETRY_S = 0.5
+_NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)  # this file system cannot sync a folder
+
+
+@dataclass(frozen=True)
+class SyncFailure:
+    """What was written between these instants may be missing after a power cut, or already."""
+
+    file: str
+    why: str
+    first_ns: int
+    last_ns: int
+
+    def sentence(self, begun_ns: int) -> str:
+        first, last = ((at - begun_ns) * 1e-9 for at in (self.first_ns, self.last_ns))
+        return f"{self.file}: the disk failed ({self.why}): what came from {first:.1f} s to {last:.1f} s may be missing"
 
 
 class Sink:
     """Write-only; `write`, `tell` and `flush` are those of a file."""
 
-    def __init__(self, path: Path, most_bytes: int, fsync_s: float):
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    def __init__(self, path: Path, most_bytes: int, fsync_s: float, behind: "Sink | None" = None):
+        """`behind`: another file that is still being ended; what waits for it counts as well."""
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        with contextlib.suppress(OSError):  # whoever wants to delete old records can see that this one is in use
+            fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        self._path = path
         self._most = most_bytes
         self._fsync_ns = round(fsync_s * 1e9)
+        self._behind = behind
         self._queue: deque[bytes] = deque()
         self._news = threading.Condition()
-        self._closing = False
+        self._ending = self._closing = False
+        self._named = False  # its entry in the folder is on the disk
+        self._synced_ns, self._tried = now_ns(), 0
         self.accepted = 0  # bytes
         self.written = 0
+        self.synced = 0
         self.error: str | None = None  # why nothing can be written at the moment
+        self.sync_failure: SyncFailure | None = None
         self.worst_write_ns = 0
         self._thread = threading.Thread(target=self._drain, name="sink", daemon=True)
         self._thread.start()
@@ -36,8 +68,18 @@ class Sink:
     # ---- the side of the writer
 
     @property
+    def pending(self) -> int:
+        """Bytes that wait for the disk."""
+        behind = self._behind
+        return self.accepted - self.written + (behind.pending if behind is not None else 0)
+
+    @property
     def room(self) -> bool:
-        return self.accepted - self.written < self._most
+        return self.pending < self._most
+
+    @property
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
 
     def write(self, data: bytes) -> int:
         with self._news:
@@ -52,25 +94,30 @@ class Sink:
     def flush(self) -> None:
         """Nothing to do: whatever was given is written as soon as it can be."""
 
+    def end(self) -> None:
+        """Nothing more comes: write what is left, however long the disk needs, then sync and close. Does not wait."""
+        with self._news:
+            self._ending = True
+            self._news.notify()
+
     def close(self, timeout_s: float = 10.0) -> bool:
-        """Write what is left, as long as that works; True if all of it reached the file."""
+        """Write what is left, as long as that works; True if all of it is on the disk."""
         with self._news:
             self._closing = True
             self._news.notify()
         self._thread.join(timeout_s)
-        return self.written == self.accepted and self.error is None
+        return self.ended and self.written == self.accepted and self.error is None and self.sync_failure is None
 
     # ---- the side of the disk
 
     def _drain(self) -> None:
-        synced_ns, synced = now_ns(), 0
         while True:
             with self._news:
-                if not self._queue and not self._closing:
+                if not self._queue and not (self._closing or self._ending):
                     self._news.wait(_RETRY_S)
                 parts = list(self._queue)
                 self._queue.clear()
-                closing = self._closing
+                closing, ending = self._closing, self._closing or self._ending
             begun = now_ns()
             left = self._put(b"".join(parts))
             if left:
@@ -82,16 +129,36 @@ class Sink:
                 continue
             if parts:
                 self.worst_write_ns = max(self.worst_write_ns, now_ns() - begun)
-            if self.written > synced and (closing or now_ns() - synced_ns > self._fsync_ns):
-                try:
-                    os.fsync(self._fd)
-                    synced_ns, synced = now_ns(), self.written
-                except OSError as error:
-                    self.error = error.strerror
-            if closing and not self._queue:
+            if self.written > self._tried and (ending or now_ns() - self._synced_ns > self._fsync_ns):
+                self._sync()
+            if ending and not self._queue:
                 break
+        if self._behind is not None and self._behind.ended:
+            self._behind = None
         with contextlib.suppress(OSError):
             os.close(self._fd)
+
+    def _sync(self) -> None:
+        begun, upto = now_ns(), self.written
+        try:
+            os.fsync(self._fd)
+            if not self._named:
+                self._sync_name()
+            self.synced = upto
+        except OSError as error:
+            first_ns = self.sync_failure.first_ns if self.sync_failure else self._synced_ns
+            self.sync_failure = SyncFailure(self._path.name, error.strerror or str(error), first_ns, begun)
+        self._synced_ns, self._tried = begun, upto
+        if self._behind is not None and self._behind.ended:
+            self._behind = None
+
+    def _sync_name(self) -> None:
+        try:
+            sync_folder(self._path.parent)
+        except OSError as error:
+            if error.errno not in _NOT_FOR_FOLDERS:
+                raise
+        self._named = True
 
     def _put(self, data: bytes) -> bytes:
         """Write; returns what could not be written."""

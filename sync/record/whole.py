@@ -4,7 +4,6 @@ Unlike a recorder it can wait for its disk, and need not try again when that is 
 all, and OSError says why.
 """
 
-import os
 import re
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sync.block import Layout
+from sync.private_files import make_folder
 from sync.record.run import RunError
 from sync.record.writer import RunWriter
 
@@ -57,7 +57,8 @@ def write_whole(folder: Path, run: WholeRun, progress: Callable[[float], None] =
                 done += len(topic.words[part])
                 progress(done / total)
         if not writer.finish({"reason": run.reason}, run.summary, run.ended_ns):
-            raise OSError(0, writer.sink.error or "the disk is too slow")
+            failed = writer.sink.sync_failure
+            raise OSError(0, writer.sink.error or (failed.why if failed else "the disk is too slow"))
     except BaseException:
         writer.sink.close(1.0)
         writer.path.unlink(missing_ok=True)
@@ -84,7 +85,7 @@ def new_folder(runs: Path, stamp: str, name: str) -> Path:
     for again in range(1000):
         folder = runs / (f"{stamp}-{name}" + f"-{again}" * bool(again))
         try:
-            os.makedirs(folder)
+            make_folder(folder, exist_ok=False)
         except FileExistsError:
             continue
         return folder

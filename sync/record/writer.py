@@ -22,6 +22,7 @@ FILE = "run.mcap"  # the first part, and nearly always the only one
 PROFILE = "tandem"
 FORMAT = 1
 START, END, SAID, PART = "tandem.start", "tandem.end", "tandem.said", "tandem.part"
+NEXT = "tandem.next"  # instead of an end: the file in which the record goes on
 _NAME = re.compile(r"run(?:\.([2-9]|[1-9][0-9]{1,5}))?\.mcap")
 _CHUNK_BYTES = 32 << 20  # never reached: `flush` ends chunks by time
 _BYTES_2D = types.Array(uint8, 2, "C")
@@ -47,13 +48,20 @@ def _compose(blocks, fields, text, messages):
 class RunWriter:
     """One record, or a part of one. Owned by one thread; never waits for the disk."""
 
-    def __init__(self, folder: Path, most_pending_bytes: int = 64 << 20, fsync_s: float = 2.0, part: int = 1):
+    def __init__(
+        self,
+        folder: Path,
+        most_pending_bytes: int = 64 << 20,
+        fsync_s: float = 2.0,
+        part: int = 1,
+        behind: Sink | None = None,
+    ):
         there = max(parts(folder), default=0)
         if part <= there:
             raise FileExistsError(17, os.strerror(17), str(folder / part_file(there)))
         self.part = part
         self.path = folder / part_file(part)
-        self.sink = Sink(self.path, most_pending_bytes, fsync_s)
+        self.sink = Sink(self.path, most_pending_bytes, fsync_s, behind)
         self._writer = Writer(self.sink, chunk_size=_CHUNK_BYTES, compression=CompressionType.ZSTD)
         self._writer.start(profile=PROFILE, library="tandem")
         self._forms: dict[str, tuple[int, Form]] = {}
@@ -67,9 +75,11 @@ class RunWriter:
         for name, data in attachments.items():
             self._attach(name, data, at_ns)
 
-    def belongs(self, run: str) -> None:
-        """Which run this is a part of; said before the start."""
-        self._writer.add_metadata(PART, {"run": run, "part": str(self.part)})
+    def belongs(self, run: str, earlier: dict[str, Any] | None = None) -> None:
+        """Which run this is a part of, and how far the parts before it go (sync/record/resume.py); said before the
+        start."""
+        known = {"earlier": json.dumps(earlier)} if earlier is not None else {}
+        self._writer.add_metadata(PART, {"run": run, "part": str(self.part), **known})
 
     def _attach(self, name: str, data: bytes, at_ns: int) -> None:
         media = "application/json" if name.endswith(".json") else "application/toml"
@@ -115,6 +125,13 @@ class RunWriter:
     def flush(self) -> None:
         """End the chunk: what was added so far is on its way into the file."""
         self._writer.flush()
+
+    def continue_in(self, following: str, at_ns: int) -> None:
+        """The index; the record goes on in the file of that name. Does not wait for the disk."""
+        self._writer.flush()
+        self._writer.add_metadata(NEXT, {"monotonic_ns": str(at_ns), "file": following})
+        self._writer.finish()
+        self.sink.end()
 
     def finish(self, facts: dict[str, str], summary: dict[str, Any], at_ns: int) -> bool:
         """The end sentinel, the summary and the index; True if all of it reached the file."""

@@ -16,6 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from sync.config import Config, load
+from sync.private_files import rename
 from sync.record import WholeRun, WholeTopic, new_folder, write_whole
 from sync.record.whole import NAME_OF_RUN, NAME_RULE
 from tandem.exchange import csv
@@ -256,7 +257,7 @@ def _write(content: _Content, asked: Asked, progress: Progress) -> dict[str, Any
         part = new_folder(runs, ".importing", utc_stamp())
         figures = _write_run(part, content, asked, progress)
         folder = new_folder(runs, utc_stamp(), content.name)
-        part.rename(folder)
+        rename(part, folder)
         done = True
     except OSError as error:
         raise ExchangeError(f"{runs}: cannot be written: {error.strerror or error}") from None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sync.private_files import make_folder, rename
 from tandem.exchange.errors import ExchangeError
 
 
@@ -21,9 +22,9 @@ def appearing(target: Path) -> Iterator[Path]:
     part = target.parent / f".{target.stem}.{os.getpid()}.part{target.suffix}"
     done = False
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         yield part
-        os.rename(part, target)
+        rename(part, target)
         done = True
     except OSError as error:
         raise ExchangeError(f"{target}: cannot be written: {error.strerror or error}") from None

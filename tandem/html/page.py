@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sync.private_files import make_folder
 from tandem.html import sections
 from tandem.html.figures import RunData, headline, hops_us, worst
 from tandem.html.style import STYLE, WORDS
@@ -65,7 +66,7 @@ def write_report(
     folder: Path, title: str, runs: list[RunData], bare: dict[str, Any] | None = None
 ) -> tuple[Path, Path]:
     """Writes report.html and report.json into `folder`, which is made if need be; returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     told = [
         {
             "label": run.label,

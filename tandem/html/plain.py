@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sync.private_files import make_folder
 from tandem.html.page import document, json_ready
 from tandem.html.words import e
 
@@ -16,7 +17,7 @@ def write_plain(
     folder: Path, title: str, headline: str, sections: Sequence[str], figures: dict[str, Any]
 ) -> tuple[Path, Path]:
     """Writes report.html and report.json into `folder`, which is made if need be; returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     html, told = folder / "report.html", folder / "report.json"
     header = f'<header class="one"><h1>{e(title)}</h1><p class="headline">{e(headline)}</p></header>'
     html.write_text(document(title, [header, *sections]), encoding="utf-8")

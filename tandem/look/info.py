@@ -1,5 +1,11 @@
-"""`tandem info`: what a record holds, how it ended, what is missing."""
+"""`tandem info`: what a record holds, how it ended, what is missing.
 
+The figures are collected from the blocks as they are read, part by part: a week of recording takes no more memory than
+one of its parts.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,35 +15,141 @@ from rich.table import Table
 
 from sim_service.signals.stages import counted
 from sim_service.step_record import STATUS
-from sync.record import Run, Topic
+from sync.record import Run, Topic, open_run
 
 _GAP_PERIODS = 1.5
+_FOR_A_PERIOD = 4096  # intervals, whose median is the period
+_MOST_AGES = 1 << 20
+_MOST_PARTS = 12  # that are listed
 
 
-def topic_facts(topic: Topic, end: dict[str, str] | None) -> dict[str, Any]:
-    t = topic.blocks["t_ns"].astype(np.int64)
-    apart = np.diff(t)
-    period = float(np.median(apart)) if len(apart) else 0.0
-    epochs = topic.blocks["epoch"]
-    told = {what: (end or {}).get(f"{what} {topic.name}", "0") for what in ("lost", "dropped", "before")}
-    counted = {what: int(number) if number.isdecimal() else None for what, number in told.items()}
-    return {
-        "messages": len(topic),
-        "seconds": float(t[-1] - t[0]) * 1e-9 if len(t) else 0.0,
-        "rate_hz": round(1e9 / period, 3) if period > 0 else None,
-        "gaps": int((apart > _GAP_PERIODS * period).sum()) if period > 0 else 0,
-        "longest_gap_ms": round(float(apart.max()) / 1e6, 3) if len(apart) else 0.0,
-        "epochs": 1 + int((epochs[1:] != epochs[:-1]).sum()) if len(epochs) else 0,
-        "missing": topic.missing,
-        **counted,
-        "first_ns": int(t[0]) if len(t) else None,
-        "last_ns": int(t[-1]) if len(t) else None,
-        "channels": {c.name: c.unit for c in topic.layout.channels},
-    }
+class _TopicFigures:
+    def __init__(self, topic: Topic):
+        self._layout = topic.layout
+        self._messages = self._gaps = self._longest_ns = 0
+        self._first_ns: int | None = None
+        self._last_ns = 0
+        self._epochs, self._epoch = 0, -1
+        self._period = 0.0
+        self._unread: list[np.ndarray] = []  # intervals, before the period is known
+
+    def add(self, topic: Topic) -> None:
+        if not len(topic):
+            return
+        t = topic.blocks["t_ns"].astype(np.int64)
+        apart = np.diff(t) if self._first_ns is None else np.diff(t, prepend=np.int64(self._last_ns))
+        self._first_ns = int(t[0]) if self._first_ns is None else self._first_ns
+        self._messages, self._last_ns = self._messages + len(t), int(t[-1])
+        epochs = topic.blocks["epoch"].astype(np.int64)
+        self._epochs += int((np.diff(epochs, prepend=np.int64(self._epoch)) != 0).sum())
+        self._epoch = int(epochs[-1])
+        self._unread.append(apart)
+        if self._period or sum(len(part) for part in self._unread) >= _FOR_A_PERIOD:
+            self._count_gaps()
+
+    def _count_gaps(self) -> None:
+        apart = np.concatenate(self._unread) if self._unread else np.zeros(0, np.int64)
+        self._unread = []
+        if not len(apart):
+            return
+        self._period = self._period or float(np.median(apart))
+        self._longest_ns = max(self._longest_ns, int(apart.max()))
+        if self._period > 0:
+            self._gaps += int((apart > _GAP_PERIODS * self._period).sum())
+
+    def facts(self, missing: int, told: dict[str, str]) -> dict[str, Any]:
+        self._count_gaps()
+        first_ns = self._first_ns
+        return {
+            "messages": self._messages,
+            "seconds": float(self._last_ns - first_ns) * 1e-9 if first_ns is not None else 0.0,
+            "rate_hz": round(1e9 / self._period, 3) if self._period > 0 else None,
+            "gaps": self._gaps,
+            "longest_gap_ms": round(self._longest_ns / 1e6, 3),
+            "epochs": self._epochs,
+            "missing": missing,
+            **{what: int(number) if number.isdecimal() else None for what, number in told.items()},
+            "first_ns": first_ns,
+            "last_ns": self._last_ns if first_ns is not None else None,
+            "channels": {c.name: c.unit for c in self._layout.channels},
+        }
+
+
+class _StepFigures:
+    def __init__(self) -> None:
+        self._ages = np.zeros(0)  # of every so manieth step, us
+        self._stride, self._skip, self._oldest = 1, 0, -np.inf
+        self._status: dict[str, int] = {}
+        self._steps = 0
+
+    def add(self, topic: Topic) -> None:
+        told = {c.name: c.type for c in topic.layout.channels}
+        if not len(topic) or (told.get("input_age_ns"), told.get("status")) != ("i8", "i8"):
+            return  # of a mechanism, which has no input from outside
+        steps = topic.blocks
+        ages = steps["input_age_ns"] / 1e3
+        self._steps += len(ages)
+        self._oldest = max(self._oldest, float(ages.max()))
+        self._ages = np.concatenate([self._ages, ages[self._skip :: self._stride]])
+        self._skip = (self._skip - len(ages)) % self._stride
+        while len(self._ages) > _MOST_AGES:
+            self._skip += self._stride * (len(self._ages) % 2)
+            self._ages, self._stride = self._ages[::2].copy(), 2 * self._stride
+        said = {word: int((steps["status"] & bit != 0).sum()) for bit, word in STATUS.items()}
+        if told.get("input_stages") == "i8":
+            said |= {word: int(where.sum()) for word, where in counted(steps["input_stages"]).items()}
+        for word, count in said.items():
+            self._status[word] = self._status.get(word, 0) + count
+
+    def facts(self) -> dict[str, Any]:
+        if not self._steps:
+            return {}
+        p50, p99 = float(np.median(self._ages)), float(np.percentile(self._ages, 99))
+        return {
+            "age_us": {"p50": p50, "p99": p99, "max": self._oldest},
+            "status": {word: count for word, count in self._status.items() if count},
+        }
+
+
+class _Figures:
+    """Of all topics, as their blocks come."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, _TopicFigures] = {}
+        self.steps = _StepFigures()
+
+    def add(self, topic: Topic) -> None:
+        self._topics.setdefault(topic.name, _TopicFigures(topic)).add(topic)
+        if topic.name == "/step":
+            self.steps.add(topic)
+
+    def topics(self, run: Run) -> dict[str, dict[str, Any]]:
+        end = run.end or {}
+        return {
+            name: figures.facts(
+                run.topics[name].missing if name in run.topics else 0,
+                {what: end.get(f"{what} {name}", "0") for what in ("lost", "dropped", "before")},
+            )
+            for name, figures in self._topics.items()
+        }
+
+
+def info_of(path: Path, progress: Callable[[float], None] = lambda _: None) -> dict[str, Any]:
+    """Of a record, which is read part by part and not kept."""
+    figures = _Figures()
+    run = open_run(path, progress=progress, consume=figures.add)
+    return _info(run, figures)
 
 
 def info(run: Run) -> dict[str, Any]:
-    topics = {name: topic_facts(topic, run.end) for name, topic in run.topics.items()}
+    figures = _Figures()
+    for topic in run.topics.values():
+        figures.add(topic)
+    return _info(run, figures)
+
+
+def _info(run: Run, figures: _Figures) -> dict[str, Any]:
+    topics = figures.topics(run)
     firsts = [t["first_ns"] for t in topics.values() if t["first_ns"] is not None]
     lasts = [t["last_ns"] for t in topics.values() if t["last_ns"] is not None]
     parameters = run.json("parameters.json")
@@ -52,9 +164,11 @@ def info(run: Run) -> dict[str, Any]:
         "ended": run.ended,
         "cut": run.cut,
         "damage": run.losses,
+        "unsynced": run.unsynced,
+        "deleted": _deleted(run),
         "parts": [{"file": p.file, "bytes": p.size, "cut": p.cut, "lost": p.lost} for p in run.parts],
         "topics": topics,
-        "steps": _steps(run),
+        "steps": figures.steps.facts(),
         "said": [{"s": round((at - min(firsts)) * 1e-9, 3) if firsts else None, "text": text} for at, text in run.said],
         "model": parameters.get("model"),
         "parameters": named if isinstance(named := parameters.get("parameters"), dict) else {},
@@ -63,21 +177,14 @@ def info(run: Run) -> dict[str, Any]:
     }
 
 
-def _steps(run: Run) -> dict[str, Any]:
-    if "/step" not in run.topics or not len(run.topics["/step"]):
-        return {}
-    steps = run.topics["/step"].blocks
-    told = {c.name: c.type for c in run.topics["/step"].layout.channels}
-    if (told.get("input_age_ns"), told.get("status")) != ("i8", "i8"):
-        return {}  # of a mechanism, which has no input from outside
-    ages = steps["input_age_ns"] / 1e3
-    said = {word: int((steps["status"] & bit != 0).sum()) for bit, word in STATUS.items()}
-    if told.get("input_stages") == "i8":
-        said |= {word: int(where.sum()) for word, where in counted(steps["input_stages"]).items()}
+def _deleted(run: Run) -> dict[str, Any] | None:
+    if run.deleted is None:
+        return None
+    kept = len(run.parts) - sum(part.cut is not None and part.cut.startswith("not read") for part in run.parts)
     return {
-        "age_us": {"p50": float(np.median(ages)), "p99": float(np.percentile(ages, 99)), "max": float(ages.max())},
-        "status": {word: count for word, count in said.items() if count},
-    }
+        "parts": run.deleted.parts, "kept": kept, "bytes": run.deleted.bytes, "rows": run.deleted.rows,
+        "text": run.deleted.sentence(run.begun),
+    }  # fmt: skip
 
 
 def _part(part: dict[str, Any], later: bool) -> str:
@@ -85,6 +192,16 @@ def _part(part: dict[str, Any], later: bool) -> str:
     if later and not str(part["cut"]).startswith("not read"):
         said.append(f"{part['lost']} blocks lost before it" if part["lost"] else "goes on where those before it end")
     return f"  {part['file']}: {'; '.join(said)}"
+
+
+def _print_parts(console: Console, parts: list[dict[str, Any]]) -> None:
+    """All of a few; of many the first, the last, and those in which something is missing."""
+    many = len(parts) > _MOST_PARTS
+    for number, part in enumerate(parts if len(parts) > 1 else ()):
+        if not many or number in (0, len(parts) - 1) or part["cut"] or part["lost"]:
+            console.print(_part(part, number > 0), soft_wrap=True, markup=False, highlight=False)
+    if many:
+        console.print(f"  {len(parts)} parts in all", highlight=False)
 
 
 def print_info(console: Console, found: dict[str, Any]) -> None:
@@ -99,8 +216,14 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
     console.print(f"{mark}; ended: {escape(found['ended'])}", soft_wrap=True)
     if found["cut"] and not found["ended"].endswith(found["cut"]):
         console.print(escape(found["cut"]), soft_wrap=True)
-    for number, part in enumerate(found["parts"] if len(found["parts"]) > 1 else ()):
-        console.print(_part(part, number > 0), soft_wrap=True, markup=False, highlight=False)
+    if found["deleted"]:
+        console.print(
+            f"[bold yellow]kept: the last {found['deleted']['kept']} parts[/]; {escape(found['deleted']['text'])}",
+            soft_wrap=True,
+        )
+    for text in found["unsynced"]:
+        console.print(f"[bold red]{escape(text)}[/]", soft_wrap=True)
+    _print_parts(console, found["parts"])
     console.print(
         f"{start.get('software')} ({start.get('sources')}), Python {start.get('python')}, numba {start.get('numba')};"
         f" {start.get('machine')} {start.get('processor')}, {start.get('cores')} cores,"

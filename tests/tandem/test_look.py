@@ -19,7 +19,7 @@ from sync.errors import ConfigError
 from sync.record import Run, RunError, open_run
 from tandem.deviation import deviation, off_path, sentence
 from tandem.look.compare import compare, print_compare
-from tandem.look.info import info, print_info
+from tandem.look.info import info, info_of, print_info
 from tandem.look.plot import DEFAULT, Panel, panels, write_page, write_png
 
 from .runs import BEGIN_NS, DAQ, MS, STEP, daq_words, step_words, write_drive, write_run
@@ -64,6 +64,12 @@ def test_a_run_with_its_end_that_lacks_nothing_is_whole(tmp_path: Path) -> None:
     found = info(open_run(write_run(tmp_path / "run", {"/daq": (DAQ, daq_words(50))}, lost="0")))
     assert found["whole"] is True and found["lacking"] == 0
     assert "not whole" not in said(print_info, found)
+
+
+def test_figures_of_a_record_that_is_not_kept_are_the_same(tmp_path: Path) -> None:
+    words = np.delete(daq_words(9000), [17, 18, 4000], axis=0)
+    path = write_run(tmp_path, {"/daq": (DAQ, words), "/step": (STEP, step_words(1800))})
+    assert info_of(path) == info(open_run(path))
 
 
 def test_info_counts_ages_and_status_words(drive: Run) -> None:

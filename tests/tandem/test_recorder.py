@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from mcap.reader import make_reader
 
 from sync.block import Channel, Layout
-from sync.clock import now_ns
+from sync.clock import REAL, Clock, now_ns
 from sync.config import Config, load
 from sync.record import FILE, Run, RunError, Topic, left_off, open_run, parts
 from sync.record.reader import find
@@ -92,14 +92,14 @@ class Feed:
 class Desk:
     """A folder, a feed, and recorders that come and go."""
 
-    def __init__(self, folder: Path, capacity: int = 4096):
-        self.folder = folder
-        self.config = load(DRIVE, [f"name=parts_{os.getpid()}_{next(_number)}", *SETTINGS])
+    def __init__(self, folder: Path, capacity: int = 4096, settings: tuple[str, ...] = (), clock: Clock = REAL):
+        self.folder, self._clock = folder, clock
+        self.config = load(DRIVE, [f"name=parts_{os.getpid()}_{next(_number)}", *SETTINGS, *settings])
         self.feed = Feed(self.config, capacity)
         self.recorder = self.begin(again=False)
 
     def begin(self, again: bool = True) -> Recorder:
-        self.recorder = Recorder(self.config, DRIVE, self.folder, b"{}", again)
+        self.recorder = Recorder(self.config, DRIVE, self.folder, b"{}", again, self._clock)
         return self.recorder
 
     def look(self) -> None:

@@ -1,0 +1,119 @@
+"""What stands at the start of every part: which run it belongs to, and how far the parts before it go.
+
+So a recorder that takes a record up again reads one part, however long the run is, and a reader knows what parts held
+that were deleted to make room (sync/record/retention.py).
+"""
+
+import io
+import json
+import struct
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcap.data_stream import ReadDataStream
+from mcap.opcode import Opcode
+from mcap.records import Metadata
+from mcap.writer import MCAP0_MAGIC
+
+from sync.record.damage import DAMAGED
+from sync.record.rings import OPEN, Account
+from sync.record.writer import PART
+
+_RECORD = struct.Struct("<BQ")  # what it is, how long it is
+_MOST_HEAD = 1 << 20
+_MOST_RECORDS = 4  # the header, then the part
+_MOST_ENDS = 64  # rings of a topic that are remembered
+
+
+@dataclass
+class Left:
+    """A topic, as the record leaves it."""
+
+    account: Account = field(default_factory=Account)
+    state: str = OPEN
+    before: int = 0
+    dropped: int = 0
+    gone: bool = False  # one of its rings, with an end that nobody read
+    layout: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        ends = dict(list(self.account.ends.items())[-_MOST_ENDS:])
+        return {**asdict(self), "account": {**asdict(self.account), "ends": ends}}
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> "Left":
+        account = content["account"]
+        numbers = {key: int(account[key]) for key in ("segment", "position", "rows", "missing")}
+        ends = {int(segment): int(position) for segment, position in account["ends"].items()}
+        return cls(
+            Account(**numbers, ends=ends), str(content["state"]), int(content["before"]), int(content["dropped"]),
+            bool(content["gone"]), str(content["layout"]),
+        )  # fmt: skip
+
+
+@dataclass
+class Earlier:
+    """What the parts before one hold, and what has become of them."""
+
+    topics: dict[str, Left] = field(default_factory=dict)
+    deleted: int = 0  # parts up to this number were deleted to make room
+    deleted_bytes: int = 0
+    begun_ns: int = 0  # of the run
+    at_ns: int = 0  # where the part that says this begins
+    unsynced: list[str] = field(default_factory=list)  # stretches that may be missing because a sync failed
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "topics": {name: left.as_json() for name, left in self.topics.items()}}
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> "Earlier":
+        return cls(
+            {str(name): Left.read(left) for name, left in content["topics"].items()},
+            int(content["deleted"]),
+            int(content["deleted_bytes"]),
+            int(content["begun_ns"]),
+            int(content["at_ns"]),
+            [str(text) for text in content["unsynced"]],
+        )
+
+
+@dataclass
+class Head:
+    run: str
+    earlier: Earlier | None = None  # None: the first part, or one of an older version
+
+
+def read_head(path: Path) -> Head | None:
+    """None if there is none, or if it cannot be read."""
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(_MOST_HEAD)
+    except OSError:
+        return None
+    if data[: len(MCAP0_MAGIC)] != MCAP0_MAGIC:
+        return None
+    at = len(MCAP0_MAGIC)
+    for _ in range(_MOST_RECORDS):
+        if at + _RECORD.size > len(data):
+            return None
+        kind, length = _RECORD.unpack_from(data, at)
+        at += _RECORD.size
+        if kind == Opcode.METADATA and at + length <= len(data):
+            try:
+                return as_head(Metadata.read(ReadDataStream(io.BytesIO(data[at : at + length]))))
+            except DAMAGED:
+                return None
+        at += length
+    return None
+
+
+def as_head(record: Metadata) -> Head | None:
+    """Raises one of DAMAGED."""
+    if record.name != PART:
+        return None
+    told = record.metadata.get("earlier")
+    try:
+        return Head(record.metadata["run"], Earlier.read(json.loads(told)) if told else None)
+    except (AttributeError, RecursionError):
+        raise ValueError("a part that says nothing of those before it") from None
