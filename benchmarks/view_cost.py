@@ -22,6 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -33,6 +34,8 @@ from sync.config import load  # noqa: E402
 from sync.errors import RingError  # noqa: E402
 from sync.record import open_run  # noqa: E402
 from sync.ring import RingReader  # noqa: E402
+from sync.token import new_token  # noqa: E402
+from tests.sim_service.pages import session  # noqa: E402
 from tests.system.browser import browser  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
@@ -44,7 +47,7 @@ _PATIENCE_S = 300.0
 # ---- pages -----------------------------------------------------------------------------------------------------------
 
 
-async def _page(where: str, origin: str, version: str, got: dict[str, int]) -> None:
+async def _page(port: int, path: str, cookie: str, version: str, got: dict[str, int]) -> None:
     import msgpack
     import websockets
 
@@ -54,8 +57,9 @@ async def _page(where: str, origin: str, version: str, got: dict[str, int]) -> N
         "up_direction": [0.0, 0.0, 1.0],
     }  # fmt: skip
     async with websockets.connect(
-        where, origin=origin, subprotocols=[f"viser-v{version}"], max_size=None, compression=None, proxy=None
-    ) as socket:
+        f"ws://127.0.0.1:{port}{path}", origin=f"http://127.0.0.1:{port}", subprotocols=[f"viser-v{version}"],
+        max_size=None, compression=None, proxy=None, additional_headers={"Cookie": cookie},
+    ) as socket:  # fmt: skip
         await socket.send(msgpack.packb(camera))  # who has sent one is a page
         got["open"] += 1
         async for data in socket:
@@ -63,7 +67,7 @@ async def _page(where: str, origin: str, version: str, got: dict[str, int]) -> N
             got["bytes"] += len(data)
 
 
-def be_pages(where: str, pages: int) -> int:
+def be_pages(port: int, pages: int) -> int:
     """A process: so many pages, until told to stop; then what they got, as JSON."""
     import viser
 
@@ -73,8 +77,8 @@ def be_pages(where: str, pages: int) -> int:
     async def all_of_them() -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-        socket = where.replace("http://", "ws://")
-        opened = [asyncio.create_task(_page(socket, where, viser.__version__, got)) for _ in range(pages)]
+        path, cookie = session(port, os.environ["VIEW_COST_TOKEN"])
+        opened = [asyncio.create_task(_page(port, path, cookie, viser.__version__, got)) for _ in range(pages)]
         await stop.wait()
         for page in opened:
             page.cancel()
@@ -96,10 +100,15 @@ class View:
             cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.status: dict[str, Any] = {}
+        token = new_token()
+        assert self._view.stdin is not None
+        self._view.stdin.write(json.dumps({"token": token}) + "\n")
+        self._view.stdin.flush()
         where = self._address()
         self._pages = subprocess.Popen(
-            [sys.executable, __file__, "--be-pages", where, "--pages", str(pages)], stdout=subprocess.PIPE, text=True
-        )
+            [sys.executable, __file__, "--be-pages", str(urlsplit(where).port), "--pages", str(pages)],
+            stdout=subprocess.PIPE, text=True, env={**os.environ, "VIEW_COST_TOKEN": token},
+        )  # fmt: skip
         if tabs:
             opened = self._left.enter_context(browser())
             for _ in range(tabs):
@@ -225,7 +234,7 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=10)
     parser.add_argument("--tabs", type=int, default=0, help="of a real browser, besides")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--be-pages", metavar="ADDRESS", help=argparse.SUPPRESS)
+    parser.add_argument("--be-pages", type=int, metavar="PORT", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.be_pages:
         return be_pages(options.be_pages, options.pages)

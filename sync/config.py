@@ -295,22 +295,28 @@ class View(Section):
 
     enabled: bool = True
     host: str = "127.0.0.1"
-    port: int = Field(8790, ge=0, le=65535)  # 0: any that is free
-    token: str = Field("", pattern=r"^([A-Za-z0-9_-]{16,128})?$")
+    port: Annotated[int, Field(ge=0, le=65535)] | Literal["auto"] = "auto"  # 0: any; auto: the first free from 8790
+    saves: str = Field("runs/saved", min_length=1, max_length=1024)  # the only folder that the page writes to
     rate_hz: float = Field(30.0, ge=1, le=60)
 
-    @model_validator(mode="after")
-    def _closed_by_default(self) -> "View":
-        try:
-            loopback = ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            raise ValueError(f"host = {self.host!r} must be an IP address, such as 127.0.0.1") from None
-        if not loopback and not self.token:
+    @model_validator(mode="before")
+    @classmethod
+    def _no_token(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "token" in data:
             raise ValueError(
-                f"host = {self.host!r} is not the loopback: everyone who reaches it could drive; set a token of 16 or"
-                " more letters and digits, which the page's address then carries"
+                "token: is not part of a configuration, which is recorded: every run has a token of its own; to choose"
+                " it set TANDEM_TOKEN, or use --token-file"
             )
-        return self
+        return data
+
+    @field_validator("host")
+    @classmethod
+    def _address(cls, host: str) -> str:
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            raise ValueError(f"host = {host!r} must be an IP address, such as 127.0.0.1") from None
+        return host
 
 
 class Config(Section):

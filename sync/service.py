@@ -35,6 +35,7 @@ class Reporter:
 
     def __init__(self, role: str, supervised: bool, stop: threading.Event, words: "Words | None" = None):
         self._role, self.supervised, self._stop, self._words = role, supervised, stop, words
+        self.begin_line = ""  # what the supervisor wrote for it to begin
         self._said: set[str] = set()
         self._lines = 0
         self._lock = threading.Lock()
@@ -232,7 +233,8 @@ def work(
         service.find()
         if supervised and waits:
             reporter.ready(service.facts)
-            if not sys.stdin.readline():
+            reporter.begin_line = sys.stdin.readline()
+            if not reporter.begin_line:
                 return 0  # called off before it began
         reporter.report(service.run(config, file, stop, reporter))
     except TandemError as error:

@@ -25,7 +25,18 @@ from tandem.iso_commands import iso
 from tandem.keys import keys
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.outcome import DAMAGED, INTERRUPTED, verdict
-from tandem.terminal import AsJson, Overrides, Runs, errors, new_run_folder, output, progress, report, run_folder
+from tandem.terminal import (
+    AsJson,
+    Overrides,
+    Runs,
+    TokenFile,
+    errors,
+    new_run_folder,
+    output,
+    progress,
+    report,
+    run_folder,
+)
 from tandem.vehicle_commands import vehicle_report
 from tandem.view import view
 
@@ -63,6 +74,7 @@ def drive(
     runs: Runs = Path("runs"),
     record: Annotated[bool | None, typer.Option("--record/--no-record", help="Default: the file's.")] = None,
     repeat: Annotated[Path | None, typer.Option(help="A recorded run that plays as the driver, in real time.")] = None,
+    token_file: TokenFile = None,
 ) -> None:
     """Run the DAQ and the simulator side by side, record both, and say how old the data were."""
     from sync.config import forced_transport
@@ -77,7 +89,7 @@ def drive(
         with errors():
             settings.append(f'source={{kind="replay", run={json.dumps(str(find(repeat).absolute()))}}}')
     with errors():
-        checked, outcome, folder = run_drive(config, settings, seconds, "drive", runs)
+        checked, outcome, folder = run_drive(config, settings, seconds, "drive", runs, token_file=token_file)
         from tandem.html import RunData
         from tandem.report import figures, print_drive
 

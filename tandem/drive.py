@@ -89,14 +89,18 @@ def run_drive(
     title: str,
     runs: Path | None = None,
     begun_at: float | None = None,
+    token_file: Path | None = None,
 ) -> tuple["Config", Any, Path | None]:
     """A drive, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder).
 
-    `begun_at` (monotonic seconds) for a process that makes several: from when on its first step is waited for.
+    `begun_at` (monotonic seconds) for a process that makes several: from when on its first step is waited for. The
+    page's token is in `token_file`, or in the environment, or a new one.
     """
     from sync import build
+    from sync.token import page_token
     from tandem.launch import ProcessGroup
 
+    token = page_token(token_file)  # before anything inherits the environment
     if not build.done("drive"):
         refuse_early(file, overrides)  # said before the compiler has its minute
         compile_ahead()
@@ -133,6 +137,7 @@ def run_drive(
                 folder,
                 lambda o: figures(config, o),
                 begun_at,
+                token,
             )
     except BaseException:
         if folder is not None:

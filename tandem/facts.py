@@ -16,11 +16,11 @@ from sync import sources
 from sync.config import Config, View
 from sync.realtime import permitted
 from sync.record import Run
+from sync.token import without_tokens
 
 if TYPE_CHECKING:
     from sim_service.models.description import Model
 
-_NO_TOKEN = b"(not kept)"
 _BITS = ("sources", "machine", "processor", "libc", "numba", "llvmlite", "numpy", "blas")  # results may depend on them
 _PACKAGES = ("numpy", "numba", "llvmlite", "pyzmq", "msgpack", "mcap")
 
@@ -118,9 +118,7 @@ def attachments(config: Config, file: Path, parameters: bytes | None = None) -> 
     manoeuvre = config.source.get("manoeuvre")
     if isinstance(manoeuvre, str) and (file.parent / manoeuvre).is_file():
         found["manoeuvre.toml"] = (file.parent / manoeuvre).read_bytes()
-    if config.view.token:
-        found = {name: data.replace(config.view.token.encode(), _NO_TOKEN) for name, data in found.items()}
-    return found
+    return {name: without_tokens(data) if name.endswith(".toml") else data for name, data in found.items()}
 
 
 def model_files(config: Config, file: Path) -> dict[str, bytes]:

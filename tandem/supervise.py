@@ -25,6 +25,7 @@ import numpy as np
 from sync.config import ALL_RINGS, Config, runtime_directory
 from sync.errors import ConfigError, RingBusy, RingError, SourceError
 from sync.ring import RingReader, remove_stale
+from sync.token import new_token, redacted
 from tandem.facts import as_text
 from tandem.follow import Produced, Steps
 from tandem.keep import Death, RestartPolicy, Slot
@@ -224,7 +225,9 @@ class Supervisor:
         folder: Path | None,
         conclude: Callable[["Outcome"], dict[str, Any]],
         begun_at: float | None = None,
+        token: str = "",
     ):
+        self._token = token
         self._config, self._group, self._update, self._tell, self._conclude = config, group, update, tell, conclude
         self._folder = folder
         self.outcome = Outcome()
@@ -242,9 +245,8 @@ class Supervisor:
     # ---- what is said
 
     def _keep(self, text: str, ours: bool) -> None:
-        # the token of the page is for who sits here, not for who gets the record
-        token = self._config.view.token
-        kept = text.replace(token, "...") if token else text
+        # the token of the page is for the person at this terminal, not for the readers of the record
+        kept = redacted(text, self._token)
         if ours or len(self.outcome.said) < _MOST_SAID:
             self.outcome.said.append(kept)
         self._recording.note(kept, ours)
@@ -350,9 +352,13 @@ class Supervisor:
             if self._config.view.enabled:
                 try:
                     page = self._group.start(VIEW)
-                    self._policy.adopt(page, _say_begin, begun=False)
+                    self._policy.adopt(page, self._begin_view, begun=False)
                 except OSError as error:
                     self._note(f"no page: {error}")
+
+    def _begin_view(self, service: Service) -> None:
+        """Its token goes through the pipe: a command line is readable by everybody."""
+        service.say(json.dumps({"token": self._token}))
 
     def _end(self) -> None:
         notify("STOPPING=1")
@@ -427,17 +433,18 @@ def drive(
     folder: Path | None = None,
     conclude: Callable[[Outcome], dict[str, Any]] = lambda _: {},
     begun_at: float | None = None,
+    token: str = "",
 ) -> Outcome:
     """Both services, until `seconds` after the first step (0: until interrupted), or until one of them is given up.
 
     With a `folder` the run is recorded there, with the parameters of the model, as the simulator tells them;
     `conclude` makes the summary at its end; `begun_at` (monotonic seconds) is when the wait for the first step began,
-    the start of this process if it is not given. What the services find wrong with the configuration before they begin
-    is a ConfigError, what they miss a SourceError.
+    the start of this process if it is not given; `token` opens the page, a new one if none is given. What the services
+    find wrong with the configuration before they begin is a ConfigError, what they miss a SourceError.
     """
     with only_one(config):
         sweep(config)
-        supervisor = Supervisor(config, group, update, tell, folder, conclude, begun_at)
+        supervisor = Supervisor(config, group, update, tell, folder, conclude, begun_at, token or new_token())
         before = {n: signal.signal(n, lambda *_: supervisor.interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
             return supervisor.run(seconds)

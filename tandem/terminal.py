@@ -24,6 +24,10 @@ Parameters = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PARAMETER=VALUE", help="Another value than the file's, such as sprung_mass=700."),
 ]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(help="Has the token of the page, readable by you alone. Default: TANDEM_TOKEN, or a new one."),
+]
 Runs = Annotated[Path, typer.Option(help="Folder of runs: each gets a folder of its own there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")]
 

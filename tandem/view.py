@@ -8,7 +8,6 @@ begins in the middle, or other channels), it shows the outputs alone, and says s
 import signal
 import sys
 import threading
-import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sync.errors import ConfigError
-from tandem.terminal import Overrides, errors, progress
+from tandem.terminal import Overrides, TokenFile, errors, progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,17 +108,16 @@ def _asked(mode: str, delay_ms: float, config: Path | None, overrides: list[str]
     return Asked(mode, delay_ms, config=config, overrides=list(overrides or []))
 
 
-def serve(where: "View", feed: "RecordFeed", other: "RecordFeed | None", opened: bool) -> None:
+def serve(where: "View", feed: "RecordFeed", other: "RecordFeed | None", token: str, opened: bool) -> None:
     """The page of a record, until Ctrl-C."""
+    from sim_service.view.address import announced
     from sim_service.view.service import Page
 
     stop = _until_told()
-    page = Page(where, feed, other, _say)
+    page = Page(where, feed, other, _say, token)
     try:
-        _say(f"the page: {page.address}")
-        if opened:
-            webbrowser.open(page.address)
-        page.run(stop)
+        with announced(page.address, _say, opened):
+            page.run(stop)
     finally:
         page.close()
         feed.close()
@@ -152,8 +150,10 @@ def view(
     ] = None,
     overrides: Overrides = None,
     host: Annotated[str | None, typer.Option(help="Address to serve at. Default: the configuration's.")] = None,
-    port: Annotated[int | None, typer.Option(help="Default: the configuration's, or the next that is free.")] = None,
-    token: Annotated[str | None, typer.Option(help="Needed where others than this machine can reach it.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Exactly this one; 0: any. Default: the first free from 8790.")
+    ] = None,
+    token_file: TokenFile = None,
     opened: Annotated[bool, typer.Option("--open", help="Open it in the browser, too.")] = False,
 ) -> None:
     """Show a recorded run on a page: time can be moved; or two runs over each other; or the drive that is running.
@@ -163,14 +163,16 @@ def view(
     from sync import build
     from sync.config import View
     from sync.jit import compiling
+    from sync.token import page_token
     from sync.toml import check, with_overrides
 
     with errors():
+        token = page_token(token_file)
         if run is None:
-            _live(config or _CONFIG, overrides, (host, port, token), opened)
+            _live(config or _CONFIG, overrides, (host, port), token, opened)
             return
         if run.suffix == ".toml":
-            _mechanism(run, (host, port, token), opened)
+            _mechanism(run, (host, port), token, opened)
             return
         if other is not None and against:
             raise ConfigError("--against: is for one run; give either a second one or --against ideal")
@@ -193,67 +195,59 @@ def view(
                 second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
         # not as the record says: whoever made it does not decide who may look at it here
         told = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})
-        serve(_where(check(View, told, "--set", "view"), (host, port, token)), feed, second, opened)
+        serve(_where(check(View, told, "--set", "view"), (host, port)), feed, second, token, opened)
 
 
-def _mechanism(file: Path, chosen: tuple[Any, Any, Any], opened: bool) -> None:
+def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) -> None:
     """A mechanism in the hand, until Ctrl-C."""
     from sync import build
     from sync.config import View
     from sync.jit import compiling
-    from sync.toml import check
 
     build.ensure("everything")
     with compiling("mechanism"):
         from sim_service.multibody.mechanism import read_mechanism
-        from sim_service.view.service import close_page, open_page
+        from sim_service.view.address import announced
+        from sim_service.view.listen import close_page, open_page
         from sim_service.view.workshop import Bench, MechanismFeed, Workshop, with_hands
         from tandem.mechanism import prepare
     described = read_mechanism(file)
     with_hands(described.mechanism)
     described, state = prepare(described)
-    named = zip(("host", "port", "token"), chosen, strict=True)
-    where = check(View, {key: value for key, value in named if value is not None}, "the command line", "view")
-    server, _, address = open_page(where, described.file.name)
+    where = _where(View(), chosen)
+    server, _, address = open_page(where, described.file.name, token)
     stop = _until_told()
     try:
         workshop = Workshop(server, MechanismFeed(described.file.title or described.file.name, Bench(state)))
-        _say(f"the page: {address}")
-        if opened:
-            webbrowser.open(address)
-        workshop.run(stop, where.rate_hz)
+        with announced(address, _say, opened):
+            workshop.run(stop, where.rate_hz)
     finally:
         close_page(server)
 
 
-def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any, Any], opened: bool) -> None:
+def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any], token: str, opened: bool) -> None:
     """The drive of this name on this host, also while it has not begun: the very service that a drive starts."""
     from sync.config import load
     from sync.jit import compiling
     from sync.service import Reporter
 
-    class Teller(Reporter):
-        def say(self, text: str, once: bool = False) -> None:
-            super().say(text, once)
-            if opened and text.startswith("the page: "):
-                webbrowser.open(text.removeprefix("the page: "))
-
+    class Quiet(Reporter):
         def status(self, content: dict[str, Any]) -> None: ...
 
     config = load(file, overrides or [])
     config = config.model_copy(update={"view": _where(config.view, chosen)})
     with compiling("view"):
-        from sim_service.view.service import prepare
-    service = prepare(config, file)
+        from sim_service.view.service import live_feed, serve_live
+    feed = live_feed(config, file)
     stop = _until_told()
-    service.run(config, file, stop, Teller("view", False, stop))
+    serve_live(config, feed, stop, Quiet("view", False, stop), token, opened)
 
 
-def _where(view: "View", chosen: tuple[str | None, int | None, str | None]) -> "View":
+def _where(view: "View", chosen: tuple[str | None, int | None]) -> "View":
     """A page's address, with what the command line says of it."""
     from sync.config import View
     from sync.toml import check
 
-    named = zip(("host", "port", "token"), chosen, strict=True)
+    named = zip(("host", "port"), chosen, strict=True)
     asked = view.model_dump() | {key: value for key, value in named if value is not None}
     return check(View, asked, "the command line", "view")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 SYSTEM = "tests/system/"
-TOGETHER = (f"{SYSTEM}test_view.py",)  # with one browser
+TOGETHER = (f"{SYSTEM}test_view.py", f"{SYSTEM}test_page_attacks.py")  # each with one browser
 _FEWEST = 10  # examples
 
 settings.register_profile("full", deadline=None, print_blob=True)

@@ -4,7 +4,6 @@ Nothing here waits: what is asked for goes to the simulator by the commander, ha
 """
 
 import contextlib
-import html
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ from sim_service.view.commander import Commander
 from sim_service.view.feed import Feed, Frame
 from sim_service.view.history import History
 from sync.config import Config
+from sync.markup import Markup, markup, show
 
 OnFork = Callable[[np.ndarray | None], None]
 
@@ -25,8 +25,8 @@ _SLOW = {"real time": 1.0, "2 × slower": 2.0, "5 × slower": 5.0, "10 × slower
 _HAND_S = 0.05  # from one message to the DAQ to the next
 
 
-def note(text: str, colour: str = "inherit") -> str:
-    return f'<div style="font-size:.8rem;margin:.1rem .8rem .4rem;color:{colour}">{html.escape(text)}</div>'
+def note(text: str) -> Markup:
+    return markup('<div style="font-size:.8rem;margin:.1rem .8rem .4rem">{}</div>', text)
 
 
 class Controls:
@@ -67,9 +67,7 @@ class Controls:
             self._tell("")
 
     def _tell(self, text: str) -> None:
-        content = note(text) if text else ""
-        if self._said.content != content:
-            self._said.content = content
+        show(self._said, note(text) if text else markup(""))
 
     def _fork(self) -> None:
         frame = self._frame
@@ -194,7 +192,8 @@ class Wheel:
         gui.add_button_group("hand", ("wheel straight", "release all", "stop")).on_click(
             lambda event: self._press({"wheel straight": "U", "release all": "", "stop": "space"}[event.target.value])
         )
-        gui.add_html(
+        keys = gui.add_html("")
+        show(keys,
             note("Keys, after a click into the scene: J L steer, I throttle, K brake, B or space brakes hard, U wheel"
                  " straight. A page that is closed lets go of the throttle and brakes lightly.")
         )  # fmt: skip

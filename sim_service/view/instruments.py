@@ -4,7 +4,6 @@ Text and figures only, made as HTML and replaced in place some times a second. C
 left out; a model that has none of the usual ones shows its first outputs as they are.
 """
 
-import html
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from sim_service import step_record
 from sim_service.models.description import Quantity
 from sim_service.signals.stages import CHANNELS, STAGES, in_words, stage_of
 from sim_service.view.history import Balance, Pace
+from sync.markup import Markup, joined, markup
 
 SILENT_S = 0.3  # without a step
 RED, _AMBER, _BLUE, _QUIET = "#c92a2a", "#d9730d", "#1c6fd1", "rgba(128,128,128,.16)"
@@ -124,14 +124,15 @@ def trouble(h: Health) -> tuple[str, str] | None:
     return None
 
 
-def banner(found: tuple[str, str] | None) -> str:
+def banner(found: tuple[str, str] | None) -> Markup:
     """Always as high as itself, so that nothing below jumps when it lights up."""
     colour, text = found or (_QUIET, "running")
     face = "color:#fff;font-weight:700" if found else _FAINT
-    return (
-        f'<div style="background:{colour};{face};font-size:1.1rem;line-height:1.3;min-height:1.3em;'
-        f'padding:.45em .7em;margin:.3em .6em .5em;border-radius:4px">{html.escape(text)}</div>'
-    )
+    return markup(
+        '<div style="background:{};{};font-size:1.1rem;line-height:1.3;min-height:1.3em;'
+        'padding:.45em .7em;margin:.3em .6em .5em;border-radius:4px">{}</div>',
+        colour, face, text,
+    )  # fmt: skip
 
 
 # ---- figures ---------------------------------------------------------------------------------------------------------
@@ -141,15 +142,15 @@ _BOX = "border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:.3rem .
 _BIG = "font-size:1.35rem;font-weight:600;line-height:1.2;font-variant-numeric:tabular-nums;white-space:nowrap"
 
 
-def _tile(tile: Tile, value: float) -> str:
-    return (
-        f'<div style="{_BOX}"><div style="font-size:.72rem;{_FAINT}">{html.escape(tile.label)}</div>'
-        f'<div style="{_BIG}">{number(value * tile.factor, tile.digits)}'
-        f'<span style="font-size:.72rem;font-weight:400;{_FAINT}"> {html.escape(tile.unit)}</span></div></div>'
-    )
+def _tile(tile: Tile, value: float) -> Markup:
+    return markup(
+        '<div style="{}"><div style="font-size:.72rem;{}">{}</div><div style="{}">{}'
+        '<span style="font-size:.72rem;font-weight:400;{}"> {}</span></div></div>',
+        _BOX, _FAINT, tile.label, _BIG, number(value * tile.factor, tile.digits), _FAINT, tile.unit,
+    )  # fmt: skip
 
 
-def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> str:
+def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> Markup:
     """A tile with a bar: from the left, or from the middle to where the wheel is turned (left is positive). What is
     not fresh says so beside its name."""
     shown, unit = value * tile.factor, tile.unit
@@ -161,27 +162,28 @@ def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> str
         unit += " left" * (shown > 0.5) + " right" * (shown < -0.5)
         shown = abs(shown)
     label = f"{tile.label}: {STAGES[stage]}" if 0 < stage < len(STAGES) else tile.label
-    mark = '<div style="position:absolute;left:50%;width:1px;height:100%;background:currentColor"></div>' * middle
-    return (
-        f'<div style="{_BOX}"><div style="font-size:.72rem;{_FAINT if not stage else f"color:{RED}"}">{label}</div>'
-        f'<div style="{_BIG}">{number(shown, tile.digits)}'
-        f'<span style="font-size:.72rem;font-weight:400;{_FAINT}"> {unit}</span></div>'
-        f'<div style="position:relative;height:.4rem;border-radius:2px;background:rgba(128,128,128,.3)">'
-        f'<div style="position:absolute;left:{left:.1f}%;width:{width:.1f}%;height:100%;border-radius:2px;'
-        f'background:{colour}"></div>{mark}</div></div>'
-    )
+    line = markup('<div style="position:absolute;left:50%;width:1px;height:100%;background:currentColor"></div>')
+    return markup(
+        '<div style="{}"><div style="font-size:.72rem;{}">{}</div><div style="{}">{}'
+        '<span style="font-size:.72rem;font-weight:400;{}"> {}</span></div>'
+        '<div style="position:relative;height:.4rem;border-radius:2px;background:rgba(128,128,128,.3)">'
+        '<div style="position:absolute;left:{}%;width:{}%;height:100%;border-radius:2px;background:{}"></div>{}</div>'
+        "</div>",
+        _BOX, f"color:{RED}" if stage else _FAINT, label, _BIG, number(shown, tile.digits), _FAINT, unit,
+        f"{left:.1f}", f"{width:.1f}", colour, line if middle else "",
+    )  # fmt: skip
 
 
-def dials(driver: list[Tile], car: list[Tile], value: Callable[[str], float], brake_full_bar: float) -> str:
+def dials(driver: list[Tile], car: list[Tile], value: Callable[[str], float], brake_full_bar: float) -> Markup:
     full = {"steering": 360.0, "throttle": 100.0, "brake": brake_full_bar}
     word = value("input_stages")
     stages = int(word) if math.isfinite(word) else 0
-    feet = "".join(
+    feet = joined(
         _bar(t, value(t.channel), full[t.label], t.label == "steering", stage_of(stages, CHANNELS.index(t.label)))
         for t in driver
     )
-    rest = "".join(_tile(t, value(t.channel)) for t in car)
-    return f'<div style="{_GRID}">{feet}</div><div style="{_GRID}">{rest}</div>'
+    rest = joined(_tile(t, value(t.channel)) for t in car)
+    return markup('<div style="{}">{}</div><div style="{}">{}</div>', _GRID, feet, _GRID, rest)
 
 
 def status_words(now: int, lately: int) -> str:
@@ -192,19 +194,19 @@ def status_words(now: int, lately: int) -> str:
     return text + (f" (in the last second: {', '.join(others)})" if others else "")
 
 
-def _row(label: str, text: str, hint: str = "") -> str:
-    title = f' title="{html.escape(hint)}"' if hint else ""
-    return (
-        f'<tr{title}><td style="padding:.1rem .8rem .1rem 0;white-space:nowrap;{_FAINT}">{html.escape(label)}</td>'
-        f'<td style="font-variant-numeric:tabular-nums">{html.escape(text)}</td></tr>'
-    )
+def _row(label: str, text: str, hint: str = "") -> Markup:
+    return markup(
+        '<tr title="{}"><td style="padding:.1rem .8rem .1rem 0;white-space:nowrap;{}">{}</td>'
+        '<td style="font-variant-numeric:tabular-nums">{}</td></tr>',
+        hint, _FAINT, label, text,
+    )  # fmt: skip
 
 
 def _pair(median: float, most: float) -> str:
     return f"{duration(median)}, at most {duration(most)}"
 
 
-def books(step: Any, pace: Pace | None, balance: Balance, seconds: float, waiting: int | None) -> str:
+def books(step: Any, pace: Pace | None, balance: Balance, seconds: float, waiting: int | None) -> Markup:
     """Age, cost, lateness of the last second; what became of the blocks; status and commands."""
     rows = []
     if pace is not None:
@@ -221,8 +223,7 @@ def books(step: Any, pace: Pace | None, balance: Balance, seconds: float, waitin
     rows.append(_row("status", status_words(int(step["status"]), pace.status if pace is not None else 0)))
     rows.append(_row("commands obeyed", str(int(step["commands"]))))
     rows.append(_row("step", f"{int(step['step'])}  ({float(step['time']):.1f} s)"))
-    return (
-        '<table style="border-collapse:collapse;font-size:.8rem;line-height:1.35;margin:.2rem .8rem .5rem">'
-        + "".join(rows)
-        + "</table>"
+    return markup(
+        '<table style="border-collapse:collapse;font-size:.8rem;line-height:1.35;margin:.2rem .8rem .5rem">{}</table>',
+        joined(rows),
     )

@@ -4,6 +4,7 @@ A banner above all of it when something is not right; below it the tabs `drive`,
 the scene asks for. Figures are replaced some times a second, plots a little less often, nothing while no page is open.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sim_service.view.history import History
 from sim_service.view.plots import Plots
 from sim_service.view.tuning import Tuning
 from sync.clock import now_ns
+from sync.markup import show
 
 _FIGURES_NS = 125_000_000
 _PLOTS_NS = 250_000_000
@@ -24,8 +26,9 @@ _PLOTTED = (("input / steering_angle", "output / yaw_rate"), ("output / vx", "ou
 
 
 class Panel:
-    def __init__(self, server: Any, feed: Feed, on_fork: OnFork | None = None):
-        """`on_fork` is called with the points of a path ahead, and with None when it is to vanish."""
+    def __init__(self, server: Any, feed: Feed, saves: Path | None = None, on_fork: OnFork | None = None):
+        """Parameters are saved into the folder `saves`, if there is one; `on_fork` is called with the points of a path
+        ahead, and with None when it is to vanish."""
         self._server, self._feed = server, feed
         gui = server.gui
         gui.main_panel.dock_right()
@@ -58,7 +61,7 @@ class Panel:
         if self.commander is not None:
             starts = {p.name: float(v) for p, v in zip(feed.model.parameters, feed.params, strict=False)}
             with self._tabs.add_tab("tune"):
-                self._tuning = Tuning(gui, feed.model, starts, feed.config.name, self.commander)
+                self._tuning = Tuning(gui, feed.model, starts, feed.config.name, self.commander, saves)
 
     def tab(self, name: str) -> Any:
         """Another tab, to be filled by whoever asks: `with panel.tab("scene"): ...`"""
@@ -74,7 +77,7 @@ class Panel:
         try:
             self._look(frame, now_ns())
         except Exception as error:  # whatever a ring of another program holds, the page stays
-            _put(self._banner, instruments.banner((instruments.RED, f"cannot be shown: {error}")))
+            show(self._banner, instruments.banner((instruments.RED, f"cannot be shown: {error}")))
 
     def _look(self, frame: Frame | None, now: int) -> None:
         if frame is not None:
@@ -96,7 +99,7 @@ class Panel:
     def _show_figures(self, frame: Frame | None, now: int) -> None:
         pace = self._history.pace()
         if self._feed.live:
-            _put(self._banner, instruments.banner(instruments.trouble(self._health(now, pace))))
+            show(self._banner, instruments.banner(instruments.trouble(self._health(now, pace))))
         if frame is None:
             return
         there = frame.step.dtype.names or ()
@@ -104,13 +107,13 @@ class Panel:
         def value(channel: str) -> float:
             return float(frame.step[channel]) if channel in there else np.nan
 
-        _put(
+        show(
             self._dials,
             instruments.dials(self._driver, self._car, value, self._feed.config.sim.signals.brake_full_bar),
         )
         pushed = getattr(self._feed, "blocks_pushed", lambda: None)()
         waiting = None if pushed is None else max(pushed - 1 - int(frame.step["input_seq"]), 0)
-        _put(
+        show(
             self._books,
             instruments.books(frame.step, pace, self._history.balance(), self._history.seconds, waiting),
         )
@@ -134,8 +137,3 @@ class Panel:
             self._wheel.close()
         if self.commander is not None:
             self.commander.close()
-
-
-def _put(handle: Any, content: str) -> None:
-    if handle.content != content:
-        handle.content = content

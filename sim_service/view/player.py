@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.view.feed import Frame, RecordFeed, aligned_by_blocks
+from sync.markup import Markup, markup, paragraphs, show
 
 SPEEDS = ("0.1", "0.2", "0.5", "1", "2", "5", "10")
 _HELD_S = 0.4  # while a hand moves the slider it is not moved from here, and time stands
@@ -45,7 +46,7 @@ class Player:
         self._offset = 0 if other is None or self._by_blocks else _apart(other, feed)
         gui = server.gui
         with gui.add_folder("replay", order=-100):
-            self._text = gui.add_markdown("")
+            self._text = gui.add_html("")
             step_s = feed.config.step_ns * 1e-9
             self._longest = round(max(math.ceil(feed.seconds / step_s), 1) * step_s, 6)
             self._slider = gui.add_slider("time [s]", min=0.0, max=self._longest, step=step_s, initial_value=0.0)
@@ -123,25 +124,27 @@ class Player:
             _place(self._box, frame.step)
         if now - self._wrote >= _TEXT_S:
             self._wrote = now
-            self._text.content = self._words(frame, other)
+            show(self._text, self._words(frame, other))
             if now >= self._held_until:
                 self._slider.value = min(round(self._feed.time, 3), self._longest)
         if self._comparison is not None and now - self._drew >= _PLOT_S:
             self._drew = now
             self._comparison.draw(self._feed.time)
 
-    def _words(self, frame: Frame, other: Frame | None) -> str:
+    def _words(self, frame: Frame, other: Frame | None) -> Markup:
         lines = [
-            f"**{self._feed.time:.3f} s** of {self._feed.seconds:.3f} s, step {int(frame.step['step'])}"
-            f" ({self._feed.at + 1} of {len(self._feed)})"
-        ]
+            markup(
+                "<b>{} s</b> of {} s, step {} ({} of {})", f"{self._feed.time:.3f}", f"{self._feed.seconds:.3f}",
+                int(frame.step["step"]), self._feed.at + 1, len(self._feed),
+            )
+        ]  # fmt: skip
         if self._box is not None:
-            lines.append("only what was recorded: the states of the model could not be made again")
+            lines.append(markup("only what was recorded: the states of the model could not be made again"))
         if other is not None and self._other is not None:
             apart = distance(frame.step, other.step)
-            shown = "unknown" if math.isnan(apart) else f"**{apart:.3f} m**" if apart < 1e3 else f"**{apart:.0f} m**"
-            lines.append(f"distance to {self._other.title}: {shown}")
-        return "\n\n".join(lines)
+            shown = "unknown" if math.isnan(apart) else f"{apart:.3f} m" if apart < 1e3 else f"{apart:.0f} m"
+            lines.append(markup("distance to {}: <b>{}</b>", self._other.title, shown))
+        return paragraphs(lines)
 
 
 def _box(server: Any) -> Any:
@@ -184,7 +187,8 @@ class _Comparison:
         how = "at the same instants: both used the same blocks" if by_blocks else "from the first step of each"
         gui = server.gui
         with gui.add_folder("comparison", order=-99):
-            gui.add_markdown(f"{one.title} and {other.title}, {how}{_furthest(self._seconds, self._apart)}")
+            text = markup("{} and {}, {}{}", one.title, other.title, how, _furthest(self._seconds, self._apart))
+            show(gui.add_html(""), paragraphs([text]))
             self._distance = self._plot(gui, ("distance (m)",))
             self._choice = gui.add_dropdown(
                 "compared channel", tuple(names) or ("",), initial_value=self._channel or None
@@ -236,4 +240,4 @@ def _furthest(seconds: np.ndarray, apart: np.ndarray) -> str:
     if not np.isfinite(apart).any():
         return ""
     most = int(np.nanargmax(apart))
-    return f"; furthest apart: **{apart[most]:.3f} m**, at {seconds[most]:.2f} s"
+    return f"; furthest apart: {apart[most]:.3f} m, at {seconds[most]:.2f} s"

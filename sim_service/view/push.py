@@ -12,10 +12,12 @@ from sim_service.models.description import Model
 from sim_service.models.scene import Place, Scene
 from sim_service.view.commander import Commander
 from sim_service.view.feed import Frame
+from sync.markup import markup, paragraphs, show
 
 FORCES = ("push_x", "push_y", "push_z")
 TORQUES = ("push_roll", "push_pitch", "push_yaw")
 _N_PER_M = 2000.0
+_HINT = "draw the arrows away from the body"
 
 
 def can_push(model: Model) -> bool:
@@ -54,8 +56,12 @@ class Push:
                 "torque (N m)", initial_value=(0.0, 0.0, 0.0), step=50.0, hint="on the chassis: roll, pitch, yaw"
             )
             self._torque.on_update(lambda _: self._turn())
-            self._text = gui.add_markdown("draw the arrows away from the body")
+            self._text = gui.add_html("")
+            self._tell(_HINT)
             gui.add_button("let go").on_click(lambda _: self._let_go())
+
+    def _tell(self, text: str) -> None:
+        show(self._text, paragraphs([markup("{}", text)]))
 
     def _grasp(self) -> None:
         self._drop()
@@ -77,7 +83,7 @@ class Push:
         offset = np.array(gizmo.position, float)
         line.points = np.array([[np.zeros(3), offset]])
         values = force_of(offset, float(self._rate.value), self._model)
-        self._text.content = "pushes " + ", ".join(f"{axis[-1]} {value:.0f} N" for axis, value in values.items())
+        self._tell("pushes " + ", ".join(f"{axis[-1]} {value:.0f} N" for axis, value in values.items()))
         self._commander.put(values)
 
     def _turn(self) -> None:
@@ -102,7 +108,7 @@ class Push:
             self._body.value = "nothing"
         self._torque.value = (0.0, 0.0, 0.0)
         self._commander.put({**dict.fromkeys(FORCES, 0.0), **dict.fromkeys(TORQUES, 0.0)})
-        self._text.content = "draw the arrows away from the body"
+        self._tell(_HINT)
 
     def show(self, frame: Frame) -> None:
         """The hand goes along."""

@@ -6,8 +6,7 @@ the lowest ordinary one.
 
 import contextlib
 import importlib
-import io
-import socket
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from sim_service.models import configured, make_model
-from sim_service.view.door import Door
+from sim_service.view.address import announced
 from sim_service.view.feed import Feed, Frame, LiveFeed, RecordFeed
+from sim_service.view.listen import close_page, open_page
 from sync.config import Config, View
-from sync.errors import TandemError
 from sync.jit import compiling
 from sync.service import EVERY, Prepared, Reporter
+from sync.token import new_token, page_token
 
 _IDLE_S = 0.1  # between looks while nobody watches
 _MOST_FAULTS = 20  # said, each once
@@ -28,67 +28,29 @@ _MOST_FAULTS = 20  # said, each once
 Say = Callable[[str], None]
 
 
-class NoView(TandemError):
-    """The page cannot be served."""
-
-    code = 7
-
-
-def _quiet() -> Any:
-    """viser greets whoever reads standard output; ours is read by a supervisor."""
-    return contextlib.redirect_stdout(io.StringIO())
-
-
-def _try(host: str) -> None:
-    """An address that this machine does not have: viser would look for a port of it for ever."""
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with socket.socket(family) as probe:
-            probe.bind((host, 0))
-    except OSError as error:
-        raise NoView(f"view.host = {host}: no page can be served there: {error.strerror}") from None
-
-
-def open_page(view: View, title: str) -> tuple[Any, Door, str]:
-    """(a server behind its door, the door, its address)."""
-    try:
-        import viser
-    except ImportError:
-        raise NoView("the view needs viser: pip install viser, or set view.enabled = false") from None
-    _try(view.host)
-    door = Door(view.host, view.token)
-    with door.kept(), _quiet():
-        server = viser.ViserServer(host=view.host, port=view.port, label=f"tandem: {title}", verbose=False)
-    # any page could ask for a tunnel through somebody else's server
-    server.request_share_url = server.disconnect_share_url = lambda *_, **__: None
-    server.gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False, control_width="large")
-    if not door.stands:
-        close_page(server)
-        raise NoView("this version of viser cannot be kept behind a door; install viser 1.1")
-    shown = f"[{view.host}]" if ":" in view.host else view.host
-    token = f"/?token={view.token}" if view.token else ""
-    return server, door, f"http://{shown}:{server.get_port()}{token}"
-
-
-def close_page(server: Any) -> None:
-    with _quiet():
-        server.stop()
-
-
 class Page:
     """A server with a stage and a panel on a feed; of a record with a player, and with a second one beside it."""
 
-    def __init__(self, view: View, feed: Feed, other: RecordFeed | None = None, say: Say = lambda _: None):
+    def __init__(
+        self,
+        view: View,
+        feed: Feed,
+        other: RecordFeed | None = None,
+        say: Say = lambda _: None,
+        token: str = "",
+        saves: Path | None = None,
+    ):
+        """`token` opens the page, a new one if none is given; tuned parameters are saved into the folder `saves`."""
         from sim_service.view.panel import Panel
         from sim_service.view.player import Player
         from sim_service.view.push import Push, can_push
         from sim_service.view.stage import Stage
 
-        self.server, self.door, self.address = open_page(view, feed.title)
+        self.server, self.door, self.address = open_page(view, feed.title, token or new_token())
         self._feed, self._other, self._period_s, self._say = feed, other, 1.0 / view.rate_hz, say
         # the player first: time stands above everything else of a record
         self.player = Player(self.server, feed, other) if isinstance(feed, RecordFeed) else None
-        self.panel = Panel(self.server, feed)
+        self.panel = Panel(self.server, feed, saves)
         self.push: Push | None = None
         with self.panel.tab("scene"):
             self.stage = Stage(self.server, feed)
@@ -148,29 +110,42 @@ class Page:
         close_page(self.server)
 
 
-def prepare(config: Config, file: Path) -> Prepared:
+def live_feed(config: Config, file: Path) -> LiveFeed:
+    """The drive of this name; whatever has to be imported or compiled for its page is."""
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
         sources = configured(config, file.parent)
         model, params = make_model(sources, config.sim.parameters)
         for needed in ("sim_service.roads.field", "viser", "sim_service.view.panel", "sim_service.view.stage"):
             with contextlib.suppress(ImportError):  # said when the page is opened
                 importlib.import_module(needed)
-    feed = LiveFeed(config, model, params, {**sources.files, **_manoeuvre(config, file)})
+    return LiveFeed(config, model, params, {**sources.files, **_manoeuvre(config, file)})
+
+
+def serve_live(
+    config: Config, feed: LiveFeed, stop: threading.Event, reporter: Reporter, token: str, opened: bool = False
+) -> dict[str, Any]:
+    """The page of a drive, until it is stopped."""
+    page = Page(config.view, feed, say=reporter.say, token=token, saves=Path(config.view.saves))
+
+    def look(turn: int) -> None:
+        if turn % EVERY == 0:
+            reporter.status(_figures(page))
+
+    try:
+        with announced(page.address, reporter.say, opened):
+            page.run(stop, look)
+        return _figures(page)
+    finally:
+        page.close()
+        feed.close()
+
+
+def prepare(config: Config, file: Path) -> Prepared:
+    feed = live_feed(config, file)
 
     def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter) -> dict[str, Any]:
-        page = Page(config.view, feed, say=reporter.say)
-        try:
-            reporter.say(f"the page: {page.address}")
-
-            def look(turn: int) -> None:
-                if turn % EVERY == 0:
-                    reporter.status(_figures(page))
-
-            page.run(stop, look)
-            return _figures(page)
-        finally:
-            page.close()
-            feed.close()
+        token = str(json.loads(reporter.begin_line)["token"]) if reporter.supervised else page_token()
+        return serve_live(config, feed, stop, reporter, token)
 
     return Prepared(run)
 
@@ -190,4 +165,5 @@ def _figures(page: Page) -> dict[str, Any]:
         "pages": len(page.server.get_clients()),
         "frames": page.frames,
         "refused": page.door.refused,
+        "rejected": page.door.rejected,
     }

@@ -6,9 +6,10 @@ has come to rest, while a slider that is drawn acts at once. What shapes the mod
 Values follow what anybody sets.
 """
 
-import html
 import math
+import os
 import re
+import stat
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 from sim_service.models.description import Model, Parameter
 from sim_service.view.commander import Commander
 from sync.clock import now_ns
+from sync.markup import Markup, joined, markup, show
 
 _MERGE_NS = 1_000_000_000  # moves of one slider that follow each other this quickly are one change
 _MOST_UNDO = 200
@@ -26,6 +28,7 @@ WIDE = 8.0  # limits further from the start than this factor
 
 ALL, CHANGED = "all that can change", "changed"
 _SLASH = "\u202f\u2215\u202f"  # at which no line is broken
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,95}\.toml")
 _POINT = re.compile(r"^(front|rear)_[A-Z]+_[xyz]$")
 
 
@@ -148,23 +151,23 @@ def fragment(name: str, model: str, told: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def save(text: str, asked: str, below: Path) -> Path:
-    """Write to a new file; a number is appended to a name that is taken. Raises ValueError where it may not be.
+def save(text: str, asked: str, folder: Path) -> Path:
+    """Write to a new file in `folder`; a number is appended to a name that is taken. ValueError where it may not be.
 
-    A page is open to whoever may reach it: it writes TOML files, below one folder, and overwrites nothing.
+    A page writes TOML files with plain names into one folder, which no other user may write to, and overwrites nothing.
     """
-    relative = Path(asked.strip())
-    if relative.is_absolute() or ".." in relative.parts or relative.suffix != ".toml" or not relative.stem:
-        raise ValueError(f"{asked!r}: must be a name such as runs/mine.toml, below {below}")
-    base = (below / relative).resolve()
-    if not base.is_relative_to(below.resolve()):
-        raise ValueError(f"{asked!r}: leads out of {below}")
+    if not _FILE.fullmatch(asked.strip()):
+        raise ValueError(f"{asked.strip()!r}: must be a file name such as mine.toml: letters, digits, - and _")
+    base = folder / asked.strip()
     try:
-        base.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owner = folder.lstat()
+        if not stat.S_ISDIR(owner.st_mode) or owner.st_uid != os.getuid() or owner.st_mode & 0o022:
+            raise ValueError(f"{folder}: must be a folder of this user that nobody else may write to; see view.saves")
         for number in range(1, 1000):
             path = base if number == 1 else base.with_name(f"{base.stem}_{number}.toml")
             try:
-                with open(path, "x") as file:
+                with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
                     file.write(text)
                 return path
             except FileExistsError:
@@ -217,8 +220,11 @@ class _Knob:
 
 
 class Tuning:
-    def __init__(self, gui: Any, model: Model, starts: dict[str, float], name: str, commander: Commander):
-        self._model, self._name, self._commander = model, name, commander
+    def __init__(
+        self, gui: Any, model: Model, starts: dict[str, float], name: str, commander: Commander,
+        saves: Path | None = None,
+    ):  # fmt: skip
+        self._model, self._name, self._commander, self._saves = model, name, commander, saves
         self._lock = threading.Lock()
         self._changes = Changes()
         self._groups = grouped(model.parameters)
@@ -250,9 +256,7 @@ class Tuning:
         gui.add_divider()
         buttons = gui.add_button_group("changes", ("undo", "reset to start"))
         buttons.on_click(lambda event: self._undo() if event.target.value == "undo" else self._reset())
-        self._path = gui.add_text(
-            "file", f"runs/{name}_parameters.toml", hint="below the folder the drive was started in"
-        )
+        self._path = gui.add_text("file", f"{name}_parameters.toml", hint=f"a new file in {saves}")
         gui.add_button(
             "save as configuration", hint="what differs from the start, to be included by a configuration"
         ).on_click(lambda _: self._save())
@@ -315,7 +319,9 @@ class Tuning:
             self._note = "nothing differs from the start"
             return
         try:
-            path = save(fragment(self._name, self._model.name, told), self._path.value, Path.cwd())
+            if self._saves is None:
+                raise ValueError("this page has no folder to save into")
+            path = save(fragment(self._name, self._model.name, told), self._path.value, self._saves)
         except ValueError as error:
             self._note = str(error)
             return
@@ -343,7 +349,7 @@ class Tuning:
                     fixed.append(p)
         for name, knob in self._knobs.items():
             knob.show(name in shown)
-        self._fixed.content = _fixed_table(fixed, self._values)
+        show(self._fixed, _fixed_table(fixed, self._values))
 
     # ---- at a look ----
 
@@ -364,29 +370,34 @@ class Tuning:
         changed = len(differing(self._parameters()))
         lines = []
         if self._commander.error:
-            lines.append(f'<span style="color:#e03131;font-weight:600">{html.escape(self._commander.error)}</span>')
+            lines.append(markup('<div style="color:#e03131;font-weight:600">{}</div>', self._commander.error))
         if self._note:
-            lines.append(html.escape(self._note))
+            lines.append(markup("<div>{}</div>", self._note))
         count = f"{changed} changed" if changed else "as it started"
-        lines.append(f'<span style="opacity:.62">{count}; {len(self._changes)} to undo</span>')
-        content = (
-            f'<div style="font-size:.8rem;margin:.1rem .8rem .3rem;overflow-wrap:anywhere">{"<br>".join(lines)}</div>'
+        lines.append(markup('<div style="opacity:.62">{}; {} to undo</div>', count, len(self._changes)))
+        show(
+            self._said,
+            markup(
+                '<div style="font-size:.8rem;margin:.1rem .8rem .3rem;overflow-wrap:anywhere">{}</div>', joined(lines)
+            ),
         )
-        if self._said.content != content:
-            self._said.content = content
 
 
-def _fixed_table(parameters: list[Parameter], values: dict[str, float]) -> str:
+def _fixed_table(parameters: list[Parameter], values: dict[str, float]) -> Markup:
     """What needs a new start, to be read only."""
     if not parameters:
-        return ""
-    rows = "".join(
-        f'<tr title="{html.escape(p.text)}"><td style="opacity:.75;padding-right:1rem">{html.escape(p.name)}</td>'
-        f'<td style="text-align:right;font-variant-numeric:tabular-nums">{said(values[p.name])}</td>'
-        f'<td style="opacity:.62;padding-left:.4rem">{"" if p.unit == "1" else html.escape(p.unit)}</td></tr>'
+        return markup("")
+    rows = joined(
+        markup(
+            '<tr title="{}"><td style="opacity:.75;padding-right:1rem">{}</td>'
+            '<td style="text-align:right;font-variant-numeric:tabular-nums">{}</td>'
+            '<td style="opacity:.62;padding-left:.4rem">{}</td></tr>',
+            p.text, p.name, said(values[p.name]), "" if p.unit == "1" else p.unit,
+        )
         for p in parameters
-    )
-    return (
+    )  # fmt: skip
+    return markup(
         '<div style="font-size:.8rem;margin:.3rem .8rem"><div style="opacity:.62">need a new start:'
-        f' sim.parameters.name = value</div><table style="border-collapse:collapse">{rows}</table></div>'
+        ' sim.parameters.name = value</div><table style="border-collapse:collapse">{}</table></div>',
+        rows,
     )

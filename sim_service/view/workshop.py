@@ -20,6 +20,7 @@ from sim_service.multibody.natural.run import stepper
 from sim_service.multibody.natural.system import State, System
 from sim_service.multibody.natural.tables import DIAGNOSTICS
 from sim_service.view.feed import Frame
+from sync.markup import markup, paragraphs, show
 
 _HAND = "hand on "
 _HAND_HZ = 1.5  # of the whole mass on the spring of the hand
@@ -166,7 +167,7 @@ class Workshop:
 
     def _make(self) -> None:
         gui, bench = self._server.gui, self.bench
-        self._text = gui.add_markdown("")
+        self._text = gui.add_html("")
         with gui.add_folder("time"):
             self._pause = gui.add_checkbox("pause", initial_value=False)
             self._pause.on_update(lambda _: self._do(lambda: setattr(bench, "paused", self._pause.value)))
@@ -267,10 +268,11 @@ class Workshop:
             going = (
                 "paused" if self.bench.paused else f"{self.bench.slow:g} times slower" if self.bench.slow > 1 else ""
             )
-            self._text.content = (
-                f"**{self._feed.title}** {going}\n\n{state.time:.2f} s, {told.get('iterations', 0.0):.0f} iterations,"
+            figures = (
+                f"{state.time:.2f} s, {told.get('iterations', 0.0):.0f} iterations,"
                 f" constraint error {told.get('phi_error', 0.0):.1e} m"
             )
+            show(self._text, paragraphs([markup("<b>{}</b> {}", self._feed.title, going), markup("{}", figures)]))
             if self._pause.value != self.bench.paused:
                 self._pause.value = self.bench.paused
             if len(self._times) > 1:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sync.record.run import Run
 
-_RETIRED = {"supervision": {"spares"}}
+_RETIRED = {"supervision": {"spares"}, "view": {"token"}}
 
 
 def recorded_settings(run: Run) -> dict[str, Any]:

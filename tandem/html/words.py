@@ -6,18 +6,12 @@ is given, except `Raw`, our own markup.
 
 import math
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
+from sync.markup import Markup as Raw
+from sync.markup import escape as e
 
-class Raw(str):
-    """Markup of our own, which is not escaped again."""
-
-    __slots__ = ()
-
-
-def e(text: Any) -> str:
-    return text if isinstance(text, Raw) else escape(str(text))
+__all__ = ["Raw", "axis_ns", "e", "say_count", "say_many", "say_ns", "say_short", "say_us"]
 
 
 def _unit(ns: float) -> tuple[float, str]:

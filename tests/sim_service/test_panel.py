@@ -385,7 +385,7 @@ def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Gui, Told, t
     monkeypatch.setattr(tuning, "_JUMP", float("inf"))  # everything is drawn, nothing typed
     gui, told = Gui(), Told(MODEL.parameters)
     starts = {p.name: p.value for p in MODEL.parameters}
-    return gui, told, tuning.Tuning(gui, MODEL, starts, "mine", told)  # type: ignore[arg-type]
+    return gui, told, tuning.Tuning(gui, MODEL, starts, "mine", told, tmp_path / "saved")  # type: ignore[arg-type]
 
 
 # ---- tuning ----------------------------------------------------------------------------------------------------------
@@ -514,17 +514,24 @@ def test_search_and_group_choose_what_is_shown(tuned: tuple[Gui, Told, tuning.Tu
 def test_a_saved_fragment_is_used_by_include(tuned: tuple[Gui, Told, tuning.Tuning], tmp_path: Path) -> None:
     gui, told, _ = tuned
     gui.by_label["save as configuration"].by_hand(True)
-    assert not (tmp_path / "runs").exists()  # nothing to save
+    assert not (tmp_path / "saved").exists()  # nothing to save
     told.put({"grip": 0.1 + 0.2, "front_spring_rate": 41234.5})
     for _ in range(2):
         gui.by_label["save as configuration"].by_hand(True)
-    first, second = tmp_path / "runs" / "mine_parameters.toml", tmp_path / "runs" / "mine_parameters_2.toml"
+    first, second = (tmp_path / "saved" / f"mine_parameters{end}.toml" for end in ("", "_2"))
+    assert (first.stat().st_mode & 0o777, first.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert first.read_text() == second.read_text()
     config = load(DRIVE, [f"include=['{first}']", "sim.parameters.abs=1.0"])
     assert config.sim.parameters == {"grip": 0.1 + 0.2, "front_spring_rate": 41234.5, "abs": 1.0}
 
 
-@pytest.mark.parametrize("asked", ["/etc/x.toml", "../x.toml", "a/../../x.toml", "x.txt", "", ".toml", "runs/"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "/etc/x.toml", "../x.toml", "a/../../x.toml", "x.txt", "", ".toml", "runs/", "a/x.toml", "..toml", "-x.toml",
+        "x\n.toml", "x\0.toml", "x.toml.", "x" * 100 + ".toml", "ü.toml", "x.toml/y.toml",
+    ],
+)  # fmt: skip
 def test_a_page_writes_only_where_it_may(asked: str, tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -537,9 +544,15 @@ def test_a_link_does_not_lead_out(tmp_path: Path) -> None:
     inner, outer = tmp_path / "inner", tmp_path / "outer"
     inner.mkdir()
     outer.mkdir()
-    (inner / "link").symlink_to(outer)
-    with pytest.raises(ValueError, match="leads out"):
-        tuning.save("", "link/x.toml", inner)
+    (inner / "x.toml").symlink_to(outer / "y.toml")
+    assert tuning.save("", "x.toml", inner) == inner / "x_2.toml"
+    (tmp_path / "link").symlink_to(outer)
+    with pytest.raises(ValueError, match="must be a folder of this user"):
+        tuning.save("", "x.toml", tmp_path / "link")
+    inner.chmod(0o777)
+    with pytest.raises(ValueError, match="nobody else may write"):
+        tuning.save("", "z.toml", inner)
+    assert list(outer.iterdir()) == []
 
 
 # ---- fork ------------------------------------------------------------------------------------------------------------

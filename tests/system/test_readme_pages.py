@@ -3,13 +3,14 @@
 import re
 import shlex
 import signal
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.system.conftest import PATIENCE_S, Program, Recorded
+from tests.sim_service.pages import get, session
+from tests.system.conftest import Program, Recorded
 from tests.system.test_readme import PAGES
 
 Start = Callable[..., Program]
@@ -30,7 +31,9 @@ def test_a_page_as_shown_is_served_until_it_is_ended(
     page.wait_for("the page: http://127.0.0.1:")
     found = re.search(r"the page: (\S+)", page.said)
     assert found
-    with urllib.request.urlopen(found[1], timeout=PATIENCE_S) as answer:
-        assert answer.status == 200 and b"<html" in answer.read()
+    parts = urlsplit(found[1])
+    path, cookie = session(int(parts.port or 0), parts.query.removeprefix("token="))
+    status, _, body = get(int(parts.port or 0), f"{path}/", Cookie=cookie)
+    assert status == 200 and b"<html" in body
     page.signal(signal.SIGINT)
     assert page.end() == 0, page.said

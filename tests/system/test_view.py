@@ -19,6 +19,7 @@ from sim_service.command_record import PARAMETER
 from sim_service.commands import CommandClient
 from sync.config import load
 from sync.record import open_run
+from tests.stranger import as_stranger, command_lines, environment_of
 from tests.system.browser import browser, drawings, lacking, picture, window
 from tests.system.conftest import (
     DRIVE,
@@ -33,7 +34,6 @@ from tests.system.conftest import (
 )
 
 Start = Callable[..., Program]
-TOKEN = "a_token_for_the_test"
 PICTURES = bool(os.environ.get("TANDEM_SCREENSHOTS"))
 SLOWLY = ("--set", "view.rate_hz=5")  # what draws in software is not to be kept busy
 
@@ -107,7 +107,7 @@ def status(where: str, **headers: str) -> int:
     parts = urlsplit(where)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=PATIENCE_S)
     try:
-        connection.request("GET", parts.path or "/", headers=headers)
+        connection.request("GET", f"{parts.path or '/'}?{parts.query}".rstrip("?"), headers=headers)
         return connection.getresponse().status
     finally:
         connection.close()
@@ -121,10 +121,13 @@ def paged(drive: Start, *arguments: str) -> Program:
 @needs_browser
 def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: Path) -> None:
     # a DAQ that stands still is not to be replaced here: its age is to be seen
-    run = paged(drive, "--seconds", "0", "--set", f"view.token={TOKEN}", "--set", "supervision.restart=false")
+    run = paged(drive, "--seconds", "0", "--set", "supervision.restart=false")
     where = address(run)
+    token = where.partition("?token=")[2]
+    assert len(token) >= 32
     assert status(where.partition("?")[0]) == 403  # without its token
     assert status(where, Host="evil.example") == 403
+    _the_token_is_in_no_list_of_processes(run, token)
     page = opened(chromium, where)
     assert any(not socket.is_closed() for socket in page.sockets)
     _the_car_moves(page)
@@ -139,10 +142,13 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     result = run.json()
     assert result["view"]["frames"] > 10, "a page was open, and got frames"
     assert result["view"]["refused"] == 2
-    assert TOKEN not in run.printed
+    assert result["view"]["rejected"] == 0, "the page sends nothing that is not allowed"
+    assert token not in run.printed and "?" not in result["view"]["address"]
     record = open_run(Path(result["record"]["file"]))
     assert record.whole
-    assert not any(TOKEN.encode() in data for data in record.attachments.values())
+    assert any("the page: " in text for _, text in record.said)
+    for file in Path(result["record"]["file"]).parent.rglob("*"):  # the record, its attachments and notes, the report
+        assert file.is_dir() or token.encode() not in file.read_bytes(), file
     commands = record.topics["/command"].blocks
     names = list(record.json("parameters.json")["parameters"])
     assert changed in [names[int(c["index"])] for c in commands if c["kind"] == PARAMETER]
@@ -152,6 +158,14 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     assert changed == "front_spring_rate", "the first that the page shows, of the buggy"
     before, after = spring_rate(steps[: obeyed[0]]), spring_rate(steps[obeyed[-1] + 200 :])
     assert 1.05 < after / before < 1.15, "and the model's output is another"
+
+
+def _the_token_is_in_no_list_of_processes(run: Program, token: str) -> None:
+    assert token not in command_lines()
+    pids = [_view_pid(run), run.popen.pid]
+    assert all(token not in environment_of(pid) for pid in pids)  # it goes through a pipe
+    if os.getuid() == 0:
+        assert as_stranger(lambda: [environment_of(pid) for pid in pids]) == ["", ""]
 
 
 def spring_rate(steps: np.ndarray) -> float:

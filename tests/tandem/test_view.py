@@ -136,8 +136,10 @@ def test_a_long_run_keeps_fewer_states() -> None:
         (["RUN", "--delay-ms", "5"], "needs --mode ideal"),
         (["RUN", "--mode", "other"], "must be one of"),
         (["RUN/nowhere"], "RUN/nowhere"),
-        (["RUN", "--host", "0.0.0.0"], "set a token"),
-        (["RUN", "--token", "short"], "token"),
+        (["RUN", "--host", "nowhere"], "must be an IP address"),
+        (["RUN", "--token", "0123456789abcdef"], "No such option"),  # readable by everybody in a list of processes
+        (["RUN", "--token-file", "RUN/nothing"], "the token cannot be read"),
+        (["RUN", "--set", "view.token=0123456789abcdef"], "is not part of a configuration"),
     ],
 )
 def test_what_it_refuses(tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -225,7 +227,22 @@ def test_what_it_says(feed: RecordFeed) -> None:
     frame, there = feed.look(), other.look()
     assert frame is not None
     text = player._words(frame, there)
-    assert "0.005 s" in text and "step 1 " in text and "distance to ideal" in text and " m**" in text
+    assert "0.005 s" in text and "step 1 " in text and "distance to ideal" in text and " m</b>" in text
+
+
+def test_names_from_a_record_are_text(feed: RecordFeed) -> None:
+    """A run's folder, and the name in its start, are chosen by whoever made it."""
+    evil = "<img src=x onerror=pwned()>![x](/etc/passwd)"
+    other, server = _bare(400), MagicMock()
+    feed.title = other.title = evil
+    player = Player(server, feed, other)
+    player.advance(0.0)
+    frame = feed.look()
+    assert frame is not None
+    player.show(frame, other.look())
+    shown = [player._text.content, *(str(c) for c in server.mock_calls if "html" in str(c) or "markdown" in str(c))]
+    assert any("&lt;img" in text for text in shown) and not any("<img" in text for text in shown)
+    assert not server.gui.add_markdown.called
 
 
 def test_distance() -> None:
