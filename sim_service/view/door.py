@@ -146,7 +146,11 @@ class Door:
             return serve(connection, request)
         # not by a redirect: after a click in another page a browser would send no cookie of ours to where it leads
         place = secrets.token_urlsafe(16)
-        text = markup('<!doctype html><meta http-equiv="refresh" content="0;url=/{}/"><title>tandem</title>', place)
+        text = markup(
+            '<!doctype html><meta http-equiv="refresh" content="0;url=/{}/"><link rel="icon" href="data:,">'
+            "<title>tandem</title>",
+            place,
+        )
         answer = self._answer(http.HTTPStatus.OK, text.encode(), "text/html; charset=utf-8")
         answer.headers["Set-Cookie"] = (
             f"{self._cookie}={self._session(place)}; HttpOnly; SameSite=Strict; Path=/{place}"
