@@ -361,8 +361,9 @@ class Config(Section):
 
     def ring(self, role: str) -> str:
         """Name of a ring: `daq` every block, `sim_in` received blocks, `sim` every step, `daq_in` received steps,
-        `command` what the simulator was told to change, `state` the model's state after every step."""
-        return f"tandem.{self.name}.{role}"
+        `command` what the simulator was told to change, `state` the model's state after every step. The user is in
+        it: names in shared memory belong to whoever is first, and two users may run the same configuration."""
+        return f"tandem.{self.name}.{role}.{os.getuid()}"
 
     def endpoint(self, role: str) -> str:
         """Where the `daq` or the `sim` service publishes."""

@@ -166,7 +166,9 @@ RECEIVED_COUNTS = (
     "malformed",  # not ours
     "undated",  # of another host whose clock is not known yet
 )
-_EPOCH_SEEN, _SEQ_SEEN = 8, 9
+_EPOCH_SEEN, _SEQ_SEEN, _BEHIND_SEQ, _BEHIND = 8, 9, 10, 11
+_MOST_SEQ = 1 << 48  # nine thousand years at 1 kHz
+_CONVINCED = 16  # blocks in a row, each newer than the one before
 
 # how to read the sender's instants: theirs - ours = offset + drift * (ours - reference)
 KNOWN, REFERENCE, OFFSET, DRIFT, BOUND = range(5)
@@ -183,14 +185,27 @@ def _to_ours(theirs, clock):
 
 @kernel(types.boolean(WORDS, WORDS, WORDS, WORDS, _VECTOR))
 def _accept(ring, block, counts, transfer, clock):
-    """A block off the wire into the ring, unless it is known already. The transfer ends when it can be read there."""
+    """A block off the wire into the ring, unless it is known already. The transfer ends when it can be read there.
+
+    A number far ahead, from whoever sent false blocks, must not make all that follow old: once so many in a row are
+    older than it, yet each newer than the one before, they are the stream, and it goes on with them.
+    """
     epoch, seq = block[EPOCH], block[SEQ]
-    if epoch < 0 or epoch > 0xFFFFFFFF or seq < 0:
+    if epoch < 0 or epoch > 0xFFFFFFFF or seq < 0 or seq > _MOST_SEQ:
         counts[MALFORMED_COUNT] += 1
         return False
     if epoch == counts[_EPOCH_SEEN] and seq <= counts[_SEQ_SEEN]:
-        counts[REPEATS if seq == counts[_SEQ_SEEN] else BACKWARDS] += 1
-        return False
+        if seq == counts[_SEQ_SEEN]:
+            counts[REPEATS] += 1
+            return False
+        if seq != counts[_BEHIND_SEQ]:  # a repeated one says nothing
+            counts[_BEHIND] = counts[_BEHIND] + 1 if seq > counts[_BEHIND_SEQ] else 1
+            counts[_BEHIND_SEQ] = seq
+        if counts[_BEHIND] < _CONVINCED:
+            counts[BACKWARDS] += 1
+            return False
+        counts[_SEQ_SEEN] = seq - 1
+    counts[_BEHIND], counts[_BEHIND_SEQ] = 0, -1
     if clock[KNOWN] == 0.0:
         counts[UNDATED] += 1
         return False
@@ -237,8 +252,8 @@ class Receiver:
         waiting: int = 0,
     ):
         self.endpoint, self.ring = endpoint, ring
-        self.counts = np.zeros(len(RECEIVED_COUNTS) + 2, np.int64)
-        self.counts[[_EPOCH_SEEN, _SEQ_SEEN]] = -1
+        self.counts = np.zeros(len(RECEIVED_COUNTS) + 4, np.int64)
+        self.counts[[_EPOCH_SEEN, _SEQ_SEEN, _BEHIND_SEQ]] = -1
         self.transfer = histogram()
         self.clock = SAME_CLOCK  # replaced as a whole, by whoever keeps the other host's clock
         self._any_layout = any_layout

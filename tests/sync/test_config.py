@@ -446,6 +446,13 @@ def test_two_runs_with_two_names_share_nothing() -> None:
     assert len(set(names)) == len(names) and len(set(endpoints)) == len(endpoints)
 
 
+def test_two_users_with_one_configuration_share_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load(DRIVE)
+    mine = set(map(config.ring, ALL_RINGS))
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert mine.isdisjoint(map(config.ring, ALL_RINGS))
+
+
 @pytest.fixture
 def runtime(socket_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(socket_folder))

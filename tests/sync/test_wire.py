@@ -222,6 +222,35 @@ def test_every_message_is_counted_for_what_it_is(
     assert found[["epoch", "seq"]].tolist() == [(100, 0), (100, 1), (100, 5), (101, 6), (102, 2), (102, 3)]
 
 
+@pytest.mark.parametrize("forged", [2**62, 2**48, 10_000])
+def test_a_forged_number_does_not_outlive_the_forger(
+    station: Station, zmq_context: Context, endpoint: str, car: Layout, forged: int
+) -> None:
+    """Somebody in the DAQ's place sends one block that is far ahead, in the epoch of the genuine ones, and is gone."""
+    with publishing(zmq_context, endpoint, car) as publisher:
+        station.take(publisher, block_of(car, 100, 5))
+        false = block_of(car, 100, 6)
+        false[0] = forged
+        station.take_once(publisher, false)
+        for seq in range(6, 40):
+            station.take_once(publisher, block_of(car, 100, seq))
+    assert station.last == (100, 39)
+    found, _, _ = station.reader.since(0)
+    genuine = [seq for seq in found["seq"].tolist() if seq < 40]
+    assert genuine == sorted(set(genuine)) and len(genuine) >= 34 - 16
+    assert station.count["superseded"] < 2**49
+
+
+def test_older_blocks_that_are_no_stream_stay_old(
+    station: Station, zmq_context: Context, endpoint: str, car: Layout
+) -> None:
+    with publishing(zmq_context, endpoint, car) as publisher:
+        station.take(publisher, block_of(car, 100, 1000))
+        for seq in (*range(10), *range(9, -1, -1), *[3] * 20, *range(1, 11)):
+            station.take_once(publisher, block_of(car, 100, seq))
+    assert station.last == (100, 1000)
+
+
 def test_a_publisher_knows_what_it_sent_anew_and_what_again(zmq_context: Context, endpoint: str, car: Layout) -> None:
     with publishing(zmq_context, endpoint, car) as publisher:  # nobody listens, nobody waits
         for epoch, seq in ((1, 0), (1, 1), (1, 1), (1, 1), (2, 1), (2, 2)):

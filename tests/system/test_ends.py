@@ -136,7 +136,7 @@ def test_services_alone_say_what_they_wait_for_and_end_in_words(start: Start, na
     sim = start("tandem", "sim", str(DRIVE), "--set", f"name={name}")
     daq = start("tandem", "daq", str(DRIVE), "--set", f"name={name}_b")
     sim.wait_for("waiting for blocks of a DAQ (ipc://")
-    daq.wait_for(f"waiting for a simulator on this host (blocks are in ring tandem.{name}_b.daq, ipc://")
+    daq.wait_for(f"waiting for a simulator on this host (blocks are in ring tandem.{name}_b.daq.{os.getuid()}, ipc://")
     sim.wait_for("still waiting for blocks of a DAQ")  # and since when
     for service, word in ((sim, "no step was made, for want of a block"), (daq, "scans lost")):
         service.signal(signal.SIGINT)

@@ -1,5 +1,6 @@
 """A DAQ that has another DAQ as its source; and the keys of both, made as a person would."""
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_two_daqs_in_a_chain_lose_nothing(start: Start, name: str, tmp_path: Pat
         *_settings(name=f"{name}_b", source__host="127.0.0.1", source__port=ports[3], source__keys=keys),
     )  # fmt: skip
     second.wait_for("waiting for blocks from")
-    there, here = Follower(f"tandem.{name}.daq"), Follower(f"tandem.{name}_b.daq")
+    there, here = Follower(f"tandem.{name}.daq.{os.getuid()}"), Follower(f"tandem.{name}_b.daq.{os.getuid()}")
     sampled: list[np.ndarray] = []
     taken: list[np.ndarray] = []
 

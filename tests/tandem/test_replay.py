@@ -178,7 +178,7 @@ def test_a_paced_replay_can_be_watched(run: Path, config: Config, monkeypatch: p
 
     def rest(until_ns: int) -> None:
         if not readers:
-            readers.append(RingReader(f"tandem.{name}.sim"))
+            readers.append(RingReader(f"tandem.{name}.sim.{os.getuid()}"))
         heads.append(readers[0].head)
         rests.append(until_ns)
         now[0] = max(now[0], until_ns)
