@@ -1,8 +1,9 @@
-"""The record of a run: one MCAP file, `runs/<utc>-<name>/run.mcap`; with further parts `run.2.mcap`, `run.3.mcap` … if
-its recorder died and another went on, each a file of the same form.
+"""The record of a run: one MCAP file, `runs/<utc>-<name>/run.mcap`; with further parts `run.2.mcap`, `run.3.mcap` …,
+each a file of the same form: one every `record.part_minutes`, and one wherever a recorder crashed and another went on.
 
     header       profile "tandem"
-    metadata     tandem.part: the run (a random name of it, the same in all parts) and the number of the part
+    metadata     tandem.part: the run (a random name of it, the same in all parts) and the number of the part; how far
+                 the parts before it go, which of them were deleted, what may be missing in them (sync/record/heads.py)
     metadata     tandem.start: format, name, wall clock and monotonic instant of the start, versions, machine
     attachments  config.json (as it was in force), config.toml and what it names (as they were written: vehicle.toml,
                  tyre_front, tyre_rear, the road's files as road:NAME, manoeuvre.toml, include_1.toml and so on),
@@ -15,7 +16,8 @@ its recorder died and another went on, each a file of the same form.
                  its end; where another recorder took it up (sync/record/rings.py)
     metadata     tandem.said: what was said during the run, and when, such as a device that was lost; one each
     attachment   summary.json: the figures of the run
-    metadata     tandem.end: the reason why it ended, and what was lost. A file without it was cut short.
+    metadata     tandem.end: the reason why it ended, and what was lost. A file without it was cut short,
+    metadata     tandem.next: or goes on in the file of this name
 
 A message is the very message of the wire (a msgpack map of fixed form, see sync/message.py) and the instant at which it
 was received. Its schema is a JSON Schema with a unit for every channel. Log time is the monotonic instant at which a

@@ -9,8 +9,10 @@ checksums. The parts of a run are read one by one and joined (sync/record/join.p
 them are opened.
 """
 
+import errno
 import io
 import json
+import os
 import re
 import struct
 import zlib
@@ -118,10 +120,17 @@ def open_run(
     over part by part and not kept: the topics of the run are empty."""
     file = find(path)
     files = _together(file)
-    try:
-        sizes = {number: part.stat().st_size for number, part in files.items()}
-    except OSError as error:
-        raise RunError(f"{file}: cannot be read: {error.strerror}") from None
+    sizes: dict[int, int] = {}
+    for number, part in files.items():
+        try:
+            sizes[number] = part.stat().st_size
+        except FileNotFoundError:
+            continue  # of a run that is being recorded, and deleted to make room
+        except OSError as error:
+            raise RunError(f"{file}: cannot be read: {error.strerror}") from None
+    files = {number: files[number] for number in sizes}
+    if not files:
+        raise RunError(f"{file}: cannot be read: {os.strerror(errno.ENOENT)}")
     several = len(files) > 1 or min(files) > 1
     heads = {number: head for number, part in files.items() if several and (head := read_head(part)) is not None}
     joining = Joining(files, sizes, heads, consume)

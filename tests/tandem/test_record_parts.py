@@ -301,23 +301,38 @@ def refuse(*_: Any) -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
+class FailsOnce:
+    """A disk: of its syncs the next one fails."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self._sync, self.failed = os.fsync, False
+        monkeypatch.setattr("sync.record.sink.os.fsync", self)
+
+    def __call__(self, fd: int) -> None:
+        if not self.failed:
+            self.failed = True
+            refuse()
+        self._sync(fd)
+
+
 def test_a_failed_sync_is_never_forgotten_and_a_new_part_begins(hours: Hours, monkeypatch: pytest.MonkeyPatch) -> None:
     hours.feed.push("/daq", 100)
     hours.pass_minutes(1)
     wait_until(lambda: hours.recorder.writer.sink.synced > 0)
-    with monkeypatch.context() as disk:
-        disk.setattr("sync.record.sink.os.fsync", refuse)
-        hours.feed.push("/daq", 100)
-        hours.pass_minutes(1)
-        wait_until(lambda: hours.recorder.writer.sink.sync_failure is not None)
-    hours.feed.push("/daq", 100)
-    hours.pass_minutes(1)  # the disk works again
-    assert hours.recorder.writer.part == 2
+    disk = FailsOnce(monkeypatch)
+    hours.feed.push("/daq", 200)
+
+    def in_a_new_part() -> bool:
+        hours.pass_minutes(0.1)
+        return hours.recorder.writer.part == 2
+
+    wait_until(in_a_new_part)
+    assert disk.failed
     hours.feed.push("/daq", 100)
     told, run = hours.end()
     assert not told["whole"] and "run.mcap: the disk failed (Input/output error): what came from" in told["state"]
     assert not run.whole and len(run.unsynced) == 1 and run.unsynced[0] == told["unsynced"][0]
-    assert numbers(run, "/daq") == list(range(400))  # it is all there, as long as the power is
+    assert numbers(run, "/daq") == list(range(400)) and told["parts"] == 2  # it is all there, as long as the power is
     assert verdict({**CLEAN, "record": told}).code == RECORD_INCOMPLETE
     assert info(run)["unsynced"] == run.unsynced
     head = read_head(hours.folder / part_file(2))
@@ -328,15 +343,7 @@ def test_a_last_sync_that_fails_is_stated_behind_it(hours: Hours, monkeypatch: p
     hours.feed.push("/daq", 100)
     hours.pass_minutes(1)
     wait_until(lambda: hours.recorder.writer.sink.synced == hours.recorder.writer.sink.accepted)
-    sync, failed = os.fsync, []
-
-    def fail_once(fd: int) -> None:
-        if not failed:
-            failed.append(fd)
-            refuse()
-        sync(fd)
-
-    monkeypatch.setattr("sync.record.sink.os.fsync", fail_once)
+    disk = FailsOnce(monkeypatch)
     told, run = hours.end()
-    assert failed and not told["whole"] and told["parts"] == 2
+    assert disk.failed and not told["whole"] and told["parts"] == 2
     assert not run.whole and "run.mcap: the disk failed" in run.unsynced[0] and run.end is not None
