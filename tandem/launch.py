@@ -232,16 +232,16 @@ def start_early() -> None:
     """Start the template of the drive that will be asked for, first thing: what every drive imports it imports beside
     us. Where none is made after all, it ends with this process."""
     with contextlib.suppress(OSError):  # then it is started when it is needed, and says why it cannot be
-        _early.append(_start_template())
+        _early.append(_start_template(sys.argv[2:]))
 
 
-def _start_template() -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+def _start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a thread would not survive the fork
     with theirs:
         popen = subprocess.Popen(
-            [sys.executable, "-m", "tandem.template", str(theirs.fileno())],
+            [sys.executable, "-m", "tandem.template", str(theirs.fileno()), *words],
             stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()], start_new_session=True, env=environment,
         )  # fmt: skip
     return ours, popen
@@ -251,7 +251,7 @@ class Template:
     """The process that forks the others, as its supervisor sees it. To be looked at some times a second."""
 
     def __init__(self, file: Path, overrides: list[str], report: Callable[[str], None]):
-        self._task = json.dumps([str(file), *overrides]).encode()
+        self._words = [str(file), *overrides]
         self._report = report
         self._waiting: list[Service] = []  # to be asked for
         self._asked: list[tuple[Service, float]] = []  # since when; answered in this order
@@ -264,9 +264,9 @@ class Template:
         self._start()
 
     def _start(self) -> None:
-        self._socket, self._popen = _early.pop() if _early else _start_template()
+        self._socket, self._popen = _early.pop() if _early else _start_template(self._words)
         with contextlib.suppress(OSError):  # it has just ended: seen at the next look
-            self._socket.send(self._task)
+            self._socket.send(json.dumps(self._words).encode())
         self._build, self._forked = self._forked, set()
 
     def fork(self, service: Service) -> None:

@@ -1,13 +1,13 @@
 """The template: one single-threaded process that imports, loads compiled code and builds the model, then forks.
 
-    python -m tandem.template FD
+    python -m tandem.template FD [WORD]...
 
-It is asked on a socket (FD). The first message names the configuration and what is set in it; then one message a
-process: its name, with its standard input and output as descriptors; without them the process is only built. It builds
-what that process needs, unless it has done so already, forks it and answers with its pid. All it has built is shared
-with its forks, page by page, until one of them writes there. So nothing may be in it that does not survive a fork: no
-thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A DAQ whose driver would not survive
-(`daq_service.sources.OWN_PROCESS`) is started anew in the fork, by exec.
+The words say whose it is, in `ps`. It is asked on a socket (FD). The first message names the configuration and what is
+set in it; then one message a process: its name, with its standard input and output as descriptors; without them the
+process is only built. It builds what that process needs, unless it has done so already, forks it and answers with its
+pid. All it has built is shared with its forks, page by page, until one of them writes there. So nothing may be in it
+that does not survive a fork: no thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A DAQ whose driver
+would not survive (`daq_service.sources.OWN_PROCESS`) is started anew in the fork, by exec.
 
 The configuration is the one the drive was started with; what is wrong with it, the process that needs it says. The
 template ends with its supervisor, whatever ends that.
