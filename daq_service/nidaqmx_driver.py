@@ -5,6 +5,7 @@ that had no answer no further call is made (`Link.cut`), and the ends of tasks t
 are told to it when it listens again.
 """
 
+import ipaddress
 import warnings
 from enum import Enum
 from typing import Any
@@ -97,11 +98,21 @@ def no_driver(error: Exception) -> SourceError:
     )
 
 
+def on_loopback(server: str) -> bool:
+    """HOST:PORT of this machine; a name, but for localhost, may be anybody's."""
+    host = server.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class Link:
     """The way to the driver: here, or over a server's channel."""
 
-    def __init__(self, server: str):
-        self.server = server
+    def __init__(self, server: str, tls: tuple[bytes | None, ...] = ()):
+        """`tls`: PEM of whom to believe, and our own certificate and key, if any."""
+        self.server, self._tls = server, tls
         self.where = f"the NI gRPC device server at {server}" if server else "the NI-DAQmx driver of this machine"
         self._channel: Any = None
         self._options: Any = None
@@ -125,7 +136,13 @@ class Link:
                 ("grpc.min_reconnect_backoff_ms", 100),
                 ("grpc.max_reconnect_backoff_ms", 500),
             ]
-            self._channel = grpc.insecure_channel(self.server, quick)
+            if self._tls:
+                ca, certificate, key = self._tls
+                self._channel = grpc.secure_channel(
+                    self.server, grpc.ssl_channel_credentials(ca, key, certificate), quick
+                )
+            else:
+                self._channel = grpc.insecure_channel(self.server, quick)
             self._options = GrpcSessionOptions(grpc.intercept_channel(self._channel, _deadline(grpc, self)), "")
         return self._options
 

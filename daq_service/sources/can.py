@@ -40,6 +40,7 @@ from daq_service.sources import Host
 from sync.block import AGE
 from sync.config import Config
 from sync.errors import ConfigError, SourceError
+from sync.limits import Budget, DecodedTooLarge
 from sync.toml import Section
 
 _INSTALL = "pip install 'tandem[can]'"
@@ -91,6 +92,11 @@ def devices() -> list[str]:
     return [f"{config['interface']} {config['channel']}" for config in found]
 
 
+_LOGS = (".asc", ".blf", ".csv", ".db", ".log", ".trc")
+_COST_OF_FRAME = 100  # the time that python-can takes for one, as bytes
+_BYTES_OF_FRAME = 400  # of the object that it makes of one
+
+
 class BusOffError(OSError):
     """Told by an error frame."""
 
@@ -104,13 +110,20 @@ def _read_log(path: Path, ids: Iterable[tuple[int, bool]], channel: str | int | 
 
     if not path.is_file():
         raise ConfigError(f"{key}: {path}: no such file")
+    if path.suffix.lower() not in _LOGS and not path.name.lower().endswith(".gz"):
+        raise ConfigError(f"{key}: {path}: cannot be read: must be one of {', '.join(_LOGS)}")
+    budget = Budget(path, path.stat().st_size)
     wanted, channels, found = set(ids), set(), []
     try:
-        with can.LogReader(str(path)) as log:
+        with budget.enforced("its frames"), can.LogReader(str(path)) as log:
             for message in log:
+                budget.take(_COST_OF_FRAME, "its frames")
                 channels.add(message.channel)
                 if (message.arbitration_id, message.is_extended_id) in wanted:
+                    budget.take(_BYTES_OF_FRAME, "its frames")
                     found.append(message)
+    except DecodedTooLarge as error:
+        raise ConfigError(f"{key}: {error}") from None
     except Exception as error:  # every format has its own
         raise ConfigError(f"{key}: {path}: cannot be read: {_text(error)}") from None
     if channel is not None and len(channels) > 1:  # where there is one bus only, it is the one, whatever its name

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from daq_service.nidaqmx_driver import Action, Link, action, no_driver, package, server_lost, text
+from daq_service.nidaqmx_driver import Action, Link, action, no_driver, on_loopback, package, server_lost, text
 from daq_service.sources import Host
 from sync.config import Config
 from sync.errors import ConfigError, SourceError
@@ -36,10 +36,17 @@ if TYPE_CHECKING:  # `require` must answer before anything is compiled
     from daq_service.force import ForceSettings
 
 
+_MOST_PEM = 1 << 20  # bytes
+
+
 class Settings(Section):
     kind: str
     device: str = "Dev1"
     server: str = Field("", pattern=r"^$|^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$")
+    server_ca: str = ""  # PEM file beside the configuration: whom to believe that it is the server; with it, TLS
+    server_certificate: str = ""  # PEM files: what we show the server, where it asks for it
+    server_key: str = ""
+    server_unencrypted: bool = False  # beyond the loopback without TLS: on a cable, or a network that you trust
     brake: str = Field("ai0", pattern=r"^ai\d+$")
     brake_min_v: float = -5.0
     brake_max_v: float = Field(5.0, gt=0)
@@ -70,7 +77,36 @@ class Settings(Section):
                 f"back_off_first_s = {self.back_off_first_s:g} must not exceed back_off_most_s ="
                 f" {self.back_off_most_s:g}"
             )
+        if bool(self.server_certificate) != bool(self.server_key):
+            raise ValueError("server_certificate and server_key: give both or neither")
+        if self.server_key and not self.server_ca:
+            raise ValueError("server_key without server_ca: with TLS the server must show who it is, too")
+        if self.server and not (self.server_ca or self.server_unencrypted or on_loopback(self.server)):
+            raise ValueError(
+                f"server = {self.server!r} is not the loopback: give server_ca, the certificate that the server's own"
+                " is signed with; server_unencrypted = true does without, on a cable or a network that you trust"
+            )
         return self
+
+
+def linked(server: str, pem: tuple[str, ...], folder: Path) -> Link:
+    """The way to the driver; `pem` are server_ca, server_certificate and server_key, files that count from `folder`."""
+    return Link(server, tuple(_pem(folder / name) if name else None for name in pem) if any(pem) else ())
+
+
+def _pem(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_MOST_PEM + 1)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{path}: cannot be read: {getattr(error, 'strerror', error)}; a PEM file is expected"
+        ) from None
+    if len(data) > _MOST_PEM or b"-----BEGIN " not in data:
+        raise ConfigError(
+            f"{path}: is no PEM file: it must have a line -----BEGIN ...-----, and at most {_MOST_PEM} bytes"
+        )
+    return data
 
 
 def _force_settings(data: dict[str, Any], file: Path) -> tuple["ForceSettings", str]:
@@ -111,10 +147,10 @@ def require(settings: Settings) -> None:
         raise SourceError(f"source.kind = 'nidaqmx': the NI-DAQmx driver fails: {text(error)}") from None
 
 
-def devices(server: str = "") -> list[str]:
+def devices(server: str = "", pem: tuple[str, ...] = (), folder: Path = Path()) -> list[str]:
     """The devices that a driver has, one line each. Raises SourceError where there is none to ask."""
     ni = package()
-    link = Link(server)
+    link = linked(server, pem, folder)
     try:
         return [
             f"{name}: {d.product_type}, {len(d.ai_physical_chans)} analog inputs up to {_rate(d)}, "
@@ -200,7 +236,8 @@ class NiSource:
         self._bits = {n: config.daq.channels[names.index(n)].counter_bits or 32 for n in ("steering", "throttle")}
         self._masks = [(1 << self._bits[n]) - 1 for n in ("steering", "throttle")]
         self._buffer = max(round(settings.buffer_s * self._rate), 2)
-        self._link = Link(settings.server)
+        pem = (settings.server_ca, settings.server_certificate, settings.server_key)
+        self._link = linked(settings.server, pem, file.parent)
         self._clock = SampleClock(self._period)
         self._streams: list[_Stream] = []  # brake, steering, throttle; none while there is no device
         self._ao: Any = None

@@ -6,17 +6,26 @@ knowing and no fault, unless the configuration's own source is of that kind: the
 
 import importlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from daq_service.nidaqmx_driver import on_loopback
 from daq_service.sources import SOURCES, require
 from sync.errors import TandemError
 from tandem.doctor.findings import Case, Finding, failed, passed, warned
 
-# what `devices` of a source's module is given, of its settings
-KINDS: dict[str, Callable[[dict[str, Any]], tuple[Any, ...]]] = {
-    "nidaqmx": lambda settings: (str(settings.get("server", "")),),
-    "can": lambda settings: (),
-    "gamepad": lambda settings: (),
+
+def _server(settings: dict[str, Any], folder: Path) -> tuple[Any, ...]:
+    """Where NI's driver is; with TLS, the files for that."""
+    server, *pem = (str(settings.get(key, "")) for key in ("server", "server_ca", "server_certificate", "server_key"))
+    return (server, tuple(pem), folder) if pem[0] else (server,)
+
+
+# what `devices` of a source's module is given, of its settings and their folder
+KINDS: dict[str, Callable[[dict[str, Any], Path], tuple[Any, ...]]] = {
+    "nidaqmx": _server,
+    "can": lambda settings, folder: (),
+    "gamepad": lambda settings, folder: (),
 }
 
 
@@ -33,7 +42,7 @@ def look(kind: str, case: Case) -> Finding:
             require(case.config, case.file)
         if not hasattr(module, "devices"):
             return passed("this source cannot say which devices there are")
-        found = [str(device) for device in module.devices(*KINDS[kind](source if wanted else {}))]
+        found = [str(device) for device in module.devices(*KINDS[kind](source if wanted else {}, case.file.parent))]
     except TandemError as error:
         return _missing(kind, str(error), "install or connect what this message names, then ask again", wanted)
     except ModuleNotFoundError as error:
@@ -48,6 +57,14 @@ def look(kind: str, case: Case) -> Finding:
     except Exception as error:  # of somebody else's package; without need for it no reason to stop a run
         why = f"looking for devices failed: {type(error).__name__}: {error}"
         return _missing(kind, why, "try that package and its driver by themselves first", wanted)
+    server = str(source.get("server", "")) if wanted and kind == "nidaqmx" else ""
+    if server and not source.get("server_ca") and not on_loopback(server):
+        return warned(
+            f"source.server = {server!r} is reached without TLS (source.server_unencrypted = true): everyone on the way"
+            " can read the samples and send others",
+            "give source.server_ca, the certificate that the server's own is signed with",
+            devices=found,
+        )
     if found:
         return passed(", ".join(found), devices=found)
     if wanted and _would_be_seen(kind, source):

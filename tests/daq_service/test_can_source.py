@@ -1,5 +1,6 @@
 """The can source on python-can's virtual bus: what is sent is what arrives, and nothing on a bus can end a run."""
 
+import gzip
 import itertools
 import sys
 import threading
@@ -449,6 +450,14 @@ def test_a_log_plays_in_its_own_time(suffix: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # python-can leaves a broken one open
+def test_a_log_that_unpacks_to_more_than_is_allowed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "bomb.log.gz"
+    log.write_bytes(gzip.compress(b"(0.000000) can1 123#00\n" * 20_000))
+    monkeypatch.setenv("TANDEM_DECODE_LIMIT_MB", "1")
+    with pytest.raises(ConfigError, match=r"source\.replay: .*bomb\.log\.gz: its frames would take"):
+        open_can_source("can1", f"source.replay='{log}'")
+
+
 def test_a_log_without_our_frames_or_not_of_our_bus_is_a_wrong_setting(tmp_path: Path) -> None:
     file = tmp_path / "other.log"
     with can.Logger(str(file)) as log:

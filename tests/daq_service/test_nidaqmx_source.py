@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from daq_service.acquire import Acquisition
 from daq_service.nidaqmx_driver import ACTIONS, Action
-from daq_service.sources import Host, nidaqmx
+from daq_service.sources import Host, nidaqmx, open_source
 from daq_service.sources.nidaqmx import NiSource
 from sync.clock import now_ns
 from sync.errors import ConfigError, SourceError
@@ -442,6 +443,41 @@ def test_a_drive_without_the_driver_ends_at_once_and_says_what_to_install() -> N
         assert run.returncode == SourceError.code and "ni.com/downloads" in run.stderr and run.stdout == ""
     else:
         pytest.skip("this machine has the driver")
+
+
+@pytest.mark.parametrize(
+    "more, said",
+    [
+        ({}, "is not the loopback: give server_ca"),
+        ({"server_ca": "ca.pem", "server_key": "k.pem"}, "give both or neither"),
+        ({"server_certificate": "c.pem", "server_key": "k.pem"}, "server_key without server_ca"),
+        ({"server_ca": "no.pem"}, "no.pem: cannot be read"),
+        ({"server_ca": "text.pem"}, "is no PEM file"),
+    ],
+)
+def test_beyond_the_loopback_a_server_is_asked_with_tls_or_on_purpose_without(
+    more: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "text.pem").write_text("hello")
+    config = onboard_config("192.0.2.7:31763", *(f"source.{key}={value}" for key, value in more.items()))
+    with pytest.raises(ConfigError, match=said):
+        open_source(config, tmp_path / "x.toml")
+
+
+def test_with_a_certificate_the_channel_is_a_secure_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import grpc
+
+    secured: list[str] = []
+
+    def secure(server: str, *more: Any) -> Any:
+        secured.append(server)
+        return grpc.insecure_channel(server)
+
+    monkeypatch.setattr(grpc, "secure_channel", secure)
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n")
+    link = nidaqmx.linked("192.0.2.7:31763", ("ca.pem", "", ""), tmp_path)
+    assert link.options() is not None and secured == ["192.0.2.7:31763"]
+    link.close()
 
 
 def test_devices_are_listed_with_what_they_can() -> None:

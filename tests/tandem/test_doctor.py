@@ -367,6 +367,23 @@ def test_no_device_is_a_remark_and_a_warning_to_who_wants_one(name: str, monkeyp
 @pytest.mark.parametrize(
     "settings, verdict",
     [
+        ({"server": "192.0.2.7:31763"}, "warn"),
+        ({"server": "192.0.2.7:31763", "server_ca": "ca.pem"}, "pass"),
+        ({"server": "127.0.0.1:31763"}, "pass"),
+        ({}, "pass"),
+    ],
+)
+def test_a_server_of_devices_without_tls_is_said(
+    settings: dict[str, str], verdict: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _driver("nidaqmx", "return ['Dev1']", monkeypatch)
+    found = devices.look("nidaqmx", _wanting("nidaqmx", name, **settings))
+    assert found.verdict == verdict and ("without TLS" in found.reason) == (verdict == "warn")
+
+
+@pytest.mark.parametrize(
+    "settings, verdict",
+    [
         ({"interface": "socketcan"}, "warn"),
         ({"interface": "pcan"}, "pass"),
         ({"replay": "x.log"}, "pass"),
