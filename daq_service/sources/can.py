@@ -14,8 +14,10 @@ In place of a bus a log (candump, .asc, .blf, .trc, ...) can play, in real time 
 
 import copy
 import errno
+import gc
 import importlib.util
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -114,6 +116,7 @@ def _read_log(path: Path, ids: Iterable[tuple[int, bool]], channel: str | int | 
         raise ConfigError(f"{key}: {path}: cannot be read: must be one of {', '.join(_LOGS)}")
     budget = Budget(path, path.stat().st_size)
     wanted, channels, found = set(ids), set(), []
+    why: str | None = None
     try:
         with budget.enforced("its frames"), can.LogReader(str(path)) as log:
             for message in log:
@@ -125,7 +128,12 @@ def _read_log(path: Path, ids: Iterable[tuple[int, bool]], channel: str | int | 
     except DecodedTooLarge as error:
         raise ConfigError(f"{key}: {error}") from None
     except Exception as error:  # every format has its own
-        raise ConfigError(f"{key}: {path}: cannot be read: {_text(error)}") from None
+        why = _text(error)
+    if why is not None:
+        with warnings.catch_warnings():  # python-can leaves a file open that it cannot read; it goes now
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+        raise ConfigError(f"{key}: {path}: cannot be read: {why}")
     if channel is not None and len(channels) > 1:  # where there is one bus only, it is the one, whatever its name
         found = [message for message in found if message.channel == channel]
     if not found:
