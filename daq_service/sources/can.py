@@ -117,23 +117,23 @@ def _read_log(path: Path, ids: Iterable[tuple[int, bool]], channel: str | int | 
     budget = Budget(path, path.stat().st_size)
     wanted, channels, found = set(ids), set(), []
     why: str | None = None
-    try:
-        with budget.enforced("its frames"), can.LogReader(str(path)) as log:
-            for message in log:
-                budget.take(_COST_OF_FRAME, "its frames")
-                channels.add(message.channel)
-                if (message.arbitration_id, message.is_extended_id) in wanted:
-                    budget.take(_BYTES_OF_FRAME, "its frames")
-                    found.append(message)
-    except DecodedTooLarge as error:
-        raise ConfigError(f"{key}: {error}") from None
-    except Exception as error:  # every format has its own
-        why = _text(error)
-    if why is not None:
-        with warnings.catch_warnings():  # python-can leaves a file open that it cannot read; it goes now
-            warnings.simplefilter("ignore", ResourceWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # python-can leaves a file open that it cannot read
+        try:
+            with budget.enforced("its frames"), can.LogReader(str(path)) as log:
+                for message in log:
+                    budget.take(_COST_OF_FRAME, "its frames")
+                    channels.add(message.channel)
+                    if (message.arbitration_id, message.is_extended_id) in wanted:
+                        budget.take(_BYTES_OF_FRAME, "its frames")
+                        found.append(message)
+        except DecodedTooLarge as error:
+            raise ConfigError(f"{key}: {error}") from None
+        except Exception as error:  # every format has its own
+            why = _text(error)
+        if why is not None:
             gc.collect()
-        raise ConfigError(f"{key}: {path}: cannot be read: {why}")
+            raise ConfigError(f"{key}: {path}: cannot be read: {why}")
     if channel is not None and len(channels) > 1:  # where there is one bus only, it is the one, whatever its name
         found = [message for message in found if message.channel == channel]
     if not found:
