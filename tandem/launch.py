@@ -239,6 +239,7 @@ def _start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a thread would not survive the fork
+    environment.pop("TANDEM_TOKEN", None)  # only the view needs it, and gets it through its pipe (sync/token.py)
     with theirs:
         popen = subprocess.Popen(
             [sys.executable, "-m", "tandem.template", str(theirs.fileno()), *words],

@@ -19,6 +19,7 @@ from sim_service.command_record import PARAMETER
 from sim_service.commands import CommandClient
 from sync.config import load
 from sync.record import open_run
+from sync.token import VARIABLE, new_token
 from tests.stranger import as_stranger, command_lines, environment_of
 from tests.system.browser import browser, drawings, lacking, picture, window
 from tests.system.conftest import (
@@ -224,9 +225,14 @@ def _stale_data_are_said(page: Any, name: str) -> None:
     stale.first.wait_for(state="hidden", timeout=1e3 * PATIENCE_S)
 
 
-def test_a_drive_goes_on_without_its_page(drive: Start, name: str) -> None:
+def test_a_drive_goes_on_without_its_page(drive: Start, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = new_token()
+    monkeypatch.setenv(VARIABLE, token)
     run = paged(drive, "--seconds", "0")
     where = address(run)
+    assert where.endswith(f"?token={token}")
+    started = [pid_of(name, "daq"), pid_of(name, "sim"), _view_pid(run)]
+    assert not any(token in environment_of(pid) for pid in started), "it is handed to the view through a pipe"
     # a view that never was at work is not replaced: it is once it has answered many times, however slowly
     for _ in range(30):
         assert status(where) == 200
