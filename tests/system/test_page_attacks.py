@@ -153,7 +153,10 @@ def test_script_and_eval_of_others_do_not_run_in_the_page(tab: Any, page: Page) 
     assert tab.evaluate("window.ran") == []
 
 
-EVIL = """<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>![x](/etc/passwd) **bold** <b>tag</b>"""
+EVIL = (
+    '<img src=x onerror="window.pwned=1"><iframe srcdoc="<script>parent.pwned=3</script>"></iframe>'
+    "![x](/etc/passwd) **bold** <b>tag</b>"
+)
 
 
 def test_the_title_of_a_mechanism_is_text(tab: Any) -> None:
@@ -168,6 +171,7 @@ def test_the_title_of_a_mechanism_is_text(tab: Any) -> None:
         tab.get_by_text(EVIL).first.wait_for()
         tab.get_by_text(re.compile("iterations")).first.wait_for()
         assert tab.evaluate("window.pwned") is None
+        assert tab.locator("iframe").count() == 0
         assert tab.evaluate("[...document.images].filter(i => !i.src.startsWith('data:image/svg')).length") == 0
         assert door.rejected == 0
     finally:
