@@ -37,7 +37,7 @@ def bomb(kind: str) -> Callable[[Maker], Maker]:
 # ---- MCAP ------------------------------------------------------------------------------------------------------------
 
 
-def _packed(*records: McapRecord) -> bytes:
+def packed(*records: McapRecord) -> bytes:
     builder = RecordBuilder()
     for record in records:
         record.write(builder)
@@ -47,18 +47,18 @@ def _packed(*records: McapRecord) -> bytes:
 def _chunk(content: bytes, claimed: int | None = None, level: int = 3, **options: Any) -> bytes:
     data = zstandard.ZstdCompressor(level=level, **options).compress(content)
     size = len(content) if claimed is None else claimed
-    return _packed(Chunk("zstd", data, 0, 0, zlib.crc32(content), size))
+    return packed(Chunk("zstd", data, 0, 0, zlib.crc32(content), size))
 
 
 def _record(*parts: bytes) -> bytes:
     start = Metadata("tandem.start", {"format": "1", "name": "somebody", "monotonic_ns": "0"})
     filling = max(SIZE - sum(map(len, parts)), 0)
-    head = _packed(Header("tandem", "somebody"), start) + struct.pack("<BQ", 200, filling) + bytes(filling)
-    return MCAP0_MAGIC + head + b"".join(parts) + _packed(DataEnd(0)) + MCAP0_MAGIC
+    head = packed(Header("tandem", "somebody"), start) + struct.pack("<BQ", 200, filling) + bytes(filling)
+    return MCAP0_MAGIC + head + b"".join(parts) + packed(DataEnd(0)) + MCAP0_MAGIC
 
 
 def _topic(layout: Layout, name: str = "/daq", number: int = 1) -> bytes:
-    return _packed(
+    return packed(
         Schema(number, to_schema(layout), "jsonschema", "tandem.block"),
         McapChannel(number, name, "msgpack", {}, number),
     )
@@ -89,31 +89,31 @@ def millions_of_empty_records() -> bytes:
 
 @bomb("mcap")
 def millions_of_messages() -> bytes:
-    return _record(_chunk(_topic(_ONE) + _packed(Message(1, 0, b"", 0, 0)) * 1_000_000))
+    return _record(_chunk(_topic(_ONE) + packed(Message(1, 0, b"", 0, 0)) * 1_000_000))
 
 
 @bomb("mcap")
 def a_layout_of_thousands_of_channels() -> bytes:
     layout = Layout(tuple(Channel(f"c{k}", "f8") for k in range(30_000)))
-    return _record(_chunk(_topic(layout) + _packed(Message(1, 0, b"", 0, 0)) * 10_000))
+    return _record(_chunk(_topic(layout) + packed(Message(1, 0, b"", 0, 0)) * 10_000))
 
 
 @bomb("mcap")
 def thousands_of_topics() -> bytes:
     topics = b"".join(_topic(_ONE, f"/t{k}", k + 1) for k in range(3000))
-    return _record(_chunk(topics + _packed(Message(1, 0, b"", 0, 0)) * 100_000))
+    return _record(_chunk(topics + packed(Message(1, 0, b"", 0, 0)) * 100_000))
 
 
 @bomb("mcap")
 def a_message_index_that_is_named_again_and_again() -> bytes:
     """Damaged chunks behind each other; the index at the end says of each that the same long index belongs to it."""
     entries = struct.pack("<QQ", 1, 0) * 20_000
-    chunks = _packed(Chunk("zstd", b"rubbish", 0, 0, 0, 100))
+    chunks = packed(Chunk("zstd", b"rubbish", 0, 0, 0, 100))
     body = _record(chunks, struct.pack("<BQHI", Opcode.MESSAGE_INDEX, 6 + len(entries), 0, len(entries)) + entries)
     body = body[: -len(MCAP0_MAGIC)]
     first = body.index(chunks)
     offsets = dict.fromkeys(range(60_000), first + len(chunks))
-    summary = _packed(ChunkIndex(0, first, "", 0, 0, 0, offsets, 0, 0))
+    summary = packed(ChunkIndex(0, first, "", 0, 0, 0, offsets, 0, 0))
     tail = struct.pack("<BQQQ", Opcode.FOOTER, 20, len(body), 0)
     checksum = zlib.crc32(tail, zlib.crc32(summary))
     return body + summary + tail + struct.pack("<I", checksum) + MCAP0_MAGIC
@@ -121,9 +121,9 @@ def a_message_index_that_is_named_again_and_again() -> bytes:
 
 @bomb("mcap")
 def thousands_of_damaged_chunks_and_a_false_index() -> bytes:
-    chunk = _packed(Chunk("zstd", b"", 0, 0, 0, 100)) + struct.pack("<BQHI", Opcode.MESSAGE_INDEX, 6, 0, 0)
+    chunk = packed(Chunk("zstd", b"", 0, 0, 0, 100)) + struct.pack("<BQHI", Opcode.MESSAGE_INDEX, 6, 0, 0)
     body = _record(chunk * 4000)[: -len(MCAP0_MAGIC)]
-    summary = _packed(*[Metadata("x", {"a": "b" * 1000})] * 500)
+    summary = packed(*[Metadata("x", {"a": "b" * 1000})] * 500)
     return body + summary + struct.pack("<BQQQI", Opcode.FOOTER, 20, len(body), 0, 1) + MCAP0_MAGIC
 
 

@@ -23,6 +23,7 @@ from sync.config import Config, load
 from sync.errors import TandemError
 from sync.private_files import only_for_this_user
 from sync.ring import RingReader, RingWriter
+from sync.visible import visible
 
 STATUS_S = 0.1  # how often a service looks up from its work
 EVERY = 3  # looks a status line
@@ -57,7 +58,7 @@ class Reporter:
         if self.supervised:
             self._line("say", {"text": text})
         else:
-            print(f"{self._role}: {text}", file=sys.stderr, flush=True)
+            print(f"{self._role}: {visible(text)}", file=sys.stderr, flush=True)
 
     def status(self, content: dict[str, Any]) -> None:
         if self.supervised:

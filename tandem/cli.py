@@ -19,6 +19,7 @@ from rich.console import Console
 
 from sync.errors import ConfigError
 from sync.limits import ENVIRONMENT, OPTION
+from sync.visible import visible
 from tandem.calibrate_command import calibrate
 from tandem.drive import checked_config, compile_ahead, run_drive
 from tandem.iso_commands import iso
@@ -260,7 +261,7 @@ def replay(
 def _report_damage(losses: list[str]) -> None:
     """The last word of whoever has read a record: what was damaged in it, with an exit code of its own."""
     for loss in losses:
-        print(f"tandem: {loss}", file=sys.stderr)
+        print(f"tandem: {visible(loss)}", file=sys.stderr)
     if losses:
         raise typer.Exit(DAMAGED)
 

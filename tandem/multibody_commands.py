@@ -38,7 +38,7 @@ def mechanism(
     if as_json:
         print(json.dumps(simulated.figures), flush=True)
     else:
-        work.print_figures(Console(), simulated.figures)
+        work.print_figures(output(), simulated.figures)
     report(run_folder(runs, described.file.name), lambda folder: work.write_run(folder, simulated))
     if simulated.figures["ended"] != "finished":
         print(f"tandem: {file}: {simulated.figures['ended']}; try a smaller step", file=sys.stderr)

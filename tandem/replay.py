@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sim_service import replay as replay_flags
@@ -470,7 +471,9 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
         console.print(f"[yellow]of the record {figures['deleted']}[/]", soft_wrap=True)
     if figures["stopped"]:
         left = figures["recorded_steps"] - figures["steps_before"] - figures["steps"]
-        console.print(f"[bold red]{left} recorded steps were not done again[/]: {figures['stopped']}", soft_wrap=True)
+        console.print(
+            f"[bold red]{left} recorded steps were not done again[/]: {escape(figures['stopped'])}", soft_wrap=True
+        )
     if figures["missing_blocks"]:
         console.print(f"[yellow]{figures['missing_blocks']} blocks are missing from the record[/]")
     asked = f"{figures['delay_ms']:g} ms delay" + f" + up to {figures['jitter_ms']:g} ms jitter" * bool(
@@ -479,4 +482,4 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
     for what, found in figures.get("against", {}).items():
         title = {"on_board": "this replay against the run on board", "ideal": f"{asked} against none"}[what]
         console.print(f"{title}: {sentence(found)}", soft_wrap=True)
-    console.print(f"the record ended: {figures['record_ended']}", soft_wrap=True)
+    console.print(f"the record ended: {figures['record_ended']}", soft_wrap=True, markup=False)

@@ -8,14 +8,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from sync.errors import ConfigError, TandemError
 from sync.private_files import make_folder
+from sync.visible import visible
 
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, such as daq.rate_hz=2000.")
@@ -39,7 +41,7 @@ def errors() -> Iterator[None]:
         yield
     except TandemError as error:
         for line in str(error).split("\n"):
-            print(f"tandem: {line}", file=sys.stderr)
+            print(f"tandem: {visible(line)}", file=sys.stderr)
         raise typer.Exit(error.code) from None
 
 
@@ -60,7 +62,14 @@ def parameters(settings: list[str] | None) -> dict[str, float]:
 
 def output() -> Console:
     """Standard output; into a file or a pipe wide enough for the tables."""
-    return Console() if sys.stdout.isatty() else Console(width=140)
+    return Terminal() if sys.stdout.isatty() else Terminal(width=140)
+
+
+class Terminal(Console):
+    """Shows control characters of whatever it prints, cells of tables included, instead of sending them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
 
 
 Update = Callable[[str, float], None]  # what is being done, and which share of it is
@@ -73,7 +82,7 @@ def progress_bar() -> Progress:
         BarColumn(bar_width=10),  # with the figures of a drive behind it the line fits into 80 columns
         TimeRemainingColumn(),
         TextColumn("{task.fields[figures]}"),
-        console=Console(stderr=True),
+        console=Terminal(stderr=True),
         transient=True,
     )
 

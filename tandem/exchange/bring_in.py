@@ -313,5 +313,5 @@ def print_import(console: Console, figures: dict[str, Any]) -> None:
         console.print(f"the file's time begins below zero: shifted by {figures['shift_ns'] * 1e-9:g} s")
     for channel, source in figures["channels"].items():
         console.print(f"  {channel} ← {source}", markup=False)
-    console.print(f"run: {figures['run']}", soft_wrap=True)
-    console.print(f"try: tandem replay {figures['run']} --mode ideal", soft_wrap=True)
+    console.print(f"run: {figures['run']}", soft_wrap=True, markup=False)
+    console.print(f"try: tandem replay {figures['run']} --mode ideal", soft_wrap=True, markup=False)

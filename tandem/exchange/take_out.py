@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as Printed
 
 from sync.record import open_run
@@ -60,8 +61,8 @@ def print_export(console: Console, figures: dict[str, Any]) -> None:
     table.add_column("rows", justify="right")
     table.add_column("columns", justify="right")
     for row in figures["topics"]:
-        table.add_row(row["topic"], Path(row["file"]).name, str(row["rows"]), str(row["columns"]))
+        table.add_row(escape(row["topic"]), escape(Path(row["file"]).name), str(row["rows"]), str(row["columns"]))
     console.print(table)
-    console.print(f"{figures['bytes'] / 1e6:.1f} MB: {figures['out']}", soft_wrap=True)
+    console.print(f"{figures['bytes'] / 1e6:.1f} MB: {figures['out']}", soft_wrap=True, markup=False)
     if figures["cut"]:
-        console.print(f"[yellow]the record {figures['cut']}; exported is what it holds[/]", soft_wrap=True)
+        console.print(f"[yellow]the record {escape(figures['cut'])}; exported is what it holds[/]", soft_wrap=True)

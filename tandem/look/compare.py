@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sim_service.step_record import STEP_CHANNELS
@@ -96,7 +97,7 @@ def _settings(a: dict[str, Any], b: dict[str, Any], prefix: str = "") -> dict[st
 
 
 def print_compare(console: Console, found: dict[str, Any]) -> None:
-    console.print(f"a: {found['a']}\nb: {found['b']}", soft_wrap=True)
+    console.print(f"a: {found['a']}\nb: {found['b']}", soft_wrap=True, markup=False)
     for what in ("configuration", "parameters"):
         for key, (x, y) in found[what].items():
             console.print(f"{what}: {key}: {json.dumps(x)} → {json.dumps(y)}", soft_wrap=True, markup=False)
@@ -107,19 +108,21 @@ def print_compare(console: Console, found: dict[str, Any]) -> None:
         said += f", {len(topic['same'])} channels equal to the bit, {len(topic['differ'])} differ"
         if topic["only"]:
             said += f"; only in one: {', '.join(topic['only'])}"
-        console.print(said, soft_wrap=True)
+        console.print(said, soft_wrap=True, markup=False)
         for channel, (x, y) in topic["units"].items():
-            console.print(f"{name} {channel}: unit {x} against {y}")
+            console.print(f"{name} {channel}: unit {x} against {y}", markup=False)
         if topic["differ"]:
             table = Table()
             for heading in ("channel", "unit", "at most", "rms", "how many", "first at", "a", "b"):
                 table.add_column(heading, justify="left" if heading in ("channel", "unit") else "right")
             for r in topic["differ"]:
                 figures = (f"{r['max']:.6g}", f"{r['rms']:.6g}", str(r["count"]), str(r["first"]))
-                table.add_row(r["channel"], r["unit"], *figures, f"{r['first_a']:.9g}", f"{r['first_b']:.9g}")
+                table.add_row(
+                    escape(r["channel"]), escape(r["unit"]), *figures, f"{r['first_a']:.9g}", f"{r['first_b']:.9g}"
+                )
             console.print(table)
     if found["topics_of_one_only"]:
-        console.print(f"only in one of them: {', '.join(found['topics_of_one_only'])}")
+        console.print(f"only in one of them: {', '.join(found['topics_of_one_only'])}", markup=False)
     if found["identical"]:
         console.print("[green]identical[/]")
     elif found["motion"]:

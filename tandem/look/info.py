@@ -236,7 +236,7 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
     for name, t in found["topics"].items():
         rate = f"{t['rate_hz']:g}" if t["rate_hz"] else "?"
         cells = [t["messages"], rate, f"{t['seconds']:.3f}", t["gaps"], t["longest_gap_ms"], t["epochs"]]
-        table.add_row(name, *(str(c) for c in (*cells, t["missing"], t["lost"], t["dropped"])))
+        table.add_row(escape(name), *(str(c) for c in (*cells, t["missing"], t["lost"], t["dropped"])))
     console.print(table)
     for name, t in found["topics"].items():
         channels = ", ".join(f"{c} [{unit}]" for c, unit in t["channels"].items())
@@ -250,4 +250,4 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
         at = "" if said["s"] is None else f"{said['s']:9.3f} s  "
         console.print(f"{at}{said['text']}", soft_wrap=True, markup=False, highlight=False)
     if found["model"]:
-        console.print(f"model {found['model']}, {len(found['parameters'])} parameters (--json lists them)")
+        console.print(f"model {escape(found['model'])}, {len(found['parameters'])} parameters (--json lists them)")

@@ -1,0 +1,20 @@
+"""Text out of files and off the wire, for a terminal: what would steer it is shown instead.
+
+A record's name, the reason of its end, a key of a TOML file may hold any character. Printed as they are, escape
+sequences move the cursor, change the title, or write into the clipboard; characters that turn the direction of writing
+show another text than is there. Everything that tandem prints goes through `visible`.
+"""
+
+import re
+
+_STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def _shown(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def visible(text: str) -> str:
+    """The same text with control characters, all but tabs and ends of lines, written as \\x1b."""
+    return _STEERS.sub(_shown, text)
