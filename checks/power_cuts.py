@@ -35,8 +35,7 @@ from sync.block import Channel, Layout  # noqa: E402
 from sync.clock import now_ns  # noqa: E402
 from sync.config import Config, load  # noqa: E402
 from sync.record import RunError, open_run  # noqa: E402
-from sync.record.heads import as_head  # noqa: E402
-from sync.record.writer import PART  # noqa: E402
+from sync.record.heads import PART, as_head  # noqa: E402
 from sync.ring import RingWriter, push  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"

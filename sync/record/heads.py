@@ -18,8 +18,8 @@ from mcap.writer import MCAP0_MAGIC
 
 from sync.record.damage import DAMAGED
 from sync.record.rings import OPEN, Account
-from sync.record.writer import PART
 
+PART = "tandem.part"
 _RECORD = struct.Struct("<BQ")  # what it is, how long it is
 _MOST_HEAD = 1 << 20
 _MOST_RECORDS = 4  # the header, then the part

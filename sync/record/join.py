@@ -53,13 +53,13 @@ class Joining:
             self._errors[number] = read
             return
         self._sound.append(number)
-        first = self._first or read
-        if read is not first and not (read.run and read.run == first.run):
+        first = self._first is None
+        if self._first is not None and not (read.run and read.run == self._first.run):
             return
         self._topics.add(number, read)
         goes_on = self._last is not None and bool(self._last.next)
         self._said += read.said
-        if number > 1 and not (first is read and self.deleted):
+        if number > 1 and not (first and self.deleted):
             self._said += self._taken_up(number, read, goes_on)
         self._own.append(number)
         self._cut[number] = read.cut
@@ -69,8 +69,9 @@ class Joining:
         self._damaged |= read.damaged
         end = read.end or (self._last.end if self._last is not None else None)
         damage = [*(self._last.damage if self._last is not None else []), *read.damage]
-        self._first = first
+        # without the blocks, which are joined already
         self._last = replace(read, end=end, damage=damage, topics={}, rings={}, attachments={})
+        self._first = self._first or self._last
 
     def _taken_up(self, number: int, run: Run, goes_on: bool) -> list[tuple[int, str]]:
         lost, gone = self._topics.lost[number], self._topics.gone[number]

@@ -20,9 +20,9 @@ from mcap.writer import MCAP0_MAGIC
 
 from sync.record.chunks import ID, KIND, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED
-from sync.record.heads import Earlier, Left, read_head
+from sync.record.heads import PART, Earlier, Left, read_head
 from sync.record.rings import AGAIN, GONE, LEFT, OPEN, RING, Ring
-from sync.record.writer import PART, parts
+from sync.record.writer import parts
 
 _HEAD = struct.Struct("<BQ")  # of every record: what it is, how long it is
 _INDEX = struct.Struct("<HI")  # of an index: the channel, the bytes of its entries
