@@ -428,7 +428,7 @@ def test_missing_software_is_said_at_once_with_what_to_install(monkeypatch: pyte
         nidaqmx.require(nidaqmx.Settings(kind="nidaqmx"))
     except SourceError as error:
         assert "ni.com/downloads" in str(error) and "source.server" in str(error)  # noqa: PT017 (or there is a driver)
-    nidaqmx.require(nidaqmx.Settings(kind="nidaqmx", server="elsewhere:31763"))
+    nidaqmx.require(nidaqmx.Settings(kind="nidaqmx", server="elsewhere:31763", server_unencrypted=True))
     monkeypatch.setitem(sys.modules, "nidaqmx", None)
     with pytest.raises(SourceError, match=r"pip install 'tandem\[ni\]'"):
         nidaqmx.require(nidaqmx.Settings(kind="nidaqmx"))
