@@ -108,6 +108,8 @@ class _Checked:
     async def recv(self) -> bytes:
         while True:
             data = await self._connection.recv()
+            if self._rejected >= _MOST_REJECTED:
+                continue  # it has been cut off: what was on its way is not looked at
             await self._pace()
             try:
                 return checked(data, self._widgets)

@@ -178,6 +178,7 @@ def test_one_page_does_not_take_the_brake_from_another(page: Page) -> None:
     uuid, full = brake._impl.uuid, brake.max
     with logged_in(port_of(page)) as client:
         client.send(msgpack.packb(CAMERA))
+        until(page.server.get_clients, "it is not known as a page")  # while there is none, the brake goes back to rest
         attacks = [{"removed": True}, {"value": math.nan}, {"value": full + 1.0}, {"sync_cb": None, "value": 1.0}]
         for updates in attacks:
             client.send(msgpack.packb({"type": "GuiUpdateMessage", "uuid": uuid, "updates": updates}))
