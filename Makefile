@@ -5,16 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: drive test lint types compiled bench drill clean
+.PHONY: drive test lint types built collected bench drill clean
 
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
 
 # Tests that start real processes mostly wait, so that three take turns on two cores; the few that measure something
 # have the machine to themselves afterwards (tests/conftest.py shares them out).
-test: $(VENV)/.dev
+test: $(VENV)/.drive
 ifeq ($(ARGS),)
-	$(MAKE) --no-print-directory --output-sync=line --jobs 2 compiled lint types
+	$(MAKE) --no-print-directory --output-sync=line --jobs 2 built $(VENV)/.dev
+	$(MAKE) --no-print-directory --output-sync=line --jobs 2 collected lint types
 	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not alone"
 	$(BIN)/pytest -m alone tests/system
 else
@@ -29,9 +30,12 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# what is tested on all cores; the few kernels of the tests themselves by one process, or each would compile them all
-compiled: $(VENV)/.dev
+# what is tested, on all cores
+built: $(VENV)/.drive
 	$(BIN)/python -m sync.build
+
+# the few kernels of the tests themselves by one process, or each would compile them all
+collected: $(VENV)/.dev
 	$(BIN)/pytest --collect-only > /dev/null
 
 # what is measured against others; takes some ten minutes
@@ -59,6 +63,8 @@ drill: $(VENV)/.dev
 	$(BIN)/python -m checks.schedules --schedules 100000
 	$(BIN)/python -m checks.schedules --schedules 1000 --model buggy
 	$(BIN)/python checks/bombs.py
+	$(BIN)/python checks/week.py
+	$(BIN)/python checks/power_cuts.py
 	$(BIN)/python benchmarks/fuzz.py --inputs 1000000
 
 $(VENV)/bin/python:
@@ -66,12 +72,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.drive: $(VENV)/bin/python requirements.txt pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.drive requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	touch $@
 
 clean:

@@ -243,4 +243,5 @@ def test_a_ring_behaves_like_a_list_that_forgets(ring_name: str, new_actor: Call
     def machine() -> Any:
         return RingMachine(new_actor, ring_name)
 
-    run_state_machine_as_test(machine, settings=settings(PROPERTY, max_examples=40, stateful_step_count=40))
+    examples = 40 if settings.get_current_profile_name() == "full" else 10
+    run_state_machine_as_test(machine, settings=settings(PROPERTY, max_examples=examples, stateful_step_count=40))

@@ -173,7 +173,7 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, runs: Path, outcome: Outcome, *argu
     folder = runs / "20260101T120000Z-x"
     folder.mkdir(parents=True)
     (folder / "run.mcap").write_bytes(b"of a run that never was")
-    monkeypatch.setattr(cli, "run_drive", lambda *_: (CONFIG, outcome, folder))
+    monkeypatch.setattr(cli, "run_drive", lambda *_, **__: (CONFIG, outcome, folder))
     return CliRunner().invoke(cli.app, ["drive", *arguments])
 
 
