@@ -2,9 +2,9 @@
 
 A file from somebody else may be small and still fill the memory: it is compressed, or it states how many rows it has.
 A reader therefore takes what it is about to decode from a `Budget`, before it decodes it, and decodes no more than it
-took, because sizes that a file states may be wrong. The budget grows with the file: 32 times its size, 64 times a
-record's, and 16 MiB, which is ten times what records, exports and measurements take. What small inputs cost beyond
-their bytes (objects, rows of a table) is taken from the same budget.
+took, because sizes that a file states may be wrong. The budget grows with the file: 32 times its size, and 16 MiB,
+which is ten times what records, exports and measurements take. What small inputs cost beyond their bytes (objects, rows
+of a table) is taken from the same budget.
 
 `tandem --decode-limit-mb N COMMAND ...` sets another limit, for this command and the processes it starts.
 """
@@ -21,7 +21,6 @@ ENVIRONMENT = "TANDEM_DECODE_LIMIT_MB"
 OPTION = "--decode-limit-mb"
 _LEAST = 16 << 20
 _TIMES_ITS_SIZE = 32
-RECORD = 64  # times its size: of a car that stands still a chunk becomes 9 times as large, its blocks twice that
 _LIBRARIES = 48 << 20  # address space for what libraries allocate besides the data
 
 
@@ -31,11 +30,11 @@ class DecodedTooLarge(TandemError):
     code = 2
 
 
-def decode_limit(size: int, times: int = _TIMES_ITS_SIZE) -> int:
+def decode_limit(size: int) -> int:
     """Bytes that a file of this size may become."""
     text = os.environ.get(ENVIRONMENT)
     if not text:
-        return _LEAST + times * size
+        return _LEAST + _TIMES_ITS_SIZE * size
     if not text.isascii() or not text.isdigit() or not 0 < int(text[:12]) <= 1 << 24:
         raise ConfigError(f"{ENVIRONMENT} = {text[:40]!r}: must be a number of megabytes from 1 to {1 << 24}")
     return int(text) * 10**6
@@ -44,8 +43,8 @@ def decode_limit(size: int, times: int = _TIMES_ITS_SIZE) -> int:
 class Budget:
     """What may still be decoded of one file."""
 
-    def __init__(self, path: Path | str, size: int, times: int = _TIMES_ITS_SIZE):
-        self.path, self.limit = path, decode_limit(size, times)
+    def __init__(self, path: Path | str, size: int):
+        self.path, self.limit = path, decode_limit(size)
         self._taken = 0
 
     def take(self, count: int, what: str) -> None:

@@ -30,7 +30,7 @@ from numba import int64
 from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.block import Layout
 from sync.jit import kernel
-from sync.limits import RECORD, Budget, DecodedTooLarge
+from sync.limits import Budget, DecodedTooLarge
 from sync.message import MALFORMED, decode_record
 from sync.message_form import Form, read_message
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
@@ -179,7 +179,7 @@ class _Reading:
         self._unread: dict[int, str] = {}  # where there was damage, and why
         self._index: Index | None = None
         self._index_sought = self._announced = False
-        self._budget = Budget(path, size, RECORD)
+        self._budget = Budget(path, size)
         self._stream: BinaryIO = io.BytesIO()
 
     def read(self, stream: BinaryIO) -> Run:
