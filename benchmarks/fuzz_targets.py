@@ -653,8 +653,9 @@ def _remade(files: list[Path]) -> Change:
     from sync.block import Channel, Layout
     from sync.message_form import Form, write_message
     from sync.record import open_run
+    from sync.record.heads import START
     from sync.record.schema import ENCODING, MESSAGES, NAME, to_schema
-    from sync.record.writer import END, PROFILE, START
+    from sync.record.writer import END, PROFILE
 
     runs = [open_run(file) for file in files]
     kinds = ("i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")

@@ -61,6 +61,21 @@ def rename(part: Path, target: Path) -> None:
     _sync_quietly({part.parent, target.parent})
 
 
+def write_anew(path: Path, content: bytes) -> None:
+    """A file with this content instead of whatever has its name: a link that somebody put there is replaced, and what
+    it leads to stays as it is; raises OSError."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    try:
+        with open(fd, "wb") as stream:
+            stream.write(content)
+        os.replace(part, path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
 def _sync_quietly(folders: Iterable[Path]) -> None:
     for folder in folders:
         with contextlib.suppress(OSError):  # some file systems have no such thing for folders

@@ -27,6 +27,7 @@ from sync.errors import TandemError
 MOST_WAITING = 32  # connections without a session yet; one more, and the oldest of them is ended
 _GREETING_S = 10.0  # for a request to be complete
 _PORTS = range(8790, 8810)  # where none is asked for
+_MOST_UNREAD = 64 << 20  # bytes that wait for one page; a scene is smaller
 _BURST, _PER_S = 400, 200.0  # messages of one page; what is above waits at the sender
 _MOST_REJECTED = 100  # messages of one page; then it is cut off
 _PACKED = re.compile(rb'<script data-p="([^"]*)" data-ss="(\d+)" data-cs="(\d+)">(.*?)</script>', re.DOTALL)
@@ -140,6 +141,14 @@ def _connections(door: Door, waiting: dict[Any, None]) -> type:
                 door.refused += 1
                 oldest.transport.abort()
             super().connection_made(transport)
+
+        def data_received(self, data: bytes) -> None:
+            # a ping is answered by the library: who asks and never reads would fill the memory with answers
+            if self.transport.get_write_buffer_size() > _MOST_UNREAD:
+                door.refused += 1
+                self.transport.abort()
+                return
+            super().data_received(data)
 
         def connection_lost(self, error: Exception | None) -> None:
             waiting.pop(self, None)

@@ -7,6 +7,7 @@ that were deleted to make room (sync/record/retention.py).
 import io
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from mcap.writer import MCAP0_MAGIC
 from sync.record.damage import DAMAGED
 from sync.record.rings import OPEN, Account
 
-PART = "tandem.part"
+PART, START = "tandem.part", "tandem.start"
 _RECORD = struct.Struct("<BQ")  # what it is, how long it is
 _MOST_HEAD = 1 << 20
 _MOST_RECORDS = 4  # the header, then the part
@@ -87,25 +88,38 @@ class Head:
 def read_head(path: Path) -> Head | None:
     """None if there is none, or if it cannot be read."""
     try:
+        first = next(_first_metadata(path), None)
+        return as_head(first) if first is not None else None
+    except DAMAGED:
+        return None
+
+
+def name_of(path: Path) -> str | None:
+    """The name of the run that a part belongs to, as it states it; None if it cannot be read."""
+    try:
+        return next((record.metadata.get("name") for record in _first_metadata(path) if record.name == START), None)
+    except DAMAGED:
+        return None
+
+
+def _first_metadata(path: Path) -> Iterator[Metadata]:
+    """What stands before everything else; raises one of DAMAGED."""
+    try:
         with open(path, "rb") as stream:
             data = stream.read(_MOST_HEAD)
     except OSError:
-        return None
+        return
     if data[: len(MCAP0_MAGIC)] != MCAP0_MAGIC:
-        return None
+        return
     at = len(MCAP0_MAGIC)
     for _ in range(_MOST_RECORDS):
         if at + _RECORD.size > len(data):
-            return None
+            return
         kind, length = _RECORD.unpack_from(data, at)
         at += _RECORD.size
         if kind == Opcode.METADATA and at + length <= len(data):
-            try:
-                return as_head(Metadata.read(ReadDataStream(io.BytesIO(data[at : at + length]))))
-            except DAMAGED:
-                return None
+            yield Metadata.read(ReadDataStream(io.BytesIO(data[at : at + length])))
         at += length
-    return None
 
 
 def as_head(record: Metadata) -> Head | None:

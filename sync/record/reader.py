@@ -35,12 +35,12 @@ from sync.message import MALFORMED, decode_record
 from sync.message_form import Form, read_message
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED, Held, Index, after_chunk, described, read_index
-from sync.record.heads import PART, read_head
+from sync.record.heads import PART, START, read_head
 from sync.record.join import Consume, Joining
 from sync.record.rings import LEFT, RING, Ring
 from sync.record.run import Part, Run, RunError, Topic
 from sync.record.schema import ENCODING, MESSAGES, to_layout
-from sync.record.writer import END, FILE, FORMAT, NEXT, PROFILE, SAID, START, parts
+from sync.record.writer import END, FILE, FORMAT, NEXT, PROFILE, SAID, parts
 
 _MOST_RECORD = 1 << 30
 _CHUNK_HEAD = 8 + 8 + 8 + 4 + 4 + 8  # times, size and checksum, then the lengths of two texts
@@ -274,6 +274,7 @@ class _Reading:
             raise ValueError(f"a record of {length} bytes")
         if length > self.run.size - stream.tell():
             raise _Cut
+        self._budget.take(length, "its records")  # read on from places that an index gives, they may be read many times
         if opcode not in _KINDS:
             if opcode == Opcode.DATA_END:
                 return True

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sync.private_files import sync_folder
+from sync.record.heads import name_of
 from sync.record.writer import parts
 
 NEWEST = 2  # parts that stay
@@ -87,10 +88,19 @@ def plan(folder: Path, name: str, limits: Limits, free: int, deleted: int = 0) -
 
 
 def older_runs(folder: Path, name: str) -> list[Path]:
-    """Runs of this name beside this one that began before it and that nobody writes any more, the oldest first."""
+    """Runs of this name beside this one that began before it and that nobody writes any more, the oldest first.
+
+    By what their parts state: `car-2` may be the second run of `car`, or one of another name, and a folder without a
+    part that can be read is none of ours.
+    """
     form = re.compile(rf"\d{{8}}T\d{{6}}Z-{re.escape(name)}(-\d+)?")
     beside = sorted(run for run in folder.parent.iterdir() if form.fullmatch(run.name) and run.name < folder.name)
-    return [run for run in beside if run.is_dir() and not run.is_symlink() and not _in_use(run)]
+    return [run for run in beside if run.is_dir() and not run.is_symlink() and _named(run, name) and not _in_use(run)]
+
+
+def _named(run: Path, name: str) -> bool:
+    found = parts(run)
+    return bool(found) and name_of(found[max(found)]) == name
 
 
 def _in_use(run: Path) -> bool:

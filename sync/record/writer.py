@@ -15,14 +15,14 @@ from sync.block import PUSHED, RECEIVED, Layout, T
 from sync.jit import kernel
 from sync.message_form import Form, write_message
 from sync.record import schema
-from sync.record.heads import PART
+from sync.record.heads import PART, START
 from sync.record.rings import RING, Ring
 from sync.record.sink import Sink
 
 FILE = "run.mcap"  # the first part, and nearly always the only one
 PROFILE = "tandem"
 FORMAT = 1
-START, END, SAID = "tandem.start", "tandem.end", "tandem.said"
+END, SAID = "tandem.end", "tandem.said"
 NEXT = "tandem.next"  # instead of an end: the file in which the record goes on
 _NAME = re.compile(r"run(?:\.([2-9]|[1-9][0-9]{1,5}))?\.mcap")
 _CHUNK_BYTES = 32 << 20  # never reached: `flush` ends chunks by time

@@ -31,6 +31,8 @@ def export(path: Path, to: str, out: Path | None, progress: Progress = lambda *_
     tables = tables_of(run)
     folder = run.path.parent
     name = folder.name or "run"
+    if out is None and (folder / "export").is_symlink():
+        raise ExchangeError(f"{folder / 'export'}: is a link, and leads elsewhere; remove it, or give --out")
     if to == "mf4":
         target = out or folder / "export" / f"{name}.mf4"
         if target.is_dir():

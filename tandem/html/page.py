@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sync.private_files import make_folder
+from sync.private_files import make_folder, write_anew
 from tandem.html import sections
 from tandem.html.figures import RunData, headline, hops_us, worst
 from tandem.html.style import STYLE, WORDS
@@ -78,7 +78,7 @@ def write_report(
         for run in runs
     ]
     html, figures = folder / "report.html", folder / "report.json"
-    html.write_text(page(title, runs, bare), encoding="utf-8")
+    write_anew(html, (page(title, runs, bare)).encode())
     content = json_ready({"title": title, "runs": told, "bare": bare})
-    figures.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    write_anew(figures, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
     return html, figures

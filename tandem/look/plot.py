@@ -4,12 +4,14 @@ What is drawn is decided once, as panels; the page needs nothing (tandem/html/ch
 matplotlib, the extra `plot`.
 """
 
+import io
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from sync.errors import ConfigError, TandemError
+from sync.private_files import write_anew
 from sync.record import Run
 from tandem.html.chart import COLOURS, Series, curves, paths
 from tandem.html.page import document
@@ -93,7 +95,7 @@ def _chosen(runs: list[tuple[str, Run]], channels: list[str] | None) -> list[tup
 
 def write_page(file: Path, title: str, found: list[Panel]) -> None:
     header = f"<header><h1>{e(title)}</h1></header>"
-    file.write_text(document(title, [header, *(_picture(panel) for panel in found)]), encoding="utf-8")
+    write_anew(file, document(title, [header, *(_picture(panel) for panel in found)]).encode())
 
 
 def _picture(panel: Panel) -> Raw:
@@ -128,4 +130,6 @@ def write_png(file: Path, title: str, found: list[Panel]) -> None:
             axis.set_aspect("equal", adjustable="datalim")
         if len(panel.curves) > 1 and panel is found[0]:
             axis.legend(loc="best", fontsize="small")
-    figure.savefig(file, dpi=120)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=120, format="png")
+    write_anew(file, drawn.getvalue())

@@ -32,6 +32,7 @@ from tandem.facts import attachments, start_facts
 from tandem.replay import Asked as Replay
 from tandem.replay import replay_run
 from tests.sync.strategies import LIMITS, PROPERTY, values
+from tests.tandem.runs import write_drive
 
 DRIVE = Path(__file__).resolve().parents[2] / "configs" / "drive.toml"
 CONFIG = load(DRIVE, ["sim.vehicle=vehicles/buggy_single_track.toml"])
@@ -740,3 +741,13 @@ def test_units_are_what_they_are() -> None:
         found = unit(text)
         assert found is not None and (found.dimension, found.factor) == (dimension, factor)
     assert unit("furlong") is None
+
+
+def test_an_export_beside_a_record_does_not_follow_a_link(tmp_path: Path) -> None:
+    write_drive(tmp_path / "run")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "run" / "export").symlink_to(elsewhere)
+    with pytest.raises(ExchangeError, match="is a link"):
+        export(tmp_path / "run", "csv", None)
+    assert not list(elsewhere.iterdir())

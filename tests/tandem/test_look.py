@@ -404,3 +404,21 @@ def test_the_png_is_one(drive: Run, tmp_path: Path) -> None:
     write_png(tmp_path / "plot.png", "a drive", panels([("one", drive), ("two", drive)], None))
     data = (tmp_path / "plot.png").read_bytes()
     assert data.startswith(b"\x89PNG\r\n\x1a\n") and data.rstrip().endswith(b"IEND\xaeB`\x82") and len(data) > 5000
+
+
+# ---- what is written beside a record of somebody else ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("write, name", [(write_page, "plot.html"), (write_png, "plot.png")])
+def test_a_plot_replaces_a_link_and_leaves_what_it_leads_to(drive: Run, write: Any, name: str, tmp_path: Path) -> None:
+    """A run's folder may come from anybody, with a link where the plot goes."""
+    if write is write_png:
+        pytest.importorskip("matplotlib")
+    precious, link = tmp_path / "authorized_keys", tmp_path / "run" / name
+    precious.write_text("mine")
+    link.parent.mkdir()
+    link.symlink_to(precious)
+    write(link, "a plot", panels([("run", drive)], None))
+    assert precious.read_text() == "mine"
+    assert not link.is_symlink() and link.stat().st_size > 100 and link.stat().st_mode & 0o077 == 0
+    assert [path.name for path in link.parent.iterdir()] == [name]

@@ -265,21 +265,32 @@ def test_a_replay_of_what_is_left_says_what_it_can_do(tmp_path: Path) -> None:
     assert done.figures["steps"] == 200 and "parts 1 to 2 were deleted" in done.figures["deleted"]
 
 
+_SIZE = 4000
+
+
 def test_older_runs_go_first_if_that_is_asked_for_and_only_those_of_this_name(tmp_path: Path) -> None:
-    def a_run(stamp: str, name: str) -> Path:
+    def a_run(stamp: str, name: str, stated: str = "") -> Path:
         folder = new_folder(tmp_path, stamp, name)
-        (folder / FILE).write_bytes(bytes(1000))
+        writer = RunWriter(folder)
+        writer.begin({"name": stated or name}, {}, BEGIN_NS)
+        writer.finish({"reason": "stopped"}, {}, BEGIN_NS)
+        (folder / FILE).write_bytes((folder / FILE).read_bytes()[:_SIZE].ljust(_SIZE, b"\0"))
         return folder
 
     first, second = a_run("20260101T000000Z", "car"), a_run("20260102T000000Z", "car")
     a_run("20260101T000000Z", "car_2"), a_run("20260101T000000Z", "bus")
     here = a_run("20260103T000000Z", "car")
     a_run("20260104T000000Z", "car")
+    a_run("20260101T010000Z", "car-2")  # looks like the second of a second, and is another one's
+    a_run("20260101T020000Z", "car", stated="bus")
+    for stamp, holds in (("20260101T030000Z", "thesis.tex"), ("20260101T040000Z", FILE)):
+        (new_folder(tmp_path, stamp, "car") / holds).write_text("no record")
+    new_folder(tmp_path, "20260101T050000Z", "car")
     assert older_runs(here, "car") == [first, second]
-    limits = Limits(keep_bytes=3500, runs=True)
+    limits = Limits(keep_bytes=7 * _SIZE // 2, runs=True)
     assert plan(here, "car", limits, 0).runs == [first] and not plan(here, "car", limits, 0).files
-    assert not plan(here, "car", Limits(keep_bytes=3500), 0)
-    assert plan(here, "car", Limits(free_bytes=5000, runs=True), 3500).runs == [first, second]
+    assert not plan(here, "car", Limits(keep_bytes=7 * _SIZE // 2), 0)
+    assert plan(here, "car", Limits(free_bytes=5 * _SIZE, runs=True), 7 * _SIZE // 2).runs == [first, second]
     assert not plan(here, "car", Limits(runs=True), 0)
     link = tmp_path / "20250101T000000Z-car"
     link.symlink_to(second)
@@ -287,8 +298,9 @@ def test_older_runs_go_first_if_that_is_asked_for_and_only_those_of_this_name(tm
 
 
 def test_a_run_that_is_being_written_is_not_deleted(hours: Hours) -> None:
-    name = hours.folder.name.split("-", 1)[1]
+    name = hours.config.name
     later = new_folder(hours.folder.parent, "20270101T000000Z", name)
+    hours.folder = hours.folder.rename(hours.folder.with_name(f"20260101T000000Z-{name}"))
     assert older_runs(later, name) == []
     hours.end()
     assert older_runs(later, name) == [hours.folder]
