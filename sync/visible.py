@@ -18,3 +18,8 @@ def _shown(found: re.Match[str]) -> str:
 def visible(text: str) -> str:
     """The same text with control characters, all but tabs and ends of lines, written as \\x1b."""
     return _STEERS.sub(_shown, text)
+
+
+def on_one_line(text: str) -> str:
+    """The same with ends of lines shown too: a name must not write lines of its own below ours."""
+    return visible(text).replace("\n", "\\x0a")

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
 from sync.errors import ConfigError
 from sync.limits import ENVIRONMENT, OPTION
-from sync.visible import visible
+from sync.visible import on_one_line
 from tandem.calibrate_command import calibrate
 from tandem.drive import checked_config, compile_ahead, run_drive
 from tandem.iso_commands import iso
@@ -30,6 +29,7 @@ from tandem.terminal import (
     AsJson,
     Overrides,
     Runs,
+    Terminal,
     TokenFile,
     errors,
     new_run_folder,
@@ -37,6 +37,7 @@ from tandem.terminal import (
     progress,
     report,
     run_folder,
+    status,
 )
 from tandem.vehicle_commands import vehicle_report
 from tandem.view import view
@@ -261,7 +262,7 @@ def replay(
 def _report_damage(losses: list[str]) -> None:
     """The last word of whoever has read a record: what was damaged in it, with an exit code of its own."""
     for loss in losses:
-        print(f"tandem: {visible(loss)}", file=sys.stderr)
+        print(f"tandem: {on_one_line(loss)}", file=sys.stderr)
     if losses:
         raise typer.Exit(DAMAGED)
 
@@ -406,9 +407,9 @@ def doctor(
 
     with errors():
         checked = checked_config(config, list(overrides or []))
-        with Console(stderr=True).status("") as status:
-            found = examination.examine(checked, config, seconds, status.update)
-            findings = list(found) if as_json else examination.print_findings(Console(), found)
+        with status("") as shown:
+            found = examination.examine(checked, config, seconds, shown.update)
+            findings = list(found) if as_json else examination.print_findings(output(), found)
         if as_json:
             print(json.dumps(examination.as_json(findings)))
     raise typer.Exit(examination.exit_code(findings))
@@ -438,7 +439,7 @@ def latency(
             raise ConfigError(f"--transport {transport}: must be one of {', '.join(TRANSPORTS)}, all")
         if phase:
             chosen = ("ipc",) if transport == "all" else chosen
-        result, data, code = measure(config, list(overrides or []), chosen, seconds, phase, Console(stderr=True))
+        result, data, code = measure(config, list(overrides or []), chosen, seconds, phase, Terminal(stderr=True))
         if as_json:
             print(json.dumps(result), flush=True)
         else:

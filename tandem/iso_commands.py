@@ -6,9 +6,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from tandem.terminal import AsJson, Parameters, Runs, errors, output, parameters, progress, report, run_folder
+from tandem.terminal import (
+    AsJson,
+    Parameters,
+    Runs,
+    errors,
+    output,
+    parameters,
+    progress,
+    report,
+    run_folder,
+    status,
+)
 
 BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 
@@ -43,7 +53,7 @@ def iso(
     with errors():
         changed = parameters(settings)
         build.ensure("everything")
-        with Console(stderr=True).status("reading"), compiling("iso"):
+        with status("reading"), compiling("iso"):
             from tandem.html.page import json_ready
             from tandem.html.plain import write_plain
             from tandem.iso import report as told

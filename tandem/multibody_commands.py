@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder
+from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder, status
 
 DIVERGED = 3
 
@@ -29,7 +28,7 @@ def mechanism(
 
     with errors():
         build.ensure("everything")
-        with Console(stderr=True).status("reading"), compiling("mechanism"):
+        with status("reading"), compiling("mechanism"):
             from tandem import mechanism as work
 
             described, state = work.load(file, seconds, step)

@@ -37,6 +37,7 @@ from sync.ring import RingWriter, push
 from sync.toml import check
 from tandem.deviation import deviation, sentence
 from tandem.facts import other_facts
+from tandem.terminal import single_lines
 
 MODES = ("exact", "ideal")
 _PARAMETERS = {"recorded": "of the record", "made here": "made here, not those of the record"}
@@ -432,6 +433,7 @@ def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
 
 
 def print_replay(console: Console, figures: dict[str, Any]) -> None:
+    figures = single_lines(figures)
     console.print(
         f"{figures['steps']} steps, {figures['simulated_s']:.2f} s, in {figures['wall_s']:.2f} s:"
         f" {figures['real_time_factor']:g} times real time (reading {figures['read_s']:.2f} s, stepping"
@@ -442,21 +444,20 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
     elif figures["first_difference"]:
         first = figures["first_difference"]
         console.print(
-            f"differs from the record from step {first['step']} on: {first['channel']} was {first['recorded']!r}, is"
-            f" {first['replayed']!r}"
+            f"differs from the record from step {first['step']} on: {escape(first['channel'])} was"
+            f" {first['recorded']!r}, is {first['replayed']!r}"
         )
         table = Table(title="Channels that differ from the record", title_justify="left")
         table.add_column("channel")
         table.add_column("at most", justify="right")
         for row in figures["differing_channels"]:
-            table.add_row(row["channel"], f"{row['max']:.6g}")
+            table.add_row(escape(row["channel"]), f"{row['max']:.6g}")
         console.print(table)
     if figures["identical"] is False and figures["mode"] == "exact":
         console.print(f"the parameters are those {_PARAMETERS[figures['parameters']]}", soft_wrap=True)
         for key, (was, here) in figures["other_facts"].items():
-            console.print(
-                f"[yellow]recorded with another {key}: {was}, here {here}[/]", soft_wrap=True, highlight=False
-            )
+            text = escape(f"recorded with another {key}: {was}, here {here}")
+            console.print(f"[yellow]{text}[/]", soft_wrap=True, highlight=False)
         if not figures["other_facts"]:
             console.print("recorded with the same sources, software, processor and libraries as here")
     elif figures["parameters_differ"]:
@@ -468,7 +469,7 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
     if figures["steps_before"]:
         console.print(f"{figures['steps_before']} steps are of a simulator that began before the record: left out")
     if figures["deleted"]:
-        console.print(f"[yellow]of the record {figures['deleted']}[/]", soft_wrap=True)
+        console.print(f"[yellow]of the record {escape(str(figures['deleted']))}[/]", soft_wrap=True)
     if figures["stopped"]:
         left = figures["recorded_steps"] - figures["steps_before"] - figures["steps"]
         console.print(

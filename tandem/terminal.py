@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
+from rich.status import Status
 from rich.text import Text
 
 from sync.errors import ConfigError, TandemError
 from sync.private_files import make_folder
-from sync.visible import visible
+from sync.visible import on_one_line, visible
 
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, such as daq.rate_hz=2000.")
@@ -69,7 +71,25 @@ class Terminal(Console):
     """Shows control characters of whatever it prints, cells of tables included, instead of sending them."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(visible(text), **options)
+        return super().render_str(visible(text), **options)  # here too: columns become wide enough for it
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+def status(what: str) -> Status:
+    """A word on standard error while something is done."""
+    return Terminal(stderr=True).status(what)
+
+
+def single_lines(found: Any) -> Any:
+    """What was found in a file, before it is printed: each text and each key stays on its line."""
+    if isinstance(found, dict):
+        return {single_lines(key): single_lines(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [single_lines(value) for value in found]
+    return on_one_line(found) if isinstance(found, str) else found
 
 
 Update = Callable[[str, float], None]  # what is being done, and which share of it is

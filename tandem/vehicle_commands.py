@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from sync.errors import ConfigError
-from tandem.terminal import AsJson, Parameters, errors, output, parameters, progress
+from tandem.terminal import AsJson, Parameters, errors, output, parameters, progress, status
 
 BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 
@@ -32,7 +31,7 @@ def vehicle_report(
     with errors():
         changed = parameters(settings)
         build.ensure("everything")
-        with Console(stderr=True).status("reading"), compiling("vehicle"):
+        with status("reading"), compiling("vehicle"):
             from tandem.vehicle import shown
             from tandem.vehicle.parameters import load_vehicle
             from tandem.vehicle.report import examine

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sync.errors import ConfigError
+from sync.visible import visible
 from tandem.terminal import Overrides, TokenFile, errors, progress
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _until_told() -> threading.Event:
 
 
 def _say(text: str) -> None:
-    print(f"view: {text}", file=sys.stderr, flush=True)
+    print(f"view: {visible(text)}", file=sys.stderr, flush=True)
 
 
 def view(

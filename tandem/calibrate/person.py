@@ -14,9 +14,11 @@ import tty
 from types import TracebackType
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.text import Text
+
+from tandem.terminal import Terminal
 
 _PLAIN_EVERY_S = 1.0
 
@@ -70,7 +72,7 @@ class Screen:
     """Standard error: sentences that stay, and below them, on a terminal, the live line and the question."""
 
     def __init__(self) -> None:
-        self.console = Console(stderr=True, highlight=False)
+        self.console = Terminal(stderr=True, highlight=False)
         in_place = self.console.is_terminal and not self.console.is_dumb_terminal
         self._live = Live(console=self.console, auto_refresh=False, transient=True) if in_place else None
         self._shown_s = -_PLAIN_EVERY_S

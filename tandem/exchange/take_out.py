@@ -13,6 +13,7 @@ from sync.record import open_run
 from tandem.exchange.errors import ExchangeError
 from tandem.exchange.place import appearing
 from tandem.exchange.tables import Progress, passport_of, tables_of
+from tandem.terminal import single_lines
 
 KINDS = ("csv", "parquet", "mf4")
 
@@ -57,6 +58,7 @@ def export(path: Path, to: str, out: Path | None, progress: Progress = lambda *_
 
 
 def print_export(console: Console, figures: dict[str, Any]) -> None:
+    figures = single_lines(figures)
     table = Printed()
     for heading in ("topic", "file"):
         table.add_column(heading, overflow="fold")

@@ -15,6 +15,7 @@ from rich.table import Table
 from sim_service.step_record import STEP_CHANNELS
 from sync.record import Run, RunError, Topic
 from tandem.deviation import deviation, sentence
+from tandem.terminal import single_lines
 
 _TOPICS = ("/step", "/daq", "/received")
 _STAMPS = {c.name for c in STEP_CHANNELS}
@@ -97,6 +98,7 @@ def _settings(a: dict[str, Any], b: dict[str, Any], prefix: str = "") -> dict[st
 
 
 def print_compare(console: Console, found: dict[str, Any]) -> None:
+    found = single_lines(found)
     console.print(f"a: {found['a']}\nb: {found['b']}", soft_wrap=True, markup=False)
     for what in ("configuration", "parameters"):
         for key, (x, y) in found[what].items():

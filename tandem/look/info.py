@@ -16,6 +16,7 @@ from rich.table import Table
 from sim_service.signals.stages import counted
 from sim_service.step_record import STATUS
 from sync.record import Run, Topic, open_run
+from tandem.terminal import single_lines
 
 _GAP_PERIODS = 1.5
 _FOR_A_PERIOD = 4096  # intervals, whose median is the period
@@ -205,6 +206,7 @@ def _print_parts(console: Console, parts: list[dict[str, Any]]) -> None:
 
 
 def print_info(console: Console, found: dict[str, Any]) -> None:
+    found = single_lines(found)
     start = {key: escape(value) for key, value in found["start"].items()}
     console.print(f"[bold]{escape(found['file'])}[/]  {found['bytes'] / 1e6:.2f} MB", soft_wrap=True)
     console.print(

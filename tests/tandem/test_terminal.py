@@ -1,19 +1,24 @@
 """What is printed out of a file cannot steer the terminal."""
 
+import ast
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcap.records import Attachment, DataEnd, Header, Metadata
 from mcap.writer import MCAP0_MAGIC
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 from typer.testing import CliRunner
 
+import tandem
 from checks.bomb_files import packed
 from sync.visible import visible
 from tandem.cli import app
 from tandem.terminal import Terminal
+from tandem.view import _say
 
 EVIL = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e[/red][bold"
 
@@ -35,6 +40,66 @@ def test_strings_and_cells_of_tables_are_shown_not_sent() -> None:
     said = out.getvalue()
     assert not set("\x1b\x07\x9b\u202e") & set(said)
     assert said.count("\\x1b]0;title\\x07") == 4
+
+
+def test_texts_and_the_status_are_shown_too_and_colours_stay() -> None:
+    out = io.StringIO()
+    console = Terminal(file=out, force_terminal=True, color_system="standard", width=200)
+    table = Table.grid()
+    table.add_row(Text(EVIL), "")
+    console.print(table, Text(EVIL, "red"))
+    with console.status(escape(EVIL)):
+        pass
+    said = out.getvalue()
+    assert "\x1b[31m" in said and said.count("\\x1b]0;title") >= 3
+    assert not set("\x07\x9b\u202e") & set(said) and "\x1b]" not in said and "\x1b[2J" not in said
+
+
+def test_nothing_is_printed_but_by_this_terminal() -> None:
+    root = Path(tandem.__file__).parent
+    others = [
+        f"{file.relative_to(root)}:{node.lineno}"
+        for file in root.rglob("*.py")
+        if file.name != "terminal.py"
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Console"
+    ]
+    assert not others, f"tandem.terminal.Terminal shows control characters, Console sends them: {others}"
+
+
+def test_what_the_view_says_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    _say(EVIL)
+    assert capsys.readouterr().err == f"view: {visible(EVIL)}\n"
+
+
+LINK = "[link=https://example.org]x[/link] [/x] a\nidentical"
+FIGURES: dict[str, Any] = {
+    "steps": 1, "simulated_s": 1.0, "wall_s": 1.0, "real_time_factor": 1.0, "read_s": 0.0, "step_s": 0.0,
+    "identical": False, "first_difference": {"step": 0, "channel": LINK, "recorded": 1, "replayed": 2},
+    "differing_channels": [{"channel": LINK, "max": 1.0}], "mode": "exact", "parameters": "recorded",
+    "other_facts": {LINK: (LINK, LINK)}, "steps_before": 0, "deleted": LINK, "stopped": "", "missing_blocks": 0,
+    "delay_ms": 0.0, "jitter_ms": 0.0, "record_ended": LINK,
+}  # fmt: skip
+
+
+def test_what_a_record_says_is_no_markup_and_no_line_of_its_own() -> None:
+    from tandem.replay import print_replay
+
+    out = io.StringIO()
+    print_replay(Terminal(file=out, force_terminal=True, width=1000), FIGURES)
+    assert "\x1b]8" not in out.getvalue()
+    plain = io.StringIO()
+    print_replay(Terminal(file=plain, width=1000), FIGURES)
+    shown = LINK.replace("\n", "\\x0a")
+    assert plain.getvalue().count(shown) == 7
+    assert not any(line.startswith("identical") for line in plain.getvalue().split("\n"))
+
+
+def test_a_name_forges_no_line_of_info(tmp_path: Path) -> None:
+    record = _record(tmp_path / "run" / "run.mcap", "x\nwhole; ended: stopped")
+    done = CliRunner().invoke(app, ["info", str(record)])
+    assert done.exit_code == 0 and "x\\x0awhole" in done.output, done.output
+    assert not any(line.startswith("whole") and "\\x0a" not in line for line in done.output.split("\n"))
 
 
 def _record(path: Path, evil: str) -> Path:
