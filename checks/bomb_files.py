@@ -381,6 +381,48 @@ def a_signal_in_gigabytes() -> bytes:
 
 
 @bomb("dbc")
+def a_signal_in_gigabytes_behind_a_comment() -> bytes:
+    return _DBC + b'BO_ 1 M: 8 A\n SG_ S : 0|//\n800000000@1+ (1,0) [0|255] "x" A\n'
+
+
+@bomb("dbc")
+def a_signal_in_gigabytes_behind_a_comment_that_a_carriage_return_ends() -> bytes:
+    return _DBC + b'BO_ 1 M: 8 A\n SG_ S : 0|//\r+800000000@1+ (1,0) [0|255] "x" A\n'
+
+
+@bomb("dbc")
+def a_frame_of_gigabytes_behind_a_comment() -> bytes:
+    return _DBC + b'BO_ 1 M: //\n1000000000 A\n SG_ S : 0|8@1+ (1,0) [0|255] "x" A\n'
+
+
+@bomb("dbc")
+def a_frame_of_gigabytes_without_blanks() -> bytes:
+    return _DBC + b'BO_ 1M:1000000000A\n SG_ S : 0|8@1+ (1,0) [0|255] "x" A\n'
+
+
+@bomb("dbc")
+def multiplexed_signals_behind_comments_and_units_that_begin_messages() -> bytes:
+    signals = b"".join(_SIGNAL.replace(b'"x"', b'" BO_ "') % (k, b"//\nm%d " % k) for k in range(1, 6000))
+    return _DBC + b'BO_ 1 M: 8 A\n SG_ X M : 0|8@1+ (1,0) [0|255] "x" A\n' + signals
+
+
+@bomb("dbc")
+def a_range_that_begins_far_below_zero() -> bytes:
+    signals = b' SG_ P M : 0|8@1+ (1,0) [0|255] "" A\n' + _SIGNAL % (1, b"m0 ")
+    return _DBC + b"BO_ 1 M: 8 A\n" + signals + b"\nSG_MUL_VAL_ 1 S1 P //\n-4000000000//;\n -5;\n"
+
+
+@bomb("dbc")
+def an_attribute_with_a_billion_digits() -> bytes:
+    return _DBC + b'BO_ 1 M: 8 A\n\nBA_DEF_ "a" INT 0 1;\nBA_DEF_DEF_ "a" 0;\nBA_ "a" 1e999999999;\n'
+
+
+@bomb("dbc")
+def slashes() -> bytes:
+    return _DBC + b"/" * 320_000
+
+
+@bomb("dbc")
 def a_hundred_thousand_nodes() -> bytes:
     return b'VERSION ""\n\nBU_: ' + b" ".join(b"N%d" % k for k in range(120_000)) + b"\n"
 

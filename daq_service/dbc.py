@@ -104,45 +104,63 @@ def near_to(name: str, known: Iterable[str]) -> str:
 
 _MOST_BYTES = 64 << 20
 _MOST_BITS = 8 * 1785  # of a frame: the longest that J1939 puts together of many
-_PLACES = re.compile(rb"(?<!\d)(\d++)\s*+\|\s*+(\d++)\s*+@")
-_LENGTHS = re.compile(rb"BO_\s++\d++\s++\w++\s*+:\s*+(\d++)")
-_MESSAGES = re.compile(rb"(?<!\S)BO_(?=\s)")
-_MULTIPLEXED = re.compile(rb"SG_\s++\w++\s++m\d")
-_PAGES = re.compile(rb"SG_MUL_VAL_([^;]*+)")
-_RANGE = re.compile(rb"(?<!\d)(\d++)\s*+-\s*+(\d++)")
+# as cantools tells them apart, which takes comments for blanks and needs no blank between a number and a word
+_TOKEN = re.compile(
+    r'[ \r\n\t]++|//[^\n]*+\n?|([-+]?\d++\.?\d*+(?:[eE][+-]?\d++)?|[A-Za-z0-9_]++|"(?:\\"|[^"])*?"|.)', re.DOTALL
+)
+# the following: of tokens with one blank between them
+_PLACES = re.compile(r"(?<!\S)(\S++) \| (\S++) @")
+_LENGTHS = re.compile(r"(?<!\S)BO_ \S++ \S++ : (\S++)")
+_MESSAGES = re.compile(r"(?<!\S)BO_(?!\S)")
+_MULTIPLEXED = re.compile(r"(?<!\S)SG_ \S++ m\d")
+_PAGES = re.compile(r"(?<!\S)SG_MUL_VAL_ \S++ \S++ \S++ ([^;]*+)")
+_RANGE = re.compile(r"(?<!\S)([-+]?\d++) [-+\d](\d++)(?!\S)")
+_EXPONENT = re.compile(r"(?<!\S)[-+]?\d++\.?\d*+[eE][+-]?0*+(\d++)")
+_LARGEST_EXPONENT = 308
 _MOST_PAGES = 1 << 16  # values of selectors, listed one by one by the parser
 _PARSED = 80  # bytes that the parser takes for a byte of the file
 _DEEPEST_SELECTORS = 16
 
 
-def _beyond_any_frame(data: bytes) -> str:
+def _tokens(text: str) -> str:
+    """What the parser sees, strings emptied: nothing that is said in them counts."""
+    return " ".join('""' if token[0] == '"' and len(token) > 1 else token for token in _TOKEN.findall(text) if token)
+
+
+def _beyond(number: str, most: int) -> bool:
+    digits = number.lstrip("+-")
+    return not digits.isdecimal() or len(digits) > 5 or int(digits) > most
+
+
+def _beyond_any_frame(tokens: str) -> str:
     """A signal or frame that the parser would make room for, wherever in gigabytes it is said to be."""
-    for place in _PLACES.finditer(data):
-        if any(len(n) > 5 or int(n) > _MOST_BITS for n in place.groups()):
+    for place in _PLACES.finditer(tokens):
+        if any(_beyond(number, _MOST_BITS) for number in place.groups()):
             at, wide = map(_shown, place.groups())
             return f"a signal at bit {at} with {wide} bits: at most {_MOST_BITS} bits are a frame"
-    for length in _LENGTHS.finditer(data):
-        if len(length[1]) > 5 or 8 * int(length[1]) > _MOST_BITS:
+    for length in _LENGTHS.finditer(tokens):
+        if _beyond(length[1], _MOST_BITS // 8):
             return f"a frame of {_shown(length[1])} bytes: at most {_MOST_BITS // 8} are one"
+    for exponent in _EXPONENT.finditer(tokens):
+        if _beyond(exponent[1], _LARGEST_EXPONENT):
+            return f"the number {_shown(exponent[0])}: exponents are at most {_LARGEST_EXPONENT}"
     pages = 0
-    for statement in _PAGES.finditer(data):
+    for statement in _PAGES.finditer(tokens):
         for first, last in _RANGE.findall(statement[1]):
-            pages += int(last) - int(first) if max(len(first), len(last)) < 12 else _MOST_PAGES + 1
+            pages += max(int(last) - int(first), 0) if max(len(first), len(last)) < 12 else _MOST_PAGES + 1
             if pages > _MOST_PAGES:
                 return f"selectors with the values {_shown(first)}-{_shown(last)}: at most {_MOST_PAGES} are read"
     return ""
 
 
-def _check_cost(data: bytes, path: Path) -> None:
-    """What the parser will take: memory by the length, time by the square of the multiplexed signals of a message."""
-    budget = Budget(path, len(data))
-    budget.take(_PARSED * len(data), "its messages")
-    for message in _MESSAGES.split(data):
+def _check_cost(tokens: str, budget: Budget) -> None:
+    """Time goes with the square of the multiplexed signals of a message."""
+    for message in _MESSAGES.split(tokens):
         budget.need(8 * len(_MULTIPLEXED.findall(message)) ** 2, "the multiplexed signals of a message")
 
 
-def _shown(number: bytes) -> str:
-    return number[:20].decode() + "..." * (len(number) > 20)
+def _shown(number: str) -> str:
+    return number[:20] + "..." * (len(number) > 20)
 
 
 def load_dbc(path: Path, key: str) -> Any:
@@ -156,11 +174,17 @@ def load_dbc(path: Path, key: str) -> Any:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
             raise ValueError(f"more than {_MOST_BYTES} bytes; no DBC is that long")
-        _check_cost(data, path)
-        if wrong := _beyond_any_frame(data):
+        budget = Budget(path, len(data))
+        budget.need(_PARSED * len(data), "its messages")
+        # cantools' own encoding of them; a lone carriage return ends a line, and a comment, too
+        text = re.sub(r"\r\n?", "\n", data.decode("cp1252", errors="replace"))
+        tokens = _tokens(text)
+        _check_cost(tokens, budget)
+        if wrong := _beyond_any_frame(tokens):
             raise ValueError(wrong)
         # not strict: overlapping signals are common in the field, and those that we read are told apart by their bits
-        return cantools.database.load_file(str(path), database_format="dbc", strict=False)
+        with budget.enforced("its messages"):
+            return cantools.database.load_string(text, database_format="dbc", strict=False)
     except DecodedTooLarge as error:
         raise ConfigError(f"{key}: {error}") from None
     except Exception as error:  # a parser's own errors, and whatever else a broken file makes of it
