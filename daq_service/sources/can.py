@@ -94,7 +94,9 @@ def devices() -> list[str]:
     return [f"{config['interface']} {config['channel']}" for config in found]
 
 
-_LOGS = (".asc", ".blf", ".csv", ".db", ".log", ".trc")
+# what python-can reads, but for .db, which is SQLite and may hold queries without end, and .gz, of which it unpacks any
+# number of lines that are no frames
+_LOGS = (".asc", ".blf", ".csv", ".log", ".trc")
 _COST_OF_FRAME = 100  # the time that python-can takes for one, as bytes
 _BYTES_OF_FRAME = 400  # of the object that it makes of one
 
@@ -112,8 +114,9 @@ def _read_log(path: Path, ids: Iterable[tuple[int, bool]], channel: str | int | 
 
     if not path.is_file():
         raise ConfigError(f"{key}: {path}: no such file")
-    if path.suffix.lower() not in _LOGS and not path.name.lower().endswith(".gz"):
-        raise ConfigError(f"{key}: {path}: cannot be read: must be one of {', '.join(_LOGS)}")
+    if path.suffix.lower() not in _LOGS:
+        unpack = "; unpack it first" * (path.suffix.lower() == ".gz")
+        raise ConfigError(f"{key}: {path}: cannot be read: must be one of {', '.join(_LOGS)}{unpack}")
     budget = Budget(path, path.stat().st_size)
     wanted, channels, found = set(ids), set(), []
     why: str | None = None

@@ -2,10 +2,12 @@
 
 import gzip
 import itertools
+import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -451,11 +453,26 @@ def test_a_log_plays_in_its_own_time(suffix: str, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # python-can leaves a broken one open
 def test_a_log_that_unpacks_to_more_than_is_allowed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = tmp_path / "bomb.log.gz"
-    log.write_bytes(gzip.compress(b"(0.000000) can1 123#00\n" * 20_000))
+    log = tmp_path / "bomb.log"
+    log.write_bytes(b"(0.000000) can1 123#00\n" * 20_000)
     monkeypatch.setenv("TANDEM_DECODE_LIMIT_MB", "1")
-    with pytest.raises(ConfigError, match=r"source\.replay: .*bomb\.log\.gz: its frames would take"):
+    with pytest.raises(ConfigError, match=r"source\.replay: .*bomb\.log: its frames would take"):
         open_can_source("can1", f"source.replay='{log}'")
+
+
+def test_a_log_that_unpacks_to_lines_without_end_or_holds_queries_is_not_opened(tmp_path: Path) -> None:
+    packed = tmp_path / "bomb.log.gz"
+    packed.write_bytes(gzip.compress(b"\n" * 1_000_000))
+    with pytest.raises(ConfigError, match=r"bomb\.log\.gz: cannot be read: must be one of .*unpack it first"):
+        open_can_source("can1", f"source.replay='{packed}'")
+    endless = tmp_path / "endless.db"
+    with closing(sqlite3.connect(endless)) as database:
+        database.execute(
+            "CREATE VIEW messages AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+            " SELECT x, x, 0, 0, 0, 0, 0, x FROM n WHERE x < 0"
+        )
+    with pytest.raises(ConfigError, match=r"endless\.db: cannot be read: must be one of \.asc, \.blf, \.csv, \.log"):
+        open_can_source("can1", f"source.replay='{endless}'")
 
 
 def test_a_log_without_our_frames_or_not_of_our_bus_is_a_wrong_setting(tmp_path: Path) -> None:
