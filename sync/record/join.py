@@ -115,11 +115,15 @@ class Joining:
 
     def _not_there(self) -> Iterator[str]:
         """A file that cannot be read holds nothing, or the next one says what it held."""
-        for number in range(self.deleted + 1, self._own[-1]):
-            if number not in self._files:
-                yield f"{part_file(number)} is not there"
-            elif number in self._sound and number not in self._own:
+        before = self.deleted
+        for number in sorted(number for number in self._files if before < number <= self._own[-1]):
+            if number == before + 2:
+                yield f"{part_file(number - 1)} is not there"
+            elif number > before + 2:  # the numbers are whatever somebody called the files
+                yield f"{part_file(before + 1)} to {part_file(number - 1)} are not there"
+            if number in self._sound and number not in self._own:
                 yield f"{part_file(number)} is of another run"
+            before = number
 
     def _part(self, number: int) -> Part:
         path, size = self._files[number], self._sizes[number]
@@ -144,7 +148,7 @@ def _earlier(files: dict[int, Path], heads: dict[int, Head]) -> tuple[Deleted | 
     if not known:
         return None, None, []
     last = max(known, key=lambda earlier: earlier.at_ns)
-    gone = max((number for number in range(1, last.deleted + 1) if number not in files), default=0)
+    gone = next((number for number in range(last.deleted, 0, -1) if number not in files), 0)
     deleted = None
     if gone:
         kept = heads[gone + 1].earlier if gone + 1 in heads else None

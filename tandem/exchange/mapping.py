@@ -6,8 +6,10 @@ same, unless the map insists (`:deg!`), for files that are labelled wrongly. A n
 
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from tandem.exchange.tables import Measurement, Sheet
 from tandem.exchange.units import Unit, known, suggestion, unit
 
 _MOST_SHOWN = 60
+_MOST_COMPARED, _LONGEST_COMPARED = 300, 200
 _TIME_NAME = re.compile(r"^(time|t|timestamps?|zeit)(?:_(?P<unit>s|ms|us|ns))?$", re.IGNORECASE)
 
 
@@ -198,9 +201,14 @@ def _listing(measurement: Measurement) -> str:
     return f"the file has {', '.join(columns[:_MOST_SHOWN])}{more}"
 
 
+def _comparable(names: Iterable[str]) -> list[str]:
+    """So many, and so long, as can be compared at once, whatever a file holds."""
+    return list(islice((name for name in names if len(name) <= _LONGEST_COMPARED), _MOST_COMPARED))
+
+
 def _no_such_column(measurement: Measurement, column: str) -> str:
     names = [name for sheet in measurement.sheets for name in sheet.columns]
-    near = get_close_matches(column, names, 1)
+    near = get_close_matches(column, _comparable(names), 1)
     hint = f"did you mean {near[0]}? " if near else ""
     return f"{measurement.path} has no column {column}; {hint}{_listing(measurement)}"
 
@@ -209,7 +217,7 @@ def _what_to_map(measurement: Measurement, missing: list[Channel]) -> str:
     units = {name: u for sheet in measurement.sheets for name, u in sheet.columns.items()}
     example = []
     for channel in missing:
-        alike = [name for name in units if channel.name[:2] in name.lower()]
+        alike = _comparable(name for name in units if channel.name[:2] in name.lower())
         near = (get_close_matches(channel.name, alike, 1, 0.0) or ["COLUMN"])[0]
         said = units.get(near) or usual_unit(channel)
         example.append("--map " + shlex.quote(f"{channel.name}={near}:{said}"))

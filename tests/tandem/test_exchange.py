@@ -23,6 +23,7 @@ from sync.config import load
 from sync.errors import ConfigError
 from sync.record import Run, RunWriter, open_run
 from tandem.cli import app
+from tandem.exchange import mapping
 from tandem.exchange.bring_in import Asked, bring_in
 from tandem.exchange.errors import ExchangeError
 from tandem.exchange.resample import Series, fits, onto_blocks
@@ -493,6 +494,25 @@ def test_a_rate_fits_within_what_crystals_do() -> None:
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("maps", [(), ("steering=sta:deg",)])
+def test_of_thousands_of_columns_only_some_are_compared(
+    maps: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[list[str]] = []
+
+    def close(word: str, names: list[str], *options: float) -> list[str]:
+        compared.append(names)
+        return []
+
+    monkeypatch.setattr(mapping, "get_close_matches", close)
+    file = tmp_path / "m.csv"
+    columns = ["time [s]", "st" * 1000, *(f"st{k}" for k in range(2000))]
+    file.write_text(",".join(columns) + "\n" + ",".join("0" for _ in columns) + "\n")
+    refused(file, tmp_path / "runs", *maps)
+    assert compared and max(map(len, compared)) == 300 and not any("st" * 1000 in names for names in compared)
+
 
 ROWS = "0,1,2,3\n0.001,1,2,3\n"
 HEAD = "time [s],Angle [deg],Accel [%],Brk [bar]\n"

@@ -520,6 +520,13 @@ def test_parts_that_are_not_what_they_should_be(
     assert left == sorted(set(left)) and len(left) >= 36
 
 
+def test_parts_that_are_not_there_are_said_as_a_range(three: Three, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(three.folder, tmp_path / "run"))
+    (folder / "run.3.mcap").rename(folder / "run.999999.mcap")
+    cut = open_run(folder).cut or ""
+    assert "run.3.mcap to run.999998.mcap are not there" in cut and len(cut) < 1000
+
+
 def test_all_parts_unreadable_is_a_run_error(tmp_path: Path) -> None:
     for name in (FILE, "run.2.mcap"):
         (tmp_path / name).write_bytes(b"")
