@@ -65,6 +65,13 @@ def look(kind: str, case: Case) -> Finding:
             "give source.server_ca, the certificate that the server's own is signed with",
             devices=found,
         )
+    if wanted and kind == "can" and _off_the_network(source):
+        return warned(
+            f"source.interface = {source.get('interface')!r} takes frames off the network, without keys: everyone who"
+            " reaches this machine can steer",
+            'use a bus of this machine (source.interface = "socketcan"), or a network that nobody else is on',
+            devices=found,
+        )
     if found:
         return passed(", ".join(found), devices=found)
     if wanted and _would_be_seen(kind, source):
@@ -74,6 +81,13 @@ def look(kind: str, case: Case) -> Finding:
             devices=[],
         )
     return passed("ready, but no device is seen", devices=[])
+
+
+def _off_the_network(settings: dict[str, Any]) -> bool:
+    """Whether frames come from other hosts. A hop limit is one of what is sent only; serial ports may be `socket://`."""
+    if settings.get("replay") is not None:
+        return False
+    return settings.get("interface") in ("udp_multicast", "socketcand") or "://" in str(settings.get("channel", ""))
 
 
 def _would_be_seen(kind: str, settings: dict[str, Any]) -> bool:

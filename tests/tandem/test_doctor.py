@@ -397,6 +397,25 @@ def test_only_a_bus_that_could_be_seen_is_missed(
     assert devices.look("can", _wanting("can", name, **settings)).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    "settings, verdict",
+    [
+        ({"interface": "udp_multicast", "channel": "239.74.163.2"}, "warn"),
+        ({"interface": "socketcand", "channel": "can0"}, "warn"),
+        ({"interface": "slcan", "channel": "socket://192.0.2.7:3333"}, "warn"),
+        ({"interface": "slcan", "channel": "/dev/ttyUSB0"}, "pass"),
+        ({"interface": "socketcan", "channel": "can0"}, "pass"),
+        ({"interface": "udp_multicast", "replay": "x.log"}, "pass"),
+    ],
+)
+def test_a_bus_off_the_network_is_said(
+    settings: dict[str, str], verdict: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _driver("can", "return ['socketcan can0']", monkeypatch)
+    found = devices.look("can", _wanting("can", name, **settings))
+    assert found.verdict == verdict and ("without keys" in found.reason) == (verdict == "warn")
+
+
 def test_a_source_that_is_not_part_of_this_tandem_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SOURCES, "can", "daq_service.sources.no_such_source")
     assert devices.look("can", _case(load(DRIVE))).verdict == "pass"
