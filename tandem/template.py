@@ -148,12 +148,9 @@ def _fork(process: Process, builder: _Builder, channel: socket.socket, stdin: in
 
 def _import_libraries() -> None:
     """What every drive needs, as far as it has no kernels: those may have to be compiled first."""
-    import msgpack  # noqa: F401
-    import zmq  # noqa: F401
+    for name in ("sync.jit", "sync.config", "msgpack", "zmq"):  # the first tells numba where compiled code is kept
+        importlib.import_module(name)
     from numba.core.registry import cpu_target
-
-    import sync.config
-    import sync.jit  # noqa: F401
 
     cpu_target.typing_context.refresh()  # what the first kernel to be loaded would wait for
     cpu_target.target_context.refresh()

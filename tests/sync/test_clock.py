@@ -32,6 +32,7 @@ def test_an_instant_that_has_passed_is_not_waited_for(passed: int) -> None:
     """Were one of them waited for, it would be for longer than any test: they are a quarter of an hour ago at least."""
     instant = passed if passed < -(2**60) else now_ns() - 1000 * SECOND + passed
     sleep_until(instant)
+    assert now_ns() > instant
 
 
 def test_sleeping_never_ends_before_its_instant() -> None:

@@ -470,6 +470,9 @@ def test_closing_a_publisher_whose_socket_was_swept_away_does_no_harm(
 ) -> None:
     with publishing(zmq_context, f"ipc://{socket_folder}/s.ipc", car):
         (socket_folder / "s.ipc").unlink()
+    with publishing(zmq_context, f"ipc://{socket_folder}/s.ipc", car):  # the next finds its place free
+        assert (socket_folder / "s.ipc").is_socket()
+    assert list(socket_folder.iterdir()) == []
 
 
 # ---- waiting ---------------------------------------------------------------------------------------------------------

@@ -622,6 +622,7 @@ def test_no_text_is_a_crash(tmp_path_factory: pytest.TempPathFactory, text: str)
     file.write_text(text, newline="")
     with suppress(ExchangeError):
         brought(file, file.parent / "runs", *MAPS)
+    assert all("importing" not in path.name for path in (file.parent / "runs").glob("*"))  # nothing half made is left
 
 
 def test_a_missing_file_and_a_wrong_configuration_are_named(tmp_path: Path) -> None:
