@@ -23,7 +23,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sync.clock import REAL, Clock, now_ns, sleep_until
 from sync.config import Config
@@ -43,6 +43,14 @@ _LEAST_RING_S = 0.5
 _PRESENCE_S = 0.5  # between two looks for the file
 _FIRST_PART_NS = 10**9  # how old a part must be to be ended by a failed sync; twice as old for each one before
 _LEAST_PART_NS = 10 * 10**9  # and to be ended because the disk has too little room
+
+
+class Note(NamedTuple):
+    """What the supervisor wants to be kept. The latest of them it tells a successor again: the number says which."""
+
+    number: int
+    at_ns: int
+    text: str
 
 
 class CannotRecord(TandemError):
@@ -272,10 +280,12 @@ class Recorder:
             self._failed[sink.sync_failure.file] = sink.sync_failure
         return sink.ended
 
-    def note(self, notes: "collections.deque[tuple[int, str]]") -> None:
+    def note(self, notes: "collections.deque[Note]") -> None:
         while notes:
-            at_ns, text = notes.popleft()
-            self.writer.note(text, at_ns)
+            note = notes.popleft()
+            if note.number > self._earlier.noted:  # else a recorder before this one has written it
+                self.writer.note(note.text, note.at_ns, note.number)
+                self._earlier.noted = note.number
 
     @property
     def _sinks(self) -> list[Sink]:
@@ -380,7 +390,7 @@ class Recorder:
         return self.writer.finish(self._end_facts(reason), summary, now)
 
 
-def _listen(stop: threading.Event, said: list[dict[str, Any]], notes: "collections.deque[tuple[int, str]]") -> None:
+def _listen(stop: threading.Event, said: list[dict[str, Any]], notes: "collections.deque[Note]") -> None:
     """What is to be noted, and how the run ended, as the supervisor tells it; or that there is none any more."""
     for line in sys.stdin:
         try:
@@ -388,7 +398,7 @@ def _listen(stop: threading.Event, said: list[dict[str, Any]], notes: "collectio
         except ValueError:
             continue
         if "note" in told:
-            notes.append((now_ns(), str(told["note"])))
+            notes.append(Note(int(told["number"]), int(told["at_ns"]), str(told["note"])))
             continue
         said.append(told)
         break
@@ -415,7 +425,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
             os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     recorder = Recorder(config, file, folder, parameters, again)
     said: list[dict[str, Any]] = []
-    notes: collections.deque[tuple[int, str]] = collections.deque()
+    notes: collections.deque[Note] = collections.deque()
     if supervised:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor's word ends it, or the supervisor's end
         threading.Thread(target=_listen, args=(stop, said, notes), daemon=True).start()

@@ -6,6 +6,7 @@ begin together, once the recorder watches. A process that crashes is replaced (t
 and is told how the run ended; a drive goes on without it.
 """
 
+import collections
 import contextlib
 import fcntl
 import hashlib
@@ -36,6 +37,7 @@ LOOK_S = 0.05
 _HASTY_S = 0.005  # while something is being started
 _RECORDER_PATIENCE_S = 20.0  # a slow disk
 _MOST_SAID = 2000
+_MOST_REPEATED = 8 * 1024  # bytes of notes that a recorder's successor is told once more
 _MOST_NOTES = 32 * 1024  # bytes: a recorder that does not listen must not stop the supervisor at a full pipe
 _START_S = 600.0  # to compile everything on a slow machine (80 s on ours) and see a first step
 
@@ -51,7 +53,9 @@ class _Recording:
         self._waiting_since: float | None = None
         self._missed = False  # it died before it began
         self._noted, self._full = 0, False
+        self._number = 0  # of the last note
         self._unsaid: list[str] = []  # while there is nobody to tell
+        self._latest: collections.deque[str] = collections.deque()  # of those that were told
         self._lock = threading.Lock()
 
     @property
@@ -63,12 +67,12 @@ class _Recording:
         with self._lock:  # services are heard in threads of their own
             if self._service is None or (self._full and not ours):
                 return
-            line = json.dumps({"note": text})
-            self._noted += len(line)
+            self._noted += len(text)
             if self._noted > _MOST_NOTES and not self._full:
                 self._full = True
-                line = json.dumps({"note": f"{text}; what the services say from here on is not recorded"})
-            self._unsaid.append(line)
+                text = f"{text}; what the services say from here on is not recorded"
+            self._number += 1
+            self._unsaid.append(json.dumps({"note": text, "number": self._number, "at_ns": time.monotonic_ns()}))
         self._pass_on()
 
     def _pass_on(self) -> None:
@@ -79,6 +83,9 @@ class _Recording:
             unsaid, self._unsaid = self._unsaid, []
             for line in unsaid:
                 slot.service.say(line)
+                self._latest.append(line)
+            while sum(map(len, self._latest)) > _MOST_REPEATED:
+                self._latest.popleft()
 
     @property
     def ready(self) -> bool:
@@ -111,6 +118,9 @@ class _Recording:
     def _go_on(self, service: Service, told: dict[str, Any]) -> None:
         """The next one writes the next part, and has room for notes of its own."""
         service.say(json.dumps({**told, "again": True}))
+        with self._lock:  # what the one before it was told last may not stand in its files; this one will know
+            self._unsaid = [*self._latest, *self._unsaid]
+            self._latest.clear()
         self._noted, self._full = 0, False
 
     def settle(self, elapsed_s: float) -> None:

@@ -20,7 +20,7 @@ from mcap.writer import MCAP0_MAGIC
 from sync.record.damage import DAMAGED
 from sync.record.rings import OPEN, Account
 
-PART, START = "tandem.part", "tandem.start"
+PART, START, SAID = "tandem.part", "tandem.start", "tandem.said"
 _RECORD = struct.Struct("<BQ")  # what it is, how long it is
 _MOST_HEAD = 1 << 20
 _MOST_RECORDS = 4  # the header, then the part
@@ -62,6 +62,7 @@ class Earlier:
     deleted_bytes: int = 0
     begun_ns: int = 0  # of the run
     at_ns: int = 0  # where the part that says this begins
+    noted: int = 0  # the number of the last note; a successor is told some of them once more
     unsynced: list[str] = field(default_factory=list)  # stretches that may be missing because a sync failed
 
     def as_json(self) -> dict[str, Any]:
@@ -75,6 +76,7 @@ class Earlier:
             int(content["deleted_bytes"]),
             int(content["begun_ns"]),
             int(content["at_ns"]),
+            int(content.get("noted", 0)),
             [str(text) for text in content["unsynced"]],
         )
 

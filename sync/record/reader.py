@@ -35,12 +35,12 @@ from sync.message import MALFORMED, decode_record
 from sync.message_form import Form, read_message
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED, Held, Index, after_chunk, described, read_index
-from sync.record.heads import PART, START, read_head
+from sync.record.heads import PART, SAID, START, read_head
 from sync.record.join import Consume, Joining
 from sync.record.rings import LEFT, RING, Ring
 from sync.record.run import Part, Run, RunError, Topic
 from sync.record.schema import ENCODING, MESSAGES, to_layout
-from sync.record.writer import END, FILE, FORMAT, NEXT, PROFILE, SAID, parts
+from sync.record.writer import END, FILE, FORMAT, NEXT, PROFILE, parts
 
 _MOST_RECORD = 1 << 30
 _CHUNK_HEAD = 8 + 8 + 8 + 4 + 4 + 8  # times, size and checksum, then the lengths of two texts

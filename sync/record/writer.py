@@ -15,14 +15,14 @@ from sync.block import PUSHED, RECEIVED, Layout, T
 from sync.jit import kernel
 from sync.message_form import Form, write_message
 from sync.record import schema
-from sync.record.heads import PART, START
+from sync.record.heads import PART, SAID, START
 from sync.record.rings import RING, Ring
 from sync.record.sink import Sink
 
 FILE = "run.mcap"  # the first part, and nearly always the only one
 PROFILE = "tandem"
 FORMAT = 1
-END, SAID = "tandem.end", "tandem.said"
+END = "tandem.end"
 NEXT = "tandem.next"  # instead of an end: the file in which the record goes on
 _NAME = re.compile(r"run(?:\.([2-9]|[1-9][0-9]{1,5}))?\.mcap")
 _CHUNK_BYTES = 32 << 20  # never reached: `flush` ends chunks by time
@@ -119,9 +119,11 @@ class RunWriter:
         channel = self._forms[ring.topic][0] if ring.topic in self._forms else 0
         self._writer.add_metadata(RING, {**ring.as_metadata(), "channel": str(channel)})
 
-    def note(self, text: str, at_ns: int) -> None:
-        """What was said during the run: a device lost and found again, a service that died."""
-        self._writer.add_metadata(SAID, {"monotonic_ns": str(at_ns), "text": text})
+    def note(self, text: str, at_ns: int, number: int = 0) -> None:
+        """What was said during the run: a device lost and found again, a service that died. Those with a number come in
+        its order."""
+        known = {"number": str(number)} if number else {}
+        self._writer.add_metadata(SAID, {"monotonic_ns": str(at_ns), "text": text, **known})
 
     def flush(self) -> None:
         """End the chunk: what was added so far is on its way into the file."""

@@ -1,6 +1,7 @@
 """A record without end: parts that follow each other without a gap, old ones that are deleted and said to be, a disk
 whose sync fails."""
 
+import collections
 import errno
 import os
 import shutil
@@ -20,6 +21,7 @@ from sync.record.retention import Limits, older_runs, plan
 from sync.virtual_clock import NOW, virtual_clock
 from tandem.look.info import info, info_of
 from tandem.outcome import RECORD_INCOMPLETE, verdict
+from tandem.recorder import Note
 from tandem.replay import Asked, replay_run
 from tests.sync.strategies import PROPERTY
 from tests.tandem.runs import BEGIN_NS, CONFIG, CONFIGS, DAQ, STEP, daq_words, step_words
@@ -359,3 +361,21 @@ def test_a_last_sync_that_fails_is_stated_behind_it(hours: Hours, monkeypatch: p
     told, run = hours.end()
     assert disk.failed and not told["whole"] and told["parts"] == 2
     assert not run.whole and "run.mcap: the disk failed" in run.unsynced[0] and run.end is not None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.7, 0.9, 1.0])
+def test_every_note_is_kept_once_whoever_dies_while_it_is_written(share: float) -> None:
+    """A note may be on its way to a recorder that is killed: its successor is told the latest once more."""
+    told = [Note(n, n * 10**6, f"note {n}") for n in range(1, 9)]
+    with desk() as here:
+        here.recorder.note(collections.deque(told[:3]))
+        here.look()
+        here.recorder.next_part()
+        here.recorder.note(collections.deque(told[3:6]))
+        here.look()
+        here.die(share)
+        here.begin()
+        here.recorder.note(collections.deque(told[2:]))
+        _, run = here.end()
+    said = [(at_ns, text) for at_ns, text in run.said if text.startswith("note")]
+    assert said == [(note.at_ns, note.text) for note in told]
