@@ -172,8 +172,10 @@ def run(
             for text in (_foreign(receiver) if receiver else None, _clipped(simulation)):
                 if text:
                     reporter.say(text, once=True)
-            if clock is None:  # the DAQ's own: it may have its blocks from elsewhere
-                simulation.control[step_record.BOUND_NS] = peek(peer.ring.words, BOUND_WORD) if peer.ring else 0
+            if clock is None and peer.ring:
+                # the DAQ's own: it may have its blocks from elsewhere. Blocks outlive the DAQ that sampled them, and so
+                # does their bound: without a ring the last one stands
+                simulation.control[step_record.BOUND_NS] = peek(peer.ring.words, BOUND_WORD)
             if turn % EVERY == 0:
                 received = receiver.count() if receiver else None
                 reporter.status(

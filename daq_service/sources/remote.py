@@ -151,7 +151,7 @@ class RemoteSource:
         self._link: _Link | None = None
         self._listened: _Link | None = None  # the last one, for its counters
         self._once: set[str] = set()
-        self._gaps = self._dropped = 0
+        self._gaps = self._dropped = self._bound_ns = 0
 
     def start(self) -> None:
         self.stop()
@@ -167,10 +167,11 @@ class RemoteSource:
 
     @property
     def bound_ns(self) -> int:
-        """How far instants may be off until the next look."""
-        clock = self._link.clock if self._link else None
-        estimate = clock.estimate if clock else None
-        return estimate.bound_at(now_ns() + _BOUND_HOLDS_NS) if estimate else 0
+        """How far instants may be off until the next look; while there is no link, that of the last one."""
+        clock = self._listened.clock if self._listened else None
+        if clock and clock.estimate:
+            self._bound_ns = clock.estimate.bound_at(now_ns() + _BOUND_HOLDS_NS)
+        return self._bound_ns
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         from sync.wire import wait_beyond
