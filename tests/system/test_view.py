@@ -260,11 +260,10 @@ def test_a_record_on_a_page(recorded: Callable[[str], Recorded], start: Start, c
     page = opened(chromium, address(view))
 
     def shown() -> tuple[float, int]:
-        found = re.search(r"([\d.]+) s of [\d.]+ s, step (\d+) ", words(page))
-        assert found, words(page)
+        """Seconds and step, as soon as the page has words for them: while it is drawn anew it has none."""
+        found = until(lambda: re.search(r"([\d.]+) s of [\d.]+ s, step (\d+) ", words(page)), "no time is shown")
         return float(found[1]), int(found[2])
 
-    until(lambda: "of " in words(page) and shown(), "no time is shown")
     click(page.get_by_role("button", name="first", exact=True))  # it stands then
     until(lambda: shown()[1] == 0, "not at the first step")
     click(page.get_by_role("button", name="+1", exact=True))
@@ -275,7 +274,8 @@ def test_a_record_on_a_page(recorded: Callable[[str], Recorded], start: Start, c
     until(lambda: shown()[1] == 0, "not at the first step again")
     page.get_by_role("slider").first.press("End")
     until(lambda: shown()[0] > 2.5, "the slider does not move time")
-    assert float(re.findall(r"distance to 50 ms of delay: ([\d.]+) m", words(page))[0]) > 0.0
+    away = until(lambda: re.search(r"distance to 50 ms of delay: ([\d.]+) m", words(page)), "no distance is shown")
+    assert float(away[1]) > 0.0
     assert PICTURES or until(lambda: drawings(page), "the scene is not drawn")
     if PICTURES:
         picture(page, str(pictures / "replay.png"))
