@@ -63,7 +63,7 @@ def test_whenever_the_power_is_cut_what_was_synced_is_read(tmp_path: Path, monke
     root.mkdir()
     with monkeypatch.context() as patched:
         watched = Watched(patched, root)
-        settings = ("record.fsync_s=0.01", "record.keep_gb=0.00015")
+        settings = ("record.fsync_s=0.01", "record.keep_gb=0.0001")
         hours = Hours(root / "runs" / "a", settings=settings)
         record_hours(hours, 6)
         hours.recorder.finish("stopped", {}, supervised=True)
