@@ -1,6 +1,7 @@
 """What a page may send: widgets are set by value, within their limits; everything else never reaches the library."""
 
 import math
+import socket
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 
 from sim_service.view.messages import MOST_BYTES, Rejected, checked
 from sim_service.view.service import Page
-from tests.sim_service.pages import logged_in, page_of, port_of
+from tests.sim_service.pages import logged_in, page_of, port_of, session
 from tests.sync.actors import PATIENCE_S
 
 
@@ -206,4 +207,26 @@ def test_nothing_is_uploaded(page: Page) -> None:
 def test_a_client_that_sends_what_no_page_sends_is_cut_off(page: Page) -> None:
     with logged_in(port_of(page)) as client:
         assert cut_off(client, [msgpack.packb({"type": "ShareUrlRequest"})] * 1000)
+    until(lambda: not page.door.pages, "its place is not free again")
+
+
+def test_a_client_that_asks_and_never_reads_is_cut_off(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pings are answered by the library underneath: their answers would fill the memory."""
+    import viser
+
+    monkeypatch.setattr("sim_service.view.listen._MOST_UNREAD", 1 << 16)
+    refused, port = page.door.refused, port_of(page)
+    path, cookie = session(port)
+    greeting = (
+        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\nCookie: {cookie}\r\n"
+        "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Key: {'A' * 22}==\r\nSec-WebSocket-Protocol: viser-v{viser.__version__}\r\n\r\n"
+    )
+    ping = bytes([0x89, 0x80 | 125, 0, 0, 0, 0]) + b"p" * 125
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
+        client.sendall(greeting.encode())
+        until(lambda: page.door.pages, "it has no session")
+        with pytest.raises(ConnectionError):
+            client.sendall(250_000 * ping)
+    until(lambda: page.door.refused > refused, "it is not counted")
     until(lambda: not page.door.pages, "its place is not free again")
