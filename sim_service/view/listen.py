@@ -109,8 +109,6 @@ class _Checked:
     async def recv(self) -> bytes:
         while True:
             data = await self._connection.recv()
-            if self._rejected >= _MOST_REJECTED:
-                continue  # it has been cut off: what was on its way is not looked at
             await self._pace()
             try:
                 return checked(data, self._widgets)
@@ -118,7 +116,7 @@ class _Checked:
                 self._door.rejected += 1
                 self._rejected += 1
                 if self._rejected >= _MOST_REJECTED:
-                    await self._connection.close(1008, "messages that no page sends")
+                    self._connection.transport.abort()  # without a word: the answer would wait behind its messages
 
     async def _pace(self) -> None:
         now = asyncio.get_running_loop().time()
