@@ -95,7 +95,7 @@ def ages(recorded: Recorded) -> str | None:
 
 def catching_up(recorded: Recorded) -> str | None:
     simulation = recorded.stage.simulation
-    most, h = int(simulation.settings[rec.CATCH_UP]), recorded.stage.config.step_ns
+    most, h = simulation.settings.catch_up, recorded.stage.config.step_ns
     for _, steps, _ in _each(recorded):
         missed, skipped = _flagged(steps, rec.MISSED), _flagged(steps, rec.SKIPPED)
         row = 0
@@ -127,7 +127,7 @@ def flags(recorded: Recorded) -> str | None:
         limit = round(recorded.stage.config.sim.stale_after_ms * 1e6)
         if (_flagged(steps, rec.STALE) != (steps["input_age_ns"] > limit)).any():
             return "stale is not what is older than allowed"
-        allowed = int(recorded.stage.simulation.settings[rec.MOST_AGE_NS])
+        allowed = recorded.stage.simulation.settings.most_age_ns
         if allowed and (steps["input_age_ns"] > allowed).any():
             return "a step on input that was lost"
         if segment.ended == rec.INPUT_LOST and recorded.stage.config.sim.stale.stop != "end":
@@ -177,7 +177,7 @@ def phase_lock(recorded: Recorded) -> str | None:
         return None
     steps = recorded.steps
     locked, held = _flagged(steps, rec.LOCKED), _flagged(steps, rec.HOLDOVER)
-    rhythm = int(recorded.stage.simulation.settings[rec.RHYTHM_NS])
+    rhythm = recorded.stage.simulation.settings.rhythm_ns
     if len(steps) <= _SETTLED:
         return f"only {len(steps)} steps"
     settled = slice(25, None)

@@ -23,20 +23,20 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, typeof, types
+from numba import int64, typeof, types
 
 from sim_service import step_record as rec
 from sim_service.command_record import ANEW, PAUSED, SLOWNESS, STEPS_LEFT
 from sim_service.commands import obey_all
+from sim_service.loop_data import TYPES, Books, Buffers, Guard, Machine, PhaseLock, Rings, Settings, Signals
 from sim_service.models.description import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
 from sim_service.signals import oldest
+from sim_service.step_kernel import advance_step
 from sim_service.step_result import BEYOND as CLIPPED
 from sim_service.step_result import DIVERGED as DIVERGED_NOW
 from sim_service.step_result import OVER, STAGES
-from sim_service.turn import turn
-from sync.array_types import READ_ONLY, WORDS, WORDS_2D
 from sync.atomics import load_acquire, load_relaxed, store_release
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import REAL, RealClock, VirtualClock, now, sleep
@@ -44,289 +44,345 @@ from sync.jit import kernel
 from sync.ledger import record
 from sync.ring import EPOCH_WORD, HEAD_WORD, LIVE, STATE_WORD, beat_at, newest, push, read_slot
 
-_VECTOR = float64[::1]
 _PATIENCE_NS = 250_000_000  # for the first arrivals
 _NAP_NS = 20_000  # between two looks for a late block
+_SHORT_NS = 1_000_000  # between two looks for the first block
+_MAKE_STEP, _NO_STEP = -1, -2  # what a look at the newest block comes to; else how the loop ends
+
+
+# ---- before the first step -------------------------------------------------------------------------------------------
 
 
 @kernel()
-def look_at_arrivals(ring, looked, position, most, block, phase, arrivals):
-    """Note how long after its sampling each new block came: from `looked` on, at most so many."""
-    for n in range(max(looked + 1, position + 1 - most), position + 1):
-        if read_slot(ring, n, block):
-            arrived(phase, arrivals, (block[RECEIVED] if block[RECEIVED] > 0 else block[PUSHED]) - block[T])
-
-
-_ARGUMENTS = (
-    READ_ONLY, WORDS, READ_ONLY, WORDS, WORDS, WORDS, WORDS, WORDS, WORDS,  # rings and their blocks
-    WORDS, WORDS, WORDS_2D, WORDS,  # settings, control, ledger, counters
-    _VECTOR, WORDS_2D,  # phase lock
-    WORDS_2D, _VECTOR, _VECTOR, _VECTOR, _VECTOR,  # signals
-    types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR,  # model
-    _VECTOR, _VECTOR, _VECTOR,  # as it started, and how it goes
-    _VECTOR, _VECTOR, WORDS, _VECTOR,  # its guard
-)  # fmt: skip
-
-
-def _run(
-    clock, ring_in, ring_out, ring_commands, ring_state, block, passing, out, command, out_state,
-    settings, control, ledger, counters,
-    phase, arrivals,
-    rows, calibration, estimator, memory, policy,
-    step_model, state, inputs, params, work,
-    first_state, first_work, mode,
-    kept, guard, turned, offending,
-):  # fmt: skip
-    h_ns = settings[rec.H_NS]
-    h = h_ns * 1e-9
-    outputs, most = settings[rec.OUTPUTS], settings[rec.MOST_BLOCKS]
-    values = out.view(np.float64)
-    obeyed = control[rec.OBEYED]  # commands before it are of a life before this one
-
-    # nothing to simulate before the first block; those before `begin` were received by an earlier simulator
+def _wait_for_first_block(clock, rings, buffers, settings, control, at):
+    """Those before `begin` were received by an earlier simulator. False: asked to end before it came."""
     begin = control[rec.BEGIN]
-    position = newest(ring_in, block)
-    while position < begin:
+    at.position = newest(rings.blocks, buffers.block)
+    while at.position < begin:
         if load_acquire(control, rec.STOP):
-            return rec.STOPPED
-        beat_at(ring_out, now(clock))
-        sleep(clock, now(clock) + min(h_ns, 1_000_000))
-        position = newest(ring_in, block)
+            return False
+        beat_at(rings.steps, now(clock))
+        sleep(clock, now(clock) + min(settings.h_ns, _SHORT_NS))
+        at.position = newest(rings.blocks, buffers.block)
+    at.obeyed = control[rec.OBEYED]  # commands before it are of a life before this one
+    at.used = at.shown = at.looked = begin - 1
+    at.epoch = at.seen = -1
+    at.seen_ns = at.in_rhythm = at.late = at.status = 0
+    return True
 
-    # locked: watch some blocks arrive, then begin in phase
-    looked = begin - 1
-    planned = now(clock) + h_ns
-    if phase[UNIT] > 0.0:
-        patience = planned + _PATIENCE_NS
-        while phase[SEEN] < ENOUGH and now(clock) < patience and load_acquire(control, rec.STOP) == 0:
-            sleep(clock, now(clock) + min(h_ns, 1_000_000))
-            position = newest(ring_in, block)
-            look_at_arrivals(ring_in, looked, position, most, passing, phase, arrivals)
-            looked = max(looked, position)
-        planned = align(phase, block[T], now(clock) + h_ns // 2)
+
+@kernel()
+def _time_arrivals(rings, buffers, settings, lock, at):
+    """How long after its sampling each new block came: of those that were not looked at yet, at most so many."""
+    passing = buffers.passing
+    for n in range(max(at.looked + 1, at.position + 1 - settings.most_blocks), at.position + 1):
+        if read_slot(rings.blocks, n, passing):
+            came = passing[RECEIVED] if passing[RECEIVED] > 0 else passing[PUSHED]
+            arrived(lock.state, lock.arrivals, came - passing[T])
+    at.looked = max(at.looked, at.position)
+
+
+@kernel()
+def _choose_first_instant(clock, rings, buffers, settings, control, lock, at):
+    """A step from now; locked, some blocks are watched as they arrive, and the first step begins in phase with them."""
+    at.planned = now(clock) + settings.h_ns
+    if lock.state[UNIT] > 0.0:
+        patience = at.planned + _PATIENCE_NS
+        while lock.state[SEEN] < ENOUGH and now(clock) < patience and load_acquire(control, rec.STOP) == 0:
+            sleep(clock, now(clock) + min(settings.h_ns, _SHORT_NS))
+            at.position = newest(rings.blocks, buffers.block)
+            _time_arrivals(rings, buffers, settings, lock, at)
+        at.planned = align(lock.state, buffers.block[T], now(clock) + settings.h_ns // 2)
         # arrivals while the processes were still starting say nothing about those to come
-        arrivals[:, :] = 0
-        phase[SEEN] = 0.0
+        lock.arrivals[:, :] = 0
+        lock.state[SEEN] = 0.0
+    at.begun = now(clock)
 
-    taken_position, shown, epoch = begin - 1, begin - 1, np.int64(-1)
-    seen, seen_ns = np.int64(-1), np.int64(0)  # the newest block, and when it was first there
-    in_rhythm = False
-    status = np.int64(0)
-    late = 0  # steps in a row that began late
-    begun = now(clock)
-    while True:
-        while mode[SLOWNESS] > 1.0 and planned - now(clock) > h_ns:
-            # in slow motion a step may be seconds away; whoever stops or commands does not wait for it
-            sleep(clock, now(clock) + h_ns)
-            beat_at(ring_out, now(clock))
-            if load_acquire(control, rec.STOP) or load_acquire(ring_commands, HEAD_WORD) > obeyed:
-                planned = now(clock)
-        sleep(clock, planned)
-        started = now(clock)
-        stop = load_acquire(control, rec.STOP)
-        if stop == rec.NOW:
+
+# ---- a step ----------------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def _wait_for_instant(clock, rings, settings, control, mode, at):
+    while mode[SLOWNESS] > 1.0 and at.planned - now(clock) > settings.h_ns:
+        # in slow motion a step may be seconds away; whoever stops or commands does not wait for it
+        sleep(clock, now(clock) + settings.h_ns)
+        beat_at(rings.steps, now(clock))
+        if load_acquire(control, rec.STOP) or load_acquire(rings.commands, HEAD_WORD) > at.obeyed:
+            at.planned = now(clock)
+    sleep(clock, at.planned)
+    at.started = now(clock)
+    at.stop = load_acquire(control, rec.STOP)
+
+
+@kernel()
+def _obey(rings, buffers, control, machine, at):
+    """What was commanded. Returns whether the machine stands still."""
+    at.obeyed = obey_all(
+        rings.commands, at.obeyed, buffers.command, machine.params, machine.state, machine.work,
+        machine.first_state, machine.first_work, machine.mode,
+    )  # fmt: skip
+    store_release(control, rec.OBEYED, at.obeyed)
+    if machine.mode[ANEW] > 0.0:  # until a step says so, be it on another ring
+        at.status |= rec.RESUMED
+    return machine.mode[PAUSED] > 0.0 and machine.mode[STEPS_LEFT] <= 0.0
+
+
+@kernel()
+def _give_up_blocks(buffers, books, at):
+    """The loop ends: what came since the last step was for steps that nobody made."""
+    if at.position > at.used:
+        books.counters[rec.SUPERSEDED] += at.position - at.used
+        books.control[rec.LAST_SEQ] = buffers.block[SEQ]
+
+
+@kernel()
+def _stand_still(clock, rings, settings, at):
+    at.status |= rec.RESUMED
+    beat_at(rings.steps, now(clock))
+    at.planned = max(at.planned, at.started - settings.h_ns) + settings.h_ns
+
+
+@kernel()
+def _take_newest(clock, rings, buffers, settings, counters, lock, at):
+    """The newest block there is; one that is a little late is waited for."""
+    at.there = load_acquire(rings.blocks, HEAD_WORD)
+    at.position = newest(rings.blocks, buffers.block)
+    if at.in_rhythm and at.stop == 0 and overdue(lock.state, buffers.block[T], at.planned):
+        at.status |= rec.WAITED
+        counters[rec.WAITS] += 1
+        while overdue(lock.state, buffers.block[T], at.planned) and now(clock) < at.planned + settings.wait_ns:
+            sleep(clock, now(clock) + _NAP_NS)
+            at.there = load_acquire(rings.blocks, HEAD_WORD)
+            at.position = newest(rings.blocks, buffers.block)
+    at.taken = now(clock)
+
+
+@kernel()
+def _judge_block(clock, rings, buffers, settings, books, signals, at):
+    """Whether a step is made with it: _MAKE_STEP, _NO_STEP, or how the loop ends."""
+    block, control, counters = buffers.block, books.control, books.counters
+    if at.position < 0:
+        # a writer that laps a whole ring again and again while one block is copied: give this step up
+        counters[rec.SKIPS] += 1
+        at.status |= rec.SKIPPED
+        at.planned += settings.h_ns
+        return _NO_STEP
+    # the state first: of a ring that is closed the head is the last there will be
+    closed = load_acquire(rings.blocks, STATE_WORD) != LIVE
+    more = load_acquire(rings.blocks, HEAD_WORD) > at.position + 1  # came while we looked at the clock
+    if at.position == at.used and closed and not more and at.stop == 0:
+        return rec.RING_CLOSED  # its writer has ended; whoever called us looks for a new one
+    if at.stop == rec.DRAIN and at.position == at.used:
+        # asked to end: whatever is still on its way is waited for, but no step is made without a new block
+        if at.taken - block[T] > settings.drain_ns and not more:
             return rec.STOPPED
+        at.planned += settings.h_ns
+        return _NO_STEP
+    at.age = at.taken - block[T]
+    if at.position == at.seen:
+        at.age = max(at.age, at.taken - at.seen_ns)  # it gets older, whatever instant it claims
+    else:
+        at.seen, at.seen_ns = at.position, at.taken
+    channel, older = oldest(block, signals.rows)
+    if 0 < settings.most_age_ns < at.age + older:
+        # nobody knows what the driver does: a model that goes on would go anywhere
+        control[rec.LOST_CHANNEL], control[rec.LOST_NS] = channel if older > 0 else -1, at.age + older
+        # what was old when we came is no loss of ours: whoever follows a dead simulator may follow a dead DAQ, too
+        ends = settings.lost_ends != 0 and at.taken - at.begun > settings.most_age_ns
+        if more or (at.stop == 0 and not ends and not closed):
+            counters[rec.STARVED] += 1
+            at.in_rhythm = 0
+            _stand_still(clock, rings, settings, at)
+            return _NO_STEP
+        _give_up_blocks(buffers, books, at)
+        if at.stop:
+            return rec.STOPPED
+        return rec.INPUT_LOST if ends else rec.RING_CLOSED
+    control[rec.LOST_NS] = 0
+    return _MAKE_STEP
 
-        # what was commanded
-        obeyed = obey_all(ring_commands, obeyed, command, params, state, work, first_state, first_work, mode)
-        store_release(control, rec.OBEYED, obeyed)
-        if mode[ANEW] > 0.0:  # until a step says so, be it on another ring
-            status |= rec.RESUMED
-        if mode[PAUSED] > 0.0 and mode[STEPS_LEFT] <= 0.0:
-            if stop == rec.DRAIN:
-                # what came meanwhile was for steps that nobody wanted
-                position = newest(ring_in, block)
-                if position > taken_position:
-                    counters[rec.SUPERSEDED] += position - taken_position
-                    control[rec.LAST_SEQ] = block[SEQ]
+
+@kernel()
+def _account_for_block(rings, buffers, settings, counters, lock, at):
+    if at.position < at.there - 1:
+        counters[rec.NOT_NEWEST] += 1
+    at.fresh = at.position != at.used
+    if at.fresh:
+        counters[rec.USED] += 1
+        counters[rec.SUPERSEDED] += at.position - at.used - 1
+    else:
+        at.status |= rec.REPEATED
+        counters[rec.REUSED] += 1
+    at.used = at.position
+    if lock.state[UNIT] > 0.0:
+        _time_arrivals(rings, buffers, settings, lock, at)
+    if buffers.block[EPOCH] != at.epoch:
+        at.epoch = buffers.block[EPOCH]
+        counters[rec.EPOCHS] += 1
+        at.status |= rec.NEW_EPOCH
+
+
+@kernel()
+def _account_for_result(settings, books, machine, guard, at):
+    counters, turned = books.counters, guard.turned
+    if turned[STAGES]:
+        at.status |= rec.STALE
+        counters[rec.STALES] += 1
+    if turned[CLIPPED]:
+        at.status |= rec.BEYOND
+        counters[rec.CLIPS] += 1
+    if turned[DIVERGED_NOW]:
+        at.status |= rec.NOT_FINITE
+        guard.offending[:] = machine.inputs
+        books.control[rec.DIVERGED_STEP] = counters[rec.STEPS]
+        counters[rec.DIVERGENCES] += 1
+    elif settings.capped_output >= 0 and machine.work[settings.capped_output] > 0.0:
+        at.status |= rec.CAPPED
+        counters[rec.CAPS] += 1
+
+
+@kernel()
+def _choose_next_instant(buffers, settings, counters, lock, mode, at):
+    """The instant of the next step: in phase with the blocks, or by the timer; later in slow motion."""
+    if lock.state[UNIT] > 0.0:
+        held = at.age > settings.rhythm_ns
+        at.in_rhythm = lock.state[LOCKED_NOW] > 0.0 and at.fresh and not held
+        if lock.state[LOCKED_NOW] > 0.0:
+            at.status |= rec.HOLDOVER if held else rec.LOCKED
+            counters[rec.HOLDOVERS if held else rec.LOCKED_STEPS] += 1
+        at.following = advance(lock.state, buffers.block[T], at.fresh, at.planned, settings.h_ns)
+    else:
+        at.following = at.planned + settings.h_ns
+    if mode[SLOWNESS] > 1.0:
+        at.following = at.planned + np.int64(settings.h_ns * mode[SLOWNESS])
+        at.in_rhythm = 0
+        at.status |= rec.SLOWED
+
+
+@kernel()
+def _publish(clock, rings, buffers, settings, books, lock, machine, guard, at):
+    """The step's block and the state after it, each into its ring."""
+    out, block, control = buffers.step, buffers.block, books.control
+    values, step, n = out.view(np.float64), books.counters[rec.STEPS], machine.inputs.size
+    for i in range(n):
+        values[rec.AT_INPUTS + i] = machine.inputs[i]
+    for i in range(settings.outputs):
+        values[rec.AT_INPUTS + n + i] = machine.work[i]
+    out[rec.AT_STEP], out[rec.AT_STATUS] = step, at.status
+    out[rec.AT_INPUT_SEQ], out[rec.AT_INPUT_EPOCH] = block[SEQ], at.epoch
+    out[rec.AT_INPUT_T], out[rec.AT_INPUT_PUSHED] = block[T], block[PUSHED]
+    out[rec.AT_INPUT_SENT], out[rec.AT_INPUT_RECEIVED] = block[SENT], block[RECEIVED]
+    out[rec.AT_INPUT_AGE], out[rec.AT_INPUT_STAGES] = at.age, guard.turned[STAGES]
+    bound = load_relaxed(control, rec.BOUND_NS)
+    out[rec.AT_AGE_BOUND] = bound
+    control[rec.WORST_BOUND_NS] = max(control[rec.WORST_BOUND_NS], bound)
+    out[rec.AT_PHASE_ERROR] = np.int64(lock.state[ERROR])
+    out[rec.AT_COMMANDS], out[rec.AT_COMMAND_EPOCH] = at.obeyed, load_relaxed(rings.commands, EPOCH_WORD)
+    out[rec.AT_STARTED], out[rec.AT_TAKEN] = at.started, at.taken
+    values[rec.AT_TIME] = (step + 1) * (settings.h_ns * 1e-9)
+    out[SEQ], out[EPOCH] = load_relaxed(rings.steps, HEAD_WORD), load_relaxed(rings.steps, EPOCH_WORD)
+    out[T], out[PUSHED] = at.planned, now(clock)
+    push(rings.steps, out)
+    beat_at(rings.steps, out[PUSHED])
+    buffers.state[:PAYLOAD] = out[:PAYLOAD]
+    buffers.state.view(np.float64)[PAYLOAD:] = machine.state
+    push(rings.states, buffers.state)
+
+
+@kernel()
+def _close_step(clock, buffers, books, machine, at):
+    """The step is made: commands that held for it are done, and the ledger's hops add up to the age."""
+    block, control, ledger = buffers.block, books.control, books.ledger
+    control[rec.LAST_SEQ] = block[SEQ]
+    if books.counters[rec.STEPS] == 0:
+        control[rec.FIRST_STEP_NS] = at.started
+    books.counters[rec.STEPS] += 1
+    machine.mode[ANEW] = 0.0
+    if machine.mode[PAUSED] > 0.0:
+        machine.mode[STEPS_LEFT] -= 1.0
+    at.done = now(clock)
+    record(ledger[rec.AGE], at.age)
+    record(ledger[rec.SENSOR], block[PUSHED] - block[T])
+    if block[RECEIVED] > 0:
+        record(ledger[rec.RING], block[SENT] - block[PUSHED])
+        record(ledger[rec.WIRE], block[RECEIVED] - block[SENT])
+        record(ledger[rec.WAIT], at.taken - block[RECEIVED])
+    else:
+        record(ledger[rec.WAIT], at.taken - block[PUSHED])
+    record(ledger[rec.STEP_DONE], buffers.step[PUSHED] - at.taken)
+    record(ledger[rec.LATENESS], at.started - at.planned)
+    record(ledger[rec.COST], at.done - at.started)
+
+
+@kernel()
+def _go_on(settings, counters, at):
+    """To the next instant. One that has passed is caught up with; too far behind, all that have passed are given up."""
+    at.status = 0
+    at.planned = at.following
+    if at.done <= at.planned:
+        at.late = 0
+        return
+    counters[rec.MISSES] += 1
+    at.status |= rec.MISSED
+    at.late += 1
+    passed = (at.done - at.planned) // settings.h_ns + 1
+    if max(at.late, passed - 1) > settings.catch_up:
+        counters[rec.SKIPS] += passed
+        at.planned += passed * settings.h_ns
+        at.status |= rec.SKIPPED
+        at.late = 0
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+
+
+def _run(clock, rings, buffers, settings, books, lock, signals, step_machine, machine, guard):
+    at, control, counters = books.cursor[0], books.control, books.counters
+    if not _wait_for_first_block(clock, rings, buffers, settings, control, at):
+        return rec.STOPPED
+    _choose_first_instant(clock, rings, buffers, settings, control, lock, at)
+    while True:
+        _wait_for_instant(clock, rings, settings, control, machine.mode, at)
+        if at.stop == rec.NOW:
+            return rec.STOPPED
+        if _obey(rings, buffers, control, machine, at):
+            if at.stop == rec.DRAIN:
+                at.position = newest(rings.blocks, buffers.block)
+                _give_up_blocks(buffers, books, at)
                 return rec.STOPPED
             counters[rec.PAUSES] += 1
-            status |= rec.RESUMED
-            beat_at(ring_out, now(clock))
-            planned = max(planned, started - h_ns) + h_ns
+            _stand_still(clock, rings, settings, at)
             continue
-
-        # the newest block there is
-        there = load_acquire(ring_in, HEAD_WORD)
-        position = newest(ring_in, block)
-        if in_rhythm and stop == 0 and overdue(phase, block[T], planned):
-            status |= rec.WAITED
-            counters[rec.WAITS] += 1
-            while overdue(phase, block[T], planned) and now(clock) < planned + settings[rec.WAIT_NS]:
-                sleep(clock, now(clock) + _NAP_NS)
-                there = load_acquire(ring_in, HEAD_WORD)
-                position = newest(ring_in, block)
-        taken = now(clock)
-        if position < 0:
-            # a writer that laps a whole ring again and again while one block is copied: give this step up
-            counters[rec.SKIPS] += 1
-            status |= rec.SKIPPED
-            planned += h_ns
+        _take_newest(clock, rings, buffers, settings, counters, lock, at)
+        judged = _judge_block(clock, rings, buffers, settings, books, signals, at)
+        if judged == _NO_STEP:
             continue
-        # the state first: of a ring that is closed the head is the last there will be
-        closed = load_acquire(ring_in, STATE_WORD) != LIVE
-        more = load_acquire(ring_in, HEAD_WORD) > position + 1  # came while we looked at the clock
-        if position == taken_position and closed and not more and stop == 0:
-            return rec.RING_CLOSED  # its writer has ended; whoever called us looks for a new one
-        if stop == rec.DRAIN and position == taken_position:
-            # asked to end: whatever is still on its way is waited for, but no step is made without a new block
-            if taken - block[T] > settings[rec.DRAIN_NS] and not more:
-                return rec.STOPPED
-            planned += h_ns
-            continue
-        age = taken - block[T]
-        if position == seen:
-            age = max(age, taken - seen_ns)  # it gets older, whatever instant it claims
-        else:
-            seen, seen_ns = position, taken
-        channel, older = oldest(block, rows)
-        if 0 < settings[rec.MOST_AGE_NS] < age + older:
-            # nobody knows what the driver does: a model that goes on would go anywhere
-            control[rec.LOST_CHANNEL], control[rec.LOST_NS] = channel if older > 0 else -1, age + older
-            # what was old when we came is no loss of ours: whoever follows a dead simulator may follow a dead DAQ, too
-            ends = settings[rec.LOST_ENDS] != 0 and taken - begun > settings[rec.MOST_AGE_NS]
-            if more or (stop == 0 and not ends and not closed):
-                counters[rec.STARVED] += 1
-                status |= rec.RESUMED
-                in_rhythm = False
-                beat_at(ring_out, now(clock))
-                planned = max(planned, started - h_ns) + h_ns
-                continue
-            if position > taken_position:
-                counters[rec.SUPERSEDED] += position - taken_position
-                control[rec.LAST_SEQ] = block[SEQ]
-            if stop:
-                return rec.STOPPED
-            return rec.INPUT_LOST if ends else rec.RING_CLOSED
-        control[rec.LOST_NS] = 0
-        if position < there - 1:
-            counters[rec.NOT_NEWEST] += 1
-        if position == taken_position:
-            status |= rec.REPEATED
-            counters[rec.REUSED] += 1
-        else:
-            counters[rec.USED] += 1
-            counters[rec.SUPERSEDED] += position - taken_position - 1
-        fresh = position != taken_position
-        taken_position = position
-        if phase[UNIT] > 0.0:
-            look_at_arrivals(ring_in, looked, position, most, passing, phase, arrivals)
-            looked = position
-        if block[EPOCH] != epoch:
-            epoch = block[EPOCH]
-            counters[rec.EPOCHS] += 1
-            status |= rec.NEW_EPOCH
-        restart = status & (rec.NEW_EPOCH | rec.SKIPPED | rec.RESUMED) != 0
+        if judged != _MAKE_STEP:
+            return judged
+        _account_for_block(rings, buffers, settings, counters, lock, at)
+        restart = at.status & (rec.NEW_EPOCH | rec.SKIPPED | rec.RESUMED) != 0
         # the first step on a ring that an earlier simulator filled uses its block alone, and the record says so
-        adopted = shown < begin and begin > 0
-        if turn(
-            ring_in, shown, position, most, block, passing, restart, adopted, age,
-            rows, calibration, estimator, memory, policy,
-            step_model, state, inputs, params, work, first_state, first_work, kept, guard, turned,
-            settings[rec.WHEEL_SPEED], outputs, h,
+        adopted = at.shown < control[rec.BEGIN] and control[rec.BEGIN] > 0
+        if advance_step(
+            rings.blocks, at.shown, at.position, restart, adopted, at.age,
+            buffers, settings, signals, step_machine, machine, guard,
         ):  # fmt: skip
-            status |= rec.LAPPED
-        shown = position
-
-        # the result
-        for i in range(outputs):
-            values[rec.AT_INPUTS + inputs.size + i] = work[i]
-        for i in range(inputs.size):
-            values[rec.AT_INPUTS + i] = inputs[i]
-        if turned[STAGES]:
-            status |= rec.STALE
-            counters[rec.STALES] += 1
-        if turned[CLIPPED]:
-            status |= rec.BEYOND
-            counters[rec.CLIPS] += 1
-        if turned[DIVERGED_NOW]:
-            status |= rec.NOT_FINITE
-            offending[:] = inputs
-            control[rec.DIVERGED_STEP] = counters[rec.STEPS]
-            counters[rec.DIVERGENCES] += 1
-        elif settings[rec.CAPPED_OUTPUT] >= 0 and work[settings[rec.CAPPED_OUTPUT]] > 0.0:
-            status |= rec.CAPPED
-            counters[rec.CAPS] += 1
-        if phase[UNIT] > 0.0:
-            held = age > settings[rec.RHYTHM_NS]
-            in_rhythm = phase[LOCKED_NOW] > 0.0 and fresh and not held
-            if phase[LOCKED_NOW] > 0.0:
-                status |= rec.HOLDOVER if held else rec.LOCKED
-                counters[rec.HOLDOVERS if held else rec.LOCKED_STEPS] += 1
-            following = advance(phase, block[T], fresh, planned, h_ns)
-        else:
-            following = planned + h_ns
-        if mode[SLOWNESS] > 1.0:
-            following = planned + np.int64(h_ns * mode[SLOWNESS])
-            in_rhythm = False
-            status |= rec.SLOWED
-        out[rec.AT_STEP] = counters[rec.STEPS]
-        out[rec.AT_INPUT_SEQ] = block[SEQ]
-        out[rec.AT_INPUT_EPOCH] = epoch
-        out[rec.AT_INPUT_T] = block[T]
-        out[rec.AT_INPUT_PUSHED], out[rec.AT_INPUT_SENT] = block[PUSHED], block[SENT]
-        out[rec.AT_INPUT_RECEIVED] = block[RECEIVED]
-        out[rec.AT_INPUT_AGE] = age
-        out[rec.AT_INPUT_STAGES] = turned[STAGES]
-        bound = load_relaxed(control, rec.BOUND_NS)
-        out[rec.AT_AGE_BOUND] = bound
-        control[rec.WORST_BOUND_NS] = max(control[rec.WORST_BOUND_NS], bound)
-        out[rec.AT_PHASE_ERROR] = np.int64(phase[ERROR])
-        out[rec.AT_COMMANDS] = obeyed
-        out[rec.AT_COMMAND_EPOCH] = load_relaxed(ring_commands, EPOCH_WORD)
-        out[rec.AT_STARTED] = started
-        out[rec.AT_TAKEN] = taken
-        out[rec.AT_STATUS] = status
-        values[rec.AT_TIME] = (counters[rec.STEPS] + 1) * h
-        out[SEQ] = load_relaxed(ring_out, HEAD_WORD)
-        out[EPOCH] = load_relaxed(ring_out, EPOCH_WORD)
-        out[T] = planned
-        out[PUSHED] = now(clock)
-        push(ring_out, out)
-        beat_at(ring_out, out[PUSHED])
-        out_state[:PAYLOAD] = out[:PAYLOAD]
-        out_state.view(np.float64)[PAYLOAD:] = state
-        push(ring_state, out_state)
-        control[rec.LAST_SEQ] = block[SEQ]
-        if counters[rec.STEPS] == 0:
-            control[rec.FIRST_STEP_NS] = started
-        counters[rec.STEPS] += 1
-        mode[ANEW] = 0.0
-        if mode[PAUSED] > 0.0:
-            mode[STEPS_LEFT] -= 1.0
-
-        # the ledger: the hops add up to the age
-        done = now(clock)
-        record(ledger[rec.AGE], age)
-        record(ledger[rec.SENSOR], block[PUSHED] - block[T])
-        if block[RECEIVED] > 0:
-            record(ledger[rec.RING], block[SENT] - block[PUSHED])
-            record(ledger[rec.WIRE], block[RECEIVED] - block[SENT])
-            record(ledger[rec.WAIT], taken - block[RECEIVED])
-        else:
-            record(ledger[rec.WAIT], taken - block[PUSHED])
-        record(ledger[rec.STEP_DONE], out[PUSHED] - taken)
-        record(ledger[rec.LATENESS], started - planned)
-        record(ledger[rec.COST], done - started)
-        if turned[DIVERGED_NOW] == OVER:
+            at.status |= rec.LAPPED
+        at.shown = at.position
+        _account_for_result(settings, books, machine, guard, at)
+        _choose_next_instant(buffers, settings, counters, lock, machine.mode, at)
+        _publish(clock, rings, buffers, settings, books, lock, machine, guard, at)
+        _close_step(clock, buffers, books, machine, at)
+        if guard.turned[DIVERGED_NOW] == OVER:
             return rec.DIVERGED
-        if counters[rec.STEPS] == settings[rec.MOST_STEPS]:
+        if counters[rec.STEPS] == settings.most_steps:
             return rec.ALL_STEPS
-        status = np.int64(0)
-        planned = following
-        if done <= planned:
-            late = 0
-            continue
-        counters[rec.MISSES] += 1
-        status |= rec.MISSED
-        late += 1
-        passed = (done - planned) // h_ns + 1
-        if max(late, passed - 1) > settings[rec.CATCH_UP]:
-            counters[rec.SKIPS] += passed
-            planned += passed * h_ns
-            status |= rec.SKIPPED
-            late = 0
+        _go_on(settings, counters, at)
 
+
+_GROUPS = tuple(TYPES[kind] for kind in (Rings, Buffers, Settings, Books, PhaseLock, Signals))
+_ARGUMENTS = (*_GROUPS, types.FunctionType(STEP), TYPES[Machine], TYPES[Guard])  # a pointer does not go into a tuple
 
 run = kernel(int64(typeof(REAL), *_ARGUMENTS))(_run)
 

@@ -1,7 +1,7 @@
 """The same steps again, from a record instead of a machine.
 
 A replay is a list of steps, each with the block it uses and what the loop knew about it (first step of a simulator,
-restart after a gap, how old), and the blocks in the order in which they stood in the ring. It runs the very turn of
+restart after a gap, how old), and the blocks in the order in which they stood in the ring. It runs the very step of
 the loop over a private ring that the recorded blocks are pushed into. Given what a run recorded, its outputs are those
 of the run to the last bit, on any machine (docs/decisions/0022); given other blocks, a delay or other
 parameters, they say what those change.
@@ -9,6 +9,7 @@ parameters, they say what those change.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numba import float64, int64, types
@@ -16,18 +17,18 @@ from numba import float64, int64, types
 from sim_service import step_record
 from sim_service.command_record import LAYOUT, mode
 from sim_service.commands import obey
+from sim_service.loop_data import TYPES, VECTOR, Buffers, Guard, Machine, Settings, Signals
 from sim_service.models.description import STEP
 from sim_service.simulation import Simulation
+from sim_service.step_kernel import advance_step
 from sim_service.step_result import BEYOND, DIVERGED, OVER, STAGES
-from sim_service.turn import turn
 from sync.array_types import WORDS, WORDS_2D
 from sync.jit import kernel
 from sync.ring import private_ring, push
 
 INITIAL, RESTART, LAPPED = 1, 2, 4
-_VECTOR = float64[::1]
 _PUSHED, _SHOWN, _OVER = range(3)
-TOLD = (STAGES, BEYOND, DIVERGED)  # what a replayed step says of itself, as in sim_service/turn.py
+TOLD = (STAGES, BEYOND, DIVERGED)  # what a replayed step says of itself, as in sim_service/step_kernel.py
 _BATCH = 2000  # steps between two looks at the clock
 
 
@@ -53,53 +54,70 @@ class Plan:
         return len(self.which)
 
 
+class Tape(NamedTuple):
+    """A plan, as compiled code reads it."""
+
+    blocks: np.ndarray
+    which: np.ndarray
+    floor: np.ndarray
+    flags: np.ndarray
+    ages: np.ndarray
+    commands: np.ndarray
+    obeyed: np.ndarray
+    first_params: np.ndarray
+
+
+class Told(NamedTuple):
+    """What the steps came to, a row a step."""
+
+    results: np.ndarray
+    told: np.ndarray
+    cursor: np.ndarray  # how far it has come
+
+
+_TAPE = types.BaseTuple.from_types((WORDS_2D, *4 * [WORDS], WORDS_2D, WORDS_2D, VECTOR), Tape)
+_TOLD = types.BaseTuple.from_types((types.Array(float64, 2, "C"), WORDS_2D, WORDS), Told)
+
+
 @kernel(
     int64(
-        WORDS, WORDS_2D, WORDS, WORDS, WORDS, WORDS, WORDS_2D, WORDS_2D, int64, int64, WORDS, WORDS, WORDS, WORDS,
-        WORDS_2D, _VECTOR, _VECTOR, _VECTOR, _VECTOR,
-        types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR, _VECTOR,
-        _VECTOR, _VECTOR, _VECTOR, WORDS, types.Array(float64, 2, "C"), WORDS_2D,
+        WORDS, _TAPE, int64, int64, TYPES[Buffers], TYPES[Settings], TYPES[Signals], types.FunctionType(STEP),
+        TYPES[Machine], TYPES[Guard], _TOLD,
     )
 )  # fmt: skip
-def _steps(
-    ring, blocks, which, floor, flags, ages, commands, obeyed, first, last, cursor, settings, block, passing,
-    rows, calibration, estimator, memory, policy,
-    step_model, state, inputs, params, work, first_state, first_work, first_params,
-    mode, kept, guard, turned, results, told,
-):  # fmt: skip
+def _steps(ring, tape, first, last, buffers, settings, signals, step_machine, machine, guard, out):
     """Steps `first` … `last` - 1; returns how far it came: a step that ended the run is the last."""
-    h = settings[step_record.H_NS] * 1e-9
-    outputs, wheel_speed = settings[step_record.OUTPUTS], settings[step_record.WHEEL_SPEED]
+    cursor, inputs = out.cursor, machine.inputs
     for k in range(first, last):
-        position = which[k]
+        position = tape.which[k]
         while cursor[_PUSHED] <= position:
-            push(ring, blocks[cursor[_PUSHED]])
+            push(ring, tape.blocks[cursor[_PUSHED]])
             cursor[_PUSHED] += 1
-        if flags[k] & INITIAL:
-            state[:] = first_state
-            work[:] = first_work
-            params[:] = first_params
-            memory[:] = 0.0
-            turned[:] = 0
+        if tape.flags[k] & INITIAL:
+            machine.state[:] = machine.first_state
+            machine.work[:] = machine.first_work
+            machine.params[:] = tape.first_params
+            signals.memory[:] = 0.0
+            guard.turned[:] = 0
             cursor[_SHOWN] = -1
-        block[:] = blocks[position]
-        for n in range(obeyed[k, 0], obeyed[k, 1]):
-            obey(commands[n], params, state, work, first_state, first_work, mode)
-        turn(
-            ring, max(cursor[_SHOWN], floor[k] - 1), position, settings[step_record.MOST_BLOCKS], block, passing,
-            flags[k] & RESTART != 0, flags[k] & LAPPED != 0, ages[k],
-            rows, calibration, estimator, memory, policy,
-            step_model, state, inputs, params, work, first_state, first_work, kept, guard, turned,
-            wheel_speed, outputs, h,
+        buffers.block[:] = tape.blocks[position]
+        for n in range(tape.obeyed[k, 0], tape.obeyed[k, 1]):
+            obey(
+                tape.commands[n], machine.params, machine.state, machine.work, machine.first_state,
+                machine.first_work, machine.mode,
+            )  # fmt: skip
+        advance_step(
+            ring, max(cursor[_SHOWN], tape.floor[k] - 1), position, tape.flags[k] & RESTART != 0,
+            tape.flags[k] & LAPPED != 0, tape.ages[k], buffers, settings, signals, step_machine, machine, guard,
         )  # fmt: skip
         cursor[_SHOWN] = position
         for i in range(inputs.size):
-            results[k, i] = inputs[i]
-        for i in range(outputs):
-            results[k, inputs.size + i] = work[i]
+            out.results[k, i] = inputs[i]
+        for i in range(settings.outputs):
+            out.results[k, inputs.size + i] = machine.work[i]
         for i in range(len(TOLD)):
-            told[k, i] = turned[TOLD[i]]
-        if turned[DIVERGED] == OVER:
+            out.told[k, i] = guard.turned[TOLD[i]]
+        if guard.turned[DIVERGED] == OVER:
             cursor[_OVER] = 1
             return k + 1
     return last
@@ -118,28 +136,27 @@ def replay(
     filled with what each says of itself (TOLD).
     """
     told = np.zeros((len(plan), len(TOLD)), np.int64) if told is None else told
-    layout_words = plan.blocks.shape[1]
-    most = int(simulation.settings[step_record.MOST_BLOCKS])
-    ring = private_ring(simulation.input_layout, 1 << (2 * most).bit_length())
+    ring = private_ring(simulation.input_layout, 1 << (2 * simulation.settings.most_blocks).bit_length())
     results = np.zeros((len(plan), len(simulation.model.inputs) + len(simulation.model.outputs)))
-    cursor = np.array([0, -1, 0], np.int64)
-    block, passing = np.zeros(layout_words, np.int64), np.zeros(layout_words, np.int64)
-    first_state, first_work, first_params = (
-        simulation.state.copy(), simulation.work.copy(), simulation.params.copy()
-    )  # fmt: skip
     obeyed = np.zeros((len(plan), 2), np.int64) if plan.obeyed is None else np.ascontiguousarray(plan.obeyed)
+    tape = Tape(
+        plan.blocks, plan.which, plan.floor, plan.flags, plan.ages, plan.commands, obeyed, simulation.params.copy()
+    )  # fmt: skip
+    machine = simulation.machine._replace(
+        first_state=simulation.state.copy(), first_work=simulation.work.copy(), mode=mode()
+    )
+    out = Told(results, told, np.array([0, -1, 0], np.int64))
     done = 0
     while done < len(plan):
         upto = min(done + batch, len(plan))
-        reached = _steps(
-            ring, plan.blocks, plan.which, plan.floor, plan.flags, plan.ages, plan.commands, obeyed, done, upto, cursor,
-            simulation.settings, block, passing, *simulation.signals, simulation.model.step, simulation.state,
-            simulation.inputs, simulation.params, simulation.work, first_state, first_work, first_params, mode(),
-            simulation.kept, simulation.guard, simulation.turned, results, told,
+        done = int(
+            _steps(
+                ring, tape, done, upto, simulation.buffers, simulation.settings, simulation.signals,
+                simulation.model.step, machine, simulation.guard, out,
+            )
         )  # fmt: skip
-        done = int(reached)
         each(done, results)
-        if cursor[_OVER]:
+        if out.cursor[_OVER]:
             break
     return results[:done]
 

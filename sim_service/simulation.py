@@ -5,12 +5,24 @@ from typing import Any
 import numpy as np
 
 from sim_service import command_record, loop, step_record
+from sim_service.loop_data import (
+    CURSOR,
+    Books,
+    Buffers,
+    Guard,
+    Machine,
+    PhaseLock,
+    Rings,
+    Settings,
+    Signals,
+    read_only,
+)
 from sim_service.models.description import Model, index
 from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.signals import tables
 from sim_service.signals.stale import policy
+from sim_service.step_kernel import limits
 from sim_service.step_result import TURNED_WORDS
-from sim_service.turn import guard
 from sync.block import Channel, Layout
 from sync.clock import REAL, RealClock, VirtualClock
 from sync.config import Config
@@ -29,49 +41,32 @@ class Simulation:
         self.inputs = np.zeros(len(self.model.inputs))
         self.work = np.zeros(self.model.work_size)
         self.model.initial(self.state, self.params, self.work)
-        self.signals = (
+        self.signals = Signals(
             *tables(config.sim.signals, config.daq.layout, config.step_ns * 1e-9, config.period_ns * 1e-9),
             policy(config.sim),
         )
-        self.kept = np.zeros(len(model.states) + len(model.outputs))  # as they were before the step
-        self.guard = guard(model.bound, config.sim.on_divergence, config.sim.most_divergences, config.step_ns)
-        self.turned = np.zeros(TURNED_WORDS, np.int64)
-        self.offending = np.zeros(len(self.inputs))  # what the model was given when it diverged
-        self.settings = np.zeros(step_record.SETTINGS, np.int64)
-        self.settings[step_record.H_NS] = config.step_ns
-        if config.sim.stale.stop_after_ms > 0:
-            self.settings[step_record.MOST_AGE_NS] = round(
-                (config.sim.stale_after_ms + config.sim.stale.stop_after_ms) * 1e6
-            )
-        self.settings[step_record.LOST_ENDS] = config.sim.stale.stop == "end"
-        self.settings[step_record.CATCH_UP] = config.sim.catch_up_steps if config.sim.overload == "catch_up" else 0
-        self.settings[step_record.MOST_STEPS] = -1
-        self.settings[step_record.WHEEL_SPEED] = index(self.model.outputs, "wheel_speed_rear")
-        self.settings[step_record.OUTPUTS] = len(self.model.outputs)
-        # a model that iterates says where it was capped
-        named = [q.name for q in self.model.outputs]
-        self.settings[step_record.CAPPED_OUTPUT] = named.index("capped") if "capped" in named else -1
-        self.settings[step_record.DRAIN_NS] = 50_000_000 + 3 * max(config.period_ns, config.step_ns)
-        self.settings[step_record.MOST_BLOCKS] = 2 * -(-config.step_ns // config.period_ns) + 64
-        self.settings[step_record.RHYTHM_NS] = 2 * max(config.step_ns, config.period_ns)
-        # for a late block; where not every step has a new one, there is none to wait for
-        self.settings[step_record.WAIT_NS] = config.step_ns // 10 if config.period_ns <= config.step_ns else 0
+        kept = np.zeros(len(model.states) + len(model.outputs))
+        bounds = limits(model.bound, config.sim.on_divergence, config.sim.most_divergences, config.step_ns)
+        self.guard = Guard(bounds, kept, np.zeros(TURNED_WORDS, np.int64), np.zeros(len(self.inputs)))
+        self.settings = _settings(config, model)
         self.control = np.zeros(step_record.CONTROL_WORDS, np.int64)
         self.ledger = histograms(len(step_record.LEDGER))
         self._phase_mode, self._step_ns = config.sim.phase, config.step_ns
         self.phase = phase_state(config.sim.phase, config.step_ns, config.period_ns, config.sim.phase_slew)
         self.arrivals = arrival_histograms()
         self.counters = np.zeros(len(step_record.COUNTERS), np.int64)
-        self._block = np.zeros(config.daq.layout.words, np.int64)
-        self._passing = np.zeros(config.daq.layout.words, np.int64)
-        self._out = np.zeros(self.layout.words, np.int64)
         self.commands = private_ring(command_record.LAYOUT, 16)  # an empty one, unless somebody is to be obeyed
-        self._command = np.zeros(command_record.LAYOUT.words, np.int64)
         self.state_layout = Layout(tuple(Channel(q.name, "f8", q.unit) for q in model.states))
         self.states = private_ring(self.state_layout, 16)  # the state after every step, for whoever looks
-        self._out_state = np.zeros(self.state_layout.words, np.int64)
+        layouts = (self.input_layout, self.input_layout, self.layout, command_record.LAYOUT, self.state_layout)
+        self.buffers = Buffers(*(np.zeros(layout.words, np.int64) for layout in layouts))
+        self._cursor = np.zeros(1, CURSOR)
         self._mode = command_record.mode()
         self._first = (self.state.copy(), self.work.copy())
+
+    @property
+    def machine(self) -> Machine:
+        return Machine(self.state, self.inputs, self.params, self.work, *self._first, self._mode)
 
     def listen(self, ring: np.ndarray) -> None:
         """Obey commands pushed into this ring from now on."""
@@ -80,38 +75,15 @@ class Simulation:
 
     def run(self, ring_in: np.ndarray, ring_out: np.ndarray, clock: RealClock | VirtualClock = REAL) -> int:
         """Steps until `control[STOP]`; how it ended is one of STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED, INPUT_LOST."""
+        rings = Rings(read_only(ring_in), ring_out, read_only(self.commands), self.states)
+        books = Books(self.control, self.counters, self.ledger, self._cursor)
+        lock = PhaseLock(self.phase, self.arrivals)
         return int(
             loop.run_on(clock)(
-                clock,
-                ring_in,
-                ring_out,
-                self.commands,
-                self.states,
-                self._block,
-                self._passing,
-                self._out,
-                self._command,
-                self._out_state,
-                self.settings,
-                self.control,
-                self.ledger,
-                self.counters,
-                self.phase,
-                self.arrivals,
-                *self.signals,
-                self.model.step,
-                self.state,
-                self.inputs,
-                self.params,
-                self.work,
-                *self._first,
-                self._mode,
-                self.kept,
+                clock, rings, self.buffers, self.settings, books, lock, self.signals, self.model.step, self.machine,
                 self.guard,
-                self.turned,
-                self.offending,
             )
-        )
+        )  # fmt: skip
 
     def figures(self) -> dict[str, Any]:
         return {
@@ -128,3 +100,24 @@ class Simulation:
             "lateness_us": summary_us(self.ledger[step_record.LATENESS]),
             "step_us": summary_us(self.ledger[step_record.COST]),
         }
+
+
+def _settings(config: Config, model: Model) -> Settings:
+    stale, step_ns, period_ns = config.sim.stale, config.step_ns, config.period_ns
+    lost_ms = config.sim.stale_after_ms + stale.stop_after_ms if stale.stop_after_ms > 0 else 0.0
+    named = [q.name for q in model.outputs]
+    return Settings(
+        h_ns=step_ns,
+        most_age_ns=round(lost_ms * 1e6),
+        lost_ends=int(stale.stop == "end"),
+        catch_up=config.sim.catch_up_steps if config.sim.overload == "catch_up" else 0,
+        most_steps=-1,
+        outputs=len(model.outputs),
+        wheel_speed=index(model.outputs, "wheel_speed_rear"),
+        capped_output=named.index("capped") if "capped" in named else -1,  # of a model that iterates
+        drain_ns=50_000_000 + 3 * max(period_ns, step_ns),
+        most_blocks=2 * -(-step_ns // period_ns) + 64,
+        rhythm_ns=2 * max(step_ns, period_ns),
+        # where not every step has a new block, there is none to wait for
+        wait_ns=step_ns // 10 if period_ns <= step_ns else 0,
+    )

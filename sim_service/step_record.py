@@ -59,13 +59,6 @@ STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED, LOST_CHANNEL, L
 CONTROL_WORDS = 10
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
-# settings
-(
-    H_NS, MOST_AGE_NS, LOST_ENDS, CATCH_UP, MOST_STEPS, WHEEL_SPEED, OUTPUTS, DRAIN_NS, MOST_BLOCKS, RHYTHM_NS,
-    WAIT_NS, CAPPED_OUTPUT,
-) = range(12)  # fmt: skip
-SETTINGS = 12
-
 # how the loop ended
 STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED, INPUT_LOST = range(5)
 

@@ -1,4 +1,4 @@
-"""What one step of the model reports (sim_service/turn.py): indices into its words, and values of them."""
+"""What one step of the model reports (sim_service/step_kernel.py): indices into its words, and values of them."""
 
 # what a turn says: stages of the channels, which were beyond their limits, whether the model diverged; and what the
 # next one has to know: whether steering was stale, divergences without calm between, good steps since the last

@@ -104,7 +104,7 @@ class World:
     # the loop
 
     def start(self, steps: int = -1) -> None:
-        self.simulation.settings[step_record.MOST_STEPS] = steps
+        self.simulation.settings = self.simulation.settings._replace(most_steps=steps)
         self._clock = virtual_clock(
             script=np.ascontiguousarray(self._script), rings=self.daq.words.reshape(1, -1), busy=self._busy()
         )._replace(words=self._words)

@@ -391,7 +391,7 @@ def test_a_model_that_diverges_leaves_nothing_behind_that_is_no_number(
         assert np.isfinite(steps[channel]).all() and np.abs(steps[channel]).max() < 1e9
     assert np.isfinite(live.simulation.state).all() and np.isfinite(live.simulation.work).all()
     assert (diverged == (steps["brake_pressure_bar"] > 5.0)).all()  # with the inputs that did it
-    assert live.simulation.offending[4] > 5.0
+    assert live.simulation.guard.offending[4] > 5.0
     if then == "end":
         assert live.ended == step_record.DIVERGED and np.flatnonzero(diverged).tolist() == [len(steps) - 1]
         assert steps["steps"][-1] == steps["steps"][-2] == len(steps) - 1

@@ -267,7 +267,7 @@ def test_loop_ends_after_the_steps_it_was_given(world: Make) -> None:
 
 def test_draining_waits_for_blocks_on_their_way_but_makes_no_step_without_one(world: Make) -> None:
     drained = world("sim.step_ms=2")
-    drained.simulation.settings[step_record.DRAIN_NS] = 500 * MS
+    drained.simulation.settings = drained.simulation.settings._replace(drain_ns=500 * MS)
     drained.push()
     drained.start()
     drained.wait_for_steps(3)
@@ -363,7 +363,7 @@ def assert_no_time_is_unaccounted_for(world: World, outputs: np.ndarray) -> None
     # nothing is started before its time
     assert (outputs["started_ns"] >= outputs["t_ns"]).all()
     # a step is never begun further behind than allowed (its predecessor ended after its own push)
-    catch_up = int(world.simulation.settings[step_record.CATCH_UP])
+    catch_up = world.simulation.settings.catch_up
     assert (outputs["pushed_ns"][:-1] - outputs["t_ns"][1:] < (catch_up + 1) * h).all()
     # never more late ones in a row than allowed: then it rests until an instant to come
     row = 0
@@ -483,7 +483,7 @@ def test_loop_allocates_nothing(world: Make) -> None:
     used = []
     for steps in (10, 10, 1000):
         lean.simulation.counters[:] = 0
-        lean.simulation.settings[step_record.MOST_STEPS] = steps
+        lean.simulation.settings = lean.simulation.settings._replace(most_steps=steps)
         used.append(pieces(lambda: lean.simulation.run(lean._daq.words, lean._out.words)))
         assert lean.count(step_record.STEPS) == steps
     assert used[0] == used[1] == used[2]

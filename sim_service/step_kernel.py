@@ -1,0 +1,113 @@
+"""One step: from the blocks it has before it to the model's new state.
+
+Live, the loop calls it (sim_service/loop.py); from a record, replay does (sim_service/replay.py). What it does
+depends on its arguments alone, never on the clock: the same blocks, restarts and ages give the same bits.
+
+A model that leaves the numbers, or what it declares possible, is caught here: what a step leaves behind is always
+finite and sound. It goes on from the last good state ("keep") or from the start ("anew"); too often without a second
+of good steps between, or with "end" at once, it is over.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from sim_service.signals import let_age, observe_steering, steering_is_fresh, vehicle_inputs
+from sim_service.signals.stages import MASK
+from sim_service.step_result import BEYOND, DIVERGED, GOOD_STEPS, HELD, IN_A_ROW, ONCE_MORE, OVER, STAGES
+from sync.block import EPOCH
+from sync.jit import kernel
+from sync.ring import read_slot
+
+# limits of the guard: what is possible, what to do beyond it, how often, and how many good steps are calm
+_BOUND, _ON_DIVERGENCE, _MOST, _CALM = range(4)
+_POLICIES = ("end", "anew", "keep")
+_END, _ANEW = 0.0, 1.0
+
+
+def limits(bound: float, on_divergence: Literal["end", "anew", "keep"], most: int, step_ns: int) -> np.ndarray:
+    return np.array([bound, _POLICIES.index(on_divergence), most, max(round(1e9 / step_ns), 1)], np.float64)
+
+
+@kernel()
+def _show(ring, shown, position, most, buffers, signals):
+    """Show every new block of the step's epoch to the estimator of steering, in order, at most so many.
+
+    False if one of them has been overwritten in the meantime.
+    """
+    block, passing = buffers.block, buffers.passing
+    for n in range(max(shown + 1, position + 1 - most), position):
+        if not read_slot(ring, n, passing):
+            return False
+        if passing[EPOCH] == block[EPOCH]:
+            observe_steering(passing, signals.rows, signals.estimator, signals.memory)
+    if position > shown:
+        observe_steering(block, signals.rows, signals.estimator, signals.memory)
+    return True
+
+
+@kernel()
+def _sound(values, count, bound):
+    sound = True
+    for i in range(count):  # to the end: without a way out in between it is four times faster
+        sound &= abs(values[i]) <= bound  # what is no number is not
+    return sound
+
+
+@kernel()
+def _make_inputs(block, age_ns, settings, signals, machine, turned):
+    wheel_speed, h = machine.work[settings.wheel_speed], settings.h_ns * 1e-9
+    rows, calibration, estimator, memory, policy = signals
+    turned[BEYOND] = vehicle_inputs(block, rows, calibration, estimator, memory, wheel_speed, h, machine.inputs)
+    turned[STAGES] = let_age(block, age_ns, rows, calibration, policy, wheel_speed, machine.inputs)
+    turned[HELD] = turned[STAGES] & MASK
+
+
+@kernel()
+def _catch(settings, signals, machine, guard):
+    """The machine has left the numbers: what it goes on from, or ended with."""
+    turned, limits, n = guard.turned, guard.limits, machine.state.size
+    if turned[GOOD_STEPS] >= limits[_CALM]:
+        turned[IN_A_ROW] = 0
+    turned[IN_A_ROW] += 1
+    turned[GOOD_STEPS] = 0
+    turned[DIVERGED] = OVER if limits[_ON_DIVERGENCE] == _END or turned[IN_A_ROW] > limits[_MOST] else ONCE_MORE
+    if turned[DIVERGED] == ONCE_MORE and limits[_ON_DIVERGENCE] == _ANEW:
+        machine.state[:] = machine.first_state
+        machine.work[:] = machine.first_work
+        signals.memory[:] = 0.0
+    else:
+        machine.state[:] = guard.kept[:n]
+        machine.work[: settings.outputs] = guard.kept[n:]
+        machine.work[settings.outputs :] = 0.0  # nothing that matters is kept there, but what is no number could stay
+
+
+@kernel()
+def advance_step(
+    ring, shown, position, restart, lapped, age_ns, buffers, settings, signals, step_machine, machine, guard
+):
+    """Step the machine with `buffers.block`, which stands at `position`; blocks up to `shown` have been shown before.
+
+    `restart`: what came before is no continuation. `lapped`: act as if blocks had been overwritten. Returns whether
+    they had been (or were said to be): the estimator then begins anew with the newest block alone.
+    """
+    block, turned, outputs, n = buffers.block, guard.turned, settings.outputs, machine.state.size
+    fresh = steering_is_fresh(block, age_ns, signals.rows, signals.policy)
+    # never differentiated across a gap; while the angle stays old, its last speed is what an extrapolation goes on with
+    if restart or (turned[HELD] != 0 and position > shown and fresh):
+        signals.memory[:] = 0.0
+    if lapped or not _show(ring, shown, position, settings.most_blocks, buffers, signals):
+        lapped = True
+        signals.memory[:] = 0.0
+        observe_steering(block, signals.rows, signals.estimator, signals.memory)
+    _make_inputs(block, age_ns, settings, signals, machine, turned)
+    guard.kept[:n] = machine.state
+    guard.kept[n:] = machine.work[:outputs]
+    step_machine(machine.state, machine.inputs, machine.params, machine.work, settings.h_ns * 1e-9)
+    bound = guard.limits[_BOUND]
+    if _sound(machine.state, n, bound) and _sound(machine.work, outputs, bound):
+        turned[DIVERGED] = 0
+        turned[GOOD_STEPS] += 1
+    else:
+        _catch(settings, signals, machine, guard)
+    return lapped
