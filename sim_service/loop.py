@@ -225,14 +225,14 @@ def _account_for_block(rings, buffers, settings, counters, lock, at):
 
 @kernel()
 def _account_for_result(settings, books, machine, guard, at):
-    counters, turned = books.counters, guard.turned
-    if turned[STAGES]:
+    counters, result = books.counters, guard.result
+    if result[STAGES]:
         at.status |= rec.STALE
         counters[rec.STALES] += 1
-    if turned[CLIPPED]:
+    if result[CLIPPED]:
         at.status |= rec.BEYOND
         counters[rec.CLIPS] += 1
-    if turned[DIVERGED_NOW]:
+    if result[DIVERGED_NOW]:
         at.status |= rec.NOT_FINITE
         guard.offending[:] = machine.inputs
         books.control[rec.DIVERGED_STEP] = counters[rec.STEPS]
@@ -273,7 +273,7 @@ def _publish(clock, rings, buffers, settings, books, lock, machine, guard, at):
     out[rec.AT_INPUT_SEQ], out[rec.AT_INPUT_EPOCH] = block[SEQ], at.epoch
     out[rec.AT_INPUT_T], out[rec.AT_INPUT_PUSHED] = block[T], block[PUSHED]
     out[rec.AT_INPUT_SENT], out[rec.AT_INPUT_RECEIVED] = block[SENT], block[RECEIVED]
-    out[rec.AT_INPUT_AGE], out[rec.AT_INPUT_STAGES] = at.age, guard.turned[STAGES]
+    out[rec.AT_INPUT_AGE], out[rec.AT_INPUT_STAGES] = at.age, guard.result[STAGES]
     bound = load_relaxed(control, rec.BOUND_NS)
     out[rec.AT_AGE_BOUND] = bound
     control[rec.WORST_BOUND_NS] = max(control[rec.WORST_BOUND_NS], bound)
@@ -374,7 +374,7 @@ def _run(clock, rings, buffers, settings, books, lock, signals, step_machine, ma
         _choose_next_instant(buffers, settings, counters, lock, machine.mode, at)
         _publish(clock, rings, buffers, settings, books, lock, machine, guard, at)
         _close_step(clock, buffers, books, machine, at)
-        if guard.turned[DIVERGED_NOW] == OVER:
+        if guard.result[DIVERGED_NOW] == OVER:
             return rec.DIVERGED
         if counters[rec.STEPS] == settings.most_steps:
             return rec.ALL_STEPS

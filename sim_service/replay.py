@@ -67,22 +67,22 @@ class Tape(NamedTuple):
     first_params: np.ndarray
 
 
-class Told(NamedTuple):
+class Results(NamedTuple):
     """What the steps came to, a row a step."""
 
-    results: np.ndarray
-    told: np.ndarray
+    values: np.ndarray  # inputs and outputs
+    reported: np.ndarray
     cursor: np.ndarray  # how far it has come
 
 
 _TAPE = types.BaseTuple.from_types((WORDS_2D, *4 * [WORDS], WORDS_2D, WORDS_2D, VECTOR), Tape)
-_TOLD = types.BaseTuple.from_types((types.Array(float64, 2, "C"), WORDS_2D, WORDS), Told)
+_RESULTS = types.BaseTuple.from_types((types.Array(float64, 2, "C"), WORDS_2D, WORDS), Results)
 
 
 @kernel(
     int64(
         WORDS, _TAPE, int64, int64, TYPES[Buffers], TYPES[Settings], TYPES[Signals], types.FunctionType(STEP),
-        TYPES[Machine], TYPES[Guard], _TOLD,
+        TYPES[Machine], TYPES[Guard], _RESULTS,
     )
 )  # fmt: skip
 def _steps(ring, tape, first, last, buffers, settings, signals, step_machine, machine, guard, out):
@@ -98,7 +98,7 @@ def _steps(ring, tape, first, last, buffers, settings, signals, step_machine, ma
             machine.work[:] = machine.first_work
             machine.params[:] = tape.first_params
             signals.memory[:] = 0.0
-            guard.turned[:] = 0
+            guard.result[:] = 0
             cursor[_SHOWN] = -1
         buffers.block[:] = tape.blocks[position]
         for n in range(tape.obeyed[k, 0], tape.obeyed[k, 1]):
@@ -112,12 +112,12 @@ def _steps(ring, tape, first, last, buffers, settings, signals, step_machine, ma
         )  # fmt: skip
         cursor[_SHOWN] = position
         for i in range(inputs.size):
-            out.results[k, i] = inputs[i]
+            out.values[k, i] = inputs[i]
         for i in range(settings.outputs):
-            out.results[k, inputs.size + i] = machine.work[i]
+            out.values[k, inputs.size + i] = machine.work[i]
         for i in range(len(TOLD)):
-            out.told[k, i] = guard.turned[TOLD[i]]
-        if guard.turned[DIVERGED] == OVER:
+            out.reported[k, i] = guard.result[TOLD[i]]
+        if guard.result[DIVERGED] == OVER:
             cursor[_OVER] = 1
             return k + 1
     return last
@@ -145,7 +145,7 @@ def replay(
     machine = simulation.machine._replace(
         first_state=simulation.state.copy(), first_work=simulation.work.copy(), mode=mode()
     )
-    out = Told(results, told, np.array([0, -1, 0], np.int64))
+    out = Results(results, told, np.array([0, -1, 0], np.int64))
     done = 0
     while done < len(plan):
         upto = min(done + batch, len(plan))

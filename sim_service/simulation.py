@@ -22,7 +22,7 @@ from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.signals import tables
 from sim_service.signals.stale import policy
 from sim_service.step_kernel import limits
-from sim_service.step_result import TURNED_WORDS
+from sim_service.step_result import RESULT_WORDS
 from sync.block import Channel, Layout
 from sync.clock import REAL, RealClock, VirtualClock
 from sync.config import Config
@@ -45,9 +45,9 @@ class Simulation:
             *tables(config.sim.signals, config.daq.layout, config.step_ns * 1e-9, config.period_ns * 1e-9),
             policy(config.sim),
         )
-        kept = np.zeros(len(model.states) + len(model.outputs))
+        previous = np.zeros(len(model.states) + len(model.outputs))
         bounds = limits(model.bound, config.sim.on_divergence, config.sim.most_divergences, config.step_ns)
-        self.guard = Guard(bounds, kept, np.zeros(TURNED_WORDS, np.int64), np.zeros(len(self.inputs)))
+        self.guard = Guard(bounds, previous, np.zeros(RESULT_WORDS, np.int64), np.zeros(len(self.inputs)))
         self.settings = _settings(config, model)
         self.control = np.zeros(step_record.CONTROL_WORDS, np.int64)
         self.ledger = histograms(len(step_record.LEDGER))

@@ -55,30 +55,30 @@ def _sound(values, count, bound):
 
 
 @kernel()
-def _make_inputs(block, age_ns, settings, signals, machine, turned):
+def _make_inputs(block, age_ns, settings, signals, machine, result):
     wheel_speed, h = machine.work[settings.wheel_speed], settings.h_ns * 1e-9
     rows, calibration, estimator, memory, policy = signals
-    turned[BEYOND] = vehicle_inputs(block, rows, calibration, estimator, memory, wheel_speed, h, machine.inputs)
-    turned[STAGES] = let_age(block, age_ns, rows, calibration, policy, wheel_speed, machine.inputs)
-    turned[HELD] = turned[STAGES] & MASK
+    result[BEYOND] = vehicle_inputs(block, rows, calibration, estimator, memory, wheel_speed, h, machine.inputs)
+    result[STAGES] = let_age(block, age_ns, rows, calibration, policy, wheel_speed, machine.inputs)
+    result[HELD] = result[STAGES] & MASK
 
 
 @kernel()
 def _catch(settings, signals, machine, guard):
     """The machine has left the numbers: what it goes on from, or ended with."""
-    turned, limits, n = guard.turned, guard.limits, machine.state.size
-    if turned[GOOD_STEPS] >= limits[_CALM]:
-        turned[IN_A_ROW] = 0
-    turned[IN_A_ROW] += 1
-    turned[GOOD_STEPS] = 0
-    turned[DIVERGED] = OVER if limits[_ON_DIVERGENCE] == _END or turned[IN_A_ROW] > limits[_MOST] else ONCE_MORE
-    if turned[DIVERGED] == ONCE_MORE and limits[_ON_DIVERGENCE] == _ANEW:
+    result, limits, n = guard.result, guard.limits, machine.state.size
+    if result[GOOD_STEPS] >= limits[_CALM]:
+        result[IN_A_ROW] = 0
+    result[IN_A_ROW] += 1
+    result[GOOD_STEPS] = 0
+    result[DIVERGED] = OVER if limits[_ON_DIVERGENCE] == _END or result[IN_A_ROW] > limits[_MOST] else ONCE_MORE
+    if result[DIVERGED] == ONCE_MORE and limits[_ON_DIVERGENCE] == _ANEW:
         machine.state[:] = machine.first_state
         machine.work[:] = machine.first_work
         signals.memory[:] = 0.0
     else:
-        machine.state[:] = guard.kept[:n]
-        machine.work[: settings.outputs] = guard.kept[n:]
+        machine.state[:] = guard.previous[:n]
+        machine.work[: settings.outputs] = guard.previous[n:]
         machine.work[settings.outputs :] = 0.0  # nothing that matters is kept there, but what is no number could stay
 
 
@@ -91,23 +91,23 @@ def advance_step(
     `restart`: what came before is no continuation. `lapped`: act as if blocks had been overwritten. Returns whether
     they had been (or were said to be): the estimator then begins anew with the newest block alone.
     """
-    block, turned, outputs, n = buffers.block, guard.turned, settings.outputs, machine.state.size
+    block, result, outputs, n = buffers.block, guard.result, settings.outputs, machine.state.size
     fresh = steering_is_fresh(block, age_ns, signals.rows, signals.policy)
     # never differentiated across a gap; while the angle stays old, its last speed is what an extrapolation goes on with
-    if restart or (turned[HELD] != 0 and position > shown and fresh):
+    if restart or (result[HELD] != 0 and position > shown and fresh):
         signals.memory[:] = 0.0
     if lapped or not _show(ring, shown, position, settings.most_blocks, buffers, signals):
         lapped = True
         signals.memory[:] = 0.0
         observe_steering(block, signals.rows, signals.estimator, signals.memory)
-    _make_inputs(block, age_ns, settings, signals, machine, turned)
-    guard.kept[:n] = machine.state
-    guard.kept[n:] = machine.work[:outputs]
+    _make_inputs(block, age_ns, settings, signals, machine, result)
+    guard.previous[:n] = machine.state
+    guard.previous[n:] = machine.work[:outputs]
     step_machine(machine.state, machine.inputs, machine.params, machine.work, settings.h_ns * 1e-9)
     bound = guard.limits[_BOUND]
     if _sound(machine.state, n, bound) and _sound(machine.work, outputs, bound):
-        turned[DIVERGED] = 0
-        turned[GOOD_STEPS] += 1
+        result[DIVERGED] = 0
+        result[GOOD_STEPS] += 1
     else:
         _catch(settings, signals, machine, guard)
     return lapped
