@@ -1,0 +1,131 @@
+"""What the loop works on, in groups: a few named tuples instead of thirty arguments.
+
+A named tuple costs compiled code nothing: its fields are registers, as arguments were. What changes while the loop runs
+is in arrays, which the tuples only name; `Settings` are plain integers and stay as they are. `TYPES` says as what each
+group is compiled; `Simulation` (sim_service/simulation.py) makes them from a configuration.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import float64, from_dtype, int64, types
+
+from sync.array_types import READ_ONLY, WORDS, WORDS_2D
+
+VECTOR = float64[::1]
+Words = np.ndarray
+Vector = np.ndarray
+
+
+class Rings(NamedTuple):
+    blocks: Words  # of the DAQ; read
+    steps: Words
+    commands: Words  # read
+    states: Words  # the state after every step, for whoever looks
+
+
+class Buffers(NamedTuple):
+    """One block each, of its ring's layout."""
+
+    block: Words  # that the step uses
+    passing: Words  # that is only looked at
+    step: Words
+    command: Words
+    state: Words
+
+
+class Settings(NamedTuple):
+    h_ns: int  # the step
+    most_age_ns: int  # of input that is still simulated with; 0: any
+    lost_ends: int  # whether the loop ends with input that is older, else it waits
+    catch_up: int  # steps in a row that may begin late
+    most_steps: int  # -1: without end
+    outputs: int  # of the machine
+    wheel_speed: int  # which of them it is
+    capped_output: int  # which of them says that a step ended at its limit of iterations; -1: none
+    drain_ns: int  # without a new block until a loop that was asked to end does
+    most_blocks: int  # that a step looks back
+    rhythm_ns: int  # age beyond which a block is out of rhythm
+    wait_ns: int  # for a late block
+
+
+class Books(NamedTuple):
+    control: Words  # what the loop and its process share, see sim_service/step_record.py
+    counters: Words
+    ledger: Words  # histograms, a row a hop
+    cursor: np.ndarray  # one CURSOR: where the loop is
+
+
+class PhaseLock(NamedTuple):
+    state: Vector  # see sim_service/phase.py
+    arrivals: Words
+
+
+class Signals(NamedTuple):
+    """How counts become inputs, see sim_service/signals."""
+
+    rows: Words
+    calibration: Vector
+    estimator: Vector
+    memory: Vector
+    policy: Vector
+
+
+class Machine(NamedTuple):
+    state: Vector
+    inputs: Vector
+    params: Vector
+    work: Vector
+    first_state: Vector  # as it started
+    first_work: Vector
+    mode: Vector  # how it goes: paused, slowly; see sim_service/command_record.py
+
+
+class Guard(NamedTuple):
+    """What catches a machine that leaves the numbers, see sim_service/step_kernel.py."""
+
+    limits: Vector
+    previous: Vector  # state and outputs as they were before the step
+    result: Words  # what the step reports, see sim_service/step_result.py
+    offending: Vector  # inputs of a step that diverged
+
+
+CURSOR = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "planned", "following",  # instants of this step and of the next
+            "started", "taken",  # when this one began, and had its block
+            "begun",  # when the loop did
+            "stop", "obeyed",  # what was asked for; position behind the last command
+            "position", "there",  # of the newest block, and of the head when it was looked for
+            "used", "shown", "looked",  # positions of the last block: used, shown to estimators, timed for the phase
+            "epoch", "seen", "seen_ns",  # of the last block; the newest one, and when it was first there
+            "age", "fresh", "in_rhythm", "late",  # of this step's block; steps in a row that began late
+            "status", "done",
+        )
+    ]
+)  # fmt: skip
+
+
+def _tuple(kind: Any, *fields: types.Type) -> types.BaseTuple:
+    return types.BaseTuple.from_types(fields, kind)
+
+
+TYPES: dict[type, types.Type] = {
+    Rings: _tuple(Rings, READ_ONLY, WORDS, READ_ONLY, WORDS),
+    Buffers: _tuple(Buffers, *5 * [WORDS]),
+    Settings: _tuple(Settings, *len(Settings._fields) * [int64]),
+    Books: _tuple(Books, WORDS, WORDS, WORDS_2D, types.Array(from_dtype(CURSOR), 1, "C")),
+    PhaseLock: _tuple(PhaseLock, VECTOR, WORDS_2D),
+    Signals: _tuple(Signals, WORDS_2D, *4 * [VECTOR]),
+    Machine: _tuple(Machine, *7 * [VECTOR]),
+    Guard: _tuple(Guard, VECTOR, VECTOR, WORDS, VECTOR),
+}
+
+
+def read_only(ring: np.ndarray) -> np.ndarray:
+    """The same words; the type of a group says which of its rings are only read."""
+    found = ring.view()
+    found.flags.writeable = False
+    return found
