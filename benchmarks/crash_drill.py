@@ -30,6 +30,7 @@ from sync.config import load  # noqa: E402
 from sync.errors import RingError, TandemError  # noqa: E402
 from sync.record import open_run  # noqa: E402
 from sync.ring import RingReader  # noqa: E402
+from sync.streams import DAQ, SIM, SIM_IN  # noqa: E402
 from tandem.look.info import info  # noqa: E402
 from tandem.replay import Asked, replay_run  # noqa: E402
 from tandem.supervise import sweep  # noqa: E402
@@ -37,7 +38,7 @@ from tandem.supervise import sweep  # noqa: E402
 CONFIG = ROOT / "configs" / "drive.toml"
 VICTIMS = {"recorder": "tandem-record", "daq": "tandem-daq", "sim": "tandem-sim"}  # names of processes
 LIMIT_S = 0.6
-RINGS = {"/daq": "daq", "/received": "sim_in", "/step": "sim"}
+RINGS = {stream.topic: stream.name for stream in (DAQ, SIM_IN, SIM)}
 
 
 def children(pid: int) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Any
 from daq_service.acquire import Acquisition
 from daq_service.force import ForceLoop
 from daq_service.sources import Host, Source, find, open_source
-from sync import realtime
+from sync import realtime, streams
 from sync.block import Channel, Layout
 from sync.clock import now_ns
 from sync.config import Config
@@ -76,7 +76,7 @@ def run(
     with contextlib.ExitStack() as stack:
         stack.callback(source.stop)
         stack.callback(around.peer.close)
-        ring = RingWriter(config.ring("daq"), config.daq.layout, config.daq.ring_blocks)
+        ring = RingWriter(config.ring("daq"), config.daq.layout, streams.DAQ.capacity(config))
         stack.push(held(ring, reporter))
         prefault(ring)
         publisher = every = gate = steps = asked = None
@@ -103,7 +103,7 @@ def run(
             if wants := getattr(source, "wants", ()):
                 seen = Layout(tuple(Channel(name, "f8") for name in wants))
                 remove_stale(config.ring("daq_in"))  # steps of a life before this one are none
-                seen_ring = RingWriter(config.ring("daq_in"), seen, 64)
+                seen_ring = RingWriter(config.ring("daq_in"), seen, streams.DAQ_IN.capacity(config))
                 stack.callback(seen_ring.close)
                 steps = receiver = Receiver(zmq_context, config.endpoint("sim"), seen_ring, any_layout=True, gate=gate)
                 stack.callback(receiver.close)

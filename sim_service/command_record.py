@@ -12,7 +12,6 @@ MODE_WORDS = 4
 MOST_SLOW = 1000.0
 LAYOUT = Layout((Channel("kind", "i8"), Channel("index", "i8"), Channel("value", "f8")))
 AT_KIND, AT_INDEX, AT_VALUE = range(PAYLOAD, PAYLOAD + 3)
-RING_BLOCKS = 1024
 
 
 def mode() -> np.ndarray:

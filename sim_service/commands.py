@@ -34,7 +34,6 @@ from sim_service.command_record import (
     PAUSED,
     RESET,
     RESUME,
-    RING_BLOCKS,
     SLOW,
     SLOWNESS,
     STEPS_LEFT,
@@ -49,9 +48,10 @@ from sync.gate import Door
 from sync.jit import kernel
 from sync.message import MALFORMED
 from sync.ring import HEAD_WORD, RingWriter, push, read_slot
+from sync.streams import COMMAND
 from sync.wire import POLL_MS, Context, bind
 
-_MOST_WAITING = RING_BLOCKS // 2  # not obeyed yet
+_MOST_WAITING = int(COMMAND.blocks) // 2  # not obeyed yet
 MOST_BYTES = 64 * 1024
 _MOST_ASKED = 16  # requests of one asker that wait
 _ASKED = {"set", "pause", "steps", "slow", "reset"}

@@ -11,7 +11,6 @@ import numpy as np
 
 from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
-from sim_service.command_record import RING_BLOCKS
 from sim_service.commands import CommandServer
 from sim_service.models import configured_model
 from sim_service.models.description import Model
@@ -19,7 +18,7 @@ from sim_service.models.parameters import described
 from sim_service.phase import can_lock
 from sim_service.saying import Divergence, Overload, StaleInput, lost_words, offence
 from sim_service.simulation import Simulation
-from sync import realtime
+from sync import realtime, streams
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import InputLost, LayoutMismatch, RingMissing, TandemError
@@ -35,7 +34,6 @@ from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
 
 _BOUND_HOLDS_NS = 500_000_000
-STATE_BLOCKS = 64  # for whoever looks at the newest
 _AWAITED_NS = 1_000_000_000  # without a block for so long it waits for one
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
 _ENDED = {step_record.STOPPED: "stopped", step_record.ALL_STEPS: "all steps done"}
@@ -70,12 +68,12 @@ def run(
     peer = Peer("the DAQ", config.ring("daq"))
     with contextlib.ExitStack() as stack:
         stack.callback(peer.close)
-        ring_out = RingWriter(config.ring("sim"), simulation.layout, config.sim.ring_blocks)
+        ring_out = RingWriter(config.ring("sim"), simulation.layout, streams.SIM.capacity(config))
         stack.push(held(ring_out, reporter))
-        told = RingWriter(config.ring("command"), COMMANDS, RING_BLOCKS)
+        told = RingWriter(config.ring("command"), COMMANDS, streams.COMMAND.capacity(config))
         stack.push(held(told, reporter))
         simulation.listen(told.words)
-        states = RingWriter(config.ring("state"), simulation.state_layout, STATE_BLOCKS)
+        states = RingWriter(config.ring("state"), simulation.state_layout, streams.STATE.capacity(config))
         stack.push(held(states, reporter))
         simulation.states = states.words
         prefault(ring_out, told, states)
@@ -103,7 +101,7 @@ def run(
             stack.callback(gate.close)
             if ring_out.head == 0:  # no step was made with what an earlier simulator received
                 remove_stale(config.ring("sim_in"))
-            ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, config.daq.ring_blocks)
+            ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, streams.SIM_IN.capacity(config))
             stack.push(held(ring_received, reporter))
             simulation.control[step_record.BEGIN] = ring_received.head
             prefault(ring_received)

@@ -22,6 +22,7 @@ from pydantic import (
 
 from sync.block import AGE, RESERVED_NAMES, Channel, Layout
 from sync.errors import ConfigError
+from sync.streams import ring_name
 from sync.toml import Origins, Section, check, key_of, lay_over, read_toml, with_overrides
 
 _NAME = r"^[a-z][a-z0-9_]{0,31}$"
@@ -359,11 +360,9 @@ class Config(Section):
     def period_ns(self) -> int:
         return round(1e9 / self.daq.rate_hz)
 
-    def ring(self, role: str) -> str:
-        """Name of a ring: `daq` every block, `sim_in` received blocks, `sim` every step, `daq_in` received steps,
-        `command` what the simulator was told to change, `state` the model's state after every step. The user is in
-        it: names in shared memory belong to whoever is first, and two users may run the same configuration."""
-        return f"tandem.{self.name}.{role}.{os.getuid()}"
+    def ring(self, stream: str) -> str:
+        """Name of the ring of a stream (sync/streams.py)."""
+        return ring_name(self.name, stream)
 
     def endpoint(self, role: str) -> str:
         """Where the `daq` or the `sim` service publishes."""
@@ -394,9 +393,6 @@ class Config(Section):
 
 def tcp(host: str, port: int) -> str:
     return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
-
-
-ALL_RINGS = ("daq", "sim_in", "sim", "daq_in", "command", "state")
 
 
 def runtime_directory() -> Path:

@@ -33,6 +33,7 @@ from sync.realtime import this_thread
 from sync.record import Left, LeftOff, RunWriter, Sink, SyncFailure, left_off, parts
 from sync.record.retention import NEWEST, Deletion, Limits, delete, free_bytes, plan
 from sync.service import EVERY, Prepared, Reporter, main
+from sync.streams import RECORDED
 from tandem.facts import attachments, start_facts, wall_clock
 from tandem.tap import Tap
 
@@ -139,11 +140,10 @@ class Recorder:
         self.writer.belongs(self._run, self._earlier.as_json() if left.part > 1 else None)
         self._facts = start_facts(config)
         self.writer.begin(self._facts, {}, begun_ns)
-        rings = {"/step": "sim", "/received": "sim_in", "/daq": "daq", "/command": "command"}
-        if config.transport.kind == "shm":
-            del rings["/received"]
         self._taps = [
-            Tap(topic, config.ring(ring), self.writer, left.topics.get(topic), again) for topic, ring in rings.items()
+            Tap(stream.topic, config.ring(stream.name), self.writer, left.topics.get(stream.topic), again)
+            for stream in RECORDED
+            if stream.exists(config.transport.kind)
         ]
         # behind the rings: a ring that is held cannot go any more, and these take their time
         self._attachments = attachments(config, file, parameters)

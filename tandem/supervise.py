@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from sync.config import ALL_RINGS, Config, runtime_directory
+from sync.config import Config, runtime_directory
 from sync.errors import ConfigError, RingBusy, RingError, SourceError
 from sync.ring import RingReader, remove_stale
+from sync.streams import SOCKETS, STREAMS
 from sync.token import new_token, redacted
 from tandem.facts import as_text
 from tandem.follow import Produced, Steps
@@ -154,10 +155,10 @@ class _Recording:
 
 def sweep(config: Config) -> list[str]:
     """Remove what dead owners left; never what a living one holds. Returns what was removed."""
-    removed = [config.ring(role) for role in ALL_RINGS if remove_stale(config.ring(role))]
-    for role, ring in (("daq", "daq"), ("sim", "sim"), ("command", "sim"), ("hand", "daq")):
-        socket = config.socket(role)
-        if socket.exists() and not _ring_in_use(config.ring(ring)):
+    removed = [config.ring(name) for name in STREAMS if remove_stale(config.ring(name))]
+    for name, owned_with in SOCKETS.items():
+        socket = config.socket(name)
+        if socket.exists() and not _ring_in_use(config.ring(owned_with.name)):
             socket.unlink(missing_ok=True)
             removed.append(str(socket))
     return removed

@@ -18,6 +18,7 @@ from sync.config import Config
 from sync.errors import ConfigError
 from sync.jit import kernel
 from sync.record import Run, open_run
+from sync.streams import BLOCK_TOPICS
 from sync.toml import Section
 
 
@@ -108,7 +109,7 @@ class ReplaySource:
 
 def open_source(config: Config, settings: Settings, file: Path, host: Host) -> ReplaySource:
     path = file.parent / settings.run
-    run = open_run(path if path.exists() else Path(settings.run), ("/daq", "/received"))
+    run = open_run(path if path.exists() else Path(settings.run), BLOCK_TOPICS)
     topic = run.need(run.source_topic)
     known = {c.name: c for c in topic.layout.channels}
     for channel in config.daq.channels:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sync import jit, realtime, sources
-from sync.config import ALL_RINGS
 from sync.errors import RingError, TandemError
 from sync.ring import SHM, RingReader
+from sync.streams import DAQ, SOCKETS, STREAMS, ring_name
 from tandem.doctor import group_scheduling
 from tandem.doctor.findings import Case, Finding, failed, passed, stolen_ticks, text, user, warned
 
@@ -219,7 +219,7 @@ def _owner(name: str) -> Literal["nobody", "living", "dead", "foreign"]:
 
 def other_runs(case: Case) -> Finding:
     config = case.config
-    owners = {role: _owner(config.ring(role)) for role in ALL_RINGS}
+    owners = {role: _owner(config.ring(role)) for role in STREAMS}
     if "foreign" in owners.values():
         return failed(
             f"another user has rings named {config.name!r}",
@@ -233,12 +233,12 @@ def other_runs(case: Case) -> Finding:
             owners=owners,
         )
     left = [config.ring(role) for role, owner in owners.items() if owner == "dead"]
-    left += [str(config.socket(role)) for role in ("daq", "sim") if config.socket(role).exists()]
+    left += [str(config.socket(role)) for role in SOCKETS if config.socket(role).exists()]
     if left:
         return warned(
             f"a dead run left {', '.join(left)}", "the next `tandem drive` of this name sweeps them", left=left
         )
-    others = [p.name for p in sorted(SHM.glob("tandem.*.daq")) if _owner(p.name) == "living"]
+    others = [p.name for p in sorted(SHM.glob(ring_name("*", DAQ.name))) if _owner(p.name) == "living"]
     if others:
         return warned(
             f"another run is going on ({', '.join(others)}): the figures below are disturbed",

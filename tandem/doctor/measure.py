@@ -22,6 +22,7 @@ from sync.clock import now_ns
 from sync.config import Config
 from sync.errors import RingError
 from sync.ring import SHM, RingReader, RingWriter, newest, push
+from sync.streams import DAQ, STREAMS
 from tandem.bare import bare_ipc, bare_lateness
 from tandem.doctor.findings import Case, Finding, failed, passed, stolen_ticks, user, warned
 
@@ -84,9 +85,8 @@ def ring(case: Case) -> Finding:
     # the result's layout depends on the model; this one is wider than any
     wide = Layout(tuple(Channel(f"c{k}", "f8") for k in range(128)))
     wanted = {
-        "daq": (config.daq.layout, config.daq.ring_blocks),
-        "sim_in": (config.daq.layout, config.daq.ring_blocks),
-        "sim": (wide, config.sim.ring_blocks),
+        stream.name: (config.daq.layout if stream.layout == DAQ.layout else wide, stream.capacity(config))
+        for stream in STREAMS.values()
     }
     with contextlib.ExitStack() as stack:
         rings = {}

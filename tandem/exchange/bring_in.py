@@ -19,6 +19,7 @@ from sync.config import Config, load
 from sync.private_files import rename
 from sync.record import WholeRun, WholeTopic, new_folder, write_whole
 from sync.record.whole import NAME_OF_RUN, NAME_RULE
+from sync.streams import BLOCK_TOPICS
 from tandem.exchange import csv
 from tandem.exchange.counts import to_counts
 from tandem.exchange.errors import ExchangeError
@@ -41,7 +42,6 @@ _ENDINGS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".mf4": "mf4", ".mdf": "mf4", ".dat": "mf4",
 }  # fmt: skip
-_INPUTS = ("/daq", "/received")
 
 
 @dataclass
@@ -137,7 +137,7 @@ def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) 
         for sheet in measurement.sheets
         if sheet.name in passport["topics"]
     }
-    inputs = [name for name in _INPUTS if name in topics]
+    inputs = [name for name in BLOCK_TOPICS if name in topics]
     if not inputs:
         raise ExchangeError(
             f"{path}: holds {', '.join(topics) or 'none of its topics'}, but no blocks of inputs; give the file of"
@@ -286,7 +286,7 @@ def _write_run(folder: Path, content: _Content, asked: Asked, progress: Progress
 
 
 def _summary(content: _Content) -> dict[str, Any]:
-    name = next(name for name in _INPUTS if name in content.topics)
+    name = next(name for name in BLOCK_TOPICS if name in content.topics)
     topic = content.topics[name]
     blocks = topic.layout.view(topic.words)
     return {

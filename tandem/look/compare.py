@@ -14,10 +14,11 @@ from rich.table import Table
 
 from sim_service.step_record import STEP_CHANNELS
 from sync.record import Run, RunError, Topic
+from sync.streams import BLOCK_TOPICS, SIM
 from tandem.deviation import deviation, sentence
 from tandem.terminal import single_lines
 
-_TOPICS = ("/step", "/daq", "/received")
+_TOPICS = (SIM.topic, *BLOCK_TOPICS)
 _STAMPS = {c.name for c in STEP_CHANNELS}
 
 

@@ -12,14 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim_service import step_record
-from sim_service.command_record import LAYOUT, RING_BLOCKS
+from sim_service.command_record import LAYOUT
 from sim_service.commands import CommandClient, CommandServer, NoSimulator, understood
 from sim_service.replay import Plan, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sync.clock import now_ns, sleep_until
 from sync.ring import RingReader, RingWriter, newest
+from sync.streams import COMMAND
 
 from .conftest import World
 from .test_replay import afresh, assert_same, record
+
+BLOCKS = int(COMMAND.blocks)
 
 
 class Commanded:
@@ -28,7 +31,7 @@ class Commanded:
     def __init__(self, *overrides: str) -> None:
         self.world = World(*overrides)
         simulation, config = self.world.simulation, self.world.config
-        self.ring = RingWriter(config.ring("command"), LAYOUT, RING_BLOCKS)
+        self.ring = RingWriter(config.ring("command"), LAYOUT, BLOCKS)
         simulation.listen(self.ring.words)
         self.said: list[str] = []
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -109,9 +112,9 @@ def test_what_is_wrong_is_refused_as_a_whole(commanded: Commanded, values: dict[
 
 def test_a_simulator_that_does_not_obey_is_not_flooded(commanded: Commanded) -> None:
     """No block, no step: commands wait, but not so many that the ring would lose one."""
-    answers = [commanded.client.ask({"mass": 600.0 + n * 0.01}) for n in range(RING_BLOCKS // 2 + 10)]
+    answers = [commanded.client.ask({"mass": 600.0 + n * 0.01}) for n in range(BLOCKS // 2 + 10)]
     assert answers[0]["ok"] and not answers[-1]["ok"] and "not been obeyed" in answers[-1]["error"]
-    assert commanded.ring.head == RING_BLOCKS // 2
+    assert commanded.ring.head == BLOCKS // 2
 
 
 plain = st.none() | st.booleans() | st.floats() | st.text(max_size=8)

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sync.block import RESERVED_NAMES, Channel, Layout
-from sync.config import ALL_RINGS, Config, forced_transport, load, runtime_directory
+from sync.config import Config, forced_transport, load, runtime_directory
 from sync.errors import ConfigError, TandemError
+from sync.streams import STREAMS
 from sync.toml import Section, check, read
 from tests.sync.actors import ROOT
 from tests.sync.strategies import PROPERTY
@@ -441,16 +442,16 @@ def test_what_is_included_is_a_list_of_files(beside: Callable[..., Path], settin
 
 def test_two_runs_with_two_names_share_nothing() -> None:
     one, other = load(DRIVE), load(DRIVE, ["name=other"])
-    names = [name for config in (one, other) for name in map(config.ring, ALL_RINGS)]
+    names = [name for config in (one, other) for name in map(config.ring, STREAMS)]
     endpoints = [config.endpoint(role) for config in (one, other) for role in ("daq", "sim")]
     assert len(set(names)) == len(names) and len(set(endpoints)) == len(endpoints)
 
 
 def test_two_users_with_one_configuration_share_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     config = load(DRIVE)
-    mine = set(map(config.ring, ALL_RINGS))
+    mine = set(map(config.ring, STREAMS))
     monkeypatch.setattr(os, "getuid", lambda: 12345)
-    assert mine.isdisjoint(map(config.ring, ALL_RINGS))
+    assert mine.isdisjoint(map(config.ring, STREAMS))
 
 
 @pytest.fixture

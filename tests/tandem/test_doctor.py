@@ -23,6 +23,7 @@ from daq_service.sources import SOURCES
 from sync.config import Config, load, runtime_directory
 from sync.errors import RingError, SourceError
 from sync.ring import SHM, RingWriter
+from sync.streams import SOCKETS
 from tandem import doctor
 from tandem.doctor import (
     CHECKS,
@@ -37,6 +38,7 @@ from tandem.doctor import (
     measure,
     print_findings,
 )
+from tandem.supervise import sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "configs" / "drive.toml"
@@ -185,6 +187,7 @@ _DOCTOR = """
 import json, sys
 from pathlib import Path
 from sync.config import load
+from sync.streams import SOCKETS
 from tandem import doctor
 which, file = sys.argv[1], Path(sys.argv[2])
 doctor.CHECKS = [check for check in doctor.CHECKS if which in ("all", check.name)]
@@ -313,6 +316,25 @@ def test_a_living_run_of_the_same_name_is_said(config: Config) -> None:
         ring.close()
     assert found.verdict == "warn"
     assert "going on" in found.reason and "disturbed" in found.reason
+
+
+def test_a_living_run_of_another_name_is_said(config: Config, name: str) -> None:
+    other = load(DRIVE, [f"name={name}_b"])
+    ring = RingWriter(other.ring("daq"), other.daq.layout, 64)
+    try:
+        found = machine.other_runs(_case(config))
+    finally:
+        ring.close()
+    assert found.verdict == "warn"
+    assert other.ring("daq") in found.reason and "disturbed" in found.reason
+
+
+@pytest.mark.parametrize("socket", list(SOCKETS))
+def test_a_socket_that_a_dead_run_left_is_named_and_swept(config: Config, socket: str) -> None:
+    config.socket(socket).touch()
+    found = machine.other_runs(_case(config))
+    assert found.verdict == "warn" and str(config.socket(socket)) in found.reason
+    assert sweep(config) == [str(config.socket(socket))]
 
 
 # ---- devices ---------------------------------------------------------------------------------------------------------
