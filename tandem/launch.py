@@ -51,7 +51,6 @@ class Process:
     ends: frozenset[int]  # exit codes of an end on purpose: starting it again would not help
     real_time: bool = True  # locked memory
     waits: bool = True  # for a line before it begins; else it reads its own first line
-    nice: int = 0
 
 
 _ON_PURPOSE = frozenset({0, 2, 3, 8})  # asked to, by its configuration, by its model, by its input
@@ -62,7 +61,7 @@ DAQ = Process("daq", "daq_service", "daq_service.service", "the DAQ", "", "daq",
 SIM = Process("sim", "sim_service", "sim_service.service", "the simulator", "", "sim", 1.0, _ON_PURPOSE)
 VIEW = Process(
     "view", "sim_service.view", "sim_service.view.service", "the view", "the drive goes on without its page", "", 15.0,
-    frozenset({0, 2, 7}), real_time=False, nice=10,
+    frozenset({0, 2, 7}), real_time=False,
 )  # fmt: skip
 RECORDER = Process(
     "record", "tandem.recorder", "tandem.recorder", "the recorder", "the drive goes on unrecorded", "", 15.0,

@@ -135,8 +135,6 @@ def _fork(process: Process, builder: _Builder, channel: socket.socket, stdin: in
         channel.close()
         gc.enable()
         name_process(process.name)
-        if process.nice:
-            os.nice(process.nice)
         builder.run(process)
     os.close(write)
     answer = os.read(read, 8)

@@ -1,12 +1,13 @@
 """The process that shows a run: a look at the feed, some thirty times a second while somebody watches.
 
-Frames that cannot be sent in time are left out. Without a page open it hardly looks. It has no real-time priority and
-the lowest ordinary one.
+Frames that cannot be sent in time are left out. Without a page open it hardly looks. It has no real-time priority, and
+once its page is there a low ordinary one: until then somebody waits for it, also on a busy machine.
 """
 
 import contextlib
 import importlib
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from sync.token import new_token, page_token
 
 _IDLE_S = 0.1  # between looks while nobody watches
 _MOST_FAULTS = 20  # said, each once
+_NICE = 10
 
 Say = Callable[[str], None]
 
@@ -126,6 +128,7 @@ def serve_live(
 ) -> dict[str, Any]:
     """The page of a drive, until it is stopped."""
     page = Page(config.view, feed, say=reporter.say, token=token, saves=Path(config.view.saves))
+    _step_back()
 
     def look(turn: int) -> None:
         if turn % EVERY == 0:
@@ -138,6 +141,17 @@ def serve_live(
     finally:
         page.close()
         feed.close()
+
+
+def _step_back() -> None:
+    """What this process does from now on is nothing that others should wait for. A priority is a thread's, and a new
+    thread has that of whoever starts it."""
+    lowered: set[str] = set()
+    while new := set(os.listdir("/proc/self/task")) - lowered:
+        for thread in new:
+            with contextlib.suppress(OSError):  # it has just ended, or we may not
+                os.setpriority(os.PRIO_PROCESS, int(thread), _NICE)
+        lowered |= new
 
 
 def prepare(config: Config, file: Path) -> Prepared:

@@ -1,5 +1,6 @@
 """Pages that the README shows: served until they are ended."""
 
+import os
 import re
 import shlex
 import signal
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.sim_service.pages import get, session
-from tests.system.conftest import Program, Recorded
+from tests.system.conftest import Program, Recorded, processes_of
 from tests.system.test_readme import PAGES
 
 Start = Callable[..., Program]
@@ -35,5 +36,8 @@ def test_a_page_as_shown_is_served_until_it_is_ended(
     path, cookie = session(int(parts.port or 0), parts.query.removeprefix("token="))
     status, _, body = get(int(parts.port or 0), f"{path}/", Cookie=cookie)
     assert status == 200 and b"<html" in body
+    if "drive" in words:  # once it is there, nothing waits for it
+        (view,) = processes_of(page, "view")
+        assert os.getpriority(os.PRIO_PROCESS, view) == 10
     page.signal(signal.SIGINT)
     assert page.end() == 0, page.said
