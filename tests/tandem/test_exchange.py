@@ -1,5 +1,6 @@
 """Export and import: what goes out comes back to the bit, what others measured becomes a run, what is wrong is said."""
 
+import csv
 import json
 import math
 import resource
@@ -770,3 +771,14 @@ def test_an_export_beside_a_record_does_not_follow_a_link(tmp_path: Path) -> Non
     with pytest.raises(ExchangeError, match="is a link"):
         export(tmp_path / "run", "csv", None)
     assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+x", "-x", "@SUM(A1)", "'=x", "''-x", "plain", "'plain"])
+def test_no_name_becomes_a_formula_in_a_spreadsheet(tmp_path: Path, make_run: MakeRun, name: str) -> None:
+    layout = Layout((Channel(name, "i4", "count"),))
+    there = make_run(tmp_path / "run", {"/daq": (layout, np.zeros((1, layout.words), np.int64), np.zeros(1, np.int64))})
+    exported = taken(tmp_path, "csv", there)
+    (head,) = [line for line in (exported / "daq.csv").read_text().splitlines() if "count" in line]
+    cells = next(csv.reader([head]))
+    assert not any(cell[:1] in "=+-@" for cell in cells)
+    assert open_run(brought(exported, tmp_path / "runs")).topics["/daq"].layout.names == (name,)
