@@ -131,8 +131,8 @@ def judge(blocks: np.ndarray, steps: np.ndarray, log: np.ndarray, stamp: str, ra
         "between": int((~certain).sum()),
         "older_than_arrived": int((used < arrived).sum()),
         "newer_than_taken": int((used > could).sum()),
-        "largest_difference_in_blocks": int(np.abs(difference).max()),
-        "largest_difference_in_counts": int(np.abs(counts).max()),
+        "largest_difference_in_blocks": int(np.abs(difference).max(initial=0)),
+        "largest_difference_in_counts": int(np.abs(counts).max(initial=0)),
     }
 
 

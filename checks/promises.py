@@ -135,6 +135,18 @@ def flags(recorded: Recorded) -> str | None:
     return None
 
 
+def asked_to_end(recorded: Recorded) -> str | None:
+    """Asked to end at once, no further step begins; asked to end when nothing new comes, none without a new block."""
+    steps = recorded.steps
+    for control in _rows(recorded, CONTROL):
+        after = steps[steps["started_ns"] > control[AT]]
+        if control[BLOCK] == rec.NOW and len(after):
+            return f"{len(after)} steps were begun after the loop was told to end at once"
+        if control[BLOCK] == rec.DRAIN and _flagged(after, rec.REPEATED).any():
+            return "a step without a new block, after the loop was asked to end"
+    return None
+
+
 def commanded(recorded: Recorded) -> str | None:
     """Every command there is when a step starts is obeyed before it, and what it asks for is done."""
     rows = _rows(recorded, COMMAND)
@@ -151,7 +163,7 @@ def commanded(recorded: Recorded) -> str | None:
         undisturbed = k not in firsts and step["commands"] == obeyed and not (stops <= step["started_ns"]).any()
         if slow > 1.0 and undisturbed and step["t_ns"] - steps["t_ns"][k - 1] < int(h * slow):
             return f"step {step['step']} comes sooner than {slow} times slower"
-        fresh_start = False
+        was_slow, fresh_start = slow > 1.0, False
         for n in range(obeyed, int(step["commands"])):
             if kinds[n] == PAUSE:
                 paused, left = True, values[n]
@@ -166,6 +178,10 @@ def commanded(recorded: Recorded) -> str | None:
         left -= paused
         if fresh_start and not step["status"] & rec.RESUMED:
             return f"step {step['step']} follows a reset and does not say so"
+        rested = k not in firsts and 2 * (step["t_ns"] - steps["t_ns"][k - 1]) > 3 * h
+        explained = was_slow or slow > 1.0 or (stops <= step["started_ns"]).any()
+        if rested and not explained and not step["status"] & (rec.RESUMED | rec.SKIPPED):
+            return f"step {step['step']} follows instants without a step and does not say so"
         if slowed[k] != (slow > 1.0):
             return f"step {step['step']}: slowed is flagged {bool(slowed[k])}, {slow} times is what was asked for"
     return None
@@ -227,6 +243,7 @@ PROMISES: tuple[Callable[[Recorded], str | None], ...] = (
     ages,
     catching_up,
     flags,
+    asked_to_end,
     commanded,
     phase_lock,
     replayed,

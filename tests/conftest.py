@@ -3,7 +3,7 @@
 Processes (`pytest -n 4 --dist loadscope --no-loadscope-reorder`) take files as they are, but tests/system test by test:
 those mostly wait, so they are spread between the others. What needs the machine for itself is marked `alone` and left
 to a run without others. `--hypothesis-profile full` tries every property on all the examples it asks for, drawn anew
-each time; otherwise it is a quarter of them and the same every time, so that a test that passed passes again.
+each time; otherwise it is some of them (tests/examples.py), the same every time: a test that passed passes again.
 """
 
 from itertools import zip_longest
@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.examples import FULL, few
+
 SYSTEM = "tests/system/"
 TOGETHER = (f"{SYSTEM}test_view.py", f"{SYSTEM}test_page_attacks.py")  # each with one browser
-_FEWEST = 10  # examples
 
-settings.register_profile("full", deadline=None, print_blob=True)
-settings.register_profile("quick", deadline=None, derandomize=True, database=None)
+settings.register_profile(FULL, deadline=None, print_blob=True)
+settings.register_profile("quick", deadline=None, derandomize=True, database=None, max_examples=few(100))
 settings.load_profile("quick")
 
 
@@ -42,9 +43,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if settings.get_current_profile_name() == "quick":
-        for item in items:
-            _fewer_examples(getattr(item, "obj", None))
     files: dict[Path, list[pytest.Item]] = {}
     single = []
     for item in items:
@@ -56,12 +54,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     share = -(-len(single) // max(len(files), 1))
     between = [single[k : k + share] for k in range(0, len(single), share or 1)]
     items[:] = [item for pair in zip_longest(files.values(), between, fillvalue=[]) for part in pair for item in part]
-
-
-def _fewer_examples(test: object) -> None:
-    """Settings that stand at a test go before those of a profile: they are changed there."""
-    function = getattr(test, "__func__", test)
-    chosen = getattr(function, "_hypothesis_internal_use_settings", None)
-    if chosen is not None and chosen.max_examples > _FEWEST:
-        fewer = max(_FEWEST, chosen.max_examples // 4)
-        function._hypothesis_internal_use_settings = settings(chosen, max_examples=fewer)  # type: ignore[attr-defined]

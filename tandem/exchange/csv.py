@@ -27,8 +27,18 @@ MANIFEST = "run.json"
 _ROWS = 1 << 15
 _MOST_PASSPORT = 64 << 20
 _SEPARATORS = ",;\t"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a formula begins with
 _BRACKETS = re.compile(r"^(?P<name>.*\S)\s*(\[(?P<square>[^\[\]]*)\]|\((?P<round>[^()]*)\))$")
 _DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+([eE][+-]?\d+)?\s*$")
+
+
+def _no_formula(text: str) -> str:
+    """A name that a spreadsheet would compute gets an apostrophe, which it takes for "text" and does not show."""
+    return f"'{text}" if text.lstrip("'")[:1] in _FORMULA else text
+
+
+def _shown(text: str) -> str:
+    return text[1:] if text[:1] == "'" and text.lstrip("'")[:1] in _FORMULA else text
 
 
 def write(tables: list[Table], passport: dict[str, Any], place: Path, progress: Progress) -> list[str]:
@@ -37,7 +47,7 @@ def write(tables: list[Table], passport: dict[str, Any], place: Path, progress: 
     names = [f"{table.stem}.csv" for table in tables]
     for name, table in zip(names, tables, strict=True):
         with open(place / name, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow([f"{c.name} [{c.unit}]" for c in table.columns])
+            csv.writer(file, lineterminator="\n").writerow([_no_formula(f"{c.name} [{c.unit}]") for c in table.columns])
             form = ",".join("%r" if c.values.dtype.kind == "f" else "%d" for c in table.columns) + "\n"
             for first in range(0, table.rows, _ROWS):
                 columns = [c.values[first : first + _ROWS].tolist() for c in table.columns]
@@ -122,7 +132,7 @@ class _Text:
                     raise ExchangeError(f"{path}: is empty; a line with the names of the columns is expected")
                 separator = separator.strip("\r\n") or max(_SEPARATORS, key=head.count)
                 rows = csv.reader(io.StringIO(head), delimiter=separator)
-                names = next(rows)
+                names = [_shown(name) for name in next(rows)]
                 following = [row for row, _ in zip(csv.reader(file, delimiter=separator), range(2), strict=False)]
         except OSError as error:
             raise ExchangeError(f"{path}: cannot be read: {error.strerror}") from None

@@ -17,6 +17,7 @@ from sync.config import Config
 from sync.ring import RingReader, RingWriter
 from sync.virtual_clock import virtual_clock
 from sync.wire import Publisher, Receiver, context
+from tests.examples import few
 
 from .conftest import DRIVE, Rings, Until, drive_config
 from .origin import free_port
@@ -139,7 +140,7 @@ def scripts(draw: st.DrawFn) -> tuple[list[Read], list[Scan], list[int]]:
     return reads, truth, pieces
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=few(60), deadline=None, derandomize=True)
 @given(scripts())
 def test_every_scan_becomes_one_block_in_order_and_every_loss_one_new_epoch(
     drive: tuple[list[Read], list[Scan], list[int]],
@@ -246,7 +247,7 @@ def test_push_is_stamped_after_the_turn_began_and_in_order(desk: Callable[..., D
 # newest
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=few(30), deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.integers(0, 65535))
 def test_last_block_of_a_batch_is_always_the_newest(batches: list[int], start: int) -> None:
     """The source's own check: on a monotonic steering ramp the block after a turn has the largest count yet."""

@@ -28,6 +28,7 @@ from sim_service.signals import oldest, tables
 from sync.clock import now_ns, sleep_until
 from sync.config import load
 from sync.errors import ConfigError, SourceError
+from tests.examples import few
 from tests.sync.actors import PATIENCE_S
 
 from .can_bus import BRAKE, CAN, EXAMPLE, MS, STEERING, THROTTLE, Car, Pluggable, can_config, encode, open_can_source
@@ -124,7 +125,7 @@ def signals_in_frames(draw: st.DrawFn) -> tuple[Any, bytes]:
     return message, draw(st.binary(min_size=size, max_size=size))
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=few(200), deadline=None, derandomize=True)
 @given(signals_in_frames())
 def test_raw_values_are_those_that_cantools_reads(message_and_data: tuple[Any, bytes]) -> None:
     message, data = message_and_data
@@ -132,7 +133,7 @@ def test_raw_values_are_those_that_cantools_reads(message_and_data: tuple[Any, b
     assert frame.read(data) == [(0, message.decode(data, scaling=False, decode_choices=False)["s"])]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=few(200), deadline=None, derandomize=True)
 @given(st.sampled_from(EXAMPLE.messages), st.data())
 def test_every_signal_of_the_example_is_read_where_it_is_and_not_read_where_it_is_not(message: Any, d: Any) -> None:
     data = d.draw(st.binary(min_size=message.length, max_size=message.length))
@@ -187,7 +188,7 @@ def test_blocks_carry_raw_values_with_their_ages_through_the_ring(rings: Rings) 
     assert shown >= set(list(known)[:-1])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=few(60), deadline=None, derandomize=True)
 @given(
     st.lists(
         st.tuples(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from daq_service.counters import BITS, LIMIT, TOTAL, counter_table, unwrap
 from sync.config import ChannelConfig
+from tests.examples import few
 
 
 def counter(bits: int, max_counts_per_s: float | None = None, rate_hz: float = 1000.0) -> np.ndarray:
@@ -35,7 +36,7 @@ def totals(row: np.ndarray, registers: list[int]) -> tuple[list[int], int]:
     return out, implausible
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=few(200), deadline=None, derandomize=True)
 @given(drives())
 def test_unwrapped_count_is_the_true_count_relative_to_the_first_reading(drive: tuple[int, list[int]]) -> None:
     bits, counts = drive
@@ -44,7 +45,7 @@ def test_unwrapped_count_is_the_true_count_relative_to_the_first_reading(drive: 
     assert implausible == 0  # without a limit, nothing an encoder does is implausible
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=few(50), deadline=None, derandomize=True)
 @given(drives())
 def test_signed_registers_say_the_same_as_unsigned_ones(drive: tuple[int, list[int]]) -> None:
     bits, counts = drive
@@ -66,7 +67,7 @@ def test_first_reading_counts_nothing_wherever_the_register_stands() -> None:
         assert totals(counter(16, 8000.0), [register]) == ([0], 0)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=few(100), deadline=None, derandomize=True)
 @given(
     st.lists(st.integers(-30, 30), max_size=100),
     st.floats(1.0, 20_000.0),

@@ -30,6 +30,7 @@ from sim_service.models.description import index
 from sim_service.signals.engine import drive_torque
 from sync.config import Signals
 from sync.errors import ConfigError
+from tests.examples import few
 
 from .conftest import CONFIGS
 
@@ -154,7 +155,7 @@ sines = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=few(300), deadline=None, derandomize=True)
 @given(point_lists, st.lists(sines, max_size=3), st.floats(-1.0, 40.0))
 def test_profile_is_points_plus_sines(points: list[list[float]], waves: list[dict[str, float]], t: float) -> None:
     profile = Profile.model_validate({"points": points, "sines": waves})
@@ -168,7 +169,7 @@ def test_profile_is_points_plus_sines(points: list[list[float]], waves: list[dic
     assert evaluate(*profile_tables(profile), t) == pytest.approx(expected, abs=1e-6)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=few(100), deadline=None, derandomize=True)
 @given(point_lists)
 def test_profile_passes_through_its_points_level_and_does_not_overshoot(points: list[list[float]]) -> None:
     tables = profile_tables(Profile.model_validate({"points": points}))
@@ -247,7 +248,7 @@ def circuits(draw: st.DrawFn) -> list[list[float]]:
 limits = st.fixed_dictionaries({"lateral_acceleration": st.floats(1.0, 6.0), "deceleration": st.floats(0.5, 5.0)})
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=few(60), deadline=None, derandomize=True)
 @given(circuits(), limits, st.booleans())
 def test_speed_along_a_path_is_one_that_curves_and_brakes_allow(
     points: list[list[float]], limit: dict[str, float], closed: bool
@@ -272,7 +273,7 @@ def test_circle_is_driven_at_the_speed_of_a_circle_all_the_way_round(radius: flo
     assert accelerations.max() < 1.1 * 3.0 and accelerations.min() > 0.9 * 3.0
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=few(50), deadline=None, derandomize=True)
 @given(circuits(), st.booleans())
 def test_path_passes_through_its_waypoints_every_half_metre(points: list[list[float]], closed: bool) -> None:
     path, _ = path_of(points, closed)

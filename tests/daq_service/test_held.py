@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daq_service.held import Held
+from tests.examples import few
 
 from .conftest import drive_config
 
@@ -129,7 +130,7 @@ class Play:
         return None
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=few(200), deadline=None, derandomize=True)
 @given(operations, st.integers(1, 30))
 def test_scans_are_those_of_the_model(script: list[tuple], buffer: int) -> None:
     play = Play(buffer)
@@ -138,7 +139,7 @@ def test_scans_are_those_of_the_model(script: list[tuple], buffer: int) -> None:
             assert taken == play.model.take(operation[1])
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=few(100), deadline=None, derandomize=True)
 @given(operations)
 def test_every_beat_since_the_first_scan_is_taken_or_lost(script: list[tuple]) -> None:
     play = Play(7)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daq_service.sample_clock import SampleClock
+from tests.examples import few
 
 SECOND = 1_000_000_000
 START = 5 * 10**12
@@ -51,7 +52,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 PPM = st.floats(-100, 100)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(rate=RATES, ppm=PPM, seed=SEEDS, least=st.floats(0, 500), spread=st.floats(0, 3000), start=st.booleans())
 def test_instants_rise_and_are_never_ahead_of_the_clock(
     rate: float, ppm: float, seed: int, least: float, spread: float, start: bool
@@ -62,7 +63,7 @@ def test_instants_rise_and_are_never_ahead_of_the_clock(
     assert all(told[-1] <= seen for told, seen in zip(run.told, run.seen, strict=True))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=few(15), deadline=None)
 @given(rate=st.sampled_from([100.0, 1000.0, 10_000.0]), ppm=PPM, seed=SEEDS, least=st.floats(0, 500))
 def test_once_settled_they_are_off_by_the_least_delay_and_little_more(
     rate: float, ppm: float, seed: int, least: float
@@ -76,7 +77,7 @@ def test_once_settled_they_are_off_by_the_least_delay_and_little_more(
     assert run.clock.ppm == pytest.approx(ppm, abs=4.0)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=few(15), deadline=None)
 @given(ppm=PPM, seed=SEEDS, least=st.floats(0, 50))
 def test_a_slow_clock_is_found_as_well_as_its_few_samples_allow(ppm: float, seed: int, least: float) -> None:
     run = Run(1.0, ppm, seed, least, spread_us=20.0)

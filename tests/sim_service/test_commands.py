@@ -18,6 +18,7 @@ from sim_service.replay import Plan, as_recorded, obeyed_as_recorded, obeyed_by_
 from sync.clock import now_ns, sleep_until
 from sync.ring import RingReader, RingWriter, newest
 from sync.streams import COMMAND
+from tests.examples import few
 
 from .conftest import World
 from .test_replay import afresh, assert_same, record
@@ -123,7 +124,7 @@ nested = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.binary(max_size=200) | nested.map(msgpack.packb) | nested.map(lambda v: msgpack.packb({"set": v})))
 def test_whatever_comes_is_answered_and_nothing_is_obeyed(data: bytes) -> None:
     """The server alone, without its socket: a bad request must never end its thread."""

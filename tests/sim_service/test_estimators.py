@@ -26,6 +26,7 @@ from benchmarks.derivatives import (
 from benchmarks.derivatives import signals as all_signals
 from sim_service.signals import differentiator
 from sim_service.signals.estimators import GAP_S, KINDS, MEMORY, estimate, observe, parameters
+from tests.examples import few
 
 signals = cache(all_signals)
 SCALE = math.radians(DEG_PER_COUNT)
@@ -245,7 +246,7 @@ blocks = st.lists(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=few(150), deadline=None, derandomize=True)
 @given(sequence=blocks, scale=st.sampled_from([SCALE, -SCALE, 1e-6, 0.1]))
 @example(sequence=[(1, k % 2, True) for k in range(120)], scale=SCALE)
 @example(sequence=[(1_000_000, 33 * (-1) ** k, True) for k in range(120)], scale=SCALE)

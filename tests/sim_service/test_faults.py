@@ -22,6 +22,7 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Sim
 from sync.ring import RingReader, newest
 from sync.wire import Publisher, Receiver, context
+from tests.examples import few
 
 from .conftest import World
 from .test_commands import Commanded
@@ -59,7 +60,7 @@ values = st.floats(-30.0, 30.0)
 
 
 @given(values, st.floats(-20.0, 20.0), spans, spans.filter(lambda s: s <= 1e9), spans, values)
-@settings(deadline=None, database=None, max_examples=400)
+@settings(deadline=None, database=None, max_examples=few(400))
 def test_age_moves_a_value_without_a_jump_from_what_was_read_to_what_is_safe(
     value: float, speed: float, hold: float, extrapolate: float, ramp: float, safe: float
 ) -> None:

@@ -25,6 +25,7 @@ from sim_service.phase import (
 )
 from sync.jit import kernel
 from sync.ledger import record
+from tests.examples import few
 
 H, P = 5_000_000, 1_000_000
 
@@ -180,7 +181,7 @@ def test_a_lock_needs_multiples(step: int, period: int, unit: int) -> None:
 
 
 @given(st.lists(st.integers(1_000, 900_000), min_size=1, max_size=300))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=few(50))
 def test_the_delay_is_the_cheapest_there_is(delays: list[int]) -> None:
     arrivals = arrival_histograms()
     for delay in delays:

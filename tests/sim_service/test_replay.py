@@ -16,6 +16,7 @@ from sim_service.replay import Plan, as_available, as_recorded, replay
 from sim_service.simulation import Simulation
 from sync.block import PAYLOAD, Channel, Layout
 from sync.ring import RingReader
+from tests.examples import few
 
 from .conftest import DRIVE, World
 
@@ -305,7 +306,7 @@ def test_a_plan_without_the_first_step_is_empty(short: Record) -> None:
 
 
 @given(st.integers(1, 2**16), st.integers(1, 3))
-@settings(deadline=None, database=None, max_examples=50)
+@settings(deadline=None, database=None, max_examples=few(50))
 def test_a_plan_ends_before_missing_steps(short: Record, number: int, count: int) -> None:
     first = 1 + number % (len(short.steps) - count - 1)
     plan = holes(short, list(range(first, first + count)))
@@ -314,7 +315,7 @@ def test_a_plan_ends_before_missing_steps(short: Record, number: int, count: int
 
 
 @given(st.integers(0, 2**16))
-@settings(deadline=None, database=None, max_examples=50)
+@settings(deadline=None, database=None, max_examples=few(50))
 def test_a_plan_ends_before_the_step_whose_block_is_missing(short: Record, number: int) -> None:
     used = int(short.steps["input_seq"][number % len(short.steps)])
     first = int(np.flatnonzero(short.steps["input_seq"] == used)[0])
@@ -355,7 +356,7 @@ def deliveries(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @given(deliveries())
-@settings(deadline=None, database=None, max_examples=300)
+@settings(deadline=None, database=None, max_examples=few(300))
 def test_every_step_has_the_newest_block_there_is_by_then(drawn: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     words, available, instants = drawn
     blocks = LAYOUT.view(words)

@@ -18,6 +18,7 @@ from sim_service.signals.engine import drive_torque, full_throttle_torque, relea
 from sync.block import PAYLOAD
 from sync.block_values import put_integer
 from sync.config import ChannelConfig, Daq, Signals, load
+from tests.examples import few
 
 from .conftest import DRIVE
 
@@ -72,7 +73,7 @@ def test_released_pedal_brakes_with_the_engine() -> None:
         assert released_pedal_torque(rpm) == pytest.approx(-0.015 * rpm)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=few(200), deadline=None, derandomize=True)
 @given(f=st.floats(0.0, 1.0), w=st.floats(-50.0, 150.0), g=st.sampled_from([2.475, 1.475, 1.0]), d=st.floats(1.0, 5.0))
 def test_drive_torque_is_the_formula_of_the_source(f: float, w: float, g: float, d: float) -> None:
     rpm = 60 * w * g * d / (2 * math.pi)
@@ -92,13 +93,13 @@ def test_drive_torque_of_the_car_is_that_of_second_gear_with_the_models_wheel_sp
 # pedals and wheel
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=few(100), deadline=None, derandomize=True)
 @given(st.integers(-32768, 0))
 def test_brake_counts_below_zero_are_exactly_no_pressure(count: int) -> None:
     assert Wire().feed(brake=count)["brake_pressure_bar"] == 0.0
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=few(100), deadline=None, derandomize=True)
 @given(st.integers(0, 32767))
 def test_brake_pressure_is_forty_bar_at_the_full_count(count: int) -> None:
     assert Wire().feed(brake=count)["brake_pressure_bar"] == pytest.approx(40.0 * count / 32767, rel=1e-12)
@@ -109,14 +110,14 @@ def test_throttle_is_the_fraction_of_its_travel_and_never_beyond() -> None:
         assert Wire().feed(throttle=count)["throttle"] == fraction
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=few(100), deadline=None, derandomize=True)
 @given(st.integers(-(2**31), 2**31 - 1), st.sampled_from([1, -1]))
 def test_steering_is_018_degrees_a_count_with_the_configured_sign(count: int, sign: int) -> None:
     wire = Wire(steering_sign=sign).feed(steering=count)
     assert wire["steering_angle"] == pytest.approx(sign * count * 0.18 * math.pi / 180, rel=1e-12)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=few(100), deadline=None, derandomize=True)
 @given(st.integers(-32768, 32767), st.integers(-32768, 32767), st.integers(-(2**31), 2**31 - 1))
 def test_channels_do_not_leak_into_each_other(brake: int, throttle: int, steering: int) -> None:
     together = Wire().feed(brake=brake, throttle=throttle, steering=steering)
@@ -155,7 +156,7 @@ def derivatives(n: int, angles: list[float]) -> tuple[np.ndarray, np.ndarray]:
 coefficient = st.floats(-100.0, 100.0)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=few(100), deadline=None, derandomize=True)
 @given(st.integers(2, 10), coefficient, coefficient, coefficient)
 def test_quadratic_has_its_exact_derivatives_late(n: int, a: float, b: float, c: float) -> None:
     """The first half a window late, the second a whole one; rounding is what the divisions by h and h^2 make of it."""
@@ -166,7 +167,7 @@ def test_quadratic_has_its_exact_derivatives_late(n: int, a: float, b: float, c:
     assert acceleration[2 * n :] == pytest.approx(2 * c, abs=1e-9 * scale)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=few(100), deadline=None, derandomize=True)
 @given(st.integers(2, 10), coefficient, coefficient, coefficient, coefficient)
 def test_second_derivative_is_a_whole_window_late(n: int, a: float, b: float, c: float, d: float) -> None:
     """On a cubic the delay shows: the operator adds a constant to its first derivative, which the second removes."""
@@ -176,7 +177,7 @@ def test_second_derivative_is_a_whole_window_late(n: int, a: float, b: float, c:
     assert acceleration[2 * n :] == pytest.approx(expected[2 * n :], abs=1e-9 * (abs(a) + abs(b) + abs(c) + abs(d)))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=few(100), deadline=None, derandomize=True)
 @given(st.integers(2, 8), st.lists(st.integers(-5000, 5000), min_size=1, max_size=40))
 def test_derivatives_of_any_motion_are_those_of_table_4_3(n: int, counts: list[int]) -> None:
     """In exact fractions, the first from the angles, the second from the first."""
@@ -282,7 +283,7 @@ def test_a_value_held_with_its_age_is_observed_once(motion: str) -> None:
 # from the register on
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=few(60), deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.integers(-40, 40), st.integers(-20, 20)), min_size=1, max_size=40),
     st.integers(0, 65535),

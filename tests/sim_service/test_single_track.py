@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sim_service.models.description import index
 from sim_service.models.single_track import MODEL
 from sim_service.models.single_track.dynamics import SUBSTEP, tyre
+from tests.examples import few
 
 G = 9.81
 DEFAULTS = {p.name: p.value for p in MODEL.parameters}
@@ -379,7 +380,7 @@ commands = st.lists(
 vehicles = st.fixed_dictionaries({}, optional={p.name: st.floats(p.low, p.high) for p in MODEL.parameters})
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=few(150), deadline=None, derandomize=True)
 @given(speed=st.floats(-40.0, 40.0), parameters=vehicles, sequence=commands)
 def test_friction_limit_holds_and_everything_stays_finite(
     speed: float, parameters: dict[str, float], sequence: list[tuple[float, float, float, float, float]]

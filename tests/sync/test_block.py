@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sync.block import HEADER, PAYLOAD, Channel, Layout
 from sync.block_values import get_integer, put_integer
 from sync.config import load
+from tests.examples import few
 from tests.sync.actors import ROOT
 from tests.sync.strategies import LIMITS, PROPERTY, blocks, channels, layouts, names, values, words_of
 
@@ -153,7 +154,7 @@ def test_the_hash_is_equal_exactly_for_equal_layouts(one: Layout, other: Layout)
 
 
 @given(st.data(), layouts())
-@settings(PROPERTY, max_examples=200)
+@settings(PROPERTY, max_examples=few(200))
 def test_the_hash_differs_when_any_one_thing_differs(data: st.DataObject, layout: Layout) -> None:
     at = data.draw(st.integers(0, len(layout.channels) - 1))
     old = layout.channels[at]

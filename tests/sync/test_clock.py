@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sync.clock import now_ns, sleep_until
+from tests.examples import few
 from tests.sync.strategies import PROPERTY
 
 MS = 1_000_000
@@ -27,7 +28,7 @@ def test_now_never_goes_back() -> None:
 
 
 @given(st.one_of(st.integers(-(2**63), 0), st.integers(1, 10**18).map(lambda ago: -ago)))
-@settings(PROPERTY, max_examples=50)
+@settings(PROPERTY, max_examples=few(50))
 def test_an_instant_that_has_passed_is_not_waited_for(passed: int) -> None:
     """Were one of them waited for, it would be for longer than any test: they are a quarter of an hour ago at least."""
     instant = passed if passed < -(2**60) else now_ns() - 1000 * SECOND + passed

@@ -16,6 +16,7 @@ from sync.config import Config, forced_transport, load, runtime_directory
 from sync.errors import ConfigError, TandemError
 from sync.streams import STREAMS
 from sync.toml import Section, check, read
+from tests.examples import few
 from tests.sync.actors import ROOT
 from tests.sync.strategies import PROPERTY
 
@@ -523,7 +524,7 @@ def places(data: Any) -> list[tuple[Any, Any]]:
 
 
 @given(data=st.data())
-@settings(PROPERTY, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(PROPERTY, max_examples=few(300), suppress_health_check=[HealthCheck.too_slow])
 def test_no_change_whatsoever_makes_it_raise_anything_but_its_error(data: st.DataObject) -> None:
     config = copy.deepcopy(drive())
     for _ in range(data.draw(st.integers(1, 4))):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sync.clock import now_ns
 from sync.hostclock import Artificial, ClockClient, ClockServer, Walls, discipline_ns
 from sync.wire import KNOWN, OFFSET
+from tests.examples import few
 
 SECOND = 1_000_000_000
 
@@ -37,7 +38,7 @@ def _exchange(walls: Walls, at: int, there: int, back: int, clock: Artificial) -
     asymmetry=st.floats(0.1, 10),
     spread=st.floats(1e3, 1e6),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=few(60))
 def test_the_true_offset_is_always_within_the_bound(
     offset: int, ppm: float, seed: int, asymmetry: float, spread: float
 ) -> None:

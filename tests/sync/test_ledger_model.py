@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from sync.ledger import BUCKETS, Balance, histograms, quantiles, record, summary_us
+from tests.examples import few
 from tests.sync.strategies import PROPERTY
 
 ROWS = 3
@@ -86,4 +87,4 @@ class LedgerMachine(RuleBasedStateMachine):
 
 def test_histograms_say_of_a_run_what_its_lists_say() -> None:
     machine: Any = LedgerMachine
-    run_state_machine_as_test(machine, settings=settings(PROPERTY, max_examples=40, stateful_step_count=30))
+    run_state_machine_as_test(machine, settings=settings(PROPERTY, max_examples=few(40), stateful_step_count=30))

@@ -35,9 +35,10 @@ from sync.record.damage import read_index
 from sync.record.reader import find
 from sync.record.schema import to_schema
 from sync.record.whole import new_folder
+from tests.examples import few
 from tests.sync.strategies import PROPERTY, layouts, values, words_of
 
-FEW = hypothesis_settings(PROPERTY, max_examples=25)  # every example writes a file
+FEW = hypothesis_settings(PROPERTY, max_examples=few(25))  # every example writes a file
 MB = 1 << 20
 START = Metadata("tandem.start", {"format": "1", "name": "somebody"})
 
@@ -322,7 +323,7 @@ numbers = st.integers(0, 2**24)
 
 
 @given(numbers)
-@hypothesis_settings(PROPERTY, max_examples=150)
+@hypothesis_settings(PROPERTY, max_examples=few(150))
 def test_a_file_cut_anywhere_reads_up_to_its_last_whole_chunk(sample: Sample, number: int) -> None:
     records = walk(sample.data)
     edges = [at + k for _, first, end in records for at in (first, end) for k in (-1, 0, 1)]
@@ -362,7 +363,7 @@ def assert_nothing_invented(sample: Sample, data: bytes) -> None:
 
 
 @given(st.lists(st.tuples(numbers, st.integers(1, 255)), min_size=1, max_size=4))
-@hypothesis_settings(PROPERTY, max_examples=200)
+@hypothesis_settings(PROPERTY, max_examples=few(200))
 def test_flipped_bits_never_make_a_block_that_was_not_written(sample: Sample, flips: list[tuple[int, int]]) -> None:
     heads = [first + k for _, first, _ in walk(sample.data) for k in range(12)]
     damaged = bytearray(sample.data)
@@ -372,7 +373,7 @@ def test_flipped_bits_never_make_a_block_that_was_not_written(sample: Sample, fl
 
 
 @given(numbers, numbers, st.binary(max_size=200))
-@hypothesis_settings(PROPERTY, max_examples=150)
+@hypothesis_settings(PROPERTY, max_examples=few(150))
 def test_stretches_lost_or_overwritten_never_make_one_either(sample: Sample, a: int, b: int, middle: bytes) -> None:
     edges = [first for _, first, _ in walk(sample.data)]
     a, b = sorted(somewhere(number, edges, len(sample.data)) for number in (a, b))
@@ -382,7 +383,7 @@ def test_stretches_lost_or_overwritten_never_make_one_either(sample: Sample, a: 
 @given(st.binary(max_size=300), st.sampled_from((b"", MCAP0_MAGIC, "head")))
 @example(b"", b"")
 @example(bytes(9 * 50), MCAP0_MAGIC)
-@hypothesis_settings(PROPERTY, max_examples=200)
+@hypothesis_settings(PROPERTY, max_examples=few(200))
 def test_garbage_is_a_run_error_that_names_the_file(garbage: bytes, before: bytes | str) -> None:
     head = crafted()[: -len(crafted_end())] if before == "head" else before
     assert isinstance(head, bytes)

@@ -20,6 +20,7 @@ from sync.block import Channel, Layout
 from sync.clock import now_ns
 from sync.errors import LayoutMismatch, RingBusy, RingError, RingMissing
 from sync.ring import RingReader, RingWriter, push, remove_stale
+from tests.examples import few
 from tests.sync.actors import PATIENCE_S, Actor, ActorError
 from tests.sync.strategies import PROPERTY, words_of
 
@@ -302,7 +303,7 @@ def test_what_is_no_ring_is_swept_away_like_a_stale_one(ring_name: str, damage: 
 
 
 @given(header=st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-2, 600)), min_size=24, max_size=24))
-@settings(PROPERTY, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(PROPERTY, max_examples=few(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_header_whatsoever_leads_a_reader_out_of_its_segment(ring_name: str, header: list[int]) -> None:
     """Only words that say how to read; those that say how far the writer is may be anything."""
     data = sound(ring_name)

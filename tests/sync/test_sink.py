@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sync.clock import now_ns, sleep_until
 from sync.record import Sink
+from tests.examples import few
 from tests.sync.actors import PATIENCE_S
 from tests.sync.strategies import PROPERTY
 
@@ -29,7 +30,7 @@ def wait_until(what: Callable[[], bool]) -> None:
 
 
 @given(st.lists(st.binary(max_size=2000), max_size=200), st.sampled_from((0.0, 1e6)))
-@settings(PROPERTY, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(PROPERTY, max_examples=few(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_file_is_what_was_written_in_order(tmp_path: Path, parts: list[bytes], fsync_s: float) -> None:
     path = tmp_path / "file"
     path.unlink(missing_ok=True)

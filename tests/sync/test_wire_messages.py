@@ -17,6 +17,7 @@ from sync.message import MALFORMED, MOST_BYTES, decode
 from sync.message_form import Form, read_message, write_message
 from sync.ring import RingReader, RingWriter
 from sync.wire import RECEIVED_COUNTS, Context, Receiver
+from tests.examples import few
 from tests.sync.strategies import PROPERTY, blocks, words_of
 
 KEYS = ("version", "layout", "seq", "epoch", "t_ns", "pushed_ns", "sent_ns")
@@ -329,7 +330,7 @@ def spoiled(draw: st.DrawFn) -> bytes:
 
 
 @given(data=spoiled())
-@settings(PROPERTY, max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(PROPERTY, max_examples=few(600), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(data=b"")
 def test_nothing_that_comes_down_the_line_stops_a_receiver(line: Line, data: bytes) -> None:
     line.send(data)
@@ -337,7 +338,7 @@ def test_nothing_that_comes_down_the_line_stops_a_receiver(line: Line, data: byt
 
 
 @given(data=spoiled())
-@settings(PROPERTY, max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(PROPERTY, max_examples=few(600), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_decoding_raises_nothing_but_malformed(car: Layout, data: bytes) -> None:
     try:
         row = decoded(car, data)

@@ -1,5 +1,6 @@
 """Export and import: what goes out comes back to the bit, what others measured becomes a run, what is wrong is said."""
 
+import csv
 import json
 import math
 import resource
@@ -32,6 +33,7 @@ from tandem.exchange.units import unit
 from tandem.facts import attachments, start_facts
 from tandem.replay import Asked as Replay
 from tandem.replay import replay_run
+from tests.examples import few
 from tests.sync.strategies import LIMITS, PROPERTY, values
 from tests.tandem.runs import write_drive
 
@@ -149,7 +151,7 @@ def test_every_word_survives_export_and_import(
 ) -> None:
     monkeypatch.setattr("tandem.exchange.csv._ROWS", 3)  # also across portions
 
-    @settings(PROPERTY, max_examples=20)
+    @settings(PROPERTY, max_examples=few(20))
     @given(runs_of_blocks())
     def check(topics: Topics) -> None:
         folder = tmp_path_factory.mktemp("there")
@@ -310,7 +312,7 @@ MAPS = ("steering=Angle:deg", "throttle=Accel:%", "brake=Brk:bar")
 def test_physical_columns_become_the_counts_that_read_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
     cells = st.tuples(st.floats(-900, 900), st.floats(0, 100), st.floats(-39, 39.9))
 
-    @settings(PROPERTY, max_examples=12)
+    @settings(PROPERTY, max_examples=few(12))
     @given(st.lists(cells, min_size=1, max_size=30), st.sampled_from([1, -1]))
     def check(rows: list[tuple[float, float, float]], sign: int) -> None:
         folder = tmp_path_factory.mktemp("physical")
@@ -438,7 +440,7 @@ def test_a_name_in_two_groups_must_be_said_with_its_group(tmp_path: Path, make_r
     st.lists(st.integers(1, 40 * MS), min_size=1, max_size=60),
     st.lists(st.integers(1, 40 * MS), min_size=1, max_size=60),
 )
-@settings(PROPERTY, max_examples=100)
+@settings(PROPERTY, max_examples=few(100))
 def test_a_block_holds_the_newest_sample_at_or_before_it_and_none_from_before_a_gap(
     one: list[int], other: list[int]
 ) -> None:
@@ -596,7 +598,7 @@ def test_a_damaged_export_is_refused_or_read_but_never_a_crash(
     data = (whole if kind == "mf4" else whole / f"daq.{kind}").read_bytes()
 
     # the same ones every time: what asammdf does with a new one may end the process
-    @settings(PROPERTY, max_examples=40, derandomize=True)
+    @settings(PROPERTY, max_examples=few(40), derandomize=True)
     @given(st.integers(0, len(data) - 1), st.one_of(st.none(), st.binary(max_size=6)))
     def check(at: int, instead: bytes | None) -> None:
         file = tmp_path_factory.mktemp("file") / f"daq.{kind}"
@@ -609,7 +611,7 @@ def test_a_damaged_export_is_refused_or_read_but_never_a_crash(
     check()
 
 
-@settings(PROPERTY, max_examples=150)
+@settings(PROPERTY, max_examples=few(150))
 @given(st.text(st.sampled_from("time,Angle;\t\n\r \"'[]s0123456789.-+eE_naif°"), max_size=80))
 def test_no_text_is_a_crash(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     file = tmp_path_factory.mktemp("text") / "m.csv"
@@ -769,3 +771,14 @@ def test_an_export_beside_a_record_does_not_follow_a_link(tmp_path: Path) -> Non
     with pytest.raises(ExchangeError, match="is a link"):
         export(tmp_path / "run", "csv", None)
     assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+x", "-x", "@SUM(A1)", "'=x", "''-x", "plain", "'plain"])
+def test_no_name_becomes_a_formula_in_a_spreadsheet(tmp_path: Path, make_run: MakeRun, name: str) -> None:
+    layout = Layout((Channel(name, "i4", "count"),))
+    there = make_run(tmp_path / "run", {"/daq": (layout, np.zeros((1, layout.words), np.int64), np.zeros(1, np.int64))})
+    exported = taken(tmp_path, "csv", there)
+    (head,) = [line for line in (exported / "daq.csv").read_text().splitlines() if "count" in line]
+    cells = next(csv.reader([head]))
+    assert not any(cell[:1] in "=+-@" for cell in cells)
+    assert open_run(brought(exported, tmp_path / "runs")).topics["/daq"].layout.names == (name,)

@@ -21,6 +21,7 @@ from tandem.deviation import deviation, off_path, sentence
 from tandem.look.compare import compare, print_compare
 from tandem.look.info import info, info_of, print_info
 from tandem.look.plot import DEFAULT, Panel, panels, write_page, write_png
+from tests.examples import few
 
 from .runs import BEGIN_NS, DAQ, MS, STEP, daq_words, step_words, write_drive, write_run
 from .test_html import Page
@@ -147,7 +148,7 @@ def test_instants_of_two_runs_are_not_compared(drive: Run, tmp_path: Path) -> No
 
 
 @given(st.integers(0, 399), st.integers(0, 63), st.sampled_from(["x", "yaw", "vx", "ay"]))
-@settings(deadline=None, database=None, max_examples=20)
+@settings(deadline=None, database=None, max_examples=few(20))
 def test_one_changed_bit_is_found(drive: Run, number: int, bit: int, channel: str) -> None:
     words = drive.topics["/step"].words.copy()
     word = 6 + STEP.offsets[STEP.names.index(channel)] // 8
@@ -269,7 +270,7 @@ metres = st.floats(-30.0, 30.0)
 
 
 @given(st.floats(-math.pi, math.pi), st.lists(st.tuples(st.floats(0.0, 99.0), metres), min_size=1, max_size=40))
-@settings(deadline=None, database=None, max_examples=100)
+@settings(deadline=None, database=None, max_examples=few(100))
 def test_off_a_straight_line_is_the_distance_to_it(heading: float, points: list[tuple[float, float]]) -> None:
     s = np.linspace(0.0, 100.0, 250)
     cos, sin = math.cos(heading), math.sin(heading)
@@ -279,7 +280,7 @@ def test_off_a_straight_line_is_the_distance_to_it(heading: float, points: list[
 
 
 @given(st.floats(5.0, 200.0), st.floats(-0.9, 2.0), st.floats(0.5, 1.5))
-@settings(deadline=None, database=None, max_examples=25)
+@settings(deadline=None, database=None, max_examples=few(25))
 def test_off_a_circle_is_the_difference_of_the_radii(radius: float, further: float, pace: float) -> None:
     """Two laps at another pace, further out or in; the path crosses its own beginning."""
     n = 1000

@@ -22,6 +22,7 @@ from tandem.look.compare import compare
 from tandem.look.info import info
 from tandem.look.plot import panels
 from tandem.mechanism_record import columns
+from tests.examples import few
 
 FOLDER = Path(__file__).resolve().parents[2] / "configs" / "mechanisms"
 FILES = sorted(FOLDER.glob("*.toml"))
@@ -300,7 +301,7 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
     return data
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=few(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(damaged())
 @pytest.mark.filterwarnings("ignore")
 def test_a_damaged_file_either_starts_or_is_refused(data):

@@ -23,6 +23,7 @@ from tandem.look.info import info, info_of
 from tandem.outcome import RECORD_INCOMPLETE, verdict
 from tandem.recorder import Note
 from tandem.replay import Asked, replay_run
+from tests.examples import few
 from tests.sync.strategies import PROPERTY
 from tests.tandem.runs import BEGIN_NS, CONFIG, CONFIGS, DAQ, STEP, daq_words, step_words
 from tests.tandem.test_recorder import LAYOUTS, Desk, desk, numbers, wait_until
@@ -87,7 +88,7 @@ def test_a_record_goes_on_in_a_new_part_after_so_many_minutes(hours: Hours) -> N
     st.tuples(st.just("push"), st.sampled_from(sorted(LAYOUTS)), st.integers(1, 20)),
     st.sampled_from([("look",), ("part",), ("die", 1.0), ("die", 0.9), ("anew",)]),
 ), max_size=25))  # fmt: skip
-@hypothesis_settings(PROPERTY, max_examples=30)
+@hypothesis_settings(PROPERTY, max_examples=few(30))
 def test_no_block_is_missing_or_there_twice_whatever_ends_a_part(todo: list[tuple[Any, ...]]) -> None:
     with desk() as here:
         cut = False

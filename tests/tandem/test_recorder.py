@@ -31,6 +31,7 @@ from sync.record.reader import find
 from sync.ring import RingWriter, push
 from tandem.look.info import info
 from tandem.recorder import CannotRecord, Recorder
+from tests.examples import few
 from tests.sync.actors import PATIENCE_S
 from tests.sync.strategies import PROPERTY
 
@@ -264,7 +265,7 @@ actions = st.one_of(
 
 
 @given(st.lists(actions, min_size=3, max_size=25))
-@hypothesis_settings(PROPERTY, max_examples=30)
+@hypothesis_settings(PROPERTY, max_examples=few(30))
 @example([("push", "/daq", 9), ("look",), ("die", 0.0), ("push", "/daq", 9), ("look",), ("die", 1.0)])
 @example([("push", "/step", 9), ("look",), ("die", 1.0), ("reborn", "/step"), ("push", "/step", 9), ("look",)])
 def test_wherever_their_files_end_recorders_after_each_other_hold_every_block_once(todo: list[tuple[Any, ...]]) -> None:
@@ -298,7 +299,7 @@ def test_wherever_their_files_end_recorders_after_each_other_hold_every_block_on
 
 
 @given(st.lists(st.one_of(actions, st.tuples(st.just("anew"), topics)), min_size=3, max_size=25))
-@hypothesis_settings(PROPERTY, max_examples=30)
+@hypothesis_settings(PROPERTY, max_examples=few(30))
 def test_a_ring_made_anew_is_followed_and_no_block_is_there_twice(todo: list[tuple[Any, ...]]) -> None:
     with desk() as here:
         at_death = dict.fromkeys(LAYOUTS, 0)  # what passed rings that were no more when a recorder died or came
@@ -418,7 +419,7 @@ def alone(data: bytes) -> dict[str, Topic]:
 
 
 @given(st.integers(1, 3), st.one_of(st.floats(0.0, 1.0), st.floats(0.97, 1.0)))
-@hypothesis_settings(PROPERTY, max_examples=50)
+@hypothesis_settings(PROPERTY, max_examples=few(50))
 def test_of_a_part_cut_anywhere_afterwards_the_rest_is_read_and_the_loss_is_counted(
     three: Three, number: int, share: float
 ) -> None:
@@ -444,7 +445,7 @@ def test_of_a_part_cut_anywhere_afterwards_the_rest_is_read_and_the_loss_is_coun
 
 
 @given(st.lists(st.tuples(st.sampled_from(("first", "second", "anew")), st.integers(1, 9)), max_size=12))
-@hypothesis_settings(PROPERTY, max_examples=15)
+@hypothesis_settings(PROPERTY, max_examples=few(15))
 def test_a_recorder_that_was_taken_for_dead_and_goes_on_makes_no_block_twice(todo: list[tuple[str, int]]) -> None:
     with desk() as here:
         here.feed.push("/daq", 5)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sim_service.models.buggy.brake_parameters import MEMORY, OPEN_BAR, PARAMETERS, STATES, M, P, S
 from sim_service.models.buggy.brakes import brake, control, friction_limit
 from sync.jit import kernel
+from tests.examples import few
 
 J, RADIUS, G = 0.6, 0.275, 9.81
 H = 5e-3
@@ -107,7 +108,7 @@ def test_torque_per_bar_and_drag() -> None:
     assert friction_limit(PAR, True, -3.0) == PAR[P.brake_drag]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=few(30), deadline=None)
 @given(st.floats(1.0, 450.0), st.floats(-0.98, 0.98), st.sampled_from([0.0, 2e4]))
 def test_a_torque_below_the_limit_is_held_for_ever(limit: float, part: float, spring: float) -> None:
     wheel = Wheel()
@@ -125,7 +126,7 @@ def test_above_the_limit_the_wheel_turns_under_what_is_left() -> None:
     assert record[50:, 2] == pytest.approx(30.0 / J, rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.floats(-60.0, 60.0), st.floats(5.0, 441.0))
 def test_a_turning_wheel_is_stopped_in_time_and_stays(speed: float, limit: float) -> None:
     wheel = Wheel(speed)
@@ -169,7 +170,7 @@ def test_held_in_second_order() -> None:
 NUMBER = st.floats(-1e12, 1e12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=few(200), deadline=None)
 @given(NUMBER, NUMBER, NUMBER, st.floats(0.0, 1e6), st.sampled_from([0.0, 1e-4, 5e-3, 1.0]))
 def test_any_numbers_are_answered_within_the_limit(
     wind_up: float, before: float, w: float, limit: float, h: float
@@ -182,7 +183,7 @@ def test_any_numbers_are_answered_within_the_limit(
     assert list(states) == [wind_up, before]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=few(200), deadline=None)
 @given(st.floats(-0.02, 0.02), st.floats(-3.0, 3.0), st.floats(-3.0, 3.0))
 def test_slope_is_that_of_the_torque(wind_up: float, before: float, w: float) -> None:
     states, after, e = np.array([wind_up, before]), np.zeros(2), 1e-7
@@ -193,7 +194,7 @@ def test_slope_is_that_of_the_torque(wind_up: float, before: float, w: float) ->
     assert high <= low
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=few(30), deadline=None)
 @given(st.lists(st.tuples(st.floats(-8.0, 8.0), st.floats(0.0, 400.0)), min_size=2, max_size=6))
 def test_only_takes_energy(motion: list[tuple[float, float]]) -> None:
     """Whatever the wheel is made to do: work done by the brake is never more than its spring had."""

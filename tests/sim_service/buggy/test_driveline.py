@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sim_service.models.buggy.driveline import FREE, RPM, converter, driveline, engine, gears, shift, start
 from sim_service.models.buggy.driveline_parameters import MEMORY, PARAMETERS, STATES, M, P, S
 from sync.jit import kernel
+from tests.examples import few
 
 MASS, RADIUS, DRAG, ROLLING, G = 790.0, 0.275, 0.57, 0.013, 9.81
 INERTIA = MASS * RADIUS**2 + 4 * 0.6  # of the rolling car, referred to the axle
@@ -125,7 +126,7 @@ def test_an_unloaded_engine_stays_below_the_limiter() -> None:
     assert settle(1.0, 850.0, turbine=5990.0 / RPM, seconds=5.0) < 6000.0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=few(100), deadline=None)
 @given(PEDAL, st.floats(0.0, 700.0))
 def test_engine_slope_is_that_of_its_torque(throttle: float, speed: float) -> None:
     e = 1e-4
@@ -156,7 +157,7 @@ CONVERTERS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=few(300), deadline=None)
 @given(CONVERTERS, st.floats(0.0, 700.0), st.floats(-700.0, 700.0))
 def test_converter_and_gears_only_lose_power(par: np.ndarray, p: float, t: float) -> None:
     pump, turbine, *_ = converter(par, p, t)
@@ -165,7 +166,7 @@ def test_converter_and_gears_only_lose_power(par: np.ndarray, p: float, t: float
     assert out * t <= turbine * t + 1e-9
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=few(300), deadline=None)
 @given(CONVERTERS, st.floats(1.0, 700.0), st.floats(-2.0, 3.0) | st.sampled_from([0.0, 1.0]) | st.floats(0.999, 1.001))
 def test_converter_is_smooth_and_monotone(par: np.ndarray, p: float, nu: float) -> None:
     t, e = nu * p, 1e-5 * p
@@ -181,7 +182,7 @@ def test_converter_is_smooth_and_monotone(par: np.ndarray, p: float, nu: float) 
 ANY = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=few(300), deadline=None)
 @given(ANY, ANY, ANY, ANY, st.floats(0.0, 20.0), st.sampled_from([0.0, 1e-4, 5e-3, 0.1, 10.0]))
 def test_any_numbers_are_answered(
     throttle: float, engine_speed: float, turbine_speed: float, axle_speed: float, ratio: float, h: float
@@ -193,7 +194,7 @@ def test_any_numbers_are_answered(
     assert list(states[1:]) == [engine_speed, turbine_speed]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=few(300), deadline=None)
 @given(PEDAL, st.floats(20.0, 650.0), st.floats(-100.0, 650.0), st.floats(-0.1, 0.1), st.sampled_from([0.0, 1e-3, H]))
 def test_slope_is_that_of_the_torque(throttle: float, p: float, t: float, change: float, h: float) -> None:
     ratio, e = 5.4, 1e-5

@@ -20,6 +20,7 @@ from sim_service.models.buggy.analysis.suspension import (
     reach,
 )
 from sync.errors import ConfigError
+from tests.examples import few
 
 from .figures import BUGGY
 
@@ -46,7 +47,7 @@ def changed(which: str, **points: Any) -> dict[str, Any]:
     return {**BUGGY[which], **points}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=few(30), deadline=None)
 @given(travel=TRAVELS, rack=RACKS)
 def test_all_links_of_the_wishbone_keep_their_lengths(travel: float, rack: float) -> None:
     at, drawn = at_travel(FRONT, travel, rack).points, dict(FRONT.points)
@@ -60,7 +61,7 @@ def test_all_links_of_the_wishbone_keep_their_lengths(travel: float, rack: float
     assert at["WC"][2] - drawn["WC"][2] == pytest.approx(travel, abs=1e-13)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=few(30), deadline=None)
 @given(travel=TRAVELS, rack=st.floats(-0.02, 0.02))
 def test_the_strut_runs_through_its_mount_and_all_links_keep_their_lengths(travel: float, rack: float) -> None:
     now = at_travel(REAR, travel, rack)
@@ -119,7 +120,7 @@ def test_gains_are_the_slopes_of_what_they_are_gains_of(suspension: Suspension, 
     assert at.steer_per_rack == pytest.approx(float(steer), abs=1e-9)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=few(12), deadline=None)
 @given(travel=TRAVELS, rack=st.floats(-0.06, 0.06))
 def test_the_right_side_is_the_left_one_in_a_mirror(travel: float, rack: float) -> None:
     left, right = corner(FRONT, travel, rack, "left"), corner(FRONT, travel, -rack, "right")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sim_service.multibody.references import chains, closed_form, elliptic, jets, linkages, one_freedom, rigid_body
 from sim_service.multibody.references.extrapolation import integrate
+from tests.examples import few
 
 TIMES = np.linspace(0.0, 3.0, 13)
 
@@ -29,7 +30,7 @@ def test_jacobi_functions_satisfy_their_identities(m, u):
     assert ahead == pytest.approx(sn, abs=1e-10)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(angle=st.floats(-3.0, 3.0), rate=st.floats(-9, 9), omega=st.floats(0.5, 5))
 def test_the_exact_pendulum_agrees_with_its_equation_of_motion(angle, rate, omega):
     m = (rate / omega / 2) ** 2 + math.sin(angle / 2) ** 2
@@ -123,7 +124,7 @@ def test_a_bar_of_particles_has_the_moments_of_the_bar():
     np.testing.assert_allclose(moments, np.diag([5 * 4 / 12, 5 * 0.09 / 12, 5 * 0.09 / 12]), atol=1e-14)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=few(30), deadline=None)
 @given(st.integers(1, 7).flatmap(lambda n: st.lists(st.floats(-3, 3), min_size=2 * n, max_size=2 * n)))
 def test_recursive_and_dense_dynamics_of_a_chain_agree(values):
     n = len(values) // 2

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sim_service.roads import describe, make_road, outside, road_from_sources, surface
 from sim_service.roads.crg import parse_crg
 from sync.errors import ConfigError
+from tests.examples import few
 from tests.sim_service.roads.crg_files import HEAD_END, beside, crg_bytes, polyline
 
 FORMS = ["LRFI", "LDFI", "KRBI", "KDBI"]
@@ -248,7 +249,7 @@ TOML = b'surface = {kind = "crg", file = "f.crg", missing = "extend"}'
 BASE = [crg_bytes(form, 0.5, CHANNELS, winding_rows(9)) for form in FORMS]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=few(400), deadline=None)
 @given(data=st.data(), base=st.sampled_from(BASE))
 def test_damaged_files_are_refused_or_read_but_nothing_else(data: st.DataObject, base: bytes) -> None:
     damaged = bytearray(base)
@@ -273,7 +274,7 @@ def test_damaged_files_are_refused_or_read_but_nothing_else(data: st.DataObject,
     assert all(isfinite(value) for place in ((0.0, 0.0), (3.0, 1.0), (1e6, -1e6)) for value in surface(road, *place))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=few(100), deadline=None)
 @given(noise=st.binary(max_size=400))
 def test_noise_is_refused(noise: bytes) -> None:
     for head in (b"", b"$ROAD_CRG\n"):

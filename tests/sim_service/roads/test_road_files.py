@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sim_service.roads import describe, make_road, outside, road_from_sources, sources, surface
 from sim_service.roads.grid import parse_grid
 from sync.errors import ConfigError
+from tests.examples import few
 from tests.sim_service.roads.crg_files import crg_bytes
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -174,7 +175,7 @@ def _npy(tmp: Path) -> bytes:
 def test_damaged_grids_are_refused_or_read_but_nothing_else(tmp_path: Path) -> None:
     npy, csv = _npy(tmp_path), b"1,2,3\n4,5,6\n7,8,9\n"
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=few(300), deadline=None)
     @given(data=st.data())
     def check(data: st.DataObject) -> None:
         damaged = bytearray(data.draw(st.sampled_from([npy, csv])))
@@ -198,7 +199,7 @@ TOML_VALUES = st.recursive(
 KEYS = ["title", "friction", "surface", "roughness", "bumps", "patches"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=few(80), deadline=None)
 @given(tables=st.dictionaries(st.sampled_from(KEYS), TOML_VALUES, max_size=4))
 def test_any_tables_make_a_road_or_a_config_error(tables: dict[str, Any]) -> None:
     try:
@@ -208,7 +209,7 @@ def test_any_tables_make_a_road_or_a_config_error(tables: dict[str, Any]) -> Non
     assert len(road) >= 8
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=few(100), deadline=None)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_as_sources_make_a_road_or_a_config_error(data: bytes) -> None:
     for files in ({"a.toml": data}, {"a.toml": GRID.format("b", "").encode(), "b": data}, {"b": data}):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim_service.roads import describe, make_road, outside, surface
+from tests.examples import few
 from tests.sim_service.roads.crg_files import crg_bytes
 
 PLACES = st.tuples(st.floats(0.5, 11.5), st.floats(-3.5, 3.5))
@@ -88,7 +89,7 @@ KINDS = ["flat", "slope", "hill", "grid", "curved", "rough", "cosine", "half_sin
 def test_slope_is_the_derivative_of_the_height(roads: dict[str, np.ndarray], kind: str) -> None:
     road, h = roads[kind], 1e-5
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=few(150), deadline=None)
     @given(place=PLACES)
     def check(place: tuple[float, float]) -> None:
         x, y = place
@@ -125,7 +126,7 @@ def test_height_and_slope_are_continuous(roads: dict[str, np.ndarray], kind: str
             assert abs(a[1] - b[1]) < 1e-5 and abs(a[2] - b[2]) < 1e-5
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(
     slopes=st.tuples(st.floats(-1, 1), st.floats(-1, 1), st.floats(-5, 5)),
     place=st.tuples(st.floats(0, 4), st.floats(-1, 1)),
@@ -163,7 +164,7 @@ def test_outside_the_edge_is_carried_on_level(roads: dict[str, np.ndarray]) -> N
 def test_any_finite_place_has_a_finite_answer(roads: dict[str, np.ndarray]) -> None:
     far = st.floats(allow_nan=False, allow_infinity=False)
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=few(300), deadline=None)
     @given(kind=st.sampled_from(KINDS), x=far, y=far)
     def check(kind: str, x: float, y: float) -> None:
         assert all(isfinite(value) for value in surface(roads[kind], x, y))

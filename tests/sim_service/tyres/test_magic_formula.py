@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sim_service.models.tyres.keys import T
 from sim_service.models.tyres.magic_formula import capacity, effective_radius, steady
 from sim_service.models.tyres.tir import parse_tir, read_tir, tyre_vector
+from tests.examples import few
 from tests.sim_service.tyres.samples import FULL, SHIPPED, written
 
 FULL_TYRE = tyre_vector(parse_tir(written(FULL), "full"))
@@ -95,7 +96,7 @@ def by_hand(c, Fz, kappa, ta, gamma, mu=1.0):
     return Fx, Fy, Mz, inside
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=few(150), deadline=None)
 @given(loads, slips, slips, cambers, frictions)
 def test_the_formula_written_twice_is_the_same(fz, kappa, ta, gamma, mu):
     Fx, Fy, Mz, inside = by_hand(FULL, fz, kappa, ta, gamma, mu)
@@ -109,7 +110,7 @@ def test_the_formula_written_twice_is_the_same(fz, kappa, ta, gamma, mu):
         assert fx * Fy == pytest.approx(fy * Fx, rel=1e-9, abs=1e-9 * fz * fz)  # shorter, and of the same direction
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(loads, slips, cambers)
 def test_pure_slip_is_that_of_the_formula(fz, slip, gamma):
     clean = dict(FULL, RVY1=0.0, RVY2=0.0, RVY3=0.0)
@@ -122,7 +123,7 @@ def test_pure_slip_is_that_of_the_formula(fz, slip, gamma):
         assert steady(p, fz, 0, slip, gamma, 1, 1, FAST)[1] == pytest.approx(Fy, rel=1e-12, abs=1e-12 * fz)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(loads, slips, slips, cambers, st.floats(2.0, 60.0))
 def test_overturning_and_rolling_moment_are_those_of_the_formula(fz, kappa, ta, gamma, u):
     c, Fz0 = FULL, FULL["FNOMIN"] * FULL["LFZO"]
@@ -207,7 +208,7 @@ def test_the_angle_enters_by_its_tangent():
     assert steady(TYRE, 2500.0, 0, tan(alpha), 0, 1, 1, FAST)[1] == pytest.approx(expected, rel=1e-12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=few(150), deadline=None)
 @given(loads, st.floats(-5, 5), st.floats(-5, 5), st.floats(-0.5, 0.5), frictions, st.floats(-30, 30))
 def test_the_right_side_is_the_mirror_image_to_the_bit(fz, kappa, ta, gamma, mu, u):
     fx, fy, mx, my, mz = steady(FULL_TYRE, fz, kappa, ta, gamma, mu, 1.0, u)
@@ -219,7 +220,7 @@ def test_the_right_side_is_the_mirror_image_to_the_bit(fz, kappa, ta, gamma, mu,
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=few(300), deadline=None)
 @given(st.sampled_from([FULL_TYRE, TYRE]), finite, finite, finite, finite, finite, finite)
 def test_any_finite_input_gives_finite_forces(p, fz, kappa, ta, gamma, mu, u):
     force = steady(p, fz, kappa, ta, gamma, mu, 1.0, u)
@@ -229,7 +230,7 @@ def test_any_finite_input_gives_finite_forces(p, fz, kappa, ta, gamma, mu, u):
         assert np.isfinite(force).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=few(200), deadline=None)
 @given(loads, st.floats(-20, 20), st.floats(-20, 20), cambers, frictions)
 def test_combined_slip_stays_inside_the_friction_ellipse(fz, kappa, ta, gamma, mu):
     Dx, Dy, _, _ = capacity(TYRE, min(fz, TYRE[T.HIGH_LOAD]), gamma, mu)
@@ -248,7 +249,7 @@ def test_sliding_friction_opposes_sliding(direction, slip):
     assert 0.6 * 1940.0 < math.hypot(fx, fy) < 1940.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.floats(400.0, 6000.0), st.floats(-0.3, 0.3), st.floats(-0.3, 0.3), st.floats(0.1, 1.0))
 def test_a_slippery_road_is_similar_to_a_dry_one(fz, kappa, ta, mu):
     """Slips, forces and all scale with the friction of the road: stiffness is kept."""

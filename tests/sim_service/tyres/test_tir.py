@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sim_service.models.tyres.keys import NUMBERS, SECTIONS, T
 from sim_service.models.tyres.tir import MOST_BYTES, parse_tir, read_tir, tyre_vector
 from sync.errors import ConfigError
+from tests.examples import few
 from tests.sim_service.tyres.samples import FULL, LEAST, SHIPPED, written
 
 
@@ -191,7 +192,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=few(300), deadline=None)
 @given(
     st.one_of(
         st.text(max_size=400),
@@ -210,7 +211,7 @@ def test_nothing_but_a_config_error_comes_out(text):
     assert all(math.isfinite(value) for value in tyre_vector(tir))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_do_harm(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "some.tir"

@@ -16,6 +16,7 @@ from sim_service.models.tyres.magic_formula import capacity, steady
 from sim_service.models.tyres.tir import parse_tir, read_tir, tyre_vector
 from sim_service.models.tyres.transient import OUT, OUTPUTS, STATES, S, relaxation, tyre
 from sync.jit import kernel
+from tests.examples import few
 from tests.sim_service.tyres.samples import FULL, SHIPPED, written
 
 TYRE = tyre_vector(read_tir(SHIPPED))
@@ -87,7 +88,7 @@ class Wheel(Rim):
 # ---- rolling ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=few(80), deadline=None)
 @given(
     st.sampled_from([TYRE, FULL_TYRE]),
     st.floats(-0.95, 1.5),
@@ -237,7 +238,7 @@ velocities = st.floats(-30.0, 30.0)
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=few(150), deadline=None)
 @given(
     st.sampled_from([TYRE, FULL_TYRE]),
     st.floats(0.05, 1.3),
@@ -258,7 +259,7 @@ def test_force_is_within_friction_and_slopes_are_not_negative(p, mu, moves, h):
         assert math.hypot(out[OUT.FX] / (limits[0] + 1e-9), out[OUT.FY] / (limits[1] + 1e-9)) <= 1.0 + 1e-9
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=few(200), deadline=None)
 @given(st.lists(finite, min_size=8, max_size=8), st.floats(0.0, 1e3))
 def test_any_finite_input_gives_finite_output(numbers, h):
     rim = Rim(FULL_TYRE)
@@ -280,7 +281,7 @@ def test_a_tyre_in_the_air_has_no_force_and_forgets():
     assert rim.states[S.EX] == rim.states[S.EY] == 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.lists(st.tuples(velocities, velocities, velocities), min_size=1, max_size=8), st.floats(-0.2, 0.2))
 def test_the_right_side_is_the_mirror_image_to_the_bit(moves, gamma):
     left, right = Rim(FULL_TYRE, gamma=gamma), Rim(FULL_TYRE, gamma=-gamma, side=-1.0)
@@ -423,7 +424,7 @@ def work_of(p, course, h, ends):
     return work
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=few(80), deadline=None)
 @given(
     st.lists(st.tuples(*[st.floats(-1.0, 1.0)] * 3), min_size=2, max_size=12),
     st.floats(0.01, 5.0),

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim_service.multibody.natural.api import Mechanism, MechanismError, energy, momentum, run, start
+from tests.examples import few
 from tests.sim_service.multibody.natural.mechanisms import free_body
 
 NODES = {
@@ -41,7 +42,7 @@ def twisted(m: Mechanism, v: np.ndarray, omega: np.ndarray):
 
 @pytest.mark.parametrize("nodes", NODES.values(), ids=NODES)
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=few(5), deadline=None)
 def test_kinetic_energy_and_momentum_are_those_of_a_rigid_body(nodes, seed: int) -> None:
     v, omega = np.random.default_rng(seed).normal(size=(2, 3))
     state = twisted(body_on(nodes), v, omega)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sim_service.multibody.natural.api import State, System
 from sim_service.multibody.natural.tables import P
+from tests.examples import few
 from tests.sim_service.multibody.natural.mechanisms import everything
 
 STEP = 1e-5
@@ -37,7 +38,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @given(SEEDS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=few(20), deadline=None)
 def test_the_jacobian_is_the_derivative_of_every_constraint(system: System, seed: int) -> None:
     state = random_state(system, seed)
     J = state.jacobian()
@@ -52,7 +53,7 @@ def test_the_jacobian_is_the_derivative_of_every_constraint(system: System, seed
 
 
 @given(SEEDS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=few(20), deadline=None)
 def test_tables_say_what_the_expressions_say(system: System, seed: int) -> None:
     state = random_state(system, seed)
     state.evaluate()  # inputs of this time
@@ -61,7 +62,7 @@ def test_tables_say_what_the_expressions_say(system: System, seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=few(20), deadline=None)
 def test_rates_of_the_constraints_are_their_derivatives_in_time(system: System, seed: int) -> None:
     """Along q(t) = q + qd t + qdd t^2 / 2, with inputs that follow their laws of time."""
     state = random_state(system, seed)
@@ -83,7 +84,7 @@ def test_rates_of_the_constraints_are_their_derivatives_in_time(system: System, 
 
 
 @given(SEEDS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=few(20), deadline=None)
 def test_stiffness_and_damping_are_derivatives_of_the_port_forces(system: System, seed: int) -> None:
     state = random_state(system, seed)
     work = state.evaluate()
@@ -117,7 +118,7 @@ def _blocks(system: System, work: np.ndarray, which: P) -> np.ndarray:
 
 
 @given(SEEDS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=few(10), deadline=None)
 def test_port_forces_reach_the_coordinates_by_virtual_work(system: System, seed: int) -> None:
     state = random_state(system, seed)
     work = state.evaluate()
@@ -127,7 +128,7 @@ def test_port_forces_reach_the_coordinates_by_virtual_work(system: System, seed:
 
 
 @given(SEEDS, st.floats(1e-6, 1e-2))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=few(10), deadline=None)
 def test_the_tangent_is_assembled_as_its_formula_says(system: System, seed: int, scale: float) -> None:
     from sim_service.multibody.natural import evaluation
 

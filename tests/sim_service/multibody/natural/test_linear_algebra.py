@@ -9,12 +9,13 @@ from sim_service.multibody.natural import evaluation
 from sim_service.multibody.natural.api import Mechanism
 from sim_service.multibody.natural.pattern import make_pattern
 from sim_service.multibody.natural.tables import BAD_PIVOTS, P
+from tests.examples import few
 from tests.sim_service.multibody.natural.mechanisms import bricard, chain
 
 
 @pytest.mark.parametrize("dense", [True, False])
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 40), links=st.integers(0, 60))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=few(15), deadline=None)
 def test_solutions_are_those_of_numpy(dense: bool, seed: int, size: int, links: int) -> None:
     """A net of scalars: any sparse matrix is the tangent of springs between scalars."""
     rng = np.random.default_rng(seed)

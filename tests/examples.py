@@ -1,0 +1,14 @@
+"""How many examples a property is tried on: `@settings(max_examples=few(200))`.
+
+All of them with `--hypothesis-profile full` (make drill); otherwise a quarter, but never fewer than ten unless that is
+what was asked for.
+"""
+
+from hypothesis import settings
+
+FULL = "full"
+_LEAST = 10
+
+
+def few(count: int) -> int:
+    return count if settings.get_current_profile_name() == FULL else min(count, max(_LEAST, count // 4))
