@@ -1,8 +1,8 @@
 """Whether the schedules' check can fail: `python -m checks.loop_mutations`.
 
-One fault at a time is put into a copy of the loop (sim_service/loop.py), as a slip of the hand would: a sign, a bound, a
-line left out. The check (checks/schedules.py) then runs on that copy, and has to find a broken promise. Exit code 1 if a
-fault passes unnoticed. Every fault compiles a loop, so this takes some minutes.
+One fault at a time is put into a copy of the loop (sim_service/loop.py), as a slip of the hand would: a sign, a bound,
+a line left out. The check (checks/schedules.py) then runs on that copy, and has to find a broken promise. Exit code 1
+if a fault passes unnoticed. Every fault compiles a loop, so this takes some minutes.
 """
 
 import argparse
