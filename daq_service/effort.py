@@ -1,0 +1,628 @@
+"""Efforts: an output of every new step goes back to the device, within limits, and to zero when steps stop coming.
+
+The effort loop is one nopython function in a thread of its own. It takes the newest step from a ring (of the simulator,
+or of what arrived from it), and hands an effort over at once: the step's output times a gain, damped, limited, and no
+faster than the slew. Between steps it goes on at `rate_hz` while the effort is still on its way. After `stale_after_ms`
+without a step it goes to zero, and is there `zero_within_ms` after the last step at the latest, wherever it was. A step
+whose output is not finite is no news. At the end of a run the device gets zero.
+
+The port is where hand and device meet. Its energy is the sum of effort times displacement, between two steps the mean
+effort times the way from one to the other: what the hand put in minus what it got back. A port that has given out more
+(energy below zero) is active; a passive machine never makes it so, delay and sampling do. The passivity controller
+(B. Hannaford and J.-H. Ryu, Time-domain passivity control of haptic interfaces, 2002) expects the next displacement to
+be the last one, and changes an effort that would make the energy negative into the one that makes it zero.
+
+Every effort handed over is a block of the ring `effort`. `advance_effort` alone makes it, from the step, the instant
+and the effort before: `recompute` makes the efforts of a record again, to the bit.
+
+What no program can promise: a device that holds its last value when this process is killed. See docs/sources.md.
+"""
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numba import cfunc, float64, from_dtype, int64, typeof, types
+
+from daq_service import effort_record as rec
+from daq_service.effort_settings import EffortSettings
+from sync.array_types import READ_ONLY, WORDS, WORDS_2D
+from sync.atomics import load_acquire
+from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SEQ, Layout, T
+from sync.clock import REAL, RealClock, VirtualClock, now, sleep
+from sync.jit import kernel
+from sync.ledger import histograms, record, summary_us
+from sync.ring import (
+    EPOCH_WORD,
+    HEAD_WORD,
+    HEARTBEAT_WORD,
+    LIVE,
+    STATE_WORD,
+    RingReader,
+    beat_at,
+    newest,
+    peek,
+    poke,
+    push,
+    read_slot,
+)
+
+VECTOR = float64[::1]
+PUT = int64(float64, VECTOR)  # a compiled hand-over: the effort, and the device's own numbers
+_NEVER = -(2**60)  # ns
+_LEAST_PERIOD_NS = 100_000  # between two efforts: 10 kHz
+_IDLE_NS = 1_000_000  # between two looks while there are no steps
+_WAIT_NS = 10_000_000  # for another ring
+
+
+class Rings(NamedTuple):
+    steps: np.ndarray  # of the simulator, or received from it; read
+    blocks: np.ndarray  # of the DAQ, for the sample instants; read
+    efforts: np.ndarray
+
+
+class Buffers(NamedTuple):
+    """One block each, of its ring's layout."""
+
+    step: np.ndarray
+    block: np.ndarray
+    effort: np.ndarray
+
+
+class Settings(NamedTuple):
+    gain: float
+    per_gain: float  # 0 for no gain
+    limit: float
+    slew: float  # per second
+    fall: float  # per second, to zero without steps
+    displacement_gain: float
+    watched: int  # whether the port's displacement is known
+    damp: int
+    period_ns: int  # between efforts on their way
+    stale_ns: int
+    zero_ns: int  # after the last step
+    look_ns: int  # between looks for a step
+    rest_ns: int  # after a step, before the first look for the next
+    same_clock: int  # whether the simulator's instants are ours
+    in_loop: int  # whether `put` is the device's own hand-over
+
+
+class Places(NamedTuple):
+    """Words of a step's block; -1 where it has none."""
+
+    effort: int
+    displacement: int
+    step: int
+    input_seq: int
+    input_epoch: int
+    taken: int
+
+
+CURSOR = np.dtype(
+    [(name, np.float64) for name in (
+        "wanted", "target",  # of the newest step: asked for, and what became of it within the limits
+        "given", "impulse",  # now, and times time since the newest step
+        "displacement", "energy", "least_energy",
+    )]
+    + [(name, np.int64) for name in (
+        "last", "since",  # instants of the last effort, and of the first one from the newest step
+        "came", "fresh",  # when the newest step did, and whether that is not too long ago
+        "placed",  # whether the displacement is known
+        "step_status",  # bits that hold for all efforts of a step
+        "status",
+        "epoch", "position",  # of the newest step
+        "sampled",  # its sample instant
+    )]
+)  # fmt: skip
+
+
+class Books(NamedTuple):
+    control: np.ndarray  # see daq_service/effort_record.py
+    counters: np.ndarray
+    ledger: np.ndarray
+    cursor: np.ndarray  # one CURSOR
+
+
+def _tuple(kind: Any, *fields: types.Type) -> types.BaseTuple:
+    return types.BaseTuple.from_types(fields, kind)
+
+
+_SETTINGS = _tuple(Settings, *6 * [float64], *9 * [int64])
+_CURSOR = types.Array(from_dtype(CURSOR), 1, "C")
+_ARGUMENTS = (
+    _tuple(Rings, READ_ONLY, READ_ONLY, WORDS),
+    _tuple(Buffers, *3 * [WORDS]),
+    _SETTINGS,
+    _tuple(Places, *6 * [int64]),
+    _tuple(Books, WORDS, WORDS, WORDS_2D, _CURSOR),
+    types.FunctionType(PUT),  # a pointer does not go into a tuple
+    VECTOR,
+)
+
+
+def settings_of(effort: EffortSettings, step_ns: int, same_clock: bool, in_loop: bool) -> Settings:
+    return Settings(
+        gain=effort.gain,
+        per_gain=1.0 / effort.gain if effort.gain else 0.0,
+        limit=effort.limit,
+        slew=effort.slew,
+        fall=effort.fall,
+        displacement_gain=effort.displacement_gain,
+        watched=int(bool(effort.displacement)),
+        damp=int(effort.damp),
+        period_ns=round(1e9 / effort.rate_hz),
+        stale_ns=round(1e6 * effort.stale_after_ms),
+        zero_ns=round(1e6 * effort.zero_at_ms),
+        look_ns=min(max(step_ns // 20, 20_000), 250_000),
+        rest_ns=step_ns // 2,
+        same_clock=int(same_clock),
+        in_loop=int(in_loop),
+    )
+
+
+def new_cursor() -> np.ndarray:
+    cursor = np.zeros(1, CURSOR)
+    cursor["came"] = cursor["last"] = cursor["since"] = _NEVER
+    cursor["epoch"] = cursor["position"] = -1
+    return cursor
+
+
+# ---- an effort from a step, an instant and the effort before ---------------------------------------------------------
+
+
+@kernel()
+def _account_for_port(settings, at, moment, displacement, gap):
+    """The port's energy since the step before. Returns how far it moved."""
+    mean = at.given
+    if moment > at.since:
+        mean = at.impulse / ((moment - at.since) * 1e-9)
+    moved = 0.0
+    if at.placed and not gap and np.isfinite(displacement):
+        moved = (displacement - at.displacement) * settings.displacement_gain
+    at.placed = 1 if np.isfinite(displacement) else 0
+    at.displacement = displacement
+    at.energy += mean * settings.per_gain * moved
+    at.least_energy = min(at.least_energy, at.energy)
+    return moved
+
+
+@kernel()
+def _follow_step(settings, at, moment, came, output, displacement, epoch):
+    """A new step: what it asks for, and what of that is allowed."""
+    gap = epoch != at.epoch
+    at.epoch = epoch
+    at.came = min(came, moment)  # one that claims to come from the future gets old, too
+    at.wanted = settings.gain * output
+    at.step_status = 0
+    moved = 0.0
+    if settings.watched:
+        moved = _account_for_port(settings, at, moment, displacement, gap)
+        if at.energy < 0.0:
+            at.step_status |= rec.ACTIVE
+    at.impulse, at.since = 0.0, moment
+    at.target = min(max(at.wanted, -settings.limit), settings.limit)
+    if at.target != at.wanted:
+        at.step_status |= rec.LIMITED
+    if settings.damp and moved != 0.0 and at.energy + at.target * settings.per_gain * moved < 0.0:
+        at.target = min(max(settings.gain * (-at.energy / moved), -settings.limit), settings.limit)
+        at.step_status |= rec.DAMPED
+
+
+@kernel()
+def advance_effort(settings, at, moment, new, came, output, displacement, epoch):
+    """The next effort, into the cursor: at this moment, after the effort before, with a new step if there is one."""
+    passed = moment - at.last if at.last > _NEVER else 0
+    at.impulse += at.given * (passed * 1e-9)
+    if new:
+        _follow_step(settings, at, moment, came, output, displacement, epoch)
+    stale_at = at.came + settings.stale_ns
+    if moment < stale_at:
+        # after a pause, or late, it goes no further than in two periods
+        most = settings.slew * (min(passed, 2 * settings.period_ns) * 1e-9)
+        at.given = min(max(at.target, at.given - most), at.given + most)
+        at.status = at.step_status | (rec.SLEWED if at.given != at.target else 0)
+        at.fresh = 1
+    else:
+        # all the time counts that has passed without a step
+        most = settings.fall * ((moment - max(at.last, stale_at)) * 1e-9)
+        at.given = min(max(0.0, at.given - most), at.given + most)
+        if moment >= at.came + settings.zero_ns:
+            at.given = 0.0
+        at.status = rec.WATCHDOG | (at.step_status & rec.ACTIVE)
+        at.fresh = 0
+    at.last = moment
+
+
+# ---- the loop --------------------------------------------------------------------------------------------------------
+
+
+@kernel()
+def _take_step(rings, buffers, settings, places, counters, at):
+    """Whether there is a new step with a finite output; it is in its buffer then."""
+    if load_acquire(rings.steps, HEAD_WORD) <= at.position + 1:
+        return False
+    position = newest(rings.steps, buffers.step)
+    if position < 0:
+        return False
+    counters[rec.SUPERSEDED] += position - at.position - 1
+    at.position = position
+    if not np.isfinite(settings.gain * buffers.step.view(np.float64)[places.effort]):
+        counters[rec.INVALID] += 1
+        return False
+    counters[rec.USED] += 1
+    return True
+
+
+@kernel()
+def _word(block, place):
+    return block[place] if place >= 0 else -1
+
+
+@kernel()
+def _find_sample(rings, buffers, places):
+    """The sample instant of the block that the step used, out of our own ring: by our clock. 0: it is not there."""
+    seq = _word(buffers.step, places.input_seq)
+    if not 0 <= seq < load_acquire(rings.blocks, HEAD_WORD) or not read_slot(rings.blocks, seq, buffers.block):
+        return 0
+    same = buffers.block[SEQ] == seq and buffers.block[EPOCH] == _word(buffers.step, places.input_epoch)
+    return buffers.block[T] if same else 0
+
+
+@kernel()
+def _describe_step(rings, buffers, places, taken):
+    """What the blocks of all its efforts say of a step."""
+    step, effort = buffers.step, buffers.effort
+    effort[rec.AT_STEP] = _word(step, places.step)
+    effort[rec.AT_STEP_SEQ], effort[rec.AT_STEP_EPOCH] = step[SEQ], step[EPOCH]
+    effort[rec.AT_SAMPLED] = _find_sample(rings, buffers, places)
+    effort[rec.AT_STEP_PUSHED], effort[rec.AT_STEP_RECEIVED] = step[PUSHED], step[RECEIVED]
+    effort[rec.AT_TAKEN] = taken
+    took = _word(step, places.taken)
+    effort[rec.AT_STEP_NS] = step[PUSHED] - took if took > 0 else 0
+
+
+@kernel()
+def _hand_over(clock, rings, buffers, at, moment, put, device):
+    """To the device, and into the ring. Returns when the device had it."""
+    put(at.given, device)
+    done = now(clock)
+    effort = buffers.effort
+    values = effort.view(np.float64)
+    values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
+    values[rec.AT_DISPLACEMENT], values[rec.AT_ENERGY] = at.displacement, at.energy
+    effort[rec.AT_STATUS] = at.status
+    effort[SEQ], effort[EPOCH] = rings.efforts[HEAD_WORD], rings.efforts[EPOCH_WORD]
+    effort[T], effort[PUSHED] = moment, done
+    push(rings.efforts, effort)
+    return done
+
+
+@kernel()
+def _count(counters, at, new, was_fresh):
+    counters[rec.HANDED] += 1
+    if was_fresh and not at.fresh:
+        counters[rec.ZEROED] += 1
+    if at.status & rec.SLEWED:
+        counters[rec.SLEWS] += 1
+    if new and at.status & rec.LIMITED:
+        counters[rec.LIMITS] += 1
+    if new and at.status & rec.ACTIVE:
+        counters[rec.ACTIVES] += 1
+    if new and at.status & rec.DAMPED:
+        counters[rec.DAMPINGS] += 1
+
+
+@kernel()
+def _account_for_step(buffers, settings, books, at, done):
+    """The round trip and its hops: of the first step that used a block."""
+    step, block, effort, ledger = buffers.step, buffers.block, buffers.effort, books.ledger
+    sampled = effort[rec.AT_SAMPLED]
+    if sampled == 0:
+        books.counters[rec.UNDATED] += 1
+    if sampled in (0, at.sampled):
+        return
+    at.sampled = sampled
+    record(ledger[rec.SENSOR], block[PUSHED] - sampled)
+    record(ledger[rec.STEP], effort[rec.AT_STEP_NS])
+    if settings.same_clock:
+        record(ledger[rec.THERE], step[PUSHED] - effort[rec.AT_STEP_NS] - block[PUSHED])
+        record(ledger[rec.BACK], effort[rec.AT_TAKEN] - step[PUSHED])
+    if settings.in_loop:
+        account_for_hand(ledger, effort, done)
+
+
+@kernel(types.void(WORDS_2D, WORDS, int64))
+def account_for_hand(ledger, effort, done):
+    """The end of a round trip: the device has the effort."""
+    record(ledger[rec.HAND], done - effort[rec.AT_TAKEN])
+    record(ledger[rec.ROUND_TRIP], done - effort[rec.AT_SAMPLED])
+    record(ledger[rec.BEYOND], done - effort[rec.AT_SAMPLED] - effort[rec.AT_STEP_NS])
+
+
+@kernel()
+def _due_at(settings, at):
+    """When the next effort is, if no step comes before."""
+    stale_at = at.came + settings.stale_ns
+    if at.given == 0.0 and (at.target == 0.0 or at.fresh == 0):
+        return -_NEVER if at.fresh == 0 else stale_at
+    if at.fresh and at.given != at.target:
+        return at.last + settings.period_ns
+    return min(max(at.last, stale_at) + settings.period_ns, max(at.came + settings.zero_ns, at.last + 1))
+
+
+@kernel()
+def _next_look(settings, at, moment):
+    nap = settings.look_ns if moment - at.came < settings.zero_ns else max(settings.look_ns, _IDLE_NS)
+    look = max(moment + nap, at.came + settings.rest_ns, at.last + _LEAST_PERIOD_NS)
+    return max(min(look, _due_at(settings, at)), moment + 1)
+
+
+def _run(clock, rings, buffers, settings, places, books, put, device):
+    at, step = books.cursor[0], buffers.step
+    values = step.view(np.float64)
+    while load_acquire(books.control, rec.STOP) == 0:
+        if load_acquire(books.control, rec.LEAVE):
+            return rec.LEFT
+        closed = load_acquire(rings.steps, STATE_WORD) != LIVE  # before the last look
+        moment = now(clock)
+        new = _take_step(rings, buffers, settings, places, books.counters, at)
+        if new or moment >= _due_at(settings, at):
+            was_fresh, displacement = at.fresh, 0.0
+            if new:
+                _describe_step(rings, buffers, places, moment)
+                if step[EPOCH] != at.epoch:
+                    books.counters[rec.EPOCHS] += 1
+                if settings.watched:
+                    displacement = values[places.displacement]
+            came = step[RECEIVED] if step[RECEIVED] > 0 else step[PUSHED]  # by our clock
+            advance_effort(settings, at, moment, new, came, values[places.effort], displacement, step[EPOCH])
+            done = _hand_over(clock, rings, buffers, at, moment, put, device)
+            _count(books.counters, at, new, was_fresh)
+            if new:
+                _account_for_step(buffers, settings, books, at, done)
+        elif closed:
+            return rec.RING_CLOSED
+        beat_at(rings.efforts, moment)
+        sleep(clock, _next_look(settings, at, now(clock)))
+    at.given, at.status, at.last = 0.0, rec.ENDED, now(clock)
+    _hand_over(clock, rings, buffers, at, at.last, put, device)
+    return rec.STOPPED
+
+
+run = kernel(int64(typeof(REAL), *_ARGUMENTS))(_run)
+
+
+@functools.cache
+def _run_virtually(clock: types.Type) -> Any:
+    return kernel(int64(clock, *_ARGUMENTS))(_run)
+
+
+def run_on(clock: RealClock | VirtualClock) -> Any:
+    """The loop compiled for this kind of clock: for the real one on import, for a virtual one when first asked for."""
+    return run if isinstance(clock, RealClock) else _run_virtually(typeof(clock))
+
+
+# ---- in the DAQ process ----------------------------------------------------------------------------------------------
+
+
+@cfunc(PUT, nopython=True, cache=True)
+def keep(effort, device):
+    """A hand-over to nothing but the device's first number: for one that Python hands over to, and a virtual one."""
+    device[0] = effort
+    return 0
+
+
+NO_STEPS = np.zeros(512, np.int64)  # a ring that is for ever empty
+NO_STEPS[STATE_WORD] = LIVE
+NO_STEPS.flags.writeable = False
+
+
+class Actuator(Protocol):
+    """A source with a way back. With `compiled_put`, a pair of a C callback of type PUT and the device's numbers, the
+    effort loop hands over itself, and `put` is not called."""
+
+    effort: EffortSettings
+
+    def put(self, value: float) -> None:
+        """Give the device this effort, now. Never raises; while there is no device it does nothing."""
+
+
+class EffortLoop:
+    """The effort loop on whatever ring there is, and its figures. Runs in a thread of its own until told to stop."""
+
+    def __init__(
+        self,
+        actuator: Actuator,
+        feedback: Callable[[], RingReader | None],
+        blocks: np.ndarray,
+        block_words: int,
+        efforts: np.ndarray,
+        step_ns: int,
+        same_clock: bool = True,
+        clock: RealClock | VirtualClock = REAL,
+    ):
+        compiled: tuple[Any, np.ndarray] | None = getattr(actuator, "compiled_put", None)
+        self.in_loop = compiled is not None
+        self._put: Any = compiled[0] if compiled else keep
+        self._device = compiled[1] if compiled else np.zeros(1)
+        self.effort = actuator.effort
+        self.settings = settings_of(self.effort, step_ns, same_clock, self.in_loop)
+        self.efforts, self.control = efforts, np.zeros(rec.CONTROL_WORDS, np.int64)
+        self.counters = np.zeros(len(rec.COUNTERS), np.int64)
+        self.ledger = histograms(len(rec.LEDGER))
+        self.cursor = new_cursor()
+        self.missing: list[str] = []  # outputs that the simulator does not have
+        self._feedback, self._clock = feedback, clock
+        self._blocks = _read_only(blocks)
+        self._block = np.zeros(block_words, np.int64)
+        self._effort_block = np.zeros(rec.LAYOUT.words, np.int64)
+        self._effort_block[[rec.AT_STEP, rec.AT_STEP_SEQ, rec.AT_STEP_EPOCH]] = -1
+        self._ring: RingReader | None = None
+        self._spent: RingReader | None = None  # a ring that its writer closed
+
+    def poll(self) -> None:
+        """Let the loop change to another ring, if there is one. Called from time to time, by another thread."""
+        if self._feedback() is not self._ring and not self._is_spent(self._feedback()):
+            poke(self.control, rec.LEAVE, 1)
+
+    def _is_spent(self, ring: RingReader | None) -> bool:
+        return self._ring is None and ring is not None and ring is self._spent
+
+    def run(self) -> None:
+        while self.run_on_ring() != rec.STOPPED:
+            pass
+
+    def run_on_ring(self) -> int:
+        """Until it is told to stop, or to change to another ring, or its ring is closed."""
+        poke(self.control, rec.LEAVE, 0)
+        ring = self._feedback()
+        if ring is not None and (ring is self._spent or not self._fits(ring.layout)):
+            self._spent, ring = ring, None
+        if ring is not None and ring is not self._ring:
+            self.cursor["position"] = ring.head - 1  # what is there already has been
+        self._ring = ring
+        words = ring.words if ring is not None else NO_STEPS
+        places = places_of(ring.layout, self.effort) if ring is not None else Places(*len(Places._fields) * [PAYLOAD])
+        if ring is None:
+            self.cursor["position"] = -1
+        step = np.zeros(ring.layout.words if ring is not None else PAYLOAD + 1, np.int64)
+        rings = Rings(_read_only(words), self._blocks, self.efforts)
+        buffers = Buffers(step, self._block, self._effort_block)
+        books = Books(self.control, self.counters, self.ledger, self.cursor)
+        ended = int(
+            run_on(self._clock)(
+                self._clock, rings, buffers, self.settings, places, books, self._put, self._device
+            )
+        )  # fmt: skip
+        if ended == rec.RING_CLOSED:
+            self._spent = ring
+        return ended
+
+    def _fits(self, layout: Layout) -> bool:
+        # of another type it would be read as a number that it is not
+        there = [(c.name, c.type) for c in layout.channels]
+        self.missing = [name for name in self.effort.wants if (name, "f8") not in there]
+        return not self.missing
+
+    def stop(self) -> None:
+        poke(self.control, rec.STOP, 1)
+
+    def figures(self) -> dict[str, Any]:
+        at = self.cursor[0]
+        watched = {"energy": float(at["energy"]), "least_energy": float(at["least_energy"])}
+        return {
+            "given": round(float(at["given"]), 4),
+            **{name: int(value) for name, value in zip(rec.COUNTERS, self.counters, strict=True)},
+            **(watched if self.settings.watched else {}),
+            "round_trip_us": {name: summary_us(self.ledger[row]) for row, name in enumerate(rec.LEDGER)},
+        }
+
+
+class DeviceThread:
+    """Hands the newest effort over to a device whose `put` is Python, at the device's own rate."""
+
+    def __init__(
+        self, actuator: Actuator, efforts: np.ndarray, ledger: np.ndarray, clock: RealClock | VirtualClock = REAL
+    ):
+        self._actuator, self._efforts, self._ledger, self._clock = actuator, _read_only(efforts), ledger, clock
+        self._period_ns = round(1e9 / actuator.effort.rate_hz)
+        self._hung_ns = round(1e6 * actuator.effort.zero_within_ms)
+        self._block = np.zeros(rec.LAYOUT.words, np.int64)
+        self._due = clock.now_ns()
+        self._sampled = 0
+        self.value = 0.0
+
+    def run(self, stop: threading.Event) -> None:
+        try:
+            while not stop.is_set():
+                self.turn()
+        finally:
+            self.value = 0.0
+            self._actuator.put(0.0)
+
+    def turn(self) -> None:
+        """Wait until it is due, and give the device the newest effort."""
+        self._due = max(self._due + self._period_ns, self._clock.now_ns())
+        self._clock.sleep_until(self._due)
+        there = newest(self._efforts, self._block) >= 0
+        if self._clock.now_ns() - peek(self._efforts, HEARTBEAT_WORD) > self._hung_ns:
+            there = False  # the effort loop hangs: nobody watches the steps
+        self.value = float(self._block.view(np.float64)[rec.AT_GIVEN]) if there else 0.0
+        self._actuator.put(self.value)
+        sampled = int(self._block[rec.AT_SAMPLED])
+        if there and sampled not in (0, self._sampled):
+            self._sampled = sampled
+            account_for_hand(self._ledger, self._block, self._clock.now_ns())
+
+
+def places_of(layout: Layout, effort: EffortSettings) -> Places:
+    """Where a step has what an effort is made from."""
+    names = (effort.channel, effort.displacement, *rec.STAMPS)
+    return Places(*(int(layout.table[layout.names.index(n), 0]) if n in layout.names else -1 for n in names))
+
+
+def _read_only(words: np.ndarray) -> np.ndarray:
+    found = words.view()
+    found.flags.writeable = False
+    return found
+
+
+# ---- again, from a record --------------------------------------------------------------------------------------------
+
+
+@kernel(types.void(_SETTINGS, _CURSOR, types.Array(float64, 2, "C"), WORDS_2D, WORDS_2D, WORDS))
+def _recompute(settings, cursor, steps, efforts, again, compared):
+    at = cursor[0]
+    known = blind = False  # what came before an effort; what its step asked for
+    for row in range(efforts.shape[0]):
+        effort, before = efforts[row], efforts[max(row - 1, 0)]
+        given = effort.view(np.float64)
+        seq, epoch, moment = effort[rec.AT_STEP_SEQ], effort[rec.AT_STEP_EPOCH], effort[T]
+        new = row == 0 or seq != before[rec.AT_STEP_SEQ] or epoch != before[rec.AT_STEP_EPOCH]
+        if row == 0 or effort[SEQ] != before[SEQ] + 1 or effort[EPOCH] != before[EPOCH]:
+            known = False
+        if effort[rec.AT_STATUS] & rec.ENDED or (new and np.isnan(steps[row, 0])):
+            known = False
+            continue
+        came = effort[rec.AT_STEP_RECEIVED] if effort[rec.AT_STEP_RECEIVED] > 0 else effort[rec.AT_STEP_PUSHED]
+        if known and (new or not blind):
+            blind = False
+            advance_effort(settings, at, moment, new, came, steps[row, 0], steps[row, 1], epoch)
+            again[row, :] = effort
+            values = again[row].view(np.float64)
+            values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
+            values[rec.AT_DISPLACEMENT], values[rec.AT_ENERGY] = at.displacement, at.energy
+            again[row, rec.AT_STATUS] = at.status
+            compared[row] = 1
+        elif known or new:
+            # the first one of a step, of which the efforts before it are not known, is taken as it stands
+            if new:
+                at.impulse, at.since, at.epoch, at.came = 0.0, moment, epoch, min(came, moment)
+                at.energy, at.displacement = given[rec.AT_ENERGY], given[rec.AT_DISPLACEMENT]
+                at.placed = 1 if settings.watched and np.isfinite(at.displacement) else 0
+            else:
+                at.impulse += at.given * ((moment - at.last) * 1e-9)
+            at.given, at.last = given[rec.AT_GIVEN], moment
+            known = blind = True
+
+
+def recompute(effort: EffortSettings, steps: np.ndarray, efforts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the efforts of a record made again from its steps, which of them could be). Both as records with named fields;
+    `efforts` as its layout (effort_record.LAYOUT) has them. What cannot be: the first effort after a gap in the record,
+    those of its step, and those whose step is not in the record. The others must be equal to the bit."""
+    words = np.ascontiguousarray(efforts).view(np.int64).reshape(len(efforts), rec.LAYOUT.words)
+    rows = {
+        (int(epoch), int(seq)): row for row, (epoch, seq) in enumerate(zip(steps["epoch"], steps["seq"], strict=True))
+    }
+    outputs = np.full((len(efforts), 2), np.nan)
+    for row, (epoch, seq) in enumerate(zip(efforts["step_epoch"].tolist(), efforts["step_seq"].tolist(), strict=True)):
+        if (found := rows.get((epoch, seq))) is not None:
+            outputs[row, 0] = steps[effort.channel][found]
+            outputs[row, 1] = steps[effort.displacement][found] if effort.displacement else 0.0
+    again, compared = np.zeros_like(words), np.zeros(len(words), np.int64)
+    # what the loop looks for, and when, changes nothing here
+    settings = settings_of(effort, step_ns=1, same_clock=True, in_loop=True)
+    _recompute(settings, new_cursor(), outputs, words, again, compared)
+    return rec.LAYOUT.view(again), compared.astype(bool)
