@@ -1,7 +1,5 @@
 """Watching from outside: a spinning reader that measures, and the fate of another service's ring."""
 
-import contextlib
-
 import numpy as np
 from numba import int64
 
@@ -9,10 +7,10 @@ from sync.array_types import READ_ONLY, WORDS, WORDS_2D
 from sync.atomics import load_acquire, load_relaxed
 from sync.block import PUSHED
 from sync.clock import now_ns, sleep_until
-from sync.errors import RingError
 from sync.jit import kernel
 from sync.ledger import record
 from sync.ring import HEAD_WORD, LIVE, STATE_WORD, RingReader, read_slot
+from sync.ring_follower import Change, RingFollower
 
 SEEN_POSITION, SEEN_NS = range(2)
 
@@ -53,38 +51,26 @@ class Peer:
 
     def __init__(self, title: str, ring: str):
         self.title = title
-        self._name = ring
-        self._pid = 0
-        self._ring: RingReader | None = None
+        self._follower = RingFollower(ring, living=True)
+        self._pid = 0  # of its process; 0: there is none
 
     @property
     def ring(self) -> RingReader | None:
-        return self._ring
+        """Its ring, as long as it lives."""
+        return self._follower.ring if self._pid else None
 
     def poll(self) -> str | None:
         """A sentence when something has changed, else None."""
-        if self._ring is None:
-            with contextlib.suppress(RingError):
-                self._ring = RingReader(self._name)
-                if not self._ring.writer_alive:
-                    self._forget()
-                    return None
-                self._pid = self._ring.writer_pid
-                return f"{self.title} is there (pid {self._pid})"
-            return None
-        if self._ring.writer_alive:
-            if self._ring.writer_pid == self._pid:
-                return None
-            gone, self._pid = self._pid, self._ring.writer_pid
-            return f"{self.title} (pid {gone}) has died; another has taken its place (pid {self._pid})"
-        said = f"{self.title} has ended" if self._ring.closed else f"{self.title} (pid {self._pid}) has died"
-        self._forget()
-        return said
-
-    def _forget(self) -> None:
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
+        change, before = self._follower.poll(), self._pid
+        self._pid = self._follower.pid if self._follower.alive else 0
+        if self._pid and not before:
+            return f"{self.title} is there (pid {self._pid})"
+        if change is Change.ADOPTED:
+            return f"{self.title} (pid {before}) has died; another has taken its place (pid {self._pid})"
+        if before and not self._pid:
+            return f"{self.title} has ended" if change is Change.CLOSED else f"{self.title} (pid {before}) has died"
+        return None
 
     def close(self) -> None:
-        self._forget()
+        self._follower.close()
+        self._pid = 0
