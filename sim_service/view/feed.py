@@ -5,7 +5,6 @@ the newest of a running simulation's rings, and all steps since the last look fo
 time that can be moved.
 """
 
-import contextlib
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,12 +12,13 @@ import numpy as np
 
 from sim_service.models.description import Model
 from sync.block import PAYLOAD, T
-from sync.clock import now_ns
 from sync.config import Config
-from sync.errors import RingError
 from sync.ring import RingReader, newest
+from sync.ring_follower import RingFollower
+from sync.streams import DAQ, SHOWN, SIM, STATE, Stream
 
 _MOST_STEPS = 8192  # taken at one look
+_RETRY_NS = 100_000_000  # asking the file system for a ring is not free
 
 
 @dataclass(frozen=True)
@@ -52,40 +52,6 @@ class Feed(Protocol):
     def close(self) -> None: ...
 
 
-class _Follower:
-    """A ring that may be made anew at any time."""
-
-    def __init__(self, name: str):
-        self._name = name
-        self.ring: RingReader | None = None
-        self.position = 0
-        self._looked_ns = 0
-
-    def attached(self) -> RingReader | None:
-        if self.ring is not None and self.ring.writer_alive:
-            return self.ring
-        if now_ns() - self._looked_ns > 100_000_000:  # asking the file system is not free
-            self._looked_ns = now_ns()
-            with contextlib.suppress(RingError):
-                found = RingReader(self._name)
-                if found.writer_alive:
-                    self.close()
-                    self.ring, self.position = found, found.head
-                else:
-                    found.close()
-        return self.ring
-
-    @property
-    def alive(self) -> bool:
-        ring = self.attached()
-        return ring is not None and ring.writer_alive
-
-    def close(self) -> None:
-        if self.ring is not None:
-            self.ring.close()
-            self.ring = None
-
-
 class LiveFeed:
     """A running simulation on this host."""
 
@@ -95,11 +61,19 @@ class LiveFeed:
         self.config, self.model, self.params = config, model, params
         self.files = files or {}
         self.title = config.name
-        self._sim, self._state, self._daq = (_Follower(config.ring(role)) for role in ("sim", "state", "daq"))
+        self._followers = {
+            stream: RingFollower(config.ring(stream.name), living=True, from_now=True, retry_ns=_RETRY_NS)
+            for stream in SHOWN
+        }
         self._block = np.zeros(0, np.int64)
 
+    def _ring(self, stream: Stream) -> RingReader | None:
+        """The last one there was: what has ended is shown as it ended, until there is another."""
+        self._followers[stream].attached()
+        return self._followers[stream].ring
+
     def look(self) -> Frame | None:
-        sim, state = self._sim.attached(), self._state.attached()
+        sim, state = self._ring(SIM), self._ring(STATE)
         if sim is None or state is None:
             return None
         if len(self._block) != state.layout.words:
@@ -113,22 +87,21 @@ class LiveFeed:
         return Frame(int(step["t_ns"]), step, self._block.view(np.float64)[PAYLOAD:].copy())
 
     def steps(self) -> np.ndarray:
-        ring = self._sim.attached()
-        if ring is None:
-            return np.zeros(0, [("t_ns", "<i8")])
-        found, self._sim.position, _ = ring.since(self._sim.position, _MOST_STEPS)
-        return found
+        found = self._followers[SIM].blocks(_MOST_STEPS)
+        return np.zeros(0, [("t_ns", "<i8")]) if found is None else found
 
     def alive(self) -> dict[str, bool]:
-        return {"daq": self._daq.alive, "sim": self._sim.alive}
+        for stream in (DAQ, SIM):
+            self._ring(stream)
+        return {stream.name: self._followers[stream].alive for stream in (DAQ, SIM)}
 
     def blocks_pushed(self) -> int | None:
         """By the DAQ so far; None where its ring is not on this host."""
-        ring = self._daq.attached()
+        ring = self._ring(DAQ)
         return None if ring is None else ring.head
 
     def close(self) -> None:
-        for follower in (self._sim, self._state, self._daq):
+        for follower in self._followers.values():
             follower.close()
 
 
