@@ -1,14 +1,11 @@
 """Following a ring from outside, in order, as a recorder would: what was produced, and every step that was made."""
 
-import contextlib
 from collections import deque
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.lib import recfunctions as structured
 
-from sync.errors import RingError
-from sync.ring import RingReader
+from sync.ring_follower import RingFollower
 
 _MOST_STEPS = 240_000  # kept for a report: twenty minutes at 5 ms; the histograms hold everything
 STEP_FIELDS = (
@@ -18,57 +15,36 @@ STEP_FIELDS = (
 )  # fmt: skip
 
 
-class Follower:
-    """A reader that waits for its ring to appear and then misses nothing without knowing how much."""
-
-    def __init__(self, name: str):
-        self._name = name
-        self._ring: RingReader | None = None
-        self._position = 0
-        self.read = self.lost = 0
-
-    def news(self) -> Iterator[np.ndarray]:
-        """The blocks that have come since the last call, in batches."""
-        if self._ring is None:
-            with contextlib.suppress(RingError):
-                self._ring = RingReader(self._name)
-        while self._ring is not None:
-            blocks, self._position, lost = self._ring.since(self._position)
-            self.lost += lost
-            self.read += len(blocks)
-            if len(blocks) == 0:
-                return
-            yield blocks
-
-    @property
-    def head(self) -> int:
-        return self._ring.head if self._ring else 0
-
-    def close(self) -> None:
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
-
-
-class Produced(Follower):
+class Produced:
     """An independent count of what the DAQ produced."""
 
-    out_of_order = 0
+    def __init__(self, name: str):
+        self._blocks = RingFollower(name)
+        self.out_of_order = 0
 
     def look(self) -> None:
-        for blocks in self.news():
+        for blocks in self._blocks.batches():
             # in the DAQ's own ring a block's number is its position
             self.out_of_order += int((np.diff(blocks["seq"].astype(np.int64)) < 1).sum())
 
     def as_dict(self) -> dict[str, int]:
-        return {"read": self.read, "lost": self.lost, "out_of_order": self.out_of_order, "head": self.head}
+        ring = self._blocks.ring
+        return {
+            "read": self._blocks.read,
+            "lost": self._blocks.lost,
+            "out_of_order": self.out_of_order,
+            "head": ring.head if ring else 0,
+        }
+
+    def close(self) -> None:
+        self._blocks.close()
 
 
-class Steps(Follower):
+class Steps:
     """Every step the simulator made, as far back as a report wants them."""
 
     def __init__(self, name: str, step_ns: int):
-        super().__init__(name)
+        self._steps = RingFollower(name)
         self._step_ns = step_ns
         self._kept = 0
         self._parts: deque[np.ndarray] = deque()
@@ -79,7 +55,7 @@ class Steps(Follower):
         self.not_made = 0  # steps that were due meanwhile
 
     def look(self) -> None:
-        for blocks in self.news():
+        for blocks in self._steps.batches():
             fields = [name for name in STEP_FIELDS if name in (blocks.dtype.names or ())]
             self._parts.append(structured.repack_fields(blocks[fields]))
             self._kept += len(blocks)
@@ -114,6 +90,10 @@ class Steps(Follower):
             self.not_made += self._due(self._last[1], end_ns)
 
     @property
+    def read(self) -> int:
+        return self._steps.read
+
+    @property
     def seconds(self) -> float:
         """From the start of the first step to the end of the newest."""
         return (self._done_ns - self.first_ns) * 1e-9
@@ -121,7 +101,7 @@ class Steps(Follower):
     def as_dict(self) -> dict[str, int]:
         return {
             "steps": self.read,
-            "steps_lost": self.lost,
+            "steps_lost": self._steps.lost,
             "steps_not_made": self.not_made,
             "used": self.used,
             "unread": self.unread,
@@ -130,3 +110,6 @@ class Steps(Follower):
 
     def all(self) -> np.ndarray:
         return np.concatenate(self._parts) if self._parts else np.zeros(0, [("step", "<i8")])
+
+    def close(self) -> None:
+        self._steps.close()

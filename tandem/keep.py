@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sync.config import Config, Supervision
-from sync.errors import RingError
 from sync.ring import RingReader
+from sync.ring_follower import RingFollower
 from tandem.launch import Process, ProcessGroup, Service
 
 _YOUNG_S = 3.0  # a process that ends sooner did not end by accident
@@ -40,7 +40,7 @@ class Slot:
     rules: Supervision
     group: ProcessGroup
     note: Callable[[str], None]
-    ring_name: str
+    ring: RingFollower | None
     all_deaths: list[Death]  # of the drive, in the order in which they were noticed
     deaths: list[Death] = field(default_factory=list)
     past: list[dict[str, int]] = field(default_factory=list)  # the last figures of those that ended
@@ -51,7 +51,6 @@ class Slot:
     _due: float = 0.0
     _recent: deque[float] = field(default_factory=deque)
     _young: int = 0
-    _ring: RingReader | None = None
     _head: int = 0
     _felt_ns: int = 0
     _statuses: tuple[int, float] = (0, 0.0)
@@ -91,15 +90,7 @@ class Slot:
             self._statuses = (service.statuses, now)
 
     def _attached(self) -> RingReader | None:
-        if self._ring is not None and self._ring.closed:
-            self._ring.close()
-            self._ring = None
-        if self._ring is None and self.ring_name:
-            try:
-                self._ring = RingReader(self.ring_name)
-            except RingError:
-                return None
-        return self._ring
+        return self.ring.attached() if self.ring else None
 
     def _back(self, service: Service) -> bool:
         """It works; after a death, say for how long it did not."""
@@ -192,9 +183,8 @@ class Slot:
         return self.service is None or (self.begun and self._worked)
 
     def close(self) -> None:
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
+        if self.ring is not None:
+            self.ring.close()
 
 
 class RestartPolicy:
@@ -209,7 +199,7 @@ class RestartPolicy:
     def adopt(self, service: Service, begin: Callable[[Service], None], begun: bool = True) -> Slot:
         """From now on this service is watched, and replaced. `begun`: it has got the word already."""
         process = service.process
-        ring = self._config.ring(process.ring) if process.ring else ""
+        ring = RingFollower(self._config.ring(process.ring)) if process.ring else None
         rules = self._config.supervision
         slot = Slot(process, service, begin, rules, self._group, self._note, ring, self.deaths, begun=begun)
         self.slots[process.name] = slot

@@ -1,6 +1,5 @@
 """A DAQ that has another DAQ as its source; and the keys of both, made as a person would."""
 
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,8 @@ import numpy as np
 import pytest
 
 from sync.record import open_run
-from tandem.follow import Follower
+from sync.ring_follower import RingFollower
+from sync.streams import ring_name
 from tests.system.conftest import DRIVE, ROOT, Program, free_port, tandem, until
 
 Start = Callable[..., Program]
@@ -43,19 +43,19 @@ def test_two_daqs_in_a_chain_lose_nothing(start: Start, name: str, tmp_path: Pat
         *_settings(name=f"{name}_b", source__host="127.0.0.1", source__port=ports[3], source__keys=keys),
     )  # fmt: skip
     second.wait_for("waiting for blocks from")
-    there, here = Follower(f"tandem.{name}.daq.{os.getuid()}"), Follower(f"tandem.{name}_b.daq.{os.getuid()}")
+    there, here = RingFollower(ring_name(name, "daq")), RingFollower(ring_name(f"{name}_b", "daq"))
     sampled: list[np.ndarray] = []
     taken: list[np.ndarray] = []
 
     def look() -> bool:
-        sampled.extend(there.news())
-        taken.extend(here.news())
+        sampled.extend(there.batches())
+        taken.extend(here.batches())
         return sum(map(len, taken)) >= 3000
 
     until(look, lambda: f"{first.said}\n{second.said}")
     second.signal(signal.SIGINT)
     assert second.end() == 0, second.said
-    sampled += there.news()
+    sampled += there.batches()
     first.signal(signal.SIGINT)
     assert first.end() == 0, first.said
     origin, far = _joined(sampled), _joined(taken)
