@@ -14,6 +14,7 @@ from sim_service.simulation import Simulation
 from sync.clock import now_ns
 from sync.config import Config
 from sync.ring import RingReader
+from sync.ring_follower import RingFollower
 
 CALM_NS = 500_000_000  # input that is fresh for so long is fresh again
 WINDOW_NS = 3_000_000_000
@@ -29,16 +30,17 @@ def _worse(stages: int, said: int) -> int:
 class StaleInput:
     """Says when input is stale and what becomes of it, when it is lost, and when it is fresh again."""
 
-    def __init__(self, config: Config, inputs: list[RingReader], steps: RingReader, control: np.ndarray):
+    def __init__(self, config: Config, blocks: RingFollower, steps: RingReader, control: np.ndarray):
         self._limit_ns = round(config.sim.stale_after_ms * 1e6)
-        self._inputs, self._steps, self._control = inputs, steps, control  # of the inputs the last one counts
+        self._blocks, self._steps, self._control = blocks, steps, control
         self._ends = config.sim.stale.stop == "end"  # said by the end itself
         self._stale = self._lost = False
         self._said = 0
         self._fresh_since = 0
 
     def poll(self) -> list[str]:
-        block, step = self._inputs[-1].newest(), self._steps.newest()
+        ring = self._blocks.ring
+        block, step = ring.newest() if ring else None, self._steps.newest()
         if block is None:
             return []
         now = now_ns()

@@ -21,13 +21,14 @@ from sim_service.simulation import Simulation
 from sync import realtime, streams
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
-from sync.errors import InputLost, LayoutMismatch, RingMissing, TandemError
+from sync.errors import InputLost, TandemError
 from sync.gate import Gate
 from sync.hostclock import ClockClient
 from sync.jit import compiling
 from sync.keys import Keys, transport_keys
 from sync.ledger import histogram, summary_us
 from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
+from sync.ring_follower import RingFollower
 from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
 from sync.waiting import Waiting
 from sync.watch import NO_LOG, Peer, watch
@@ -35,6 +36,7 @@ from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait
 
 _BOUND_HOLDS_NS = 500_000_000
 _AWAITED_NS = 1_000_000_000  # without a block for so long it waits for one
+_LOOK_S = 0.01  # for the ring of a DAQ
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
 _ENDED = {step_record.STOPPED: "stopped", step_record.ALL_STEPS: "all steps done"}
 
@@ -81,17 +83,16 @@ def run(
         receiver = clock = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to
         if config.transport.kind == "shm":
-            ring_in = _await_ring(config, stop, reporter, ring_out)
-            if ring_in is None:
+            blocks = RingFollower(config.ring("daq"), config.daq.layout, living=True)  # a dead DAQ's are no input
+            stack.callback(blocks.close)
+            if _await_ring(blocks, stop, reporter, ring_out) is None:
                 return {**simulation.figures(), "ended": "stopped before there was a DAQ"}
-            inputs = [ring_in]
-            stack.callback(_close_all, inputs)
             zmq_context = context()
             stack.callback(zmq_context.destroy, 0)
             gate = Gate(zmq_context)
             stack.callback(gate.close)
             transfer = histogram()
-            watching = (config, inputs, simulation.control, transfer, loop_core)
+            watching = (config, blocks, simulation.control, transfer, loop_core)
             watcher = threading.Thread(target=_watch, args=watching, daemon=True)
             stack.callback(watcher.join, 1.0)
         else:
@@ -105,9 +106,10 @@ def run(
             stack.push(held(ring_received, reporter))
             simulation.control[step_record.BEGIN] = ring_received.head
             prefault(ring_received)
-            inputs = [RingReader(config.ring("sim_in"), config.daq.layout)]
-            prefault(*inputs)
-            stack.callback(inputs[0].close)
+            blocks = RingFollower(config.ring("sim_in"), config.daq.layout)
+            if (own := blocks.attached()) is not None:
+                prefault(own)
+            stack.callback(blocks.close)
             receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received, gate=gate)
             stack.callback(receiver.close)
             transfer = receiver.transfer
@@ -139,7 +141,7 @@ def run(
         workers.append(Worker("commands", lambda: _serve_commands(server, halt), config, 1, wire_core))
         job = Worker(
             "loop",
-            lambda: _run_on(config, simulation, inputs, ring_out, stop, reporter),
+            lambda: _run_on(config, simulation, blocks, ring_out, stop, reporter),
             config,
             times.sim_priority,
             loop_core,
@@ -151,7 +153,7 @@ def run(
             watcher.start()
         view = RingReader(config.ring("sim"))
         stack.callback(view.close)
-        stale = StaleInput(config, inputs, view, simulation.control)
+        stale = StaleInput(config, blocks, view, simulation.control)
         waiting = Waiting("blocks of a DAQ", config.endpoint("daq") if receiver else f"ring {config.ring('daq')}")
         overload, divergence = Overload(), Divergence(simulation, config)
         if config.sim.phase == "locked" and not can_lock(simulation.phase):
@@ -165,7 +167,7 @@ def run(
             for text in (*said, *gate.news()):
                 if text:
                     reporter.say(text)
-            if not reporter.supervised and (awaited := waiting.poll(_fresh(inputs[-1]))):
+            if not reporter.supervised and (awaited := waiting.poll(_fresh(blocks.ring))):
                 reporter.say(awaited)
             for text in (_foreign(receiver) if receiver else None, _clipped(simulation)):
                 if text:
@@ -218,36 +220,28 @@ def run(
         }
 
 
-def _close_all(rings: list[RingReader]) -> None:
-    for ring in rings:
-        ring.close()
-
-
 def _run_on(
     config: Config,
     simulation: Simulation,
-    inputs: list[RingReader],
+    blocks: RingFollower,
     ring_out: RingWriter,
     stop: threading.Event,
     reporter: Reporter,
 ) -> int:
     """The loop; and again on the ring of a new DAQ, if the one it reads itself (shm) was closed."""
-    while True:
-        ended = simulation.run(inputs[-1].words, ring_out.words)
+    ring = blocks.ring
+    while ring is not None:
+        ended = simulation.run(ring.words, ring_out.words)
         if ended != step_record.RING_CLOSED:
             return ended
         allowed = config.sim.stale
         ends = allowed.stop == "end" and allowed.stop_after_ms > 0
-        found = _await_ring(config, stop, reporter, ring_out, 1e-3 * allowed.stop_after_ms if ends else None)
-        if found is None:
-            simulation.control[step_record.LOST_NS] = 0
-            return step_record.STOPPED if stop.is_set() else step_record.INPUT_LOST
-        inputs.append(found)
+        ring = _await_ring(blocks, stop, reporter, ring_out, 1e-3 * allowed.stop_after_ms if ends else None)
+    simulation.control[step_record.LOST_NS] = 0
+    return step_record.STOPPED if stop.is_set() else step_record.INPUT_LOST
 
 
-def _watch(
-    config: Config, inputs: list[RingReader], control: np.ndarray, transfer: np.ndarray, core: int | None
-) -> None:
+def _watch(config: Config, blocks: RingFollower, control: np.ndarray, transfer: np.ndarray, core: int | None) -> None:
     """Measure the transfer from the loop's core: on the DAQ's, a push would be seen only once the DAQ sleeps again.
 
     Without real-time priority it yields to the loop at once.
@@ -255,31 +249,28 @@ def _watch(
     if core is not None:
         os.sched_setaffinity(0, {core})
     block = np.zeros(config.daq.layout.words, np.int64)
-    while control[step_record.STOP] == 0:
-        watch(inputs[-1].words, control, block, transfer, round(config.sim.probe_rest_ms * 1e6), NO_LOG)
+    while control[step_record.STOP] == 0 and (ring := blocks.ring) is not None:
+        watch(ring.words, control, block, transfer, round(config.sim.probe_rest_ms * 1e6), NO_LOG)
         sleep_until(now_ns() + 10_000_000)  # the ring was closed: perhaps there is a new one
 
 
 def _await_ring(
-    config: Config, stop: threading.Event, reporter: Reporter, ring_out: RingWriter, patience_s: float | None = None
+    blocks: RingFollower,
+    stop: threading.Event,
+    reporter: Reporter,
+    ring_out: RingWriter,
+    patience_s: float | None = None,
 ) -> RingReader | None:
-    """The DAQ's own ring, once there is one."""
-    waiting = Waiting("a DAQ", f"its ring {config.ring('daq')}")
+    """The ring of a living DAQ, once there is one."""
+    waiting = Waiting("a DAQ", f"its ring {blocks.name}")
     end = None if patience_s is None else now_ns() + round(1e9 * patience_s)
     while not stop.is_set() and (end is None or now_ns() < end):
         beat(ring_out.words)
-        try:
-            ring = RingReader(config.ring("daq"), config.daq.layout, timeout_s=0.2)
-            if ring.writer_alive:
-                return ring
-            ring.close()  # of a dead DAQ: its blocks are no input
-            stop.wait(0.05)
-        except LayoutMismatch:
-            raise
-        except RingMissing:
-            pass
+        if (ring := blocks.attached()) is not None and blocks.alive:
+            return ring
         if said := waiting.poll(False):
             reporter.say(said)
+        stop.wait(_LOOK_S)
     return None
 
 
@@ -342,9 +333,9 @@ def _publish(publisher: Publisher, results: RingReader, halt: threading.Event, c
             publisher.publish(block)
 
 
-def _fresh(ring: RingReader) -> bool:
+def _fresh(ring: RingReader | None) -> bool:
     """Blocks come."""
-    block = ring.newest()
+    block = ring.newest() if ring else None
     return block is not None and now_ns() - max(int(block["received_ns"]), int(block["pushed_ns"])) < _AWAITED_NS
 
 

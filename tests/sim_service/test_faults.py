@@ -21,6 +21,7 @@ from sim_service.step_result import OVER
 from sync.clock import now_ns, sleep_until
 from sync.config import Sim
 from sync.ring import RingReader, newest
+from sync.ring_follower import RingFollower
 from sync.wire import Publisher, Receiver, context
 from tests.examples import few
 
@@ -459,7 +460,7 @@ def test_a_parameter_set_to_what_cannot_be_is_survived_and_replayed(puppet: Call
 
 def test_stale_input_is_said_once_when_worse_and_when_over(world: Make) -> None:
     live = world("sim.stale_after_ms=20")
-    said = StaleInput(live.config, [], live.results, live.simulation.control)
+    said = StaleInput(live.config, RingFollower(live.config.ring("daq")), live.results, live.simulation.control)
     now, told = 0, []
     word = lambda steering, throttle: steering | throttle << 4  # noqa: E731
     history = [(0, 5), (word(HELD, HELD), 30), (word(HELD, HELD), 35), (word(HELD, RAMPED), 60)]
