@@ -58,7 +58,7 @@ def observe(transport: str, seconds: float, name: str, overrides: list[str]) -> 
         f'transport.kind="{transport}"',
         "sim.step_ms=5.0007",
         "sim.phase=free",
-        "sim.signals.steering_estimator=source",
+        "inputs.steering.estimator=source",
         *overrides,
     ]
     config = load(CONFIG, settings)
@@ -86,7 +86,7 @@ def observe(transport: str, seconds: float, name: str, overrides: list[str]) -> 
     result = json.loads(drive.communicate()[0])
     inputs.ring.close()
     outputs.ring.close()
-    radians = math.radians(config.sim.signals.steering_deg_per_count) * config.sim.signals.steering_sign
+    radians = math.radians(config.inputs["steering"].per_count) * config.inputs["steering"].sign
     answer = judge(
         inputs.all(), outputs.all(), log[: seen[0]], "pushed_ns" if transport == "shm" else "received_ns", radians
     )

@@ -312,8 +312,10 @@ def config(folder: Path) -> Target:
     from sync.errors import ConfigError
 
     files = sorted(CONFIGS.glob("*.toml"))
-    fragment = b"[sim.signals]\nsteering_zero_counts = 12.5\nthrottle_full_counts = 400.0\n[daq]\nrate_hz = 500.0\n"
-    settings = b"daq.rate_hz=2000\nsim.signals.steering_sign=-1\nname=other"
+    fragment = (
+        b"[inputs.steering]\nzero_counts = 12.5\n[inputs.throttle]\nfull_counts = 400.0\n[daq]\nrate_hz = 500.0\n"
+    )
+    settings = b"daq.rate_hz=2000\ninputs.steering.sign=-1\nname=other"
     seeds = [_PART.join((file.read_bytes(), fragment, settings)) for file in files]
     trees = [tomllib.loads(file.read_text()) for file in files]
     whole = _toml_change(trees)

@@ -46,8 +46,8 @@ _RESULTS = 2048
 _GUARD_NS = 400 * _MS  # after the end was asked for, the loop is told to end at once
 
 # settings that a schedule is tried with, over those of configs/drive.toml
-_STALE = "sim.stale.steering={hold_ms=5, extrapolate_ms=0, ramp_ms=20, safe_deg=3}"
-_EXTRAPOLATED = "sim.stale.steering={hold_ms=5, extrapolate_ms=20, ramp_ms=20, safe_deg=3}"
+_STALE = "inputs.steering.stale={hold_ms=5, extrapolate_ms=0, ramp_ms=20, safe=3}"
+_EXTRAPOLATED = "inputs.steering.stale={hold_ms=5, extrapolate_ms=20, ramp_ms=20, safe=3}"
 SETTINGS = (
     ("sim.phase=locked", "sim.step_ms=5", "daq.rate_hz=1000", "daq.ring_blocks=64"),
     ("sim.phase=locked", "sim.step_ms=2", "daq.rate_hz=500", "daq.ring_blocks=16", "sim.overload=skip"),
@@ -55,11 +55,11 @@ SETTINGS = (
     ("sim.phase=free", "sim.step_ms=5", "daq.rate_hz=1000", "daq.ring_blocks=16", "sim.stale_after_ms=20",
      _EXTRAPOLATED),
     ("sim.phase=free", "sim.step_ms=2", "daq.rate_hz=300", "daq.ring_blocks=64", "sim.overload=skip",
-     "sim.signals.steering_estimator=source"),
+     "inputs.steering.estimator=source"),
     ("sim.phase=free", "sim.step_ms=1", "daq.rate_hz=1000", "daq.ring_blocks=128", "sim.catch_up_steps=2",
-     "sim.stale_after_ms=10", "sim.stale.stop_after_ms=20", "sim.signals.steering_estimator=full_rate"),
+     "sim.stale_after_ms=10", "sim.stale.stop_after_ms=20", "inputs.steering.estimator=full_rate"),
     ("sim.phase=locked", "sim.step_ms=5", "daq.rate_hz=1000", "daq.ring_blocks=128", "sim.stale_after_ms=10",
-     "sim.stale.stop_after_ms=20", "sim.stale.stop=end", "sim.signals.steering_estimator=edges"),
+     "sim.stale.stop_after_ms=20", "sim.stale.stop=end", "inputs.steering.estimator=edges"),
 )  # fmt: skip
 CALM = 0  # the settings of calm schedules, on which the phase lock must hold
 

@@ -1,7 +1,7 @@
 """DBC files: which bits of which frame a signal is, and what a configuration may ask of them.
 
 Values are the raw integers of a frame; factor and offset are not applied here. `calibration` says what they would make
-of sim.signals, for whoever wants to compare.
+of [inputs], for whoever wants to compare.
 """
 
 import difflib
@@ -14,8 +14,9 @@ from typing import Any
 
 from pydantic import Field
 
-from sync.config import ChannelConfig, Signals
+from sync.config import ChannelConfig
 from sync.errors import ConfigError
+from sync.input_rows import Affine, Encoder
 from sync.limits import Budget, DecodedTooLarge
 from sync.toml import Section
 
@@ -249,37 +250,39 @@ _SHARES = {"%": 0.01, "percent": 0.01, "": 1.0, "1": 1.0}
 _BARS = {"bar": 1.0, "mbar": 1e-3, "kpa": 0.01, "mpa": 10.0, "pa": 1e-5}
 
 
-def calibration(channel: str, signal: Any, signals: Signals) -> dict[str, float]:
-    """What sim.signals would be by the DBC's factor, offset and unit; empty where they say nothing to us."""
+_SCALES = {"deg": _DEGREES, "1": _SHARES, "bar": _BARS}  # units that a row may have, and what a DBC calls them
+
+
+def calibration(row: Affine | Encoder, signal: Any) -> dict[str, float]:
+    """What the row's settings would be by the DBC's factor, offset and unit; empty where they say nothing to us."""
     try:
-        found = _calibration(channel, signal, signals)
+        found = _calibration(row, signal)
     except (OverflowError, ZeroDivisionError):  # a DBC may hold any number
         return {}
     factor = next(iter(found.values()), 0.0)
     return found if factor and all(map(math.isfinite, found.values())) else {}
 
 
-def _calibration(channel: str, signal: Any, signals: Signals) -> dict[str, float]:
+def _calibration(row: Affine | Encoder, signal: Any) -> dict[str, float]:
     """Its factor first."""
     unit = (signal.unit or "").strip().lower()
     scale = float(signal.scale)
     zero = 0.0 - float(signal.offset) / scale
-    if channel == "steering" and unit in _DEGREES:
-        sign = {"steering_sign": -1.0} if scale < 0 else {}  # a positive one may be: which way is left is a convention
-        return {"steering_deg_per_count": abs(scale) * _DEGREES[unit], "steering_zero_counts": zero, **sign}
-    if channel == "throttle" and unit in _SHARES:
-        return {"throttle_full_counts": 1.0 / (scale * _SHARES[unit]), "throttle_zero_counts": zero}
-    if channel == "brake" and unit in _BARS:
-        return {"brake_full_counts": signals.brake_full_bar / (scale * _BARS[unit]), "brake_zero_counts": zero}
-    return {}
+    of_unit = _SCALES.get(row.unit, {row.unit.lower(): 1.0}).get(unit)
+    if of_unit is None:
+        return {}
+    if isinstance(row, Encoder):
+        sign = {"sign": -1.0} if scale < 0 else {}  # a positive one may be: which way is left is a convention
+        return {"per_count": abs(scale) * of_unit, "zero_counts": zero, **sign}
+    return {"full_counts": row.full / (scale * of_unit), "zero_counts": zero}
 
 
-def disagrees(by_dbc: dict[str, float], signals: Signals) -> bool:
+def disagrees(by_dbc: dict[str, float], row: Affine | Encoder) -> bool:
     """A factor that is another one, or a zero that no calibration would have moved so far."""
     for key, value in by_dbc.items():
         factor = next(iter(by_dbc.values()))
-        full = 360.0 / factor if "steering_deg_per_count" in by_dbc else factor
-        allowed = 0.05 * abs(full) if key.endswith("_zero_counts") else 1e-3 * abs(value)
-        if abs(getattr(signals, key) - value) > allowed:
+        full = 360.0 / factor if "per_count" in by_dbc else factor
+        allowed = 0.05 * abs(full) if key == "zero_counts" else 1e-3 * abs(value)
+        if abs(getattr(row, key) - value) > allowed:
             return True
     return False

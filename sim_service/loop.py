@@ -28,11 +28,12 @@ from numba import int64, typeof, types
 from sim_service import step_record as rec
 from sim_service.command_record import ANEW, PAUSED, SLOWNESS, STEPS_LEFT
 from sim_service.commands import obey_all
-from sim_service.loop_data import TYPES, Books, Buffers, Guard, Machine, PhaseLock, Rings, Settings, Signals
+from sim_service.inputs import oldest
+from sim_service.inputs.table import ROWS
+from sim_service.loop_data import TYPES, Books, Buffers, Guard, Machine, PhaseLock, Rings, Settings
 from sim_service.models.description import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
-from sim_service.signals import oldest
 from sim_service.step_kernel import advance_step
 from sim_service.step_result import BEYOND as CLIPPED
 from sim_service.step_result import DIVERGED as DIVERGED_NOW
@@ -159,7 +160,7 @@ def _take_newest(clock, rings, buffers, settings, counters, lock, at):
 
 
 @kernel()
-def _judge_block(clock, rings, buffers, settings, books, signals, at):
+def _judge_block(clock, rings, buffers, settings, books, rows, at):
     """Whether a step is made with it: _MAKE_STEP, _NO_STEP, or how the loop ends."""
     block, control, counters = buffers.block, books.control, books.counters
     if at.position < 0:
@@ -184,10 +185,10 @@ def _judge_block(clock, rings, buffers, settings, books, signals, at):
         at.age = max(at.age, at.taken - at.seen_ns)  # it gets older, whatever instant it claims
     else:
         at.seen, at.seen_ns = at.position, at.taken
-    channel, older = oldest(block, signals.rows)
+    row, older = oldest(block, rows)
     if 0 < settings.most_age_ns < at.age + older:
         # nobody knows what the driver does: a model that goes on would go anywhere
-        control[rec.LOST_CHANNEL], control[rec.LOST_NS] = channel if older > 0 else -1, at.age + older
+        control[rec.LOST_ROW], control[rec.LOST_NS] = row if older > 0 else -1, at.age + older
         # what was old when we came is no loss of ours: whoever follows a dead simulator may follow a dead DAQ, too
         ends = settings.lost_ends != 0 and at.taken - at.begun > settings.most_age_ns
         if more or (at.stop == 0 and not ends and not closed):
@@ -337,7 +338,7 @@ def _go_on(settings, counters, at):
 # ---- all of them -----------------------------------------------------------------------------------------------------
 
 
-def _run(clock, rings, buffers, settings, books, lock, signals, step_machine, machine, guard):
+def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, machine, guard):
     at, control, counters = books.cursor[0], books.control, books.counters
     if not _wait_for_first_block(clock, rings, buffers, settings, control, at):
         return rec.STOPPED
@@ -355,7 +356,7 @@ def _run(clock, rings, buffers, settings, books, lock, signals, step_machine, ma
             _stand_still(clock, rings, settings, at)
             continue
         _take_newest(clock, rings, buffers, settings, counters, lock, at)
-        judged = _judge_block(clock, rings, buffers, settings, books, signals, at)
+        judged = _judge_block(clock, rings, buffers, settings, books, rows, at)
         if judged == _NO_STEP:
             continue
         if judged != _MAKE_STEP:
@@ -366,7 +367,7 @@ def _run(clock, rings, buffers, settings, books, lock, signals, step_machine, ma
         adopted = at.shown < control[rec.BEGIN] and control[rec.BEGIN] > 0
         if advance_step(
             rings.blocks, at.shown, at.position, restart, adopted, at.age,
-            buffers, settings, signals, step_machine, machine, guard,
+            buffers, settings, rows, step_machine, machine, guard,
         ):  # fmt: skip
             at.status |= rec.LAPPED
         at.shown = at.position
@@ -381,8 +382,14 @@ def _run(clock, rings, buffers, settings, books, lock, signals, step_machine, ma
         _go_on(settings, counters, at)
 
 
-_GROUPS = tuple(TYPES[kind] for kind in (Rings, Buffers, Settings, Books, PhaseLock, Signals))
-_ARGUMENTS = (*_GROUPS, types.FunctionType(STEP), TYPES[Machine], TYPES[Guard])  # a pointer does not go into a tuple
+_GROUPS = tuple(TYPES[kind] for kind in (Rings, Buffers, Settings, Books, PhaseLock))
+_ARGUMENTS = (
+    *_GROUPS,
+    ROWS,
+    types.FunctionType(STEP),
+    TYPES[Machine],
+    TYPES[Guard],
+)  # a pointer does not go into a tuple
 
 run = kernel(int64(typeof(REAL), *_ARGUMENTS))(_run)
 

@@ -41,7 +41,6 @@ class Settings(NamedTuple):
     catch_up: int  # steps in a row that may begin late
     most_steps: int  # -1: without end
     outputs: int  # of the machine
-    wheel_speed: int  # which of them it is
     capped_output: int  # which of them says that a step ended at its limit of iterations; -1: none
     drain_ns: int  # without a new block until a loop that was asked to end does
     most_blocks: int  # that a step looks back
@@ -59,16 +58,6 @@ class Books(NamedTuple):
 class PhaseLock(NamedTuple):
     state: Vector  # see sim_service/phase.py
     arrivals: Words
-
-
-class Signals(NamedTuple):
-    """How counts become inputs, see sim_service/signals."""
-
-    rows: Words
-    calibration: Vector
-    estimator: Vector
-    memory: Vector
-    policy: Vector
 
 
 class Machine(NamedTuple):
@@ -118,7 +107,6 @@ TYPES: dict[type, types.Type] = {
     Settings: _tuple(Settings, *len(Settings._fields) * [int64]),
     Books: _tuple(Books, WORDS, WORDS, WORDS_2D, types.Array(from_dtype(CURSOR), 1, "C")),
     PhaseLock: _tuple(PhaseLock, VECTOR, WORDS_2D),
-    Signals: _tuple(Signals, WORDS_2D, *4 * [VECTOR]),
     Machine: _tuple(Machine, *7 * [VECTOR]),
     Guard: _tuple(Guard, VECTOR, VECTOR, WORDS, VECTOR),
 }

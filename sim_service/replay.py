@@ -17,7 +17,9 @@ from numba import float64, int64, types
 from sim_service import step_record
 from sim_service.command_record import LAYOUT, mode
 from sim_service.commands import obey
-from sim_service.loop_data import TYPES, VECTOR, Buffers, Guard, Machine, Settings, Signals
+from sim_service.inputs import forget
+from sim_service.inputs.table import ROWS
+from sim_service.loop_data import TYPES, VECTOR, Buffers, Guard, Machine, Settings
 from sim_service.models.description import STEP
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import advance_step
@@ -81,11 +83,11 @@ _RESULTS = types.BaseTuple.from_types((types.Array(float64, 2, "C"), WORDS_2D, W
 
 @kernel(
     int64(
-        WORDS, _TAPE, int64, int64, TYPES[Buffers], TYPES[Settings], TYPES[Signals], types.FunctionType(STEP),
+        WORDS, _TAPE, int64, int64, TYPES[Buffers], TYPES[Settings], ROWS, types.FunctionType(STEP),
         TYPES[Machine], TYPES[Guard], _RESULTS,
     )
 )  # fmt: skip
-def _steps(ring, tape, first, last, buffers, settings, signals, step_machine, machine, guard, out):
+def _steps(ring, tape, first, last, buffers, settings, rows, step_machine, machine, guard, out):
     """Steps `first` … `last` - 1; returns how far it came: a step that ended the run is the last."""
     cursor, inputs = out.cursor, machine.inputs
     for k in range(first, last):
@@ -97,7 +99,7 @@ def _steps(ring, tape, first, last, buffers, settings, signals, step_machine, ma
             machine.state[:] = machine.first_state
             machine.work[:] = machine.first_work
             machine.params[:] = tape.first_params
-            signals.memory[:] = 0.0
+            forget(rows)
             guard.result[:] = 0
             cursor[_SHOWN] = -1
         buffers.block[:] = tape.blocks[position]
@@ -108,7 +110,7 @@ def _steps(ring, tape, first, last, buffers, settings, signals, step_machine, ma
             )  # fmt: skip
         advance_step(
             ring, max(cursor[_SHOWN], tape.floor[k] - 1), position, tape.flags[k] & RESTART != 0,
-            tape.flags[k] & LAPPED != 0, tape.ages[k], buffers, settings, signals, step_machine, machine, guard,
+            tape.flags[k] & LAPPED != 0, tape.ages[k], buffers, settings, rows, step_machine, machine, guard,
         )  # fmt: skip
         cursor[_SHOWN] = position
         for i in range(inputs.size):
@@ -151,7 +153,7 @@ def replay(
         upto = min(done + batch, len(plan))
         done = int(
             _steps(
-                ring, tape, done, upto, simulation.buffers, simulation.settings, simulation.signals,
+                ring, tape, done, upto, simulation.buffers, simulation.settings, simulation.rows,
                 simulation.model.step, machine, simulation.guard, out,
             )
         )  # fmt: skip

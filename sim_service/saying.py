@@ -9,10 +9,11 @@ from collections import deque
 import numpy as np
 
 from sim_service import step_record
-from sim_service.signals.stages import BITS, CHANNELS, MASK, in_words
+from sim_service.inputs.stages import BITS, MASK, in_words
 from sim_service.simulation import Simulation
 from sync.clock import now_ns
 from sync.config import Config
+from sync.input_rows import MOST_ROWS
 from sync.ring import RingReader
 from sync.ring_follower import RingFollower
 
@@ -23,8 +24,8 @@ TOO_MANY, FEW = 0.05, 0.01  # shares of the steps of a window: it cannot keep up
 
 
 def _worse(stages: int, said: int) -> int:
-    """Of every channel the later stage."""
-    return sum(max(stages >> shift & MASK, said >> shift & MASK) << shift for shift in range(0, 3 * BITS, BITS))
+    """Of every row the later stage."""
+    return sum(max(stages >> shift & MASK, said >> shift & MASK) << shift for shift in range(0, MOST_ROWS * BITS, BITS))
 
 
 class StaleInput:
@@ -34,6 +35,7 @@ class StaleInput:
         self._limit_ns = round(config.sim.stale_after_ms * 1e6)
         self._blocks, self._steps, self._control = blocks, steps, control
         self._ends = config.sim.stale.stop == "end"  # said by the end itself
+        self._rows = list(config.inputs)
         self._stale = self._lost = False
         self._said = 0
         self._fresh_since = 0
@@ -56,7 +58,7 @@ class StaleInput:
             self._fresh_since = 0
             worse = _worse(stages, self._said)
             if not self._stale or worse != self._said:
-                words = in_words(stages)
+                words = in_words(stages, self._rows)
                 still = "still " if self._stale else ""
                 told.append(
                     f"input is {still}stale: the newest block is {age_ns / 1e6:.0f} ms old" + f"; {words}" * bool(words)
@@ -64,7 +66,9 @@ class StaleInput:
             self._stale, self._said = True, worse
             if self._control[step_record.LOST_NS] and not self._lost and not self._ends:
                 self._lost = True
-                told.append(f"{lost_words(self._control)}: the model stands still until its input is fresh again")
+                told.append(
+                    f"{lost_words(self._control, self._rows)}: the model stands still until its input is fresh again"
+                )
         elif self._stale:
             self._fresh_since = self._fresh_since or now
             if now - self._fresh_since >= CALM_NS:
@@ -74,10 +78,10 @@ class StaleInput:
         return told
 
 
-def lost_words(control: np.ndarray) -> str:
-    """How old the input is that stopped the model: a channel's, if the blocks themselves are younger."""
-    channel = int(control[step_record.LOST_CHANNEL])
-    return f"{CHANNELS[channel] if channel >= 0 else 'input'} is {control[step_record.LOST_NS] / 1e9:.2f} s old"
+def lost_words(control: np.ndarray, rows: list[str]) -> str:
+    """How old the input is that stopped the model: a row's, if the blocks themselves are younger."""
+    row = int(control[step_record.LOST_ROW])
+    return f"{rows[row] if row >= 0 else 'input'} is {control[step_record.LOST_NS] / 1e9:.2f} s old"
 
 
 class Overload:

@@ -12,6 +12,7 @@ import numpy as np
 from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.commands import CommandServer
+from sim_service.inputs.table import check_rows
 from sim_service.models import configured_model
 from sim_service.models.description import Model
 from sim_service.models.parameters import described
@@ -52,6 +53,7 @@ def prepare(config: Config, file: Path) -> Prepared:
     keys = transport_keys(config, file, "sim")
     with compiling(f"model-{Path(config.sim.vehicle).stem}"):
         model, params = configured_model(config, file.parent)
+        check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
         facts = described(model, params)  # as made: steps write into it
         simulation = Simulation(config, model, params)
     return Prepared(partial(run, simulation, keys), {**facts, "outputs": list(simulation.layout.names)})
@@ -365,7 +367,7 @@ def _foreign(receiver: Receiver) -> str | None:
 def _clipped(simulation: Simulation) -> str | None:
     if simulation.counters[step_record.CLIPS] == 0:
         return None
-    return "an input is beyond what its channel can be: clipped, and counted; is it calibrated (docs/calibration.md)?"
+    return "an input is beyond its row's limits: clipped, and counted; is it calibrated (docs/calibration.md)?"
 
 
 def _lost(simulation: Simulation, config: Config) -> str:
@@ -373,7 +375,7 @@ def _lost(simulation: Simulation, config: Config) -> str:
     allowed = f"sim.stale.stop_after_ms = {config.sim.stale.stop_after_ms:g}"
     if simulation.control[step_record.LOST_NS] == 0:
         return f"input lost: the DAQ has ended and none came in its place ({allowed})"
-    return f"input lost: {lost_words(simulation.control)} ({allowed})"
+    return f"input lost: {lost_words(simulation.control, list(config.inputs))} ({allowed})"
 
 
 def _motion(view: RingReader, model: Model) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from sim_service import command_record, loop, step_record
+from sim_service.inputs.table import rows
 from sim_service.loop_data import (
     CURSOR,
     Books,
@@ -14,13 +15,10 @@ from sim_service.loop_data import (
     PhaseLock,
     Rings,
     Settings,
-    Signals,
     read_only,
 )
-from sim_service.models.description import Model, index
+from sim_service.models.description import Model
 from sim_service.phase import arrival_histograms, describe, phase_state
-from sim_service.signals import tables
-from sim_service.signals.stale import policy
 from sim_service.step_kernel import limits
 from sim_service.step_result import RESULT_WORDS
 from sync.block import Channel, Layout
@@ -41,10 +39,10 @@ class Simulation:
         self.inputs = np.zeros(len(self.model.inputs))
         self.work = np.zeros(self.model.work_size)
         self.model.initial(self.state, self.params, self.work)
-        self.signals = Signals(
-            *tables(config.sim.signals, config.daq.layout, config.step_ns * 1e-9, config.period_ns * 1e-9),
-            policy(config.sim),
-        )
+        self.rows = rows(
+            config.inputs, config.daq.layout, model.inputs, config.step_ns * 1e-9,
+            config.period_ns * 1e-9, config.sim.stale_after_ms,
+        )  # fmt: skip
         previous = np.zeros(len(model.states) + len(model.outputs))
         bounds = limits(model.bound, config.sim.on_divergence, config.sim.most_divergences, config.step_ns)
         self.guard = Guard(bounds, previous, np.zeros(RESULT_WORDS, np.int64), np.zeros(len(self.inputs)))
@@ -80,7 +78,7 @@ class Simulation:
         lock = PhaseLock(self.phase, self.arrivals)
         return int(
             loop.run_on(clock)(
-                clock, rings, self.buffers, self.settings, books, lock, self.signals, self.model.step, self.machine,
+                clock, rings, self.buffers, self.settings, books, lock, self.rows, self.model.step, self.machine,
                 self.guard,
             )
         )  # fmt: skip
@@ -113,7 +111,6 @@ def _settings(config: Config, model: Model) -> Settings:
         catch_up=config.sim.catch_up_steps if config.sim.overload == "catch_up" else 0,
         most_steps=-1,
         outputs=len(model.outputs),
-        wheel_speed=index(model.outputs, "wheel_speed_rear"),
         capped_output=named.index("capped") if "capped" in named else -1,  # of a model that iterates
         drain_ns=50_000_000 + 3 * max(period_ns, step_ns),
         most_blocks=2 * -(-step_ns // period_ns) + 64,

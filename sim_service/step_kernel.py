@@ -12,9 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from sim_service.signals import let_age, observe_steering, steering_is_fresh, vehicle_inputs
-from sim_service.signals.stages import MASK
-from sim_service.step_result import BEYOND, DIVERGED, GOOD_STEPS, HELD, IN_A_ROW, ONCE_MORE, OVER, STAGES
+from sim_service.inputs import forget, forget_what_was_stale, make_inputs, observe_block
+from sim_service.step_result import BEYOND, DIVERGED, GOOD_STEPS, IN_A_ROW, ONCE_MORE, OVER, STAGES
 from sync.block import EPOCH
 from sync.jit import kernel
 from sync.ring import read_slot
@@ -30,8 +29,8 @@ def limits(bound: float, on_divergence: Literal["end", "anew", "keep"], most: in
 
 
 @kernel()
-def _show(ring, shown, position, most, buffers, signals):
-    """Show every new block of the step's epoch to the estimator of steering, in order, at most so many.
+def _show(ring, shown, position, most, buffers, rows):
+    """Show every new block of the step's epoch to the estimators, in order, at most so many.
 
     False if one of them has been overwritten in the meantime.
     """
@@ -40,9 +39,9 @@ def _show(ring, shown, position, most, buffers, signals):
         if not read_slot(ring, n, passing):
             return False
         if passing[EPOCH] == block[EPOCH]:
-            observe_steering(passing, signals.rows, signals.estimator, signals.memory)
+            observe_block(passing, rows)
     if position > shown:
-        observe_steering(block, signals.rows, signals.estimator, signals.memory)
+        observe_block(block, rows)
     return True
 
 
@@ -55,16 +54,7 @@ def _sound(values, count, bound):
 
 
 @kernel()
-def _make_inputs(block, age_ns, settings, signals, machine, result):
-    wheel_speed, h = machine.work[settings.wheel_speed], settings.h_ns * 1e-9
-    rows, calibration, estimator, memory, policy = signals
-    result[BEYOND] = vehicle_inputs(block, rows, calibration, estimator, memory, wheel_speed, h, machine.inputs)
-    result[STAGES] = let_age(block, age_ns, rows, calibration, policy, wheel_speed, machine.inputs)
-    result[HELD] = result[STAGES] & MASK
-
-
-@kernel()
-def _catch(settings, signals, machine, guard):
+def _catch(settings, rows, machine, guard):
     """The machine has left the numbers: what it goes on from, or ended with."""
     result, limits, n = guard.result, guard.limits, machine.state.size
     if result[GOOD_STEPS] >= limits[_CALM]:
@@ -75,7 +65,7 @@ def _catch(settings, signals, machine, guard):
     if result[DIVERGED] == ONCE_MORE and limits[_ON_DIVERGENCE] == _ANEW:
         machine.state[:] = machine.first_state
         machine.work[:] = machine.first_work
-        signals.memory[:] = 0.0
+        forget(rows)
     else:
         machine.state[:] = guard.previous[:n]
         machine.work[: settings.outputs] = guard.previous[n:]
@@ -83,31 +73,30 @@ def _catch(settings, signals, machine, guard):
 
 
 @kernel()
-def advance_step(
-    ring, shown, position, restart, lapped, age_ns, buffers, settings, signals, step_machine, machine, guard
-):
+def advance_step(ring, shown, position, restart, lapped, age_ns, buffers, settings, rows, step_machine, machine, guard):
     """Step the machine with `buffers.block`, which stands at `position`; blocks up to `shown` have been shown before.
 
     `restart`: what came before is no continuation. `lapped`: act as if blocks had been overwritten. Returns whether
-    they had been (or were said to be): the estimator then begins anew with the newest block alone.
+    they had been (or were said to be): the estimators then begin anew with the newest block alone.
     """
     block, result, outputs, n = buffers.block, guard.result, settings.outputs, machine.state.size
-    fresh = steering_is_fresh(block, age_ns, signals.rows, signals.policy)
-    # never differentiated across a gap; while the angle stays old, its last speed is what an extrapolation goes on with
-    if restart or (result[HELD] != 0 and position > shown and fresh):
-        signals.memory[:] = 0.0
-    if lapped or not _show(ring, shown, position, settings.most_blocks, buffers, signals):
+    if restart:
+        forget(rows)  # nothing is differentiated across a gap
+    elif position > shown:
+        forget_what_was_stale(block, age_ns, result[STAGES], rows)
+    if lapped or not _show(ring, shown, position, settings.most_blocks, buffers, rows):
         lapped = True
-        signals.memory[:] = 0.0
-        observe_steering(block, signals.rows, signals.estimator, signals.memory)
-    _make_inputs(block, age_ns, settings, signals, machine, result)
+        forget(rows)
+        observe_block(block, rows)
+    h = settings.h_ns * 1e-9
+    result[STAGES], result[BEYOND] = make_inputs(block, age_ns, h, rows, machine.inputs)
     guard.previous[:n] = machine.state
     guard.previous[n:] = machine.work[:outputs]
-    step_machine(machine.state, machine.inputs, machine.params, machine.work, settings.h_ns * 1e-9)
+    step_machine(machine.state, machine.inputs, machine.params, machine.work, h)
     bound = guard.limits[_BOUND]
     if _sound(machine.state, n, bound) and _sound(machine.work, outputs, bound):
         result[DIVERGED] = 0
         result[GOOD_STEPS] += 1
     else:
-        _catch(settings, signals, machine, guard)
+        _catch(settings, rows, machine, guard)
     return lapped

@@ -55,7 +55,7 @@ COUNTERS = (
 )  # fmt: skip
 
 # words the loop and its process share
-STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED, LOST_CHANNEL, LOST_NS, DIVERGED_STEP, BEGIN = range(10)
+STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED, LOST_ROW, LOST_NS, DIVERGED_STEP, BEGIN = range(10)
 CONTROL_WORDS = 10
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
@@ -80,7 +80,7 @@ STEP_CHANNELS = (
     Channel("input_received_ns", "i8", "ns"),
     Channel("started_ns", "i8", "ns"),  # the step's: started, took the block; done is the output's own pushed_ns
     Channel("taken_ns", "i8", "ns"),
-    Channel("input_age_ns", "i8", "ns"),  # age at use, what it made of the channels (sim_service/signals/stale.py),
+    Channel("input_age_ns", "i8", "ns"),  # age at use, what it made of the rows (sim_service/inputs/stale.py),
     Channel("input_stages", "i8"),
     Channel("age_bound_ns", "i8", "ns"),  # and the error bound that the DAQ's clock leaves
     Channel("phase_error_ns", "i8", "ns"),

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     Field,
     PlainValidator,
     field_validator,
@@ -22,6 +21,7 @@ from pydantic import (
 
 from sync.block import AGE, RESERVED_NAMES, Channel, Layout
 from sync.errors import ConfigError
+from sync.input_rows import Rows
 from sync.streams import ring_name
 from sync.toml import Origins, Section, check, key_of, lay_over, read_toml, with_overrides
 
@@ -168,74 +168,11 @@ class Daq(Section):
         return Layout(tuple(Channel(c.name, c.type, c.unit, round(c.skew_us * 1000)) for c in self.channels))
 
 
-def _not_zero(value: float) -> float:
-    if value == 0.0:
-        raise ValueError("must not be 0: the counts between nothing and full scale, negative where they fall")
-    return value
-
-
-FullScale = Annotated[float, AfterValidator(_not_zero)]
-
-
-class Signals(Section):
-    """How raw counts become model inputs; the figures are the source's (its §4.2), see configs/drive.toml."""
-
-    steering_estimator: Literal["source", "full_rate", "kalman", "edges"] = "kalman"
-    differentiator: int = Field(4, ge=2, le=10)
-    steering_deg_per_count: float = Field(0.18, gt=0)
-    steering_sign: Literal[1, -1] = 1
-    steering_zero_counts: float = 0.0
-    throttle_full_counts: FullScale = 420.0
-    throttle_zero_counts: float = 0.0
-    brake_full_counts: FullScale = 32767.0
-    brake_zero_counts: float = 0.0
-    brake_full_bar: float = Field(40.0, gt=0)
-    steering_most_deg: float = Field(1800.0, gt=0)  # beyond these no angle and no pressure is believed
-    brake_most_bar: float = Field(250.0, gt=0)
-    gear_ratio: float = Field(1.475, gt=0)
-    final_ratio: float = Field(3.673, gt=0)
-
-
-class StaleChannel(Section):
-    """What becomes of a channel once it is stale: held so long, then brought to its safe value within `ramp_ms`
-    (0: it stays where it is)."""
-
-    hold_ms: float = Field(100.0, ge=0, le=60_000)
-    ramp_ms: float = Field(0.0, ge=0, le=60_000)
-
-
-class StaleSteering(StaleChannel):
-    extrapolate_ms: float = Field(0.0, ge=0, le=1000)  # after the hold the last speed goes on for so long
-    safe_deg: float = Field(0.0, ge=-1800, le=1800)
-
-
-class StalePedal(StaleChannel):
-    @model_validator(mode="before")
-    @classmethod
-    def _without_speed(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "extrapolate_ms" in data:
-            raise ValueError(
-                "extrapolate_ms is for steering: a pedal's speed is not estimated; use hold_ms and ramp_ms"
-            )
-        return data
-
-
-class StaleThrottle(StalePedal):
-    ramp_ms: float = Field(500.0, ge=0, le=60_000)
-    safe: float = Field(0.0, ge=0, le=1)
-
-
-class StaleBrake(StalePedal):
-    safe_bar: float = Field(0.0, ge=0, le=250)
-
-
 class Stale(Section):
-    """Input older than `sim.stale_after_ms`, channel by channel; all times count from there."""
+    """Input older than `sim.stale_after_ms`: what becomes of it, row by row, is in `[inputs.<row>.stale]`; all times
+    count from there."""
 
-    steering: StaleSteering = StaleSteering()
-    throttle: StaleThrottle = StaleThrottle()
-    brake: StaleBrake = StaleBrake()
-    stop_after_ms: float = Field(5000.0, ge=0, le=3_600_000)  # of any channel; 0: never
+    stop_after_ms: float = Field(5000.0, ge=0, le=3_600_000)  # of any row; 0: never
     stop: Literal["pause", "end"] = "pause"
 
 
@@ -254,19 +191,8 @@ class Sim(Section):
     phase: Literal["locked", "free"] = "locked"
     phase_slew: float = Field(0.005, gt=0, le=0.1)
     probe_rest_ms: float = Field(50.0, ge=0, le=10_000)
-    signals: Signals = Signals()
 
     _sizes = field_validator("ring_blocks")(_power_of_two)
-
-    @model_validator(mode="after")
-    def _speed_to_extrapolate(self) -> "Sim":
-        kind = self.signals.steering_estimator
-        if self.stale.steering.extrapolate_ms > 0 and kind in ("source", "full_rate"):
-            raise ValueError(
-                f"stale.steering.extrapolate_ms = {self.stale.steering.extrapolate_ms:g}: signals.steering_estimator"
-                f" must be 'kalman' or 'edges'; for {kind!r} a wheel without new blocks stands still"
-            )
-        return self
 
 
 class Record(Section):
@@ -328,6 +254,7 @@ class Config(Section):
     realtime: Realtime = Realtime()
     daq: Daq
     source: dict[str, Any]  # `kind`, and settings that the source itself checks
+    inputs: Rows = {}  # of the machine, from channels; see sync/input_rows.py
     sim: Sim
     record: Record = Record()
     view: View = View()
@@ -346,10 +273,12 @@ class Config(Section):
         return source
 
     @model_validator(mode="after")
-    def _vehicle_channels(self) -> "Config":
-        missing = {"brake", "throttle", "steering"} - set(self.daq.layout.names)
-        if missing:
-            raise ValueError(f"daq.channels lacks {', '.join(sorted(missing))}, which the vehicle's signals need")
+    def _channels_there(self) -> "Config":
+        there = self.daq.layout.names
+        for name, row in self.inputs.items():
+            for channel in row.channels:
+                if channel not in there:
+                    raise ValueError(f"inputs.{name} reads the channel {channel}; daq.channels has {', '.join(there)}")
         return self
 
     @property

@@ -9,9 +9,9 @@ import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Tag, ValidationError
 
 from sync.errors import ConfigError
 
@@ -26,6 +26,9 @@ _TEXT = re.compile(
 )
 _AROUND_DOT = re.compile(r"(?<![ \t])[ \t]*+\.[ \t]*+")
 _DOTTED = re.compile(r"[^\s,=\[\]{}]++")
+
+
+CHOICE = "kind = "  # begins the tag of a union's member: which one was meant, no key
 
 
 class Section(BaseModel):
@@ -142,7 +145,8 @@ def _origin(file: str, location: list[Any], origins: Origins) -> str:
 
 def _say(model: type[BaseModel], error: Any, file: str, prefix: str, origins: Origins) -> str:
     """One finding: file, key, value, what would be right."""
-    location = [part for part in error["loc"] if part != "function-after"]
+    path = [part for part in error["loc"] if part not in ("function-after", "[key]")]
+    location = [part for part in path if not str(part).startswith(CHOICE)]
     file = _origin(file, location, origins)
     key = prefix
     for part in location:
@@ -155,22 +159,28 @@ def _say(model: type[BaseModel], error: Any, file: str, prefix: str, origins: Or
     except ValueError:  # an integer of more digits than Python prints
         shown = ""
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(location[-1]), _known_keys(model, location[:-1]), 1)
+        near = difflib.get_close_matches(str(location[-1]), _known_keys(model, path[:-1]), 1)
         return f"{file}: {key}{shown}: unknown key" + (f"; did you mean {near[0]}?" if near else "")
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     return f"{file}: {key}{shown}: {message}" if key else f"{file}: {message}"
 
 
-def _known_keys(model: type[BaseModel], location: list[Any]) -> list[str]:
-    fields = model.model_fields
-    for part in location:
+def _known_keys(model: type[BaseModel], path: list[Any]) -> list[str]:
+    """Of the table at `path`, in which a member of a union is named by its tag."""
+    here: Any = model
+    for part in path:
         if isinstance(part, int):
             continue
-        annotation: Any = fields[part].annotation
-        while not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            inner = [a for a in getattr(annotation, "__args__", ()) if a is not type(None)]
+        if get_origin(here) is dict:
+            here = get_args(here)[1]
+            continue
+        if str(part).startswith(CHOICE):
+            here = next(get_args(m)[0] for m in get_args(get_args(here)[0]) if Tag(part) in m.__metadata__)
+        else:
+            here = here.model_fields[part].annotation
+        while not (get_origin(here) is dict or (isinstance(here, type) and issubclass(here, BaseModel))):
+            inner = [a for a in get_args(here) if a is not type(None)]
             if not inner:
                 return []
-            annotation = inner[0]
-        fields = annotation.model_fields
-    return list(fields)
+            here = inner[0]
+    return list(getattr(here, "model_fields", ()))

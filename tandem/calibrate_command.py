@@ -4,6 +4,7 @@ import contextlib
 import json
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,6 @@ import typer
 from rich.table import Table
 
 from sync.errors import ConfigError
-from tandem.calibrate import CHANNELS
 from tandem.terminal import Overrides, errors, output
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ def calibrate(
     source: Annotated[
         str, typer.Argument(help="Configuration file, or the short name of one in configs/, such as onboard.")
     ],
-    channels: Annotated[
-        list[str] | None, typer.Option("--channel", help="steering, throttle or brake; repeatable. Default: all.")
+    rows: Annotated[
+        list[str] | None,
+        typer.Option("--row", help="A row of [inputs] that is affine or an encoder; repeatable. Default: all of them."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The fragment to write. Default: NAME_calibration.toml beside the file.")
@@ -43,20 +44,19 @@ def calibrate(
     ] = False,
     overrides: Overrides = None,
 ) -> None:
-    """Find zero, scale and sign of steering, throttle and brake, and write them as a fragment of a configuration.
+    """Find zero, scale and sign of the rows of [inputs], and write them as a fragment of a configuration.
 
     Exit codes: 0 written, or --show ended; 1 ended before, nothing is written; 2 a file or an answer is wrong; 7 the
     device or its software is missing.
     """
     with errors():
         file = named(source)
-        wanted = _wanted(channels)
         from tandem.calibrate.fragment import check_place, default_place
 
         place = out or default_place(file)
         if not show:
             check_place(place, force)
-        done = _run(file, list(overrides or []), wanted, place, force, show, counter_zeros)
+        done = _run(file, list(overrides or []), rows or [], place, force, show, counter_zeros)
     if not done:
         print("tandem: ended before everything was captured; nothing is written", file=sys.stderr)
         raise typer.Exit(1)
@@ -76,11 +76,14 @@ def named(source: str) -> Path:
     return path  # reading it says what is wrong
 
 
-def _wanted(channels: list[str] | None) -> list[str]:
-    for channel in channels or []:
-        if channel not in CHANNELS:
-            raise ConfigError(f"--channel {channel}: must be one of {', '.join(CHANNELS)}")
-    return [channel for channel in CHANNELS if not channels or channel in channels]
+def _wanted(asked: list[str], there: Iterable[str], file: Path) -> list[str]:
+    names = list(there)
+    if not names:
+        raise ConfigError(f"{file}: inputs: no row is affine or an encoder of a channel; there is nothing to calibrate")
+    for name in asked:
+        if name not in names:
+            raise ConfigError(f"--row {name}: must be one of {', '.join(names)}")
+    return [name for name in names if not asked or name in asked]
 
 
 def _interrupt(*_: Any) -> None:
@@ -88,14 +91,17 @@ def _interrupt(*_: Any) -> None:
 
 
 def _run(
-    file: Path, overrides: list[str], channels: list[str], out: Path, force: bool, show: bool, counter_zeros: bool
+    file: Path, overrides: list[str], asked: list[str], out: Path, force: bool, show: bool, counter_zeros: bool
 ) -> bool:
     """Whether it came to its end."""
     from sync.config import load
     from sync.jit import compiling
     from tandem.calibrate.person import Ended, Keys, Screen
+    from tandem.calibrate.values import calibratable
 
     config = load(file, overrides)
+    configured = calibratable(config.inputs)
+    wanted = _wanted(asked, configured, file)
     # Ctrl-C too: whoever starts it in the background may have made it deaf to that
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -111,13 +117,14 @@ def _run(
             own = [*overrides, *alone(config.name)]
             with contextlib.closing(LoneDaq(file, own, screen.tell)) as daq:
                 readings = _attached(daq, load(file, own), screen)
-                counters = frozenset(c.name for c in config.daq.channels if c.counter_bits is not None)
-                calibration = Calibration(config.sim.signals, counters, counter_zeros)
+                counting = {c.name for c in config.daq.channels if c.counter_bits is not None}
+                counters = frozenset(name for name, row in configured.items() if row.channel in counting)
+                calibration = Calibration(configured, counters, counter_zeros)
                 if show:
                     _show(daq, readings, calibration, keys, screen)
                     return True
                 try:
-                    Dialogue(readings, calibration, channels, keys, screen, daq.watch, daq.implausible).run()
+                    Dialogue(readings, calibration, wanted, keys, screen, daq.watch, daq.implausible).run()
                 except (Quit, Ended):
                     return False
     except KeyboardInterrupt:
@@ -164,10 +171,11 @@ def _write(
     ends = {f"{c} {kind}": words(Step(c, kind), calibration) for c in calibration.done for kind in ("zero", "full")}
     content = fragment.text(calibration, config, file, out, wall_clock(), ends)
     fragment.write(content, config, file, overrides, out, force)
-    table = Table("sim.signals", "was", "is")
-    was = config.sim.signals.model_dump()
-    for key, value in calibration.settings().items():
-        table.add_row(key, fragment.number(was[key]), fragment.number(value))
+    table = Table("inputs", "was", "is")
+    for name, settings in calibration.settings().items():
+        was = config.inputs[name].model_dump()
+        for key, value in settings.items():
+            table.add_row(f"{name}.{key}", fragment.number(was[key]), fragment.number(value))
     output().print(table)
     included = json.dumps(fragment.include(config, file, out))
     print(f"calibration: {out}", file=sys.stderr)

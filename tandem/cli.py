@@ -102,7 +102,7 @@ def drive(
             _end_without_steps(outcome.failure, outcome.code, folder)
         if not as_json:
             print_drive(output(), result)
-        data = [RunData(result["transport"], result, outcome.steps)]
+        data = [RunData(result["transport"], result, outcome.steps, tuple(checked.inputs))]
         _report(folder or run_folder(runs, checked.name), f"tandem drive: {config.stem}", data)
         found = verdict(result, outcome.failure, outcome.code)
         for complaint in found.complaints:

@@ -48,9 +48,11 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
 
     config, _ = _opened(file, overrides)
     with compiling("check"):
+        from sim_service.inputs.table import check_rows
         from sim_service.models import configured_model
 
         model, params = configured_model(config, file.parent)
+        check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
         model.initial(np.zeros(len(model.states)), params, np.zeros(model.work_size))  # it must stand, too
     return config
 

@@ -39,7 +39,7 @@ def measure(
             checked, outcome, _ = run_drive(file, settings, seconds, label, begun_at=time.monotonic())
             result = {**figures(checked, outcome), "label": label}
             runs.append(result)
-            data.append(RunData(label, result, outcome.steps))
+            data.append(RunData(label, result, outcome.steps, tuple(checked.inputs)))
             code = code or verdict(result, outcome.failure, outcome.code).code
     return {"runs": runs, "bare": {"ipc_us": ipc, "lateness_us": lateness}}, data, code
 

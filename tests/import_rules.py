@@ -24,7 +24,7 @@ APART = (
     ("sim_service.models", "sync.wire", "a model knows no transport"),
     ("sim_service.models", "sync.gate", "a model knows no transport"),
     ("sim_service.models", "sync.ring", "a model knows no transport"),
-    ("sim_service.signals", "sim_service.models", "signals serve any model"),
+    ("sim_service.inputs", "sim_service.models", "inputs serve any machine"),
     ("sim_service.loop", "sim_service.service", "the service runs the loop"),
     ("sim_service.loop", "sim_service.view", "the loop does not know what shows it"),
 )

@@ -177,7 +177,7 @@ def test_every_way_to_compile_is_known(tmp_path, decorated):
         ("sim_service/multibody/natural/a.py", "sim_service/models/car.py"),
         ("sim_service/models/car/a.py", "sync/wire.py"),
         ("sim_service/models/car/a.py", "sim_service/loop.py"),
-        ("sim_service/signals/a.py", "sim_service/models/car.py"),
+        ("sim_service/inputs/a.py", "sim_service/models/car.py"),
     ],
 )
 def test_layers_inside_the_simulator_stay_apart(tmp_path, importer, imported):

@@ -1,7 +1,7 @@
 """The can source: signals off a vehicle's CAN bus, as the raw integers of their frames, in blocks at a fixed rate.
 
 Which bits of which frame a signal is stands in a DBC file (or whatever else cantools reads). Its factor and offset are
-not applied: raw values travel, and sim.signals converts them. Every block has of every channel the newest value at its
+not applied: raw values travel, and [inputs] converts them. Every block has of every channel the newest value at its
 instant, and its age where the configuration has a channel `<name>_age_us` (daq_service/held.py).
 
 A frame that cannot be what the DBC says is counted and not used; frames of other ids cost next to nothing. A signal
@@ -42,6 +42,7 @@ from daq_service.sources import Host
 from sync.block import AGE
 from sync.config import Config
 from sync.errors import ConfigError, SourceError
+from sync.input_rows import of_channel
 from sync.limits import Budget, DecodedTooLarge
 from sync.toml import Section
 
@@ -474,13 +475,14 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> C
             places.append((number, bits(message, signal.name), never))
         except ValueError as error:
             raise ConfigError(f"{key}.signal = {mapped.signal!r}: {dbc}: {error}") from None
-        by_dbc = calibration(channel.name, signal, config.sim.signals)
-        if disagrees(by_dbc, config.sim.signals):
+        found = of_channel(config.inputs, channel.name)
+        by_dbc = calibration(found[1], signal) if found else {}
+        if found and disagrees(by_dbc, found[1]):
             here = ", ".join(f"{k} = {v:.6g}" for k, v in by_dbc.items())
-            ours = ", ".join(f"{getattr(config.sim.signals, k):.6g}" for k in by_dbc)
+            ours = ", ".join(f"{getattr(found[1], k):.6g}" for k in by_dbc)
             remarks.append(
                 f"{channel.name}: by {dbc.name} {mapped.signal} has a factor of {signal.scale:g} {signal.unit or ''}"
-                f" and an offset of {signal.offset:g}: sim.signals.{here} (it has {ours})"
+                f" and an offset of {signal.offset:g}: inputs.{found[0]}.{here} (it has {ours})"
             )
     frames = {}
     for id_, (message, places) in wanted.items():

@@ -41,6 +41,7 @@ from daq_service.sources import Host
 from sync.block import AGE
 from sync.config import Config
 from sync.errors import ConfigError, SourceError
+from sync.input_rows import Encoder, of_channel
 from sync.toml import Section
 
 _LEAD_NS = 200_000  # the axes are read this long before a scan is due, or a quarter of a period
@@ -337,10 +338,11 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> G
             )
     if settings.steering_range_deg is not None:
         right = settings.steering_range_deg / (2 * MOST)
-        told = config.sim.signals.steering_deg_per_count
-        if abs(told - right) > 0.02 * right:
+        found = of_channel(config.inputs, "steering")
+        told = found[1].per_count if found and isinstance(found[1], Encoder) else right
+        if found and abs(told - right) > 0.02 * right:
             raise ConfigError(
-                f"{file}: sim.signals.steering_deg_per_count = {told:g}: with source.steering_range_deg ="
+                f"{file}: inputs.{found[0]}.per_count = {told:g}: with source.steering_range_deg ="
                 f" {settings.steering_range_deg:g} it must be {right:.6f} (range / {2 * MOST}); or leave the range out"
             )
     return GamepadSource(config, settings, host)

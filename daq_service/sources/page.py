@@ -9,7 +9,7 @@ to a local socket (`config.socket("hand")`, PUSH). The wheel turns towards its a
 slider that jumps makes a motion a car can follow. When nothing was heard for `let_go_ms`, whoever drove is gone: the
 throttle is released, the brake pressed lightly, the wheel kept; the next message takes over again.
 
-What travels are counts, by the inverse of the configuration's own [sim.signals]. A message that is no such map is
+What travels are counts, by the inverse of the configuration's own [inputs]. A message that is no such map is
 counted and changes nothing.
 """
 
@@ -25,7 +25,9 @@ from daq_service.held import Held
 from daq_service.sources import Host
 from sync import realtime
 from sync.clock import RealClock
-from sync.config import Config, Signals
+from sync.config import Config
+from sync.errors import ConfigError
+from sync.input_rows import Affine, Encoder, Row, of_channel
 from sync.message import MALFORMED, STRICT
 from sync.toml import Section
 from sync.wire import bind, context
@@ -61,14 +63,11 @@ def understood(data: bytes) -> tuple[float, float, float]:
     return float(values[0]), float(values[1]), float(values[2])
 
 
-def counts(signals: Signals, steering_deg: float, throttle: float, brake_bar: float) -> dict[str, int]:
-    """What the sensors of such a car would read: the inverse of sim_service/signals."""
-    per_count = signals.steering_deg_per_count * signals.steering_sign
-    return {
-        "steering": round(signals.steering_zero_counts + steering_deg / per_count),
-        "throttle": round(signals.throttle_zero_counts + throttle * signals.throttle_full_counts),
-        "brake": round(signals.brake_zero_counts + brake_bar / signals.brake_full_bar * signals.brake_full_counts),
-    }
+def counts(rows: dict[str, Row], steering_deg: float, throttle: float, brake_bar: float) -> dict[str, int]:
+    """What the sensors of such a car would read: the inverse of its rows."""
+    values = {"steering": steering_deg, "throttle": throttle, "brake": brake_bar}
+    found = {channel: of_channel(rows, channel) for channel in values}
+    return {channel: round(row[1].counts(values[channel])) for channel, row in found.items() if row is not None}
 
 
 class Page:
@@ -76,7 +75,9 @@ class Page:
 
     def __init__(self, config: Config, settings: Settings, host: Host):
         self._config, self._settings, self._say = config, settings, host.say
-        self._signals, self._period = config.sim.signals, config.period_ns
+        self._rows, self._period = config.inputs, config.period_ns
+        brake = of_channel(config.inputs, "brake")
+        self._most_bar = brake[1].full if brake and isinstance(brake[1], Affine) else 0.0
         self._clock = host.clock or RealClock()
         self._held = Held(config, settings.buffer_blocks, self._clock)
         self._zmq: zmq.Context[zmq.Socket[bytes]] | None = None
@@ -141,7 +142,7 @@ class Page:
             limit = self._settings.steering_limit_deg
             self._wanted = min(max(steering_deg, -limit), limit)
             self._throttle = min(max(throttle, 0.0), 1.0)
-            self._brake = min(max(brake_bar, 0.0), self._signals.brake_full_bar)
+            self._brake = min(max(brake_bar, 0.0), self._most_bar)
             self._heard_ns = now
             if not self._driven:
                 self._driven = True
@@ -164,7 +165,7 @@ class Page:
             self._note()
 
     def _note(self) -> None:
-        read = counts(self._signals, self._wheel, self._throttle, self._brake)
+        read = counts(self._rows, self._wheel, self._throttle, self._brake)
         for channel, name in enumerate(self._held.names):
             self._held.note(channel, self._next_ns, read.get(name, 0))
         self._next_ns += self._period
@@ -187,4 +188,11 @@ class Page:
 
 
 def open_source(config: Config, settings: Settings, file: Path, host: Host) -> Page:
+    for channel, kind, unit in (("steering", Encoder, "deg"), ("throttle", Affine, "1"), ("brake", Affine, "bar")):
+        found = of_channel(config.inputs, channel)
+        if found is None or not isinstance(found[1], kind) or found[1].unit != unit:
+            raise ConfigError(
+                f"{file}: inputs: the page source needs a row of kind {kind.__name__.lower()} with unit = {unit!r} for"
+                f" the channel {channel}"
+            )
     return Page(config, settings, host)

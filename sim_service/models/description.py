@@ -6,8 +6,10 @@ A model is a folder in `sim_service/models/` whose package exports `MODEL`, a `M
 `params` begins with the values of `parameters`, in their order; what a model makes of them before the first step may
 follow. The step is `step(state, inputs, params, work, h)`, all float64 vectors, `h` in seconds. It advances `state` by
 `h` in place and leaves the outputs in the first `len(outputs)` entries of `work`; the rest of `work` is room to work
-in. What the next step depends on is in the state: with a `work` of zeros it goes on just the same. It allocates
-nothing, raises nothing and draws on nothing but its arguments, so the same arguments give the same bits.
+in. An optional input that nobody measures comes as NaN: the step makes it itself and puts it there, so that whoever
+looks sees what was used. What the next step depends on is in the state: with a `work` of zeros it goes on just the
+same. It allocates nothing, raises nothing and draws on nothing but its arguments, so the same arguments give the same
+bits.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,6 +30,7 @@ class Quantity:
     name: str
     unit: str
     text: str
+    optional: bool = False  # of an input: what no row of [inputs] gives comes as NaN, and the step puts its own there
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from sim_service.view.commander import Commander
 from sim_service.view.feed import Feed, Frame
 from sim_service.view.history import History
 from sync.config import Config
+from sync.input_rows import Affine, of_channel
 from sync.markup import Markup, markup, show
 
 OnFork = Callable[[np.ndarray | None], None]
@@ -177,7 +178,8 @@ class Wheel:
     def __init__(self, gui: Any, config: Config, watched: Callable[[], bool]):
         self._watched = watched
         self._limit = float(config.source.get("steering_limit_deg", 520.0))
-        self._full = config.sim.signals.brake_full_bar
+        found = of_channel(config.inputs, "brake")
+        self._full = found[1].full if found and isinstance(found[1], Affine) else 100.0
         rest = min(float(config.source.get("let_go_brake_bar", 10.0)), self._full)
         self._rest = rest
         # on a slider left is left, so its sign is not that of the angle

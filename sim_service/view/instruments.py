@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim_service import step_record
+from sim_service.inputs.stages import STAGES, in_words, stage_of
 from sim_service.models.description import Quantity
-from sim_service.signals.stages import CHANNELS, STAGES, in_words, stage_of
 from sim_service.view.history import Balance, Pace
+from sync.input_rows import Affine, Row
 from sync.markup import Markup, joined, markup
 
 SILENT_S = 0.3  # without a step
@@ -88,6 +89,7 @@ class Health:
     pace: Pace | None
     paused: bool = False
     slow: float = 1.0
+    rows: tuple[str, ...] = ()  # of inputs
 
 
 def trouble(h: Health) -> tuple[str, str] | None:
@@ -101,7 +103,7 @@ def trouble(h: Health) -> tuple[str, str] | None:
         return RED, "the model diverged: it left the numbers, or what it declares possible"
     if h.paused and h.silent_s > SILENT_S:
         return _BLUE, "paused"
-    stages = in_words(h.pace.stages) if h.pace is not None else ""
+    stages = in_words(h.pace.stages, h.rows) if h.pace is not None else ""
     still = h.silent_s > max(SILENT_S, 3.0 * h.step_s * h.slow)
     if not h.daq:
         goes = "the model stands still" if still else stages or "the car drives on with the last block"
@@ -174,14 +176,18 @@ def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> Mar
     )  # fmt: skip
 
 
-def dials(driver: list[Tile], car: list[Tile], value: Callable[[str], float], brake_full_bar: float) -> Markup:
-    full = {"steering": 360.0, "throttle": 100.0, "brake": brake_full_bar}
+def dials(driver: list[Tile], car: list[Tile], value: Callable[[str], float], rows: dict[str, Row]) -> Markup:
+    row_of = {to: number for number, row in enumerate(rows.values()) for to in row.to}
+    scale = {to: row.full for row in rows.values() if isinstance(row, Affine) for to in row.to}
     word = value("input_stages")
     stages = int(word) if math.isfinite(word) else 0
     feet = joined(
-        _bar(t, value(t.channel), full[t.label], t.label == "steering", stage_of(stages, CHANNELS.index(t.label)))
+        _bar(
+            t, value(t.channel), scale.get(t.channel, math.tau) * t.factor, t.channel not in scale,
+            stage_of(stages, row_of[t.channel]) if t.channel in row_of else 0,
+        )
         for t in driver
-    )
+    )  # fmt: skip
     rest = joined(_tile(t, value(t.channel)) for t in car)
     return markup('<div style="{}">{}</div><div style="{}">{}</div>', _GRID, feet, _GRID, rest)
 

@@ -109,7 +109,7 @@ class Panel:
 
         show(
             self._dials,
-            instruments.dials(self._driver, self._car, value, self._feed.config.sim.signals.brake_full_bar),
+            instruments.dials(self._driver, self._car, value, self._feed.config.inputs),
         )
         pushed = getattr(self._feed, "blocks_pushed", lambda: None)()
         waiting = None if pushed is None else max(pushed - 1 - int(frame.step["input_seq"]), 0)
@@ -123,6 +123,7 @@ class Panel:
         self._daq_seen = self._daq_seen or alive["daq"]
         told = (self.commander.told if self.commander is not None else None) or {}
         return instruments.Health(
+            rows=tuple(self._feed.config.inputs),
             silent_s=None if self._newest_ns is None else (now - self._newest_ns) * 1e-9,
             step_s=self._feed.config.sim.step_ms * 1e-3,
             sim=alive["sim"],

@@ -1,10 +1,12 @@
 """The configuration of a record, as this version understands it: settings that no longer exist are left out.
 
-A setting belongs here only if it never had an influence on what a step computes.
+A setting belongs here only if it never had an influence on what a step computes; those that had one are translated
+(sync/record/format_1.py).
 """
 
 from typing import Any
 
+from sync.record.format_1 import translated
 from sync.record.run import Run
 
 _RETIRED = {"supervision": {"spares"}, "view": {"token"}}
@@ -12,9 +14,17 @@ _RETIRED = {"supervision": {"spares"}, "view": {"token"}}
 
 def recorded_settings(run: Run) -> dict[str, Any]:
     settings: dict[str, Any] = run.json("config.json")
+    if "inputs" not in settings and isinstance(settings.get("sim"), dict):
+        settings = translated(settings, str(run.json("parameters.json").get("model", "")))
     return {
         table: {key: value for key, value in content.items() if key not in _RETIRED.get(table, ())}
         if isinstance(content, dict)
         else content
         for table, content in settings.items()
     }
+
+
+def recorded_rows(run: Run) -> list[str]:
+    """The rows of inputs by name, in the order of a step's word of stages."""
+    rows = recorded_settings(run).get("inputs")
+    return list(rows) if isinstance(rows, dict) else []

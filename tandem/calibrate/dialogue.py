@@ -1,19 +1,18 @@
-"""Step by step through the channels: what to do, Enter, and on, back or past a channel as the person likes."""
+"""Step by step through the rows: what to do, Enter, and on, back or past a row as the person likes."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sync.clock import now_ns, sleep_until
-from tandem.calibrate import CHANNELS
+from sync.input_rows import Encoder
 from tandem.calibrate.person import Keys, Screen
 from tandem.calibrate.readings import Again, Captured, Readings
-from tandem.calibrate.values import UNITS, Calibration
+from tandem.calibrate.values import Calibration, shown_unit
 
 LOOK_S = 0.1
 _FILL_NS = 3_000_000_000  # a window may take so long to fill
-_RIGHT_ANGLE = 90.0
-KEYS = "Enter captures, s skips the channel, r repeats the step before, q quits and writes nothing"
+KEYS = "Enter captures, s skips the row, r repeats the step before, q quits and writes nothing"
 
 
 class Quit(Exception):
@@ -22,7 +21,7 @@ class Quit(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    channel: str
+    row: str
     kind: str  # zero, amount or full
 
 
@@ -31,24 +30,24 @@ def live_line(readings: Readings, calibration: Calibration) -> str:
     if newest is None:
         return "no block yet"
     parts = []
-    for name in CHANNELS:
-        value = round(calibration.convert(name, float(newest[name])), 1) + 0.0  # no -0.0
-        parts.append(f"{name} {int(newest[name]):6d} = {value:6.1f} {UNITS[name]}")
+    for name, row in calibration.configured.items():
+        counts = int(newest[row.channel])
+        value = round(calibration.convert(name, float(counts)), 1) + 0.0  # no -0.0
+        parts.append(f"{name} {counts:6d} = {value:6.1f} {shown_unit(row)}")
     age = (readings.age_ns or 0) * 1e-6
     rate = "no blocks" if readings.silent else f"{readings.rate_hz:.0f} blocks/s"
     return "   ".join([*parts, rate, f"age {age:.1f} ms" if age < 1000 else f"age {age / 1000:.1f} s"])
 
 
 def words(step: Step, calibration: Calibration) -> str:
-    """What the channel's end is, for a question and for the fragment."""
+    """What the row's end is, for a question and for the fragment."""
+    row = calibration.configured[step.row]
     if step.kind == "zero":
-        return "wheels straight ahead" if step.channel == "steering" else "released"
-    amount = calibration.amount.get(step.channel, math.nan)
-    return {
-        "steering": f"{amount:g} deg to the left",
-        "throttle": "fully pressed",
-        "brake": f"pressed with {amount:g} bar",
-    }[step.channel]
+        return row.zero_is
+    amount = calibration.amount.get(step.row, math.nan)
+    if isinstance(row, Encoder):
+        return f"{amount:g} {row.unit} {row.full_is}"
+    return f"{row.full_is} with {amount:g} {row.unit}" if calibration.asks_amount(step.row) else row.full_is
 
 
 class Dialogue:
@@ -58,7 +57,7 @@ class Dialogue:
         self,
         readings: Readings,
         calibration: Calibration,
-        channels: Sequence[str],
+        rows: Sequence[str],
         keys: Keys,
         screen: Screen,
         watch: Callable[[], None],
@@ -67,9 +66,9 @@ class Dialogue:
         self._readings, self._calibration = readings, calibration
         self._keys, self._screen, self._watch, self._doubts = keys, screen, watch, doubts
         self._steps = [
-            Step(channel, kind)
-            for channel in channels
-            for kind in (("zero", "full") if channel == "throttle" else ("zero", "amount", "full"))
+            Step(row, kind)
+            for row in rows
+            for kind in (("zero", "amount", "full") if calibration.asks_amount(row) else ("zero", "full"))
         ]
         self._warned: set[Step] = set()  # of the end of a range
         self._doubted: dict[str, int] = {}
@@ -92,25 +91,25 @@ class Dialogue:
         if answer == "q":
             raise Quit
         if answer == "s":
-            self._screen.tell(f"{step.channel}: skipped, it stays as configured")
-            self._calibration.forget(step.channel)
-            return max(i for i, s in enumerate(self._steps) if s.channel == step.channel) + 1
+            self._screen.tell(f"{step.row}: skipped, it stays as configured")
+            self._calibration.forget(step.row)
+            return max(i for i, s in enumerate(self._steps) if s.row == step.row) + 1
         if answer == "r":
             return self._back(at)
         try:
             if step.kind == "amount":
-                self._calibration.amount[step.channel] = self._amount(step.channel, answer)
+                self._calibration.amount[step.row] = self._amount(step.row, answer)
                 return at + 1
             if answer:
                 raise Again(f"{answer!r} is none of the keys: {KEYS}")
             captured = self._capture(step)
         except Again as again:
-            self._screen.tell(f"{step.channel}: {again}", "yellow")
+            self._screen.tell(f"{step.row}: {again}", "yellow")
             return at
         if captured.end is not None and step not in self._warned:
             self._warned.add(step)
             self._screen.tell(
-                f"{step.channel}: reads {captured.end}, the end of its range: whatever lies beyond cannot be seen. If"
+                f"{step.row}: reads {captured.end}, the end of its range: whatever lies beyond cannot be seen. If"
                 " this is its stop, Enter once more takes it; if not, move it less",
                 "yellow",
             )
@@ -118,40 +117,40 @@ class Dialogue:
         return self._take(at, step, captured)
 
     def _take(self, at: int, step: Step, captured: Captured) -> int:
-        calibration, channel = self._calibration, step.channel
-        counter = channel in calibration.counters
+        calibration, row = self._calibration, step.row
+        counter = row in calibration.counters
         if step.kind == "zero":
-            calibration.zero[channel] = captured
-            calibration.full.pop(channel, None)
-            self._doubted[channel] = self._doubts()
-            self._screen.tell(f"{channel}: {words(step, calibration)} at {captured.counts:.1f} counts", "green")
+            calibration.zero[row] = captured
+            calibration.full.pop(row, None)
+            self._doubted[row] = self._doubts()
+            self._screen.tell(f"{row}: {words(step, calibration)} at {captured.counts:.1f} counts", "green")
             return at + 1
-        gap = captured.epoch != calibration.zero[channel].epoch
-        if counter and (gap or self._doubts() != self._doubted[channel]):
+        gap = captured.epoch != calibration.zero[row].epoch
+        if counter and (gap or self._doubts() != self._doubted[row]):
             why = "there was a gap in the blocks" if gap else "the counter made a move no encoder can make"
-            self._screen.tell(f"{channel}: {why}, so the counts before and after do not belong together", "yellow")
-            calibration.forget(channel)
-            return self._steps.index(Step(channel, "zero"))
-        calibration.full[channel] = captured
-        self._screen.tell(f"{channel}: {words(step, calibration)} at {captured.counts:.1f} counts", "green")
+            self._screen.tell(f"{row}: {why}, so the counts before and after do not belong together", "yellow")
+            calibration.forget(row)
+            return self._steps.index(Step(row, "zero"))
+        calibration.full[row] = captured
+        self._screen.tell(f"{row}: {words(step, calibration)} at {captured.counts:.1f} counts", "green")
         return at + 1
 
     def _back(self, at: int) -> int:
-        """To the step before; of a channel that was skipped, to its first."""
+        """To the step before; of a row that was skipped, to its first."""
         before = self._steps[max(at - 1, 0)]
-        if before.channel not in self._calibration.zero or before.kind == "zero":
-            self._calibration.forget(before.channel)
-            return self._steps.index(Step(before.channel, "zero"))
-        self._calibration.full.pop(before.channel, None)
+        if before.row not in self._calibration.zero or before.kind == "zero":
+            self._calibration.forget(before.row)
+            return self._steps.index(Step(before.row, "zero"))
+        self._calibration.full.pop(before.row, None)
         return self._steps.index(before)
 
     def _last(self, at: int) -> int:
         """Everything has been asked: the person looks at the live line and decides."""
         calibration = self._calibration
         if not calibration.done:
-            self._screen.tell("every channel was skipped")
+            self._screen.tell("every row was skipped")
             raise Quit
-        counters = [channel for channel in calibration.done if channel in calibration.counters]
+        counters = [row for row in calibration.done if row in calibration.counters]
         question = "Move everything and look at the values. Enter writes them, r repeats the last step, q quits"
         if counters:
             written = calibration.write_counter_zeros
@@ -161,7 +160,7 @@ class Dialogue:
                 + (
                     "It is written all the same: good for starts like this one"
                     if written
-                    else "It is not written: start every drive with the wheels straight ahead and the pedals released"
+                    else "It is not written: start every run with them at their zeros"
                 )
             )
             question += f"; z {'leaves zeros of encoders out' if written else 'writes zeros of encoders too'}"
@@ -182,32 +181,32 @@ class Dialogue:
 
     def _question(self, step: Step) -> str:
         if step.kind == "zero":
-            return f"{step.channel}: {words(step, self._calibration)}, then Enter:"
+            return f"{step.row}: {words(step, self._calibration)}, then Enter:"
         if step.kind == "full":
-            return f"{step.channel}: {words(step, self._calibration)}, hold it, then Enter:"
-        if step.channel == "steering":
+            return f"{step.row}: {words(step, self._calibration)}, hold it, then Enter:"
+        row, usual = self._calibration.configured[step.row], self._calibration.usual_amount(step.row)
+        default = "" if usual is None else f" [{usual:g}]"
+        if isinstance(row, Encoder):
             return (
-                f"steering: degrees you will turn the hand wheel to the left [{_RIGHT_ANGLE:g}];"
-                " to its stop: lock and the degrees from stop to stop, such as lock 1080:"
+                f"{step.row}: {row.unit} you will move it {row.full_is}{default}; to its stop: lock and the"
+                f" {row.unit} from stop to stop, such as lock {12 * (usual or 1.0):g}:"
             )
-        return (
-            f"brake: bar at which you will hold it, or that count as fully pressed"
-            f" [{self._calibration.configured.brake_full_bar:g}]:"
-        )
+        return f"{step.row}: {row.unit} at which you will hold it, or that count as {row.full_is}{default}:"
 
-    def _amount(self, channel: str, answer: str) -> float:
-        if not answer:
-            return _RIGHT_ANGLE if channel == "steering" else self._calibration.configured.brake_full_bar
+    def _amount(self, name: str, answer: str) -> float:
+        row, usual = self._calibration.configured[name], self._calibration.usual_amount(name)
+        if not answer and usual is not None:
+            return usual
         share = 1.0
-        text = answer.removesuffix(UNITS[channel]).strip()
-        if channel == "steering" and text.startswith("lock"):
+        text = answer.removesuffix(row.unit.lower()).strip()
+        if isinstance(row, Encoder) and text.startswith("lock"):
             text, share = text.removeprefix("lock").strip(), 0.5
         try:
             value = float(text) * share
         except ValueError:
             value = math.nan
         if not (math.isfinite(value) and value > 0):
-            raise Again(f"{answer!r}: must be a number above 0, in {UNITS[channel]}")
+            raise Again(f"{answer!r}: must be a number above 0, in {row.unit}")
         return value
 
     def _look(self, typed: str = "") -> None:
@@ -233,8 +232,9 @@ class Dialogue:
         while not self._readings.full and not self._readings.silent and now_ns() < end:
             self._keys_wait()
         self._look()
-        since = self._calibration.zero.get(step.channel) if step.kind == "full" else None
-        return self._readings.capture(step.channel, self._calibration.expected(step.channel), since)
+        since = self._calibration.zero.get(step.row) if step.kind == "full" else None
+        channel = self._calibration.configured[step.row].channel
+        return self._readings.capture(channel, self._calibration.expected(step.row), since)
 
     def _keys_wait(self) -> None:
         """A moment in which nothing is read: the next answer is for the next question."""

@@ -1,4 +1,4 @@
-"""The fragment: `[sim.signals]` with what was found, and in comments where, when and from what.
+"""The fragment: `[inputs.<row>]` with what was found, and in comments where, when and from what.
 
 It appears whole or not at all, never in place of another file unless that is asked for, and only after the
 configuration it is for has been read with it.
@@ -40,7 +40,7 @@ def number(value: float | int) -> str:
 
 
 def text(calibration: Calibration, config: Config, file: Path, out: Path, utc: str, steps: dict[str, str]) -> str:
-    """`steps` says what was asked for at both ends of every channel: `steering zero` and `steering full`, and so on."""
+    """`steps` says what was asked for at both ends of every row: `left zero` and `left full`, and so on."""
     lines = [
         "Written by `tandem calibrate`. It counts where a configuration includes it:",
         f"    include = {json.dumps(include(config, file, out))}",
@@ -50,19 +50,19 @@ def text(calibration: Calibration, config: Config, file: Path, out: Path, utc: s
         f"source  {config.source.get('kind')}",
         "captured, in counts:",
     ]
-    for channel in calibration.done:
-        for end, captured in (("zero", calibration.zero[channel]), ("full", calibration.full[channel])):
+    for name in calibration.done:
+        for end, captured in (("zero", calibration.zero[name]), ("full", calibration.full[name])):
             lines.append(
-                f"    {channel}, {steps[f'{channel} {end}']}: {captured.counts:.2f}"
+                f"    {name}, {steps[f'{name} {end}']}: {captured.counts:.2f}"
                 f" (spread {captured.spread:.1f}, {captured.blocks} blocks)"
             )
     found = ["# " + "".join(c if c.isprintable() else "?" for c in line) for line in lines]
-    found += ["", "[sim.signals]"]
-    for key, value in calibration.settings().items():
-        channel = key.partition("_")[0]
-        left_out = key.endswith("_zero_counts") and calibration.leaves_zero_out(channel)
-        why = f"  # an encoder counts from 0 at every start; {calibration.zero[channel].counts:.1f} was captured"
-        found.append(f"{key} = {number(value)}" + why * left_out)
+    for name, settings in calibration.settings().items():
+        found += ["", f"[inputs.{name}]"]
+        for key, value in settings.items():
+            left_out = key == "zero_counts" and calibration.leaves_zero_out(name)
+            why = f"  # an encoder counts from 0 at every start; {calibration.zero[name].counts:.1f} was captured"
+            found.append(f"{key} = {number(value)}" + why * left_out)
     return "\n".join(found) + "\n"
 
 

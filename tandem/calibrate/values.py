@@ -1,77 +1,93 @@
-"""What was captured, as settings of `[sim.signals]`: the inverse of what sim_service/signals does with counts."""
+"""What was captured, as settings of rows of `[inputs]`: the inverse of what sim_service/inputs does with counts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sync.config import Signals
-from tandem.calibrate import CHANNELS
+from sync.input_rows import Affine, Encoder, Row
 from tandem.calibrate.readings import Captured
 
-UNITS = {"steering": "deg", "throttle": "%", "brake": "bar"}
+_QUARTER_DEG = 90.0
+
+
+def calibratable(rows: dict[str, Row]) -> dict[str, Affine | Encoder]:
+    """Those that have a scale and a zero of their own, by name."""
+    return {name: row for name, row in rows.items() if isinstance(row, Affine | Encoder) and row.channel}
+
+
+def shown_unit(row: Affine | Encoder) -> str:
+    return "%" if row.unit == "1" else row.unit
 
 
 @dataclass
 class Calibration:
-    """Of a channel there is a zero, then how far it is moved from there (deg, a share, bar), then the other end."""
+    """Of a row there is a zero, then how far it is moved from there (in its unit), then the other end."""
 
-    configured: Signals
-    counters: frozenset[str]  # channels of incremental encoders
+    configured: dict[str, Affine | Encoder]
+    counters: frozenset[str]  # rows of incremental encoders
     write_counter_zeros: bool = False
     zero: dict[str, Captured] = field(default_factory=dict)
     amount: dict[str, float] = field(default_factory=dict)
     full: dict[str, Captured] = field(default_factory=dict)
 
-    def forget(self, channel: str) -> None:
+    def forget(self, name: str) -> None:
         for kept in (self.zero, self.amount, self.full):
-            kept.pop(channel, None)
+            kept.pop(name, None)
 
     @property
     def done(self) -> list[str]:
-        return [channel for channel in CHANNELS if channel in self.full]
+        return [name for name in self.configured if name in self.full]
 
-    def travel(self, channel: str) -> float:
+    def asks_amount(self, name: str) -> bool:
+        """Whether the other end has to be given: that of a share of full scale is full."""
+        return self.configured[name].unit != "1"
+
+    def usual_amount(self, name: str) -> float | None:
+        """How far it is moved if the person does not say; None: it must be said."""
+        row = self.configured[name]
+        if isinstance(row, Affine):
+            return row.full
+        return _QUARTER_DEG if row.unit == "deg" else None
+
+    def travel(self, name: str) -> float:
         """Counts from the zero to the other end."""
-        return self.full[channel].counts - self.zero[channel].counts
+        return self.full[name].counts - self.zero[name].counts
 
-    def expected(self, channel: str) -> float:
-        """The same, by the configuration."""
-        was = self.configured
-        return {
-            "steering": 90.0 / was.steering_deg_per_count,
-            "throttle": was.throttle_full_counts,
-            "brake": was.brake_full_counts,
-        }[channel]
+    def expected(self, name: str) -> float:
+        """The same, by the configuration; 0 if it does not say."""
+        row = self.configured[name]
+        return row.full_counts if isinstance(row, Affine) else (self.usual_amount(name) or 0.0) / row.per_count
 
-    def leaves_zero_out(self, channel: str) -> bool:
-        return channel in self.counters and not self.write_counter_zeros
+    def leaves_zero_out(self, name: str) -> bool:
+        return name in self.counters and not self.write_counter_zeros
 
-    def settings(self) -> dict[str, float | int]:
-        """Of the channels that are done, as they are to be written."""
-        found = self._scales(self.done)
-        for channel in self.done:
-            found[f"{channel}_zero_counts"] = 0.0 if self.leaves_zero_out(channel) else self.zero[channel].counts
-        return {key: found[key] for key in Signals.model_fields if key in found}  # in the configuration's order
-
-    def _scales(self, channels: Iterable[str]) -> dict[str, float | int]:
-        found: dict[str, float | int] = {}
-        for channel in channels:
-            travel = self.travel(channel)
-            if channel == "steering":
-                found["steering_deg_per_count"] = self.amount[channel] / abs(travel)
-                found["steering_sign"] = 1 if travel > 0 else -1
-            else:
-                found[f"{channel}_full_counts"] = travel
-            if channel == "brake":
-                found["brake_full_bar"] = self.amount[channel]
+    def settings(self) -> dict[str, dict[str, float | int]]:
+        """Of the rows that are done, as they are to be written."""
+        found = {}
+        for name, scale in self._scales(self.done).items():
+            scale["zero_counts"] = 0.0 if self.leaves_zero_out(name) else self.zero[name].counts
+            keys = type(self.configured[name]).model_fields
+            found[name] = {key: scale[key] for key in keys if key in scale}  # in the configuration's order
         return found
 
-    def convert(self, channel: str, counts: float) -> float:
-        """In the channel's unit, with the values so far; not limited, so that what is beyond can be seen."""
-        now: dict[str, Any] = {**self.configured.model_dump(), **self._scales(self.done)}
-        zero = self.zero[channel].counts if channel in self.zero else now[f"{channel}_zero_counts"]
-        moved = counts - zero
-        if channel == "steering":
-            return float(moved * now["steering_deg_per_count"] * now["steering_sign"])
-        scale = 100.0 if channel == "throttle" else now["brake_full_bar"]
-        return float(moved / now[f"{channel}_full_counts"] * scale)
+    def _scales(self, names: Iterable[str]) -> dict[str, dict[str, float | int]]:
+        found: dict[str, dict[str, float | int]] = {}
+        for name in names:
+            travel = self.travel(name)
+            if isinstance(self.configured[name], Encoder):
+                found[name] = {"per_count": self.amount[name] / abs(travel), "sign": 1 if travel > 0 else -1}
+            else:
+                found[name] = {"full_counts": travel}
+                if self.asks_amount(name):
+                    found[name]["full"] = self.amount[name]
+        return found
+
+    def convert(self, name: str, counts: float) -> float:
+        """In the row's unit, a share in percent, with the values so far; not limited, so that what is beyond can be
+        seen."""
+        row = self.configured[name]
+        now: dict[str, Any] = {**row.model_dump(), **self._scales(self.done).get(name, {})}
+        moved = counts - (self.zero[name].counts if name in self.zero else now["zero_counts"])
+        if isinstance(row, Encoder):
+            return float(moved * now["per_count"] * now["sign"])
+        return float(moved / now["full_counts"] * now["full"] * (100.0 if row.unit == "1" else 1.0))

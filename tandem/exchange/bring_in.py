@@ -178,7 +178,7 @@ def _file(measurement: Measurement, sheet: Sheet) -> Path:
 
 def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content:
     layout, path = config.daq.layout, measurement.path
-    sources = mapped(measurement, asked.maps, layout, config.sim.signals)
+    sources = mapped(measurement, asked.maps, layout, config.inputs)
     series = _series(asked, config, measurement, sources)
     if not series:
         raise ExchangeError(f"{path}: every channel is mapped to a number; at least one must be a column")
@@ -198,7 +198,7 @@ def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content
         if m.sheet is None:
             value = np.array([m.constant])
             option = functools.partial("--map {0}={1}".format, m.channel.name, m.column)
-            records[m.channel.name] = to_counts(value, m.channel, config.sim.signals, m.unit, option)[0]
+            records[m.channel.name] = to_counts(value, m.channel, config.inputs, m.unit, option)[0]
     figures = {
         "instants": "kept" if blocks.kept else "resampled",
         "samples": max(len(s.t_ns) for s in series.values()),
@@ -223,7 +223,7 @@ def _series(asked: Asked, config: Config, measurement: Measurement, sources: lis
         for m in mine:
             t_ns, values = loaded[m.column]
             where = functools.partial(_where, measurement, sheet, m.column)
-            counts = to_counts(values, m.channel, config.sim.signals, m.unit, where)
+            counts = to_counts(values, m.channel, config.inputs, m.unit, where)
             found[m.channel.name] = Series(m.column, t_ns, counts)
     return found
 

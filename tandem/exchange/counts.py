@@ -1,64 +1,61 @@
-"""Physical values back into raw counts: the inverse of sim_service/signals, by the same calibration."""
+"""Physical values back into raw counts: the inverse of sim_service/inputs, by the same rows."""
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
 from sync.block import Channel
-from sync.config import Signals
+from sync.input_rows import Encoder, Row, of_channel
 from tandem.exchange.errors import ExchangeError
 from tandem.exchange.tables import whole
 from tandem.exchange.units import Unit, known, unit
 
-
-def calibration(channel: str, signals: Signals) -> tuple[str, float, float] | None:
-    """(what the channel measures, counts per SI unit of it, counts at zero); None for a channel that the signals do not
-    convert."""
-    rad_per_count = math.radians(signals.steering_deg_per_count)
-    bar_pa = 1e5
-    return {
-        "steering": ("angle", signals.steering_sign / rad_per_count, signals.steering_zero_counts),
-        "throttle": ("ratio", signals.throttle_full_counts, signals.throttle_zero_counts),
-        "brake": (
-            "pressure",
-            signals.brake_full_counts / (signals.brake_full_bar * bar_pa),
-            signals.brake_zero_counts,
-        ),
-    }.get(channel)
+Rows = dict[str, Row]
 
 
-def usual_unit(channel: Channel) -> str:
+def calibration(channel: str, rows: Rows) -> tuple[str, float, float] | None:
+    """(what the channel measures, counts per SI unit of it, counts at zero); None for a channel that no row converts
+    alone, or into a unit that is not known here."""
+    found = of_channel(rows, channel)
+    measured = unit(found[1].unit) if found else None
+    if found is None or measured is None:
+        return None
+    row = found[1]
+    if isinstance(row, Encoder):
+        return measured.dimension, row.sign / (row.per_count * measured.factor), row.zero_counts
+    return measured.dimension, row.full_counts / (row.full * measured.factor), row.zero_counts
+
+
+def usual_unit(channel: Channel, rows: Rows) -> str:
     """For examples."""
-    return {"steering": "deg", "throttle": "%", "brake": "bar"}.get(channel.name, channel.unit)
+    found = of_channel(rows, channel.name)
+    return {"1": "%"}.get(found[1].unit, found[1].unit) if found else channel.unit
 
 
-def acceptable(channel: Channel, signals: Signals) -> str:
+def acceptable(channel: Channel, rows: Rows) -> str:
     """Which units a column for that channel may have."""
     own = unit(channel.unit)
     found = [known(own.dimension) if own else channel.unit]
-    calibrated = calibration(channel.name, signals)
+    calibrated = calibration(channel.name, rows)
     if calibrated:
         found.append(known(calibrated[0]))
     return ", ".join(found)
 
 
-def conversion(channel: Channel, signals: Signals, given: Unit) -> tuple[float, float] | None:
+def conversion(channel: Channel, rows: Rows, given: Unit) -> tuple[float, float] | None:
     """(counts per one of the given unit, counts at zero); None if it measures something else."""
     own = unit(channel.unit)
     if given.symbol == channel.unit:
         return 1.0, 0.0
     if own and own.dimension == given.dimension:
         return given.factor / own.factor, 0.0
-    calibrated = calibration(channel.name, signals)
+    calibrated = calibration(channel.name, rows)
     if calibrated and calibrated[0] == given.dimension:
         return given.factor * calibrated[1], calibrated[2]
     return None
 
 
-def to_counts(
-    values: np.ndarray, channel: Channel, signals: Signals, given: Unit, where: Callable[[int], str]
-) -> np.ndarray:
+def to_counts(values: np.ndarray, channel: Channel, rows: Rows, given: Unit, where: Callable[[int], str]) -> np.ndarray:
     """Counts as they would have been read. What is in counts already must be whole; the rest is rounded."""
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
@@ -66,7 +63,7 @@ def to_counts(
     kind = np.dtype(channel.type)
     if given.symbol == channel.unit:
         return whole(values, kind, where)
-    converted = conversion(channel, signals, given)
+    converted = conversion(channel, rows, given)
     assert converted is not None  # the mapping was checked before
     per_unit, zero = converted
     counts = np.rint(values * per_unit + zero)

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from sync.block import Channel, Layout
-from sync.config import Signals
-from tandem.exchange.counts import acceptable, conversion, usual_unit
+from tandem.exchange.counts import Rows, acceptable, conversion, usual_unit
 from tandem.exchange.csv import split_unit
 from tandem.exchange.errors import ExchangeError
 from tandem.exchange.tables import Measurement, Sheet
@@ -36,7 +35,7 @@ class Mapped:
     constant: float = 0.0
 
 
-def mapped(measurement: Measurement, maps: list[str], layout: Layout, signals: Signals) -> list[Mapped]:
+def mapped(measurement: Measurement, maps: list[str], layout: Layout, rows: Rows) -> list[Mapped]:
     """A source for every channel of the layout, in its order."""
     found: dict[str, Mapped] = {}
     for text in maps:
@@ -49,14 +48,14 @@ def mapped(measurement: Measurement, maps: list[str], layout: Layout, signals: S
         if name in found:
             raise ExchangeError(f"--map {text}: {name} is mapped twice")
         channel = layout.channels[layout.names.index(name)]
-        found[name] = _one(measurement, text, channel, wanted, signals)
+        found[name] = _one(measurement, text, channel, wanted, rows)
     missing = [c for c in layout.channels if c.name not in found]
     if missing:
-        raise ExchangeError(_what_to_map(measurement, missing))
+        raise ExchangeError(_what_to_map(measurement, missing, rows))
     return [found[name] for name in layout.names]
 
 
-def _one(measurement: Measurement, text: str, channel: Channel, wanted: str, signals: Signals) -> Mapped:
+def _one(measurement: Measurement, text: str, channel: Channel, wanted: str, rows: Rows) -> Mapped:
     sheet, column, said = _place(measurement.sheets, wanted)
     insists, said = said.endswith("!"), said.removesuffix("!")
     constant = _number(column) if sheet is None else 0.0
@@ -66,7 +65,7 @@ def _one(measurement: Measurement, text: str, channel: Channel, wanted: str, sig
     if not said and not in_file:
         raise ExchangeError(
             f"--map {text}: {measurement.path} does not say in which unit {column} is; add it, such as"
-            f" {channel.name}={column}:{usual_unit(channel)}"
+            f" {channel.name}={column}:{usual_unit(channel, rows)}"
         )
     given = unit(said or in_file)
     if given is None:
@@ -77,10 +76,10 @@ def _one(measurement: Measurement, text: str, channel: Channel, wanted: str, sig
             f"--map {text}: {measurement.path} says that {column} is in {in_file} ({labelled.dimension}), the map says"
             f" {given.symbol} ({given.dimension}); leave the unit out, or insist with {column}:{given.symbol}!"
         )
-    if conversion(channel, signals, given) is None:
+    if conversion(channel, rows, given) is None:
         raise ExchangeError(
             f"--map {text}: {given.symbol} is a unit of {given.dimension}, {channel.name} takes"
-            f" {acceptable(channel, signals)}"
+            f" {acceptable(channel, rows)}"
         )
     return Mapped(channel, given, sheet, column, constant)
 
@@ -213,13 +212,13 @@ def _no_such_column(measurement: Measurement, column: str) -> str:
     return f"{measurement.path} has no column {column}; {hint}{_listing(measurement)}"
 
 
-def _what_to_map(measurement: Measurement, missing: list[Channel]) -> str:
+def _what_to_map(measurement: Measurement, missing: list[Channel], rows: Rows) -> str:
     units = {name: u for sheet in measurement.sheets for name, u in sheet.columns.items()}
     example = []
     for channel in missing:
         alike = _comparable(name for name in units if channel.name[:2] in name.lower())
         near = (get_close_matches(channel.name, alike, 1, 0.0) or ["COLUMN"])[0]
-        said = units.get(near) or usual_unit(channel)
+        said = units.get(near) or usual_unit(channel, rows)
         example.append("--map " + shlex.quote(f"{channel.name}={near}:{said}"))
     return (
         f"{measurement.path}: no column is mapped to {', '.join(c.name for c in missing)}; {_listing(measurement)}.\n"

@@ -4,6 +4,7 @@ Steps may lack any field: a quantity that needs it is left out or None. Where a 
 seen every step, they go before those of the steps recorded.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ class RunData:
     label: str  # "ipc", "free", "locked", …
     figures: dict[str, Any]  # of tandem/report.py, and "hops_us" where available
     steps: np.ndarray  # a row a step
+    rows: tuple[str, ...] = ()  # of inputs, by name
 
 
 def has(steps: np.ndarray, *fields: str) -> bool:
@@ -107,12 +109,12 @@ def time_s(steps: np.ndarray) -> np.ndarray:
     return since
 
 
-def befell(steps: np.ndarray) -> list[tuple[str, str, np.ndarray]]:
+def befell(steps: np.ndarray, rows: Sequence[str] = ()) -> list[tuple[str, str, np.ndarray]]:
     """(word, colour, which steps) of everything the status words tell that is not as it should be.
 
     To be locked is as it should be; in a run that is ever locked, those steps are told that are not.
     """
-    from sim_service.signals.stages import counted
+    from sim_service.inputs.stages import counted
     from sim_service.step_record import HOLDOVER, LOCKED, STATUS
 
     if not has(steps, "status"):
@@ -120,7 +122,7 @@ def befell(steps: np.ndarray) -> list[tuple[str, str, np.ndarray]]:
     status = column(steps, "status")
     told = [(word, STATUS_COLOURS.get(bit, GREY), status & bit != 0) for bit, word in STATUS.items() if bit != LOCKED]
     if has(steps, "input_stages"):
-        told += [(word, GREY, where) for word, where in counted(column(steps, "input_stages")).items()]
+        told += [(word, GREY, where) for word, where in counted(column(steps, "input_stages"), rows).items()]
     if (status & LOCKED).any():
         told.append(("not locked", GREY, status & (LOCKED | HOLDOVER) == 0))
     return told
@@ -132,7 +134,7 @@ def worst(run: RunData, count: int = WORST) -> list[dict[str, Any]]:
     if ages is None:
         return []
     steps, each, late, t = run.steps, hops(run.steps), lateness(run.steps), time_s(run.steps)
-    told = befell(steps)
+    told = befell(steps, run.rows)
     usual = {name: float(np.median(values)) for name, values in each.items()}
     advance = np.diff(column(steps, "input_seq")) if has(steps, "input_seq") else None
     usual_advance = int(np.median(advance)) if advance is not None and len(advance) else None

@@ -160,7 +160,7 @@ def over_time(
             _say(x(at), bottom + 17, f"{at:g} s", "tick", "middle"),
         ]
     body.append(_line(LEFT, bottom, WIDE - RIGHT, bottom, "axis"))
-    for word, fill, where in befell(run.steps) if marks else ():
+    for word, fill, where in befell(run.steps, run.rows) if marks else ():
         spans = _spans(t, where)
         cap = top - 4 - 4 * (len(legend) % 3)  # a row for each kind, so that none hides another
         drawn = []

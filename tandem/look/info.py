@@ -4,7 +4,7 @@ The figures are collected from the blocks as they are read, part by part: a week
 one of its parts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sim_service.signals.stages import counted
+from sim_service.inputs.stages import counted
 from sim_service.step_record import STATUS
 from sync.record import Run, Topic, open_run
+from sync.record.settings import recorded_rows
 from tandem.terminal import single_lines
 
 _GAP_PERIODS = 1.5
@@ -81,6 +82,7 @@ class _StepFigures:
         self._ages = np.zeros(0)  # of every so manieth step, us
         self._stride, self._skip, self._oldest = 1, 0, -np.inf
         self._status: dict[str, int] = {}
+        self._stages: dict[int, int] = {}  # words of them, and in how many steps
         self._steps = 0
 
     def add(self, topic: Topic) -> None:
@@ -98,18 +100,24 @@ class _StepFigures:
             self._ages, self._stride = self._ages[::2].copy(), 2 * self._stride
         said = {word: int((steps["status"] & bit != 0).sum()) for bit, word in STATUS.items()}
         if told.get("input_stages") == "i8":
-            said |= {word: int(where.sum()) for word, where in counted(steps["input_stages"]).items()}
+            for stages, count in zip(*np.unique(steps["input_stages"], return_counts=True), strict=True):
+                self._stages[int(stages)] = self._stages.get(int(stages), 0) + int(count)
         for word, count in said.items():
             self._status[word] = self._status.get(word, 0) + count
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, rows: Sequence[str]) -> dict[str, Any]:
+        """`rows` of inputs, by name."""
         if not self._steps:
             return {}
         p50, p99 = float(np.median(self._ages)), float(np.percentile(self._ages, 99))
         return {
             "age_us": {"p50": p50, "p99": p99, "max": self._oldest},
-            "status": {word: count for word, count in self._status.items() if count},
+            "status": {word: count for word, count in (self._status | self._of_rows(rows)).items() if count},
         }
+
+    def _of_rows(self, rows: Sequence[str]) -> dict[str, int]:
+        words, counts = np.array(list(self._stages), np.int64), np.array(list(self._stages.values()), np.int64)
+        return {word: int(counts[where].sum()) for word, where in counted(words, rows).items()}
 
 
 class _Figures:
@@ -169,7 +177,7 @@ def _info(run: Run, figures: _Figures) -> dict[str, Any]:
         "deleted": _deleted(run),
         "parts": [{"file": p.file, "bytes": p.size, "cut": p.cut, "lost": p.lost} for p in run.parts],
         "topics": topics,
-        "steps": figures.steps.facts(),
+        "steps": figures.steps.facts(recorded_rows(run)),
         "said": [{"s": round((at - min(firsts)) * 1e-9, 3) if firsts else None, "text": text} for at, text in run.said],
         "model": parameters.get("model"),
         "parameters": named if isinstance(named := parameters.get("parameters"), dict) else {},

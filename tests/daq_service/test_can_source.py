@@ -24,10 +24,13 @@ from daq_service.acquire import Acquisition
 from daq_service.dbc import Frame, bits, calibration, disagrees
 from daq_service.sources import Host, find, open_source, require
 from daq_service.sources.can import CanSource
-from sim_service.signals import oldest, tables
+from sim_service.inputs import oldest
+from sim_service.inputs.table import rows as input_rows
+from sim_service.models.vehicle import VEHICLE_INPUTS
 from sync.clock import now_ns, sleep_until
 from sync.config import load
 from sync.errors import ConfigError, SourceError
+from sync.input_rows import Affine, Encoder
 from tests.examples import few
 from tests.sync.actors import PATIENCE_S
 
@@ -340,8 +343,8 @@ def test_a_signal_that_stops_is_said_once_and_its_age_grows(bench: Callable[...,
     block = np.zeros(1, layout.dtype)
     for name in layout.names:
         block[name] = rows[-1][name]
-    signal_rows = tables(desk.config.sim.signals, layout, 5e-3, 1e-3)[0]
-    assert oldest(block.view(np.int64), signal_rows) == (0, 1000 * rows[-1]["steering_age_us"])
+    table = input_rows(desk.config.inputs, layout, VEHICLE_INPUTS, 5e-3, 1e-3, 100.0)
+    assert oldest(block.view(np.int64), table) == (0, 1000 * rows[-1]["steering_age_us"])
     assert rows[-1]["steering_age_us"] > desk.config.sim.stale_after_ms * 1e3
     desk.car.steer(8)
     desk.until(lambda rows: bool(rows) and rows[-1]["steering"] == 8)
@@ -559,10 +562,10 @@ def test_shipped_calibration_is_that_of_the_shipped_dbc() -> None:
 @pytest.mark.parametrize(
     "override, expected",
     [
-        ("sim.signals.steering_deg_per_count=0.18", "steering_deg_per_count = 0.1, steering_zero_counts = 0 (it has"),
-        ("sim.signals.throttle_full_counts=420.0", "throttle_full_counts = 1000, throttle_zero_counts = 0 (it has 420"),
-        ("sim.signals.brake_full_bar=60.0", "brake_full_counts = 1200, brake_zero_counts = 100 (it has 800, 100"),
-        ("sim.signals.brake_zero_counts=0.0", "brake_full_counts = 800, brake_zero_counts = 100 (it has 800, 0"),
+        ("inputs.steering.per_count=0.18", "inputs.steering.per_count = 0.1, zero_counts = 0 (it has"),
+        ("inputs.throttle.full_counts=420.0", "inputs.throttle.full_counts = 1000, zero_counts = 0 (it has 420"),
+        ("inputs.brake.full=60.0", "inputs.brake.full_counts = 1200, zero_counts = 100 (it has 800, 100"),
+        ("inputs.brake.zero_counts=0.0", "inputs.brake.full_counts = 800, zero_counts = 100 (it has 800, 0"),
     ],
 )  # fmt: skip
 def test_a_calibration_that_is_not_the_dbcs_is_said(override: str, expected: str) -> None:
@@ -576,9 +579,9 @@ def test_a_factor_below_zero_turns_the_sign(tmp_path: Path) -> None:
     (tmp_path / "turned.dbc").write_text(text.replace("(0.1,0) [-3276.7", "(-0.1,0) [-3276.7"))
     said: list[str] = []
     turned = f"source.dbc='{tmp_path / 'turned.dbc'}'"
-    find(open_can_source("x", turned, "sim.signals.steering_sign=1", host=Host(say=said.append)))
-    assert len(said) == 1 and "steering_sign = -1" in said[0]
-    find(open_can_source("x", turned, "sim.signals.steering_sign=-1", host=Host(say=said.append)))
+    find(open_can_source("x", turned, "inputs.steering.sign=1", host=Host(say=said.append)))
+    assert len(said) == 1 and "sign = -1" in said[0]
+    find(open_can_source("x", turned, "inputs.steering.sign=-1", host=Host(say=said.append)))
     assert len(said) == 1
 
 
@@ -620,13 +623,14 @@ NUMBERS = st.one_of(st.integers(-(10**400), 10**400), st.floats())
 def test_whatever_numbers_a_dbc_holds_they_say_something_or_nothing(
     channel: str, scale: float, offset: float, unit: str
 ) -> None:
-    signals = load(CAN).sim.signals
-    found = calibration(channel, SimpleNamespace(scale=scale, offset=offset, unit=unit), signals)
+    row = load(CAN).inputs[channel]
+    assert isinstance(row, Affine | Encoder)
+    found = calibration(row, SimpleNamespace(scale=scale, offset=offset, unit=unit))
     assert np.isfinite(list(found.values())).all()
-    disagrees(found, signals)
+    disagrees(found, row)
 
 
 def test_a_calibrated_zero_is_no_disagreement() -> None:
     said: list[str] = []
-    find(open_can_source("x", "sim.signals.steering_zero_counts=-31.5", host=Host(say=said.append)))
+    find(open_can_source("x", "inputs.steering.zero_counts=-31.5", host=Host(say=said.append)))
     assert said == []

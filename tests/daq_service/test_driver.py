@@ -27,8 +27,6 @@ from daq_service.driver import (
 )
 from sim_service.models import load_model
 from sim_service.models.description import index
-from sim_service.signals.engine import drive_torque
-from sync.config import Signals
 from sync.errors import ConfigError
 from tests.examples import few
 
@@ -315,9 +313,6 @@ class Drive:
         self.inputs = np.zeros(len(self.model.inputs))
         self.model.initial(self.state, self.params, self.work)
         self.pose = [index(self.model.outputs, name) for name in ("x", "y", "yaw", "vx")]
-        self.wheel = index(self.model.outputs, "wheel_speed_rear")
-        signals = Signals()
-        self.ratio = signals.gear_ratio * signals.final_ratio
         self.off: list[float] = []
         self.speeds: list[float] = []
         self.places: list[int] = []
@@ -331,7 +326,7 @@ class Drive:
             self.inputs[0] = math.radians(self.memory[STEERING])
             self.inputs[3] = self.memory[THROTTLE]
             self.inputs[4] = self.memory[BRAKE]
-            self.inputs[5] = drive_torque(self.inputs[3], self.work[self.wheel], self.ratio)
+            self.inputs[5] = math.nan  # of the car's own engine
             self.model.step(self.state, self.inputs, self.params, self.work, self.LOOK * self.LOOKS)
             if k % 4 == 0:
                 distances = np.hypot(waypoints[:, 0] - x, waypoints[:, 1] - y)

@@ -87,8 +87,8 @@ def test_of_two_pedals_on_one_axis_only_one_is_pressed(raw: int, invert: bool) -
         ("source.axes.clutch={axis=4}", r"source.axes.clutch: unknown key"),
         ("source.device=-1", r"source.device = -1: must be part of a name, a GUID or the number"),
         ("source.force={gain=1.0, limit=1.5, slew=1.0}", r"force.limit = 1.5: is a share of the full force"),
-        ("source.steering_range_deg=540.0", r"steering_deg_per_count = 0.013733: .* it must be 0.008240"),
-        ("source.steering_range_deg=1e-320", r"steering_deg_per_count = 0.013733: .* it must be 0.000000"),
+        ("source.steering_range_deg=540.0", r"inputs.steering.per_count = 0.013733: .* it must be 0.008240"),
+        ("source.steering_range_deg=1e-320", r"inputs.steering.per_count = 0.013733: .* it must be 0.000000"),
         ("daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2'}, {name='steering', type='u2'}]",
          r"steering.type = 'u2': must be 'i2' or 'i4'"),
         ("daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2', counter_bits=16},"
@@ -135,7 +135,7 @@ class Seat:
 
     def __init__(self, *overrides: str):
         config = gamepad_config(*overrides)
-        self.signals = config.sim.signals
+        self.rows: Any = config.inputs
         self.said: list[str] = []
         self.last_ns = 0  # instant of the newest scan
         source = open_source(config, GAMEPAD, Host(say=self.said.append))
@@ -195,15 +195,15 @@ def test_the_shipped_calibration_fits_the_counts(
     assert {k: v for k, v in driver.latest().items() if not k.endswith("_us")} == dict.fromkeys(
         ("brake", "throttle", "steering"), 0
     )
-    s = driver.signals
+    s, t, b = (driver.rows[name] for name in ("steering", "throttle", "brake"))
     for steering, throttle, brake in ((LOWEST, LOWEST, HIGHEST), (HIGHEST, HIGHEST, LOWEST), (0, -1, 1)):
         wheel.move({STEERING: steering, THROTTLE: throttle, BRAKE: brake})
         got = driver.latest()
         # a wheel turned to the left (down, for a joystick) is a positive angle
-        angle = (got["steering"] - s.steering_zero_counts) * s.steering_deg_per_count * s.steering_sign
+        angle = (got["steering"] - s.zero_counts) * s.per_count * s.sign
         assert angle == pytest.approx(-450 * steering / 32768, abs=0.1)
-        assert got["throttle"] / s.throttle_full_counts == pytest.approx((HIGHEST - throttle) / 65535, abs=0.011)
-        assert got["brake"] / s.brake_full_counts == pytest.approx((HIGHEST - brake) / 65535, abs=0.011)
+        assert got["throttle"] / t.full_counts == pytest.approx((HIGHEST - throttle) / 65535, abs=0.011)
+        assert got["brake"] / b.full_counts == pytest.approx((HIGHEST - brake) / 65535, abs=0.011)
     assert driver.source.counts() | {"polls": 0} == {"polls": 0, "unplugged": 0, "unmoved": 0}
 
 

@@ -10,9 +10,11 @@ import zmq
 
 from daq_service.sources import Host, Source, open_source
 from daq_service.sources.page import Page, counts, understood
-from sim_service.signals import tables, vehicle_inputs
+from sim_service.inputs import make_inputs
+from sim_service.inputs.table import rows
+from sim_service.models.vehicle import VEHICLE_INPUTS
 from sync.block_values import put_integer
-from sync.config import Signals, load
+from sync.config import load
 from sync.errors import ConfigError
 from sync.message import MALFORMED
 from sync.virtual_clock import virtual_clock
@@ -165,28 +167,34 @@ def test_a_flood_is_read_a_little_at_a_time(driven: Callable[..., Driven]) -> No
 
 
 CALIBRATIONS = [
-    Signals(),
-    Signals(steering_sign=-1, steering_zero_counts=37.5, steering_deg_per_count=0.09),
-    Signals(throttle_full_counts=-900.0, throttle_zero_counts=1200.0),
-    Signals(brake_full_counts=-3000.0, brake_zero_counts=-40.0, brake_full_bar=60.0),
+    [],
+    ["inputs.steering.sign=-1", "inputs.steering.zero_counts=37.5", "inputs.steering.per_count=0.09"],
+    ["inputs.throttle.full_counts=-900.0", "inputs.throttle.zero_counts=1200.0"],
+    ["inputs.brake.full_counts=-3000.0", "inputs.brake.zero_counts=-40.0", "inputs.brake.full=60.0"],
 ]
 
 
-@pytest.mark.parametrize("signals", CALIBRATIONS)
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
 @pytest.mark.parametrize("hand", [(0.0, 0.0, 0.0), (123.0, 0.25, 7.5), (-480.0, 1.0, 40.0)])
-def test_counts_are_the_inverse_of_the_calibration(signals: Signals, hand: tuple[float, float, float]) -> None:
-    layout = drive_config().daq.layout
-    rows, calibration, estimator, memory = tables(signals, layout, 0.005, 0.001)
+def test_counts_are_the_inverse_of_the_rows(calibration: list[str], hand: tuple[float, float, float]) -> None:
+    config = drive_config()
+    given: Any = load(DRIVE, calibration).inputs
+    layout = config.daq.layout
     block = np.zeros(layout.words, np.int64)
     by_name = dict(zip(layout.names, layout.table, strict=True))
-    for name, value in counts(signals, *hand).items():
+    for name, value in counts(given, *hand).items():
         assert not put_integer(block, by_name[name], value)
     inputs = np.zeros(6)
-    vehicle_inputs(block, rows, calibration, estimator, memory, 0.0, 0.005, inputs)
-    assert np.degrees(inputs[0]) == pytest.approx(hand[0], abs=0.5 * signals.steering_deg_per_count + 1e-9)
-    assert inputs[3] == pytest.approx(hand[1], abs=0.5 / abs(signals.throttle_full_counts) + 1e-9)
-    step = signals.brake_full_bar / abs(signals.brake_full_counts)
+    make_inputs(block, 0, 0.005, rows(given, layout, VEHICLE_INPUTS, 0.005, 0.001, 100.0), inputs)
+    assert np.degrees(inputs[0]) == pytest.approx(hand[0], abs=0.5 * given["steering"].per_count + 1e-9)
+    assert inputs[3] == pytest.approx(hand[1], abs=0.5 / abs(given["throttle"].full_counts) + 1e-9)
+    step = given["brake"].full / abs(given["brake"].full_counts)
     assert inputs[4] == pytest.approx(hand[2], abs=0.5 * step + 1e-9)
+
+
+def test_a_page_without_its_rows_is_refused_before_it_starts() -> None:
+    with pytest.raises(ConfigError, match="affine with unit = 'bar' for the channel brake"):
+        open_source(load(CONFIGS / "page.toml", ["inputs.brake.unit=Pa"]), CONFIGS / "page.toml")
 
 
 def test_its_socket_is_its_own_and_gone_after_it(driven: Callable[..., Driven]) -> None:

@@ -39,7 +39,7 @@ class World:
         # these tests push blocks as they like, not in a rhythm that could be locked to or differentiated
         usual = [
             "sim.phase=free",
-            "sim.signals.steering_estimator=source",
+            "inputs.steering.estimator=source",
             "sim.vehicle=vehicles/buggy_single_track.toml",
         ]
         settings = [f"name=t{os.getpid()}_{next(_NUMBER)}", *usual, *overrides]

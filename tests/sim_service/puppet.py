@@ -37,7 +37,7 @@ def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
 
 MODEL = Model(
     name="puppet",
-    inputs=VEHICLE_INPUTS,
+    inputs=tuple(q for q in VEHICLE_INPUTS if not q.optional),
     states=(Quantity("steps", "1", "steps made"),),
     outputs=(Quantity("wheel_speed_rear", "rad/s", "rises"), Quantity("steps", "1", "steps made, or NaN")),
     parameters=(

@@ -9,12 +9,11 @@ from numba.core.runtime import _nrt_python
 from numba.core.runtime.nrt import rtsys
 
 from sim_service import step_record
-from sim_service.signals.stages import FRESH, HELD
+from sim_service.inputs.stages import FRESH, HELD
 from sync.clock import now_ns
 from sync.jit import kernel
 
 from .conftest import World
-from .puppet import WHEEL_SPEED_PER_STEP
 
 MS = 1_000_000
 
@@ -207,7 +206,7 @@ def test_a_pedal_that_is_stale_leaves_the_steering_its_speed(world: Make) -> Non
     """Off a bus whose brake is silent: flagged, but the wheel still turns, and nothing is begun anew."""
     ages = ", ".join(f'{{name="{name}_age_us", type="u4", unit="us"}}' for name in ("steering", "brake"))
     channels = ", ".join(f'{{name="{name}", type="i4"}}' for name in ("brake", "throttle", "steering"))
-    settings = ("sim.step_ms=2", "sim.stale_after_ms=1000", "sim.signals.steering_estimator=kalman")
+    settings = ("sim.step_ms=2", "sim.stale_after_ms=1000", "inputs.steering.estimator=kalman")
     bus = world(*settings, f"daq.channels=[{channels}, {ages}]")
     bus.push(steering=0)
     bus.start(steps=150)
@@ -432,17 +431,6 @@ def test_steady_loop_misses_and_skips_nothing_it_does_not_say(world: Make, puppe
     assert outputs["steps"].tolist() == list(range(1, 61))
 
 
-def test_drive_torque_is_made_with_the_wheel_speed_of_the_step_before(world: Make, puppet: Callable[..., str]) -> None:
-    rolling = world("sim.step_ms=1", puppet())
-    rolling.push(throttle=420)
-    outputs = rolling.run(20)
-    ratio = 1.475 * 3.673
-    rpm = 60 * np.arange(20) * WHEEL_SPEED_PER_STEP * ratio / (2 * math.pi)
-    expected = (-9.9444e-10 * rpm**3 - 3.2888e-6 * rpm**2 + 0.046583 * rpm + 53.7) * ratio
-    assert outputs["drive_torque"] == pytest.approx(expected)
-    assert outputs["wheel_speed_rear"] == pytest.approx((np.arange(20) + 1) * WHEEL_SPEED_PER_STEP)
-
-
 # memory
 
 
@@ -491,7 +479,7 @@ def test_loop_allocates_nothing(world: Make) -> None:
 
 def test_every_block_reaches_the_estimator_not_only_the_newest(world: Make) -> None:
     """A ramp of one count a millisecond, seen at 1 kHz: far better known than from one angle in five milliseconds."""
-    full = world("sim.signals.steering_estimator=kalman")
+    full = world("inputs.steering.estimator=kalman")
     for k in range(60):
         full.push(steering=k, age_ns=(60 - k) * MS)
     outputs = full.run(1)
@@ -499,7 +487,7 @@ def test_every_block_reaches_the_estimator_not_only_the_newest(world: Make) -> N
 
 
 def test_the_estimator_starts_anew_in_a_new_epoch(world: Make) -> None:
-    full = world("sim.signals.steering_estimator=kalman")
+    full = world("inputs.steering.estimator=kalman")
     for k in range(60):
         full.push(steering=50 * k, age_ns=(120 - k) * MS)
     full.daq.bump_epoch()

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from sim_service import step_record
+from sim_service.inputs.stages import HELD, RAMPED, SAFE
 from sim_service.models import configured_model
 from sim_service.models.description import Model, Parameter, Quantity
-from sim_service.signals.stages import HELD, RAMPED, SAFE
 from sim_service.view import fork, instruments, plots, tuning
 from sim_service.view.commander import Commander, Conflator
 from sim_service.view.controls import Controls, ForkLine, Wheel
@@ -153,10 +153,15 @@ def test_balance_counts_every_block_once() -> None:
 # ---- instruments -----------------------------------------------------------------------------------------------------
 
 
+ROWS = ("steering", "throttle", "brake")
+
+
 def _health(**changes: Any) -> instruments.Health:
     status, misses, stages = (changes.pop(key, 0) for key in ("status", "misses", "stages"))
     pace = Pace(200, status or step_record.LOCKED, 3e5, 4e5, 1e5, 2e5, 2e4, 3e4, misses, stages)
-    return instruments.Health(**{"silent_s": 0.004, "step_s": 0.005, "sim": True, "daq": True, "pace": pace, **changes})
+    return instruments.Health(
+        **{"rows": ROWS, "silent_s": 0.004, "step_s": 0.005, "sim": True, "daq": True, "pace": pace, **changes}
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,10 +198,12 @@ def test_instruments_of_any_model() -> None:
     driver, car = instruments.tiles(names, MODEL.outputs)
     assert [t.label for t in driver] == ["throttle"]
     assert [t.channel for t in car] == [q.name for q in MODEL.outputs]
-    text = instruments.dials(driver, car, lambda _: math.nan, 40.0)
+    text = instruments.dials(driver, car, lambda _: math.nan, load(DRIVE).inputs)
     assert "–" in text and "nan" not in text
     stale = {"input_stages": float(RAMPED << 4)}
-    assert "throttle: ramped to safe" in instruments.dials(driver, car, lambda name: stale.get(name, 0.0), 40.0)
+    assert "throttle: ramped to safe" in instruments.dials(
+        driver, car, lambda name: stale.get(name, 0.0), load(DRIVE).inputs
+    )
     driver, car = instruments.tiles(["steering_angle", "vx", "yaw_rate", "ay", "x"], MODEL.outputs)
     assert [t.label for t in car] == ["speed", "yaw rate", "lateral acc."]
 

@@ -103,7 +103,7 @@ def drive(world: World, seconds: float = 0.5, seed: int = 1) -> Record:
 
 @pytest.mark.parametrize("estimator", ["kalman", "full_rate", "edges", "source"])
 def test_a_recorded_run_gives_the_same_bits_again(world: Make, estimator: str) -> None:
-    live = world("sim.step_ms=2", "sim.stale_after_ms=10", f"sim.signals.steering_estimator={estimator}")
+    live = world("sim.step_ms=2", "sim.stale_after_ms=10", f"inputs.steering.estimator={estimator}")
     found = drive(live)
     steps = found.steps
     # it was as restless as meant: otherwise this says little
@@ -119,7 +119,7 @@ def test_a_recorded_run_gives_the_same_bits_again(world: Make, estimator: str) -
 
 def test_the_same_run_in_pieces_gives_the_same_bits(world: Make) -> None:
     """However often the caller looks on meanwhile; and every look sees what is done so far."""
-    live = world("sim.step_ms=2", "sim.signals.steering_estimator=kalman")
+    live = world("sim.step_ms=2", "inputs.steering.estimator=kalman")
     found = drive(live, 0.2)
     seen: list[int] = []
 
@@ -132,7 +132,7 @@ def test_the_same_run_in_pieces_gives_the_same_bits(world: Make) -> None:
 
 
 def test_a_replay_leaves_its_plan_and_the_record_as_they_were(world: Make) -> None:
-    live = world("sim.step_ms=2", "sim.signals.steering_estimator=kalman")
+    live = world("sim.step_ms=2", "inputs.steering.estimator=kalman")
     found = drive(live, 0.1)
     plan = found.plan()
     before = [array.copy() for array in (plan.blocks, plan.which, plan.floor, plan.flags, plan.ages, found.words)]
@@ -145,7 +145,7 @@ def test_a_replay_leaves_its_plan_and_the_record_as_they_were(world: Make) -> No
 def test_steps_given_up_restart_the_derivatives_in_the_replay_too(world: Make, puppet: Callable[..., str]) -> None:
     """A step of thirty periods while the wheel turns."""
     live = world(
-        "sim.step_ms=2", "sim.catch_up_steps=4", "sim.signals.steering_estimator=kalman", "sim.stale_after_ms=5000",
+        "sim.step_ms=2", "sim.catch_up_steps=4", "inputs.steering.estimator=kalman", "sim.stale_after_ms=5000",
         puppet(slow_from=20, slow_steps=1, slow_ms=60.0),
     )  # fmt: skip
     live.push()
@@ -165,9 +165,7 @@ def test_steps_given_up_restart_the_derivatives_in_the_replay_too(world: Make, p
 def test_blocks_overwritten_before_their_step_are_not_seen_in_the_replay_either(world: Make) -> None:
     """A ring of sixteen blocks that is overrun between two steps: live the estimator begins anew, and so it does again,
     although the record has every block."""
-    live = world(
-        "sim.step_ms=20", "sim.signals.steering_estimator=kalman", "daq.ring_blocks=16", "sim.stale_after_ms=5000"
-    )
+    live = world("sim.step_ms=20", "inputs.steering.estimator=kalman", "daq.ring_blocks=16", "sim.stale_after_ms=5000")
     pushed: list[np.ndarray] = []
     live.start()
     reader = RingReader(live.config.ring("daq"))
@@ -213,7 +211,7 @@ def test_a_model_that_leaves_the_numbers_ends_the_replay_where_it_ended_the_run(
 
 def test_initial_begins_with_a_new_simulator(world: Make) -> None:
     """The same run twice in one record, as after a restart of the simulator: twice the same results."""
-    live = world("sim.step_ms=2", "sim.signals.steering_estimator=kalman")
+    live = world("sim.step_ms=2", "inputs.steering.estimator=kalman")
     found = drive(live, 0.2)
     n, m = len(found.steps), len(found.blocks)
     blocks = np.concatenate([found.blocks, found.blocks])
@@ -233,7 +231,7 @@ def test_initial_begins_with_a_new_simulator(world: Make) -> None:
 def test_a_restarted_daq_is_a_new_ring_for_the_same_simulator(world: Make) -> None:
     """The ring is closed, another takes its name: the loop ends and goes on there, with the state it had; the record
     has the blocks of both, one after the other, and their numbers begin anew."""
-    live = world("sim.step_ms=2", "sim.signals.steering_estimator=kalman", "sim.stale_after_ms=5000")
+    live = world("sim.step_ms=2", "inputs.steering.estimator=kalman", "sim.stale_after_ms=5000")
     parts: list[np.ndarray] = []
     for ring in range(2):
         for k in range(30):
@@ -262,7 +260,7 @@ def test_a_restarted_daq_is_a_new_ring_for_the_same_simulator(world: Make) -> No
 
 def test_no_step_sees_blocks_of_the_ring_before(world: Make) -> None:
     """A restarted simulator has a ring of its own, which begins with the block that came last: of the same epoch."""
-    live = world("sim.step_ms=2", "sim.signals.steering_estimator=kalman")
+    live = world("sim.step_ms=2", "inputs.steering.estimator=kalman")
     for k in range(60):
         live.push(steering=k * k)
     words = record(live, np.zeros(0)).words
@@ -287,7 +285,7 @@ def test_no_step_sees_blocks_of_the_ring_before(world: Make) -> None:
 @pytest.fixture(scope="module")
 def short() -> Iterator[Record]:
     """Some sixty steps, each with a block of its own, one of them in five flagged as something."""
-    made = World("sim.step_ms=1", "sim.signals.steering_estimator=kalman")
+    made = World("sim.step_ms=1", "inputs.steering.estimator=kalman")
     try:
         yield drive(made, 0.15)
     finally:
@@ -397,7 +395,7 @@ def test_a_plan_of_what_was_available_is_one_that_can_be_run(short: Record) -> N
 
 
 def test_stale_input_is_held_and_does_not_move(world: Make) -> None:
-    live = world("sim.step_ms=2", "sim.signals.steering_estimator=kalman", "sim.stale_after_ms=20")
+    live = world("sim.step_ms=2", "inputs.steering.estimator=kalman", "sim.stale_after_ms=20")
     for k in range(200):
         live.push(steering=5 * k)
     found = record(live, np.zeros(0))

@@ -59,6 +59,9 @@ def test_the_main_use_is_as_configured() -> None:
     )
 
 
+_LIMITS = ("tolerance_below", "tolerance_above", "extrapolate_ms")  # 0 where they are not given
+
+
 def test_the_main_use_writes_out_every_default() -> None:
     """Its first line says so."""
 
@@ -70,8 +73,10 @@ def test_the_main_use_writes_out_every_default() -> None:
         return missing
 
     assert least(drive(), Config) == set()
-    silent = {"daq": {"channels": drive()["daq"]["channels"]}, "source": drive()["source"]}
-    defaults = check(Config, {**silent, "sim": {"vehicle": drive()["sim"]["vehicle"]}}, FILE)
+    for row in load(DRIVE).inputs.values():
+        assert least(drive()["inputs"][row.channels[0]], type(row)) <= {"row", "least", "most", *_LIMITS}
+    said = {"daq": {"channels": drive()["daq"]["channels"]}, "source": drive()["source"], "inputs": drive()["inputs"]}
+    defaults = check(Config, {**said, "sim": {"vehicle": drive()["sim"]["vehicle"]}}, FILE)
     assert defaults == load(DRIVE)
 
 
@@ -87,10 +92,10 @@ WRONG: dict[str, tuple[str, Any, list[str]]] = {
     "seconds infinite": ("seconds", float("inf"), ["seconds = inf", "finite"]),
     "step too short": ("sim.step_ms", 0.05, ["sim.step_ms = 0.05", "0.1"]),
     "step too long": ("sim.step_ms", 21, ["sim.step_ms = 21", "20"]),
-    "window too long": ("sim.signals.differentiator", 11, ["sim.signals.differentiator = 11", "10"]),
-    "window too short": ("sim.signals.differentiator", 1, ["sim.signals.differentiator = 1", "2"]),
-    "window no integer": ("sim.signals.differentiator", 4.5, ["sim.signals.differentiator = 4.5", "integer"]),
-    "sign nought": ("sim.signals.steering_sign", 0, ["sim.signals.steering_sign = 0", "1 or -1"]),
+    "window too long": ("inputs.steering.differentiator", 11, ["inputs.steering.differentiator = 11", "10"]),
+    "window too short": ("inputs.steering.differentiator", 1, ["inputs.steering.differentiator = 1", "2"]),
+    "window no integer": ("inputs.steering.differentiator", 4.5, ["inputs.steering.differentiator = 4.5", "integer"]),
+    "sign nought": ("inputs.steering.sign", 0, ["inputs.steering.sign = 0", "1 or -1"]),
     "daq ring odd": ("daq.ring_blocks", 1000, ["daq.ring_blocks = 1000", "power of two, such as 1024"]),
     "sim ring odd": ("sim.ring_blocks", 4095, ["sim.ring_blocks = 4095", "power of two, such as 4096"]),
     "ring too small": ("sim.ring_blocks", 8, ["sim.ring_blocks = 8", "16"]),
@@ -124,7 +129,8 @@ WRONG: dict[str, tuple[str, Any, list[str]]] = {
     "key unknown": ("daq.rat_hz", 1, ["daq.rat_hz = 1", "unknown key", "did you mean rate_hz?"]),
     "key unknown at the top": ("second", 1, ["second = 1", "unknown key", "did you mean seconds?"]),
     "key unknown in a channel": ("daq.channels.0.units", "V", ["daq.channels[0].units = 'V'", "did you mean unit?"]),
-    "key unknown deep down": ("sim.signals.gear_rate", 1, ["sim.signals.gear_rate = 1", "did you mean gear_ratio?"]),
+    "key unknown deep down": ("inputs.steering.per_cont", 1, ["steering.per_cont = 1", "did you mean per_count?"]),
+    "key unknown in a policy": ("inputs.brake.stale.hold", 1, ["inputs.brake.stale.hold = 1", "did you mean hold_ms?"]),
     "source too deep": ("source.again", [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]], ["source: ", "not be deeper than 16"]),
     "table unknown": ("simulator", {}, ["simulator: unknown key"]),
     "number of thousands of digits": ("seconds", 10**5000, ["seconds", "number"]),
@@ -153,9 +159,11 @@ def test_two_channels_may_not_have_one_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["brake", "throttle", "steering"])
-def test_the_channels_the_vehicle_needs_must_be_there(name: str) -> None:
+def test_the_channels_that_rows_read_must_be_there(name: str) -> None:
     position = ["brake", "throttle", "steering"].index(name)
-    assert f"lacks {name}" in refusal((f"daq.channels.{position}.name", "other"))
+    assert f"inputs.{name} reads the channel {name}; daq.channels has" in refusal(
+        (f"daq.channels.{position}.name", "other")
+    )
 
 
 @pytest.mark.parametrize("key", ["daq", "sim", "source", "daq.channels", "sim.vehicle", "daq.channels.0.type"])
@@ -339,41 +347,43 @@ def beside(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def signals(text: str) -> str:
-    return f"[sim.signals]\n{text}\n"
+def brake(full: float) -> str:
+    return f"[inputs.brake]\nfull = {full}\n"
+
+
+TURNED = "[inputs.steering]\nsign = -1\n"
 
 
 def test_fragments_go_over_the_file_later_ones_over_earlier_ones_and_set_over_all(beside: Callable[..., Path]) -> None:
     path = beside(
-        signals("throttle_full_counts = -300.0\nbrake_full_bar = 60.0\nsteering_sign = -1"),
-        signals("brake_full_bar = 70.0\nsteering_zero_counts = 5"),
+        "[inputs.throttle]\nfull_counts = -300.0\n" + brake(60.0) + TURNED,
+        brake(70.0) + "[inputs.steering]\nzero_counts = 5\n",
     )
-    config = load(path, ["sim.signals.steering_zero_counts=9.0"])
-    found = config.sim.signals
-    assert (found.throttle_full_counts, found.brake_full_bar, found.steering_sign) == (-300.0, 70.0, -1)
-    assert found.steering_zero_counts == 9.0
+    config = load(path, ["inputs.steering.zero_counts=9.0"])
+    found: Any = config.inputs
+    assert (found["throttle"].full_counts, found["brake"].full, found["steering"].sign) == (-300.0, 70.0, -1)
+    assert found["steering"].zero_counts == 9.0
     assert config.include == ["part_0.toml", "part_1.toml"]
     # whatever they do not name is as the file has it
-    same = {"signals", "include"}
-    assert config.sim.model_dump(exclude=same) == load(DRIVE).sim.model_dump(exclude=same)
-    assert found.gear_ratio == load(DRIVE).sim.signals.gear_ratio
+    assert config.sim == load(DRIVE).sim and list(config.inputs) == list(load(DRIVE).inputs)
+    assert found["brake"].full_counts == 32767.0
 
 
 @pytest.mark.parametrize(
     "setting", ['include=["part_0.toml"]', 'include = ["part_0.toml"]', " include=['part_0.toml']"]
 )
 def test_the_command_line_has_the_last_word_about_fragments(beside: Callable[..., Path], setting: str) -> None:
-    fragment = signals("brake_full_bar = 60.0")
+    fragment = brake(60.0)
     path = beside(fragment, included=False)
-    assert load(path).sim.signals.brake_full_bar == 40.0
-    assert load(path, [setting]).sim.signals.brake_full_bar == 60.0
+    assert load(path).inputs["brake"].full == 40.0
+    assert load(path, [setting]).inputs["brake"].full == 60.0
     # from any folder: paths count from the file
     elsewhere = path.parent / "elsewhere.toml"
     elsewhere.write_text(fragment.replace("60", "80"))
-    assert load(DRIVE, [f'include=["{elsewhere}"]']).sim.signals.brake_full_bar == 80.0
+    assert load(DRIVE, [f'include=["{elsewhere}"]']).inputs["brake"].full == 80.0
     path = beside(fragment)
-    assert load(path).sim.signals.brake_full_bar == 60.0
-    assert load(path, ["include=[]"]).sim.signals.brake_full_bar == 40.0
+    assert load(path).inputs["brake"].full == 60.0
+    assert load(path, ["include=[]"]).inputs["brake"].full == 40.0
 
 
 def test_a_list_of_a_fragment_replaces_the_whole_list(beside: Callable[..., Path]) -> None:
@@ -393,23 +403,23 @@ def said_in(file: str, path: Path, *overrides: str) -> str:
 
 
 def test_what_is_wrong_in_a_fragment_is_said_of_the_fragment(beside: Callable[..., Path]) -> None:
-    right = signals("steering_sign = -1")
-    said = said_in("part_1.toml", beside(right, signals("stering_sign = 1")))
-    assert "sim.signals.stering_sign = 1: unknown key; did you mean steering_sign?" in said
-    assert "brake_full_bar = -1" in said_in("part_0.toml", beside(signals("brake_full_bar = -1.0"), right))
+    right = TURNED
+    said = said_in("part_1.toml", beside(right, "[inputs.steering]\nsing = 1\n"))
+    assert "inputs.steering.sing = 1: unknown key; did you mean sign?" in said
+    assert "inputs.brake.full = -1" in said_in("part_0.toml", beside(brake(-1.0), right))
     assert "simulator: unknown key" in said_in("part_0.toml", beside("[simulator]"))
     assert "daq = 3" in said_in("part_0.toml", beside("daq = 3"))
     assert "name: is a table" in said_in("part_0.toml", beside("[name]"))
     assert "not valid TOML" in said_in("part_1.toml", beside(right, "[["))
     assert "type: is missing" in said_in("part_0.toml", beside('[[daq.channels]]\nname = "brake"'))
     # a later one that puts it right, or the command line, leaves nothing to say
-    assert load(beside(signals("brake_full_bar = -1.0"), signals("brake_full_bar = 1.0"))).include
-    assert load(beside(signals("brake_full_bar = -1.0")), ["sim.signals.brake_full_bar=1.0"]).include
+    assert load(beside(brake(-1.0), brake(1.0))).include
+    assert load(beside(brake(-1.0)), ["inputs.brake.full=1.0"]).include
 
 
 def test_what_is_wrong_elsewhere_is_not_said_of_a_fragment(beside: Callable[..., Path]) -> None:
-    path = beside(signals("brake_full_bar = 60.0"))
-    assert "brake_full_bar = 0" in said_in(FILE, path, "sim.signals.brake_full_bar=0")
+    path = beside(brake(60.0))
+    assert "inputs.brake.full = 0" in said_in(FILE, path, "inputs.brake.full=0")
     path.write_text(path.read_text().replace("rate_hz = 1000.0", "rate_hz = 0"))
     assert "daq.rate_hz = 0" in said_in(FILE, path)
 
@@ -422,7 +432,7 @@ def test_a_conflict_between_files_names_both(beside: Callable[..., Path]) -> Non
 
 
 def test_a_fragment_that_is_not_there_is_told_with_who_wants_it(beside: Callable[..., Path]) -> None:
-    path = beside(signals("steering_sign = -1"))
+    path = beside(TURNED)
     said = said_in("part_9.toml", path, 'include=["part_9.toml"]')
     assert "no such file; beside it: part_0.toml" in said and f"included by {path}" in said
 

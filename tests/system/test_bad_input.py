@@ -25,7 +25,7 @@ Start = Callable[..., Program]
         ("daq.rat_hz=1000", ["daq.rat_hz = 1000", "unknown key", "rate_hz"]),
         ('daq.rate_hz="fast"', ["daq.rate_hz = 'fast'", "valid number"]),
         ("daq.rate_hz=0", ["daq.rate_hz = 0", "greater than or equal to 0.1"]),
-        ("sim.signals.differentiator=11", ["sim.signals.differentiator = 11", "less than or equal to 10"]),
+        ("inputs.steering.differentiator=11", ["inputs.steering.differentiator = 11", "less than or equal to 10"]),
         ("sim.step_ms=50", ["sim.step_ms = 50", "less than or equal to 20"]),
         ('sim.vehicle="vehicles/none.toml"', ["none.toml", "no such file", "buggy_single_track.toml"]),
         ('source.manoeuvre="manoeuvres/none.toml"', ["none.toml", "no such file", "town.toml"]),

@@ -92,7 +92,7 @@ def test_a_drive_with_what_was_found_reads_the_truth_and_so_does_its_replay(
     run = calibrating(start, car, name)
     person = Person(run)
     person.until("steering: wheels straight ahead at")
-    person.until("steering: degrees you will turn")
+    person.until("steering: deg you will move it")
     person.answer(f"{LEFT_DEG:g}")
     person.until("throttle: released, then")
     person.until("throttle: fully pressed at")
@@ -105,15 +105,15 @@ def test_a_drive_with_what_was_found_reads_the_truth_and_so_does_its_replay(
     fragment = car.with_name("car_calibration.toml")
     assert str(fragment) in run.said
     found = tomllib.loads(fragment.read_text())
-    assert list(found) == ["sim"] and list(found["sim"]) == ["signals"]
-    signals = found["sim"]["signals"]
-    assert signals["steering_deg_per_count"] == pytest.approx(0.12, rel=STILL)
-    assert signals["steering_sign"] == -1
-    assert signals["throttle_full_counts"] == pytest.approx(-FALL * 300, rel=STILL)
-    assert signals["brake_full_counts"] == pytest.approx(10_000, rel=STILL)
-    assert signals["brake_zero_counts"] == pytest.approx(-50, abs=1)
-    assert signals["brake_full_bar"] == PRESSURE_BAR
-    assert signals["steering_zero_counts"] == signals["throttle_zero_counts"] == 0.0
+    assert list(found) == ["inputs"] and list(found["inputs"]) == ["steering", "throttle", "brake"]
+    steering, throttle, brake = found["inputs"].values()
+    assert steering["per_count"] == pytest.approx(0.12, rel=STILL)
+    assert steering["sign"] == -1
+    assert throttle["full_counts"] == pytest.approx(-FALL * 300, rel=STILL)
+    assert brake["full_counts"] == pytest.approx(10_000, rel=STILL)
+    assert brake["zero_counts"] == pytest.approx(-50, abs=1)
+    assert brake["full"] == PRESSURE_BAR
+    assert steering["zero_counts"] == throttle["zero_counts"] == 0.0
 
     settings = ("source.manoeuvre=quickly.toml", 'include=["car_calibration.toml"]')
     options = [word for setting in settings for word in ("--set", setting)]
@@ -125,7 +125,7 @@ def test_a_drive_with_what_was_found_reads_the_truth_and_so_does_its_replay(
     assert np.degrees(last["steering_angle"]) == pytest.approx(LEFT_DEG, rel=STILL)
     assert last["throttle"] == pytest.approx(1.0, rel=STILL)
     assert last["brake_pressure_bar"] == pytest.approx(PRESSURE_BAR, rel=STILL)
-    assert b"steering_sign = -1" in record.attachments["include_1.toml"]
+    assert b"sign = -1" in record.attachments["include_1.toml"]
     assert replay_run(tmp_path / "runs", Asked()).figures["identical"] is True
 
 
@@ -164,7 +164,7 @@ def test_on_a_terminal_a_key_acts_at_once(start: Start, car: Path, name: str) ->
         os.write(person, b"s")
         run.wait_for(f"{channel}: skipped")
     assert run.end() == 1
-    assert "every channel was skipped" in run.said
+    assert "every row was skipped" in run.said
     os.close(person)
     nothing_left(car, name)
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from daq_service.sources import SOURCES
 from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.clock import now_ns
-from sync.config import Config, Signals, load
+from sync.config import Config, load
 from sync.errors import ConfigError
 from sync.ring import RingReader, RingWriter, push
 from sync.toml import Section
@@ -27,7 +27,7 @@ from tandem.calibrate import fragment
 from tandem.calibrate.dialogue import Dialogue, Quit, live_line
 from tandem.calibrate.person import Screen
 from tandem.calibrate.readings import Again, Captured, Readings
-from tandem.calibrate.values import Calibration
+from tandem.calibrate.values import Calibration, calibratable
 from tandem.calibrate_command import named
 from tandem.cli import app
 from tests.sync.strategies import PROPERTY
@@ -35,6 +35,7 @@ from tests.sync.strategies import PROPERTY
 ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "configs" / "drive.toml"
 MS = 1_000_000
+ROWS = calibratable(load(DRIVE).inputs)
 _number = itertools.count()
 counts = st.floats(-30_000, 30_000)
 far = st.floats(20.5, 30_000)
@@ -52,7 +53,7 @@ def captured(at: float, epoch: int = 7) -> Captured:
 def test_what_was_captured_converts_to_what_was_asked_for(
     zero: float, travel: float, sign: int, amount: float, write: bool
 ) -> None:
-    found = Calibration(Signals(), frozenset({"steering"}), write)
+    found = Calibration(ROWS, frozenset({"steering"}), write)
     for channel, asked in (("steering", amount), ("throttle", 1.0), ("brake", amount)):
         found.zero[channel], found.full[channel] = captured(zero), captured(zero + sign * travel)
         found.amount[channel] = asked
@@ -60,14 +61,15 @@ def test_what_was_captured_converts_to_what_was_asked_for(
         assert found.convert(channel, zero) == pytest.approx(0, abs=1e-9)
         assert found.convert(channel, zero + sign * travel) == pytest.approx(full)
     written = found.settings()
-    assert Signals(**written)
-    assert written["steering_sign"] == sign
-    assert written["steering_deg_per_count"] * travel == pytest.approx(amount)
-    assert written["throttle_full_counts"] == written["brake_full_counts"] == pytest.approx(sign * travel)
-    assert written["brake_full_bar"] == amount and written["brake_zero_counts"] == zero
-    assert written["steering_zero_counts"] == (zero if write else 0.0)  # an encoder's
+    for name, settings in written.items():
+        assert type(ROWS[name]).model_validate({**ROWS[name].model_dump(), **settings})
+    assert written["steering"]["sign"] == sign
+    assert written["steering"]["per_count"] * travel == pytest.approx(amount)
+    assert written["throttle"]["full_counts"] == written["brake"]["full_counts"] == pytest.approx(sign * travel)
+    assert written["brake"]["full"] == amount and written["brake"]["zero_counts"] == zero
+    assert written["steering"]["zero_counts"] == (zero if write else 0.0)  # an encoder's
     # and read back from the fragment, to the digits that count
-    for value in written.values():
+    for value in (value for settings in written.values() for value in settings.values()):
         assert tomllib.loads(f"v = {fragment.number(value)}")["v"] == pytest.approx(value, rel=1e-7, abs=1e-300)
 
 
@@ -175,10 +177,10 @@ def test_a_travel_too_small_is_refused(car: Callable[..., Car]) -> None:
 def test_silence_is_said(car: Callable[..., Car]) -> None:
     one = car()
     assert "no block has come yet" in refusal(one, "brake")
-    assert live_line(one.readings, Calibration(Signals(), frozenset())) == "no block yet"
+    assert live_line(one.readings, Calibration(ROWS, frozenset())) == "no block yet"
     one.hold(ago_ns=2_000 * MS)
     assert "no block for 2." in refusal(one, "brake")
-    assert "no blocks" in live_line(one.readings, Calibration(Signals(), frozenset()))
+    assert "no blocks" in live_line(one.readings, Calibration(ROWS, frozenset()))
     one.hold()
     assert one.capture("brake").counts == 0
     one.hold(blocks=100, gap=True)
@@ -229,7 +231,7 @@ class Person:
 
 
 def talk(one: Car, *script: str | tuple[dict[str, Any], str], channels: tuple[str, ...], **known: Any) -> Calibration:
-    found = Calibration(one.config.sim.signals, frozenset({"steering", "throttle"}))
+    found = Calibration(calibratable(one.config.inputs), frozenset({"steering", "throttle"}))
     person, doubts = Person(one, *script), known.get("doubts", lambda: 0)
     Dialogue(one.readings, found, channels, person, Screen(), lambda: None, doubts).run()  # type: ignore[arg-type]
     assert person._script == []
@@ -248,21 +250,21 @@ def test_a_person_is_led_through_all_channels(car: Callable[..., Car]) -> None:
         "", channels=ALL,
     )  # fmt: skip
     assert found.settings() == {
-        "steering_deg_per_count": 45 / 500, "steering_sign": -1, "steering_zero_counts": 0.0,
-        "throttle_full_counts": -400.0, "throttle_zero_counts": 0.0,
-        "brake_full_counts": 8000.0, "brake_zero_counts": 100.0, "brake_full_bar": 20.0,
+        "steering": {"per_count": 45 / 500, "sign": -1, "zero_counts": 0.0},
+        "throttle": {"full_counts": -400.0, "zero_counts": 0.0},
+        "brake": {"full_counts": 8000.0, "zero_counts": 100.0, "full": 20.0},
     }  # fmt: skip
 
 
 def test_defaults_stops_and_zeros_of_encoders_can_be_asked_for(car: Callable[..., Car]) -> None:
     found = talk(car(), STRAIGHT, "lock 900", LEFT, "z", "", channels=("steering",))
     assert found.settings() == {
-        "steering_deg_per_count": 0.9, "steering_sign": -1, "steering_zero_counts": 12.0
+        "steering": {"per_count": 0.9, "sign": -1, "zero_counts": 12.0}
     }  # fmt: skip
     found = talk(car(), STRAIGHT, "", LEFT, "z", "z", "", channels=("steering",))
-    assert (found.amount["steering"], found.settings()["steering_zero_counts"]) == (90.0, 0.0)
+    assert (found.amount["steering"], found.settings()["steering"]["zero_counts"]) == (90.0, 0.0)
     found = talk(car(), ({"brake": 0}, ""), "", ({"brake": 300}, ""), "", channels=("brake",))
-    assert found.settings()["brake_full_bar"] == 40.0
+    assert found.settings()["brake"]["full"] == 40.0
 
 
 def test_what_cannot_be_is_asked_again(car: Callable[..., Car], capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,9 +289,9 @@ def test_steps_are_repeated_and_channels_skipped(car: Callable[..., Car]) -> Non
         channels=ALL,
     )  # fmt: skip
     assert (found.zero["steering"].counts, found.full["steering"].counts) == (20, 520)
-    assert found.settings()["throttle_full_counts"] == 300
+    assert found.settings()["throttle"]["full_counts"] == 300
     assert found.done == ["steering", "throttle"]
-    assert not any(key.startswith("brake") for key in found.settings())
+    assert "brake" not in found.settings()
 
 
 @pytest.mark.parametrize("script", [("q",), (STRAIGHT, "q"), (STRAIGHT, "", LEFT, "q"), ("s",)])
@@ -321,7 +323,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def throttle(full: float = 321.0) -> Calibration:
-    found = Calibration(Signals(), frozenset({"throttle"}))
+    found = Calibration(ROWS, frozenset({"throttle"}))
     found.zero["throttle"], found.full["throttle"] = captured(5), captured(5 + full)
     return found
 
@@ -346,9 +348,9 @@ def test_a_fragment_says_what_it_is_and_the_configuration_reads_it(file: Path) -
         "5.0 was captured",
     ):
         assert part in text
-    assert tomllib.loads(text) == {"sim": {"signals": {"throttle_full_counts": 321.0, "throttle_zero_counts": 0.0}}}
+    assert tomllib.loads(text) == {"inputs": {"throttle": {"full_counts": 321.0, "zero_counts": 0.0}}}
     file.write_text(file.read_text().replace("include = []", 'include = ["car_calibration.toml"]'))
-    assert load(file).sim.signals.throttle_full_counts == 321.0
+    assert load(file).inputs["throttle"].full_counts == 321.0
     assert fragment.include(load(file), file, out) == ["car_calibration.toml"]
     assert fragment.include(load(file), file, Path("/elsewhere/x.toml"))[1:] == ["/elsewhere/x.toml"]
 
@@ -367,7 +369,7 @@ def test_a_fragment_replaces_nothing_unasked(file: Path) -> None:
 
 
 def test_a_fragment_that_its_configuration_refuses_is_not_written(file: Path) -> None:
-    with pytest.raises(ConfigError, match="throttle_full_counts"):
+    with pytest.raises(ConfigError, match=r"inputs\.throttle\.full_counts"):
         written(file, fragment.default_place(file), throttle(0.0))
     assert [p.name for p in file.parent.iterdir()] == ["car.toml"]
 
@@ -385,10 +387,10 @@ def test_a_source_that_knows_better_is_heard(file: Path, monkeypatch: pytest.Mon
 
         @staticmethod
         def open_source(config: Config, *_: Any) -> None:
-            raise ConfigError(f"throttle_full_counts = {config.sim.signals.throttle_full_counts:g}: I have 300")
+            raise ConfigError(f"full_counts = {config.inputs['throttle'].full_counts:g}: I have 300")
 
     monkeypatch.setitem(sys.modules, SOURCES["virtual"], Knowing("virtual"))
-    assert fragment.objection(load(file), file, [], out) == "throttle_full_counts = 321: I have 300"
+    assert fragment.objection(load(file), file, [], out) == "full_counts = 321: I have 300"
 
 
 @pytest.mark.parametrize("place", ["", "nowhere/x.toml"])
@@ -413,7 +415,7 @@ def test_a_configuration_is_found_by_its_short_name(tmp_path: Path, monkeypatch:
     [
         (["no_such_car"], "neither a file nor"),
         (["no/such.toml"], "no such file"),
-        (["drive", "--channel", "clutch"], "--channel clutch: must be one of steering, throttle, brake"),
+        (["drive", "--row", "clutch"], "--row clutch: must be one of steering, throttle, brake"),
         (["drive", "--out", "/"], "--out"),
         (["drive", "--show", "--set", "daq.rat_hz=1"], "did you mean rate_hz?"),
     ],

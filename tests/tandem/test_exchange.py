@@ -216,10 +216,10 @@ def test_an_exported_run_can_be_imported_for_another_configuration(tmp_path: Pat
     run = make_run(tmp_path / "run", {"/daq": blocks(CAR, 50, **swerve(50))})
     file = taken(tmp_path, "mf4", run)
     back = open_run(
-        brought(file, tmp_path / "runs", config_given=True, overrides=["sim.signals.throttle_full_counts=210.0"])
+        brought(file, tmp_path / "runs", config_given=True, overrides=["inputs.throttle.full_counts=210.0"])
     )
     same_run(open_run(run), back)
-    assert back.json("config.json")["sim"]["signals"]["throttle_full_counts"] == 210.0
+    assert back.json("config.json")["inputs"]["throttle"]["full_counts"] == 210.0
     assert "own configuration" in refused(file, tmp_path / "runs", overrides=["daq.rate_hz=500"])
 
 
@@ -318,10 +318,10 @@ def test_physical_columns_become_the_counts_that_read_the_same(tmp_path_factory:
         folder = tmp_path_factory.mktemp("physical")
         columns = np.array(rows).T
         file = table(folder / "m.csv", "time [s],Angle,Accel,Brk", np.arange(len(rows)) * 1e-3, *columns)
-        run = open_run(brought(file, folder / "runs", *MAPS, overrides=[f"sim.signals.steering_sign={sign}"]))
+        run = open_run(brought(file, folder / "runs", *MAPS, overrides=[f"inputs.steering.sign={sign}"]))
         found = run.topics["/daq"].blocks
         np.testing.assert_array_equal(found["t_ns"], MS * np.arange(len(rows)))
-        # as the signals would convert them, to half a count
+        # as the rows would convert them, to half a count
         assert np.abs(found["steering"] * 0.18 * sign - columns[0]).max() <= 0.09 * (1 + 1e-9)
         assert np.abs(found["throttle"] / 420 * 100 - columns[1]).max() <= 50 / 420 * (1 + 1e-9)
         assert np.abs(found["brake"] * (40 / 32767) - columns[2]).max() <= 20 / 32767 * (1 + 1e-9)
@@ -332,9 +332,9 @@ def test_physical_columns_become_the_counts_that_read_the_same(tmp_path_factory:
 def test_counts_begin_at_the_zeros_of_a_calibration(tmp_path: Path) -> None:
     columns = np.array([[0, 90, -90], [0, 50, 100], [0, 20, 30]], float)
     file = table(tmp_path / "m.csv", "time [s],Angle,Accel,Brk", np.arange(3) * 1e-3, *columns)
-    zeros = {"steering_zero_counts": 12.0, "throttle_zero_counts": 500.0, "brake_zero_counts": -50.0}
-    found = {**zeros, "throttle_full_counts": -300.0, "brake_full_counts": 20_000.0}
-    overrides = [f"sim.signals.{key}={value}" for key, value in found.items()]
+    zeros = {"steering.zero_counts": 12.0, "throttle.zero_counts": 500.0, "brake.zero_counts": -50.0}
+    found = {**zeros, "throttle.full_counts": -300.0, "brake.full_counts": 20_000.0}
+    overrides = [f"inputs.{key}={value}" for key, value in found.items()]
     run = open_run(brought(file, tmp_path / "runs", *MAPS, overrides=overrides))
     blocks = run.topics["/daq"].blocks
     assert blocks["steering"].tolist() == [12, 512, -488]

@@ -78,14 +78,14 @@ def test_a_record_needs_none_of_its_fragments_and_takes_new_ones(
     run: Path, config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    gone = load(DRIVE, ["sim.vehicle=vehicles/buggy_single_track.toml", "sim.signals.steering_deg_per_count=0.09"])
+    gone = load(DRIVE, ["sim.vehicle=vehicles/buggy_single_track.toml", "inputs.steering.per_count=0.09"])
     gone = gone.model_copy(update={"include": ["gone.toml"]})
     half = replay_run(write(tmp_path / "half", gone, lane_change(config, 2.0)), Asked(mode="ideal"))
-    assert half.config.include == ["gone.toml"] and half.config.sim.signals.steering_deg_per_count == 0.09
-    Path("better.toml").write_text("[sim.signals]\nsteering_deg_per_count = 0.09\nthrottle_zero_counts = 10.0\n")
+    assert half.config.include == ["gone.toml"] and half.config.inputs["steering"].per_count == 0.09
+    Path("better.toml").write_text("[inputs.steering]\nper_count = 0.09\n[inputs.throttle]\nzero_counts = 10.0\n")
     setting = ['include=["better.toml"]']
     better = replay_run(run, Asked(mode="ideal", overrides=setting)).config
-    assert (better.sim.signals.steering_deg_per_count, better.sim.signals.throttle_zero_counts) == (0.09, 10.0)
+    assert (better.inputs["steering"].per_count, better.inputs["throttle"].zero_counts) == (0.09, 10.0)
     assert better.sim.vehicle == config.sim.vehicle
     with pytest.raises(ConfigError, match=r"worse\.toml: no such file"):
         replay_run(run, Asked(mode="ideal", overrides=['include=["worse.toml"]']))
@@ -137,7 +137,7 @@ def test_one_bit_in_one_step_is_found(run: Path, tmp_path: Path, config: Config)
 
 def test_calibration_and_parameters_can_be_changed_afterwards(run: Path, config: Config) -> None:
     base = replay_run(run, Asked(mode="ideal")).columns()
-    finer = replay_run(run, Asked(mode="ideal", overrides=["sim.signals.steering_deg_per_count=0.09"])).columns()
+    finer = replay_run(run, Asked(mode="ideal", overrides=["inputs.steering.per_count=0.09"])).columns()
     np.testing.assert_allclose(
         finer["steering_angle"], base["steering_angle"] / 2, atol=2e-3
     )  # the estimator knows the count

@@ -31,7 +31,7 @@ with respect to x.
 from math import pi, sqrt
 
 from sim_service.models.buggy.driveline_parameters import M, P, S
-from sim_service.signals.engine import full_throttle_torque, released_pedal_torque
+from sim_service.models.engine import full_throttle_torque, released_pedal_torque
 from sync.jit import kernel
 
 RPM = 30.0 / pi  # rpm per rad/s

@@ -13,7 +13,7 @@ Promises
 numbers among them, see forces.py), the core's integer tables as they are in memory.
 """
 
-from math import asin, atan2, cos, pi, sin
+from math import asin, atan2, cos, isnan, pi, sin
 
 import numpy as np
 from numba import boolean, float64, int64, void
@@ -21,6 +21,7 @@ from numba import boolean, float64, int64, void
 from sim_service.models.buggy import brake_parameters, brakes, driveline, driveline_parameters, forces
 from sim_service.models.buggy.description import OUTPUTS, PARAMETERS, WHEEL, P, V, W
 from sim_service.models.description import STEP, index
+from sim_service.models.engine import drive_torque
 from sim_service.models.vehicle import VEHICLE_INPUTS
 from sim_service.multibody.natural import tables
 from sim_service.multibody.natural.augmented import step as advance
@@ -51,6 +52,7 @@ _ABS_SIZE, _BRAKE_SIZE, _DRIVELINE_SIZE = (
     len(brake_parameters.PARAMETERS),
     len(driveline_parameters.PARAMETERS),
 )
+_GEAR_HELD = int(driveline_parameters.P.gear_held)
 _VECTOR = float64[::1]
 _ANGLE = index(VEHICLE_INPUTS, "steering_angle")
 _SPEED = index(VEHICLE_INPUTS, "steering_speed")
@@ -165,10 +167,12 @@ def step(state, inputs, params, work, h):
     place = int(params[RACK_INPUT])
     steer(inputs, params, memory, car[place : place + 3], h)
     left = part(ints, car, Part.ELEMENT)
-    numbers[forces.THROTTLE], numbers[forces.DRIVE] = inputs[_THROTTLE], inputs[_DRIVE]
     rear = 0.5 * (left[forces.LEFT + 2 * PER_WHEEL] + left[forces.LEFT + 3 * PER_WHEEL])
     p = params[DRIVELINE : DRIVELINE + _DRIVELINE_SIZE]
     numbers[forces.RATIO] = driveline.shift(p, memory[SHIFT:], inputs[_THROTTLE], rear, h)
+    if isnan(inputs[_DRIVE]):
+        inputs[_DRIVE] = drive_torque(inputs[_THROTTLE], rear, driveline.gear_ratio(p, p[_GEAR_HELD]))
+    numbers[forces.THROTTLE], numbers[forces.DRIVE] = inputs[_THROTTLE], inputs[_DRIVE]
     pressure = max(inputs[_BRAKE], 0.0)
     p = params[BRAKES : BRAKES + _BRAKE_SIZE]
     for w in range(4):

@@ -80,6 +80,8 @@ PARAMETERS = (
     Parameter("relaxation_x", "m", 0.15, 0.05, 1.0, "longitudinal relaxation length at small slip, at tyre_load"),
     Parameter("relaxation_y", "m", 0.35, 0.05, 1.5, "lateral relaxation length at small slip, at tyre_load"),
     Parameter("damping_time", "s", 0.04, 0.005, 0.1, "damping per stiffness of the standing tyre"),
+    Parameter("gear_ratio", "1", 1.475, 0.5, 5.0, "of the one gear there is: the source's second", of_the_file=False),
+    Parameter("final_ratio", "1", 3.673, 1.0, 10.0, "of the differential", of_the_file=False),
 )
 
 

@@ -32,11 +32,12 @@ of an axle, z force a slip velocity raises within a substep; suffix f front, r r
 (or the car).
 """
 
-from math import atan2, ceil, cos, pi, sin, sqrt
+from math import atan2, ceil, cos, isnan, pi, sin, sqrt
 
 import numpy as np
 
 from sim_service.models.description import STEP, index
+from sim_service.models.engine import drive_torque
 from sim_service.models.single_track.description import P, S, W
 from sim_service.models.vehicle import VEHICLE_INPUTS
 from sync.jit import kernel
@@ -51,6 +52,7 @@ TINY = 1e-300  # keeps 0 / 0 away
 CRAWL = 0.1  # m/s; slips are output relative to at least this speed
 
 _STEERING = index(VEHICLE_INPUTS, "steering_angle")
+_THROTTLE = index(VEHICLE_INPUTS, "throttle")
 _BRAKE = index(VEHICLE_INPUTS, "brake_pressure_bar")
 _DRIVE = index(VEHICLE_INPUTS, "drive_torque")
 
@@ -152,6 +154,9 @@ def step(state, inputs, params, work, h):
     rack = inputs[_STEERING] * params[P.rack_travel_per_turn] / (2.0 * pi)
     delta = max(-params[P.rack_limit], min(params[P.rack_limit], rack)) / params[P.steering_arm]
     cd, sd = cos(delta), sin(delta)
+    if isnan(inputs[_DRIVE]):
+        ratio = params[P.gear_ratio] * params[P.final_ratio]
+        inputs[_DRIVE] = drive_torque(inputs[_THROTTLE], state[S.wheel_speed_rear], ratio)
     drive = inputs[_DRIVE]
     pressure = max(inputs[_BRAKE], 0.0)
     brake_f = 2.0 * params[P.brake_front] * pressure

@@ -1,4 +1,4 @@
-"""Steering angle, speed and acceleration from encoder counts: four estimators behind one pair of kernels.
+"""Value, rate and acceleration from encoder counts: four estimators behind one pair of kernels.
 
 `observe` takes every block, `estimate` answers once a step. Both read a parameter vector made once by `parameters` and
 keep what they know in one memory vector; zeros are a start, and again after a gap. The answer is about the instant of
@@ -27,7 +27,7 @@ import math
 
 import numpy as np
 
-from sim_service.signals.differentiator import N_MAX, coefficients, differentiate
+from sim_service.inputs.differentiator import N_MAX, coefficients, differentiate
 from sync.jit import kernel
 
 SOURCE, FULL_RATE, KALMAN, EDGES = range(4)
@@ -48,7 +48,7 @@ FASTEST = 100.0  # rad/s; four times what a hand can do
 _KIND, _SCALE, _OWN = range(3)
 _N, _AGE, _C = range(_OWN, _OWN + 3)  # source and full_rate: window, mean age of a step's blocks (s), coefficients
 _LIMIT, _CALM, _BRISK, _UP, _DOWN, _START_VV, _START_AA = range(_OWN, _OWN + 7)  # kalman and edges, in counts and s
-_PARAMETERS = _C + N_MAX + 1
+PARAMETERS = _C + N_MAX + 1
 
 # memory: of source, what `differentiate` remembers
 # of full_rate: blocks since the last step, sums of their counts and ages (s, at the last of them), its instant, last
@@ -67,7 +67,7 @@ MEMORY = _EDGE + 2 * _MOST_EDGES
 
 def parameters(kind: str, n: int, step_s: float, period_s: float, rad_per_count: float) -> np.ndarray:
     """For `observe` and `estimate`. `n` is the window of source and full_rate; the period is that of the blocks."""
-    par = np.zeros(_PARAMETERS)
+    par = np.zeros(PARAMETERS)
     par[_KIND], par[_SCALE] = KINDS[kind], rad_per_count
     if kind in ("source", "full_rate"):
         par[_N], par[_AGE] = n, max(step_s - period_s, 0.0) / 2.0

@@ -5,35 +5,22 @@ step that records how old its input was can therefore be done again to the bit. 
 safe value exactly, and leaves alone what is fresh. The speed always fits what the value does.
 """
 
-import math
-
-import numpy as np
-
-from sim_service.signals.stages import EXTRAPOLATED, FRESH, HELD, RAMPED, SAFE
-from sync.config import Sim
+from sim_service.inputs.stages import EXTRAPOLATED, FRESH, HELD, RAMPED, SAFE
+from sync.input_rows import Stale
 from sync.jit import kernel
 
-# a policy: how old is stale; then of every channel
-LIMIT_NS, CHANNEL = 0, 1
+# of a policy
 _HOLD_NS, _EXTRAPOLATE_NS, _RAMP_NS, _SAFE, WORDS = range(5)
 
 
-def policy(sim: Sim) -> np.ndarray:
-    steering, throttle, brake = sim.stale.steering, sim.stale.throttle, sim.stale.brake
-    rows = (
-        (steering.hold_ms, steering.extrapolate_ms, steering.ramp_ms, math.radians(steering.safe_deg)),
-        (throttle.hold_ms, 0.0, throttle.ramp_ms, throttle.safe),
-        (brake.hold_ms, 0.0, brake.ramp_ms, brake.safe_bar),
-    )
-    made = [float(round(sim.stale_after_ms * 1e6))]
-    for *spans_ms, safe in rows:
-        made += [*(float(round(span * 1e6)) for span in spans_ms), safe]
-    return np.array(made)
+def policy(stale: Stale, safe: float) -> list[float]:
+    """`safe` in the machine's unit."""
+    return [*(float(round(ms * 1e6)) for ms in (stale.hold_ms, stale.extrapolate_ms, stale.ramp_ms)), safe]
 
 
 @kernel()
-def aged(value, speed, since_ns, par):
-    """(value, speed, stage) of what has been stale for `since_ns`, with the channel's part of a policy."""
+def stale_value(value, speed, since_ns, par):
+    """(value, speed, stage) of what has been stale for `since_ns`, by a policy."""
     if since_ns <= 0.0:
         return value, speed, FRESH
     since = since_ns - par[_HOLD_NS]

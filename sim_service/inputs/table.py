@@ -1,0 +1,163 @@
+"""The rows of `[inputs]` as compiled code reads them: `rows` makes it from a configuration and a machine's inputs."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numba import float64, types
+
+from sim_service.inputs import estimators
+from sim_service.inputs.stale import WORDS, policy
+from sync.array_types import WORDS as VECTOR_OF_WORDS
+from sync.array_types import WORDS_2D
+from sync.block import AGE, Layout
+from sync.errors import ConfigError
+from sync.input_rows import (
+    KINDS,
+    Affine,
+    Arctangent,
+    Encoder,
+    Fused,
+    HallPair,
+    Polynomial,
+    Row,
+    VoiceCoil,
+    order_of,
+)
+
+AFFINE, ENCODER, POLYNOMIAL, HALL_PAIR, ARCTANGENT, VOICE_COIL, FUSED = range(len(KINDS))
+# of a row: its kind, where its two sources are (a channel by its place, a row by its number; -1: there is none), which
+# channels it depends on, itself or through other rows (bits), and where its three results go (-1: nowhere)
+KIND, CHANNEL_A, CHANNEL_B, ROW_A, ROW_B, DEPENDS, TO, TO_END = 0, 1, 2, 3, 4, 5, 6, 9
+# numbers of a row: limits, where a value is reported as beyond them, how old is stale, what then; then its kind's own
+LEAST, MOST, BELOW, ABOVE, LIMIT_NS, POLICY = range(6)
+OWN = POLICY + WORDS
+_NUMBERS = OWN + 1 + estimators.PARAMETERS
+MEMORY = estimators.MEMORY
+_NO_AGE = np.zeros(4, np.int64)
+MOST_COEFFICIENTS = 8
+
+
+class Quantity(Protocol):
+    """Of a machine's input, what is asked here."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def optional(self) -> bool: ...
+
+
+class Rows(NamedTuple):
+    """Constant but for `memory` and `values`."""
+
+    table: np.ndarray  # a row each, as above
+    order: np.ndarray  # of computation: every row behind those it reads
+    channels: np.ndarray  # rows of the block's layout that are read; then those of their ages, 0 bits where it has none
+    numbers: np.ndarray
+    memory: np.ndarray  # of estimators and filters; zeros are a start, and again after a gap
+    rest: np.ndarray  # inputs of the machine that no row gives: NaN
+    values: np.ndarray  # value, rate and acceleration of each at this step, before its policy; then room for a source
+
+
+_MATRIX = types.Array(float64, 2, "C")
+ROWS = types.BaseTuple.from_types((WORDS_2D, VECTOR_OF_WORDS, WORDS_2D, _MATRIX, _MATRIX, float64[::1], _MATRIX), Rows)
+
+
+def check_rows(given: dict[str, Row], layout: Layout, machine: Sequence[Quantity], file: str = "") -> None:
+    """Whether these rows give the machine what it needs, and nothing else; else it is said of `file`."""
+    where = f"{file}: " if file else ""
+    units = {q.name: q.unit for q in machine}
+    for name, row in given.items():
+        for channel in row.channels:
+            if channel not in layout.names:
+                raise ConfigError(
+                    f"{where}inputs.{name} reads the channel {channel}; daq.channels has {', '.join(layout.names)}"
+                )
+        for to in row.to:
+            if to not in units:
+                raise ConfigError(
+                    f"{where}inputs.{name}.to: {to} is no input of the machine, which has {', '.join(units)}"
+                )
+        if row.to and units[row.to[0]] != {"deg": "rad"}.get(row.unit, row.unit):
+            right = {"rad": "'rad' or 'deg'"}.get(units[row.to[0]], repr(units[row.to[0]]))
+            raise ConfigError(f"{where}inputs.{name}.unit = {row.unit!r}: for {row.to[0]} it must be {right}")
+    written = {to for row in given.values() for to in row.to}
+    missing = [q.name for q in machine if not q.optional and q.name not in written]
+    if missing:
+        raise ConfigError(f"{where}inputs: no row has {', '.join(missing)} in its `to`, which the machine needs")
+
+
+def rows(
+    given: dict[str, Row],
+    layout: Layout,
+    machine: Sequence[Quantity],
+    step_s: float,
+    period_s: float,
+    stale_after_ms: float,
+) -> Rows:
+    """`machine`: its inputs."""
+    inputs = [q.name for q in machine]
+    check_rows(given, layout, machine)
+    names = list(given)
+    read = list(dict.fromkeys(channel for row in given.values() for channel in row.channels))
+    by_name = dict(zip(layout.names, layout.table, strict=True))
+    table = np.full((len(given), TO_END), -1, np.int64)
+    numbers = np.zeros((len(given), _NUMBERS))
+    kinds = list(KINDS)
+    order = order_of(given)
+    depends: dict[str, int] = {}
+    for name in order:
+        row = given[name]
+        at = table[names.index(name)]
+        at[KIND] = kinds.index(row.kind)
+        for place, channel in enumerate(row.channels):
+            at[CHANNEL_A + place] = read.index(channel)
+        for place, other in enumerate(row.rows):
+            at[ROW_A + place] = names.index(other)
+        depends[name] = 0
+        for channel in row.channels:
+            depends[name] |= 1 << read.index(channel)
+        for other in row.rows:
+            depends[name] |= depends[other]
+        at[DEPENDS] = depends[name]
+        at[TO : TO + len(row.to)] = [inputs.index(to) for to in row.to]
+        par = numbers[names.index(name)]
+        par[LEAST] = -math.inf if row.least is None else row.in_si(row.least)
+        par[MOST] = math.inf if row.most is None else row.in_si(row.most)
+        par[BELOW] = par[LEAST] - row.in_si(row.tolerance_below)
+        par[ABOVE] = par[MOST] + row.in_si(row.tolerance_above)
+        par[LIMIT_NS] = round(stale_after_ms * 1e6)
+        par[POLICY : POLICY + WORDS] = policy(row.stale, row.in_si(row.stale.safe))
+        own = _own(row, step_s, period_s)
+        par[OWN : OWN + len(own)] = own
+    ages = [by_name.get(channel + AGE, _NO_AGE) for channel in read]
+    channels = np.stack([by_name[channel] for channel in read] + ages) if read else np.zeros((0, 4), np.int64)
+    return Rows(
+        table, np.array([names.index(n) for n in order], np.int64), np.ascontiguousarray(channels), numbers,
+        np.zeros((len(given), MEMORY)), np.full(len(inputs), math.nan), np.zeros((len(given) + 1, 3)),
+    )  # fmt: skip
+
+
+def _own(row: Row, step_s: float, period_s: float) -> list[float]:
+    """The numbers of its kind, as sim_service/inputs/conversions.py reads them."""
+    if isinstance(row, Affine):
+        # a share of full scale is divided, anything else multiplied: so earlier versions rounded, and records hold it
+        scale = (row.full, row.full_counts) if row.unit == "1" else (row.in_si(row.full) / row.full_counts, 1.0)
+        return [row.zero_counts, *scale]
+    if isinstance(row, Encoder):
+        per_count = row.in_si(row.per_count) * row.sign
+        made = estimators.parameters(row.estimator, row.differentiator, step_s, period_s, per_count)
+        return [row.zero_counts * per_count, *made.tolist()]
+    if isinstance(row, Polynomial):
+        return [float(len(row.coefficients)), *(row.in_si(c) for c in row.coefficients)]
+    if isinstance(row, HallPair):
+        return [row.volts_per_count, row.in_si(row.gain), row.in_si(row.offset)]
+    if isinstance(row, Arctangent):
+        return [row.slope, row.offset]
+    if isinstance(row, VoiceCoil):
+        return [row.zero_counts, row.volts_per_count / (row.kappa_v_s_per_m * row.lever_arm_m)]
+    assert isinstance(row, Fused)
+    return [1.0 - math.exp(-2.0 * math.pi * row.crossover_hz * step_s)]

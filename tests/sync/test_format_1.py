@@ -1,0 +1,59 @@
+"""Configurations recorded before inputs were rows: they mean what they meant."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sync.config import Config, load
+from sync.errors import ConfigError
+from sync.record import open_run
+from sync.record.format_1 import translated
+from sync.record.settings import recorded_rows, recorded_settings
+from sync.toml import check
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = {"zero_is", "full_is"}  # for a person who calibrates
+
+
+def old(sim: dict[str, Any], model: str = "buggy") -> Config:
+    channels = [{"name": name, "type": "i4"} for name in ("brake", "throttle", "steering")]
+    settings = {"daq": {"channels": channels}, "source": {"kind": "virtual"}, "sim": {"vehicle": "x.toml", **sim}}
+    return check(Config, translated(settings, model), "old")
+
+
+def test_a_golden_run_of_before_has_the_rows_of_today() -> None:
+    run = open_run(ROOT / "tests" / "golden" / "town.mcap")
+    assert "signals" in run.json("config.json")["sim"] and "inputs" not in run.json("config.json")
+    found = check(Config, recorded_settings(run), "town").inputs
+    today = load(ROOT / "configs" / "drive.toml").inputs
+    assert recorded_rows(run) == list(found) == list(today)
+    for name, row in today.items():
+        assert found[name].model_dump(exclude=WORDS) == row.model_dump(exclude=WORDS)
+
+
+def test_calibration_policies_and_ratios_are_those_of_before() -> None:
+    signals = {
+        "steering_estimator": "edges", "steering_sign": -1, "steering_most_deg": 900.0, "throttle_full_counts": -300.0,
+        "brake_full_bar": 60.0, "brake_most_bar": 100.0, "brake_zero_counts": 5.0, "gear_ratio": 2.475,
+    }  # fmt: skip
+    stale = {
+        "steering": {"hold_ms": 5.0, "extrapolate_ms": 20.0, "safe_deg": 3.0}, "throttle": {"hold_ms": 7.0},
+        "brake": {"safe_bar": 2.0, "ramp_ms": 9.0}, "stop": "end",
+    }  # fmt: skip
+    config = old({"signals": signals, "stale": stale, "parameters": {"mass": 700.0}}, "single_track")
+    rows: Any = config.inputs
+    assert (rows["steering"].estimator, rows["steering"].sign, rows["steering"].least) == ("edges", -1, -900.0)
+    assert rows["steering"].stale.model_dump() == {"hold_ms": 5, "extrapolate_ms": 20, "ramp_ms": 0, "safe": 3}
+    assert rows["throttle"].full_counts == -300.0 and rows["throttle"].stale.hold_ms == 7.0
+    assert rows["throttle"].stale.ramp_ms == 500.0  # a default of its own
+    assert (rows["brake"].full, rows["brake"].most, rows["brake"].tolerance_below) == (60.0, 100.0, 15.0)
+    assert rows["brake"].stale.safe == 2.0 and config.sim.stale.stop == "end"
+    assert config.sim.parameters == {"mass": 700.0, "gear_ratio": 2.475}
+    assert old({"signals": signals}).sim.parameters == {}  # the buggy has gears of its own
+
+
+@pytest.mark.parametrize("sim", [{"signals": 3}, {"signals": {"steering_most_deg": "far"}}, {"stale": [1]}])
+def test_what_is_no_configuration_of_before_is_refused_in_words(sim: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"old: sim\."):
+        old(sim)
