@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from sync.errors import RingError
 from sync.record import Left, Ring, RunWriter
 from sync.record.rings import AGAIN, CLOSED, GONE, LEFT, OPEN, Account
-from sync.ring import RingReader, since
+from sync.ring import RingReader
+from sync.ring_follower import Change, RingFollower
 
 _BATCH = 4096
 
@@ -14,20 +14,26 @@ class Tap:
     """One ring, one topic."""
 
     def __init__(self, topic: str, ring: str, writer: RunWriter, left: Left | None = None, again: bool = False):
-        self.topic, self._name, self._writer = topic, ring, writer
-        self._ring: RingReader | None = None
-        self._position = 0
+        self.topic, self._writer = topic, writer
+        self._follower = RingFollower(ring)
+        self._reading = False  # the ring that is there; False while it is not (yet, any more) for the record
+        self._position = 0  # how far the record goes in the ring that was noted last
         self._layout = ""  # of the blocks that were recorded
         self._blocks = np.zeros((0, 0), np.int64)
         self._before: tuple[int, int] | None = None  # (segment, head) of a ring that was dead when first seen
         self._done = -1  # the segment that was read to its end
         self._noted: tuple[str, int] | None = None  # the last note: its state and segment
         self.trouble: str | None = None
-        self.recorded = self.before = self.lost = self.dropped = 0
+        self.recorded = self.before = self.dropped = 0
+        self._lost_before = 0  # by the recorders before this one
         self.gone = False  # a ring that was not there any more when the record was taken up again
         self._watched = again  # there was a recorder before the ring
         if left is not None:
             self._take_up(left)
+
+    @property
+    def lost(self) -> int:
+        return self._lost_before + self._follower.lost
 
     def left(self) -> Left | None:
         """How far the record of this topic goes; None if there is nothing yet. What was dropped is missing, too."""
@@ -41,9 +47,9 @@ class Tap:
     def go_on_in(self, writer: RunWriter) -> None:
         """From here on into another part."""
         self._writer = writer
-        if self._ring is not None:
-            writer.topic(self.topic, self._ring.layout)
-            self._note(AGAIN, self._ring.segment, self._position)
+        if self._reading and (ring := self._follower.ring) is not None:
+            writer.topic(self.topic, ring.layout)
+            self._note(AGAIN, ring.segment, self._position)
 
     def _note(self, state: str, segment: int, position: int, before: int = 0) -> None:
         self._noted = (state, segment)
@@ -53,7 +59,7 @@ class Tap:
         """Go on where the files end."""
         account = left.account
         self.recorded, self.before, self.dropped = account.rows, left.before, left.dropped
-        self.lost = account.missing - left.dropped
+        self._lost_before = account.missing - left.dropped
         self._noted = (left.state, account.segment)
         self._layout, self._position, self.gone = left.layout, account.position, left.gone
         if left.state == LEFT:
@@ -62,87 +68,85 @@ class Tap:
         elif left.state == CLOSED:
             self._done = account.segment
         elif left.state != GONE:
-            ring = self._found()
+            ring = self._follower.attached()
             # what its writer did meanwhile, even if it was another one, stands behind this position
             if ring is not None and ring.segment == account.segment and ring.head >= account.position:
-                if self._follow(ring):
+                if self._read(ring, account.position):
                     self._note(AGAIN, ring.segment, self._position)
                 return
-            if ring is not None:
-                ring.close()
             self.gone = True
             self._note(GONE, account.segment, account.position)
 
-    def _found(self) -> RingReader | None:
-        try:
-            return RingReader(self._name)
-        except RingError:
-            return None
-
-    def _follow(self, ring: RingReader) -> bool:
-        """Whether its blocks can stand in the record."""
+    def _read(self, ring: RingReader, position: int) -> bool:
+        """From here on; False if its blocks cannot stand in the record."""
         try:
             if self._layout not in ("", ring.layout.id):
                 raise ValueError(f"{self.topic}: the layout changed in the middle of the run")
             self._writer.topic(self.topic, ring.layout)
         except ValueError as error:
             self.trouble = str(error)
-            ring.close()
             return False
-        self._ring, self._layout = ring, ring.layout.id
+        self._reading, self._layout = True, ring.layout.id
+        self._position = self._follower.position = position
         self._blocks = np.zeros((_BATCH, ring.layout.words), np.int64)
         return True
 
-    def _attach(self) -> bool:
-        ring = self._found()
-        if ring is None:
-            return False
+    def _begin(self, ring: RingReader) -> None:
+        """With a ring that is there, if it is one of this run."""
+        self._follower.position = ring.head  # else none of its blocks is missing in the record
         again = ring.segment == self._done
-        if (again and ring.closed) or (not ring.writer_alive and not self._watched):
+        if again and ring.closed:
+            return
+        if not ring.writer_alive and not self._watched:
             if not again and self._before != (found := (ring.segment, ring.head)):
-                self._before = found  # of somebody who is no more; adopted, it goes on from here
+                self._before = found  # of a writer that is no more; adopted, it goes on from here
                 self._note(LEFT, *found)
-            ring.close()
-            return False
+            return
         left = self._position if again else 0
         if self._before and self._before[0] == ring.segment:
             left = max(left, self._before[1])
-        if not self._follow(ring):
-            return False
         # what passed before there was a recorder is none of its losses; what passed while one should have been there is
-        self._position = left if self._watched else max(ring.head - ring.capacity, left)
-        self.before += self._position - left
-        self._note(OPEN, ring.segment, self._position, self._position - left)
-        self._watched = True
-        return True
+        begin = left if self._watched else max(ring.head - ring.capacity, left)
+        if self._read(ring, begin):
+            self.before += begin - left
+            self._note(OPEN, ring.segment, begin, begin - left)
+            self._watched = True
 
     def take(self) -> None:
-        """Everything new; then, if the ring was closed, look for its successor."""
-        while self.trouble is None and (self._ring is not None or self._attach()):
-            assert self._ring is not None
-            closed = self._ring.closed  # before the last look, so that nothing can come after it
-            while True:
-                count, self._position, lost = since(self._ring.words, self._position, self._blocks)
-                self.lost += lost
-                if count == 0:
-                    break
-                if self._writer.sink.room:
-                    self._writer.add(self.topic, self._blocks[:count], self._position - count)
-                    self.recorded += count
-                else:
-                    self.dropped += count
-            if not closed:
+        """Everything new; then, if the ring was closed, from the one that followed it."""
+        while self.trouble is None:
+            ring = self._follower.ring
+            if ring is not None and not self._reading:
+                self._begin(ring)
+            goes_on = ring is not None and ring.writer_alive  # before the look at the blocks
+            self._record()
+            if goes_on:
                 return
-            self._done = self._ring.segment
-            self._note(CLOSED, self._done, self._position)
-            self.close()
+            change = self._follower.poll()
+            if change is Change.NONE:
+                return
+            if change is Change.CLOSED and self._reading and ring is not None:
+                self._record()  # what a writer pushed that adopted and closed it just now
+                self._done = ring.segment
+                self._note(CLOSED, self._done, self._position)
+            if change in (Change.CLOSED, Change.OPENED):
+                self._reading = False
+
+    def _record(self) -> None:
+        while self._reading and (count := self._follower.take(self._blocks)):
+            self._position = self._follower.position
+            if self._writer.sink.room:
+                self._writer.add(self.topic, self._blocks[:count], self._position - count)
+                self.recorded += count
+            else:
+                self.dropped += count
 
     @property
     def ended(self) -> bool:
         """Nothing more will come: its writer has gone, or there is none."""
-        return self._ring is None or not self._ring.writer_alive
+        ring = self._follower.ring
+        return not self._reading or ring is None or not ring.writer_alive
 
     def close(self) -> None:
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
+        self._follower.close()
+        self._reading = False

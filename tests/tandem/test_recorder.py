@@ -28,7 +28,7 @@ from sync.clock import REAL, Clock, now_ns
 from sync.config import Config, load
 from sync.record import FILE, Run, RunError, Topic, left_off, open_run, parts
 from sync.record.reader import find
-from sync.ring import RingWriter, push
+from sync.ring import CLOSED, SHM, STATE_WORD, RingWriter, poke, push
 from tandem.look.info import info
 from tandem.recorder import CannotRecord, Recorder
 from tests.examples import few
@@ -70,10 +70,23 @@ class Feed:
 
     def reborn(self, topic: str) -> None:
         """Its writer is killed; the next one adopts the segment."""
-        os.close(self._rings[topic]._fd)
-        self._rings[topic].words = np.zeros(0, np.int64)  # the mapping holds the lock too
-        self._rings[topic] = self._ring(topic)
+        self.dies(topic)
+        self.comes(topic)
         assert self._rings[topic].adopted
+
+    def dies(self, topic: str, closing: bool = False) -> None:
+        """`closing`: after it has marked the ring as closed, and before it has removed it."""
+        if closing:
+            poke(self._rings[topic].words, STATE_WORD, CLOSED)
+        self._rings[topic].leave()
+        self._rings[topic].words = np.zeros(0, np.int64)  # the mapping holds the lock too
+
+    def comes(self, topic: str) -> None:
+        self._rings[topic] = self._ring(topic)
+
+    def loses_its_name(self, topic: str) -> None:
+        """Somebody removes the file; its writer does not notice."""
+        (SHM / self._names[topic]).unlink()
 
     def anew(self, topic: str) -> None:
         """Its writer ends; the next one makes a ring."""
@@ -375,6 +388,59 @@ def test_a_ring_that_was_read_to_its_end_is_no_loss() -> None:
         told, run = here.end()
         assert here.feed.everything(run)
     assert told["whole"] and run.whole and run.topics["/daq"].begins.tolist() == [0] * 40 + [40] * 3
+
+
+@pytest.mark.parametrize("adopted", [True, False])
+def test_what_a_dead_writer_left_before_there_was_a_recorder_is_not_of_this_run(adopted: bool) -> None:
+    with desk() as here:
+        here.feed.push("/daq", 40)
+        here.feed.dies("/daq")
+        here.look()
+        if not adopted:
+            here.feed.loses_its_name("/daq")
+        here.feed.comes("/daq")
+        here.feed.push("/daq", 5)
+        here.look()
+        here.die()
+        here.begin()
+        here.feed.push("/daq", 2)
+        told, run = here.end()
+    assert numbers(run, "/daq") == [*range(40, 47)]
+    assert told["whole"] and run.whole
+    assert told["topics"]["/daq"] == {"recorded": 7, "lost": 0, "dropped": 0, "before": 0}
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_ring_whose_writer_was_killed_while_it_closed_it_goes_on_when_it_is_adopted(looks: bool) -> None:
+    with desk() as here:
+        here.feed.push("/daq", 40)
+        here.look()
+        here.feed.push("/daq", 2)
+        here.feed.dies("/daq", closing=True)
+        if looks:
+            here.look()
+        here.feed.comes("/daq")
+        here.feed.push("/daq", 3)
+        here.look()
+        here.feed.push("/daq", 4)
+        told, run = here.end()
+        assert here.feed.everything(run)
+    assert told["whole"] and run.whole and (run.topics["/daq"].begins == 0).all()
+
+
+def test_a_ring_that_lost_its_name_is_read_to_its_writers_end_and_the_next_one_followed() -> None:
+    with desk() as here:
+        here.feed.push("/daq", 40)
+        here.look()
+        here.feed.loses_its_name("/daq")
+        here.feed.push("/daq", 2)
+        here.feed.dies("/daq")
+        here.feed.comes("/daq")
+        here.feed.push("/daq", 3)
+        here.look()
+        told, run = here.end()
+        assert here.feed.everything(run)
+    assert told["whole"] and run.whole and run.topics["/daq"].begins.tolist() == [0] * 42 + [42] * 3
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
