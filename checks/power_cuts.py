@@ -37,6 +37,7 @@ from sync.config import Config, load  # noqa: E402
 from sync.record import RunError, open_run  # noqa: E402
 from sync.record.heads import PART, as_head  # noqa: E402
 from sync.ring import RingWriter, push  # noqa: E402
+from sync.streams import DAQ, SIM  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
 LAYOUT = Layout((Channel("number", "i8"), Channel("noise", "i8")))
@@ -124,9 +125,7 @@ def fed(config: Config, recorder: "subprocess.Popen[str]", folder: Path, seconds
     recorder.stdin.write(json.dumps({"folder": str(folder), "parameters": "{}"}) + "\n")
     recorder.stdin.flush()
     noise = np.random.default_rng(1)
-    rings = {
-        topic: RingWriter(config.ring(role), LAYOUT, 1 << 14) for topic, role in (("/daq", "daq"), ("/step", "sim"))
-    }
+    rings = {stream.topic: RingWriter(config.ring(stream.name), LAYOUT, 1 << 14) for stream in (DAQ, SIM)}
     counts = dict.fromkeys(rings, 0)
     end = time.monotonic() + seconds
     try:

@@ -33,6 +33,7 @@ from sync.block import Channel, Layout  # noqa: E402
 from sync.config import load  # noqa: E402
 from sync.record import parts  # noqa: E402
 from sync.ring import RingWriter, push  # noqa: E402
+from sync.streams import DAQ, SIM  # noqa: E402
 from sync.virtual_clock import NOW, virtual_clock  # noqa: E402
 from tandem.recorder import Recorder  # noqa: E402
 
@@ -119,7 +120,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tandem") as made:
         folder = Path(made) / "20260101T000000Z-week"
         clock = virtual_clock()
-        feed = Feed({"/daq": config.ring("daq"), "/step": config.ring("sim")})
+        feed = Feed({stream.topic: config.ring(stream.name) for stream in (DAQ, SIM)})
         recorder = Recorder(config, CONFIG, folder, b"{}", clock=clock)
         first_mb, most_bytes = 0.0, 0
         looks_a_day = DAY_NS // LOOK_NS

@@ -23,6 +23,7 @@ from sync.block import PAYLOAD, Channel, Layout
 from sync.errors import LayoutMismatch, RingError
 from sync.ring import CLOSED, SHM, STATE_WORD, RingWriter, poke, push
 from sync.ring_follower import Change, RingFollower
+from tests.examples import few
 from tests.sync.actors import PATIENCE_S, Actor
 
 NUMBER = Layout((Channel("n", "i8"),))
@@ -360,7 +361,7 @@ class Following(RuleBasedStateMachine):
 
 def test_every_block_comes_once_or_is_counted_whatever_becomes_of_its_ring(ring_name: str) -> None:
     run_state_machine_as_test(
-        lambda: Following(ring_name), settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+        lambda: Following(ring_name), settings=settings(max_examples=few(200), stateful_step_count=40, deadline=None)
     )
 
 
