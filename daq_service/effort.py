@@ -53,8 +53,8 @@ VECTOR = float64[::1]
 PUT = int64(float64, VECTOR)  # a compiled hand-over: the effort, and the device's own numbers
 _NEVER = -(2**60)  # ns
 _LEAST_PERIOD_NS = 100_000  # between two efforts: 10 kHz
+_LEAST_PYTHON_NS = 500_000  # where Python hands over
 _IDLE_NS = 1_000_000  # between two looks while there are no steps
-_WAIT_NS = 10_000_000  # for another ring
 
 
 class Rings(NamedTuple):
@@ -527,7 +527,7 @@ class DeviceThread:
         self, actuator: Actuator, efforts: np.ndarray, ledger: np.ndarray, clock: RealClock | VirtualClock = REAL
     ):
         self._actuator, self._efforts, self._ledger, self._clock = actuator, _read_only(efforts), ledger, clock
-        self._period_ns = round(1e9 / actuator.effort.rate_hz)
+        self._period_ns = max(round(1e9 / actuator.effort.rate_hz), _LEAST_PYTHON_NS)
         self._hung_ns = round(1e6 * actuator.effort.zero_within_ms)
         self._block = np.zeros(rec.LAYOUT.words, np.int64)
         self._due = clock.now_ns()

@@ -1,13 +1,14 @@
 """The acquisition process: a source, a ring with every block, a socket with the newest one."""
 
 import contextlib
+import importlib
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from daq_service import effort_record
 from daq_service.acquire import Acquisition
-from daq_service.force import ForceLoop
 from daq_service.sources import Host, Source, find, open_source
 from sync import realtime, streams
 from sync.block import Channel, Layout
@@ -21,6 +22,9 @@ from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_aft
 from sync.waiting import Waiting
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context, every_block
+
+if TYPE_CHECKING:  # most sources have no efforts
+    from daq_service.effort import EffortLoop
 
 _UNFIT = ("foreign", "malformed")
 _AWAITED_NS = 1_000_000_000  # without a scan for so long it waits for one
@@ -56,6 +60,8 @@ def prepare(config: Config, file: Path) -> Prepared:
     keys = transport_keys(config, file, "daq")
     around = _Surroundings(config)
     source = open_source(config, file, Host(around.feedback, around.say))
+    if getattr(source, "effort", None) is not None:
+        importlib.import_module("daq_service.effort")  # compiled before anything starts
     wants = list(getattr(source, "wants", ()))
     return Prepared(partial(run, source, around, keys), {"wants": wants}, partial(find, source))
 
@@ -101,7 +107,8 @@ def run(
                     Worker("clock", lambda: _serve_clock(server, stop), config, max(times.wire_priority - 5, 1), core)
                 )
             if wants := getattr(source, "wants", ()):
-                seen = Layout(tuple(Channel(name, "f8") for name in wants))
+                stamps = effort_record.STAMPS if getattr(source, "effort", None) is not None else ()
+                seen = Layout((*(Channel(name, "f8") for name in wants), *(Channel(name, "i8") for name in stamps)))
                 remove_stale(config.ring("daq_in"))  # steps of a life before this one are none
                 seen_ring = RingWriter(config.ring("daq_in"), seen, streams.DAQ_IN.capacity(config))
                 stack.callback(seen_ring.close)
@@ -114,11 +121,9 @@ def run(
                 )
         acquisition = Acquisition(config, source, ring, publisher, every)
         workers.append(Worker("acquisition", lambda: acquisition.run(stop), config, times.daq_priority, core))
-        force = None
-        if getattr(source, "force", None) is not None:
-            force = ForceLoop(source, around.feedback)  # type: ignore[arg-type]
-            pushing = force
-            workers.append(Worker("force", lambda: pushing.run(stop), config, max(times.daq_priority - 2, 1), core))
+        efforts = None
+        if getattr(source, "effort", None) is not None:
+            efforts = _start_efforts(source, around, config, ring, stack, workers, stop, reporter)
         start(workers, reporter)
         if gate:
             gate.warden.watch(*(w for w in workers if w.name in ("clock", "feedback")))
@@ -131,7 +136,7 @@ def run(
                 **({"clock": asked.count()} if asked else {}),
                 **({"source": own} if own else {}),
                 **({"feedback": {k: steps.count()[k] for k in _UNFIT}} if steps else {}),
-                **({"force": round(force.value, 4), "force_zeroed": force.zeroed} if force else {}),
+                **({"effort": efforts.figures()} if efforts else {}),
             }
 
         where = f"ring {config.ring('daq')}" + (f", {config.endpoint('daq')}" if publisher else "")
@@ -152,12 +157,16 @@ def run(
             poke(ring.words, BOUND_WORD, getattr(source, "bound_ns", 0))
             if steps and (lacking := unfit(steps)):
                 reporter.say(lacking, once=True)
-            if force and force.missing:
-                reporter.say(f"force: the simulator has no output {source.force.channel!r}", once=True)  # type: ignore[attr-defined]
+            if efforts:
+                efforts.poll()
+                if efforts.missing:
+                    reporter.say(f"effort: the simulator has no output {', '.join(efforts.missing)}", once=True)
             if turn % EVERY == 0:
                 reporter.status(counts())
 
         look_after(workers, stop, look)
+        if efforts:
+            efforts.stop()
         join(workers, reporter)
         return {
             **counts(),
@@ -168,6 +177,40 @@ def run(
             "head": ring.head,
             "epoch": ring.epoch,
         }
+
+
+def _start_efforts(
+    source: Any,
+    around: _Surroundings,
+    config: Config,
+    blocks: RingWriter,
+    stack: contextlib.ExitStack,
+    workers: list[Worker],
+    stop: threading.Event,
+    reporter: Reporter,
+) -> "EffortLoop":
+    """The ring of efforts, and the threads between the simulator's steps and the device."""
+    from daq_service.effort import DeviceThread, EffortLoop
+
+    times = config.realtime
+    core, _ = realtime.cores(times)
+    ring = RingWriter(config.ring("effort"), effort_record.LAYOUT, streams.EFFORT.capacity(config))
+    stack.push(held(ring, reporter))
+    prefault(ring)
+    loop = EffortLoop(
+        source,
+        around.feedback,
+        blocks.words,
+        config.daq.layout.words,
+        ring.words,
+        config.step_ns,
+        config.transport.clock_mode == "same",
+    )
+    workers.append(Worker("effort", loop.run, config, max(times.daq_priority - 1, 1), core))
+    if not loop.in_loop:
+        device = DeviceThread(source, ring.words, loop.ledger)
+        workers.append(Worker("device", lambda: device.run(stop), config, max(times.daq_priority - 2, 1), core))
+    return loop
 
 
 class Progress:

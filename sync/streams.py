@@ -35,6 +35,10 @@ class Stream:
         return not self.only_wire or transport != "shm"
 
 
+EFFORT = Stream(
+    "effort", "daq", "every effort handed over to the device: the step it comes from, what was wanted, what was given",
+    "at every step, source.effort.rate_hz between", "daq_service/effort_record.py", 8192, topic="/effort",
+)  # fmt: skip
 SIM = Stream(
     "sim", "sim", "every step: the block it used, its inputs, its outputs", "sim.step_ms",
     "the model's outputs", "sim.ring_blocks", topic="/step", socket="sim", shown=True,
@@ -59,7 +63,7 @@ DAQ_IN = Stream(
     "as they arrive, at most every sim.step_ms", "what the source wants", 64, only_wire=True,
 )  # fmt: skip
 
-STREAMS = {stream.name: stream for stream in (SIM, STATE, SIM_IN, DAQ, COMMAND, DAQ_IN)}
+STREAMS = {stream.name: stream for stream in (EFFORT, SIM, STATE, SIM_IN, DAQ, COMMAND, DAQ_IN)}
 RECORDED = tuple(stream for stream in STREAMS.values() if stream.topic)
 SHOWN = tuple(stream for stream in STREAMS.values() if stream.shown)
 BLOCK_TOPICS = (DAQ.topic, SIM_IN.topic)  # of a record: blocks as sampled, and as the simulator received them

@@ -34,6 +34,15 @@ HOPS = {
     "wait": "wait: received, taken by a step",
     "step": "step: taken, result in the ring",
 }
+ROUND_TRIP = {
+    "round_trip": "round trip: sampled, effort at the device",
+    "beyond_step": "the same without the step's own time",
+    "sensor": "sensor: sampled, in the DAQ's ring",
+    "there": "there: in the DAQ's ring, taken by a step",
+    "step": "step: taken, result in the ring",
+    "back": "back: result in the ring, taken by the effort loop",
+    "hand": "hand: taken, effort at the device",
+}
 
 _NOTHING = {"n": 0, "mean": 0.0, "p50": 0.0, "p90": 0.0, "p99": 0.0, "p999": 0.0, "max": 0.0}
 HISTOGRAMS = {
@@ -147,7 +156,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "saturated": daq.get("saturated", 0),
         "source_lost": daq.get("lost", 0),
         "source": daq.get("source", {}),
-        "force_zeroed": daq.get("force_zeroed"),
+        "effort": daq.get("effort"),  # None: the source has none
         "said": outcome.said,
         "deaths": [dataclasses.asdict(death) for death in outcome.deaths],
         "record": outcome.record,
@@ -173,6 +182,10 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
     if result["hops_us"]:
         hops = {title: result["hops_us"][hop] for hop, title in HOPS.items()}
         console.print(histogram_table("Where the age comes from, in us: the first four add up to it", hops))
+    if result["effort"]:
+        hops = {title: result["effort"]["round_trip_us"][hop] for hop, title in ROUND_TRIP.items()}
+        console.print(histogram_table("Round trip in us: the last five add up to it", hops))
+        console.print(_effort_line(result["effort"]), soft_wrap=True)
     console.print(_phase_line(result))
     bound, age = result["bound_us"], result["age_us"]
     if bound:
@@ -209,6 +222,21 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
     )
     if result["record"]:
         console.print(_record_line(result["record"]), soft_wrap=True)
+
+
+def _effort_line(effort: dict[str, Any]) -> str:
+    line = (
+        f"{effort['handed_over']} efforts handed over from {effort['steps_used']} steps, {effort['limited']} limited,"
+        f" {effort['slewed']} on their way, {effort['zeroed']} times to zero for want of steps"
+    )
+    if "energy" not in effort:
+        return line
+    steps = effort["active_steps"]
+    port = f"active in {steps} steps" if steps else "passive"
+    return (
+        f"{line}; the port was {port}, its energy {effort['energy']:.3g} J, {effort['least_energy']:.3g} J at least,"
+        f" {effort['damped_steps']} steps damped"
+    )
 
 
 def _record_line(record: dict[str, Any]) -> str:

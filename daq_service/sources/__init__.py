@@ -52,7 +52,8 @@ class Source(Protocol):
     `find()`: look for the device and try whether it can do what is asked; raises SourceError. Called once, before start
     `bound_ns`: how far its instants may be off, where they are another clock's; the simulator adds it to every age
     `counts()`: a dict of counters of its own, for the report
-    `force`: how the newest simulator output goes back to the driver's hand, see daq_service/force.py
+    `effort`: how an output of the simulator goes back to the device (daq_service/effort_settings.py), or None. With it
+        `put(value)`, or `compiled_put` for the effort loop itself, see Actuator in daq_service/effort.py
     """
 
     def start(self) -> None:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, PlainValidator, model_validator
 
-from daq_service.force import ForceSettings
+from daq_service.effort_settings import EffortSettings
 from daq_service.sdl import (
     MOST,
     Motor,
@@ -116,13 +116,13 @@ class Settings(Section):
     device: Annotated[str | int, PlainValidator(_device)] = ""  # the first one there
     axes: Axes
     steering_range_deg: float | None = Field(None, gt=0, le=3600)
-    force: ForceSettings | None = None
+    effort: EffortSettings | None = None
     buffer_blocks: int = Field(50_000, ge=1)
 
     @model_validator(mode="after")
     def _full_force(self) -> "Settings":
-        if self.force is not None and self.force.limit > 1.0:
-            raise ValueError(f"force.limit = {self.force.limit:g}: is a share of the full force, 1 at most")
+        if self.effort is not None and self.effort.limit > 1.0:
+            raise ValueError(f"effort.limit = {self.effort.limit:g}: is a share of the full force, 1 at most")
         return self
 
 
@@ -142,8 +142,8 @@ class GamepadSource:
         self._sleep_until: Callable[[int], None] = sleep_until
         self._say = host.say
         self._settings = settings
-        self.force = settings.force
-        self.wants = (settings.force.channel,) if settings.force else ()
+        self.effort = settings.effort
+        self.wants = settings.effort.wants if settings.effort else ()
         self._held = Held(config, settings.buffer_blocks)
         self._roles: list[Wheel | Pedal] = [getattr(settings.axes, name) for name in self._held.names]
         self._period = config.period_ns
@@ -197,7 +197,7 @@ class GamepadSource:
             return False
         self._raw, self._read_ns, self._next = [], 0, 0
         self._moved = [False] * len(self._roles)
-        if self.force is not None:
+        if self.effort is not None:
             self._most_force = 0.0
             try:
                 self._motor = Motor(self._sdl, self._stick)
@@ -289,12 +289,12 @@ class GamepadSource:
         return role.counts(raw)
 
     def put(self, value: float) -> None:
-        """See daq_service/force.py. Positive pushes to the right: the road against a driver who turns left."""
+        """See daq_service/effort.py. Positive pushes to the right: the road against a driver who turns left."""
         motor = self._motor
-        if motor is None or self.force is None:
+        if motor is None or self.effort is None:
             return
         # a wheel that comes back in the middle of a bend is not thrown around
-        self._most_force = min(self._most_force + self.force.slew / self.force.rate_hz, self.force.limit)
+        self._most_force = min(self._most_force + self.effort.slew / self.effort.rate_hz, self.effort.limit)
         if motor.put(min(max(value, -self._most_force), self._most_force)):
             self._refused_in_a_row = 0
             return
@@ -308,7 +308,7 @@ class GamepadSource:
             "polls": self._polls,
             "unplugged": self._unplugged,
             "unmoved": self._moved.count(False),
-            **({"force_refused": self._refused} if self.force is not None else {}),
+            **({"force_refused": self._refused} if self.effort is not None else {}),
         }
 
     def stop(self) -> None:

@@ -21,20 +21,17 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from daq_service.effort_settings import EffortSettings
 from daq_service.nidaqmx_driver import Action, Link, action, no_driver, on_loopback, package, server_lost, text
 from daq_service.sources import Host
 from sync.config import Config
 from sync.errors import ConfigError, SourceError
 from sync.toml import Section, check
-
-if TYPE_CHECKING:  # `require` must answer before anything is compiled
-    from daq_service.force import ForceSettings
-
 
 _MOST_PEM = 1 << 20  # bytes
 
@@ -64,7 +61,7 @@ class Settings(Section):
     buffer_s: float = Field(10.0, gt=0, le=600)
     back_off_first_s: float = Field(0.1, gt=0, le=60)
     back_off_most_s: float = Field(1.0, gt=0, le=60)
-    force: dict[str, Any] | None = None  # ForceSettings and `ao`, see _force_settings
+    effort: dict[str, Any] | None = None  # EffortSettings and `ao`, see _effort_settings
 
     @model_validator(mode="after")
     def _consistent(self) -> "Settings":
@@ -109,14 +106,13 @@ def _pem(path: Path) -> bytes:
     return data
 
 
-def _force_settings(data: dict[str, Any], file: Path) -> tuple["ForceSettings", str]:
-    """(the settings of the way back, its output channel). The kernels beside them are compiled: not before needed."""
-    from daq_service.force import ForceSettings
+def _effort_settings(data: dict[str, Any], file: Path) -> tuple[EffortSettings, str]:
+    """(the settings of the way back, its output channel)."""
 
-    class NiForce(ForceSettings):
+    class NiEffort(EffortSettings):
         ao: str = Field("ao0", pattern=r"^ao\d+$")
 
-    checked = check(NiForce, data, str(file), "source.force")
+    checked = check(NiEffort, data, str(file), "source.effort")
     return checked, checked.ao
 
 
@@ -245,10 +241,10 @@ class NiSource:
         self._ao_lock = threading.Lock()
         self._ao_name = ""
         self._ao_since_ns = 0
-        self.force: ForceSettings | None = None
-        if settings.force is not None:
-            self.force, self._ao_name = _force_settings(settings.force, file)
-        self.wants = (self.force.channel,) if self.force else ()
+        self.effort: EffortSettings | None = None
+        if settings.effort is not None:
+            self.effort, self._ao_name = _effort_settings(settings.effort, file)
+        self.wants = self.effort.wants if self.effort else ()
         self._running = False
         self._stopped = False  # a thread that comes late must not open the device again
         self._forget()
@@ -354,10 +350,10 @@ class NiSource:
                     f"daq.channels: {name}.counter_bits = {bits} is asked for",
                     f"its counters have {device.ci_max_size}; set counter_bits = {device.ci_max_size}",
                 )
-        if self.force:
-            need("analog output", "force.ao", self._ao_name, device.ao_physical_chans.channel_names)
-            limit = self.force.limit
-            _covered(refuse, "force", -limit, limit, list(device.ao_voltage_rngs))
+        if self.effort:
+            need("analog output", "effort.ao", self._ao_name, device.ao_physical_chans.channel_names)
+            limit = self.effort.limit
+            _covered(refuse, "effort", -limit, limit, list(device.ao_voltage_rngs))
 
     # ---- tasks -------------------------------------------------------------------------------------------------------
 
@@ -403,7 +399,7 @@ class NiSource:
                 counting = ni.stream_readers.CounterReader(counter.in_stream)
                 counting.verify_array_shape = False
                 streams.append(_Stream(counter, counting.read_many_sample_uint32, np.uint32))
-            out = task() if self.force else None
+            out = task() if self.effort else None
             writer = self._output(ni, out) if out is not None else None
             with self._ao_lock:
                 if self._stopped:
@@ -416,9 +412,9 @@ class NiSource:
             raise
 
     def _output(self, ni: Any, task: Any) -> Any:
-        assert self.force is not None
+        assert self.effort is not None
         task.ao_channels.add_ao_voltage_chan(
-            f"{self._settings.device}/{self._ao_name}", min_val=-self.force.limit, max_val=self.force.limit
+            f"{self._settings.device}/{self._ao_name}", min_val=-self.effort.limit, max_val=self.effort.limit
         )
         return ni.stream_writers.AnalogSingleChannelWriter(task.out_stream, auto_start=True)
 
@@ -635,11 +631,11 @@ class NiSource:
     # ---- the way back ------------------------------------------------------------------------------------------------
 
     def put(self, value: float) -> None:
-        """See daq_service/force.py. What fails here fails in the next read too, or again and again: reads mend both."""
+        """See daq_service/effort.py. What fails here fails in the next read too, or every time: reads mend both."""
         with self._ao_lock:
-            if self.force is not None:
-                # a device that has just come back begins at zero: no jump to where the force is by now
-                most = self.force.slew * (self._now() - self._ao_since_ns) * 1e-9
+            if self.effort is not None:
+                # a device that has just come back begins at zero: no jump to where the effort is by now
+                most = self.effort.slew * (self._now() - self._ao_since_ns) * 1e-9
                 self._write(min(max(value, -most), most))
 
     def _write(self, value: float) -> Exception | None:
@@ -658,7 +654,7 @@ class NiSource:
 
     def _mend_output(self) -> None:
         """An output that fails while the inputs are well is made anew, ever more rarely."""
-        if self.force is None or self._stopped:
+        if self.effort is None or self._stopped:
             return
         name = f"{self._settings.device}/{self._ao_name}"
         if self._ao_failed == 0:
@@ -670,7 +666,7 @@ class NiSource:
             return
         if not self._said_output:
             self._said_output = True
-            self._say(f"{name} does not take the force; it is made anew until it does: {self._ao_error}")
+            self._say(f"{name} does not take the effort; it is made anew until it does: {self._ao_error}")
         self._ao_retry_ns = self._now() + round(self._ao_back_off * 1e9)
         self._ao_back_off = min(2.0 * self._ao_back_off, self._settings.back_off_most_s)
         with self._ao_lock:

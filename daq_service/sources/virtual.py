@@ -8,6 +8,7 @@ of finite size; what no longer fits is lost, and counted.
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numba import float64, int64, types
@@ -164,11 +165,20 @@ class VirtualSource:
         steering, throttle, brake = manoeuvre.steering_deg, manoeuvre.throttle, manoeuvre.brake_bar
         self._profiles = (*profile_tables(steering), *profile_tables(throttle), *profile_tables(brake))
         self.follows = manoeuvre.follow is not None
-        self.wants = POSE if self.follows else ()
+        self.effort = settings.effort
+        self._actuator = np.zeros(1)
+        own = POSE if self.follows else ()
+        self.wants = tuple(dict.fromkeys((*own, *(self.effort.wants if self.effort else ()))))
         self._path = prepare_path(manoeuvre.follow) if manoeuvre.follow else np.empty((0, 3))
         self._follow = follow_parameters(manoeuvre.follow) if manoeuvre.follow else np.empty(8)
         self._memory = np.zeros(MEMORY)
         self._value = np.zeros(3)
+
+    @property
+    def compiled_put(self) -> tuple[Any, np.ndarray]:
+        from daq_service.effort import keep  # compiled, and only needed with an effort
+
+        return keep, self._actuator
 
     def start(self) -> None:
         self._state[_NEXT] = 0

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from daq_service.effort_settings import EffortSettings
 from sync.toml import Section
 
 
@@ -21,3 +22,4 @@ class Settings(Section):
     brake_full_counts: float = Field(32_767.0, gt=0)
     brake_noise_counts: float = Field(4.0, ge=0)
     brake_offset_counts: float = -3.0
+    effort: EffortSettings | None = None  # to an actuator that moves nothing

@@ -12,6 +12,7 @@ each a file of the same form: one every `record.part_minutes`, and one wherever 
     /received    every block the simulator took off the wire (absent with shared memory: there it reads /daq itself)
     /command     what the simulator was told to change or do, in order (absent where it was told nothing)
     /step        every step's output: which block it used, when, its inputs, its outputs
+    /effort      every effort handed over to the device, and the step it comes from (absent where there is none)
     metadata     tandem.ring: which ring the blocks of a topic come from, from which position on; where it was read to
                  its end; where another recorder took it up (sync/record/rings.py)
     metadata     tandem.said: what was said during the run, and when, such as a device that was lost; one each

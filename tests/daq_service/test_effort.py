@@ -178,7 +178,7 @@ def test_never_beyond_the_limit_nor_faster_than_allowed_nor_late_at_zero(
         assert (value[late] == 0.0).all()
         if end < following:
             before = value[at <= end]
-            assert before.size and before[-1] == 0.0
+            assert before.size == 0 or before[-1] == 0.0
     counted = sum(world.count(c) for c in (rec.USED, rec.SUPERSEDED, rec.INVALID))
     assert counted == len(steps)
     assert found["given"][-1] == 0.0 and found["status"][-1] == rec.ENDED

@@ -26,7 +26,7 @@ from .nidaqmx_double_opener import ONBOARD, double, onboard_config, open_onboard
 
 MS = 1_000_000
 CODES = {what: [code for code, action in ACTIONS.items() if action is what] for what in Action}
-FORCE = "source.force={gain=1.0, limit=5.0, slew=1000.0, ao='ao1', channel='steering_torque'}"
+FORCE = "source.effort={gain=1.0, limit=5.0, slew=1000.0, ao='ao1', channel='steering_torque'}"
 READS = itertools.cycle(["ReadAnalogF64", "ReadCounterU32Ex", "GetReadAttributeUInt32"])
 
 
@@ -381,10 +381,10 @@ def test_instants_are_those_of_the_devices_own_clock(desk: Make) -> None:
         ({"counter_bits": 24}, (), ["counter_bits = 32", "set counter_bits = 24"]),
         (
             {"ao": 0},
-            ("source.force={gain=1.0, limit=5.0, slew=50.0}",),
-            ["source.force.ao = 'ao0'", "no analog output"],
+            ("source.effort={gain=1.0, limit=5.0, slew=50.0}",),
+            ["source.effort.ao = 'ao0'", "no analog output"],
         ),
-        ({"ao_ranges": [0.0, 5.0]}, ("source.force={gain=1.0, limit=5.0, slew=50.0}",), ["-5 to 5 V", "0 to 5 V"]),
+        ({"ao_ranges": [0.0, 5.0]}, ("source.effort={gain=1.0, limit=5.0, slew=50.0}",), ["-5 to 5 V", "0 to 5 V"]),
         ({"name": "cDAQ1Mod1"}, (), ["source.device = 'Dev1'", "it has cDAQ1Mod1"]),
     ],
 )
@@ -406,7 +406,7 @@ def test_what_a_device_cannot_do_is_refused_by_name(
         ("source.throttle=ctr0", "two encoders need two counters"),
         ("source.server=nowhere", "source.server"),
         ("source.scans_per_read=4000", "source.buffer_s"),
-        ("source.force={gain=1.0, limit=5.0}", "source.force.slew"),
+        ("source.effort={gain=1.0, limit=5.0}", "source.effort.slew"),
         (
             "daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2'}, {name='steering', type='i4'}]",
             "bits",
@@ -535,7 +535,7 @@ def test_an_output_that_fails_alone_is_said_once_and_made_anew(desk: Make) -> No
         run.source.put(1.0)
         run.read()
     failed, back = run.said
-    assert "Dev1/ao1 does not take the force" in failed and "-200452" in failed and "Dev1/ao1 is back" in back
+    assert "Dev1/ao1 does not take the effort" in failed and "-200452" in failed and "Dev1/ao1 is back" in back
     assert run.gaps == [] and run.source.counts()["unwritten"] == 60
     assert len(run.tell("state")["tasks"]) == 4
     run.source.put(1.0)
