@@ -2,8 +2,9 @@
 
 A row reads channels, or the results of other rows, converts them, limits the result, and says what becomes of it when
 it is stale; `to` names the machine's inputs it is for: the value, its rate, its acceleration, as many as it makes.
-Counts are named so (`zero_counts`); everything else of a row is in the row's own `unit`. An angle is in `deg` here and
-in rad in the machine; other units are the machine's own. What computes it: sim_service/inputs.
+Counts are named so (`zero_counts`); everything else of a row is in the row's own `unit`. An angle may be in `deg`
+here (a rate in `deg/s`) and is in rad in the machine; other units are the machine's own. What computes it:
+sim_service/inputs.
 
 A new kind of row is a class here (its settings, how many results it makes, its inverse if it has one) and a conversion
 there.
@@ -19,6 +20,7 @@ from sync.toml import CHOICE, Section
 NAME = r"^[a-z][a-z0-9_]{0,31}$"
 MOST_ROWS = 15  # four bits each, in the word that a step records of their stages
 _Name = Annotated[str, Field(pattern=NAME)]
+_NameOrNone = Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]{0,31})?$")]
 
 
 def _not_zero(value: float) -> float:
@@ -41,7 +43,8 @@ class Stale(Section):
 
 
 class _Row(Section):
-    to: Annotated[list[_Name], Field(max_length=3)] = []  # none: for other rows, or to be looked at
+    # "": that result goes nowhere, such as a rate that another row measures
+    to: Annotated[list[_NameOrNone], Field(max_length=3)] = []
     unit: str = Field("1", max_length=32)
     least: float | None = None  # beyond these the result is clipped, flagged and counted
     most: float | None = None
@@ -65,7 +68,11 @@ class _Row(Section):
 
     def in_si(self, value: float) -> float:
         """From the row's unit to the machine's."""
-        return math.radians(value) if self.unit == "deg" else value
+        return math.radians(value) if self.unit.startswith("deg") else value
+
+    @property
+    def machine_unit(self) -> str:
+        return "rad" + self.unit.removeprefix("deg") if self.unit.startswith("deg") else self.unit
 
     @model_validator(mode="after")
     def _sound(self) -> Any:
@@ -80,8 +87,8 @@ class _Row(Section):
 class _OneSource(_Row):
     """Reads one channel, or the result of one row."""
 
-    channel: str = Field("", pattern=r"^([a-z][a-z0-9_]{0,31})?$")
-    row: str = Field("", pattern=r"^([a-z][a-z0-9_]{0,31})?$")
+    channel: _NameOrNone = ""
+    row: _NameOrNone = ""
 
     @model_validator(mode="after")
     def _one(self) -> Any:
@@ -126,6 +133,8 @@ class Encoder(_Row):
     per_count: float = Field(gt=0)
     sign: Literal[1, -1] = 1
     zero_counts: float = 0.0
+    # how large its motions are, against those of a hand on a wheel in rad, on which kalman and edges were tuned
+    motion: float = Field(1.0, gt=0)
     zero_is: str = Field("at its zero", max_length=80)  # what a person does to calibrate it
     full_is: str = Field("the way that counts as positive", max_length=80)
 
@@ -264,7 +273,7 @@ def _connected(rows: dict[str, Any]) -> dict[str, Any]:
                 f"{name}.stale.extrapolate_ms = {row.stale.extrapolate_ms:g}: a row of kind {row.kind} makes no rate;"
                 " use hold_ms and ramp_ms"
             )
-        for to in row.to:
+        for to in filter(None, row.to):
             if to in taken:
                 raise ValueError(f"{name}.to: {to} is written by {taken[to]} already")
             taken[to] = name

@@ -2,14 +2,14 @@
 
 `observe` takes every block, `estimate` answers once a step. Both read a parameter vector made once by `parameters` and
 keep what they know in one memory vector; zeros are a start, and again after a gap. The answer is about the instant of
-the newest block, in rad, rad/s and rad/s2.
+the newest block, in the unit that a count is given in, per s and per s2.
 
 - source: the thesis' differentiators on the angle at the steps, to the bit those of `differentiator.py`.
 - full_rate: the same on the mean of the blocks of each step, which averages the quantisation away in part.
-- kalman: constant acceleration with white jerk, once for a calm and once for a brisk hand, mixed by how well each
+- kalman: constant acceleration with white jerk, once for a calm and once for a brisk motion, mixed by how well each
   foretold the counts (an interacting multiple model). A reading is the middle of its count, off by 1/sqrt(12) counts;
-  that error is no white noise but lasts until the wheel has moved on by some 0.2 counts, where the autocorrelation of a
-  sawtooth has its zero. The slower the wheel, the less a single reading therefore counts.
+  that error is no white noise but lasts until the encoder has moved on by some 0.2 counts, where the autocorrelation of
+  a sawtooth has its zero. The slower it turns, the less a single reading therefore counts.
 - edges: a parabola through the instants at which the count changed, as if the rate were measured in hardware (Merry,
   van de Molengraft, Steinbuch 2010). Between two edges the speed is bounded by the edge that has not come.
 
@@ -33,7 +33,8 @@ from sync.jit import kernel
 SOURCE, FULL_RATE, KALMAN, EDGES = range(4)
 KINDS = {"source": SOURCE, "full_rate": FULL_RATE, "kalman": KALMAN, "edges": EDGES}
 
-# settings of kalman and edges; chosen on the tuning signals of benchmarks/derivatives.py, see decision 10
+# settings of kalman and edges, for motions of a hand on a wheel, in rad; chosen on the tuning signals of
+# benchmarks/derivatives.py, see decision 10
 CALM_JERK, BRISK_JERK = 400.0, 2.0e4  # rad2/s5, spectral densities of jerk
 BECOMES_BRISK, BECOMES_CALM = 8.0, 1.0  # 1/s
 START_SPEED, START_ACCELERATION = 2.0, 20.0  # rad/s and rad/s2, how little is known at the start
@@ -42,7 +43,7 @@ WINDOW_S, REACH_S = 0.04, 0.15  # edges no older than the window are fitted; at 
 FEWEST_EDGES = 4
 GAP_S = 0.1
 SAME_S = 1e-6  # ages are told in whole microseconds: instants as near as this are one
-FASTEST = 100.0  # rad/s; four times what a hand can do
+FASTEST = 100.0  # rad/s
 
 # parameters: kind, scale, and what the kind needs
 _KIND, _SCALE, _OWN = range(3)
@@ -65,15 +66,16 @@ _MOST_EDGES = 44
 MEMORY = _EDGE + 2 * _MOST_EDGES
 
 
-def parameters(kind: str, n: int, step_s: float, period_s: float, rad_per_count: float) -> np.ndarray:
-    """For `observe` and `estimate`. `n` is the window of source and full_rate; the period is that of the blocks."""
+def parameters(kind: str, n: int, step_s: float, period_s: float, per_count: float, motion: float = 1.0) -> np.ndarray:
+    """For `observe` and `estimate`. `n` is the window of source and full_rate; the period is that of the blocks;
+    `motion` is how large motions are, against those the settings are for."""
     par = np.zeros(PARAMETERS)
-    par[_KIND], par[_SCALE] = KINDS[kind], rad_per_count
+    par[_KIND], par[_SCALE] = KINDS[kind], per_count
     if kind in ("source", "full_rate"):
         par[_N], par[_AGE] = n, max(step_s - period_s, 0.0) / 2.0
         par[_C : _C + n + 1] = coefficients(n)
     else:
-        counts = 1.0 / abs(rad_per_count)
+        counts = motion / abs(per_count)
         par[_CALM : _DOWN + 1] = CALM_JERK * counts**2, BRISK_JERK * counts**2, BECOMES_BRISK, BECOMES_CALM
         par[_START_VV], par[_START_AA] = (START_SPEED * counts) ** 2, (START_ACCELERATION * counts) ** 2
         par[_LIMIT] = FASTEST * counts
@@ -82,7 +84,7 @@ def parameters(kind: str, n: int, step_s: float, period_s: float, rad_per_count:
 
 @kernel()
 def observe(memory, par, t_ns, counts):
-    """Take a block: the instant (ns) and the count of its steering sample. For every block, in order."""
+    """Take a block: the instant (ns) and the count of its sample. For every block, in order."""
     kind = int(par[_KIND])
     if kind == FULL_RATE:
         _average(memory, t_ns, counts)
@@ -201,7 +203,7 @@ def _kalman_step(memory, par, dt, counts):
     travel = dt * math.sqrt(v * v + spread / 36.0) + 1e-12
     R = max(LASTING / travel, 1.0) / 12.0
 
-    # the hand may have changed its mind: each filter starts from a mixture of both
+    # what was calm may have become brisk: each filter starts from a mixture of both
     up, down = 1.0 - math.exp(-par[_UP] * dt), 1.0 - math.exp(-par[_DOWN] * dt)
     p_next = (1.0 - p) * up + p * (1.0 - down)
     _mix(calm, brisk, p * down / (1.0 - p_next), p * (1.0 - down) / p_next)
@@ -315,7 +317,7 @@ def _edges_estimate(memory, par):
 
     x, v, a = _parabola(instants, places, n, now, counts, 0.0)
     if x < counts or x > counts + 1.0:
-        # the count says where the wheel is
+        # the count says where it is
         x, v, a = _parabola(instants, places, n, now, counts, min(max(x - counts, 0.0), 1.0) + 1.0)
     # the next edge has not come
     since = (now - memory[_LAST_EDGE]) * 1e-9

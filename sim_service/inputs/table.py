@@ -76,13 +76,14 @@ def check_rows(given: dict[str, Row], layout: Layout, machine: Sequence[Quantity
                 raise ConfigError(
                     f"{where}inputs.{name} reads the channel {channel}; daq.channels has {', '.join(layout.names)}"
                 )
-        for to in row.to:
+        for to in filter(None, row.to):
             if to not in units:
                 raise ConfigError(
                     f"{where}inputs.{name}.to: {to} is no input of the machine, which has {', '.join(units)}"
                 )
-        if row.to and units[row.to[0]] != {"deg": "rad"}.get(row.unit, row.unit):
-            right = {"rad": "'rad' or 'deg'"}.get(units[row.to[0]], repr(units[row.to[0]]))
+        if row.to and row.to[0] and units[row.to[0]] != row.machine_unit:
+            right = repr(units[row.to[0]])
+            right += f" or {right.replace('rad', 'deg')}" * right.startswith("'rad")
             raise ConfigError(f"{where}inputs.{name}.unit = {row.unit!r}: for {row.to[0]} it must be {right}")
     written = {to for row in given.values() for to in row.to}
     missing = [q.name for q in machine if not q.optional and q.name not in written]
@@ -123,7 +124,7 @@ def rows(
         for other in row.rows:
             depends[name] |= depends[other]
         at[DEPENDS] = depends[name]
-        at[TO : TO + len(row.to)] = [inputs.index(to) for to in row.to]
+        at[TO : TO + len(row.to)] = [inputs.index(to) if to else -1 for to in row.to]
         par = numbers[names.index(name)]
         par[LEAST] = -math.inf if row.least is None else row.in_si(row.least)
         par[MOST] = math.inf if row.most is None else row.in_si(row.most)
@@ -149,7 +150,7 @@ def _own(row: Row, step_s: float, period_s: float) -> list[float]:
         return [row.zero_counts, *scale]
     if isinstance(row, Encoder):
         per_count = row.in_si(row.per_count) * row.sign
-        made = estimators.parameters(row.estimator, row.differentiator, step_s, period_s, per_count)
+        made = estimators.parameters(row.estimator, row.differentiator, step_s, period_s, per_count, row.motion)
         return [row.zero_counts * per_count, *made.tolist()]
     if isinstance(row, Polynomial):
         return [float(len(row.coefficients)), *(row.in_si(c) for c in row.coefficients)]

@@ -2,6 +2,8 @@
 that is shipped has anything to do with it: channels and inputs have names of their own."""
 
 import math
+import re
+import tomllib
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +16,16 @@ from pydantic import TypeAdapter
 from sim_service.inputs import forget, forget_what_was_stale, make_inputs, observe_block, oldest
 from sim_service.inputs.stages import HELD, RAMPED, SAFE, counted, in_words, stage_of
 from sim_service.inputs.table import rows
-from sync.config import ChannelConfig, Daq
+from sim_service.models.description import STEP, Model, Quantity
+from sim_service.replay import as_available, replay
+from sim_service.simulation import Simulation
+from sync.config import ChannelConfig, Daq, load
 from sync.errors import ConfigError
-from sync.input_rows import Rows
+from sync.input_rows import KINDS, Rows
+from sync.jit import kernel
 from tests.examples import few
+
+from .conftest import DRIVE
 
 H, PERIOD, STALE_MS = 1e-3, 1e-3, 10.0
 MS = 1_000_000
@@ -47,7 +55,7 @@ class Bench:
     def __init__(self, **given: dict[str, Any]):
         self.names = list(given)
         self.given = TypeAdapter(Rows).validate_python(given)
-        units = {to: {"deg": "rad"}.get(row.unit, row.unit) for row in self.given.values() for to in row.to}
+        units = {to: row.machine_unit for row in self.given.values() for to in row.to if to}
         named = list(units)
         self.rows = rows(self.given, LAYOUT, [Input(*pair) for pair in units.items()], H, PERIOD, STALE_MS)
         self.inputs = dict.fromkeys(named, math.nan)
@@ -196,6 +204,29 @@ def test_a_fused_position_begins_at_the_position_and_again_after_a_gap() -> None
     assert bench.feed(front=5000, coil=0)["x"] == 0.5
 
 
+def test_a_rate_that_is_measured_takes_the_place_of_the_estimate() -> None:
+    bench = Bench(
+        key={"channel": "lever", "kind": "encoder", "unit": "deg", "per_count": 0.1, "to": ["a", "", "add"]},
+        rate={"channel": "coil", "kind": "affine", "unit": "deg/s", "full_counts": 10.0, "to": ["ad"]},
+    )
+    for k in range(100):
+        found = bench.feed(lever=k, coil=720)
+    assert found["ad"] == pytest.approx(math.radians(72.0)) and math.degrees(found["a"]) == pytest.approx(9.9, abs=0.1)
+    assert list(bench.inputs) == ["a", "add", "ad"]
+
+
+@pytest.mark.parametrize("estimator", ["kalman", "edges"])
+def test_an_encoder_of_small_motions_is_that_of_large_ones_on_another_scale(estimator: str) -> None:
+    """A way in metres, ten thousand times smaller than an angle in rad: with `motion` the same to rounding."""
+    row = {"channel": "lever", "kind": "encoder", "estimator": estimator, "to": ["x", "v", "a"]}
+    large = Bench(key={**row, "unit": "rad", "per_count": 1e-2})
+    small = Bench(key={**row, "unit": "m", "per_count": 1e-6, "motion": 1e-4})
+    for k in range(300):
+        counts = round(300 * math.sin(0.02 * k))
+        one, other = large.feed(lever=counts), small.feed(lever=counts)
+    assert [1e4 * other[n] for n in "xva"] == pytest.approx([one[n] for n in "xva"], rel=1e-9)
+
+
 # ---- limits and age --------------------------------------------------------------------------------------------------
 
 
@@ -269,6 +300,47 @@ def test_only_what_was_stale_begins_anew_when_it_is_fresh_again() -> None:
     assert (bench.rows.memory[0] == 0).all() and (bench.rows.memory[3] == memory[3]).all() and memory[3].any()
 
 
+# ---- through the loop's own step -------------------------------------------------------------------------------------
+
+
+@kernel(STEP)
+def _sum_up(state, inputs, params, work, h):
+    for i in range(3):
+        state[i] += h * inputs[i]
+        work[i] = state[i]
+
+
+def _at_rest(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
+    state[:] = 0.0
+    work[:] = 0.0
+
+
+def test_channels_of_any_name_reach_a_machine_of_any_kind() -> None:
+    """Three channels of a key, an integrator of three inputs: the step that the live loop makes, from blocks alone."""
+    inputs = (Quantity("force", "N", ""), Quantity("key_angle", "rad", ""), Quantity("key_rate", "rad/s", ""))
+    sums = tuple(Quantity(f"sum_of_{q.name}", q.unit, "") for q in inputs)
+    model = Model("key", inputs, sums, sums, (), 3, _sum_up, _at_rest)
+    key = 'channel="lever", kind="encoder", unit="deg", per_count=0.01, estimator="source", differentiator=2'
+    channels = ", ".join(f'{{name="{name}", type="i4"}}' for name in ("front", "rear", "lever"))
+    hall = 'pair=["front", "rear"], kind="hall_pair", volts_per_count=0.001, gain=2.0, offset=1.0, unit="N"'
+    hall, key = f'{{{hall}, to=["force"]}}', f'{{{key}, to=["key_angle", "key_rate"]}}'
+    config = load(DRIVE, [f"daq.channels=[{channels}]", f"inputs={{hall={hall}, key={key}}}"])
+    simulation = Simulation(config, model, np.zeros(1))
+    layout = config.daq.layout
+    words = np.zeros((200, layout.words), np.int64)
+    blocks = layout.view(words)
+    blocks["t_ns"] = 10**12 + MS * np.arange(200)
+    blocks["seq"] = np.arange(200)
+    blocks["front"], blocks["rear"], blocks["lever"] = 1500, 500, 4 * np.arange(200)
+    instants = blocks["t_ns"][4::5] + 1000
+    found = replay(simulation, as_available(instants, words, blocks, blocks["t_ns"].copy()))
+    force, angle, rate = found[:, :3].T
+    assert force == pytest.approx(2.0 * (1.5**2 - 0.5**2) + 1.0)
+    assert np.degrees(angle) == pytest.approx(0.01 * 4 * (5 * np.arange(40) + 4))
+    assert np.degrees(rate[3:]) == pytest.approx(40.0)
+    assert found[-1, 3] == pytest.approx(40 * 0.005 * force[0])
+
+
 # ---- what cannot be --------------------------------------------------------------------------------------------------
 
 AFFINE = {"channel": "coil", "kind": "affine", "full_counts": 1.0}
@@ -309,6 +381,15 @@ def test_rows_and_a_machine_that_do_not_fit_are_refused() -> None:
         made({"a": {**AFFINE, "channel": "clutch", "to": ["x"]}}, Input("x"))
     with pytest.raises(ConfigError, match=r"inputs\.a\.unit = 'mm': for x it must be 'm'"):
         made({"a": {**AFFINE, "unit": "mm", "to": ["x"]}}, Input("x", "m"))
-    with pytest.raises(ConfigError, match=r"inputs\.a\.unit = '1': for x it must be 'rad' or 'deg'"):
-        made({"a": {**AFFINE, "to": ["x"]}}, Input("x", "rad"))
+    with pytest.raises(ConfigError, match=r"inputs\.a\.unit = '1': for x it must be 'rad/s' or 'deg/s'"):
+        made({"a": {**AFFINE, "to": ["x"]}}, Input("x", "rad/s"))
     made({"a": {**AFFINE, "to": ["x"]}}, Input("x"), Input("w", optional=True))
+
+
+def test_the_examples_of_the_documentation_are_rows() -> None:
+    text = (DRIVE.parents[1] / "docs" / "inputs.md").read_text()
+    examples = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert [list(TypeAdapter(Rows).validate_python(tomllib.loads(e)["inputs"])) for e in examples] == [
+        ["key"], ["position", "key"]
+    ]  # fmt: skip
+    assert all(f"| `{kind}` |" in text for kind in KINDS)
