@@ -613,14 +613,17 @@ def recompute(effort: EffortSettings, steps: np.ndarray, efforts: np.ndarray) ->
     `efforts` as its layout (effort_record.LAYOUT) has them. What cannot be: the first effort after a gap in the record,
     those of its step, and those whose step is not in the record. The others must be equal to the bit."""
     words = np.ascontiguousarray(efforts).view(np.int64).reshape(len(efforts), rec.LAYOUT.words)
-    rows = {
-        (int(epoch), int(seq)): row for row, (epoch, seq) in enumerate(zip(steps["epoch"], steps["seq"], strict=True))
-    }
     outputs = np.full((len(efforts), 2), np.nan)
-    for row, (epoch, seq) in enumerate(zip(efforts["step_epoch"].tolist(), efforts["step_seq"].tolist(), strict=True)):
-        if (found := rows.get((epoch, seq))) is not None:
-            outputs[row, 0] = steps[effort.channel][found]
-            outputs[row, 1] = steps[effort.displacement][found] if effort.displacement else 0.0
+    for epoch in np.unique(efforts["step_epoch"]):
+        here = np.flatnonzero(efforts["step_epoch"] == epoch)
+        there = np.flatnonzero(steps["epoch"].astype(np.int64) == epoch)
+        there = there[np.argsort(steps["seq"][there], kind="stable")]
+        numbers, wanted = steps["seq"][there].astype(np.int64), efforts["step_seq"][here]
+        at = np.minimum(np.searchsorted(numbers, wanted), max(len(numbers) - 1, 0))
+        known = numbers[at] == wanted if len(numbers) else np.zeros(len(here), bool)
+        found = there[at[known]] if len(numbers) else there
+        outputs[here[known], 0] = steps[effort.channel][found]
+        outputs[here[known], 1] = steps[effort.displacement][found] if effort.displacement else 0.0
     again, compared = np.zeros_like(words), np.zeros(len(words), np.int64)
     # what the loop looks for, and when, changes nothing here
     settings = settings_of(effort, step_ns=1, same_clock=True, in_loop=True)

@@ -229,7 +229,7 @@ def replay(
 ) -> None:
     """Run a record again: as it was, bit for bit; without transport; with a delay; with other parameters.
 
-    Exit code 1 if an exact replay with nothing changed is not identical to the record.
+    Exit code 1 if an exact replay with nothing changed, or an effort, is not identical to the record.
     """
     from sync import build
     from sync.jit import compiling
@@ -254,7 +254,8 @@ def replay(
             print(json.dumps(done.figures), flush=True)
         else:
             print_replay(output(), done.figures)
-    if asked.mode == "exact" and not asked.changed and not done.figures["identical"]:
+    differs = (done.figures["efforts"] or {}).get("differing")
+    if asked.mode == "exact" and not asked.changed and (differs or not done.figures["identical"]):
         raise typer.Exit(1)
     _report_damage(done.run.losses)
 

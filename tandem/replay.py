@@ -37,6 +37,7 @@ from sync.ring import RingWriter, push
 from sync.toml import check
 from tandem.deviation import deviation, sentence
 from tandem.facts import other_facts
+from tandem.replay_efforts import efforts_again, in_words
 from tandem.terminal import single_lines
 
 MODES = ("exact", "ideal")
@@ -217,6 +218,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "parameters_differ": int(np.count_nonzero(params.view(np.int64) != made.view(np.int64))),
         "other_facts": other_facts(run),
         **_compare(done),
+        "efforts": efforts_again(run, config),
     }
     if asked.mode == "ideal":
         done.figures["against"] = _against(done, topic, asked)
@@ -453,6 +455,8 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
         for row in figures["differing_channels"]:
             table.add_row(escape(row["channel"]), f"{row['max']:.6g}")
         console.print(table)
+    if figures.get("efforts"):
+        console.print(in_words(figures["efforts"]))
     if figures["identical"] is False and figures["mode"] == "exact":
         console.print(f"the parameters are those {_PARAMETERS[figures['parameters']]}", soft_wrap=True)
         for key, (was, here) in figures["other_facts"].items():

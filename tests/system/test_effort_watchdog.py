@@ -5,18 +5,18 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from daq_service import effort_record as rec
-from daq_service.effort import recompute
-from daq_service.effort_settings import EffortSettings
-from sync.config import load
+from sync.config import Config, load
 from sync.record import open_run
+from tandem.replay_efforts import efforts_again
 from tandem.supervise import sweep
 from tests.daqmx_double.handle import Double
-from tests.system.conftest import ROOT, Program, pid_of, ring_of, until, wait_for_steps
+from tests.system.conftest import DRIVE, ROOT, Program, pid_of, ring_of, until, wait_for_steps
 
 Start = Callable[..., Program]
 ONBOARD = str(ROOT / "configs" / "onboard.toml")
@@ -80,6 +80,10 @@ def test_an_output_falls_to_zero_when_the_simulator_is_killed(start: Start, name
     sweep(load(ONBOARD, [f"name={name}"]))  # what the dead one left
 
 
+def run_config(effort: dict[str, Any]) -> Config:
+    return load(DRIVE, [f"source.effort={{{', '.join(f'{key}={value!r}' for key, value in effort.items())}}}"])
+
+
 @pytest.mark.parametrize("transport", ["shm", "ipc"])
 def test_by_the_record_the_effort_was_zero_in_time_after_a_kill(
     drive: Callable[..., Program], name: str, tmp_path: Path, transport: str
@@ -117,7 +121,9 @@ def test_by_the_record_the_effort_was_zero_in_time_after_a_kill(
     assert (found["status"][between & (found["t_ns"] - last > 30_000_000)] & rec.WATCHDOG).all()
     print(f"zero {(zero - last) / 1e6:.1f} ms after the last step; 80 ms are promised")
 
-    # and the record's efforts can be made again from its steps, to the bit
-    again, compared = recompute(EffortSettings(**settings), run.topics["/step"].blocks, found)
-    assert again[compared].tobytes() == found[compared].tobytes()
-    assert compared.sum() > 0.9 * len(found)
+    # and the record's efforts can be made again from its steps, to the bit; with another gain they differ
+    made = efforts_again(run, config := run_config(settings))
+    assert made is not None and made["differing"] == 0 and made["compared"] > 0.9 * made["recorded"] == 0.9 * len(found)
+    config.source["effort"]["gain"] = 0.9
+    other = efforts_again(run, config)
+    assert other is not None and other["differing"] > 0 and other["first_difference"] is not None

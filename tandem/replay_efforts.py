@@ -1,0 +1,49 @@
+"""The efforts of a record computed again from its steps, and compared to the bit."""
+
+from typing import Any
+
+import numpy as np
+
+from daq_service.effort_record import LAYOUT
+from daq_service.effort_settings import EffortSettings
+from sync.config import Config
+from sync.record import Run, RunError
+from sync.streams import EFFORT, SIM
+from sync.toml import check
+
+
+def efforts_again(run: Run, config: Config) -> dict[str, Any] | None:
+    """What became of them; None where the record has none, or the configuration does not say how they were made."""
+    efforts, steps = run.topics.get(EFFORT.topic), run.topics.get(SIM.topic)
+    written = config.source.get("effort")
+    if efforts is None or not len(efforts) or steps is None or not isinstance(written, dict):
+        return None
+    if efforts.layout != LAYOUT:
+        raise RunError(f"{run.path}: {EFFORT.topic} holds {efforts.layout.text}, this program knows {LAYOUT.text}")
+    # keys of the device's own stand beside them
+    own = {key: value for key, value in written.items() if key in EffortSettings.model_fields}
+    settings = check(EffortSettings, own, str(run.path), "source.effort")
+    if any((name, "f8") not in [(c.name, c.type) for c in steps.layout.channels] for name in settings.wants):
+        return None
+    from daq_service.effort import recompute  # compiled, and only needed here
+
+    again, compared = recompute(settings, steps.blocks, efforts.blocks)
+    made, recorded = (
+        np.ascontiguousarray(each[compared]).view(np.int64).reshape(-1, LAYOUT.words)
+        for each in (again, efforts.blocks)
+    )
+    differing = np.flatnonzero((made != recorded).any(axis=1))
+    first = int(efforts.blocks["seq"][np.flatnonzero(compared)[differing[0]]]) if len(differing) else None
+    return {
+        "recorded": len(efforts),
+        "compared": int(compared.sum()),
+        "differing": len(differing),
+        "first_difference": first,
+    }
+
+
+def in_words(efforts: dict[str, Any]) -> str:
+    counted = f"{efforts['compared']} of {efforts['recorded']} efforts made again from their steps"
+    if not efforts["differing"]:
+        return f"{counted}: identical, to the bit"
+    return f"{counted}: {efforts['differing']} differ, from number {efforts['first_difference']} on"

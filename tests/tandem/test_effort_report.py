@@ -1,0 +1,66 @@
+"""Efforts in the report of a drive and in a replay."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from daq_service import effort_record as rec
+from sync.block import Channel, Layout
+from sync.config import load
+from sync.errors import ConfigError
+from sync.record import RunError
+from tandem.replay_efforts import efforts_again, in_words
+from tandem.report import ROUND_TRIP, _effort_line
+
+DRIVE = Path(__file__).resolve().parents[2] / "configs" / "drive.toml"
+STEP = Layout((Channel("step", "i8"), Channel("steering_torque", "f8")))
+
+
+def test_every_row_of_the_round_trip_has_a_title() -> None:
+    assert tuple(ROUND_TRIP) == rec.LEDGER
+
+
+def test_the_report_says_whether_the_port_was_passive() -> None:
+    figures: dict[str, Any] = dict.fromkeys(rec.COUNTERS, 0)
+    assert "port" not in _effort_line(figures)
+    figures |= {"energy": 0.25, "least_energy": 0.0}
+    assert "the port was passive, its energy 0.25 J" in _effort_line(figures)
+    figures |= {"active_steps": 7, "least_energy": -0.5}
+    assert "the port was active in 7 steps" in _effort_line(figures) and "-0.5 J at least" in _effort_line(figures)
+
+
+class Blocks(SimpleNamespace):
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+
+def _run(effort_layout: Layout, step_layout: Layout = STEP) -> Any:
+    topics = {
+        name: Blocks(layout=layout, blocks=layout.view(np.zeros((3, layout.words), np.int64)))
+        for name, layout in (("/effort", effort_layout), ("/step", step_layout))
+    }
+    return SimpleNamespace(path=Path("run.mcap"), topics=topics)
+
+
+EFFORT = "source.effort={gain=1.0, limit=1.0, slew=1.0}"
+
+
+def test_what_cannot_be_made_again_is_not_claimed() -> None:
+    assert efforts_again(_run(rec.LAYOUT), load(DRIVE)) is None  # nothing says how it was made
+    other = Layout((Channel("step", "i8"),))
+    assert efforts_again(_run(rec.LAYOUT, other), load(DRIVE, [EFFORT])) is None
+    with pytest.raises(RunError, match="/effort holds"):
+        efforts_again(_run(other), load(DRIVE, [EFFORT]))
+    with pytest.raises(ConfigError, match=r"run.mcap: source.effort.gain"):
+        efforts_again(_run(rec.LAYOUT), load(DRIVE, ["source.effort={limit=1.0, slew=1.0}"]))
+
+
+def test_keys_of_the_device_stand_beside_those_of_the_effort() -> None:
+    found = efforts_again(_run(rec.LAYOUT), load(DRIVE, ["source.effort={ao='ao1', gain=1.0, limit=1.0, slew=1.0}"]))
+    assert found == {"recorded": 3, "compared": 0, "differing": 0, "first_difference": None}
+    assert in_words(found) == "0 of 3 efforts made again from their steps: identical, to the bit"
+    found |= {"compared": 3, "differing": 2, "first_difference": 1}
+    assert in_words(found).endswith("2 differ, from number 1 on")
