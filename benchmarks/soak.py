@@ -319,6 +319,17 @@ def ended_badly(drive: Drive) -> list[str]:
     return wrong + [f"left behind: {left}" for left in drive.left()]
 
 
+def _all_of_one_template(drive: Drive, deaths: dict[str, int]) -> None:
+    """Memory that processes have from a template that was killed goes with the last of them: replace them all."""
+    for role in ROLES:
+        pid, head = drive.at_work(role), drive.steps() if role == "sim" else 0
+        os.kill(pid, signal.SIGKILL)
+        drive.wait_for(lambda r=role, p=pid, h=head: drive.back(r, p, h), 30, f"{role} was killed")  # type: ignore[misc]
+        deaths[role] += 1
+        time.sleep(4.0)  # one that ends sooner would be taken for one that cannot live
+    drive.wait_for(lambda: _ready(drive), 60, "waiting for the template")
+
+
 def kills(
     name: str, runs: Path, chance: random.Random, minutes: float, count: int, settings: list[str], transport: str
 ) -> dict[str, Any]:
@@ -363,6 +374,8 @@ def kills(
         time.sleep(max(begun + 60.0 * minutes - time.monotonic(), 3.0))
         took_hard = hard(drive, chance, max(count // 40, 2), deaths, problems)
         drive.wait_for(lambda: _ready(drive), 60, "waiting for the template")
+        _all_of_one_template(drive, deaths)
+        memory.append(_memory_mb(name))
         burden_now = _burden(drive.popen.pid)
         if any(now > before + 2 for now, before in zip(burden_now, burden, strict=True)):
             problems.append(f"open files, threads, dead children of the supervisor: {burden}, now {burden_now}")

@@ -7,8 +7,8 @@ Promises
   does. Compiled code is therefore kept in a folder named after the contents of its file and of everything that file
   imports (sync/sources.py): an edit recompiles what depends on it and nothing else, going back to an earlier version
   recompiles nothing, and folders of sources long gone are swept away.
-- Processes that started together do not compile together: `compiling` is a lock between them. What is missing is
-  compiled on all cores (sync/build.py).
+- Processes that started together do not compile together: `compiling` is a lock between them. What is compiled is
+  loaded without it. What is missing is compiled on all cores (sync/build.py).
 - What is in the cache is run. It is made for its owner alone, and one that others could have written to is refused.
 """
 
@@ -94,12 +94,16 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
 
 @contextlib.contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Import modules with kernels inside: alone while `what` is not in the cache yet, beside others once it is."""
+    """Import modules with kernels inside: alone while `what` is not in the cache yet, beside others once it is.
+
+    What is there waits for nobody: a drive that replaces a process must not wait for another checkout that compiles.
+    """
     sources.own_cache()
     CACHE.mkdir(parents=True, exist_ok=True)
     cached = sources.marker(what)
     with open(CACHE / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH if cached.exists() else fcntl.LOCK_EX)
+        if not cached.exists():
+            fcntl.flock(lock, fcntl.LOCK_EX)
         _sweep()
         yield
         cached.touch()

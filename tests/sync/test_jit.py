@@ -1,6 +1,7 @@
 """Compiled code is cached where none can go stale, and processes that start together do not get in each other's way."""
 
 import ast
+import fcntl
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from sync import sources
-from tests.sync.actors import ROOT, environment
+from tests.sync.actors import PATIENCE_S, ROOT, environment
 
 # imports all kernels of the ring; says where the cache is, what came from it and what had to be compiled
 PROGRAM = """
@@ -205,3 +206,17 @@ def test_what_nobody_has_used_for_a_week_is_swept_away_and_nothing_else(tmp_path
     subprocess.run([sys.executable, "-c", program], check=True, env=environment(TANDEM_CACHE=str(tmp_path)))
     left = {path.name for path in base.iterdir() if path.name.startswith("of_")}
     assert left == {"of_yesterday", "of_last_week", "of_yesterday.cached", "of_last_week.cached"}
+
+
+def test_what_is_compiled_does_not_wait_for_another_that_compiles(tmp_path: Path) -> None:
+    program = "from sync import jit\nwith jit.compiling('test'): pass"
+
+    def run() -> None:
+        subprocess.run(
+            [sys.executable, "-c", program], check=True, env=environment(TANDEM_CACHE=str(tmp_path)), timeout=PATIENCE_S
+        )
+
+    run()
+    with open(tmp_path / "numba" / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run()
