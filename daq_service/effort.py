@@ -368,6 +368,8 @@ def _run(clock, rings, buffers, settings, places, books, put, device):
         closed = load_acquire(rings.steps, STATE_WORD) != LIVE  # before the last look
         moment = now(clock)
         new = _take_step(rings, buffers, settings, places, books.counters, at)
+        if new:
+            moment = now(clock)  # it may have been pushed in between
         if new or moment >= _due_at(settings, at):
             was_fresh, displacement = at.fresh, 0.0
             if new:

@@ -24,11 +24,11 @@ from sim_service.inputs.stale import stale_value
 from sim_service.inputs.table import (
     ABOVE,
     AFFINE,
+    AGED,
     ARCTANGENT,
     BELOW,
     CHANNEL_A,
     CHANNEL_B,
-    DEPENDS,
     ENCODER,
     HALL_PAIR,
     KIND,
@@ -44,29 +44,41 @@ from sim_service.inputs.table import (
     VOICE_COIL,
 )
 from sync.block import T
-from sync.block_values import get_integer
 from sync.jit import kernel
 
 
 @kernel()
-def _age_ns(block, rows, row):
-    """How much older than the block's instant the oldest value is that this row depends on."""
-    count, oldest_us = rows.channels.shape[0] // 2, np.int64(0)
-    for channel in range(count):
-        field = rows.channels[count + channel]
-        if rows.table[row, DEPENDS] >> channel & 1 and field[2] > 0:
-            oldest_us = max(oldest_us, get_integer(block, field))
+def _integer(block, channels, at):
+    """One integer channel of a block, as `get_integer` reads it, without a slice of the table."""
+    bits = channels[at, 2]
+    left = block[channels[at, 0]] << (64 - channels[at, 1] - bits)
+    if channels[at, 3] == 0:
+        return left >> (64 - bits)
+    return np.int64(np.uint64(left) >> np.uint64(64 - bits))
+
+
+@kernel()
+def _age_ns(block, channels, aged):
+    """How much older than the block's instant the oldest of these channels is: those that have an age, as bits."""
+    oldest_us, channel = np.int64(0), channels.shape[0] // 2
+    while aged > 0:
+        if aged & 1:
+            oldest_us = max(oldest_us, _integer(block, channels, channel))
+        aged >>= 1
+        channel += 1
     return oldest_us * 1000
 
 
 @kernel()
 def oldest(block, rows):
     """(the row, by how much) of what is older than the block than the others."""
-    found = 0
-    for row in range(1, rows.table.shape[0]):
-        if _age_ns(block, rows, row) > _age_ns(block, rows, found):
-            found = row
-    return found, _age_ns(block, rows, found) if rows.table.shape[0] > 0 else np.int64(0)
+    table, channels = rows.table, rows.channels
+    found, most = 0, np.int64(0)
+    for row in range(table.shape[0]):
+        age = _age_ns(block, channels, table[row, AGED])
+        if age > most:
+            found, most = row, age
+    return found, most
 
 
 @kernel()
@@ -79,8 +91,10 @@ def forget(rows):
 def forget_what_was_stale(block, age_ns, stages, rows):
     """A row that was stale at the last step, and is fresh with this new block, begins anew. While it stays old, its
     last rate is what an extrapolation goes on with."""
+    if stages == 0:
+        return
     for row in range(rows.table.shape[0]):
-        fresh = age_ns + _age_ns(block, rows, row) <= rows.numbers[row, LIMIT_NS]
+        fresh = age_ns + _age_ns(block, rows.channels, rows.table[row, AGED]) <= rows.numbers[row, LIMIT_NS]
         if fresh and stages >> (BITS * row) & MASK != FRESH:
             rows.memory[row, :] = 0.0
 
@@ -88,79 +102,76 @@ def forget_what_was_stale(block, age_ns, stages, rows):
 @kernel()
 def observe_block(block, rows):
     """Every block passes here once, in order."""
-    for row in range(rows.table.shape[0]):
-        if rows.table[row, KIND] == ENCODER:
-            counts = get_integer(block, rows.channels[rows.table[row, CHANNEL_A]])
-            observe(rows.memory[row], rows.numbers[row, OWN + 1 :], block[T] - _age_ns(block, rows, row), counts)
+    table, channels = rows.table, rows.channels
+    for row in range(table.shape[0]):
+        if table[row, KIND] == ENCODER:
+            t_ns = block[T] - _age_ns(block, channels, table[row, AGED])
+            counts = _integer(block, channels, table[row, CHANNEL_A])
+            observe(rows.memory[row], rows.numbers[row, OWN + 1 :], t_ns, counts)
 
 
 @kernel()
-def _counts(block, rows, row, which):
-    return get_integer(block, rows.channels[rows.table[row, which]])
-
-
-@kernel()
-def _convert(block, h, rows, row, x):
-    """Fills the row's values. `x` is room for what it reads."""
-    what, own, out = rows.table[row], rows.numbers[row, OWN:], rows.values[row]
-    kind = what[KIND]
-    if what[ROW_A] >= 0:
-        x[:] = rows.values[what[ROW_A]]
+def _convert(block, h, row, table, channels, numbers, memory, values):
+    """(value, rate, acceleration) of the row."""
+    kind, source = table[row, KIND], table[row, ROW_A]
+    if kind == ENCODER:
+        counts = _integer(block, channels, table[row, CHANNEL_A])
+        return encoder(numbers, row, memory, block[T], counts, h)
+    if source >= 0:
+        x, xd, xdd = values[source, 0], values[source, 1], values[source, 2]
     else:
-        x[0], x[1], x[2] = float(_counts(block, rows, row, CHANNEL_A)), 0.0, 0.0
+        x, xd, xdd = float(_integer(block, channels, table[row, CHANNEL_A])), 0.0, 0.0
     if kind == AFFINE:
-        affine(own, x, out)
-    elif kind == ENCODER:
-        encoder(own, rows.memory[row], block[T], _counts(block, rows, row, CHANNEL_A), h, out)
-    elif kind == POLYNOMIAL:
-        polynomial(own, x, out)
-    elif kind == HALL_PAIR:
-        hall_pair(own, x[0], float(_counts(block, rows, row, CHANNEL_B)), out)
-    elif kind == ARCTANGENT:
-        arctangent(own, x, out)
-    elif kind == VOICE_COIL:
-        voice_coil(own, x[0], out)
-    else:
-        fused(own, rows.memory[row], x[0], rows.values[what[ROW_B], 0], h, out)
-
-
-@kernel()
-def _limit(block, rows, row):
-    """Clips the row's values; whether they had to be."""
-    par, out = rows.numbers[row], rows.values[row]
-    clipped = False
-    if not math.isfinite(out[0] + out[1] + out[2]):
-        rows.memory[row, :] = 0.0  # it has nothing to go on from
-        out[0], out[1], out[2], clipped = 0.0, 0.0, 0.0, True
-        if rows.table[row, KIND] == ENCODER:
-            out[0] = from_counts(par[OWN + 1 :], _counts(block, rows, row, CHANNEL_A)) - par[OWN]
-    value = out[0]
-    clipped |= value < par[BELOW] or value > par[ABOVE]
-    out[0] = min(max(value, par[LEAST]), par[MOST])
-    if value < par[LEAST] or value > par[MOST]:
-        out[1] = out[2] = 0.0
-    return clipped
+        return affine(numbers, row, x, xd, xdd)
+    if kind == POLYNOMIAL:
+        return polynomial(numbers, row, x, xd, xdd)
+    if kind == HALL_PAIR:
+        return hall_pair(numbers, row, x, float(_integer(block, channels, table[row, CHANNEL_B])))
+    if kind == ARCTANGENT:
+        return arctangent(numbers, row, x, xd, xdd)
+    if kind == VOICE_COIL:
+        return voice_coil(numbers, row, x)
+    return fused(numbers, row, memory, x, values[table[row, ROW_B], 0], h)
 
 
 @kernel()
 def make_inputs(block, age_ns, h, rows, inputs):
     """(stages of the rows, which of them had to be clipped), as words; fills the machine's inputs."""
+    table, channels, numbers, memory, values = rows.table, rows.channels, rows.numbers, rows.memory, rows.values
     stages = clipped = np.int64(0)
-    inputs[:] = rows.rest
-    x = rows.values[rows.table.shape[0]]
+    for i in range(inputs.size):
+        inputs[i] = rows.rest[i]
     for k in range(rows.order.size):
         row = rows.order[k]
-        par, out, to = rows.numbers[row], rows.values[row], rows.table[row, TO:]
-        _convert(block, h, rows, row, x)
-        if _limit(block, rows, row):
+        value, rate, acceleration = _convert(block, h, row, table, channels, numbers, memory, values)
+
+        # limits
+        if not math.isfinite(value + rate + acceleration):
+            memory[row, :] = 0.0  # it has nothing to go on from
+            value = rate = acceleration = 0.0
+            if table[row, KIND] == ENCODER:
+                counts = _integer(block, channels, table[row, CHANNEL_A])
+                value = from_counts(numbers[row, OWN + 1 :], counts) - numbers[row, OWN]
             clipped |= np.int64(1) << row
-        since = age_ns - par[LIMIT_NS] + _age_ns(block, rows, row)
-        value, rate, stage = stale_value(out[0], out[1], since, par[POLICY:])
-        stages |= np.int64(stage) << (BITS * row)
-        if to[0] >= 0:
-            inputs[to[0]] = value
-        if to[1] >= 0:
-            inputs[to[1]] = rate
-        if to[2] >= 0:
-            inputs[to[2]] = out[2] if stage == FRESH else 0.0
+        least, most = numbers[row, LEAST], numbers[row, MOST]
+        if value < numbers[row, BELOW] or value > numbers[row, ABOVE]:
+            clipped |= np.int64(1) << row
+        if value < least or value > most:
+            rate = acceleration = 0.0
+        value = min(max(value, least), most)
+        values[row, 0], values[row, 1], values[row, 2] = value, rate, acceleration
+
+        # age
+        since = age_ns - numbers[row, LIMIT_NS] + _age_ns(block, channels, table[row, AGED])
+        if since > 0.0:
+            value, rate, stage = stale_value(value, rate, since, numbers[row, POLICY:])
+            acceleration = 0.0
+            stages |= np.int64(stage) << (BITS * row)
+
+        if table[row, TO] >= 0:
+            inputs[table[row, TO]] = value
+        if table[row, TO + 1] >= 0:
+            inputs[table[row, TO + 1]] = rate
+        if table[row, TO + 2] >= 0:
+            inputs[table[row, TO + 2]] = acceleration
     return stages, clipped

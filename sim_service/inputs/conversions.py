@@ -1,62 +1,65 @@
-"""The conversions: one function a kind of row. Each fills `out` with a value, its rate and its acceleration.
+"""The conversions: one function a kind of row. Each returns a value, its rate and its acceleration.
 
-`x` are the same three of what the row reads: of another row, or of a channel, whose rates are 0 for not being known.
+`x`, `xd`, `xdd` are the same three of what the row reads: of another row, or of a channel, whose rates are 0 for not
+being known. Numbers of the kind stand in `numbers[row, OWN]` and behind it. They are read one by one: slices of arrays
+cost more than the arithmetic here (some 2 us a step, on a virtual ARM core).
 """
 
 import math
 
 from sim_service.inputs.estimators import estimate
+from sim_service.inputs.table import OWN
 from sync.jit import kernel
 
 
 @kernel()
-def affine(own, x, out):
-    for i in range(3):
-        moved = x[i] - own[0] if i == 0 else x[i]
-        out[i] = moved * own[1] / own[2]
+def affine(numbers, row, x, xd, xdd):
+    gain, divisor = numbers[row, OWN + 1], numbers[row, OWN + 2]
+    return (x - numbers[row, OWN]) * gain / divisor, xd * gain / divisor, xdd * gain / divisor
 
 
 @kernel()
-def encoder(own, memory, t_ns, counts, h, out):
-    value, out[1], out[2] = estimate(memory, own[1:], t_ns, counts, h)
-    out[0] = value - own[0]
+def encoder(numbers, row, memory, t_ns, counts, h):
+    value, rate, acceleration = estimate(memory[row], numbers[row, OWN + 1 :], t_ns, counts, h)
+    return value - numbers[row, OWN], rate, acceleration
 
 
 @kernel()
-def polynomial(own, x, out):
+def polynomial(numbers, row, x, xd, xdd):
     """Horner's rule for the value and both derivatives; then the chain rule."""
     p = dp = ddp = 0.0
-    for k in range(int(own[0]), 0, -1):
-        ddp = ddp * x[0] + 2.0 * dp
-        dp = dp * x[0] + p
-        p = p * x[0] + own[k]
-    out[0], out[1], out[2] = p, dp * x[1], ddp * x[1] * x[1] + dp * x[2]
+    for k in range(int(numbers[row, OWN]), 0, -1):
+        ddp = ddp * x + 2.0 * dp
+        dp = dp * x + p
+        p = p * x + numbers[row, OWN + k]
+    return p, dp * xd, ddp * xd * xd + dp * xdd
 
 
 @kernel()
-def hall_pair(own, first, second, out):
-    u1, u2 = first * own[0], second * own[0]
-    out[0], out[1], out[2] = own[1] * (u1 * u1 - u2 * u2) + own[2], 0.0, 0.0
+def hall_pair(numbers, row, first, second):
+    u1, u2 = first * numbers[row, OWN], second * numbers[row, OWN]
+    return numbers[row, OWN + 1] * (u1 * u1 - u2 * u2) + numbers[row, OWN + 2], 0.0, 0.0
 
 
 @kernel()
-def arctangent(own, x, out):
-    u, ud, udd = own[0] * x[0] + own[1], own[0] * x[1], own[0] * x[2]
+def arctangent(numbers, row, x, xd, xdd):
+    k = numbers[row, OWN]
+    u, ud, udd = k * x + numbers[row, OWN + 1], k * xd, k * xdd
     slope = 1.0 / (1.0 + u * u)
-    out[0], out[1], out[2] = math.atan(u), slope * ud, slope * udd - 2.0 * u * slope * slope * ud * ud
+    return math.atan(u), slope * ud, slope * udd - 2.0 * u * slope * slope * ud * ud
 
 
 @kernel()
-def voice_coil(own, counts, out):
-    out[0], out[1], out[2] = (counts - own[0]) * own[1], 0.0, 0.0
+def voice_coil(numbers, row, counts):
+    return (counts - numbers[row, OWN]) * numbers[row, OWN + 1], 0.0, 0.0
 
 
 @kernel()
-def fused(own, memory, position, velocity, h, out):
+def fused(numbers, row, memory, position, velocity, h):
     """A complementary filter: what the velocity foretells, drawn to the position. Begins at the position."""
-    if memory[0] == 0.0:
-        memory[0], memory[1] = 1.0, position
+    if memory[row, 0] == 0.0:
+        memory[row, 0], memory[row, 1] = 1.0, position
     else:
-        foretold = memory[1] + velocity * h
-        memory[1] = foretold + own[0] * (position - foretold)
-    out[0], out[1], out[2] = memory[1], velocity, 0.0
+        foretold = memory[row, 1] + velocity * h
+        memory[row, 1] = foretold + numbers[row, OWN] * (position - foretold)
+    return memory[row, 1], velocity, 0.0

@@ -28,8 +28,8 @@ from sync.input_rows import (
 
 AFFINE, ENCODER, POLYNOMIAL, HALL_PAIR, ARCTANGENT, VOICE_COIL, FUSED = range(len(KINDS))
 # of a row: its kind, where its two sources are (a channel by its place, a row by its number; -1: there is none), which
-# channels it depends on, itself or through other rows (bits), and where its three results go (-1: nowhere)
-KIND, CHANNEL_A, CHANNEL_B, ROW_A, ROW_B, DEPENDS, TO, TO_END = 0, 1, 2, 3, 4, 5, 6, 9
+# channels with an age it depends on, itself or through other rows (bits), and where its three results go (-1: nowhere)
+KIND, CHANNEL_A, CHANNEL_B, ROW_A, ROW_B, AGED, TO, TO_END = 0, 1, 2, 3, 4, 5, 6, 9
 # numbers of a row: limits, where a value is reported as beyond them, how old is stale, what then; then its kind's own
 LEAST, MOST, BELOW, ABOVE, LIMIT_NS, POLICY = range(6)
 OWN = POLICY + WORDS
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
     numbers: np.ndarray
     memory: np.ndarray  # of estimators and filters; zeros are a start, and again after a gap
     rest: np.ndarray  # inputs of the machine that no row gives: NaN
-    values: np.ndarray  # value, rate and acceleration of each at this step, before its policy; then room for a source
+    values: np.ndarray  # value, rate and acceleration of each at this step, before its policy
 
 
 _MATRIX = types.Array(float64, 2, "C")
@@ -120,10 +120,10 @@ def rows(
             at[ROW_A + place] = names.index(other)
         depends[name] = 0
         for channel in row.channels:
-            depends[name] |= 1 << read.index(channel)
+            depends[name] |= (channel + AGE in by_name) << read.index(channel)
         for other in row.rows:
             depends[name] |= depends[other]
-        at[DEPENDS] = depends[name]
+        at[AGED] = depends[name]
         at[TO : TO + len(row.to)] = [inputs.index(to) if to else -1 for to in row.to]
         par = numbers[names.index(name)]
         par[LEAST] = -math.inf if row.least is None else row.in_si(row.least)
@@ -138,7 +138,7 @@ def rows(
     channels = np.stack([by_name[channel] for channel in read] + ages) if read else np.zeros((0, 4), np.int64)
     return Rows(
         table, np.array([names.index(n) for n in order], np.int64), np.ascontiguousarray(channels), numbers,
-        np.zeros((len(given), MEMORY)), np.full(len(inputs), math.nan), np.zeros((len(given) + 1, 3)),
+        np.zeros((len(given), MEMORY)), np.full(len(inputs), math.nan), np.zeros((len(given), 3)),
     )  # fmt: skip
 
 
