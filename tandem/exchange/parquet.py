@@ -18,6 +18,9 @@ try:
 except ImportError:
     raise extra_missing("pyarrow", "parquet") from None
 
+# Arrow's own pool keeps address space that it once had, and a hostile file could fill it below any limit
+pa.set_memory_pool(pa.system_memory_pool())
+
 _KEY = b"tandem"
 # what a damaged file makes of its parser
 _DAMAGED = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)

@@ -44,3 +44,16 @@ def test_a_bomb_is_refused(kind: str, name: str, folder: Path) -> None:
 def test_the_refusal_names_the_option_that_reads_it_nevertheless(kind: str, name: str, folder: Path) -> None:
     said = attempt(kind, folder / kind / name / f"bomb.{kind}")["said"]
     assert f"bomb.{kind}: " in said and "tandem --decode-limit-mb MEGABYTES" in said
+
+
+def test_memory_that_was_used_before_is_no_room_for_a_bomb(folder: Path) -> None:
+    """A pool that keeps what it had would give it to the next file, past every limit of the process."""
+    import pyarrow as pa
+
+    import tandem.exchange.parquet  # noqa: F401  (it chooses the pool)
+
+    before = pa.allocate_buffer(600_000_000)
+    assert before.size == 600_000_000
+    del before
+    found = attempt("parquet", folder / "parquet" / "pages that hold more than their rows" / "bomb.parquet")
+    assert found["refused"] and found["mb"] < MOST_MB, found
