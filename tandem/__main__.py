@@ -7,11 +7,22 @@ import sys
 from types import FrameType
 
 _UMASK = 0o077  # what it makes is for this user alone, as sync/private_files.py has it, which is not imported yet
+_AGAIN_S = 0.02
 _INTERRUPTED = 130  # as tandem/outcome.py has it, which is not imported yet
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
     os._exit(_INTERRUPTED)  # nothing has been started: nothing to end, and no half-imported module to unwind
+
+
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    """As Python does it, but not in the middle of an import: a library may make another error of it there."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def main() -> None:
@@ -23,8 +34,12 @@ def main() -> None:
         start_early()
     from tandem import cli
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    cli.main()
+    try:
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        signal.signal(signal.SIGINT, _interrupt)
+        cli.main()
+    except KeyboardInterrupt:  # before the command has begun, which then ends by itself
+        sys.exit(_INTERRUPTED)
 
 
 if __name__ == "__main__":

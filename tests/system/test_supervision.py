@@ -143,7 +143,8 @@ def test_a_drive_that_is_interrupted_while_it_starts_leaves_nothing(drive: Start
     run.signal(signal.SIGINT)
     run.end()
     _until(run, lambda: not running(pids))
-    assert "Traceback" not in run.said, run.said
+    if seen:  # at once, it may still be the interpreter that is interrupted
+        assert "Traceback" not in run.said, run.said
     assert not list(Path("/dev/shm").glob(f"tandem.{name}.*"))
 
 
