@@ -50,10 +50,10 @@ def translated(settings: dict[str, Any], model: str) -> dict[str, Any]:
         sim = dict(settings["sim"])
         signals, stale = dict(sim.pop("signals", {})), dict(sim.get("stale", {}))
         rows = _rows(signals, stale)
-    except (TypeError, ValueError, AttributeError):
+        sim["stale"] = {key: value for key, value in stale.items() if key not in rows}
+        if model == "single_track":  # the buggy had ratios of its own
+            ratios = {key: signals[key] for key in ("gear_ratio", "final_ratio") if key in signals}
+            sim["parameters"] = ratios | dict(sim.get("parameters", {}))
+    except (LookupError, TypeError, ValueError, AttributeError):
         return settings
-    sim["stale"] = {key: value for key, value in stale.items() if key not in rows}
-    if model == "single_track":  # the buggy had ratios of its own
-        ratios = {key: signals[key] for key in ("gear_ratio", "final_ratio") if key in signals}
-        sim["parameters"] = ratios | sim.get("parameters", {})
     return {**settings, "inputs": rows, "sim": sim}

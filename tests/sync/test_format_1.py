@@ -53,7 +53,14 @@ def test_calibration_policies_and_ratios_are_those_of_before() -> None:
     assert old({"signals": signals}).sim.parameters == {}  # the buggy has gears of its own
 
 
-@pytest.mark.parametrize("sim", [{"signals": 3}, {"signals": {"steering_most_deg": "far"}}, {"stale": [1]}])
-def test_what_is_no_configuration_of_before_is_refused_in_words(sim: dict[str, Any]) -> None:
+@pytest.mark.parametrize("model", ["buggy", "single_track"])
+@pytest.mark.parametrize(
+    "sim", [{"signals": 3}, {"signals": {"steering_most_deg": "far"}}, {"stale": [1]}, {"parameters": [1]}]
+)
+def test_what_is_no_configuration_of_before_is_refused_in_words(sim: dict[str, Any], model: str) -> None:
     with pytest.raises(ConfigError, match=r"old: sim\."):
-        old(sim)
+        old(sim, model)
+
+
+def test_a_configuration_without_a_simulator_is_left_to_those_who_check_it() -> None:
+    assert translated({"name": "x"}, "buggy") == {"name": "x"}
