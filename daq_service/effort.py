@@ -18,20 +18,19 @@ and the effort before: `recompute` makes the efforts of a record again, to the b
 What no program can promise: a device that holds its last value when this process is killed. See docs/sources.md.
 """
 
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import cfunc, float64, from_dtype, int64, typeof, types
+from numba import cfunc, float64, from_dtype, int64, types
 
 from daq_service import effort_record as rec
 from daq_service.effort_settings import EffortSettings
-from sync.array_types import READ_ONLY, WORDS, WORDS_2D
+from sync.array_types import MATRIX, READ_ONLY, VECTOR, WORDS, WORDS_2D, group, read_only
 from sync.atomics import load_acquire
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SEQ, Layout, T
-from sync.clock import REAL, RealClock, VirtualClock, now, sleep
+from sync.clock import REAL, RealClock, VirtualClock, for_any_clock, now, sleep
 from sync.jit import kernel
 from sync.ledger import histograms, record, summary_us
 from sync.ring import (
@@ -49,7 +48,6 @@ from sync.ring import (
     read_slot,
 )
 
-VECTOR = float64[::1]
 PUT = int64(float64, VECTOR)  # a compiled hand-over: the effort, and the device's own numbers
 _NEVER = -(2**60)  # ns
 _LEAST_PERIOD_NS = 100_000  # between two efforts: 10 kHz
@@ -125,18 +123,14 @@ class Books(NamedTuple):
     cursor: np.ndarray  # one CURSOR
 
 
-def _tuple(kind: Any, *fields: types.Type) -> types.BaseTuple:
-    return types.BaseTuple.from_types(fields, kind)
-
-
-_SETTINGS = _tuple(Settings, *6 * [float64], *9 * [int64])
+_SETTINGS = group(Settings, *6 * [float64], *9 * [int64])
 _CURSOR = types.Array(from_dtype(CURSOR), 1, "C")
 _ARGUMENTS = (
-    _tuple(Rings, READ_ONLY, READ_ONLY, WORDS),
-    _tuple(Buffers, *3 * [WORDS]),
+    group(Rings, READ_ONLY, READ_ONLY, WORDS),
+    group(Buffers, *3 * [WORDS]),
     _SETTINGS,
-    _tuple(Places, *6 * [int64]),
-    _tuple(Books, WORDS, WORDS, WORDS_2D, _CURSOR),
+    group(Places, *6 * [int64]),
+    group(Books, WORDS, WORDS, WORDS_2D, _CURSOR),
     types.FunctionType(PUT),  # a pointer does not go into a tuple
     VECTOR,
 )
@@ -393,17 +387,7 @@ def _run(clock, rings, buffers, settings, places, books, put, device):
     return rec.STOPPED
 
 
-run = kernel(int64(typeof(REAL), *_ARGUMENTS))(_run)
-
-
-@functools.cache
-def _run_virtually(clock: types.Type) -> Any:
-    return kernel(int64(clock, *_ARGUMENTS))(_run)
-
-
-def run_on(clock: RealClock | VirtualClock) -> Any:
-    """The loop compiled for this kind of clock: for the real one on import, for a virtual one when first asked for."""
-    return run if isinstance(clock, RealClock) else _run_virtually(typeof(clock))
+run_on = for_any_clock(_run, *_ARGUMENTS)
 
 
 # ---- in the DAQ process ----------------------------------------------------------------------------------------------
@@ -457,7 +441,7 @@ class EffortLoop:
         self.cursor = new_cursor()
         self.missing: list[str] = []  # outputs that the simulator does not have
         self._feedback, self._clock = feedback, clock
-        self._blocks = _read_only(blocks)
+        self._blocks = read_only(blocks)
         self._block = np.zeros(block_words, np.int64)
         self._effort_block = np.zeros(rec.LAYOUT.words, np.int64)
         self._effort_block[[rec.AT_STEP, rec.AT_STEP_SEQ, rec.AT_STEP_EPOCH]] = -1
@@ -490,7 +474,7 @@ class EffortLoop:
         if ring is None:
             self.cursor["position"] = -1
         step = np.zeros(ring.layout.words if ring is not None else PAYLOAD + 1, np.int64)
-        rings = Rings(_read_only(words), self._blocks, self.efforts)
+        rings = Rings(read_only(words), self._blocks, self.efforts)
         buffers = Buffers(step, self._block, self._effort_block)
         books = Books(self.control, self.counters, self.ledger, self.cursor)
         ended = int(
@@ -528,7 +512,7 @@ class DeviceThread:
     def __init__(
         self, actuator: Actuator, efforts: np.ndarray, ledger: np.ndarray, clock: RealClock | VirtualClock = REAL
     ):
-        self._actuator, self._efforts, self._ledger, self._clock = actuator, _read_only(efforts), ledger, clock
+        self._actuator, self._efforts, self._ledger, self._clock = actuator, read_only(efforts), ledger, clock
         self._period_ns = max(round(1e9 / actuator.effort.rate_hz), _LEAST_PYTHON_NS)
         self._hung_ns = round(1e6 * actuator.effort.zero_within_ms)
         self._block = np.zeros(rec.LAYOUT.words, np.int64)
@@ -565,16 +549,10 @@ def places_of(layout: Layout, effort: EffortSettings) -> Places:
     return Places(*(int(layout.table[layout.names.index(n), 0]) if n in layout.names else -1 for n in names))
 
 
-def _read_only(words: np.ndarray) -> np.ndarray:
-    found = words.view()
-    found.flags.writeable = False
-    return found
-
-
 # ---- again, from a record --------------------------------------------------------------------------------------------
 
 
-@kernel(types.void(_SETTINGS, _CURSOR, types.Array(float64, 2, "C"), WORDS_2D, WORDS_2D, WORDS))
+@kernel(types.void(_SETTINGS, _CURSOR, MATRIX, WORDS_2D, WORDS_2D, WORDS))
 def _recompute(settings, cursor, steps, efforts, again, compared):
     at = cursor[0]
     known = blind = False  # what came before an effort; what its step asked for

@@ -19,11 +19,8 @@ keeps a core from everybody else.
 Input that has been stale for too long stops the model: no step is made until it is fresh again, or the loop ends.
 """
 
-import functools
-from typing import Any
-
 import numpy as np
-from numba import int64, typeof, types
+from numba import types
 
 from sim_service import step_record as rec
 from sim_service.command_record import ANEW, PAUSED, SLOWNESS, STEPS_LEFT
@@ -40,7 +37,7 @@ from sim_service.step_result import DIVERGED as DIVERGED_NOW
 from sim_service.step_result import OVER, STAGES
 from sync.atomics import load_acquire, load_relaxed, store_release
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, T
-from sync.clock import REAL, RealClock, VirtualClock, now, sleep
+from sync.clock import for_any_clock, now, sleep
 from sync.jit import kernel
 from sync.ledger import record
 from sync.ring import EPOCH_WORD, HEAD_WORD, LIVE, STATE_WORD, beat_at, newest, push, read_slot
@@ -394,14 +391,4 @@ _ARGUMENTS = (
     TYPES[Guard],
 )  # a pointer does not go into a tuple
 
-run = kernel(int64(typeof(REAL), *_ARGUMENTS))(_run)
-
-
-@functools.cache
-def _run_virtually(clock: types.Type) -> Any:
-    return kernel(int64(clock, *_ARGUMENTS))(_run)
-
-
-def run_on(clock: RealClock | VirtualClock) -> Any:
-    """The loop compiled for this kind of clock: for the real one on import, for a virtual one when first asked for."""
-    return run if isinstance(clock, RealClock) else _run_virtually(typeof(clock))
+run_on = for_any_clock(_run, *_ARGUMENTS)

@@ -5,14 +5,13 @@ is in arrays, which the tuples only name; `Settings` are plain integers and stay
 group is compiled; `Simulation` (sim_service/simulation.py) makes them from a configuration.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import float64, from_dtype, int64, types
+from numba import from_dtype, int64, types
 
-from sync.array_types import READ_ONLY, WORDS, WORDS_2D
+from sync.array_types import READ_ONLY, VECTOR, WORDS, WORDS_2D, group
 
-VECTOR = float64[::1]
 Words = np.ndarray
 Vector = np.ndarray
 
@@ -97,23 +96,12 @@ CURSOR = np.dtype(
 )  # fmt: skip
 
 
-def _tuple(kind: Any, *fields: types.Type) -> types.BaseTuple:
-    return types.BaseTuple.from_types(fields, kind)
-
-
 TYPES: dict[type, types.Type] = {
-    Rings: _tuple(Rings, READ_ONLY, WORDS, READ_ONLY, WORDS),
-    Buffers: _tuple(Buffers, *5 * [WORDS]),
-    Settings: _tuple(Settings, *len(Settings._fields) * [int64]),
-    Books: _tuple(Books, WORDS, WORDS, WORDS_2D, types.Array(from_dtype(CURSOR), 1, "C")),
-    PhaseLock: _tuple(PhaseLock, VECTOR, WORDS_2D),
-    Machine: _tuple(Machine, *7 * [VECTOR]),
-    Guard: _tuple(Guard, VECTOR, VECTOR, WORDS, VECTOR),
+    Rings: group(Rings, READ_ONLY, WORDS, READ_ONLY, WORDS),
+    Buffers: group(Buffers, *5 * [WORDS]),
+    Settings: group(Settings, *len(Settings._fields) * [int64]),
+    Books: group(Books, WORDS, WORDS, WORDS_2D, types.Array(from_dtype(CURSOR), 1, "C")),
+    PhaseLock: group(PhaseLock, VECTOR, WORDS_2D),
+    Machine: group(Machine, *7 * [VECTOR]),
+    Guard: group(Guard, VECTOR, VECTOR, WORDS, VECTOR),
 }
-
-
-def read_only(ring: np.ndarray) -> np.ndarray:
-    """The same words; the type of a group says which of its rings are only read."""
-    found = ring.view()
-    found.flags.writeable = False
-    return found

@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numba import float64, int64, types
+from numba import int64, types
 
 from sim_service import step_record
 from sim_service.command_record import LAYOUT, mode
 from sim_service.commands import obey
 from sim_service.inputs import forget
 from sim_service.inputs.table import ROWS
-from sim_service.loop_data import TYPES, VECTOR, Buffers, Guard, Machine, Settings
+from sim_service.loop_data import TYPES, Buffers, Guard, Machine, Settings
 from sim_service.models.description import STEP
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import advance_step
 from sim_service.step_result import BEYOND, DIVERGED, OVER, STAGES
-from sync.array_types import WORDS, WORDS_2D
+from sync.array_types import MATRIX, VECTOR, WORDS, WORDS_2D, group
 from sync.jit import kernel
 from sync.ring import private_ring, push
 
@@ -77,8 +77,8 @@ class Results(NamedTuple):
     cursor: np.ndarray  # how far it has come
 
 
-_TAPE = types.BaseTuple.from_types((WORDS_2D, *4 * [WORDS], WORDS_2D, WORDS_2D, VECTOR), Tape)
-_RESULTS = types.BaseTuple.from_types((types.Array(float64, 2, "C"), WORDS_2D, WORDS), Results)
+_TAPE = group(Tape, WORDS_2D, *4 * [WORDS], WORDS_2D, WORDS_2D, VECTOR)
+_RESULTS = group(Results, MATRIX, WORDS_2D, WORDS)
 
 
 @kernel(

@@ -15,12 +15,12 @@ from sim_service.loop_data import (
     PhaseLock,
     Rings,
     Settings,
-    read_only,
 )
 from sim_service.models.description import Model
 from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.step_kernel import limits
 from sim_service.step_result import RESULT_WORDS
+from sync.array_types import read_only
 from sync.block import Channel, Layout
 from sync.clock import REAL, RealClock, VirtualClock
 from sync.config import Config

@@ -10,10 +10,12 @@ compiled: with a RealClock, which has no fields, these are the two functions abo
 VirtualClock every call goes to `advance`, which moves time and lets a world act meanwhile (sync/virtual_clock.py).
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from llvmlite import ir
-from numba import int64, types
+from numba import int64, typeof, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
@@ -119,6 +121,18 @@ def now(clock: Any) -> Any:
 def sleep(clock: Any, instant_ns: Any) -> None:
     """Sleep until this instant, in compiled code."""
     raise NotImplementedError("for compiled code; in Python ask clock.sleep_until()")
+
+
+def for_any_clock(function: Any, *arguments: types.Type) -> Callable[[Any], Any]:
+    """A function whose first argument is its clock, compiled for each kind of clock: for the real one at once, for a
+    virtual one when first asked for. It returns an integer; the other arguments have these types."""
+    real = kernel(int64(typeof(REAL), *arguments))(function)
+
+    @functools.cache
+    def virtual(clock: types.Type) -> Any:
+        return kernel(int64(clock, *arguments))(function)
+
+    return lambda clock: real if isinstance(clock, RealClock) else virtual(typeof(clock))
 
 
 def _is(clock: Any, kind: type) -> bool:

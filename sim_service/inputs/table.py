@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numba import float64, types
 
 from sim_service.inputs import estimators
 from sim_service.inputs.stale import WORDS, policy
-from sync.array_types import WORDS as VECTOR_OF_WORDS
-from sync.array_types import WORDS_2D
+from sync import array_types
+from sync.array_types import MATRIX, VECTOR, WORDS_2D, group
 from sync.block import AGE, Layout
 from sync.errors import ConfigError
 from sync.input_rows import (
@@ -62,8 +61,7 @@ class Rows(NamedTuple):
     values: np.ndarray  # value, rate and acceleration of each at this step, before its policy
 
 
-_MATRIX = types.Array(float64, 2, "C")
-ROWS = types.BaseTuple.from_types((WORDS_2D, VECTOR_OF_WORDS, WORDS_2D, _MATRIX, _MATRIX, float64[::1], _MATRIX), Rows)
+ROWS = group(Rows, WORDS_2D, array_types.WORDS, WORDS_2D, MATRIX, MATRIX, VECTOR, MATRIX)
 
 
 def check_rows(given: dict[str, Row], layout: Layout, machine: Sequence[Quantity], file: str = "") -> None:
