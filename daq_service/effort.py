@@ -30,7 +30,7 @@ from daq_service.effort_settings import EffortSettings
 from sync.array_types import MATRIX, READ_ONLY, VECTOR, WORDS, WORDS_2D, group, read_only
 from sync.atomics import load_acquire
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SEQ, Layout, T
-from sync.clock import REAL, RealClock, VirtualClock, for_any_clock, now, sleep
+from sync.clock import REAL, Clock, for_any_clock, now, sleep
 from sync.jit import kernel
 from sync.ledger import histograms, record, summary_us
 from sync.ring import (
@@ -387,7 +387,12 @@ def _run(clock, rings, buffers, settings, places, books, put, device):
     return rec.STOPPED
 
 
-run_on = for_any_clock(_run, *_ARGUMENTS)
+_compiled = for_any_clock(_run, *_ARGUMENTS)
+
+
+def run_on(clock: Clock) -> Any:
+    """The loop compiled for this kind of clock."""
+    return _compiled(clock)
 
 
 # ---- in the DAQ process ----------------------------------------------------------------------------------------------
@@ -427,7 +432,7 @@ class EffortLoop:
         efforts: np.ndarray,
         step_ns: int,
         same_clock: bool = True,
-        clock: RealClock | VirtualClock = REAL,
+        clock: Clock = REAL,
     ):
         compiled: tuple[Any, np.ndarray] | None = getattr(actuator, "compiled_put", None)
         self.in_loop = compiled is not None
@@ -509,9 +514,7 @@ class EffortLoop:
 class DeviceThread:
     """Hands the newest effort over to a device whose `put` is Python, at the device's own rate."""
 
-    def __init__(
-        self, actuator: Actuator, efforts: np.ndarray, ledger: np.ndarray, clock: RealClock | VirtualClock = REAL
-    ):
+    def __init__(self, actuator: Actuator, efforts: np.ndarray, ledger: np.ndarray, clock: Clock = REAL):
         self._actuator, self._efforts, self._ledger, self._clock = actuator, read_only(efforts), ledger, clock
         self._period_ns = max(round(1e9 / actuator.effort.rate_hz), _LEAST_PYTHON_NS)
         self._hung_ns = round(1e6 * actuator.effort.zero_within_ms)

@@ -19,6 +19,8 @@ keeps a core from everybody else.
 Input that has been stale for too long stops the model: no step is made until it is fresh again, or the loop ends.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import types
 
@@ -37,7 +39,7 @@ from sim_service.step_result import DIVERGED as DIVERGED_NOW
 from sim_service.step_result import OVER, STAGES
 from sync.atomics import load_acquire, load_relaxed, store_release
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, T
-from sync.clock import for_any_clock, now, sleep
+from sync.clock import Clock, for_any_clock, now, sleep
 from sync.jit import kernel
 from sync.ledger import record
 from sync.ring import EPOCH_WORD, HEAD_WORD, LIVE, STATE_WORD, beat_at, newest, push, read_slot
@@ -391,4 +393,9 @@ _ARGUMENTS = (
     TYPES[Guard],
 )  # a pointer does not go into a tuple
 
-run_on = for_any_clock(_run, *_ARGUMENTS)
+_compiled = for_any_clock(_run, *_ARGUMENTS)
+
+
+def run_on(clock: Clock) -> Any:
+    """The loop compiled for this kind of clock."""
+    return _compiled(clock)
