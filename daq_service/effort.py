@@ -13,7 +13,7 @@ effort times the way from one to the other: what the hand put in minus what it g
 be the last one, and changes an effort that would make the energy negative into the one that makes it zero.
 
 Every effort handed over is a block of the ring `effort`. `advance_effort` alone makes it, from the step, the instant
-and the effort before: `recompute` makes the efforts of a record again, to the bit.
+and the effort before: daq_service/effort_replay.py computes the efforts of a record again, to the bit.
 
 What no program can promise: a device that holds its last value when this process is killed. See docs/sources.md.
 """
@@ -27,7 +27,7 @@ from numba import cfunc, float64, from_dtype, int64, types
 
 from daq_service import effort_record as rec
 from daq_service.effort_settings import EffortSettings
-from sync.array_types import MATRIX, READ_ONLY, VECTOR, WORDS, WORDS_2D, group, read_only
+from sync.array_types import READ_ONLY, VECTOR, WORDS, WORDS_2D, group, read_only
 from sync.atomics import load_acquire
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SEQ, Layout, T
 from sync.clock import REAL, Clock, for_any_clock, now, sleep
@@ -452,6 +452,8 @@ class EffortLoop:
         self._effort_block[[rec.AT_STEP, rec.AT_STEP_SEQ, rec.AT_STEP_EPOCH]] = -1
         self._ring: RingReader | None = None
         self._spent: RingReader | None = None  # a ring that its writer closed
+        self._left: RingReader | None = None  # the last ring with steps, and how many of them are accounted for
+        self._accounted = 0
 
     def poll(self) -> None:
         """Let the loop change to another ring, if there is one. Called from time to time, by another thread."""
@@ -471,13 +473,10 @@ class EffortLoop:
         ring = self._feedback()
         if ring is not None and (ring is self._spent or not self._fits(ring.layout)):
             self._spent, ring = ring, None
-        if ring is not None and ring is not self._ring:
-            self.cursor["position"] = ring.head - 1  # what is there already has been
-        self._ring = ring
+        if ring is not self._ring:
+            self._change_to(ring)
         words = ring.words if ring is not None else NO_STEPS
         places = places_of(ring.layout, self.effort) if ring is not None else Places(*len(Places._fields) * [PAYLOAD])
-        if ring is None:
-            self.cursor["position"] = -1
         step = np.zeros(ring.layout.words if ring is not None else PAYLOAD + 1, np.int64)
         rings = Rings(read_only(words), self._blocks, self.efforts)
         buffers = Buffers(step, self._block, self._effort_block)
@@ -490,6 +489,19 @@ class EffortLoop:
         if ended == rec.RING_CLOSED:
             self._spent = ring
         return ended
+
+    def _change_to(self, ring: RingReader | None) -> None:
+        """Begin with the next step of this ring. Steps that were not read for the change are counted: the rest of the
+        ring before, and what was made while the loop was on another one, or on none. Not those before the first."""
+        if self._ring is not None:
+            head = self._ring.head
+            self.counters[rec.SKIPPED] += head - 1 - self.cursor["position"][0]
+            self._left, self._accounted = self._ring, head
+        head = 0 if ring is None else ring.head
+        if ring is not None and self._left is not None:
+            self.counters[rec.SKIPPED] += head - (self._accounted if ring is self._left else 0)
+        self.cursor["position"] = head - 1
+        self._ring = ring
 
     def _fits(self, layout: Layout) -> bool:
         # of another type it would be read as a number that it is not
@@ -550,65 +562,3 @@ def places_of(layout: Layout, effort: EffortSettings) -> Places:
     """Where a step has what an effort is made from."""
     names = (effort.channel, effort.displacement, *rec.STAMPS)
     return Places(*(int(layout.table[layout.names.index(n), 0]) if n in layout.names else -1 for n in names))
-
-
-# ---- again, from a record --------------------------------------------------------------------------------------------
-
-
-@kernel(types.void(_SETTINGS, _CURSOR, MATRIX, WORDS_2D, WORDS_2D, WORDS))
-def _recompute(settings, cursor, steps, efforts, again, compared):
-    at = cursor[0]
-    known = blind = False  # what came before an effort; what its step asked for
-    for row in range(efforts.shape[0]):
-        effort, before = efforts[row], efforts[max(row - 1, 0)]
-        given = effort.view(np.float64)
-        seq, epoch, moment = effort[rec.AT_STEP_SEQ], effort[rec.AT_STEP_EPOCH], effort[T]
-        new = row == 0 or seq != before[rec.AT_STEP_SEQ] or epoch != before[rec.AT_STEP_EPOCH]
-        if row == 0 or effort[SEQ] != before[SEQ] + 1 or effort[EPOCH] != before[EPOCH]:
-            known = False
-        if effort[rec.AT_STATUS] & rec.ENDED or (new and np.isnan(steps[row, 0])):
-            known = False
-            continue
-        came = effort[rec.AT_STEP_RECEIVED] if effort[rec.AT_STEP_RECEIVED] > 0 else effort[rec.AT_STEP_PUSHED]
-        if known and (new or not blind):
-            blind = False
-            advance_effort(settings, at, moment, new, came, steps[row, 0], steps[row, 1], epoch)
-            again[row, :] = effort
-            values = again[row].view(np.float64)
-            values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
-            values[rec.AT_DISPLACEMENT], values[rec.AT_ENERGY] = at.displacement, at.energy
-            again[row, rec.AT_STATUS] = at.status
-            compared[row] = 1
-        elif known or new:
-            # the first one of a step, of which the efforts before it are not known, is taken as it stands
-            if new:
-                at.impulse, at.since, at.epoch, at.came = 0.0, moment, epoch, min(came, moment)
-                at.energy, at.displacement = given[rec.AT_ENERGY], given[rec.AT_DISPLACEMENT]
-                at.placed = 1 if settings.watched and np.isfinite(at.displacement) else 0
-            else:
-                at.impulse += at.given * ((moment - at.last) * 1e-9)
-            at.given, at.last = given[rec.AT_GIVEN], moment
-            known = blind = True
-
-
-def recompute(effort: EffortSettings, steps: np.ndarray, efforts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(the efforts of a record made again from its steps, which of them could be). Both as records with named fields;
-    `efforts` as its layout (effort_record.LAYOUT) has them. What cannot be: the first effort after a gap in the record,
-    those of its step, and those whose step is not in the record. The others must be equal to the bit."""
-    words = np.ascontiguousarray(efforts).view(np.int64).reshape(len(efforts), rec.LAYOUT.words)
-    outputs = np.full((len(efforts), 2), np.nan)
-    for epoch in np.unique(efforts["step_epoch"]):
-        here = np.flatnonzero(efforts["step_epoch"] == epoch)
-        there = np.flatnonzero(steps["epoch"].astype(np.int64) == epoch)
-        there = there[np.argsort(steps["seq"][there], kind="stable")]
-        numbers, wanted = steps["seq"][there].astype(np.int64), efforts["step_seq"][here]
-        at = np.minimum(np.searchsorted(numbers, wanted), max(len(numbers) - 1, 0))
-        known = numbers[at] == wanted if len(numbers) else np.zeros(len(here), bool)
-        found = there[at[known]] if len(numbers) else there
-        outputs[here[known], 0] = steps[effort.channel][found]
-        outputs[here[known], 1] = steps[effort.displacement][found] if effort.displacement else 0.0
-    again, compared = np.zeros_like(words), np.zeros(len(words), np.int64)
-    # what the loop looks for, and when, changes nothing here
-    settings = settings_of(effort, step_ns=1, same_clock=True, in_loop=True)
-    _recompute(settings, new_cursor(), outputs, words, again, compared)
-    return rec.LAYOUT.view(again), compared.astype(bool)

@@ -55,11 +55,12 @@ LEDGER = ("round_trip", "beyond_step", "sensor", "there", "step", "back", "hand"
 
 # counters
 (
-    HANDED, USED, SUPERSEDED, INVALID, EPOCHS, ZEROED, LIMITS, SLEWS, ACTIVES, DAMPINGS, UNDATED,
-) = range(11)  # fmt: skip
+    HANDED, USED, SUPERSEDED, INVALID, EPOCHS, ZEROED, LIMITS, SLEWS, ACTIVES, DAMPINGS, UNDATED, SKIPPED,
+) = range(12)  # fmt: skip
 COUNTERS = (
     "handed_over", "steps_used", "steps_superseded", "steps_invalid", "epochs", "zeroed",
     "limited", "slewed", "active_steps", "damped_steps", "undated_steps",
+    "steps_skipped",  # because the loop changed to another ring
 )  # fmt: skip
 
 # words that the loop and its process share

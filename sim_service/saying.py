@@ -4,6 +4,7 @@ Each thing is said once when it begins, once when it gets worse, once when it is
 second is one thing. How often it really was is in the counters and, step by step, in the record.
 """
 
+import math
 from collections import deque
 
 import numpy as np
@@ -13,7 +14,7 @@ from sim_service.inputs.stages import BITS, MASK, in_words
 from sim_service.simulation import Simulation
 from sync.clock import now_ns
 from sync.config import Config
-from sync.input_rows import MOST_ROWS
+from sync.input_rows import MOST_ROWS, Row
 from sync.ring import RingReader
 from sync.ring_follower import RingFollower
 
@@ -82,6 +83,29 @@ def lost_words(control: np.ndarray, rows: list[str]) -> str:
     """How old the input is that stopped the model: a row's, if the blocks themselves are younger."""
     row = int(control[step_record.LOST_ROW])
     return f"{rows[row] if row >= 0 else 'input'} is {control[step_record.LOST_NS] / 1e9:.2f} s old"
+
+
+class ClippedInput:
+    """Says of each row once that its value was clipped: which, where its limits are, how often is in the counters."""
+
+    def __init__(self, rows: dict[str, Row], clipped: np.ndarray):
+        self._rows, self._clipped = rows, clipped
+        self._said: set[str] = set()
+
+    def poll(self) -> list[str]:
+        """With the last value of each row that had to be clipped."""
+        found = []
+        for (name, row), value in zip(self._rows.items(), self._clipped.tolist(), strict=True):
+            if math.isnan(value) or name in self._said:
+                continue
+            self._said.add(name)
+            what = f"= {row.from_si(value):.6g}" if math.isfinite(value) else "is not finite"
+            least, most = ("no limit" if limit is None else f"{limit:g}" for limit in (row.least, row.most))
+            found.append(
+                f"inputs.{name} {what}, its limits are {least} and {most} (unit {row.unit}): clipped, and counted; is"
+                " it calibrated (docs/calibration.md)?"
+            )
+        return found
 
 
 class Overload:

@@ -17,7 +17,7 @@ from sim_service.models import configured_model
 from sim_service.models.description import Model
 from sim_service.models.parameters import described
 from sim_service.phase import can_lock
-from sim_service.saying import Divergence, Overload, StaleInput, lost_words, offence
+from sim_service.saying import ClippedInput, Divergence, Overload, StaleInput, lost_words, offence
 from sim_service.simulation import Simulation
 from sync import realtime, streams
 from sync.clock import now_ns, sleep_until
@@ -158,6 +158,7 @@ def run(
         stale = StaleInput(config, blocks, view, simulation.control)
         waiting = Waiting("blocks of a DAQ", config.endpoint("daq") if receiver else f"ring {config.ring('daq')}")
         overload, divergence = Overload(), Divergence(simulation, config)
+        clipping = ClippedInput(config.inputs, simulation.rows.clipped)
         if config.sim.phase == "locked" and not can_lock(simulation.phase):
             reporter.say(
                 f"step {config.sim.step_ms:g} ms and sampling {1e3 / config.daq.rate_hz:g} ms are no multiples of each"
@@ -166,14 +167,14 @@ def run(
 
         def look(turn: int) -> None:
             said = [peer.poll(), *stale.poll(), *overload.poll(simulation.counters), *divergence.poll()]
+            said += clipping.poll()
             for text in (*said, *gate.news()):
                 if text:
                     reporter.say(text)
             if not reporter.supervised and (awaited := waiting.poll(_fresh(blocks.ring))):
                 reporter.say(awaited)
-            for text in (_foreign(receiver) if receiver else None, _clipped(simulation)):
-                if text:
-                    reporter.say(text, once=True)
+            if receiver and (text := _foreign(receiver)):
+                reporter.say(text, once=True)
             if clock is None and peer.ring:
                 # the DAQ's own: it may have its blocks from elsewhere. Blocks outlive the DAQ that sampled them, and so
                 # does their bound: without a ring the last one stands
@@ -362,12 +363,6 @@ def _foreign(receiver: Receiver) -> str | None:
     if count["malformed"]:
         return f"messages that are not ours on {receiver.endpoint}: counted and ignored"
     return None
-
-
-def _clipped(simulation: Simulation) -> str | None:
-    if simulation.counters[step_record.CLIPS] == 0:
-        return None
-    return "an input is beyond its row's limits: clipped, and counted; is it calibrated (docs/calibration.md)?"
 
 
 def _lost(simulation: Simulation, config: Config) -> str:

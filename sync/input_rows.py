@@ -70,6 +70,9 @@ class _Row(Section):
         """From the row's unit to the machine's."""
         return math.radians(value) if self.unit.startswith("deg") else value
 
+    def from_si(self, value: float) -> float:
+        return math.degrees(value) if self.unit.startswith("deg") else value
+
     @property
     def machine_unit(self) -> str:
         return "rad" + self.unit.removeprefix("deg") if self.unit.startswith("deg") else self.unit

@@ -153,7 +153,7 @@ def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) 
         transport_keys(read, config, role)
         if role == "daq":
             require(read, config)
-        compile_ahead()
+        compile_ahead(read)
     with compiling(role):
         if role == "daq":
             from daq_service.service import in_words, prepare

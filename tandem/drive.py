@@ -1,6 +1,7 @@
 """One drive, for every command that makes one: checked, started, its progress shown, its folder made."""
 
 import contextlib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,11 +66,26 @@ _COMPILED = (
 )  # fmt: skip
 
 
-def compile_ahead() -> None:
+_COMPILED_FOR_EFFORTS = ("daq_service.effort",)
+_EFFORTS_OR_FRAGMENTS = re.compile(r"effort|include\s*=\s*\[\s*[^\s\]]")
+
+
+def compile_ahead(config: "Config") -> None:
     """On all cores, with progress, where something is still to be compiled."""
     from sync import build
 
     build.ensure("drive", *_COMPILED)
+    if config.source.get("effort") is not None:
+        build.ensure("efforts", *_COMPILED_FOR_EFFORTS)
+
+
+def _may_have_efforts(file: Path, overrides: list[str]) -> bool:
+    """Whether it is worth loading the configuration before anything else: quick, and true too often."""
+    texts = list(overrides)
+    with contextlib.suppress(OSError, ValueError):  # which is reported where the file is loaded
+        lines = file.read_text(errors="replace").splitlines()
+        texts.append("\n".join(line.partition("#")[0] for line in lines))
+    return any(_EFFORTS_OR_FRAGMENTS.search(text) for text in texts)
 
 
 def figures_line(status: dict[str, dict[str, Any]]) -> str:
@@ -103,9 +119,8 @@ def run_drive(
     from tandem.launch import ProcessGroup
 
     token = page_token(token_file)  # before anything inherits the environment
-    if not build.done("drive"):
-        refuse_early(file, overrides)  # said before the compiler has its minute
-        compile_ahead()
+    if not build.done("drive") or (not build.done("efforts") and _may_have_efforts(file, overrides)):
+        compile_ahead(refuse_early(file, overrides))  # said before the compiler has its minute
     # first of all: it imports beside us
     group = ProcessGroup(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
     folder = None

@@ -25,7 +25,7 @@ def efforts_again(run: Run, config: Config) -> dict[str, Any] | None:
     settings = check(EffortSettings, own, str(run.path), "source.effort")
     if any((name, "f8") not in [(c.name, c.type) for c in steps.layout.channels] for name in settings.wants):
         return None
-    from daq_service.effort import recompute  # compiled, and only needed here
+    from daq_service.effort_replay import recompute  # compiled, and only needed here
 
     again, compared = recompute(settings, steps.blocks, efforts.blocks)
     made, recorded = (

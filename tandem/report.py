@@ -226,9 +226,11 @@ def print_drive(console: Console, result: dict[str, Any]) -> None:
 
 def _effort_line(effort: dict[str, Any]) -> str:
     line = (
-        f"{effort['handed_over']} efforts handed over from {effort['steps_used']} steps, {effort['limited']} limited,"
-        f" {effort['slewed']} on their way, {effort['zeroed']} times to zero for want of steps"
+        f"{effort['handed_over']} efforts handed over from {effort['steps_used']} steps, {effort['limited']} clipped"
+        f" to the limit, {effort['slewed']} limited by the slew, {effort['zeroed']} watchdog trips"
     )
+    if effort["steps_skipped"]:
+        line += f", {effort['steps_skipped']} steps skipped on a change of ring"
     if "energy" not in effort:
         return line
     steps = effort["active_steps"]

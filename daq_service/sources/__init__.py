@@ -76,15 +76,15 @@ _ALONE = Host()
 def open_source(config: Config, file: Path, host: Host = _ALONE) -> Source:
     """The source that `[source]` names, with the rest of that table as the source itself understands it."""
     module = _module(config, file)
-    settings = check(module.Settings, config.source, str(file), "source")
-    source: Source = module.open_source(config, settings, file, host)
+    source: Source = module.open_source(config, _settings(module.Settings, config, file), file, host)
     return source
 
 
 def require(config: Config, file: Path) -> None:
     """Raises SourceError where the source needs software that is not installed. Quick, and compiles nothing."""
-    if (needs := getattr(_module(config, file), "require", None)) is not None:
-        needs(check(_module(config, file).Settings, config.source, str(file), "source"))
+    module = _module(config, file)
+    if (needs := getattr(module, "require", None)) is not None:
+        needs(_settings(module.Settings, config, file))
 
 
 def find(source: Source) -> None:
@@ -96,7 +96,18 @@ def refuse_early(config: Config, file: Path) -> None:
     """Raises ConfigError for what is wrong in `[source]`, as far as that can be told without compiled code."""
     kind = _known_kind(config, file)
     if kind in QUICKLY_CHECKED:
-        check(importlib.import_module(QUICKLY_CHECKED[kind]).Settings, config.source, str(file), "source")
+        _settings(importlib.import_module(QUICKLY_CHECKED[kind]).Settings, config, file)
+
+
+def _settings(model: Any, config: Config, file: Path) -> Any:
+    if "force" in config.source and "effort" in model.model_fields:
+        from daq_service.effort_settings import EffortSettings
+
+        raise ConfigError(
+            f"{file}: source.force: is called [source.effort] now, with the same keys; it has"
+            f" {', '.join(EffortSettings.model_fields)} (docs/sources.md)"
+        )
+    return check(model, config.source, str(file), "source")
 
 
 def _known_kind(config: Config, file: Path) -> str:

@@ -153,9 +153,11 @@ def make_inputs(block, age_ns, h, rows, inputs):
                 counts = _integer(block, channels, table[row, CHANNEL_A])
                 value = from_counts(numbers[row, OWN + 1 :], counts) - numbers[row, OWN]
             clipped |= np.int64(1) << row
+            rows.clipped[row] = math.inf
         least, most = numbers[row, LEAST], numbers[row, MOST]
         if value < numbers[row, BELOW] or value > numbers[row, ABOVE]:
             clipped |= np.int64(1) << row
+            rows.clipped[row] = value
         if value < least or value > most:
             rate = acceleration = 0.0
         value = min(max(value, least), most)

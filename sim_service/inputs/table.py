@@ -50,7 +50,7 @@ class Quantity(Protocol):
 
 
 class Rows(NamedTuple):
-    """Constant but for `memory` and `values`."""
+    """Constant but for `memory`, `values` and `clipped`."""
 
     table: np.ndarray  # a row each, as above
     order: np.ndarray  # of computation: every row behind those it reads
@@ -59,9 +59,10 @@ class Rows(NamedTuple):
     memory: np.ndarray  # of estimators and filters; zeros are a start, and again after a gap
     rest: np.ndarray  # inputs of the machine that no row gives: NaN
     values: np.ndarray  # value, rate and acceleration of each at this step, before its policy
+    clipped: np.ndarray  # the last value of each that had to be clipped; NaN: none had to, inf: it was not finite
 
 
-ROWS = group(Rows, WORDS_2D, array_types.WORDS, WORDS_2D, MATRIX, MATRIX, VECTOR, MATRIX)
+ROWS = group(Rows, WORDS_2D, array_types.WORDS, WORDS_2D, MATRIX, MATRIX, VECTOR, MATRIX, VECTOR)
 
 
 def check_rows(given: dict[str, Row], layout: Layout, machine: Sequence[Quantity], file: str = "") -> None:
@@ -137,6 +138,7 @@ def rows(
     return Rows(
         table, np.array([names.index(n) for n in order], np.int64), np.ascontiguousarray(channels), numbers,
         np.zeros((len(given), MEMORY)), np.full(len(inputs), math.nan), np.zeros((len(given), 3)),
+        np.full(len(given), math.nan),
     )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ def page(title: str, runs: list[RunData], bare: dict[str, Any] | None = None) ->
         sections.drive_section(runs),
         sections.worst_section(runs),
         sections.balance_section(runs),
+        sections.effort_section(runs),
         sections.source_section(runs, bare),
         f'<section id="words"><h2>Words</h2><dl>{words}</dl></section>',
     ]

@@ -29,7 +29,7 @@ from tandem.html.svg import (
     time_ticks,
 )
 from tandem.html.words import Raw, e, say_count, say_many, say_ns, say_us
-from tandem.report import SOURCE, SOURCE_MS_PER_LOOP
+from tandem.report import ROUND_TRIP, SOURCE, SOURCE_MS_PER_LOOP
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = "") -> Raw:
@@ -314,6 +314,57 @@ def balance_section(runs: list[RunData]) -> str:
         )
     picture = stacked(bars, lambda v: say_count(round(v)), "where the blocks went") if bars else ""
     return section("balance", "Where the blocks went", "\n".join(said), picture)
+
+
+_EFFORT_COUNTS = {
+    "handed_over": "efforts handed over",
+    "steps_used": "steps used",
+    "steps_superseded": "steps superseded by a newer one",
+    "steps_skipped": "steps skipped on a change of ring",
+    "steps_invalid": "steps that were not finite",
+    "zeroed": "watchdog trips: to zero for want of steps",
+    "limited": "steps clipped to the limit",
+    "slewed": "efforts limited by the slew",
+    "active_steps": "steps in which the port was active",
+    "damped_steps": "steps damped by the passivity controller",
+    "energy": "energy of the port at the end: put in minus given out",
+    "least_energy": "its least energy",
+}
+
+
+def effort_section(runs: list[RunData]) -> str:
+    """Nothing where no run has efforts."""
+    found = [(run, effort) for run in runs if (effort := run.figures.get("effort"))]
+    if not found:
+        return ""
+    hops, counts = [], []
+    for name, meaning in ROUND_TRIP.items():
+        for run, effort in found:
+            row = (effort.get("round_trip_us") or {}).get(name) or {}
+            known = row.get("n", 0) > 0
+            cells = [say_us(row[key]) if known else "–" for key in ("p50", "p99", "p999", "max")]
+            hops.append([meaning, run.label, say_count(row.get("n", 0)), *cells])
+    for name, meaning in _EFFORT_COUNTS.items():
+        cells = [_effort_cell(name, effort.get(name)) for _, effort in found]
+        if any(cell != "–" for cell in cells):
+            counts.append([meaning, *cells])
+    lead = (
+        "From a sample to the effort computed from it, handed to the device; the last five hops add up to it. Without a"
+        " displacement in [source.effort] the energy of the port is not known."
+    )
+    return section(
+        "efforts",
+        "Efforts",
+        lead,
+        table(["round trip", "run", "n", "p50", "p99", "p99.9", "max"], hops, "hops"),
+        table(["", *(run.label for run, _ in found)], counts, "figures"),
+    )
+
+
+def _effort_cell(name: str, value: Any) -> str:
+    if not isinstance(value, int | float):
+        return "–"
+    return f"{value:.3g} J" if name.endswith("energy") else say_count(value)
 
 
 def source_section(runs: list[RunData], bare: dict[str, Any]) -> str:

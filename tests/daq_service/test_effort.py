@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from daq_service import effort_record as rec
-from daq_service.effort import DeviceThread, EffortLoop, keep, recompute
+from daq_service.effort import DeviceThread, EffortLoop, keep
+from daq_service.effort_replay import recompute
 from daq_service.effort_settings import EffortSettings
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SEQ, Channel, Layout, T
 from sync.clock import VirtualClock
@@ -89,7 +90,7 @@ class World:
         control = np.zeros(rec.CONTROL_WORDS, np.int64)
         self.clock = virtual_clock(START, script=script, rings=self.rings, control=control, look_ns=self.look_ns)
         self.readers = [FakeReader(ring, STEP) for ring in self.rings]
-        self.followed = self.readers[0]
+        self.followed: FakeReader | None = self.readers[0]
         self.loop = self.kind(
             self, lambda: self.followed, samples, SAMPLE.words, self.efforts, self.step_ns, clock=self.clock
         )
@@ -308,7 +309,32 @@ def test_a_ring_made_anew_is_followed_and_falls_to_zero_in_between() -> None:
     assert (found["given"][between] == 0.0).all() and world.count(rec.ZEROED) == 1
     assert found["given"][-2] == pytest.approx(0.2)
     assert np.abs(found["energy"]).max() < 5.0  # no energy for the jump from one life to the next
-    assert world.count(rec.USED) + world.count(rec.SUPERSEDED) == 149
+    assert world.count(rec.USED) + world.count(rec.SUPERSEDED) == 149 and world.count(rec.SKIPPED) == 0
+
+
+@pytest.mark.parametrize("same_ring", [True, False])
+def test_steps_that_a_change_of_ring_skips_are_counted(same_ring: bool) -> None:
+    """Also of a simulator that comes back in its own ring: every step is used, superseded or skipped."""
+    world = World(configured(stale_after_ms=20.0, zero_within_ms=60.0))
+    for k in range(200):
+        world.step(k * MS, 3.0, ring=0 if k < 50 or same_ring else 1)
+    for t in (50, 100):
+        world.at(t * MS + 100_000, CONTROL, rec.LEAVE, 1)
+
+    class Turns(EffortLoop):
+        def run_on_ring(self) -> int:
+            ended = super().run_on_ring()
+            if ended == rec.LEFT and world.followed is not None:
+                world.followed = None
+            elif ended == rec.LEFT:
+                world.followed = world.readers[0 if same_ring else 1]
+            return ended
+
+    world.kind = Turns
+    world.run(210 * MS, rings=2)
+    assert 45 <= world.count(rec.SKIPPED) <= 55
+    counted = (rec.USED, rec.SUPERSEDED, rec.INVALID, rec.SKIPPED)
+    assert sum(world.count(counter) for counter in counted) == 200
 
 
 def test_outputs_that_the_simulator_does_not_have_are_named() -> None:

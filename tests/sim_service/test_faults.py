@@ -16,7 +16,7 @@ from sim_service import step_record
 from sim_service.inputs.stages import EXTRAPOLATED, FRESH, HELD, RAMPED, SAFE, in_words, stage_of
 from sim_service.inputs.stale import stale_value
 from sim_service.replay import INITIAL, TOLD, Plan, obeyed_as_recorded, replay
-from sim_service.saying import CALM_NS, WINDOW_NS, Overload, StaleInput
+from sim_service.saying import CALM_NS, WINDOW_NS, ClippedInput, Overload, StaleInput
 from sim_service.step_result import OVER
 from sync.clock import now_ns, sleep_until
 from sync.config import load
@@ -515,3 +515,21 @@ def test_the_loop_is_heard_by_who_says_it(world: Make, puppet: Callable[..., str
         slow.let_pass(20 * MS)
     slow.join()
     assert len(told) == 1 and told[0].startswith("cannot keep up")
+
+
+# ---- clipped input ---------------------------------------------------------------------------------------------------
+
+
+def test_a_clipped_input_is_named_once_with_its_value_and_its_limits() -> None:
+    rows = load(DRIVE, ["inputs.steering.least=-90.0", "inputs.steering.most=90.0"]).inputs
+    assert rows["steering"].unit == "deg"
+    last = np.full(len(rows), np.nan)
+    clipping = ClippedInput(rows, last)
+    assert clipping.poll() == []
+    last[list(rows).index("steering")] = np.radians(123.0)
+    (said,) = clipping.poll()
+    assert said.startswith("inputs.steering = 123, its limits are -90 and 90 (unit deg): clipped")
+    last[list(rows).index("throttle")] = np.inf
+    (said,) = clipping.poll()
+    assert said.startswith("inputs.throttle is not finite, its limits are ")
+    assert clipping.poll() == []

@@ -240,9 +240,12 @@ def test_what_is_beyond_its_limits_is_clipped_and_reported_by_row(counts: int) -
         read={"row": "held", "kind": "polynomial", "coefficients": [0.0, 2.0], "to": ["r"]},
     )  # fmt: skip
     found = bench.feed(coil=counts)
-    assert found["f"] == counts / 1000 and found["h"] == min(max(counts / 1000, -1.0), 1.0)
+    value = counts * (1.0 / 1000.0)
+    assert found["f"] == value and found["h"] == min(max(value, -1.0), 1.0)
     assert found["r"] == 2 * found["h"]  # a chain goes on with what was clipped
-    assert bench.clipped == (0b10 if counts < -1000 or counts > 1500 else 0)
+    beyond = counts < -1000 or counts > 1500
+    assert bench.clipped == (0b10 if beyond else 0)
+    assert bench.rows.clipped[1] == value if beyond else np.isnan(bench.rows.clipped).all()
 
 
 def test_a_value_that_overflows_is_finite_all_the_same() -> None:

@@ -11,6 +11,7 @@ from daq_service import effort_record as rec
 from sync.block import Channel, Layout
 from sync.config import load
 from sync.errors import ConfigError
+from sync.markup import escape
 from sync.record import RunError
 from tandem.replay_efforts import efforts_again, in_words
 from tandem.report import ROUND_TRIP, _effort_line
@@ -25,11 +26,31 @@ def test_every_row_of_the_round_trip_has_a_title() -> None:
 
 def test_the_report_says_whether_the_port_was_passive() -> None:
     figures: dict[str, Any] = dict.fromkeys(rec.COUNTERS, 0)
-    assert "port" not in _effort_line(figures)
+    assert "port" not in _effort_line(figures) and "skipped" not in _effort_line(figures)
     figures |= {"energy": 0.25, "least_energy": 0.0}
     assert "the port was passive, its energy 0.25 J" in _effort_line(figures)
     figures |= {"active_steps": 7, "least_energy": -0.5}
     assert "the port was active in 7 steps" in _effort_line(figures) and "-0.5 J at least" in _effort_line(figures)
+
+
+def test_the_page_has_the_round_trip_and_what_was_done_to_efforts() -> None:
+    from tandem.html.figures import RunData
+    from tandem.html.sections import effort_section
+
+    steps = np.zeros(0, np.dtype([("step", np.int64)]))
+    assert effort_section([RunData("ipc", {"effort": None}, steps)]) == ""
+    row = {"n": 3, "mean": 1.0, "p50": 111.0, "p90": 120.0, "p99": 222.0, "p999": 230.0, "max": 240.0}
+    figures: dict[str, Any] = {name: 1000 + k for k, name in enumerate(rec.COUNTERS)}
+    figures |= {"round_trip_us": dict.fromkeys(rec.LEDGER, row), "energy": -0.0625, "least_energy": -0.125}
+    figures["round_trip_us"]["there"] = {**row, "n": 0}  # of two clocks
+    shown = effort_section([RunData("ipc", {"effort": figures}, steps)])
+    assert all(escape(title) in shown for title in ROUND_TRIP.values())
+    assert shown.count("111\u00a0µs") == shown.count("222\u00a0µs") == len(ROUND_TRIP) - 1
+    for counter in (rec.ZEROED, rec.LIMITS, rec.SLEWS, rec.ACTIVES, rec.DAMPINGS, rec.SKIPPED):
+        assert f"1\u202f0{counter:02d}" in shown
+    assert "-0.0625 J" in shown and "-0.125 J" in shown
+    without = {key: value for key, value in figures.items() if "energy" not in key}
+    assert " J<" not in effort_section([RunData("ipc", {"effort": without}, steps)])
 
 
 class Blocks(SimpleNamespace):

@@ -1,0 +1,70 @@
+"""The efforts of a record computed again from its steps, by the effort loop's own kernel: equal to the bit."""
+
+import numpy as np
+from numba import types
+
+from daq_service import effort_record as rec
+from daq_service.effort import _CURSOR, _SETTINGS, advance_effort, new_cursor, settings_of
+from daq_service.effort_settings import EffortSettings
+from sync.array_types import MATRIX, WORDS, WORDS_2D
+from sync.block import EPOCH, SEQ, T
+from sync.jit import kernel
+
+
+@kernel(types.void(_SETTINGS, _CURSOR, MATRIX, WORDS_2D, WORDS_2D, WORDS))
+def _recompute(settings, cursor, steps, efforts, again, compared):
+    at = cursor[0]
+    known = blind = False  # what came before an effort; what its step asked for
+    for row in range(efforts.shape[0]):
+        effort, before = efforts[row], efforts[max(row - 1, 0)]
+        given = effort.view(np.float64)
+        seq, epoch, moment = effort[rec.AT_STEP_SEQ], effort[rec.AT_STEP_EPOCH], effort[T]
+        new = row == 0 or seq != before[rec.AT_STEP_SEQ] or epoch != before[rec.AT_STEP_EPOCH]
+        if row == 0 or effort[SEQ] != before[SEQ] + 1 or effort[EPOCH] != before[EPOCH]:
+            known = False
+        if effort[rec.AT_STATUS] & rec.ENDED or (new and np.isnan(steps[row, 0])):
+            known = False
+            continue
+        came = effort[rec.AT_STEP_RECEIVED] if effort[rec.AT_STEP_RECEIVED] > 0 else effort[rec.AT_STEP_PUSHED]
+        if known and (new or not blind):
+            blind = False
+            advance_effort(settings, at, moment, new, came, steps[row, 0], steps[row, 1], epoch)
+            again[row, :] = effort
+            values = again[row].view(np.float64)
+            values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
+            values[rec.AT_DISPLACEMENT], values[rec.AT_ENERGY] = at.displacement, at.energy
+            again[row, rec.AT_STATUS] = at.status
+            compared[row] = 1
+        elif known or new:
+            # the first one of a step, of which the efforts before it are not known, is taken as it stands
+            if new:
+                at.impulse, at.since, at.epoch, at.came = 0.0, moment, epoch, min(came, moment)
+                at.energy, at.displacement = given[rec.AT_ENERGY], given[rec.AT_DISPLACEMENT]
+                at.placed = 1 if settings.watched and np.isfinite(at.displacement) else 0
+            else:
+                at.impulse += at.given * ((moment - at.last) * 1e-9)
+            at.given, at.last = given[rec.AT_GIVEN], moment
+            known = blind = True
+
+
+def recompute(effort: EffortSettings, steps: np.ndarray, efforts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the efforts of a record made again from its steps, which of them could be). Both as records with named fields;
+    `efforts` as its layout (effort_record.LAYOUT) has them. What cannot be: the first effort after a gap in the record,
+    those of its step, and those whose step is not in the record. The others must be equal to the bit."""
+    words = np.ascontiguousarray(efforts).view(np.int64).reshape(len(efforts), rec.LAYOUT.words)
+    outputs = np.full((len(efforts), 2), np.nan)
+    for epoch in np.unique(efforts["step_epoch"]):
+        here = np.flatnonzero(efforts["step_epoch"] == epoch)
+        there = np.flatnonzero(steps["epoch"].astype(np.int64) == epoch)
+        there = there[np.argsort(steps["seq"][there], kind="stable")]
+        numbers, wanted = steps["seq"][there].astype(np.int64), efforts["step_seq"][here]
+        at = np.minimum(np.searchsorted(numbers, wanted), max(len(numbers) - 1, 0))
+        known = numbers[at] == wanted if len(numbers) else np.zeros(len(here), bool)
+        found = there[at[known]] if len(numbers) else there
+        outputs[here[known], 0] = steps[effort.channel][found]
+        outputs[here[known], 1] = steps[effort.displacement][found] if effort.displacement else 0.0
+    again, compared = np.zeros_like(words), np.zeros(len(words), np.int64)
+    # what the loop looks for, and when, changes nothing here
+    settings = settings_of(effort, step_ns=1, same_clock=True, in_loop=True)
+    _recompute(settings, new_cursor(), outputs, words, again, compared)
+    return rec.LAYOUT.view(again), compared.astype(bool)
