@@ -1,5 +1,5 @@
 """Where every command begins: Ctrl-C ends it with one exit code, also while the command line is being imported, and the
-template of a drive begins to import before that."""
+template of a run begins to import before that."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
 def main() -> None:
     signal.signal(signal.SIGINT, _leave)
     os.umask(_UMASK)
-    if sys.argv[1:2] == ["drive"] and "--help" not in sys.argv:
+    if sys.argv[1:2] in (["drive"], ["run"]) and "--help" not in sys.argv:
         from tandem.launch import start_early
 
         start_early()

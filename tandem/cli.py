@@ -9,10 +9,9 @@ the first step, or during a command that was not finished.
 
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,22 +19,21 @@ from sync.errors import ConfigError
 from sync.limits import ENVIRONMENT, OPTION
 from sync.visible import on_one_line
 from tandem.calibrate_command import calibrate
-from tandem.drive import checked_config, compile_ahead, run_drive
+from tandem.drive import checked_config, compile_ahead
 from tandem.iso_commands import iso
 from tandem.keys import keys
 from tandem.multibody_commands import bench_multibody, mechanism
-from tandem.outcome import DAMAGED, INTERRUPTED, verdict
+from tandem.outcome import DAMAGED
+from tandem.run_command import DEFAULT, ConfigFile, drive, run, write_run_report
 from tandem.terminal import (
     AsJson,
     Overrides,
     Runs,
     Terminal,
-    TokenFile,
     errors,
     new_run_folder,
     output,
     progress,
-    report,
     run_folder,
     status,
 )
@@ -46,10 +44,7 @@ if TYPE_CHECKING:
     from sync.config import Config
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
-DEFAULT = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
 TRANSPORTS = ("shm", "ipc", "tcp")
-
-ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show_default="configs/drive.toml")]
 
 
 @app.callback()
@@ -64,68 +59,6 @@ def options(
 ) -> None:  # fmt: skip
     if decode_limit_mb is not None:
         os.environ[ENVIRONMENT] = str(decode_limit_mb)  # also for the processes that a command starts
-
-
-@app.command()
-def drive(
-    config: ConfigFile = DEFAULT,
-    seconds: Annotated[float | None, typer.Option(min=0, help="Duration; 0 until Ctrl-C. Default: the file's.")] = None,
-    transport: Annotated[str | None, typer.Option(help="shm, ipc or tcp. Default: the file's.")] = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-    runs: Runs = Path("runs"),
-    record: Annotated[bool | None, typer.Option("--record/--no-record", help="Default: the file's.")] = None,
-    repeat: Annotated[Path | None, typer.Option(help="A recorded run that plays as the driver, in real time.")] = None,
-    token_file: TokenFile = None,
-) -> None:
-    """Run the DAQ and the simulator side by side, record both, and say how old the data were."""
-    from sync.config import forced_transport
-
-    settings = [*(overrides or []), *(forced_transport(transport) if transport else [])]
-    if record is not None:
-        settings.append(f"record.enabled={str(record).lower()}")
-    if repeat is not None:
-        # found now: once the recorder has begun, the latest run of a folder is the new one
-        from sync.record.reader import find
-
-        with errors():
-            settings.append(f'source={{kind="replay", run={json.dumps(str(find(repeat).absolute()))}}}')
-    with errors():
-        checked, outcome, folder = run_drive(config, settings, seconds, "drive", runs, token_file=token_file)
-        from tandem.html import RunData
-        from tandem.report import figures, print_drive
-
-        result = figures(checked, outcome)
-        if as_json and (outcome.failure or result["steps"]):
-            print(json.dumps(result), flush=True)
-        if not result["steps"]:
-            _end_without_steps(outcome.failure, outcome.code, folder)
-        if not as_json:
-            print_drive(output(), result)
-        data = [RunData(result["transport"], result, outcome.steps, tuple(checked.inputs))]
-        _report(folder or run_folder(runs, checked.name), f"tandem drive: {config.stem}", data)
-        found = verdict(result, outcome.failure, outcome.code)
-        for complaint in found.complaints:
-            print(f"tandem: {complaint}", file=sys.stderr)
-        if found.code:
-            raise typer.Exit(found.code)
-
-
-def _end_without_steps(failure: str | None, code: int, folder: Path | None) -> NoReturn:
-    """A drive that did not get to its first step has nothing to show, and must not become the latest run."""
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
-    if failure is None:
-        print("tandem: stopped before the first step", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED)
-    print(f"tandem: the drive did not start: {failure}", file=sys.stderr)
-    raise typer.Exit(code)
-
-
-def _report(folder: Path, title: str, data: list[Any], bare: dict[str, Any] | None = None) -> None:
-    from tandem.html import write_report
-
-    report(folder, lambda place: write_report(place, title, data, bare)[0])
 
 
 @app.command()
@@ -445,10 +378,15 @@ def latency(
             print(json.dumps(result), flush=True)
         else:
             print_latency(output(), result)
-        _report(run_folder(runs, "latency"), "tandem latency" + " --phase" * phase, data, result["bare"])
+        from tandem.vehicle.drive_report import SECTIONS
+
+        title = "tandem latency" + " --phase" * phase
+        write_run_report(run_folder(runs, "latency"), title, data, result["bare"], SECTIONS)
     raise typer.Exit(code)
 
 
+app.command()(run)
+app.command()(drive)
 app.command()(calibrate)
 app.command()(view)
 app.command()(mechanism)

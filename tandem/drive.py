@@ -1,7 +1,8 @@
-"""One drive, for every command that makes one: checked, started, its progress shown, its folder made."""
+"""One run, for every command that makes one: checked, started, its progress shown, its folder made."""
 
 import contextlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,14 +89,16 @@ def _may_have_efforts(file: Path, overrides: list[str]) -> bool:
     return any(_EFFORTS_OR_FRAGMENTS.search(text) for text in texts)
 
 
-def figures_line(status: dict[str, dict[str, Any]]) -> str:
-    """What a drive shows of itself while it runs; short enough for 80 columns."""
+Own = Callable[[dict[str, Any]], str]  # what a command shows of the simulator's status beside what all show
+
+
+def figures_line(status: dict[str, dict[str, Any]], own: Own | None = None) -> str:
+    """What a run shows of itself while it runs; short enough for 80 columns."""
     sim = status.get("sim") or {}
     if not sim.get("steps"):
         return ""
-    speed = f"{3.6 * sim['vx']:.0f} km/h, " if "vx" in sim else ""
     return (
-        f"{speed}age {sim['age_us']['p50']:.0f} us, step {sim['hops_us']['step']['p50']:.0f} us,"
+        f"{own(sim) if own else ''}age {sim['age_us']['p50']:.0f} us, step {sim['hops_us']['step']['p50']:.0f} us,"
         f" {sim['deadline_misses']} missed"
     )
 
@@ -108,8 +111,9 @@ def run_drive(
     runs: Path | None = None,
     begun_at: float | None = None,
     token_file: Path | None = None,
+    own: Own | None = None,
 ) -> tuple["Config", Any, Path | None]:
-    """A drive, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder).
+    """A run, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder).
 
     `begun_at` (monotonic seconds) for a process that makes several: from when on its first step is waited for. The
     page's token is in `token_file`, or in the environment, or a new one.
@@ -143,7 +147,7 @@ def run_drive(
 
             def update(elapsed: float, status: dict[str, dict[str, Any]]) -> None:
                 if elapsed >= 0:
-                    bar.update(task, description=title, completed=elapsed, figures=figures_line(status))
+                    bar.update(task, description=title, completed=elapsed, figures=figures_line(status, own))
 
             outcome = drive(
                 config,

@@ -10,7 +10,8 @@ from rich.table import Table
 from tandem.drive import checked_config, run_drive
 from tandem.html import RunData
 from tandem.outcome import verdict
-from tandem.report import HISTOGRAMS, SOURCE_MS_PER_LOOP, figures, histogram_table
+from tandem.report import HISTOGRAMS, figures, histogram_table
+from tandem.vehicle.drive_report import SOURCE_MS_PER_LOOP
 
 # Two real crystals drift; one machine's do not. With the DAQ's this much off a free run passes through all phases.
 _CRYSTAL_PPM = 300

@@ -1,4 +1,4 @@
-"""The figures of a drive: as one JSON object, and as tables for people.
+"""The figures of a run: as one JSON object, and as tables for people.
 
 Definitions, the same everywhere. *Transfer*: from the push into the DAQ's ring until the block can be read from the
 ring the simulator reads. *Age at use*: from the sample instant until the step takes the block. *Lateness*: from a
@@ -16,16 +16,6 @@ from sync.config import Config
 from sync.ledger import Balance
 from tandem.outcome import TITLES, events
 from tandem.supervise import Outcome
-
-# Table 4.5 of the source: seconds, loops, bytes, blocks of five manoeuvres
-SOURCE = (
-    (50, 125229, 1117416, 139677),
-    (50, 120857, 1080528, 135066),
-    (50, 102720, 918152, 114769),
-    (50, 149883, 1342368, 167796),
-    (50, 100413, 897064, 112133),
-)
-SOURCE_MS_PER_LOOP = 0.43
 
 HOPS = {
     "sensor": "sensor: sampled, in the DAQ's ring",
@@ -165,19 +155,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def print_drive(console: Console, result: dict[str, Any]) -> None:
-    runs = len(SOURCE)
-    beside = Table(title="Acquisition beside the source", title_justify="left")
-    for heading in ("", "source, mean of five", "this run"):
-        beside.add_column(heading, justify="left" if not heading else "right")
-    beside.add_row("seconds", f"{sum(r[0] for r in SOURCE) / runs:.0f}", f"{result['seconds']:.1f}")
-    beside.add_row("loops", f"{sum(r[1] for r in SOURCE) / runs:.0f}", f"{result['loops']}")
-    beside.add_row("bytes", f"{sum(r[2] for r in SOURCE) / runs:.0f}", f"{result['bytes']}")
-    beside.add_row("blocks", f"{sum(r[3] for r in SOURCE) / runs:.0f}", f"{result['blocks']}")
-    beside.add_row("ms per loop", f"{SOURCE_MS_PER_LOOP}", f"{result['ms_per_loop']:.2f} (waits for a block)")
-    transfer = result["transfer_us"]["p50"]
-    beside.add_row("transfer, us", f"{SOURCE_MS_PER_LOOP * 1e3:.0f} (its ms per loop)", f"{transfer:.1f} (median)")
-    console.print(beside)
+def print_run(console: Console, result: dict[str, Any]) -> None:
     console.print(histogram_table("Times in us", {title: result[key] for key, title in HISTOGRAMS.items()}))
     if result["hops_us"]:
         hops = {title: result["hops_us"][hop] for hop, title in HOPS.items()}

@@ -6,7 +6,7 @@ nothing in it that strict JSON does not know.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,11 @@ from tandem.html.figures import RunData, headline, hops_us, worst
 from tandem.html.style import STYLE, WORDS
 from tandem.html.words import e
 
+Section = Callable[[list[RunData], dict[str, Any]], str]
 
-def page(title: str, runs: list[RunData], bare: dict[str, Any] | None = None) -> str:
+
+def page(title: str, runs: list[RunData], bare: dict[str, Any] | None = None, own: Sequence[Section] = ()) -> str:
+    """`own`: sections that only some commands have."""
     bare, many = bare or {}, len(runs) > 1
     words = "".join(f"<dt>{e(word)}</dt><dd>{e(meaning)}</dd>" for word, meaning in WORDS.items())
     sayings = "".join(
@@ -32,11 +35,10 @@ def page(title: str, runs: list[RunData], bare: dict[str, Any] | None = None) ->
         sections.hops_section(runs),
         sections.lateness_section(runs, bare),
         sections.cost_section(runs),
-        sections.drive_section(runs),
         sections.worst_section(runs),
         sections.balance_section(runs),
         sections.effort_section(runs),
-        sections.source_section(runs, bare),
+        *(each(runs, bare) for each in own),
         f'<section id="words"><h2>Words</h2><dl>{words}</dl></section>',
     ]
     return document(title, parts)
@@ -64,7 +66,7 @@ def json_ready(value: Any) -> Any:
 
 
 def write_report(
-    folder: Path, title: str, runs: list[RunData], bare: dict[str, Any] | None = None
+    folder: Path, title: str, runs: list[RunData], bare: dict[str, Any] | None = None, own: Sequence[Section] = ()
 ) -> tuple[Path, Path]:
     """Writes report.html and report.json into `folder`, which is made if need be; returns their paths."""
     make_folder(folder)
@@ -79,7 +81,7 @@ def write_report(
         for run in runs
     ]
     html, figures = folder / "report.html", folder / "report.json"
-    write_anew(html, (page(title, runs, bare)).encode())
+    write_anew(html, (page(title, runs, bare, own)).encode())
     content = json_ready({"title": title, "runs": told, "bare": bare})
     write_anew(figures, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
     return html, figures

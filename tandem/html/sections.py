@@ -4,13 +4,12 @@ A section is always there; where a run lacks the data for a picture, it says so 
 share their scales.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tandem.html.figures import WORST, RunData, age, cost, figure, has, hops, hops_us, lateness, period_ns, worst
+from tandem.html.figures import WORST, RunData, age, cost, figure, hops, hops_us, lateness, period_ns, worst
 from tandem.html.style import AGE_HOPS, BAD, GREY, HOPS
 from tandem.html.svg import (
     HALF,
@@ -18,7 +17,6 @@ from tandem.html.svg import (
     RIGHT,
     WIDE,
     Bar,
-    Scale,
     height_scale,
     lanes,
     log_scale,
@@ -29,7 +27,7 @@ from tandem.html.svg import (
     time_ticks,
 )
 from tandem.html.words import Raw, e, say_count, say_many, say_ns, say_us
-from tandem.report import ROUND_TRIP, SOURCE, SOURCE_MS_PER_LOOP
+from tandem.report import ROUND_TRIP
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = "") -> Raw:
@@ -46,7 +44,7 @@ def section(key: str, title: str, lead: str, *content: str) -> str:
     return f'<section id="{key}"><h2>{e(title)}</h2>{leads}{inside}</section>'
 
 
-def _left_out(what: str, run: RunData, *fields: str) -> Raw:
+def left_out(what: str, run: RunData, *fields: str) -> Raw:
     there = set(run.steps.dtype.names or ())
     missing = [field for field in fields if field not in there]
     why = f"the data lack {', '.join(missing)}" if missing else "no step was recorded"
@@ -82,7 +80,7 @@ def overview(runs: list[RunData]) -> str:
 
 def where_section(runs: list[RunData]) -> str:
     known = [(run, hops_us(run)) for run in runs]
-    absent = [_left_out("where the age comes from", run, *_STAMPS) for run, each in known if "wait" not in each]
+    absent = [left_out("where the age comes from", run, *_STAMPS) for run, each in known if "wait" not in each]
     bars: list[Bar] = []
     for run, each in known:
         if "wait" not in each:
@@ -128,7 +126,7 @@ def _curves(
     out: list[str] = []
     for run, v in found:
         if v is None or y is None:
-            out.append(_left_out(f"{what} over time", run, *fields))
+            out.append(left_out(f"{what} over time", run, *fields))
             continue
         label = f"{run.label}: {what}{' (logarithmic)' * y.logarithmic}"
         worst_here = worst(run) if spots else ()
@@ -147,7 +145,7 @@ def hops_section(runs: list[RunData]) -> str:
     every = [values for _, found in each for values in found.values()]
     every += [a for run in runs if (a := age(run.steps)) is not None]
     content: list[str] = [
-        _left_out("histograms of the hops", run, *_STAMPS) for run, found in each if "wait" not in found
+        left_out("histograms of the hops", run, *_STAMPS) for run, found in each if "wait" not in found
     ]
     x = log_scale(every, LEFT, HALF - RIGHT)
     panels = []
@@ -202,7 +200,7 @@ def cost_section(runs: list[RunData]) -> str:
     for run in runs:
         costs, period = cost(run.steps), period_ns(run.steps)
         if costs is None:
-            content.append(_left_out("step cost", run, "started_ns", "pushed_ns"))
+            content.append(left_out("step cost", run, "started_ns", "pushed_ns"))
             continue
         entries.append((run.label, costs))
         spent = figure(run, "step_us", costs)
@@ -219,36 +217,6 @@ def cost_section(runs: list[RunData]) -> str:
         x = log_scale([v for _, v in entries] + [np.array([1.2 * p]) for p in periods], LEFT, WIDE - RIGHT)
         content.append(lanes("what a step costs, against its period", HOPS["step"][0], entries, x, WIDE, rules))
     return section("cost", "Head-room", "\n".join(said) or "What a step costs is not known.", *content)
-
-
-_CONTEXT = (  # field, factor, unit, title, colour
-    ("vx", 3.6, "km/h", "speed", "#0072b2"),
-    ("steering_angle", 180 / math.pi, "°", "hand wheel angle, left positive", "#009e73"),
-    ("yaw_rate", 180 / math.pi, "°/s", "yaw rate, left positive", "#cc79a7"),
-)
-
-
-def drive_section(runs: list[RunData]) -> str:
-    content: list[str] = []
-    for run in runs:
-        for field, factor, unit, title, colour in _CONTEXT[: 2 if len(runs) > 1 else None]:
-            values = run.steps[field].astype(float) * factor if has(run.steps, field) else np.zeros(0)
-            finite = values[np.isfinite(values)]
-            if len(finite) == 0:
-                content.append(_left_out(title, run, field))
-                continue
-            low, high = min(float(finite.min()), 0.0), max(float(finite.max()), 0.0)
-            room = max(0.06 * (high - low), 1e-3)
-            y = Scale(low - room, high + room, 112, 24)
-            ticks = [(tick, f"{tick:.6g} {unit}") for tick in y.ticks(4)]
-            label = f"{run.label}: {title}"
-            say = _with_unit(unit)
-            content.append(over_time(run, values, y, ticks, say, colour, label, 134, marks=False))
-    return section("drive", "The drive", "What the car did meanwhile, as the model sees it.", *content)
-
-
-def _with_unit(unit: str) -> Callable[[float], str]:
-    return lambda value: f"{value:.3g} {unit}"
 
 
 def _mini(row: dict[str, Any], most_us: float) -> Raw:
@@ -277,7 +245,7 @@ def worst_section(runs: list[RunData]) -> str:
     for run in runs:
         rows = worst(run)
         if not rows:
-            content.append(_left_out("the worst steps", run, "input_age_ns"))
+            content.append(left_out("the worst steps", run, "input_age_ns"))
             continue
         cells = []
         for row in rows:
@@ -365,37 +333,3 @@ def _effort_cell(name: str, value: Any) -> str:
     if not isinstance(value, int | float):
         return "–"
     return f"{value:.3g} J" if name.endswith("energy") else say_count(value)
-
-
-def source_section(runs: list[RunData], bare: dict[str, Any]) -> str:
-    rows: list[list[Any]] = [
-        [f"source, manoeuvre {k}", *map(say_count, row), f"{1e3 * row[0] / row[1]:.2f}", "–"]
-        for k, row in enumerate(SOURCE, 1)
-    ]
-    mean = [round(sum(column) / len(SOURCE)) for column in zip(*SOURCE, strict=True)]
-    rows.append(["source, mean", *map(say_count, mean), f"{SOURCE_MS_PER_LOOP:.2f}", "–"])
-    constant = dict.fromkeys(("p50", "p99", "p999", "max"), SOURCE_MS_PER_LOOP * 1e3)
-    spread: list[tuple[str, dict[str, Any], str]] = [("source, per loop", constant, GREY)]
-    pair = bare.get("ipc_us") or {}
-    if pair.get("n"):
-        spread.append(("bare ZeroMQ pair", pair, GREY))
-    for run in runs:
-        figures, transfer = run.figures, run.figures.get("transfer_us") or {}
-        cells = [say_count(figures.get(key, "–")) for key in ("seconds", "loops", "bytes", "blocks", "ms_per_loop")]
-        rows.append(
-            [Raw(f"<strong>{e(run.label)}</strong>"), *cells, say_us(transfer["p50"]) if transfer.get("n") else "–"]
-        )
-        if transfer.get("n"):
-            spread.append((run.label, transfer, HOPS["wire"][0]))
-    headings = ("", "seconds", "loops", "bytes", "blocks", "ms per loop", "transfer, median")
-    lead = (
-        "Table 4.5 of the source (P. Gallo, 2012) beside ours. The source polls, so its loops say how long a transfer"
-        " takes; ours waits for a block, so its loops say how often blocks come, and the transfer is measured itself."
-    )
-    return section(
-        "source",
-        "Beside the source",
-        lead,
-        table(headings, rows, "source"),
-        ranges("transfer: median, p99, p99.9, largest", spread, WIDE),
-    )

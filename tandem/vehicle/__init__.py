@@ -3,5 +3,6 @@
 parameters   from a vehicle file to what `sim_service/models/buggy/analysis` reads; `tandem iso` has it from here too
 comparison   the mechanism against the closed-form suspensions, over travel and rack
 report       all figures, SI
+drive_report what the report of a drive has beside that of any run
 shown        the same as tables and curves, in mm and degrees
 """

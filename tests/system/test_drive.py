@@ -47,6 +47,20 @@ def test_a_drive_ends_clean_and_its_balance_closes(recorded: Callable[[str], Rec
     assert result["age_us"]["n"] == result["steps"]
 
 
+def test_any_machine_runs_without_the_tables_of_a_car(start: Start, name: str, tmp_path: Path) -> None:
+    """The car's own configuration will do: what is shown must be what every machine has."""
+    runs = tmp_path / "runs"
+    own = ("--set", f"name={name}", "--set", "view.enabled=false", "--runs", str(runs))
+    run = start("tandem", "run", str(DRIVE), "--seconds", "1", *own)
+    assert run.end() == 0, run.said
+    assert "balance closes" in run.printed and "Times in us" in run.printed and "beside the source" not in run.printed
+    assert len(open_run(runs).topics["/step"]) >= 200
+    page = next(runs.glob("*/report.html")).read_text()
+    assert "<h1>tandem run: drive</h1>" in page and "km/h" not in page and "Gallo" not in page
+    refused = start("tandem", "run", str(tmp_path / "nowhere.toml"), *own)
+    assert refused.end() == 2 and "nowhere.toml: no such file" in refused.said
+
+
 def assert_every_period_has_its_step(steps: np.ndarray, result: dict[str, Any]) -> None:
     """Periods that passed on the simulator's clock were simulated, or counted as skipped."""
     assert len(steps) == result["steps"]

@@ -18,7 +18,8 @@ from tandem.html import RunData, headline, hops, hops_us, worst, write_report
 from tandem.html.figures import age, summary_us
 from tandem.html.style import HOPS
 from tandem.html.svg import envelope
-from tandem.report import SOURCE
+from tandem.vehicle.drive_report import SECTIONS as CAR
+from tandem.vehicle.drive_report import SOURCE
 
 INTEGERS = (
     "step", "t_ns", "started_ns", "taken_ns", "pushed_ns", "input_seq", "input_epoch", "input_t_ns", "input_age_ns",
@@ -26,7 +27,7 @@ INTEGERS = (
 )  # fmt: skip
 FLOATS = ("vx", "steering_angle", "yaw_rate")
 STEP = np.dtype([(name, "<i8") for name in INTEGERS] + [(name, "<f8") for name in FLOATS])
-SECTIONS = ("where", "age", "hops", "lateness", "cost", "drive", "worst", "balance", "source", "words")
+SECTIONS = ("where", "age", "hops", "lateness", "cost", "worst", "balance", "drive", "source", "words")
 BARE = {
     "lateness_us": {"n": 1000, "mean": 14, "p50": 14.7, "p90": 18, "p99": 24.3, "p999": 33.3, "max": 36.4},
     "ipc_us": {"n": 5000, "mean": 55, "p50": 53.8, "p90": 58, "p99": 91.1, "p999": 141.3, "max": 308.1},
@@ -113,7 +114,7 @@ class Page(HTMLParser):
 
 
 def report(folder: Path, *runs: RunData, bare: dict[str, Any] | None = None) -> tuple[Page, dict[str, Any], str]:
-    html, told = write_report(folder, "a report", list(runs), bare)
+    html, told = write_report(folder, "a report", list(runs), bare, CAR)
     assert (html, told) == (folder / "report.html", folder / "report.json")
     text = html.read_text(encoding="utf-8")
     assert not re.search(r"\b(nan|inf|None)\b", re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL))
@@ -254,6 +255,13 @@ def test_page_stands_by_itself_and_shows_everything(tmp_path: Path) -> None:
     assert len((tmp_path / "report.json").read_bytes()) < 20_000
 
 
+def test_the_page_of_any_machine_has_nothing_of_a_car(tmp_path: Path) -> None:
+    html, _ = write_report(tmp_path, "a machine", [run_of(500)], BARE)
+    page = Page(html.read_text())
+    assert page.ids == [each for each in SECTIONS if each not in ("drive", "source")]
+    assert not re.search("km/h|wheel|yaw|manoeuvre|drive", page.text)
+
+
 def test_two_runs_stand_beside_each_other(tmp_path: Path) -> None:
     runs = (run_of(1000, "shm", wired=False), run_of(1500, "ipc"))
     page, told, _ = report(tmp_path, *runs)
@@ -338,7 +346,7 @@ def test_numbers_that_are_none_do_no_harm(tmp_path: Path) -> None:
     steps["status"][299] |= 32
     steps["input_received_ns"] += 10_000_000_000  # another host's clock
     known = {**figures(300), "seconds": math.nan}
-    html, told = write_report(tmp_path, "odd", [RunData("x", known, steps)])
+    html, told = write_report(tmp_path, "odd", [RunData("x", known, steps)], own=CAR)
     Page(html.read_text(encoding="utf-8"))
     assert json.loads(told.read_text())["runs"][0]["figures"]["seconds"] is None
     assert "below 0" in html.read_text(encoding="utf-8")
@@ -348,7 +356,7 @@ def test_hostile_names_stay_names(tmp_path: Path) -> None:
     evil = "</title></svg><script>alert('1')</script>\"' onload=x <b>&amp;"
     known = {**figures(50), "ended": evil, "transport": evil, "steps": evil, "loops": evil, "deadline_misses": evil}
     run = RunData(evil, known, made(50))
-    html, told = write_report(tmp_path, evil, [run, RunData(evil, {"ended": evil}, made(0))], BARE)
+    html, told = write_report(tmp_path, evil, [run, RunData(evil, {"ended": evil}, made(0))], BARE, CAR)
     page = Page(html.read_text(encoding="utf-8"))
     assert not {"script", "b"} & ({tag for tag, _ in page.tags} - {"b"})
     assert page.count("b") == 2  # our own: the labels before the two headlines
@@ -360,7 +368,7 @@ def test_hostile_names_stay_names(tmp_path: Path) -> None:
 def test_ten_minutes_stay_small(tmp_path: Path) -> None:
     steps = made(120_000)
     steps["status"] |= 1 << np.random.default_rng(4).integers(0, 5, len(steps))  # every mark there is, everywhere
-    html, told = write_report(tmp_path, "ten minutes", [RunData("ipc", figures(120_000), steps)], BARE)
+    html, told = write_report(tmp_path, "ten minutes", [RunData("ipc", figures(120_000), steps)], BARE, CAR)
     assert html.stat().st_size < 1_500_000
     assert told.stat().st_size < 20_000
 

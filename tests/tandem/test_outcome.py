@@ -16,13 +16,14 @@ from typer.testing import CliRunner
 
 from sync.record.damage import read_index
 from sync.ring import RingWriter, push
-from tandem import cli, latency
+from tandem import cli, latency, run_command
 from tandem.drive import figures_line
 from tandem.follow import Steps
 from tandem.html import RunData, headline
 from tandem.keep import Death
 from tandem.outcome import DAMAGED, FAILED, INTERRUPTED, RECORD_INCOMPLETE, SHORT, verdict
-from tandem.report import figures, print_drive
+from tandem.report import figures, print_run
+from tandem.run_command import _speed
 from tandem.supervise import Outcome, Supervisor
 from tandem.terminal import progress_bar
 from tests.tandem.runs import BEGIN_NS, CONFIG, CONFIGS, MS, STEP, step_words, write_drive
@@ -169,12 +170,14 @@ def ended(**changed: Any) -> Outcome:
     return Outcome(**{"reports": {"daq": {}, "sim": {}}, "followed": followed, **changed})
 
 
-def run_cli(monkeypatch: pytest.MonkeyPatch, runs: Path, outcome: Outcome, *arguments: str) -> Any:
+def run_cli(
+    monkeypatch: pytest.MonkeyPatch, runs: Path, outcome: Outcome, *arguments: str, command: str = "drive"
+) -> Any:
     folder = runs / "20260101T120000Z-x"
     folder.mkdir(parents=True)
     (folder / "run.mcap").write_bytes(b"of a run that never was")
-    monkeypatch.setattr(cli, "run_drive", lambda *_, **__: (CONFIG, outcome, folder))
-    return CliRunner().invoke(cli.app, ["drive", *arguments])
+    monkeypatch.setattr(run_command, "run_drive", lambda *_, **__: (CONFIG, outcome, folder))
+    return CliRunner().invoke(cli.app, [command, *arguments])
 
 
 def test_a_failed_start_says_why_in_a_line_and_leaves_no_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -183,6 +186,15 @@ def test_a_failed_start_says_why_in_a_line_and_leaves_no_run(monkeypatch: pytest
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == f"tandem: the drive did not start: {why}\n"
     assert not list((tmp_path / "runs").iterdir())
+
+
+def test_any_machine_runs_by_its_own_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def run(*arguments: str) -> Any:
+        outcome = ended(failure="no device", code=7)
+        return run_cli(monkeypatch, tmp_path / str(len(arguments)), outcome, *arguments, command="run")
+
+    assert (done := run("machine.toml")).exit_code == 7 and done.stderr == "tandem: the run did not start: no device\n"
+    assert (done := run()).exit_code == 2 and "CONFIG" in done.stderr  # it has none of its own
 
 
 def test_a_failed_start_is_one_object_for_a_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -201,7 +213,7 @@ def test_ctrl_c_before_the_first_step_has_its_code_and_leaves_no_run(
 def test_a_crash_stands_in_the_printed_report() -> None:
     result = figures(CONFIG, ended(deaths=[Death("sim", 1.3, "the simulator was killed by SIGKILL")]))
     text = io.StringIO()
-    print_drive(Console(file=text, width=140), {**result, "steps": 268, "steps_not_made": 732})
+    print_run(Console(file=text, width=140), {**result, "steps": 268, "steps_not_made": 732})
     assert "The simulator crashed once and was not back at the end." in text.getvalue()
     assert "732 of 1000 steps that were due were not made." in text.getvalue()
 
@@ -210,7 +222,7 @@ def test_the_status_line_fits_into_80_columns() -> None:
     times = {"p50": 12345.6}
     sim = {"steps": 99, "vx": 55.5, "age_us": times, "hops_us": {"step": times}, "deadline_misses": 12345}
     bar = progress_bar()
-    bar.add_task("drive", total=50.0, completed=20.0, figures=figures_line({"sim": sim}))
+    bar.add_task("drive", total=50.0, completed=20.0, figures=figures_line({"sim": sim}, _speed))
     text = io.StringIO()
     Console(file=text, width=80, force_terminal=True, color_system=None).print(bar.get_renderable())
     (line,) = text.getvalue().splitlines()

@@ -1,0 +1,138 @@
+"""The commands `tandem run` (any machine) and `tandem drive` (the car's): run, report, exit code."""
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from tandem.drive import run_drive
+from tandem.outcome import INTERRUPTED, verdict
+from tandem.terminal import AsJson, Overrides, Runs, TokenFile, errors, output, report, run_folder
+
+if TYPE_CHECKING:
+    from tandem.html.page import Section
+
+DEFAULT = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
+ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show_default="configs/drive.toml")]
+Seconds = Annotated[float | None, typer.Option(min=0, help="Duration; 0 until Ctrl-C. Default: the file's.")]
+Transport = Annotated[str | None, typer.Option(help="shm, ipc or tcp. Default: the file's.")]
+Record = Annotated[bool | None, typer.Option("--record/--no-record", help="Default: the file's.")]
+Repeat = Annotated[Path | None, typer.Option(help="A recorded run that plays as the source, in real time.")]
+
+
+def run(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the machine, see configs/")],
+    seconds: Seconds = None,
+    transport: Transport = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+    record: Record = None,
+    repeat: Repeat = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Run the DAQ and the simulator of any machine side by side, record both, and say how old the data were."""
+    settings = _settings(overrides, transport, record, repeat)
+    _run("run", config, settings, seconds, as_json, runs, token_file)
+
+
+def drive(
+    config: ConfigFile = DEFAULT,
+    seconds: Seconds = None,
+    transport: Transport = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+    record: Record = None,
+    repeat: Repeat = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Drive the car: `tandem run` with its configuration, its speed and its tables."""
+    settings = _settings(overrides, transport, record, repeat)
+    _run("drive", config, settings, seconds, as_json, runs, token_file, car=True)
+
+
+def _settings(
+    overrides: list[str] | None, transport: str | None, record: bool | None, repeat: Path | None
+) -> list[str]:
+    from sync.config import forced_transport
+
+    settings = [*(overrides or []), *(forced_transport(transport) if transport else [])]
+    if record is not None:
+        settings.append(f"record.enabled={str(record).lower()}")
+    if repeat is not None:
+        # found now: once the recorder has begun, the latest run of a folder is the new one
+        from sync.record.reader import find
+
+        with errors():
+            settings.append(f'source={{kind="replay", run={json.dumps(str(find(repeat).absolute()))}}}')
+    return settings
+
+
+def _speed(sim: dict[str, Any]) -> str:
+    return f"{3.6 * sim['vx']:.0f} km/h, " if "vx" in sim else ""
+
+
+def _run(
+    word: str,
+    config: Path,
+    settings: list[str],
+    seconds: float | None,
+    as_json: bool,
+    runs: Path,
+    token_file: Path | None,
+    car: bool = False,
+) -> None:
+    """`word`: the command's name, which is also what it calls a run."""
+    with errors():
+        checked, outcome, folder = run_drive(
+            config, settings, seconds, word, runs, token_file=token_file, own=_speed if car else None
+        )
+        from tandem.html import RunData
+        from tandem.report import figures, print_run
+
+        result = figures(checked, outcome)
+        if as_json and (outcome.failure or result["steps"]):
+            print(json.dumps(result), flush=True)
+        if not result["steps"]:
+            _end_without_steps(word, outcome.failure, outcome.code, folder)
+        sections: Sequence[Section] = ()
+        if car:
+            from tandem.vehicle.drive_report import SECTIONS, print_beside_source
+
+            sections = SECTIONS
+            if not as_json:
+                print_beside_source(output(), result)
+        if not as_json:
+            print_run(output(), result)
+        data = [RunData(result["transport"], result, outcome.steps, tuple(checked.inputs))]
+        place = folder or run_folder(runs, checked.name)
+        write_run_report(place, f"tandem {word}: {config.stem}", data, own=sections)
+        found = verdict(result, outcome.failure, outcome.code)
+        for complaint in found.complaints:
+            print(f"tandem: {complaint}", file=sys.stderr)
+        if found.code:
+            raise typer.Exit(found.code)
+
+
+def _end_without_steps(word: str, failure: str | None, code: int, folder: Path | None) -> NoReturn:
+    """A run that did not get to its first step has nothing to show, and must not become the latest run."""
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    if failure is None:
+        print("tandem: stopped before the first step", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
+    print(f"tandem: the {word} did not start: {failure}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def write_run_report(
+    folder: Path, title: str, data: list[Any], bare: dict[str, Any] | None = None, own: "Sequence[Section]" = ()
+) -> None:
+    from tandem.html import write_report
+
+    report(folder, lambda place: write_report(place, title, data, bare, own)[0])
