@@ -11,6 +11,7 @@ VirtualClock every call goes to `advance`, which moves time and lets a world act
 """
 
 import functools
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -90,6 +91,10 @@ class RealClock(NamedTuple):
     def sleep_until(self, instant_ns: int) -> None:
         sleep_until(instant_ns)
 
+    def wall_ns(self) -> int:
+        """The time of day, in which others stamp what they send. It steps: compare it at once, never keep it."""
+        return time.time_ns()
+
 
 class VirtualClock(NamedTuple):
     """Time that passes only when somebody looks or sleeps, and what acts meanwhile. Made by sync/virtual_clock.py."""
@@ -107,6 +112,9 @@ class VirtualClock(NamedTuple):
 
     def sleep_until(self, instant_ns: int) -> None:
         _sleep_virtually(self, instant_ns)
+
+    def wall_ns(self) -> int:
+        return self.now_ns()
 
 
 Clock = RealClock | VirtualClock

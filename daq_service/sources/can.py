@@ -16,7 +16,6 @@ import copy
 import errno
 import gc
 import importlib.util
-import time
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -191,11 +190,11 @@ class CanSource:
     ):
         # here, not above: they compile, and what is missing is said before
         from daq_service.held import Held
-        from sync.clock import now_ns, sleep_until
+        from sync.clock import REAL
 
-        self._now: Callable[[], int] = now_ns
-        self._sleep_until: Callable[[int], None] = sleep_until
-        self._held = Held(config, settings.buffer_blocks)
+        clock = host.clock or REAL
+        self._now, self._sleep_until, self._wall = clock.now_ns, clock.sleep_until, clock.wall_ns
+        self._held = Held(config, settings.buffer_blocks, clock)
         self._settings, self._frames, self._remarks, self._say = settings, frames, remarks, host.say
         self._stale_ns = [round(1e6 * (settings.signals[n].stale_ms or settings.stale_ms)) for n in self._held.names]
         self._file = file
@@ -319,7 +318,7 @@ class CanSource:
         best, offset = 1 << 62, 0
         for _ in range(3):
             before = self._now()
-            wall = time.time_ns()  # frames are stamped by the wall clock; used against itself at once, never kept
+            wall = self._wall()
             after = self._now()
             if after - before < best:
                 best, offset = after - before, wall - (before + after) // 2

@@ -11,7 +11,6 @@ is read then may be an end of the range: until it has moved, a pedal counts as r
 straight.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from ctypes import byref, c_int16
 from pathlib import Path
@@ -136,15 +135,15 @@ def require(settings: Settings) -> None:
 class GamepadSource:
     def __init__(self, config: Config, settings: Settings, host: Host):
         from daq_service.held import Held
-        from sync.clock import now_ns, sleep_until
+        from sync.clock import REAL
 
-        self._now: Callable[[], int] = now_ns
-        self._sleep_until: Callable[[int], None] = sleep_until
+        clock = host.clock or REAL
+        self._now, self._sleep_until = clock.now_ns, clock.sleep_until
         self._say = host.say
         self._settings = settings
         self.effort = settings.effort
         self.wants = settings.effort.wants if settings.effort else ()
-        self._held = Held(config, settings.buffer_blocks)
+        self._held = Held(config, settings.buffer_blocks, clock)
         self._roles: list[Wheel | Pedal] = [getattr(settings.axes, name) for name in self._held.names]
         self._period = config.period_ns
         self._lead = min(_LEAD_NS, config.period_ns // 4)

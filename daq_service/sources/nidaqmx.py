@@ -221,9 +221,10 @@ class _Misaligned(Exception):
 class NiSource:
     def __init__(self, config: Config, settings: Settings, file: Path, host: Host):
         from daq_service.sample_clock import SampleClock
-        from sync.clock import now_ns, sleep_until
+        from sync.clock import REAL
 
-        self._now, self._sleep_until = now_ns, sleep_until
+        clock = host.clock or REAL
+        self._now, self._sleep_until = clock.now_ns, clock.sleep_until
         self._settings, self._file, self._say = settings, file, host.say
         self._rate = config.daq.rate_hz
         self._period = 1e9 / self._rate

@@ -1,17 +1,18 @@
 """A CAN bus within this process (python-can's virtual one), a car that sends on it, and the source that listens."""
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import can
 import cantools
+import numpy as np
 from can.interfaces.virtual import VirtualBus
 
-from daq_service.sources import Host, open_source
+from daq_service.sources import Host, Source, open_source
 from daq_service.sources.can import CanSource
-from sync.clock import now_ns, sleep_until
+from sync.clock import REAL, Clock
 from sync.config import Config, load
+from sync.virtual_clock import virtual_clock
 
 from .conftest import CONFIGS, DRIVE, drive_config, unique
 
@@ -51,43 +52,29 @@ class Pluggable(VirtualBus):  # type: ignore[misc]
 
 
 class Car:
-    """Sends frames, one by one or all of them in a rhythm."""
+    """Sends frames, one by one or one of each."""
 
-    def __init__(self, channel: str, **options: Any):
+    def __init__(self, channel: str, clock: Clock = REAL, **options: Any):
+        if clock is not REAL:  # else the bus stamps what it hears
+            options["preserve_timestamps"] = True
         self.bus = can.Bus(interface="virtual", channel=channel, ignore_config=True, **options)
+        self._clock = clock
         self.raw = (0, 0, 0)  # steering, throttle, brake
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def steer(self, raw: int) -> None:
-        self.bus.send(encode(STEERING, SteeringWheelAngle=raw))
+        self.send(encode(STEERING, SteeringWheelAngle=raw))
+
+    def send(self, message: can.Message) -> None:
+        message.timestamp = self._clock.wall_ns() * 1e-9
+        self.bus.send(message)
 
     def burst(self) -> None:
         steering, throttle, brake = self.raw
-        self.bus.send(encode(STEERING, SteeringWheelAngle=steering))
-        self.bus.send(encode(THROTTLE, ThrottlePosition=throttle))
-        self.bus.send(encode(BRAKE, MasterPressure=brake))
-
-    def drive(self, rate_hz: float) -> None:
-        def run() -> None:
-            due = now_ns()
-            while not self._stop.is_set():
-                self.burst()
-                due = max(due + round(1e9 / rate_hz), now_ns() - 10 * MS)
-                sleep_until(due)
-
-        self._stop.clear()
-        self._thread = threading.Thread(target=run, daemon=True)
-        self._thread.start()
-
-    def rest(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self.send(encode(STEERING, SteeringWheelAngle=steering))
+        self.send(encode(THROTTLE, ThrottlePosition=throttle))
+        self.send(encode(BRAKE, MasterPressure=brake))
 
     def close(self) -> None:
-        self.rest()
         self.bus.shutdown()
 
 
@@ -104,24 +91,22 @@ def open_can_source(channel: str, *overrides: str, host: Host | None = None) -> 
 
 
 class Fed:
-    """For the contract: a source on a bus that is in full traffic from the moment it listens until it is let go."""
+    """For the contract: a source, in virtual time, and a car that sends whenever it is listened to."""
 
     def __init__(self, source: CanSource, car: Car):
         self._source, self._car = source, car
-        self.find, self.read = source.find, source.read
+        self.find, self.stop = source.find, source.stop
 
     def start(self) -> None:
         self._source.start()
         self._car.burst()
-        self._car.rest()
-        self._car.drive(500.0)
 
-    def stop(self) -> None:
-        self._source.stop()
-        self._car.rest()
+    def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
+        self._car.burst()
+        return self._source.read(scans, t_ns, wait_ns)
 
 
-def open_can(rate_hz: float, buffer_scans: int) -> Fed:
+def open_can(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
     channel = unique()
     signals = {
         "brake": ("i2", f"{BRAKE}.MasterPressure"),
@@ -135,6 +120,7 @@ def open_can(rate_hz: float, buffer_scans: int) -> Fed:
         f" buffer_blocks={buffer_scans}, signals={{{mapped}}}}}"
     )
     config = drive_config(f"daq.rate_hz={rate_hz}", f"daq.channels=[{channels}]", f"source={source}")
-    opened = open_source(config, DRIVE)
+    clock = virtual_clock(look_ns=0)
+    opened = open_source(config, DRIVE, Host(clock=clock))
     assert isinstance(opened, CanSource)
-    return Fed(opened, Car(channel))
+    return Fed(opened, Car(channel, clock)), clock

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from daq_service import nidaqmx_driver
 from sync.block import SEQ, Layout
 from sync.config import Config, load
 from sync.record import RunWriter
@@ -77,6 +78,13 @@ def replay_config(folder: Path | str, *overrides: str, again: bool = False, buff
     """configs/drive.toml with a record as its driver."""
     source = f"{{kind='replay', run='{folder}', again={str(again).lower()}, buffer_blocks={buffer}}}"
     return drive_config(f"source={source}", *overrides)
+
+
+@pytest.fixture
+def patient_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls to an NI server have a deadline in real time; one that a busy machine delays has not failed."""
+    monkeypatch.setattr(nidaqmx_driver, "_DEADLINE_S", 300.0)
+    monkeypatch.setattr(nidaqmx_driver, "_QUICK_DEADLINE_S", 300.0)
 
 
 @pytest.fixture

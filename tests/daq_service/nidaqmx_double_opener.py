@@ -1,12 +1,22 @@
-"""The nidaqmx source on the double: one double process for all tests of a session, reset before each use."""
+"""The nidaqmx source on the double: one double process for all tests of a session, reset before each use.
+
+Both live in the same virtual time, which the two processes share.
+"""
 
 import atexit
+import mmap
+import tempfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from daq_service.sources import Host, open_source
+import numpy as np
+
+from daq_service.sources import Host, Source, open_source
 from daq_service.sources.nidaqmx import NiSource
+from sync.clock import Clock, VirtualClock
 from sync.config import Config, load
+from sync.virtual_clock import virtual_clock
 from tests.daqmx_double.handle import Double
 
 from .conftest import CONFIGS, unique
@@ -15,8 +25,25 @@ ONBOARD = CONFIGS / "onboard.toml"
 
 
 @cache
+def shared_clock() -> VirtualClock:
+    return _shared()[0]
+
+
+@cache
+def _shared() -> tuple[VirtualClock, Path]:
+    """A virtual clock whose words lie in a file, and that file."""
+    clock = virtual_clock(look_ns=0)
+    with tempfile.NamedTemporaryFile(prefix="tandem-clock-", delete=False) as file:
+        file.write(clock.words.tobytes())
+        file.flush()
+        words = np.frombuffer(mmap.mmap(file.fileno(), 0), np.int64)
+    atexit.register(Path(file.name).unlink, missing_ok=True)
+    return clock._replace(words=words), Path(file.name)
+
+
+@cache
 def _process() -> Double:
-    double = Double()
+    double = Double(clock=_shared()[1])
     atexit.register(double.close)
     return double
 
@@ -46,7 +73,7 @@ def open_onboard(config: Config, host: Host | None = None) -> NiSource:
     return source
 
 
-def open_nidaqmx(rate_hz: float, buffer_scans: int) -> NiSource:
+def open_nidaqmx(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
     """For the contract of sources."""
     config = onboard_config(
         double().server,
@@ -54,4 +81,4 @@ def open_nidaqmx(rate_hz: float, buffer_scans: int) -> NiSource:
         f"source.buffer_s={min(buffer_scans / rate_hz, 600.0)}",
         f"source.scans_per_read={max(min(5, buffer_scans // 4), 1)}",
     )
-    return open_onboard(config)
+    return open_onboard(config, Host(clock=shared_clock())), shared_clock()

@@ -10,6 +10,7 @@ import numpy as np
 
 from daq_service.acquire import Acquisition
 from daq_service.sources import Host, Source, open_source
+from sync.clock import REAL, Clock
 from sync.config import Config
 from sync.gate import Gate
 from sync.hostclock import Artificial, ClockServer
@@ -130,5 +131,5 @@ class Chained:
             self._origin = None
 
 
-def open_remote(rate_hz: float, buffer_scans: int) -> Source:
-    return Chained(rate_hz, buffer_scans)
+def open_remote(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
+    return Chained(rate_hz, buffer_scans), REAL

@@ -7,20 +7,23 @@ import weakref
 import msgpack
 import zmq
 
-from daq_service.sources import Source, open_source
+from daq_service.sources import Host, Source, open_source
+from sync.clock import Clock
+from sync.virtual_clock import virtual_clock
 
 from .conftest import DRIVE, drive_config
 
 _PERIOD_S = 0.02
 
 
-def open_page(rate_hz: float, buffer_scans: int) -> Source:
+def open_page(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
     """A page source that somebody drives for as long as it is open."""
     config = drive_config(f"daq.rate_hz={rate_hz}", f"source={{kind='page', buffer_blocks={buffer_scans}}}")
-    source = open_source(config, DRIVE)
+    clock = virtual_clock(look_ns=0)
+    source = open_source(config, DRIVE, Host(clock=clock))
     endpoint, there = f"ipc://{config.socket('hand')}", weakref.ref(source)
     threading.Thread(target=_drive, args=(endpoint, there), daemon=True).start()
-    return source
+    return source, clock
 
 
 def _drive(endpoint: str, there: "weakref.ref[Source]") -> None:

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from daq_service import sdl as joysticks
-from daq_service.sources import Source, open_source
+from daq_service.sources import Host, Source, open_source
+from sync.clock import Clock
 from sync.config import Config, load
 from sync.errors import SourceError
+from sync.virtual_clock import virtual_clock
 
 from .conftest import CONFIGS, unique
 
@@ -73,7 +75,7 @@ def gamepad_config(*overrides: str) -> Config:
 _lasting: list[VirtualWheel] = []
 
 
-def open_gamepad(rate_hz: float, buffer_scans: int) -> Source:
+def open_gamepad(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
     """For the contract of sources: a wheel that stays, in the columns of configs/drive.toml, which have no ages."""
     if not _lasting:
         _lasting.append(VirtualWheel("Lasting wheel", product=99, at={THROTTLE: HIGHEST, BRAKE: HIGHEST}))
@@ -86,7 +88,8 @@ def open_gamepad(rate_hz: float, buffer_scans: int) -> Source:
         f"source.buffer_blocks={buffer_scans}",
         "source.device='Lasting wheel'",
     )
-    return open_source(config, GAMEPAD)
+    clock = virtual_clock(look_ns=0)
+    return open_source(config, GAMEPAD, Host(clock=clock)), clock
 
 
 def unplug_lasting() -> None:

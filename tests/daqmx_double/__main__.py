@@ -8,11 +8,13 @@ import argparse
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import grpc
 from nidaqmx._stubs import nidaqmx_pb2_grpc as pb_grpc
 
+from .clocks import RealTime, SharedTime
 from .device import Device
 from .servicer import Servicer
 
@@ -43,10 +45,11 @@ def answer(device: Device, command: dict[str, Any]) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--clock", type=Path, help="file with the time to sample in; without one, real time")
     options = parser.parse_args()
     # a port that a dead double still has connections on is free for the next one
     server = grpc.server(ThreadPoolExecutor(16), options=[("grpc.so_reuseport", 0)])
-    device = Device()
+    device = Device(SharedTime(options.clock) if options.clock else RealTime())
     pb_grpc.add_NiDAQmxServicer_to_server(Servicer(device), server)
     port = server.add_insecure_port(f"127.0.0.1:{options.port}")
     server.start()

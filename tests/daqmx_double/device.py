@@ -2,9 +2,10 @@
 
 import math
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import Any
+
+from .clocks import Time
 
 REFUSED = -229_999  # no code of NI's: the test that meets it did something no hardware would forgive
 UNKNOWN_DEVICE, GONE, HELD = -200_220, -201_003, -50_103
@@ -61,6 +62,7 @@ class Settings:
     counter_types: tuple[int, ...] = (ANGULAR_POSITION, 10_125)
     ppm: float = 0.0  # by how much its period is longer than asked
     transfer_us: float = 0.0  # from a sample until the host may have it
+    start_us: float = 0.0  # that a start takes, in a time of the test's
     pulses_per_rev: int = 500
     starts: tuple[int, ...] = (0, 0, 0, 0)  # registers of the counters when they are armed
     script: str = "index"
@@ -69,9 +71,10 @@ class Settings:
 class Device:
     """All of it under one lock; reads wait outside of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: Time) -> None:
         self._lock = threading.RLock()
-        self._born = time.monotonic_ns()
+        self._time = time
+        self._born = time.now_ns()
         self._life = 0
         self._number = 0
         self.tasks: dict[str, Task] = {}
@@ -230,7 +233,8 @@ class Device:
         if waiting or not self._of("ci"):
             raise self.refuse(f"{task.channel}: started before its counters ({', '.join(waiting) or 'there are none'})")
         task.read, task.broken = 0, 0
-        self._ai_start = time.monotonic_ns()
+        self._time.sleep(round(self.set.start_us * 1000.0))
+        self._ai_start = self._time.now_ns()
         self._ai_rate = task.timing["rate"]
         self._ai_number = round((self._ai_start - self._born) / self._period())
         self.starts += 1
@@ -275,7 +279,7 @@ class Device:
             if task.broken:
                 raise DaqFault(task.broken, "the task has ended with an error and was not stopped")
             clocked = any(t.running for t in self._of("ai"))
-            ready = self._taken(time.monotonic_ns()) - task.read if clocked else 0
+            ready = self._taken(self._time.now_ns()) - task.read if clocked else 0
             if ready > task.buffer:
                 task.broken = OVERWRITTEN
                 raise DaqFault(
@@ -294,19 +298,19 @@ class Device:
         status = 0
         if only is not None:
             while self._ready(task) < min(only, count):
-                time.sleep(0.0002)
+                self._time.sleep(200_000)
             count = min(only, count)
         else:
-            end = time.monotonic_ns() + round(timeout * 1e9) if timeout >= 0 else 2**62
+            end = self._time.now_ns() + round(timeout * 1e9) if timeout >= 0 else 2**62
             while (ready := self._ready(task)) < count:
-                now = time.monotonic_ns()
+                now = self._time.now_ns()
                 if now >= end:
                     status, count = TIMEOUT, ready
                     break
                 with self._lock:
                     due = self._ai_start + (task.read + count - 1) * self._period() + self.set.transfer_us * 1000.0
                 # a little at a time, so that a loss is noticed
-                time.sleep(max(min(due, end, now + 50_000_000) - now, 20_000) * 1e-9)
+                self._time.sleep(max(math.ceil(min(due, end, now + 50_000_000)) - now, self._time.least_ns))
         with self._lock:
             first = task.read
             task.read += count
@@ -329,7 +333,7 @@ class Device:
             low, high = task.settings["range"]
             if not (math.isfinite(value) and low <= value <= high):
                 raise DaqFault(-200_561, f"Attempted writing analog data that is too large or too small: {value}")
-            self.written.append((time.monotonic_ns(), value))
+            self.written.append((self._time.now_ns(), value))
 
 
 # ---- signals: of the number k of a sample since the start, or of its number since the device was born ---------------

@@ -13,9 +13,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Double:
-    def __init__(self, port: int = 0):
+    def __init__(self, port: int = 0, clock: Path | None = None):
+        shared = ["--clock", str(clock)] if clock else []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.daqmx_double", "--port", str(port)],
+            [sys.executable, "-m", "tests.daqmx_double", "--port", str(port), *shared],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
