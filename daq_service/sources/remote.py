@@ -134,7 +134,7 @@ class _Link:
     def close(self) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(2.0)
+            thread.join(10.0)
         self.gate.close()
         self._context.destroy(0)
 

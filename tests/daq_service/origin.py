@@ -1,7 +1,6 @@
 """The other host of a remote source: a DAQ in this process, with every block on a port of the loopback."""
 
 import contextlib
-import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,14 +16,9 @@ from sync.hostclock import Artificial, ClockServer
 from sync.keys import make_keys, read_keys
 from sync.ring import RingReader, RingWriter
 from sync.wire import Publisher, context
+from tests.ports import free_port
 
 from .conftest import DRIVE, drive_config
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Origin:
@@ -40,7 +34,8 @@ class Origin:
         name: str | None = None,
     ):
         own = [f"name={name}"] if name else []
-        self.config: Config = drive_config(*own, *overrides)
+        # as much as a stalled machine may need: all its blocks are looked at in the end
+        self.config: Config = drive_config("daq.ring_blocks=131072", *own, *overrides)
         self._stop = threading.Event()
         self._stack = contextlib.ExitStack()
         self.writer = RingWriter(self.config.ring("daq"), self.config.daq.layout, self.config.daq.ring_blocks)

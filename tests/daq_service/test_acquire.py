@@ -18,9 +18,9 @@ from sync.ring import RingReader, RingWriter
 from sync.virtual_clock import virtual_clock
 from sync.wire import Publisher, Receiver, context
 from tests.examples import few
+from tests.ports import free_port
 
 from .conftest import DRIVE, Rings, Until, drive_config
-from .origin import free_port
 
 BRAKE, THROTTLE, STEERING = range(3)  # columns of configs/drive.toml
 PERIOD_NS = 1_000_000

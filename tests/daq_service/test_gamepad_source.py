@@ -16,9 +16,8 @@ from daq_service import sdl as joysticks
 from daq_service.sdl import MOST, devices, watch
 from daq_service.sources import Host, find, gamepad, open_source, require
 from daq_service.sources.gamepad import GamepadSource, Pedal, Wheel
-from sync.clock import now_ns
 from sync.errors import ConfigError, SourceError
-from tests.sync.actors import PATIENCE_S
+from sync.virtual_clock import virtual_clock
 
 from .virtual_wheel import (
     BRAKE,
@@ -34,6 +33,7 @@ from .virtual_wheel import (
 )
 
 MS = 1_000_000
+PATIENCE_NS = 60_000 * MS  # of virtual time
 FORCE = "source.effort={gain=0.1, limit=0.5, slew=10.0}"
 RELEASED = {THROTTLE: HIGHEST, BRAKE: HIGHEST}
 
@@ -138,7 +138,8 @@ class Seat:
         self.rows: Any = config.inputs
         self.said: list[str] = []
         self.last_ns = 0  # instant of the newest scan
-        source = open_source(config, GAMEPAD, Host(say=self.said.append))
+        self.clock = virtual_clock(look_ns=100)
+        source = open_source(config, GAMEPAD, Host(say=self.said.append, clock=self.clock))
         assert isinstance(source, GamepadSource)
         self.source = source
         self._names = config.daq.layout.names
@@ -155,20 +156,19 @@ class Seat:
         """A scan of after the next look at the device: with all that was done to it before."""
         polls = self.source.counts()["polls"] + 2  # one may be under way
         self.until(lambda: self.source.counts()["polls"] >= polls)
-        noticed_ns = now_ns()
+        noticed_ns = self.clock.now_ns()
         last: dict[str, int] = {}
-        end = now_ns() + PATIENCE_S * 10**9
         while not last or self.last_ns <= noticed_ns:
-            assert now_ns() < end, self.said
+            assert self.clock.now_ns() < noticed_ns + PATIENCE_NS, self.said
             columns, t_ns, _ = self.read()
             if len(t_ns):
                 last = {name: int(column[-1]) for name, column in columns.items()}
         return last
 
     def until(self, done: Callable[[], bool]) -> None:
-        end = now_ns() + PATIENCE_S * 10**9
+        end = self.clock.now_ns() + PATIENCE_NS
         while not done():
-            assert now_ns() < end, self.said
+            assert self.clock.now_ns() < end, self.said
             self.read()
 
 
@@ -214,11 +214,10 @@ def test_a_scan_has_what_was_read_before_its_instant(
     driver = seat()
     driver.latest()
     for place in range(1, 100):
-        moved_ns, last = now_ns(), 0
+        moved_ns, last = driver.clock.now_ns(), 0
         wheel.move({STEERING: place})
-        end = now_ns() + PATIENCE_S * 10**9
         while last != place:
-            assert now_ns() < end
+            assert driver.clock.now_ns() < moved_ns + PATIENCE_NS
             columns, t_ns, lost = driver.read()
             assert lost == 0
             for value, age_us, t in zip(columns["steering"], columns["steering_age_us"], t_ns, strict=True):
@@ -231,9 +230,9 @@ def test_what_rests_is_confirmed(plugged: Callable[..., VirtualWheel], seat: Cal
     plugged(at=RELEASED)
     driver = seat()
     ages: list[int] = []
-    end = now_ns() + PATIENCE_S * 10**9
+    end = driver.clock.now_ns() + PATIENCE_NS
     while np.count_nonzero(np.diff(ages) < 0) < 5:  # it gets older from scan to scan, and is as good as new again
-        assert now_ns() < end
+        assert driver.clock.now_ns() < end
         ages += driver.read()[0]["steering_age_us"].tolist()
 
 
@@ -272,9 +271,9 @@ def test_an_unplugged_wheel_is_a_gap_and_only_the_same_one_ends_it(
     assert driver.latest()["steering"] == 1000
     wheel.unplug()
     plugged("Other wheel", 2, RELEASED).move({STEERING: -77})
-    end = now_ns() + PATIENCE_S * 10**9
-    while not driver.said or now_ns() < driver.last_ns + 400 * MS:
-        assert now_ns() < end
+    end = driver.clock.now_ns() + PATIENCE_NS
+    while not driver.said or driver.clock.now_ns() < driver.last_ns + 400 * MS:
+        assert driver.clock.now_ns() < end
         columns, t_ns, lost = driver.read(5)
         assert lost == 0
         assert set(columns["steering"].tolist()) <= {1000}
@@ -282,7 +281,7 @@ def test_an_unplugged_wheel_is_a_gap_and_only_the_same_one_ends_it(
     assert driver.said == ["First wheel is unplugged; looking for it"]
     wheel.plug({STEERING: 500, **RELEASED})
     while not len(t_ns):
-        assert now_ns() < end
+        assert driver.clock.now_ns() < end
         columns, t_ns, lost = driver.read()
     assert set(columns["steering"].tolist()) == {500}
     # as many were lost as the time that passed had room for

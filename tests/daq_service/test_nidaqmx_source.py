@@ -215,7 +215,7 @@ def test_a_device_that_is_unplugged_is_taken_again_soon_after_its_return(desk: M
     run.assert_one_edge()
 
 
-def test_a_server_that_dies_and_is_started_again_is_found_again() -> None:
+def test_a_server_that_dies_and_is_started_again_is_found_again(patient_client: None) -> None:
     said: list[str] = []
     first = Double()
     source = open_onboard(onboard_config(first.server), Host(say=said.append))

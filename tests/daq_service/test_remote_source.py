@@ -18,15 +18,17 @@ import zmq
 from daq_service.sources import Host, open_source
 from daq_service.sources.remote import RemoteSource
 from sync.block import SEQ
+from sync.clock import now_ns
 from sync.config import load
 from sync.errors import ConfigError
-from sync.hostclock import Artificial
+from sync.hostclock import Artificial, ClockClient, Estimate
 from sync.keys import make_keys
 from sync.ring import newest
+from tests.ports import free_port
 from tests.sync.actors import PATIENCE_S
 
 from .conftest import CONFIGS, DRIVE, unique
-from .origin import Origin, both_keys, free_port, remote_config
+from .origin import Origin, both_keys, remote_config
 
 CHANNELS = ("brake", "throttle", "steering")
 
@@ -75,6 +77,27 @@ class Far:
         assert link is not None
         block = np.zeros(link.ring.layout.words, np.int64)
         return int(block[SEQ]) if newest(link.ring.words, block) >= 0 else -1
+
+
+@pytest.fixture
+def estimates(monkeypatch: pytest.MonkeyPatch) -> list[Estimate]:
+    """Every estimate of the other host's clock that blocks were dated with."""
+    found: list[Estimate] = []
+    reading = ClockClient.reading
+
+    def noted(client: ClockClient) -> np.ndarray:
+        if client.estimate is not None:
+            found.append(client.estimate)
+        return reading(client)
+
+    monkeypatch.setattr(ClockClient, "reading", noted)
+    return found
+
+
+def worst_bound_ns(estimates: list[Estimate]) -> int:
+    """Of all of them, each at the end of its use."""
+    ends = [*(after.at_ns for after in estimates[1:]), now_ns()]
+    return max(estimate.bound_at(end) for estimate, end in zip(estimates, ends, strict=True))
 
 
 @pytest.fixture
@@ -132,30 +155,31 @@ def test_the_other_host_may_start_later(closing: Callable[[Any], Any]) -> None:
     assert_the_same(far, origin.blocks())
 
 
-def test_instants_of_a_clock_that_is_wrong_are_within_the_bound(closing: Callable[[Any], Any]) -> None:
+def test_instants_of_a_clock_that_is_wrong_are_within_the_bound(
+    closing: Callable[[Any], Any], estimates: list[Estimate]
+) -> None:
     port, clock_port = free_port(), free_port()
     origin = closing(Origin(port, clock_port=clock_port, clock=Artificial(3_000_000_000, 50e-6)))
     far = closing(Far(port, clock="estimate", clock_port=clock_port))
     far.source.start()
     far.more(1)
     assert far.source.counts()["undated"] > 0  # nothing came before the clock was known
-    bounds = [far.source.bound_ns]
-    for _ in range(20):
-        far.more(50)
-        bounds.append(far.source.bound_ns)
+    assert far.source.bound_ns > 0
+    far.more(1000)
     origin.end()
     far.rest(origin)
     blocks = origin.blocks()
     first = len(blocks) - len(far.t_ns)
     assert (far.scans == raw(blocks[first:])).all()
     error = np.abs(far.t_ns - blocks["t_ns"][first:])
-    print(f"worst error {error.max() / 1e3:.1f} us, bounds {min(bounds) / 1e3:.1f} to {max(bounds) / 1e3:.1f} us")
-    assert error.max() <= max(bounds)
+    assert error.max() <= worst_bound_ns(estimates)
     assert (np.diff(far.t_ns) > 0).all()
     assert far.gaps == []
 
 
-def test_a_clock_that_is_another_after_a_restart_is_learnt_anew(closing: Callable[[Any], Any]) -> None:
+def test_a_clock_that_is_another_after_a_restart_is_learnt_anew(
+    closing: Callable[[Any], Any], estimates: list[Estimate]
+) -> None:
     port, clock_port = free_port(), free_port()
     origin = Origin(port, clock_port=clock_port, clock=Artificial(5_000_000_000))
     far = closing(Far(port, clock="estimate", clock_port=clock_port))
@@ -165,11 +189,12 @@ def test_a_clock_that_is_another_after_a_restart_is_learnt_anew(closing: Callabl
     far.until(lambda: far.source._link.receiver.clock[0] == 0.0)  # type: ignore[union-attr]
     reborn = closing(Origin(port, clock_port=clock_port, clock=Artificial(-7_000_000_000)))
     before = len(far.t_ns)
+    estimates.clear()
     far.more(200)
     reborn.end()
     far.rest(reborn)
     blocks = reborn.blocks()[-(len(far.t_ns) - before) :]
-    assert np.abs(far.t_ns[before:] - blocks["t_ns"]).max() < 50_000_000
+    assert np.abs(far.t_ns[before:] - blocks["t_ns"]).max() <= worst_bound_ns(estimates)
     assert [first for first, _ in far.gaps] == [before]
 
 
@@ -179,8 +204,10 @@ def test_a_restart_is_a_gap_as_long_as_it_took(closing: Callable[[Any], Any]) ->
     far = closing(Far(port, silent_ms=100.0))
     far.source.start()
     far.more(100)
+    first.end()
+    far.rest(first)
     first.close()
-    far.until(lambda: any("no blocks from" in text for text in far.said))
+    far.until(lambda: far.said[-1].startswith("no blocks from"))
     before = len(far.t_ns)
     again = closing(Origin(port))
     far.more(100)
@@ -190,8 +217,10 @@ def test_a_restart_is_a_gap_as_long_as_it_took(closing: Callable[[Any], Any]) ->
     away = (far.t_ns[before] - far.t_ns[before - 1]) / 1e6 - 1
     assert abs(far.gaps[0][1] - away) <= 1 and away > 100
     assert (far.scans[before:] == raw(again.blocks()[-(len(far.t_ns) - before) :])).all()
-    assert [text.split(" ")[0] for text in far.said[:3]] == ["waiting", "no", "blocks"]
-    assert f"come again; {far.gaps[0][1]} lost" in far.said[2]
+    # on a busy machine it may have been silent before, and lost nothing
+    assert far.said[0].startswith("waiting for blocks")
+    (lost,) = [text for text in far.said if "come again" in text and "; 0 lost" not in text]
+    assert f"come again; {far.gaps[0][1]} lost" in lost
 
 
 KILLED = """
@@ -215,14 +244,14 @@ def test_a_killed_origin_that_is_reborn_in_its_old_ring_is_a_gap(closing: Callab
             far.more(200)
         finally:
             child.send_signal(signal.SIGKILL)
-    far.until(lambda: any("no blocks from" in text for text in far.said))
-    before = len(far.t_ns)
+    far.until(lambda: far.said[-1].startswith("no blocks from"))
     reborn = closing(Origin(port, name=name))
     assert reborn.writer.adopted
     far.more(100)
-    assert [first for first, _ in far.gaps] == [before]
-    away = (far.t_ns[before] - far.t_ns[before - 1]) / 1e6 - 1
-    assert abs(far.gaps[0][1] - away) <= 1
+    far.until(lambda: len(far.gaps) > 0)
+    ((first, lost),) = far.gaps
+    away = (far.t_ns[first] - far.t_ns[first - 1]) / 1e6 - 1
+    assert abs(lost - away) <= 1
     assert (np.diff(far.t_ns) > 0).all()
 
 

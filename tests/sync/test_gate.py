@@ -22,8 +22,9 @@ from sync.keys import admitted, make_keys, read_keys
 from sync.realtime import Warden
 from sync.ring import RingWriter
 from sync.wire import Publisher, Receiver, context
+from tests.ports import free_port
 from tests.sync.actors import environment
-from tests.sync.test_wire import PATIENCE_S, block_of, free_port
+from tests.sync.test_wire import PATIENCE_S, block_of
 from tests.sync.zmtp import dial, frame, greeting
 
 Port = tuple[str, int]

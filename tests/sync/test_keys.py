@@ -19,8 +19,9 @@ from sync.keys import Keys, make_keys, read_keys, transport_keys
 from sync.ring import RingWriter
 from sync.toml import check, read_toml
 from sync.wire import Context, Publisher, Receiver, context
+from tests.ports import free_port
 from tests.sync.test_config import DRIVE
-from tests.sync.test_wire import PATIENCE_S, block_of, free_port
+from tests.sync.test_wire import PATIENCE_S, block_of
 
 
 @pytest.fixture

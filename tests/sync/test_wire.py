@@ -22,14 +22,9 @@ from sync.errors import WireError
 from sync.gate import Gate
 from sync.ring import RingReader, RingWriter, push
 from sync.wire import Context, Publisher, Receiver, context, wait_beyond
+from tests.ports import free_port
 from tests.sync.actors import PATIENCE_S, Actor, environment
 from tests.sync.strategies import words_of
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(params=["ipc", "tcp"])

@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 
 from sync.config import load, runtime_directory
 from sync.ring import RingReader
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "configs" / "drive.toml"
@@ -262,11 +263,3 @@ def pid_of(name: str, role: str) -> int:
 def wait_for_steps(steps: RingReader, count: int) -> None:
     """Until the simulator has made so many."""
     until(lambda: steps.head >= count, lambda: f"{steps.head} steps of {count}")
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

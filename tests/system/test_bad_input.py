@@ -14,7 +14,8 @@ import zmq
 from sync.block import Channel, Layout
 from sync.config import load
 from sync.ring import RingReader, RingWriter
-from tests.system.conftest import DRIVE, PATIENCE_S, Program, free_port, tandem, until
+from tests.ports import free_port
+from tests.system.conftest import DRIVE, PATIENCE_S, Program, tandem, until
 
 Start = Callable[..., Program]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.correspondence import observe
-from tests.system.conftest import free_port
+from tests.ports import free_port
 
 pytestmark = pytest.mark.alone  # a spinning witness sees little where others work
 ENOUGH = 50  # steps of which it can say for certain what had arrived, or the check would say little

@@ -13,7 +13,8 @@ import pytest
 
 from sync.record import open_run
 from tandem.outcome import INTERRUPTED, RECORD_INCOMPLETE, SHORT
-from tests.system.conftest import DRIVE, ROOT, Program, free_port, pid_of, ring_of, until, wait_for_steps
+from tests.ports import free_port
+from tests.system.conftest import DRIVE, ROOT, Program, pid_of, ring_of, until, wait_for_steps
 
 Start = Callable[..., Program]
 

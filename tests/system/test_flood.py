@@ -7,8 +7,9 @@ from pathlib import Path
 
 from sync.config import Config, load
 from tandem.replay import Asked, replay_run
+from tests.ports import free_port
 from tests.sync.zmtp import Where, ask, dial, frame
-from tests.system.conftest import DRIVE, Program, free_port, ring_of, wait_for_steps
+from tests.system.conftest import DRIVE, Program, ring_of, wait_for_steps
 
 MESSAGES, TOO_LONG = 2000, 50
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.system.conftest import DRIVE, Program, free_port, leftovers, ring_of, wait_for_steps
+from tests.ports import free_port
+from tests.system.conftest import DRIVE, Program, leftovers, ring_of, wait_for_steps
 
 Start = Callable[..., Program]
 pytestmark = pytest.mark.alone

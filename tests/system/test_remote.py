@@ -10,7 +10,8 @@ import pytest
 from sync.record import open_run
 from sync.ring_follower import RingFollower
 from sync.streams import ring_name
-from tests.system.conftest import DRIVE, ROOT, Program, free_port, tandem, until
+from tests.ports import free_port
+from tests.system.conftest import DRIVE, ROOT, Program, tandem, until
 
 Start = Callable[..., Program]
 CHANNELS = ("brake", "throttle", "steering")
