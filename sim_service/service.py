@@ -31,6 +31,7 @@ from sync.ledger import histogram, summary_us
 from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
 from sync.ring_follower import RingFollower
 from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
+from sync.threads import joined
 from sync.waiting import Waiting
 from sync.watch import NO_LOG, Peer, watch
 from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
@@ -195,7 +196,7 @@ def run(
         try:
             look_after(workers, stop, look)
             simulation.control[step_record.STOP] = step_record.DRAIN
-            job.join(_DRAIN_S)
+            joined(job, _DRAIN_S)
         finally:
             simulation.control[step_record.STOP] = step_record.NOW
             halt.set()

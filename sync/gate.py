@@ -33,6 +33,7 @@ import zmq
 
 from sync.keys import PUBLIC, Keys, admitted
 from sync.realtime import Warden
+from sync.threads import joined
 
 SUBSCRIBERS = 128 * 1024  # bytes that one may say in all: a greeting, a subscription, now and then a sign of life
 ASKERS = 1024 * 1024  # bytes that may be unread
@@ -421,4 +422,4 @@ class Gate:
 
     def close(self) -> None:
         self._stop.set()
-        self._thread.join(2.0)
+        joined(self._thread, 2.0)

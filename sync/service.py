@@ -23,9 +23,11 @@ from sync.config import Config, load
 from sync.errors import TandemError
 from sync.private_files import only_for_this_user
 from sync.ring import RingReader, RingWriter
+from sync.threads import joined
 from sync.visible import visible
 
 STATUS_S = 0.1  # how often a service looks up from its work
+_END_S = 2.0  # for a thread, after the stop was given
 EVERY = 3  # looks a status line
 _BY_HAND = 10  # status lines a line on the terminal
 _COLUMNS = 80
@@ -156,8 +158,7 @@ def look_after(workers: list[Worker], stop: threading.Event, look: Callable[[int
 def join(workers: list[Worker], reporter: Reporter) -> None:
     """Wait for the workers to end after the stop was given; raises what ended one of them."""
     for worker in workers:
-        worker.join(timeout=2.0)
-        if worker.is_alive():
+        if not joined(worker, _END_S):
             reporter.say(f"thread {worker.name} does not end; leaving without it")
     for worker in workers:
         if worker.error is not None:

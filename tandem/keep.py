@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sync.config import Config, Supervision
-from sync.ring import RingReader
+from sync.ring import HEARTBEAT_WORD, RingReader, peek
 from sync.ring_follower import RingFollower
 from tandem.launch import Process, ProcessGroup, Service
 
@@ -122,7 +122,8 @@ class Slot:
         if self.process.ring:
             ring = self._attached()
             if ring is not None and ring.writer_pid == service.pid:
-                return ring.heartbeat_age_ns * 1e-9
+                # at the instant of this look: if everything is stopped during it, no heartbeat is older for that
+                return now - 1e-9 * int(peek(ring.words, HEARTBEAT_WORD))
             return 0.0 if self._worked else now - self._since  # it has not even made its ring
         if service.statuses != self._statuses[0]:
             self._statuses = (service.statuses, now)

@@ -25,7 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-_PATIENCE_S = 5.0  # to end after being asked to; then the process is killed
+from sync.threads import joined
+
+_PATIENCE_S = 20.0  # to end after being asked to, on a machine that is busy with others; then the process is killed
+_LOOK_S = 0.005
 _ANSWER_S = 30.0  # a template that takes longer to fork what it has forked before hangs
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # between starts of a template that ends before it has forked anything
 _SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37  # prctl
@@ -196,18 +199,18 @@ class Service:
 
     def end(self, patience_s: float = _PATIENCE_S) -> int:
         """Wait for it to end, insist; the exit code (negative: the signal that ended it)."""
-        deadline = time.monotonic() + patience_s
-        insisted = False
+        looks, insisted = 0, False
         while (code := self.code) is None:
-            if not insisted and time.monotonic() > deadline:
+            looks += 1  # none while everything was stopped, it too
+            if not insisted and looks * _LOOK_S > patience_s:
                 insisted = True
                 self._report(f"{self.process.title} does not end; killed")
                 if not self.pid:
                     self.failed(-signal.SIGKILL)
                 self.kill()
-            time.sleep(0.005)
+            time.sleep(_LOOK_S)
         if self._reader is not None:
-            self._reader.join(1.0)  # what it wrote last
+            joined(self._reader, 1.0)  # what it wrote last
         self._close_stdin()
         return code
 

@@ -1,5 +1,6 @@
 """What the DAQ reads while a person holds a pedal still: the last half second, and whether it can be used."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,8 +35,8 @@ class Captured:
 class Readings:
     """The newest blocks of a ring, at least a window of them."""
 
-    def __init__(self, config: Config, ring: RingReader):
-        self._ring, self._period_ns = ring, config.period_ns
+    def __init__(self, config: Config, ring: RingReader, now: Callable[[], int] = now_ns):
+        self._ring, self._period_ns, self._now = ring, config.period_ns, now
         self._window_ns = max(round(WINDOW_S * 1e9), _LEAST_BLOCKS * config.period_ns)
         self._stale_ns = max(round(_STALE_S * 1e9), _LEAST_BLOCKS * config.period_ns)
         self._held_ns = max(self._stale_ns, round(config.sim.stale_after_ms * 1e6))
@@ -64,7 +65,7 @@ class Readings:
     @property
     def age_ns(self) -> int | None:
         """Of the newest block's instant."""
-        return None if self.newest is None else int(now_ns() - self.newest["t_ns"])
+        return None if self.newest is None else int(self._now() - self.newest["t_ns"])
 
     @property
     def rate_hz(self) -> float:
@@ -77,7 +78,7 @@ class Readings:
     @property
     def silent(self) -> bool:
         """No block has come for a while (by our clock: a far DAQ's may be another)."""
-        return self.newest is None or int(now_ns() - self.newest["pushed_ns"]) > self._stale_ns
+        return self.newest is None or int(self._now() - self.newest["pushed_ns"]) > self._stale_ns
 
     @property
     def full(self) -> bool:
@@ -93,7 +94,7 @@ class Readings:
         if self.newest is None:
             raise Again("no block has come yet: the DAQ runs, but its source delivers nothing")
         if self.silent:
-            away = (now_ns() - int(self.newest["pushed_ns"])) * 1e-9
+            away = (self._now() - int(self.newest["pushed_ns"])) * 1e-9
             raise Again(
                 f"no block for {away:.1f} s: the source delivers nothing any more; look at its device and cable"
             )

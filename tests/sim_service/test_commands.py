@@ -19,6 +19,7 @@ from sync.clock import now_ns, sleep_until
 from sync.ring import RingReader, RingWriter, newest
 from sync.streams import COMMAND
 from tests.examples import few
+from tests.sync.actors import PATIENCE_S
 
 from .conftest import World
 from .test_replay import afresh, assert_same, record
@@ -43,7 +44,7 @@ class Commanded:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
-        self.client = CommandClient(config)
+        self.client = CommandClient(config, PATIENCE_S)
 
     def _serve(self) -> None:
         while not self._stop.is_set():
@@ -68,7 +69,7 @@ def commanded() -> Iterator[Commanded]:
 
 
 def wait_until(done: Callable[[], bool]) -> None:
-    end = now_ns() + 20_000_000_000
+    end = now_ns() + PATIENCE_S * 10**9
     while not done():
         assert now_ns() < end
         sleep_until(now_ns() + 1_000_000)
@@ -148,7 +149,7 @@ def test_whoever_else_answers_is_told_from_a_simulator() -> None:
     somebody: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     socket = somebody.socket(zmq.REP)
     socket.bind(other.config.command_endpoint)
-    client = CommandClient(other.config)
+    client = CommandClient(other.config, PATIENCE_S)
     try:
         for answer in (b"", b"\xc1", b"\x80", b"\xa4nobo", b"\x81\x01\x02", bytes(2000)):
             answering = threading.Thread(target=lambda said=answer: (socket.recv(), socket.send(said)))

@@ -224,7 +224,7 @@ def test_where_there_are_keys_a_stranger_gets_a_greeting_and_nothing_else(
     doors = Doors(car, ring_name, tmp_path / "keys")
     try:
         doors.still_right()
-        with socket.create_connection(doors.blocks, 10.0) as peer:
+        with socket.create_connection(doors.blocks, PATIENCE_S) as peer:
             peer.sendall(said)
             if not said.startswith(b"\xff"):
                 with contextlib.suppress(OSError):  # we were cut off already

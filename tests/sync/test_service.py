@@ -100,7 +100,7 @@ def test_a_service_run_by_hand_ends_in_words_unless_json_is_asked_for(
     start: Callable[..., subprocess.Popen[str]],
 ) -> None:
     process = start("pass", supervised=False, words="lambda report: 'ended as ' + report['name']")
-    printed, said = process.communicate(timeout=60)
+    printed, said = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, printed) == (0, "")
     assert said.splitlines()[-1] == "daq: ended as tandem"
 

@@ -91,7 +91,7 @@ class Watching:
 
     def end(self) -> None:
         self.stop[0] = 1
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
         self.reader.close()
 
     def saw(self, position: int) -> bool:

@@ -5,6 +5,8 @@ import struct
 
 import zmq
 
+from tests.sync.actors import PATIENCE_S
+
 RUBBISH = b"\xc1 is nothing in msgpack"
 Where = tuple[str, int] | str  # a port, or the path of a local socket
 
@@ -23,7 +25,7 @@ def frame(body: bytes, more: bool = False) -> bytes:
 
 def dial(where: Where, kind: bytes) -> socket.socket:
     made = socket.socket(socket.AF_UNIX if isinstance(where, str) else socket.AF_INET)
-    made.settimeout(10.0)
+    made.settimeout(PATIENCE_S)
     made.connect(where)
     made.sendall(greeting(kind))
     told = b""

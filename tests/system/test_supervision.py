@@ -16,7 +16,18 @@ import pytest
 
 from sync.record import open_run
 from tandem.replay import Asked, replay_run
-from tests.system.conftest import ROOT, Program, pid_of, processes_of, ring_of, running, wait_for_steps
+from tests.system.conftest import (
+    DRIVE,
+    ROOT,
+    Program,
+    free_port,
+    pid_of,
+    processes_of,
+    ring_of,
+    running,
+    until,
+    wait_for_steps,
+)
 
 Start = Callable[..., Program]
 WEAVE = ("--set", "source.manoeuvre=manoeuvres/weave.toml")
@@ -74,6 +85,32 @@ def test_a_process_that_crashes_or_hangs_is_replaced_and_nothing_recorded_is_los
     for what in ("the simulator was killed by SIGKILL", "the recorder was killed by SIGKILL", "the DAQ is back"):
         assert any(what in text for text in said), said
     assert replay_run(tmp_path / "runs", Asked()).figures["identical"] is True
+
+
+def test_a_process_that_worked_since_the_last_look_is_replaced_when_it_crashes(
+    drive: Start, start: Start, name: str
+) -> None:
+    """Its ring says that it worked: the supervisor sees the first step and the crash at one look (unless it was stopped
+    in the middle of one; tests/tandem/test_keep.py has that look alone)."""
+    ports = {key: free_port() for key in ("daq_port", "sim_port", "clock_port", "every_port")}
+    far = ["transport.kind=tcp", f"name={name}_far", *(f"transport.{key}={port}" for key, port in ports.items())]
+    source = f'source={{kind="remote", host="127.0.0.1", port={ports["every_port"]}}}'
+    run = drive("--seconds", "0", "--json", "--set", source)
+    steps = ring_of(name, "sim")
+    run.signal(signal.SIGSTOP)
+    assert steps.head == 0
+    start("tandem", "daq", str(DRIVE), *(word for setting in far for word in ("--set", setting)))  # the first block
+    wait_for_steps(steps, 1)
+    crashed = pid_of(name, "sim")
+    os.kill(crashed, signal.SIGKILL)
+    until(lambda: not running([crashed]), "it does not end")
+    run.signal(signal.SIGCONT)
+    run.wait_for("the simulator is back")
+    wait_for_steps(steps, steps.head + 20)
+    steps.close()
+    run.signal(signal.SIGINT)
+    assert run.end() == 0, run.said
+    assert [d["process"] for d in run.json()["deaths"]] == ["sim"], run.said
 
 
 def test_a_replacement_that_dies_is_replaced_and_who_dies_too_often_is_given_up(drive: Start, name: str) -> None:
