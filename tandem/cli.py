@@ -61,6 +61,10 @@ def options(
         os.environ[ENVIRONMENT] = str(decode_limit_mb)  # also for the processes that a command starts
 
 
+app.command()(run)
+app.command()(drive)
+
+
 @app.command()
 def daq(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Run the DAQ alone (a second terminal or host runs `tandem sim`)."""
@@ -385,8 +389,6 @@ def latency(
     raise typer.Exit(code)
 
 
-app.command()(run)
-app.command()(drive)
 app.command()(calibrate)
 app.command()(view)
 app.command()(mechanism)

@@ -1,4 +1,4 @@
-"""What the README shows works as pasted."""
+"""What the README and docs/uses.md show works as pasted."""
 
 import ast
 import contextlib
@@ -19,21 +19,33 @@ from sync.record import open_run
 from tests.system.conftest import PATIENCE_S, ROOT, Program, ring_of, tandem, wait_for_steps
 
 README = (ROOT / "README.md").read_text()
+USES = (ROOT / "docs" / "uses.md").read_text()
 Start = Callable[..., Program]
 OWN = "--set name={}"  # of the test
 
 
 def _fences(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    return [fence for text in (README, USES) for fence in _fences_of(text, language)]
 
 
-BLOCKS = [block.strip().splitlines() for block in _fences("sh")]
+def _fences_of(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def _blocks() -> list[list[str]]:
+    """Lines of all blocks of commands; those that both pages show are run once."""
+    first, second = ([b.strip().splitlines() for b in _fences_of(text, "sh")] for text in (README, USES))
+    shown = {line for block in first for line in block}
+    return first + [[line for line in block if line not in shown] for block in second]
+
+
+BLOCKS = _blocks()
 COMMANDS = [command for block in BLOCKS for command in block]
 DIAGNOSES = (0, 4, 5)  # a machine that other programs use may well be told to be too late: that is the doctor's work
 ENDLESS = (".venv/bin/tandem daq", ".venv/bin/tandem sim")
 PAGES = tuple(c for c in COMMANDS if "tandem view" in c or "page.toml" in c)  # until Ctrl-C; see test_readme_pages.py
 DEVICES = {c for c in COMMANDS if "tandem daq configs/" in c}
-STARTS_PROCESSES = {"drive", "doctor", "latency", "daq", "sim"}
+STARTS_PROCESSES = {"drive", "run", "doctor", "latency", "daq", "sim"}
 MISSING = 7
 
 
@@ -73,6 +85,12 @@ def test_the_first_screen_shows_a_picture_and_the_two_commands() -> None:
     assert picture and (ROOT / picture[1]).exists()
 
 
+def test_it_is_read_in_a_few_minutes() -> None:
+    assert len(README.split()) < 1500
+    headings = re.findall(r"^## (.*)$", README, re.MULTILINE)
+    assert headings[:3] == ["Your own car", "Your own machine", "Figures"]
+
+
 def test_make_drives_and_says_what_happened(checkout: Path, name: str) -> None:
     assert _shell("make -n test", checkout).returncode == 0  # running it here would run this
     # whatever is older than what: what is installed stays as it is
@@ -107,7 +125,7 @@ def test_commands_that_end_do_so_cleanly(
             assert run.returncode in fine, f"{command}\n{run.stdout}\n{run.stderr}"
             if "--json" in words:
                 assert json.loads(run.stdout)["balance"]["closes"]
-            elif words[0] == "drive":
+            elif words[0] in ("drive", "run"):
                 assert "balance closes" in run.stdout and "record whole" in run.stdout
     if any("--save runs/heavy" in c for c in group):
         _the_chain_left_what_it_says(checkout)
@@ -153,8 +171,8 @@ def test_the_stream_can_be_read_by_the_script_shown(drive: Start, name: str) -> 
     assert all(b["seq"] > a["seq"] and b["t_ns"] > a["t_ns"] for a, b in itertools.pairwise(seen))
 
 
-def test_every_path_named_exists() -> None:
-    for path in re.findall(r"\]\(([^)]+)\)", README):
-        assert (ROOT / path).exists(), path
-    for path in re.findall(r"`((?:configs|docs|sync|daq_service|sim_service|tests|benchmarks)/[\w./]*)`", README):
-        assert (ROOT / path).exists(), path
+def test_every_link_leads_somewhere() -> None:
+    for file in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        text = file.read_text()
+        for path in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+            assert "://" in path or (file.parent / path).exists(), f"{file}: {path}"

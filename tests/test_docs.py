@@ -1,0 +1,47 @@
+"""Pages that list or name things are complete and true."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+FOLDERS = "sync|daq_service|sim_service|tandem|configs|tests|checks|benchmarks|deploy|docker|docs"
+
+
+@pytest.mark.parametrize("file", DECISIONS, ids=lambda file: file.stem)
+def test_every_decision_is_listed_with_its_number_and_title(file: Path) -> None:
+    number, _, title = file.read_text().splitlines()[0].removeprefix("# ").partition(". ")
+    assert int(number) == int(file.name[:4])
+    rows = (ROOT / "docs" / "decisions" / "README.md").read_text().splitlines()
+    assert f"| {number} | [{title}]({file.name}) |" in rows
+
+
+def test_the_index_lists_nothing_else() -> None:
+    listed = re.findall(r"\]\((.+?)\)", (ROOT / "docs" / "decisions" / "README.md").read_text())
+    assert listed == [file.name for file in DECISIONS]
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md", "README.md", "docs/uses.md"])
+def test_every_path_that_a_page_names_exists(page: str) -> None:
+    text = (ROOT / page).read_text()
+    named = re.findall(rf"`((?:{FOLDERS})/[\w./]*)`", text)
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_tree_of_the_architecture_is_there() -> None:
+    """Folders by name: at the root, or inside one of the packages."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    (tree,) = re.findall(r"## Where to look\n\n```text\n(.*?)```", page, re.DOTALL)
+    roots = [ROOT, *(ROOT / each for each in FOLDERS.split("|"))]
+    folders = set(re.findall(r"([\w]+)/", tree))
+    assert len(folders) > 25
+    assert [folder for folder in sorted(folders) if not any((root / folder).is_dir() for root in roots)] == []
+
+
+def test_the_glossary_is_in_order_and_has_a_word_once() -> None:
+    rows = (ROOT / "docs" / "glossary.md").read_text().splitlines()
+    words = [row.split("|")[1].strip() for row in rows if row.startswith("| ")][1:]
+    assert len(words) > 40 and words == sorted(set(words))
