@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from sync.errors import ConfigError
+from tandem.shipped_configs import CONFIGS
 from tandem.terminal import Overrides, errors, output
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from tandem.calibrate.values import Calibration
 
 _STARTING = "starting the DAQ (the first time, compiling)"
-CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 
 
 def calibrate(
@@ -44,7 +44,7 @@ def calibrate(
     ] = False,
     overrides: Overrides = None,
 ) -> None:
-    """Find zero, scale and sign of the rows of [inputs], and write them as a fragment of a configuration.
+    """Find zero, scale and sign of the rows of `inputs`, and write them as a fragment of a configuration.
 
     Exit codes: 0 written, or --show ended; 1 ended before, nothing is written; 2 a file or an answer is wrong; 7 the
     device or its software is missing.

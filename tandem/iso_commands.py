@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tandem.shipped_configs import CONFIGS
 from tandem.terminal import (
     AsJson,
     Parameters,
@@ -20,7 +21,7 @@ from tandem.terminal import (
     status,
 )
 
-BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
+BUGGY = CONFIGS / "vehicles" / "buggy.toml"
 
 
 def iso(

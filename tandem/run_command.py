@@ -11,12 +11,13 @@ import typer
 
 from tandem.drive import run_drive
 from tandem.outcome import INTERRUPTED, verdict
+from tandem.shipped_configs import CONFIGS
 from tandem.terminal import AsJson, Overrides, Runs, TokenFile, errors, output, report, run_folder
 
 if TYPE_CHECKING:
     from tandem.html.page import Section
 
-DEFAULT = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
+DEFAULT = CONFIGS / "drive.toml"
 ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show_default="configs/drive.toml")]
 Seconds = Annotated[float | None, typer.Option(min=0, help="Duration; 0 until Ctrl-C. Default: the file's.")]
 Transport = Annotated[str | None, typer.Option(help="shm, ipc or tcp. Default: the file's.")]

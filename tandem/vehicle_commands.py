@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from sync.errors import ConfigError
+from tandem.shipped_configs import CONFIGS
 from tandem.terminal import AsJson, Parameters, errors, output, parameters, progress, status
 
-BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
+BUGGY = CONFIGS / "vehicles" / "buggy.toml"
 
 
 def vehicle_report(

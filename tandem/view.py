@@ -16,6 +16,7 @@ import typer
 
 from sync.errors import ConfigError
 from sync.visible import visible
+from tandem.shipped_configs import CONFIGS
 from tandem.terminal import Overrides, TokenFile, errors, progress
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from sync.config import View
     from tandem.replay import Asked
 
-_CONFIG = Path(__file__).resolve().parents[1] / "configs" / "drive.toml"
+_CONFIG = CONFIGS / "drive.toml"
 _STATES_S = 0.03  # between two states that are kept
 _MOST_BYTES = 256 << 20  # of them
 

@@ -1,0 +1,6 @@
+"""Where the configurations are that tandem ships: beside the packages in a checkout, inside this one in a wheel."""
+
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+CONFIGS = next((folder for folder in (_HERE / "configs", _HERE.parent / "configs") if folder.is_dir()), _HERE)
