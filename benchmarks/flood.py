@@ -290,7 +290,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     daq_port, relayed, sim_port, clock_port, every_port = _free_ports(5)
     common = [
         f"name={name}", "transport.kind=tcp", f"transport.sim_port={sim_port}", f"transport.clock_port={clock_port}",
-        f"transport.every_port={every_port}", "transport.clock=estimate", "seconds=0", f"sim.vehicle={options.vehicle}",
+        f"transport.every_port={every_port}", "transport.clock=estimate", "seconds=0", f"sim.machine={options.vehicle}",
     ]  # fmt: skip
     settings = {"daq": [*common, f"transport.daq_port={daq_port}"], "sim": [*common, f"transport.daq_port={relayed}"]}
     config = load(CONFIG, settings["sim"])

@@ -368,7 +368,7 @@ def _attachment(r: Random, body: bytes) -> bytes:
     media, at = _take_text(body, at)
     content = body[at + 8 : -4]
     if r.random() < 0.1:
-        name = r.choice((b"config.json", b"parameters.json", b"vehicle.toml", b"", changed_bytes(r, name, [name])))
+        name = r.choice((b"config.json", b"parameters.json", b"machine.toml", b"", changed_bytes(r, name, [name])))
     if name.endswith(b".json") and r.random() < 0.8:
         tree = json.loads(content)
         content = json.dumps(changed_tree(r, tree, keys_of([tree]), [tree])).encode()

@@ -231,10 +231,10 @@ def clock(_: Path) -> Target:
 def commands(folder: Path) -> Target:
     from sim_service.command_record import LAYOUT, mode
     from sim_service.commands import CommandClient, CommandServer, NoSimulator, obey_all
-    from sim_service.models import load_model
+    from sim_service.machines import load_machine
     from sync.config import load
 
-    model, params = load_model(CONFIGS / "vehicles" / "buggy_single_track.toml")
+    model, params = load_machine(CONFIGS / "vehicles" / "buggy_single_track.toml")
     ring = _Ring(LAYOUT, 1024)
     wires = _Wires()
     server = CommandServer(
@@ -403,7 +403,7 @@ def manoeuvre(folder: Path) -> Target:
 
 
 def tir(folder: Path) -> Target:
-    from sim_service.models.tyres.tir import read_tir, tyre_vector
+    from sim_service.machines.car.tyres.tir import read_tir, tyre_vector
     from sync.errors import ConfigError
 
     def what(data: bytes) -> None:
@@ -539,7 +539,7 @@ def crg(folder: Path) -> Target:
 
 def vehicle(folder: Path) -> Target:
     """A vehicle file with its tyres; what could be made of it makes some steps."""
-    from sim_service.models import load_model
+    from sim_service.machines import load_machine
     from sync.errors import ConfigError
 
     shutil.copytree(CONFIGS / "tyres", folder / "tyres")
@@ -547,7 +547,7 @@ def vehicle(folder: Path) -> Target:
     files = sorted((CONFIGS / "vehicles").glob("*.toml"))
 
     def what(data: bytes) -> None:
-        model, params = load_model(_written(folder / "vehicles" / "vehicle.toml", data))
+        model, params = load_machine(_written(folder / "vehicles" / "vehicle.toml", data))
         state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
         model.initial(state, params, work)
         inputs = np.array([0.1, 0.0, 0.0, 0.3, 2.0, 50.0])
@@ -592,7 +592,7 @@ def measurement(folder: Path) -> Target:
     from tandem.exchange.bring_in import Asked, _content, _summary, open_measurement
     from tandem.exchange.errors import ExchangeError
 
-    quick = "sim.vehicle=vehicles/buggy_single_track.toml"  # the other one takes its time
+    quick = "sim.machine=vehicles/buggy_single_track.toml"  # the other one takes its time
     maps = ["steering=SteeringWheelAngle:deg", "throttle=Accelerator:%", "brake=BrakePressure:bar"]
     lines = (ROOT / "docs" / "measurement.csv").read_bytes().splitlines(keepends=True)[:40]
     plain = b"".join(lines)
@@ -625,7 +625,7 @@ def _a_run(folder: Path) -> Path:
     from tandem.replay import Asked, replay_run
     from tandem.replay_save import save
 
-    settings = load(CONFIGS / "drive.toml", ["sim.vehicle=vehicles/buggy_single_track.toml"])
+    settings = load(CONFIGS / "drive.toml", ["sim.machine=vehicles/buggy_single_track.toml"])
     words = np.zeros((120, settings.daq.layout.words), np.int64)
     blocks = settings.daq.layout.view(words)
     blocks["seq"], blocks["epoch"] = np.arange(120), 7

@@ -110,7 +110,7 @@ def bare_misses(late: list[tuple[int, int]], period_ns: int, cost_ns: float) -> 
 
 def drive(seconds: float, vehicle: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as runs:
-        words = ["--set", f"name=hogs_{os.getpid()}", "--set", "view.enabled=false", "--set", f"sim.vehicle={vehicle}"]
+        words = ["--set", f"name=hogs_{os.getpid()}", "--set", "view.enabled=false", "--set", f"sim.machine={vehicle}"]
         done = subprocess.run(
             [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", str(seconds), "--json", "--runs", runs,
              *words],

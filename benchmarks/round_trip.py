@@ -29,7 +29,7 @@ def main() -> int:
     effort = f"channel='{asked.channel}', gain=1.0, limit=1.0, slew=100.0, rate_hz={asked.rate}"
     settings = [
         "name=round_trip", 'transport.kind="shm"', f"daq.rate_hz={asked.rate}", f"sim.step_ms={1e3 / asked.rate}",
-        'sim.phase="locked"', 'sim.vehicle="vehicles/buggy_single_track.toml"',
+        'sim.phase="locked"', 'sim.machine="vehicles/buggy_single_track.toml"',
         "view.enabled=false", "supervision.restart=false", f"source.effort={{{effort}}}",
         *asked.set,
     ]  # fmt: skip

@@ -174,12 +174,12 @@ class Golden:
     course: Callable[[Drive], Path]
 
 
-_PLANE = "sim.vehicle=vehicles/buggy_single_track.toml"
+_PLANE = "sim.machine=vehicles/buggy_single_track.toml"
 DRIVES = {
     "town": Golden("the buggy on flat ground: sets off, a corner, brakes", _TOWN, [], lambda d: d.end(660)),
     "lane_change": Golden(
         "the buggy on the demo track: a lane change, tuned, pushed and paused meanwhile",
-        _LANE_CHANGE, ["sim.road=roads/demo_track.toml"], _tuned,
+        _LANE_CHANGE, ["sim.files.road=roads/demo_track.toml"], _tuned,
     ),
     "single_track": Golden("the single-track car: full throttle, a corner", _ROUND, [_PLANE], lambda d: d.end(680)),
     "daq_killed": Golden("the single-track car; its DAQ is killed, another follows", _LANE_CHANGE,

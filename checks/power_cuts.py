@@ -42,7 +42,7 @@ from sync.streams import DAQ, SIM  # noqa: E402
 CONFIG = ROOT / "configs" / "drive.toml"
 LAYOUT = Layout((Channel("number", "i8"), Channel("noise", "i8")))
 SETTINGS = (
-    "transport.kind=shm", "sim.vehicle=vehicles/buggy_single_track.toml", "realtime.enabled=false",
+    "transport.kind=shm", "sim.machine=vehicles/buggy_single_track.toml", "realtime.enabled=false",
     "record.flush_ms=40", "record.fsync_s=0.1", "record.part_minutes=0.02", "record.keep_gb=0.0006",
 )  # fmt: skip
 _HEAD = struct.Struct("<iqiII")

@@ -14,7 +14,7 @@ from checks import trivial
 from sim_service import step_record as rec
 from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER, PAUSE, RESET, RESUME, SLOW
 from sim_service.command_record import LAYOUT as COMMANDS
-from sim_service.models import load_model
+from sim_service.machines import load_machine
 from sim_service.simulation import Simulation
 from sync.block import PAYLOAD, PUSHED, RECEIVED, SENT, T
 from sync.clock import VirtualClock
@@ -89,8 +89,8 @@ class Stage:
 
     def _machine(self, machine: str) -> tuple[Any, np.ndarray]:
         if machine == "trivial":
-            return trivial.MODEL, np.array([p.value for p in trivial.MODEL.parameters])
-        return load_model(DRIVE.parent / "vehicles" / f"{machine}.toml")
+            return trivial.MACHINE, np.array([p.value for p in trivial.MACHINE.parameters])
+        return load_machine(DRIVE.parent / "vehicles" / f"{machine}.toml")
 
     def begin(self) -> None:
         for array, first in self._first:

@@ -3,8 +3,8 @@ input, and whose step takes the time that a virtual clock is told (`BUSY`)."""
 
 import numpy as np
 
-from sim_service.models.description import STEP, Model, Parameter, Quantity
-from sim_service.models.vehicle import VEHICLE_INPUTS
+from sim_service.machines.car.vehicle import VEHICLE_INPUTS
+from sim_service.machines.contract import STEP, Machine, Parameter, Quantity
 from sync.jit import kernel
 
 BUSY = 2  # the word of `work` that says what a step takes, ns
@@ -27,7 +27,7 @@ def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
     work[:] = 0.0
 
 
-MODEL = Model(
+MACHINE = Machine(
     name="trivial",
     inputs=tuple(q for q in VEHICLE_INPUTS if not q.optional),
     states=(Quantity("rate", "1", "filtered inputs"), Quantity("sum", "1", "their integral")),

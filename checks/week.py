@@ -112,7 +112,7 @@ def main() -> int:
     parser.add_argument("--keep-gb", type=float, default=0.04)
     options = parser.parse_args()
     settings = [
-        f"name=week_{os.getpid()}", "transport.kind=shm", "sim.vehicle=vehicles/buggy_single_track.toml",
+        f"name=week_{os.getpid()}", "transport.kind=shm", "sim.machine=vehicles/buggy_single_track.toml",
         "realtime.enabled=false", "record.flush_ms=500", f"record.keep_gb={options.keep_gb}",
     ]  # fmt: skip
     config = load(CONFIG, settings)

@@ -38,7 +38,7 @@ from sim_service.command_record import (
     SLOWNESS,
     STEPS_LEFT,
 )
-from sim_service.models.description import Model
+from sim_service.machines.contract import Machine
 from sync.atomics import load_acquire
 from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.clock import now_ns
@@ -152,7 +152,7 @@ class CommandServer:
     """Takes requests, answers each. Owned by one thread, which calls `serve` over and over."""
 
     def __init__(
-        self, zmq_context: Context, endpoint: str, ring: RingWriter, model: Model, params: np.ndarray,
+        self, zmq_context: Context, endpoint: str, ring: RingWriter, model: Machine, params: np.ndarray,
         obeyed: Callable[[], int], say: Callable[[str], None],
     ):  # fmt: skip
         self._ring, self._model, self._params = ring, model, params

@@ -29,8 +29,8 @@ from sim_service.command_record import ANEW, PAUSED, SLOWNESS, STEPS_LEFT
 from sim_service.commands import obey_all
 from sim_service.inputs import oldest
 from sim_service.inputs.table import ROWS
-from sim_service.loop_data import TYPES, Books, Buffers, Guard, Machine, PhaseLock, Rings, Settings
-from sim_service.models.description import STEP
+from sim_service.loop_data import TYPES, Books, Buffers, Guard, MachineData, PhaseLock, Rings, Settings
+from sim_service.machines.contract import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
 from sim_service.step_kernel import advance_step
@@ -389,7 +389,7 @@ _ARGUMENTS = (
     *_GROUPS,
     ROWS,
     types.FunctionType(STEP),
-    TYPES[Machine],
+    TYPES[MachineData],
     TYPES[Guard],
 )  # a pointer does not go into a tuple
 

@@ -59,7 +59,7 @@ class PhaseLock(NamedTuple):
     arrivals: Words
 
 
-class Machine(NamedTuple):
+class MachineData(NamedTuple):
     state: Vector
     inputs: Vector
     params: Vector
@@ -102,6 +102,6 @@ TYPES: dict[type, types.Type] = {
     Settings: group(Settings, *len(Settings._fields) * [int64]),
     Books: group(Books, WORDS, WORDS, WORDS_2D, types.Array(from_dtype(CURSOR), 1, "C")),
     PhaseLock: group(PhaseLock, VECTOR, WORDS_2D),
-    Machine: group(Machine, *7 * [VECTOR]),
+    MachineData: group(MachineData, *7 * [VECTOR]),
     Guard: group(Guard, VECTOR, VECTOR, WORDS, VECTOR),
 }

@@ -19,8 +19,8 @@ from sim_service.command_record import LAYOUT, mode
 from sim_service.commands import obey
 from sim_service.inputs import forget
 from sim_service.inputs.table import ROWS
-from sim_service.loop_data import TYPES, Buffers, Guard, Machine, Settings
-from sim_service.models.description import STEP
+from sim_service.loop_data import TYPES, Buffers, Guard, MachineData, Settings
+from sim_service.machines.contract import STEP
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import advance_step
 from sim_service.step_result import BEYOND, DIVERGED, OVER, STAGES
@@ -84,7 +84,7 @@ _RESULTS = group(Results, MATRIX, WORDS_2D, WORDS)
 @kernel(
     int64(
         WORDS, _TAPE, int64, int64, TYPES[Buffers], TYPES[Settings], ROWS, types.FunctionType(STEP),
-        TYPES[Machine], TYPES[Guard], _RESULTS,
+        TYPES[MachineData], TYPES[Guard], _RESULTS,
     )
 )  # fmt: skip
 def _steps(ring, tape, first, last, buffers, settings, rows, step_machine, machine, guard, out):

@@ -13,9 +13,9 @@ from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.commands import CommandServer
 from sim_service.inputs.table import check_rows
-from sim_service.models import configured_model
-from sim_service.models.description import Model
-from sim_service.models.parameters import described
+from sim_service.machines import configured_machine
+from sim_service.machines.contract import Machine
+from sim_service.machines.parameters import described
 from sim_service.phase import can_lock
 from sim_service.saying import ClippedInput, Divergence, Overload, StaleInput, lost_words, offence
 from sim_service.simulation import Simulation
@@ -52,8 +52,8 @@ class Diverged(TandemError):
 def prepare(config: Config, file: Path) -> Prepared:
     """A model that stands on its road, its parameters and its outputs."""
     keys = transport_keys(config, file, "sim")
-    with compiling(f"model-{Path(config.sim.vehicle).stem}"):
-        model, params = configured_model(config, file.parent)
+    with compiling(f"model-{Path(config.sim.machine).stem}"):
+        model, params = configured_machine(config, file.parent)
         check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
         facts = described(model, params)  # as made: steps write into it
         simulation = Simulation(config, model, params)
@@ -374,7 +374,7 @@ def _lost(simulation: Simulation, config: Config) -> str:
     return f"input lost: {lost_words(simulation.control, list(config.inputs))} ({allowed})"
 
 
-def _motion(view: RingReader, model: Model) -> dict[str, Any]:
+def _motion(view: RingReader, model: Machine) -> dict[str, Any]:
     block = view.newest()
     if block is None:
         return {}

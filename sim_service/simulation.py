@@ -11,12 +11,12 @@ from sim_service.loop_data import (
     Books,
     Buffers,
     Guard,
-    Machine,
+    MachineData,
     PhaseLock,
     Rings,
     Settings,
 )
-from sim_service.models.description import Model
+from sim_service.machines.contract import Machine
 from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.step_kernel import limits
 from sim_service.step_result import RESULT_WORDS
@@ -31,7 +31,7 @@ from sync.ring import HEAD_WORD, private_ring
 class Simulation:
     """A model, its inputs and its books: everything the loop works on."""
 
-    def __init__(self, config: Config, model: Model, params: np.ndarray):
+    def __init__(self, config: Config, model: Machine, params: np.ndarray):
         self.model, self.params = model, params
         self.input_layout = config.daq.layout
         self.layout = step_record.output_layout(self.model)
@@ -63,8 +63,8 @@ class Simulation:
         self._first = (self.state.copy(), self.work.copy())
 
     @property
-    def machine(self) -> Machine:
-        return Machine(self.state, self.inputs, self.params, self.work, *self._first, self._mode)
+    def machine(self) -> MachineData:
+        return MachineData(self.state, self.inputs, self.params, self.work, *self._first, self._mode)
 
     def listen(self, ring: np.ndarray) -> None:
         """Obey commands pushed into this ring from now on."""
@@ -100,7 +100,7 @@ class Simulation:
         }
 
 
-def _settings(config: Config, model: Model) -> Settings:
+def _settings(config: Config, model: Machine) -> Settings:
     stale, step_ns, period_ns = config.sim.stale, config.step_ns, config.period_ns
     lost_ms = config.sim.stale_after_ms + stale.stop_after_ms if stale.stop_after_ms > 0 else 0.0
     named = [q.name for q in model.outputs]

@@ -178,9 +178,9 @@ class Stale(Section):
 
 class Sim(Section):
     step_ms: float = Field(5.0, ge=0.1, le=20.0)
-    vehicle: str
-    road: str = ""  # flat ground without one
-    parameters: dict[str, float] = {}  # of the vehicle, where they differ from its file
+    machine: str = Field(min_length=1)  # its file (*.toml), which names it; or, of one that needs no file, its name
+    files: dict[str, str] = {}  # further ones it reads, by the names it gives them
+    parameters: dict[str, float] = {}  # of the machine, where they differ from its file
     ring_blocks: RingSize = 4096
     stale_after_ms: float = Field(100.0, gt=0, le=10_000)
     stale: Stale = Stale()

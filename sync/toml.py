@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Tag, ValidationError
 
 from sync.errors import ConfigError
+from sync.renamed import RENAMED
 
 _MOST_TOML = 256 * 1024  # the longest that we ship has some thousand
 _MOST_FINDINGS = 50
@@ -158,6 +159,8 @@ def _say(model: type[BaseModel], error: Any, file: str, prefix: str, origins: Or
         shown = "" if isinstance(value, dict | BaseModel) else f" = {value!r}"
     except ValueError:  # an integer of more digits than Python prints
         shown = ""
+    if error["type"] == "extra_forbidden" and key in RENAMED:
+        return f"{file}: {key}{shown}: is now {RENAMED[key]}"
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(location[-1]), _known_keys(model, path[:-1]), 1)
         return f"{file}: {key}{shown}: unknown key" + (f"; did you mean {near[0]}?" if near else "")

@@ -36,7 +36,7 @@ def refuse_early(file: Path, overrides: list[str]) -> "Config":
 
     config = load(file, overrides)
     sources.refuse_early(config, file)
-    for name in (config.sim.vehicle, config.sim.road, config.source.get("manoeuvre")):
+    for name in (config.sim.machine, *config.sim.files.values(), config.source.get("manoeuvre")):
         if isinstance(name, str) and name.endswith(".toml"):
             read_toml(file.parent / name)
     return config
@@ -51,9 +51,9 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
     config, _ = _opened(file, overrides)
     with compiling("check"):
         from sim_service.inputs.table import check_rows
-        from sim_service.models import configured_model
+        from sim_service.machines import configured_machine
 
-        model, params = configured_model(config, file.parent)
+        model, params = configured_machine(config, file.parent)
         check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
         model.initial(np.zeros(len(model.states)), params, np.zeros(model.work_size))  # it must stand, too
     return config
@@ -62,7 +62,7 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
 # what a drive compiles before its first step; anything else is compiled by the command that needs it
 _COMPILED = (
     "daq_service.service", "daq_service.sources.virtual",
-    "sim_service.service", "sim_service.models.buggy.making",
+    "sim_service.service", "sim_service.machines.buggy.making",
     "sync.record.writer",
 )  # fmt: skip
 

@@ -19,7 +19,7 @@ from sync.record import Run
 from sync.token import without_tokens
 
 if TYPE_CHECKING:
-    from sim_service.models.description import Model
+    from sim_service.machines.contract import Machine
 
 _BITS = ("sources", "machine", "processor", "libc", "numba", "llvmlite", "numpy", "blas")  # results may depend on them
 _PACKAGES = ("numpy", "numba", "llvmlite", "pyzmq", "msgpack", "mcap")
@@ -122,19 +122,19 @@ def attachments(config: Config, file: Path, parameters: bytes | None = None) -> 
 
 
 def model_files(config: Config, file: Path) -> dict[str, bytes]:
-    from sim_service.models import configured
+    from sim_service.machines import configured
 
     return configured(config, file.parent).files
 
 
 def model_parameters(config: Config, file: Path) -> bytes:
-    from sim_service.models import configured_model
+    from sim_service.machines import configured_machine
 
-    return parameters_json(*configured_model(config, file.parent))
+    return parameters_json(*configured_machine(config, file.parent))
 
 
-def parameters_json(model: "Model", values: np.ndarray) -> bytes:
-    from sim_service.models.parameters import described
+def parameters_json(model: "Machine", values: np.ndarray) -> bytes:
+    from sim_service.machines.parameters import described
 
     return as_text(described(model, values))
 

@@ -21,9 +21,9 @@ from sim_service import replay as replay_flags
 from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER, RESET
-from sim_service.models import VEHICLE, configured_model, make_model, recorded
-from sim_service.models.description import Model
-from sim_service.models.made import recorded_vector
+from sim_service.machines import FILE, configured_machine, make_machine, recorded
+from sim_service.machines.contract import Machine
+from sim_service.machines.made import recorded_vector
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
 from sim_service.step_record import STEP_CHANNELS, output_layout
@@ -32,7 +32,7 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Config, assembled, load
 from sync.errors import ConfigError
 from sync.record import Run, RunError, Topic, open_run
-from sync.record.settings import recorded_settings
+from sync.record.settings import recorded_files, recorded_settings
 from sync.ring import RingWriter, push
 from sync.toml import check
 from tandem.deviation import deviation, sentence
@@ -76,7 +76,7 @@ class Asked:
 class Replayed:
     run: Run
     config: Config
-    model: Model
+    model: Machine
     params: np.ndarray
     plan: Plan
     results: np.ndarray
@@ -91,27 +91,27 @@ class Replayed:
 Progress = Callable[[str, float], None]
 
 
-def named(model: Model, results: np.ndarray) -> dict[str, np.ndarray]:
+def named(model: Machine, results: np.ndarray) -> dict[str, np.ndarray]:
     return {q.name: results[:, i] for i, q in enumerate((*model.inputs, *model.outputs))}
 
 
-def configuration(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
+def configuration(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     """The configuration of the record, or another file's, with what was set on the command line; the model of it."""
     config, model, made = _made(run, asked)
     return config, model, _in_use(run, asked, model, made)
 
 
-def _in_use(run: Run, asked: Asked, model: Model, made: np.ndarray) -> np.ndarray:
+def _in_use(run: Run, asked: Asked, model: Machine, made: np.ndarray) -> np.ndarray:
     """The recorded vector of parameters if nothing was changed and its layout is that of here; else as made here."""
     anew = asked.changed or asked.remake
     kept = None if anew else recorded_vector(model, made, run.json("parameters.json").get("made"))
     return made if kept is None else kept
 
 
-def _made(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
+def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     if asked.config is not None:
         config = load(asked.config, asked.overrides)
-        return (config, *configured_model(config, asked.config.parent))
+        return (config, *configured_machine(config, asked.config.parent))
     kept = recorded_settings(run)
     if not kept:
         raise RunError(f"{run.path}: holds no configuration; give one with --config")
@@ -119,16 +119,17 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Model, np.ndarray]:
     was = check(Config, kept, where)
     # its fragments are in it already, whatever has become of their files; new ones go over it
     config = assembled(kept, [], asked.overrides, Path(), where)
-    if (config.sim.vehicle, config.sim.road) != (was.sim.vehicle, was.sim.road):
-        return (config, *configured_model(config, Path()))
-    sources = recorded(run.attachments, str(run.path))
+    if (config.sim.machine, config.sim.files) != (was.sim.machine, was.sim.files):
+        return (config, *configured_machine(config, Path()))
+    sources = recorded(recorded_files(run), str(run.path))
     try:
-        sources.toml(VEHICLE)
+        sources.toml()
     except ConfigError:
-        raise RunError(f"{run.path}: its {VEHICLE} is missing or damaged; give --config") from None
-    if config.sim.road and not sources.road:
-        raise RunError(f"{run.path}: the files of its road {config.sim.road} are missing; give --config")
-    return (config, *make_model(sources, config.sim.parameters))
+        raise RunError(f"{run.path}: its {FILE} is missing or damaged; give --config") from None
+    for key, name in config.sim.files.items():
+        if name and not any(kept == key or kept.startswith(f"{key}:") for kept in sources.files):
+            raise RunError(f"{run.path}: the files of its {key} {name} are missing; give --config")
+    return (config, *make_machine(sources, config.sim.parameters))
 
 
 def _same_layout(run: Run, topic: Topic, config: Config) -> None:
@@ -143,7 +144,7 @@ def _same_layout(run: Run, topic: Topic, config: Config) -> None:
 class Watch:
     """Who looks at the model itself while it is replayed: after so many steps each, with how many are done."""
 
-    every: Callable[[int, Model], int]  # of so many steps of this model
+    every: Callable[[int, Machine], int]  # of so many steps of this model
     look: Callable[[int, Simulation], None]
 
 
@@ -275,7 +276,7 @@ def _available(
     return as_available(instants, topic.words, topic.blocks, available, begins)
 
 
-def _command(plan: Plan, run: Run, config: Config, model: Model, instants: np.ndarray) -> None:
+def _command(plan: Plan, run: Run, config: Config, model: Machine, instants: np.ndarray) -> None:
     """What was commanded on board is commanded again, before the same steps."""
     topic = run.topics.get("/command")
     if topic is None or not len(topic):
@@ -377,7 +378,7 @@ def _paced(
         ring.close()
 
 
-def recorded_columns(run: Run, model: Model) -> dict[str, np.ndarray]:
+def recorded_columns(run: Run, model: Machine) -> dict[str, np.ndarray]:
     if "/step" not in run.topics:
         return {}
     steps = run.topics["/step"]

@@ -22,7 +22,7 @@ from tandem.terminal import Overrides, TokenFile, errors, progress
 if TYPE_CHECKING:
     import numpy as np
 
-    from sim_service.models.description import Model
+    from sim_service.machines.contract import Machine
     from sim_service.simulation import Simulation
     from sim_service.view.feed import RecordFeed
     from sync.config import View
@@ -43,7 +43,7 @@ class _States:
         self.kept: list[int] = []
         self.states: list[np.ndarray] = []
 
-    def every(self, steps: int, model: "Model") -> int:
+    def every(self, steps: int, model: "Machine") -> int:
         wished = max(1, round(_STATES_S * 1e9 / self._step_ns))
         fit = max(1, _MOST_BYTES // (4 * max(len(model.states), 1)))
         every = max(wished, -(-steps // fit))

@@ -18,13 +18,13 @@ ALLOWED = {
 }
 # what must stay apart inside a package: importers (this module and all below it), what they may not import, and why
 APART = (
-    ("sim_service.multibody", "sim_service.models", "multibody knows no machine"),
-    ("sim_service.models", "sim_service.loop", "a model does not know what steps it"),
-    ("sim_service.models", "sim_service.service", "a model does not know what steps it"),
-    ("sim_service.models", "sync.wire", "a model knows no transport"),
-    ("sim_service.models", "sync.gate", "a model knows no transport"),
-    ("sim_service.models", "sync.ring", "a model knows no transport"),
-    ("sim_service.inputs", "sim_service.models", "inputs serve any machine"),
+    ("sim_service.multibody", "sim_service.machines", "multibody knows no machine"),
+    ("sim_service.machines", "sim_service.loop", "a machine does not know what steps it"),
+    ("sim_service.machines", "sim_service.service", "a machine does not know what steps it"),
+    ("sim_service.machines", "sync.wire", "a machine knows no transport"),
+    ("sim_service.machines", "sync.gate", "a machine knows no transport"),
+    ("sim_service.machines", "sync.ring", "a machine knows no transport"),
+    ("sim_service.inputs", "sim_service.machines", "inputs serve any machine"),
     ("sim_service.loop", "sim_service.service", "the service runs the loop"),
     ("sim_service.loop", "sim_service.view", "the loop does not know what shows it"),
 )

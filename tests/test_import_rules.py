@@ -174,10 +174,10 @@ def test_every_way_to_compile_is_known(tmp_path, decorated):
 @pytest.mark.parametrize(
     "importer, imported",
     [
-        ("sim_service/multibody/natural/a.py", "sim_service/models/car.py"),
-        ("sim_service/models/car/a.py", "sync/wire.py"),
-        ("sim_service/models/car/a.py", "sim_service/loop.py"),
-        ("sim_service/inputs/a.py", "sim_service/models/car.py"),
+        ("sim_service/multibody/natural/a.py", "sim_service/machines/car.py"),
+        ("sim_service/machines/car/a.py", "sync/wire.py"),
+        ("sim_service/machines/car/a.py", "sim_service/loop.py"),
+        ("sim_service/inputs/a.py", "sim_service/machines/car.py"),
     ],
 )
 def test_layers_inside_the_simulator_stay_apart(tmp_path, importer, imported):

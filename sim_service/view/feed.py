@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim_service.models.description import Model
+from sim_service.machines.contract import Machine
 from sync.block import PAYLOAD, T
 from sync.config import Config
 from sync.ring import RingReader, newest
@@ -30,7 +30,7 @@ class Frame:
 
 class Feed(Protocol):
     title: str
-    model: Model
+    model: Machine
     params: np.ndarray  # as the model began
     config: Config
     live: bool
@@ -57,7 +57,9 @@ class LiveFeed:
 
     live = True
 
-    def __init__(self, config: Config, model: Model, params: np.ndarray, files: dict[str, bytes] | None = None) -> None:
+    def __init__(
+        self, config: Config, model: Machine, params: np.ndarray, files: dict[str, bytes] | None = None
+    ) -> None:
         self.config, self.model, self.params = config, model, params
         self.files = files or {}
         self.title = config.name
@@ -116,7 +118,7 @@ class RecordFeed:
     live = False
 
     def __init__(
-        self, title: str, config: Config, model: Model, params: np.ndarray, steps: np.ndarray,
+        self, title: str, config: Config, model: Machine, params: np.ndarray, steps: np.ndarray,
         kept: np.ndarray | None = None, states: np.ndarray | None = None, breaks: np.ndarray | None = None,
         files: dict[str, bytes] | None = None,
     ):  # fmt: skip

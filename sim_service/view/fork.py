@@ -1,6 +1,6 @@
 """A fork: a private copy of the model steps ahead at once, with the inputs held as they are now.
 
-A model promises that what its next step depends on is in its state (sim_service/models/description.py), and the
+A model promises that what its next step depends on is in its state (sim_service/machines/description.py), and the
 simulator shows the state after every step; so a copy of state and parameters goes on exactly as the live model would
 with the same inputs (tests/sim_service/test_panel.py: the same bits). What a fork cannot know is what the driver does
 next: the hand wheel is held, at rest, and so are the pedals. For the buggy at 9 m/s with a hand that turns the wheel by
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_service.models.description import Model
+from sim_service.machines.contract import Machine
 from sim_service.view.feed import Frame
 
 SECONDS = 2.0
@@ -29,18 +29,18 @@ class Path:
     ok: bool  # the model stayed within the numbers
 
 
-def can_fork(model: Model) -> bool:
+def can_fork(model: Machine) -> bool:
     return {"x", "y"} <= {q.name for q in model.outputs}
 
 
-def held_inputs(model: Model, frame: Frame) -> np.ndarray:
+def held_inputs(model: Machine, frame: Frame) -> np.ndarray:
     there = frame.step.dtype.names or ()
     return np.array(
         [0.0 if q.name in _STILL or q.name not in there else float(frame.step[q.name]) for q in model.inputs]
     )
 
 
-def ahead(model: Model, params: np.ndarray, frame: Frame, h: float, seconds: float = SECONDS) -> Path:
+def ahead(model: Machine, params: np.ndarray, frame: Frame, h: float, seconds: float = SECONDS) -> Path:
     """Steps a copy; nothing it is given is changed."""
     names = [q.name for q in model.outputs]
     places = [names.index(n) if n in names else -1 for n in ("x", "y", "z")]

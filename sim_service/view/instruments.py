@@ -11,7 +11,7 @@ from typing import Any
 
 from sim_service import step_record
 from sim_service.inputs.stages import STAGES, in_words, stage_of
-from sim_service.models.description import Quantity
+from sim_service.machines.contract import Quantity
 from sim_service.view.history import Balance, Pace
 from sync.input_rows import Affine, Row
 from sync.markup import Markup, joined, markup

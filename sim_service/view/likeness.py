@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.models.description import Model
-from sim_service.models.scene import Arrow, Lever, Place, Scene, Solid, Wheel, skin
+from sim_service.machines.contract import Machine
+from sim_service.machines.scene import Arrow, Lever, Place, Scene, Solid, Wheel, skin
 from sim_service.view.feed import Frame
 
 # a state of its own: origin, three directions, the axles of the front wheels, how far the wheels have turned
@@ -23,7 +23,7 @@ _USUAL = {
 class Likeness:
     """A scene, and the state it is a function of."""
 
-    def __init__(self, model: Model, params: np.ndarray):
+    def __init__(self, model: Machine, params: np.ndarray):
         known = {p.name: float(v) for p, v in zip(model.parameters, params, strict=False)}
         p = {name: known.get(name, usual) for name, usual in _USUAL.items()}
         self._outputs = {q.name for q in model.outputs}

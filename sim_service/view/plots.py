@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.models.description import Model
+from sim_service.machines.contract import Machine
 from sim_service.view.history import SECONDS, History
 
 NOTHING = "–"
@@ -33,7 +33,7 @@ class Choice:
         self.label, self.names, self.unit, self.minus, self.factor = label, names, unit, minus, factor
 
 
-def choices(model: Model) -> dict[str, Choice]:
+def choices(model: Machine) -> dict[str, Choice]:
     """By what the list shows: `group / name`, in the order of the description."""
     made: list[Choice] = [Choice(f"input / {q.name}", [q.name], q.unit) for q in model.inputs]
     together: dict[tuple[str, str], list[str]] = {}
@@ -146,7 +146,7 @@ class _Chart:
 class Plots:
     """Two charts, and a box that holds them still to look at them."""
 
-    def __init__(self, gui: Any, model: Model, names: tuple[tuple[str, str], ...], height: int = 250):
+    def __init__(self, gui: Any, model: Machine, names: tuple[tuple[str, str], ...], height: int = 250):
         there = choices(model)
         self._hold = gui.add_checkbox("hold", False, hint="stop drawing to look, or to zoom by dragging")
         self._charts = [_Chart(gui, there, first, second, height) for first, second in names]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.models.description import Model
-from sim_service.models.scene import Place, Scene
+from sim_service.machines.contract import Machine
+from sim_service.machines.scene import Place, Scene
 from sim_service.view.commander import Commander
 from sim_service.view.feed import Frame
 from sync.markup import markup, paragraphs, show
@@ -20,7 +20,7 @@ _N_PER_M = 2000.0
 _HINT = "draw the arrows away from the body"
 
 
-def can_push(model: Model) -> bool:
+def can_push(model: Machine) -> bool:
     return model.scene is not None and set(FORCES) <= {p.name for p in model.parameters}
 
 
@@ -30,7 +30,7 @@ def bodies(scene: Scene) -> dict[str, tuple[int, Place]]:
     return {scene.solids[0].name: (0, scene.solids[0].origin), **wheels} if scene.solids else wheels
 
 
-def force_of(offset: np.ndarray, n_per_m: float, model: Model) -> dict[str, float]:
+def force_of(offset: np.ndarray, n_per_m: float, model: Machine) -> dict[str, float]:
     """The parameters for a hand that is so far away, within their limits."""
     limits = {p.name: (p.low, p.high) for p in model.parameters}
     wanted = dict(zip(FORCES, (n_per_m * offset).tolist(), strict=True))
@@ -38,7 +38,7 @@ def force_of(offset: np.ndarray, n_per_m: float, model: Model) -> dict[str, floa
 
 
 class Push:
-    def __init__(self, server: Any, model: Model, scene: Scene, commander: Commander):
+    def __init__(self, server: Any, model: Machine, scene: Scene, commander: Commander):
         self._server, self._model, self._commander = server, model, commander
         self._bodies = bodies(scene)
         self._root: Any = None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sim_service.models import configured, make_model
+from sim_service.machines import configured, make_machine
 from sim_service.view.address import announced
 from sim_service.view.feed import Feed, Frame, LiveFeed, RecordFeed
 from sim_service.view.listen import close_page, open_page
@@ -114,9 +114,9 @@ class Page:
 
 def live_feed(config: Config, file: Path) -> LiveFeed:
     """The drive of this name; whatever has to be imported or compiled for its page is."""
-    with compiling(f"model-{Path(config.sim.vehicle).stem}"):
+    with compiling(f"model-{Path(config.sim.machine).stem}"):
         sources = configured(config, file.parent)
-        model, params = make_model(sources, config.sim.parameters)
+        model, params = make_machine(sources, config.sim.parameters)
         for needed in ("sim_service.roads.field", "viser", "sim_service.view.panel", "sim_service.view.stage"):
             with contextlib.suppress(ImportError):  # said when the page is opened
                 importlib.import_module(needed)

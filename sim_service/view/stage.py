@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.models.scene import Place, Scene
+from sim_service.machines.scene import Place, Scene
 from sim_service.view import shapes
 from sim_service.view.cameras import Cameras, Subject
 from sim_service.view.feed import Feed, Frame

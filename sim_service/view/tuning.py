@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from sim_service.models.description import Model, Parameter
+from sim_service.machines.contract import Machine, Parameter
 from sim_service.view.commander import Commander
 from sync.clock import now_ns
 from sync.markup import Markup, joined, markup, show
@@ -221,7 +221,7 @@ class _Knob:
 
 class Tuning:
     def __init__(
-        self, gui: Any, model: Model, starts: dict[str, float], name: str, commander: Commander,
+        self, gui: Any, model: Machine, starts: dict[str, float], name: str, commander: Commander,
         saves: Path | None = None,
     ):  # fmt: skip
         self._model, self._name, self._commander, self._saves = model, name, commander, saves

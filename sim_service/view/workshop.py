@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.models.description import Model, Quantity
-from sim_service.models.scene import scene_of, upright
+from sim_service.machines.contract import Machine, Quantity
+from sim_service.machines.scene import scene_of, upright
 from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.natural.run import stepper
 from sim_service.multibody.natural.system import State, System
@@ -139,7 +139,7 @@ class MechanismFeed:
         self.title, self.bench = title, bench
         system = bench.system
         states = tuple(Quantity(f"s{i}", "1", "") for i in range(system.state_size))
-        self.model = Model(title, (), states, (), (), 0, None, lambda *_: None, scene_of(system))
+        self.model = Machine(title, (), states, (), (), 0, None, lambda *_: None, scene_of(system))
         self.params = np.zeros(0)
         self.into = upright(system.mechanism.g)
 

@@ -5,9 +5,9 @@ each a file of the same form: one every `record.part_minutes`, and one wherever 
     metadata     tandem.part: the run (a random name of it, the same in all parts) and the number of the part; how far
                  the parts before it go, which of them were deleted, what may be missing in them (sync/record/heads.py)
     metadata     tandem.start: format, name, wall clock and monotonic instant of the start, versions, machine
-    attachments  config.json (as it was in force), config.toml and what it names (as they were written: vehicle.toml,
-                 tyre_front, tyre_rear, the road's files as road:NAME, manoeuvre.toml, include_1.toml and so on),
-                 parameters.json (of the model)
+    attachments  config.json (as it was in force), config.toml and what it names (as they were written: machine.toml
+                 and what that machine reads besides, manoeuvre.toml, include_1.toml and so on), parameters.json (of
+                 the machine)
     /daq         every block of the DAQ's ring, in order
     /received    every block the simulator took off the wire (absent with shared memory: there it reads /daq itself)
     /command     what the simulator was told to change or do, in order (absent where it was told nothing)

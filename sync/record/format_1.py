@@ -1,9 +1,13 @@
-"""Configurations that were recorded before inputs were rows of a table: their three channels, as rows.
+"""Configurations that were recorded when the path knew one machine, a car, as those of any machine.
 
-Until then a configuration had `[sim.signals]`, the calibration of the hand wheel and the pedals of a car, and
-`[sim.stale.<channel>]`, what became of each. This file, and nothing else, knows what they meant.
+Until inputs were rows of a table, a configuration had `[sim.signals]`, the calibration of the hand wheel and the pedals
+of a car, and `[sim.stale.<channel>]`, what became of each. Until any machine could be named, it had `sim.vehicle` and
+`sim.road`, and the record the file `vehicle.toml`, which named a `model`. This file, and nothing else, knows what they
+meant.
 """
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 _SLACK = 0.25  # of its range a pedal might be beyond its ends before that was reported
@@ -57,3 +61,21 @@ def translated(settings: dict[str, Any], model: str) -> dict[str, Any]:
     except (LookupError, TypeError, ValueError, AttributeError):
         return settings
     return {**settings, "inputs": rows, "sim": sim}
+
+
+def with_machine(settings: dict[str, Any]) -> dict[str, Any]:
+    """A recorded configuration that names a vehicle and a road, as one that names a machine and its files."""
+    sim = settings.get("sim")
+    if not isinstance(sim, dict) or "vehicle" not in sim:
+        return settings
+    kept = {key: value for key, value in sim.items() if key not in ("vehicle", "road")}
+    road = sim.get("road")
+    return {**settings, "sim": {**kept, "machine": sim["vehicle"], "files": {"road": road} if road else {}}}
+
+
+def machine_files(attachments: Mapping[str, bytes]) -> dict[str, bytes]:
+    """What a machine was made from, by the names of today; attachments that have them are left as they are."""
+    found = dict(attachments)
+    if "machine.toml" not in found and "vehicle.toml" in found:
+        found["machine.toml"] = re.sub(rb"(?m)^model(?=\s*=)", b"machine", found.pop("vehicle.toml"), count=1)
+    return found

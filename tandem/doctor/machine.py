@@ -29,11 +29,11 @@ _SLOW_GOVERNORS = ("powersave", "conservative")
 def configuration(case: Case) -> Finding:
     with jit.compiling("check"):
         from daq_service.sources import open_source
-        from sim_service.models import configured_model
+        from sim_service.machines import configured_machine
 
         try:
             open_source(case.config, case.file)
-            configured_model(case.config, case.file.parent)
+            configured_machine(case.config, case.file.parent)
         except TandemError as error:
             return failed(str(error), f"edit {case.file} as the message says")
     return passed(f"{case.file} opens its source and its vehicle")

@@ -5,7 +5,7 @@ from math import degrees, sqrt
 
 import numpy as np
 
-from sim_service.models.buggy.analysis.car import GRAVITY
+from sim_service.machines.buggy.analysis.car import GRAVITY
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
 from tandem.iso.runner import CannotDrive, Drive, instants, plan

@@ -15,9 +15,9 @@ from math import pi
 
 import numpy as np
 
-from sim_service.models.buggy.analysis.handling import roll_terms
-from sim_service.models.buggy.analysis.ride import ride_modes
-from sim_service.models.tyres.standing import DAMPING_TIME
+from sim_service.machines.buggy.analysis.handling import roll_terms
+from sim_service.machines.buggy.analysis.ride import ride_modes
+from sim_service.machines.car.tyres.standing import DAMPING_TIME
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
 from tandem.iso.runner import Drive, H, Log, instants, plan

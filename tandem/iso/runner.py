@@ -17,8 +17,8 @@ from math import isfinite, isnan, sqrt
 import numpy as np
 from numba import float64, int64, types
 
-from sim_service.models.description import STEP, index
-from sim_service.models.vehicle import VEHICLE_INPUTS
+from sim_service.machines.car.vehicle import VEHICLE_INPUTS
+from sim_service.machines.contract import STEP, index
 from sync.errors import TandemError
 from sync.jit import kernel
 from tandem.iso.vehicle import Vehicle

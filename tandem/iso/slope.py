@@ -4,7 +4,7 @@ from math import atan, cos, degrees, sin
 
 import numpy as np
 
-from sim_service.models.buggy.analysis.car import GRAVITY
+from sim_service.machines.buggy.analysis.car import GRAVITY
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
 from tandem.iso.runner import Drive, H, instants, plan

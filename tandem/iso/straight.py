@@ -5,8 +5,8 @@ from math import sqrt
 
 import numpy as np
 
-from sim_service.models.buggy.analysis.car import GRAVITY
-from sim_service.models.buggy.analysis.straight import braking_distance, longitudinal_transfer, rolling_mass
+from sim_service.machines.buggy.analysis.car import GRAVITY
+from sim_service.machines.buggy.analysis.straight import braking_distance, longitudinal_transfer, rolling_mass
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
 from tandem.iso.runner import Drive, H, Log, instants, plan

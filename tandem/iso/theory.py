@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_service.models.buggy.analysis.car import GRAVITY
-from sim_service.models.buggy.analysis.steady import tyre_roll_stiffness, wheel_lean
-from sim_service.models.tyres.magic_formula import steady
+from sim_service.machines.buggy.analysis.car import GRAVITY
+from sim_service.machines.buggy.analysis.steady import tyre_roll_stiffness, wheel_lean
+from sim_service.machines.car.tyres.magic_formula import steady
 from tandem.iso.vehicle import Vehicle
 
 _SMALL = 1e-5

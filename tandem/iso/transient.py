@@ -9,8 +9,8 @@ from math import degrees, inf, isfinite, pi, radians
 
 import numpy as np
 
-from sim_service.models.buggy.analysis.handling import System, exponential, roll_terms, rolling_track
-from sim_service.models.buggy.analysis.steady import tyre_roll_stiffness, wheel_lean
+from sim_service.machines.buggy.analysis.handling import System, exponential, roll_terms, rolling_track
+from sim_service.machines.buggy.analysis.steady import tyre_roll_stiffness, wheel_lean
 from tandem.html.chart import Series
 from tandem.iso.result import Panel, Result, Row
 from tandem.iso.runner import Drive, H, Log, instants, plan

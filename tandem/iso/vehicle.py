@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sim_service.models import ROAD, VEHICLE, Sources, gather, make_model
-from sim_service.models.buggy.analysis.car import Car
-from sim_service.models.description import Model
-from sim_service.models.tyres.keys import T
-from sim_service.models.tyres.magic_formula import capacity, effective_radius, steady
+from sim_service.machines import Sources, gather, make_machine
+from sim_service.machines.buggy.analysis.car import Car
+from sim_service.machines.car.files import ROAD
+from sim_service.machines.car.tyres.keys import T
+from sim_service.machines.car.tyres.magic_formula import capacity, effective_radius, steady
+from sim_service.machines.contract import Machine
 from sync.errors import ConfigError
 from tandem.vehicle.parameters import AXLES, analysis_table, linear_car, standing_corners, tyre_vectors
 
@@ -24,7 +25,7 @@ class Vehicle:
     name: str
     sources: Sources
     changed: dict[str, float]
-    model: Model
+    model: Machine
     params: np.ndarray
     state: np.ndarray  # standing
     work: np.ndarray
@@ -70,19 +71,19 @@ class Vehicle:
 
     def on_road(self, text: str) -> "Vehicle":
         """The same car on a road that is given as the text of its file."""
-        kept = {key: data for key, data in self.sources.files.items() if not key.startswith("road:")}
-        return _made(self.name, Sources(kept | {f"road:{ROAD}": text.encode()}, self.sources.names), self.changed)
+        kept = {key: data for key, data in self.sources.files.items() if not key.startswith(f"{ROAD}:")}
+        return _made(self.name, Sources(kept | {f"{ROAD}:road.toml": text.encode()}, self.sources.names), self.changed)
 
 
 def load_vehicle(file: Path, changed: dict[str, float], road: Path | None = None) -> Vehicle:
-    return _made(file.stem, gather(file, road), changed)
+    return _made(file.stem, gather(file, {ROAD: road} if road is not None else None), changed)
 
 
 def _made(name: str, sources: Sources, changed: dict[str, float]) -> Vehicle:
-    model, params = make_model(sources, changed)
+    model, params = make_machine(sources, changed)
     if model.name != "buggy":
         raise ConfigError(
-            f"{sources.name(VEHICLE)}: model = {model.name!r}: tandem iso drives the multibody car, model = 'buggy'"
+            f"{sources.name()}: machine = {model.name!r}: tandem iso drives the multibody car, machine = 'buggy'"
         )
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
     model.initial(state, params, work)

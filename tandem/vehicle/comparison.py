@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_service.models.buggy.analysis.corner import spring_length
-from sim_service.models.buggy.analysis.suspension import at_travel
+from sim_service.machines.buggy.analysis.corner import spring_length
+from sim_service.machines.buggy.analysis.suspension import at_travel
 from sim_service.multibody.natural import problems
 from sim_service.multibody.natural.api import AssemblyError, State
 from sync.errors import ConfigError

@@ -1,7 +1,7 @@
 """A vehicle file as linear theory and closed-form kinematics read it.
 
 The values are those of the model's own parameters, after every check of its loading; the tyres those of the files it
-names. `analysis_table` lays them out as `sim_service/models/buggy/analysis` wants them, with x from the front axle;
+names. `analysis_table` lays them out as `sim_service/machines/buggy/analysis` wants them, with x from the front axle;
 `linear_car` is what linear theory makes of them. `tandem vehicle report` and `tandem iso` read the same.
 """
 
@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.models import VEHICLE, Sources, gather
-from sim_service.models.buggy.analysis.car import Axle, Car, Tyre, build, standing, suspensions
-from sim_service.models.buggy.analysis.corner import Corner, corner
-from sim_service.models.buggy.analysis.suspension import Suspension, at_travel
-from sim_service.models.buggy.description import PARAMETERS
-from sim_service.models.buggy.making import Assembled, assemble
-from sim_service.models.buggy.mechanism import FRONT, REAR
-from sim_service.models.tyres.keys import T
-from sim_service.models.tyres.magic_formula import steady
-from sim_service.models.tyres.tir import parse_tir, tyre_vector
-from sim_service.models.tyres.transient import relaxation
+from sim_service.machines import Sources, gather
+from sim_service.machines.buggy.analysis.car import Axle, Car, Tyre, build, standing, suspensions
+from sim_service.machines.buggy.analysis.corner import Corner, corner
+from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel
+from sim_service.machines.buggy.description import PARAMETERS
+from sim_service.machines.buggy.making import Assembled, assemble
+from sim_service.machines.buggy.mechanism import FRONT, REAR
+from sim_service.machines.car.tyres.keys import T
+from sim_service.machines.car.tyres.magic_formula import steady
+from sim_service.machines.car.tyres.tir import parse_tir, tyre_vector
+from sim_service.machines.car.tyres.transient import relaxation
 from sync.errors import ConfigError
 
 AXLES = ("front", "rear")
@@ -47,10 +47,10 @@ class Loaded:
 def load_vehicle(file: Path, changed: dict[str, float]) -> Loaded:
     """The vehicle, with parameters changed; whatever is wrong with it is a `ConfigError`."""
     sources = gather(file)
-    data = sources.toml(VEHICLE)
-    if data["model"] != "buggy":
+    data = sources.toml()
+    if data["machine"] != "buggy":
         raise ConfigError(
-            f"{file}: model = {data['model']!r}: has no suspension to report of; a vehicle of model = 'buggy' has one"
+            f"{file}: machine = {data['machine']!r}: has no suspension to report of; machine = 'buggy' has one"
         )
     built = assemble(data, sources, changed)
     values = {p.name: float(v) for p, v in zip(PARAMETERS, built.params, strict=False)}

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.models import make_model
-from sim_service.models.buggy.analysis.attitude import attitude
-from sim_service.models.buggy.analysis.car import Car
-from sim_service.models.buggy.analysis.corner import corner
-from sim_service.models.buggy.analysis.linear import predict, to_json
-from sim_service.models.buggy.analysis.report import steer_rows, travel_rows
-from sim_service.models.buggy.analysis.ride import NAMES
-from sim_service.models.buggy.mechanism import FRONT, REAR, WHEELS, centre_of_gravity
+from sim_service.machines import make_machine
+from sim_service.machines.buggy.analysis.attitude import attitude
+from sim_service.machines.buggy.analysis.car import Car
+from sim_service.machines.buggy.analysis.corner import corner
+from sim_service.machines.buggy.analysis.linear import predict, to_json
+from sim_service.machines.buggy.analysis.report import steer_rows, travel_rows
+from sim_service.machines.buggy.analysis.ride import NAMES
+from sim_service.machines.buggy.mechanism import FRONT, REAR, WHEELS, centre_of_gravity
 from tandem.html.page import json_ready
 from tandem.vehicle.comparison import ANGLE, POSITION, Comparison, compare
 from tandem.vehicle.parameters import AXLES, Loaded, linear_car, standing_corners
@@ -140,7 +140,7 @@ def _static(vehicle: Loaded, car: Car) -> dict[str, Any]:
 
 def _standing(vehicle: Loaded, cg: np.ndarray, hinges: list[np.ndarray]) -> dict[str, Any]:
     """Of the multibody car after `initial`."""
-    model, params = make_model(vehicle.sources, vehicle.changed)
+    model, params = make_machine(vehicle.sources, vehicle.changed)
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
     model.initial(state, params, work)
     told = {q.name: float(x) for q, x in zip(model.outputs, work, strict=False)}

@@ -24,7 +24,7 @@ from daq_service.sources import Host, find, open_source, require
 from daq_service.sources.can import CanSource
 from sim_service.inputs import oldest
 from sim_service.inputs.table import rows as input_rows
-from sim_service.models.vehicle import VEHICLE_INPUTS
+from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sync.config import load
 from sync.errors import ConfigError, SourceError
 from sync.input_rows import Affine, Encoder

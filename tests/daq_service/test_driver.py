@@ -25,8 +25,8 @@ from daq_service.driver import (
     profile_tables,
     read_manoeuvre,
 )
-from sim_service.models import load_model
-from sim_service.models.description import index
+from sim_service.machines import load_machine
+from sim_service.machines.contract import index
 from sync.errors import ConfigError
 from tests.examples import few
 
@@ -307,7 +307,7 @@ class Drive:
         self.path = prepare_path(follow)
         self.par = follow_parameters(follow)
         self.memory = np.zeros(MEMORY)
-        self.model, self.params = load_model(CONFIGS / "vehicles" / "buggy_single_track.toml")
+        self.model, self.params = load_machine(CONFIGS / "vehicles" / "buggy_single_track.toml")
         self.state = np.zeros(len(self.model.states))
         self.work = np.zeros(self.model.work_size)
         self.inputs = np.zeros(len(self.model.inputs))

@@ -12,7 +12,7 @@ from daq_service.sources import Host, Source, open_source
 from daq_service.sources.page import Page, counts, understood
 from sim_service.inputs import make_inputs
 from sim_service.inputs.table import rows
-from sim_service.models.vehicle import VEHICLE_INPUTS
+from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sync.block_values import put_integer
 from sync.config import load
 from sync.errors import ConfigError

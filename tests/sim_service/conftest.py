@@ -16,7 +16,7 @@ import pytest
 
 from sim_service import step_record
 from sim_service.loop import run_on
-from sim_service.models import MODELS, load_model
+from sim_service.machines import MACHINES, load_machine
 from sim_service.simulation import Simulation
 from sync.config import load
 from sync.ring import HEARTBEAT_WORD, RingReader, RingWriter, peek, push
@@ -40,11 +40,11 @@ class World:
         usual = [
             "sim.phase=free",
             "inputs.steering.estimator=source",
-            "sim.vehicle=vehicles/buggy_single_track.toml",
+            "sim.machine=vehicles/buggy_single_track.toml",
         ]
         settings = [f"name=t{os.getpid()}_{next(_NUMBER)}", *usual, *overrides]
         self.config = load(DRIVE, settings)
-        self.simulation = Simulation(self.config, *load_model(DRIVE.parent / self.config.sim.vehicle))
+        self.simulation = Simulation(self.config, *load_machine(DRIVE.parent / self.config.sim.machine))
         self.h_ns = self.config.step_ns
         self.daq = RingWriter(self.config.ring("daq"), self.config.daq.layout, self.config.daq.ring_blocks)
         self._daq = RingReader(self.config.ring("daq"))
@@ -176,16 +176,16 @@ def world(request: pytest.FixtureRequest) -> Callable[..., World]:
 @pytest.fixture
 def puppet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Writes a vehicle file for the puppet; returns the setting that chooses it."""
-    monkeypatch.setitem(MODELS, "puppet", "tests.sim_service.puppet")
+    monkeypatch.setitem(MACHINES, "puppet", "tests.sim_service.puppet")
 
     def write(
         slow_from: int = 0, slow_steps: int = 0, slow_ms: float = 0.0, nan_at: int = -1, bad_bar: float = 1e4
     ) -> str:
         path = tmp_path / "puppet.toml"
         path.write_text(
-            f'model = "puppet"\n[parameters]\nslow_from = {slow_from}\nslow_steps = {slow_steps}\n'
+            f'machine = "puppet"\n[parameters]\nslow_from = {slow_from}\nslow_steps = {slow_steps}\n'
             f"slow_ms = {slow_ms}\nnan_at = {nan_at}\nbad_bar = {bad_bar}\n"
         )
-        return f'sim.vehicle="{path}"'
+        return f'sim.machine="{path}"'
 
     return write

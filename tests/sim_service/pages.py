@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sim_service.models import load_model
+from sim_service.machines import load_machine
 from sim_service.view.feed import LiveFeed
 from sim_service.view.service import Page
 from sync.config import View, load
@@ -19,8 +19,8 @@ TOKEN = "abcdefghijklmnop0123"
 @contextmanager
 def page_of(*overrides: str, **options: Any) -> Iterator[Page]:
     """Of a single-track car whose wheel and pedals are on the page, if `overrides` say so."""
-    config = load(DRIVE, ["name=nobody_drives", "sim.vehicle=vehicles/buggy_single_track.toml", *overrides])
-    feed = LiveFeed(config, *load_model(DRIVE.parent / config.sim.vehicle))
+    config = load(DRIVE, ["name=nobody_drives", "sim.machine=vehicles/buggy_single_track.toml", *overrides])
+    feed = LiveFeed(config, *load_machine(DRIVE.parent / config.sim.machine))
     made = Page(View(port=0), feed, token=TOKEN, **options)
     try:
         yield made

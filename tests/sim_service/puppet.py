@@ -3,13 +3,11 @@ leaves its bound while the brake is pressed harder than it likes. What its step 
 it shares with a virtual clock."""
 
 import math
-from functools import partial
 
 import numpy as np
 
-from sim_service.models.description import STEP, Model, Parameter, Quantity
-from sim_service.models.parameters import make_plain
-from sim_service.models.vehicle import VEHICLE_INPUTS
+from sim_service.machines.car.vehicle import VEHICLE_INPUTS
+from sim_service.machines.contract import STEP, Machine, Parameter, Quantity
 from sync.jit import kernel
 
 _SLOW_FROM, _SLOW_STEPS, _SLOW_MS, _NAN_AT, _BAD_BAR = range(5)
@@ -35,7 +33,7 @@ def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
     work[:] = 0.0
 
 
-MODEL = Model(
+MACHINE = Machine(
     name="puppet",
     inputs=tuple(q for q in VEHICLE_INPUTS if not q.optional),
     states=(Quantity("steps", "1", "steps made"),),
@@ -51,4 +49,3 @@ MODEL = Model(
     step=step,
     initial=initial,
 )
-make = partial(make_plain, MODEL)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service.models import load_model
-from sim_service.models.description import index
-from sim_service.models.engine import drive_torque, full_throttle_torque, released_pedal_torque
+from sim_service.machines import load_machine
+from sim_service.machines.car.engine import drive_torque, full_throttle_torque, released_pedal_torque
+from sim_service.machines.contract import index
 from tests.examples import few
 
 from .conftest import CONFIGS
@@ -36,7 +36,7 @@ def test_drive_torque_is_the_formula_of_the_source(f: float, w: float, g: float,
 
 @pytest.mark.parametrize("vehicle, changed", [("buggy_single_track", {}), ("buggy", {"gear_mode": 0.0})])
 def test_a_car_makes_its_torque_itself_unless_it_is_measured(vehicle: str, changed: dict[str, float]) -> None:
-    model, params = load_model(CONFIGS / "vehicles" / f"{vehicle}.toml", changed)
+    model, params = load_machine(CONFIGS / "vehicles" / f"{vehicle}.toml", changed)
     state, work, inputs = np.zeros(len(model.states)), np.zeros(model.work_size), np.zeros(len(model.inputs))
     model.initial(state, params, work)
     drive, rear = index(model.inputs, "drive_torque"), index(model.outputs, "wheel_speed_rear")

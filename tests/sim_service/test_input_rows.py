@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from sim_service.inputs import forget, forget_what_was_stale, make_inputs, observe_block, oldest
 from sim_service.inputs.stages import HELD, RAMPED, SAFE, counted, in_words, stage_of
 from sim_service.inputs.table import rows
-from sim_service.models.description import STEP, Model, Quantity
+from sim_service.machines.contract import STEP, Machine, Quantity
 from sim_service.replay import as_available, replay
 from sim_service.simulation import Simulation
 from sync.config import ChannelConfig, Daq, load
@@ -322,7 +322,7 @@ def test_channels_of_any_name_reach_a_machine_of_any_kind() -> None:
     """Three channels of a key, an integrator of three inputs: the step that the live loop makes, from blocks alone."""
     inputs = (Quantity("force", "N", ""), Quantity("key_angle", "rad", ""), Quantity("key_rate", "rad/s", ""))
     sums = tuple(Quantity(f"sum_of_{q.name}", q.unit, "") for q in inputs)
-    model = Model("key", inputs, sums, sums, (), 3, _sum_up, _at_rest)
+    model = Machine("key", inputs, sums, sums, (), 3, _sum_up, _at_rest)
     key = 'channel="lever", kind="encoder", unit="deg", per_count=0.01, estimator="source", differentiator=2'
     channels = ", ".join(f'{{name="{name}", type="i4"}}' for name in ("front", "rear", "lever"))
     hall = 'pair=["front", "rear"], kind="hall_pair", volts_per_count=0.001, gain=2.0, offset=1.0, unit="N"'

@@ -14,8 +14,8 @@ import pytest
 
 from sim_service import step_record
 from sim_service.inputs.stages import HELD, RAMPED, SAFE
-from sim_service.models import configured_model
-from sim_service.models.description import Model, Parameter, Quantity
+from sim_service.machines import configured_machine
+from sim_service.machines.contract import Machine, Parameter, Quantity
 from sim_service.view import fork, instruments, plots, tuning
 from sim_service.view.commander import Commander, Conflator
 from sim_service.view.controls import Controls, ForkLine, Wheel
@@ -31,7 +31,7 @@ MS = 1_000_000
 SPRING = "front spring rate [N\u202f\u2215\u202fm]"
 DAMPER = "front damper [N s\u202f\u2215\u202fm]"
 
-MODEL = Model(
+MACHINE = Machine(
     name="thing",
     inputs=(Quantity("throttle", "1", "pedal"),),
     states=(),
@@ -55,7 +55,7 @@ MODEL = Model(
 
 def steps(first: int, count: int, seq: list[int] | None = None, **columns: Any) -> np.ndarray:
     """Records as a ring tells them, 5 ms apart."""
-    dtype = step_record.output_layout(MODEL).dtype
+    dtype = step_record.output_layout(MACHINE).dtype
     made = np.zeros(count, dtype)
     number = first + np.arange(count)
     made["step"], made["t_ns"] = number, 5 * MS * number
@@ -194,17 +194,17 @@ def test_no_banner_when_all_is_well_and_slow_motion_is_not_silence() -> None:
 
 
 def test_instruments_of_any_model() -> None:
-    names = [q.name for q in (*MODEL.inputs, *MODEL.outputs)]
-    driver, car = instruments.tiles(names, MODEL.outputs)
+    names = [q.name for q in (*MACHINE.inputs, *MACHINE.outputs)]
+    driver, car = instruments.tiles(names, MACHINE.outputs)
     assert [t.label for t in driver] == ["throttle"]
-    assert [t.channel for t in car] == [q.name for q in MODEL.outputs]
+    assert [t.channel for t in car] == [q.name for q in MACHINE.outputs]
     text = instruments.dials(driver, car, lambda _: math.nan, load(DRIVE).inputs)
     assert "–" in text and "nan" not in text
     stale = {"input_stages": float(RAMPED << 4)}
     assert "throttle: ramped to safe" in instruments.dials(
         driver, car, lambda name: stale.get(name, 0.0), load(DRIVE).inputs
     )
-    driver, car = instruments.tiles(["steering_angle", "vx", "yaw_rate", "ay", "x"], MODEL.outputs)
+    driver, car = instruments.tiles(["steering_angle", "vx", "yaw_rate", "ay", "x"], MACHINE.outputs)
     assert [t.label for t in car] == ["speed", "yaw rate", "lateral acc."]
 
 
@@ -223,7 +223,7 @@ def test_status_in_words_and_books() -> None:
 
 
 def test_choices_have_groups_and_all_wheels_at_once() -> None:
-    there = plots.choices(MODEL)
+    there = plots.choices(MACHINE)
     assert list(there)[:3] == ["input / throttle", "output / x", "output / y"]
     assert there["all wheels / load"].names == ["load_fl", "load_fr", "load_rl", "load_rr"]
     assert there["fl / load_fl"].unit == "N"
@@ -249,7 +249,7 @@ def test_small_figures_get_a_power_of_ten(most: float, now: int, expected: int) 
 
 def test_axles_go_together_too() -> None:
     quantities = tuple(Quantity(n, "1", "") for n in ("slip_front", "slip_rear", "slip_fl", "slip_fr"))
-    there = plots.choices(dataclasses.replace(MODEL, outputs=quantities))
+    there = plots.choices(dataclasses.replace(MACHINE, outputs=quantities))
     assert there["both axles / slip"].names == ["slip_front", "slip_rear"]
     assert there["all wheels / slip"].names == ["slip_fl", "slip_fr"]
 
@@ -390,22 +390,22 @@ class Gui:
 def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Gui, Told, tuning.Tuning]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tuning, "_JUMP", float("inf"))  # everything is drawn, nothing typed
-    gui, told = Gui(), Told(MODEL.parameters)
-    starts = {p.name: p.value for p in MODEL.parameters}
-    return gui, told, tuning.Tuning(gui, MODEL, starts, "mine", told, tmp_path / "saved")  # type: ignore[arg-type]
+    gui, told = Gui(), Told(MACHINE.parameters)
+    starts = {p.name: p.value for p in MACHINE.parameters}
+    return gui, told, tuning.Tuning(gui, MACHINE, starts, "mine", told, tmp_path / "saved")  # type: ignore[arg-type]
 
 
 # ---- tuning ----------------------------------------------------------------------------------------------------------
 
 
 def test_parameters_are_grouped_by_the_beginning_of_their_names() -> None:
-    found = tuning.grouped(MODEL.parameters)
+    found = tuning.grouped(MACHINE.parameters)
     assert {g: [p.name for p in members] for g, members in found.items()} == {
         "front": ["front_spring_rate", "front_damper"],
         "front hardpoints": ["front_WC_x", "front_WC_y"],
         "other": ["abs", "grip"],
     }
-    by_name = {p.name: p for p in MODEL.parameters}
+    by_name = {p.name: p for p in MACHINE.parameters}
     assert tuning.matches(by_name["front_damper"], "DAMP front") and tuning.matches(by_name["grip"], "tyres")
     assert not tuning.matches(by_name["grip"], "tyres front")
 
@@ -418,7 +418,7 @@ def test_nice_numbers(value: float, expected: float) -> None:
 
 
 def test_sliders_cover_what_is_near_and_switches_are_whole() -> None:
-    spring, damper, *_, switch, grip = MODEL.parameters
+    spring, damper, *_, switch, grip = MACHINE.parameters
     low, high, step, wide = tuning.slider_range(spring, spring.value)
     assert (low, high, wide) == (1e3, 2e5, True) and step == 100.0
     assert tuning.slider_range(damper, 2e3)[3] and tuning.slider_range(switch, 0.0) == (0.0, 1.0, 1.0, False)
@@ -426,7 +426,7 @@ def test_sliders_cover_what_is_near_and_switches_are_whole() -> None:
 
 
 def test_a_sliders_range_holds_its_start_for_every_shipped_vehicle() -> None:
-    for p in MODEL.parameters:
+    for p in MACHINE.parameters:
         for start in (p.low, p.value, p.high, 0.5 * (p.low + p.high)):
             low, high, step, _ = tuning.slider_range(p, start)
             assert p.low <= low <= start <= high <= p.high and step > 0
@@ -566,10 +566,10 @@ def test_a_link_does_not_lead_out(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=["buggy", "buggy_single_track"])
-def driven(request: pytest.FixtureRequest) -> tuple[Model, np.ndarray, list[Frame], np.ndarray]:
+def driven(request: pytest.FixtureRequest) -> tuple[Machine, np.ndarray, list[Frame], np.ndarray]:
     """A model on its way: frames as the view would see them, inputs of every step."""
-    config = load(DRIVE, [f"sim.vehicle=vehicles/{request.param}.toml"])
-    model, params = configured_model(config, CONFIGS)
+    config = load(DRIVE, [f"sim.machine=vehicles/{request.param}.toml"])
+    model, params = configured_machine(config, CONFIGS)
     live = params.copy()
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
     model.initial(state, live, work)
@@ -598,7 +598,7 @@ def driven(request: pytest.FixtureRequest) -> tuple[Model, np.ndarray, list[Fram
 
 
 def test_a_copy_of_state_and_parameters_goes_on_with_the_same_bits(
-    driven: tuple[Model, np.ndarray, list[Frame], np.ndarray],
+    driven: tuple[Machine, np.ndarray, list[Frame], np.ndarray],
 ) -> None:
     """So a fork needs nothing of the live model's `work`, and nothing its steps left behind the parameters."""
     model, params, frames, inputs = driven
@@ -611,7 +611,7 @@ def test_a_copy_of_state_and_parameters_goes_on_with_the_same_bits(
 
 
 def test_a_fork_holds_wheel_and_pedals_and_changes_nothing(
-    driven: tuple[Model, np.ndarray, list[Frame], np.ndarray],
+    driven: tuple[Machine, np.ndarray, list[Frame], np.ndarray],
 ) -> None:
     model, params, frames, _ = driven
     before, kept = frames[250].state.copy(), params.copy()
@@ -628,7 +628,7 @@ def test_a_fork_holds_wheel_and_pedals_and_changes_nothing(
 
 
 def test_a_fork_that_leaves_the_numbers_ends_there(
-    driven: tuple[Model, np.ndarray, list[Frame], np.ndarray],
+    driven: tuple[Machine, np.ndarray, list[Frame], np.ndarray],
 ) -> None:
     model, params, frames, _ = driven
     broken = Frame(0, frames[0].step, np.full(len(model.states), np.nan))
@@ -637,7 +637,7 @@ def test_a_fork_that_leaves_the_numbers_ends_there(
 
 
 def test_the_page_tells_how_far_the_car_was_from_the_fork(
-    driven: tuple[Model, np.ndarray, list[Frame], np.ndarray],
+    driven: tuple[Machine, np.ndarray, list[Frame], np.ndarray],
 ) -> None:
     model, params, frames, _ = driven
     gui, told = Gui(), Told(model.parameters)
@@ -659,8 +659,8 @@ def test_the_page_tells_how_far_the_car_was_from_the_fork(
 
 
 def test_controls_ask_the_simulator() -> None:
-    gui, told = Gui(), Told(MODEL.parameters)
-    feed: Any = Handle(model=MODEL, params=np.zeros(6), config=load(DRIVE))
+    gui, told = Gui(), Told(MACHINE.parameters)
+    feed: Any = Handle(model=MACHINE, params=np.zeros(6), config=load(DRIVE))
     controls = Controls(gui, feed, told, lambda _: None)  # type: ignore[arg-type]
     controls.show(None, History(0.005))
     for press in ("pause", "1 step", "10 steps", "go on"):
@@ -686,7 +686,7 @@ class Still:
     title, live = "still", True
 
     def __init__(self, *overrides: str) -> None:
-        self.model, self.params = MODEL, np.array([p.value for p in MODEL.parameters])
+        self.model, self.params = MACHINE, np.array([p.value for p in MACHINE.parameters])
         self.config = load(DRIVE, ["name=panel_still", *overrides])
         self.records = steps(0, 0)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.models import load_model
+from sim_service.machines import load_machine
 from sim_service.view.feed import Frame
 from sim_service.view.push import FORCES, TORQUES, Push, bodies, can_push, force_of
 
@@ -32,8 +32,8 @@ def server() -> Any:
 
 
 def test_only_a_model_with_a_hand_can_be_pushed() -> None:
-    buggy, _ = load_model(VEHICLES / "buggy.toml")
-    plain, _ = load_model(VEHICLES / "buggy_single_track.toml")
+    buggy, _ = load_machine(VEHICLES / "buggy.toml")
+    plain, _ = load_machine(VEHICLES / "buggy_single_track.toml")
     assert can_push(buggy) and not can_push(plain)
     assert buggy.scene is not None
     assert [number for number, _ in bodies(buggy.scene).values()] == [0, 1, 2, 3, 4]
@@ -45,7 +45,7 @@ def test_only_a_model_with_a_hand_can_be_pushed() -> None:
 
 
 def test_a_hand_goes_along_pushes_and_lets_go(server: Any) -> None:
-    model, params = load_model(VEHICLES / "buggy.toml")
+    model, params = load_machine(VEHICLES / "buggy.toml")
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
     model.initial(state, params, work)
     told: Any = Told()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sim_service import replay as again
 from sim_service import step_record
-from sim_service.models import load_model
+from sim_service.machines import load_machine
 from sim_service.replay import Plan, as_available, as_recorded, replay
 from sim_service.simulation import Simulation
 from sync.block import PAYLOAD, Channel, Layout
@@ -59,7 +59,7 @@ def record(world: World, steps: np.ndarray) -> Record:
 
 def afresh(world: World) -> Simulation:
     """Another simulation of the same configuration: nothing of the live one is left in it."""
-    return Simulation(world.config, *load_model(DRIVE.parent / world.config.sim.vehicle))
+    return Simulation(world.config, *load_machine(DRIVE.parent / world.config.sim.machine))
 
 
 def assert_same(found: Record, results: np.ndarray) -> None:

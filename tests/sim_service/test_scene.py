@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.models import gather, make_model
-from sim_service.models.scene import Bar, Scene, scene_of
+from sim_service.machines import gather, make_machine
+from sim_service.machines.scene import Bar, Scene, scene_of
 from sim_service.multibody.mechanism import read_mechanism
 from sim_service.multibody.natural.api import start
 from sim_service.multibody.natural.api import step as natural_step
@@ -156,8 +156,8 @@ class _Feed:
     title, live = "test", False
 
     def __init__(self, vehicle: str, road: str | None = None):
-        sources = gather(CONFIGS / "vehicles" / vehicle, CONFIGS / "roads" / road if road else None)
-        self.model, self.params = make_model(sources)
+        sources = gather(CONFIGS / "vehicles" / vehicle, {"road": CONFIGS / "roads" / road} if road else None)
+        self.model, self.params = make_machine(sources)
         self.config = load(CONFIGS / "drive.toml")
         self.files = {**sources.files, "manoeuvre.toml": _manoeuvre("follow_circuit")}
         self.state = np.zeros(len(self.model.states))

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service.models.description import index
-from sim_service.models.single_track import MODEL
-from sim_service.models.single_track.dynamics import SUBSTEP, tyre
+from sim_service.machines.contract import index
+from sim_service.machines.single_track import MACHINE
+from sim_service.machines.single_track.dynamics import SUBSTEP, tyre
 from tests.examples import few
 
 G = 9.81
-DEFAULTS = {p.name: p.value for p in MODEL.parameters}
+DEFAULTS = {p.name: p.value for p in MACHINE.parameters}
 BUGGY = Path(__file__).resolve().parents[2] / "configs" / "vehicles" / "buggy_single_track.toml"
 MIRRORED = ("y", "yaw", "vy", "yaw_rate", "deflection_y_front", "deflection_y_rear", "transfer_y")
 
@@ -32,28 +32,28 @@ class Car:
     def __init__(self, speed: float = 0.0, **parameters: float) -> None:
         self.p = {**DEFAULTS, **parameters}
         self.params = np.array(list(self.p.values()))
-        self.state = np.full(len(MODEL.states), np.nan)
-        self.work = np.full(MODEL.work_size, np.nan)
-        self.inputs = np.zeros(len(MODEL.inputs))
-        MODEL.initial(self.state, self.params, self.work)
+        self.state = np.full(len(MACHINE.states), np.nan)
+        self.work = np.full(MACHINE.work_size, np.nan)
+        self.inputs = np.zeros(len(MACHINE.inputs))
+        MACHINE.initial(self.state, self.params, self.work)
         self.set("vx", speed)
         self.set("wheel_speed_front", speed / self.p["wheel_radius"])
         self.set("wheel_speed_rear", speed / self.p["wheel_radius"])
 
     def set(self, name: str, value: float) -> None:
-        self.state[index(MODEL.states, name)] = value
+        self.state[index(MACHINE.states, name)] = value
 
     def get(self, name: str) -> float:
-        return float(self.state[index(MODEL.states, name)])
+        return float(self.state[index(MACHINE.states, name)])
 
     def __getitem__(self, output: str) -> float:
-        return float(self.work[index(MODEL.outputs, output)])
+        return float(self.work[index(MACHINE.outputs, output)])
 
     def drive(self, seconds: float, h: float = 5e-3, each: Callable[[], None] | None = None, **inputs: float) -> "Car":
         for name, value in inputs.items():
-            self.inputs[index(MODEL.inputs, name)] = value
+            self.inputs[index(MACHINE.inputs, name)] = value
         for _ in range(round(seconds / h)):
-            MODEL.step(self.state, self.inputs, self.params, self.work, h)
+            MACHINE.step(self.state, self.inputs, self.params, self.work, h)
             if each is not None:
                 each()
         return self
@@ -65,7 +65,7 @@ class Car:
         return self
 
     def fastest(self) -> float:
-        return float(np.max(np.abs(self.state[[index(MODEL.states, n) for n in ("vx", "vy", "yaw_rate")]])))
+        return float(np.max(np.abs(self.state[[index(MACHINE.states, n) for n in ("vx", "vy", "yaw_rate")]])))
 
     def energy(self) -> float:
         """Kinetic energy of body and wheels, and elastic energy of the tyres."""
@@ -101,17 +101,17 @@ def understeer(p: dict[str, float]) -> float:
 
 
 def test_description_is_consistent() -> None:
-    for entries in (MODEL.inputs, MODEL.states, MODEL.outputs, MODEL.parameters):
+    for entries in (MACHINE.inputs, MACHINE.states, MACHINE.outputs, MACHINE.parameters):
         names = [e.name for e in entries]
         assert len(set(names)) == len(names)
         assert all(e.unit and e.text for e in entries)
-    assert all(p.low <= p.value <= p.high and p.low < p.high for p in MODEL.parameters)
-    assert MODEL.work_size >= len(MODEL.outputs)
+    assert all(p.low <= p.value <= p.high and p.low < p.high for p in MACHINE.parameters)
+    assert MACHINE.work_size >= len(MACHINE.outputs)
 
 
 def test_buggy_file_lists_every_parameter_with_its_default() -> None:
     data = tomllib.loads(BUGGY.read_text())
-    assert data["model"] == MODEL.name
+    assert data["machine"] == MACHINE.name
     assert data["parameters"] == DEFAULTS
 
 
@@ -177,7 +177,7 @@ def test_steady_cornering_has_the_understeer_of_its_axles(speed: float) -> None:
     delta = (L / speed**2 + K / G) * 0.2
     ratio = car.p["steering_arm"] * 2.0 * math.pi / car.p["rack_travel_per_turn"]
     assert ratio == pytest.approx(16.0, rel=0.01)
-    car.inputs[index(MODEL.inputs, "steering_angle")] = delta * ratio
+    car.inputs[index(MACHINE.inputs, "steering_angle")] = delta * ratio
     car.cruise(8.0, speed)
     assert car["road_wheel_angle"] == pytest.approx(delta, rel=1e-12)
     assert car["ay"] == pytest.approx(car["yaw_rate"] * car["vx"], rel=1e-6)
@@ -192,7 +192,7 @@ def test_steady_cornering_has_the_understeer_of_its_axles(speed: float) -> None:
 
 def test_steady_cornering_drives_a_circle() -> None:
     car = Car(10.0)
-    car.inputs[index(MODEL.inputs, "steering_angle")] = 2.0
+    car.inputs[index(MACHINE.inputs, "steering_angle")] = 2.0
     car.cruise(10.0, 10.0)
     speed = math.hypot(car["vx"], car["vy"])
     radius = speed / car["yaw_rate"]
@@ -223,7 +223,7 @@ def test_lateral_acceleration_is_limited_by_friction() -> None:
     car = Car(20.0)
     highest = 0.0
     for k in range(300):
-        car.inputs[index(MODEL.inputs, "steering_angle")] = 2.0 * k / 300
+        car.inputs[index(MACHINE.inputs, "steering_angle")] = 2.0 * k / 300
         car.cruise(0.04, 20.0)
         highest = max(highest, car["ay"])
     assert 0.9 * car.p["friction"] * G < highest < car.p["friction"] * G
@@ -377,7 +377,7 @@ commands = st.lists(
     min_size=1,
     max_size=15,
 )
-vehicles = st.fixed_dictionaries({}, optional={p.name: st.floats(p.low, p.high) for p in MODEL.parameters})
+vehicles = st.fixed_dictionaries({}, optional={p.name: st.floats(p.low, p.high) for p in MACHINE.parameters})
 
 
 @settings(max_examples=few(150), deadline=None, derandomize=True)
@@ -418,7 +418,7 @@ def slalom(car: Car, side: float = 1.0, h: float = 5e-3, hold: float = 5e-3) -> 
 
 def test_left_is_the_mirror_image_of_right_to_the_bit() -> None:
     left, right = slalom(Car(18.0), 1.0), slalom(Car(18.0), -1.0)
-    sign = np.array([-1.0 if s.name in MIRRORED else 1.0 for s in MODEL.states])
+    sign = np.array([-1.0 if s.name in MIRRORED else 1.0 for s in MACHINE.states])
     assert abs(left["y"]) > 0.1
     assert np.array_equal(left.state, sign * right.state)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.models.scene import upright
+from sim_service.machines.scene import upright
 from sim_service.multibody.mechanism import read_mechanism
 from sim_service.multibody.natural.api import run
 from sim_service.view.workshop import Bench, MechanismFeed, with_hands

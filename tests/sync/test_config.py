@@ -76,7 +76,7 @@ def test_the_main_use_writes_out_every_default() -> None:
     for row in load(DRIVE).inputs.values():
         assert least(drive()["inputs"][row.channels[0]], type(row)) <= {"row", "least", "most", *_LIMITS}
     said = {"daq": {"channels": drive()["daq"]["channels"]}, "source": drive()["source"], "inputs": drive()["inputs"]}
-    defaults = check(Config, {**said, "sim": {"vehicle": drive()["sim"]["vehicle"]}}, FILE)
+    defaults = check(Config, {**said, "sim": {"machine": drive()["sim"]["machine"]}}, FILE)
     assert defaults == load(DRIVE)
 
 
@@ -166,7 +166,7 @@ def test_the_channels_that_rows_read_must_be_there(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("key", ["daq", "sim", "source", "daq.channels", "sim.vehicle", "daq.channels.0.type"])
+@pytest.mark.parametrize("key", ["daq", "sim", "source", "daq.channels", "sim.machine", "daq.channels.0.type"])
 def test_what_has_no_default_must_be_there(key: str) -> None:
     data = drive()
     table, last = at(data, key)
@@ -174,6 +174,11 @@ def test_what_has_no_default_must_be_there(key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check(Config, data, FILE)
     assert str(caught.value) == f"{FILE}: {key.replace('.0', '[0]')}: is missing"
+
+
+@pytest.mark.parametrize(("key", "now"), [("sim.vehicle", "sim.machine"), ("sim.road", "sim.files.road")])
+def test_a_key_of_before_is_refused_with_its_new_name(key: str, now: str) -> None:
+    assert refusal((key, "x.toml")) == f"{FILE}: {key} = 'x.toml': is now {now}"
 
 
 def test_everything_wrong_is_said_at_once() -> None:

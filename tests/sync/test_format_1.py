@@ -8,7 +8,7 @@ import pytest
 from sync.config import Config, load
 from sync.errors import ConfigError
 from sync.record import open_run
-from sync.record.format_1 import translated
+from sync.record.format_1 import machine_files, translated, with_machine
 from sync.record.settings import recorded_rows, recorded_settings
 from sync.toml import check
 
@@ -19,7 +19,7 @@ WORDS = {"zero_is", "full_is"}  # for a person who calibrates
 def old(sim: dict[str, Any], model: str = "buggy") -> Config:
     channels = [{"name": name, "type": "i4"} for name in ("brake", "throttle", "steering")]
     settings = {"daq": {"channels": channels}, "source": {"kind": "virtual"}, "sim": {"vehicle": "x.toml", **sim}}
-    return check(Config, translated(settings, model), "old")
+    return check(Config, with_machine(translated(settings, model)), "old")
 
 
 def test_a_golden_run_of_before_has_the_rows_of_today() -> None:
@@ -60,6 +60,20 @@ def test_calibration_policies_and_ratios_are_those_of_before() -> None:
 def test_what_is_no_configuration_of_before_is_refused_in_words(sim: dict[str, Any], model: str) -> None:
     with pytest.raises(ConfigError, match=r"old: sim\."):
         old(sim, model)
+
+
+def test_a_recorded_vehicle_is_a_machine_and_its_road_one_of_its_files() -> None:
+    found = with_machine({"sim": {"vehicle": "a.toml", "road": "b.toml", "step_ms": 5.0}})
+    assert found == {"sim": {"machine": "a.toml", "files": {"road": "b.toml"}, "step_ms": 5.0}}
+    assert with_machine({"sim": {"vehicle": "a.toml", "road": ""}})["sim"]["files"] == {}
+    assert with_machine(found) == found
+    files = machine_files(
+        {"vehicle.toml": b'# of before\nmodel = "buggy"\n[parameters]\nmodel = 1\n', "tyre_front": b""}
+    )
+    assert files == {
+        "machine.toml": b'# of before\nmachine = "buggy"\n[parameters]\nmodel = 1\n', "tyre_front": b"",
+    }  # fmt: skip
+    assert machine_files({"machine.toml": b"", "vehicle.toml": b"x"})["machine.toml"] == b""
 
 
 def test_a_configuration_without_a_simulator_is_left_to_those_who_check_it() -> None:

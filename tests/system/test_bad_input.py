@@ -28,7 +28,7 @@ Start = Callable[..., Program]
         ("daq.rate_hz=0", ["daq.rate_hz = 0", "greater than or equal to 0.1"]),
         ("inputs.steering.differentiator=11", ["inputs.steering.differentiator = 11", "less than or equal to 10"]),
         ("sim.step_ms=50", ["sim.step_ms = 50", "less than or equal to 20"]),
-        ('sim.vehicle="vehicles/none.toml"', ["none.toml", "no such file", "buggy_single_track.toml"]),
+        ('sim.machine="vehicles/none.toml"', ["none.toml", "no such file", "buggy_single_track.toml"]),
         ('source.manoeuvre="manoeuvres/none.toml"', ["none.toml", "no such file", "town.toml"]),
         ('source.kind="crystal_ball"', ["source.kind = 'crystal_ball'", "virtual"]),
         ("source.sede=3", ["source.sede = 3", "unknown key", "seed"]),

@@ -17,7 +17,7 @@ from tandem.replay import Asked, replay_run
 from tests.system.conftest import DRIVE, Program, leftovers, pid_of, ring_of, wait_for_steps
 
 POLICY = (
-    "sim.vehicle=vehicles/buggy_single_track.toml", "sim.stale_after_ms=60", "sim.stale.stop_after_ms=700",
+    "sim.machine=vehicles/buggy_single_track.toml", "sim.stale_after_ms=60", "sim.stale.stop_after_ms=700",
     "inputs.steering.stale={hold_ms=100, extrapolate_ms=100, ramp_ms=200}", "inputs.throttle.stale.hold_ms=100",
     "inputs.brake.stale={ramp_ms=300, safe=2.0}",
 )  # fmt: skip

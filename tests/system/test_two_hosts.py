@@ -101,4 +101,4 @@ def test_configuration_for_two_hosts_is_complete() -> None:
     config = load(ROOT / "configs" / "two_hosts.toml")
     assert config.transport.clock_mode == "estimate"
     assert config.endpoint("daq") == f"tcp://{DAQ}:5601"
-    assert Path(ROOT / "configs" / config.sim.vehicle).exists()
+    assert Path(ROOT / "configs" / config.sim.machine).exists()

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import numpy as np
 
-from sim_service.models import load_model
+from sim_service.machines import load_machine
 from sim_service.step_record import NEW_EPOCH, STALE, output_layout
 from sync.block import Layout
 from sync.config import load
 from sync.record import RunWriter
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
-CONFIG = load(CONFIGS / "drive.toml", ["sim.vehicle=vehicles/buggy_single_track.toml"])
-MODEL, PARAMS = load_model(CONFIGS / CONFIG.sim.vehicle)
-DAQ, STEP = CONFIG.daq.layout, output_layout(MODEL)
+CONFIG = load(CONFIGS / "drive.toml", ["sim.machine=vehicles/buggy_single_track.toml"])
+MACHINE, PARAMS = load_machine(CONFIGS / CONFIG.sim.machine)
+DAQ, STEP = CONFIG.daq.layout, output_layout(MACHINE)
 MS = 1_000_000
 BEGIN_NS = 5_000_000_000_000
 
@@ -67,10 +67,10 @@ def write_run(
     """Rows of words by topic, with their layouts."""
     folder.mkdir(parents=True, exist_ok=True)
     writer = RunWriter(folder, fsync_s=1e6)
-    parameters = {"model": MODEL.name, "parameters": {"mass": {"value": 1.0, "unit": "kg"}}}
+    parameters = {"model": MACHINE.name, "parameters": {"mass": {"value": 1.0, "unit": "kg"}}}
     kept = {
         "config.json": CONFIG.model_dump_json().encode(),
-        "vehicle.toml": (CONFIGS / CONFIG.sim.vehicle).read_bytes(),
+        "machine.toml": (CONFIGS / CONFIG.sim.machine).read_bytes(),
         "parameters.json": json.dumps(parameters).encode(),
     }
     facts = {"name": "a drive", "utc": "2026-01-01T00:00:00+00:00", "transport": "shm"}

@@ -621,7 +621,7 @@ def test_a_cache_that_cannot_be_written_fails(config: Config, monkeypatch: pytes
 
 
 def test_a_wrong_vehicle_is_named(name: str) -> None:
-    found = machine.configuration(_case(load(DRIVE, [f"name={name}", "sim.vehicle=vehicles/none.toml"])))
+    found = machine.configuration(_case(load(DRIVE, [f"name={name}", "sim.machine=vehicles/none.toml"])))
     assert found.verdict == "fail"
     assert "none.toml" in found.reason
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from sim_service.models import load_model
+from sim_service.machines import load_machine
 from sim_service.step_record import output_layout
 from sync.block import Channel, Layout
 from sync.config import load
@@ -38,7 +38,7 @@ from tests.sync.strategies import LIMITS, PROPERTY, values
 from tests.tandem.runs import write_drive
 
 DRIVE = Path(__file__).resolve().parents[2] / "configs" / "drive.toml"
-CONFIG = load(DRIVE, ["sim.vehicle=vehicles/buggy_single_track.toml"])
+CONFIG = load(DRIVE, ["sim.machine=vehicles/buggy_single_track.toml"])
 CAR = CONFIG.daq.layout
 MS = 1_000_000
 UTC = "2026-03-04T05:06:07.800000+00:00"
@@ -184,7 +184,7 @@ def same_run_but_for_payloads_of_nan(one: Run, other: Run) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_replay_of_the_imported_run_has_the_same_inputs(kind: str, tmp_path: Path, make_run: MakeRun) -> None:
-    model, _ = load_model(DRIVE.parent / CONFIG.sim.vehicle, {})
+    model, _ = load_machine(DRIVE.parent / CONFIG.sim.machine, {})
     steps = blocks(output_layout(model), 600, taken_ns=10**12 + 3333 + 5 * MS * np.arange(600))
     run = make_run(tmp_path / "run", {"/daq": blocks(CAR, 3000, **swerve()), "/step": steps})
     back = brought(taken(tmp_path, kind, run), tmp_path / "runs")

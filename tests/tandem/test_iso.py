@@ -103,7 +103,7 @@ def test_double_lane_change_at_80_km_h_is_clean_and_every_step_converges():
 
 
 def test_steady_turn_adds_a_few_per_cent_to_the_textbook():
-    from sim_service.models.buggy.analysis.steady import lean
+    from sim_service.machines.buggy.analysis.steady import lean
 
     at = turn(car(), 15.0, 0.5)
     known = lean(car().linear, 0.5)

@@ -240,9 +240,9 @@ def test_the_status_line_fits_into_80_columns() -> None:
         ("daq.rate_hz=0", "daq.rate_hz = 0"),
         ('source.kind="crystal_ball"', "must be one of virtual"),
         ("source.sede=3", "did you mean seed?"),
-        ('sim.vehicle="vehicles/none.toml"', "none.toml: no such file"),
+        ('sim.machine="vehicles/none.toml"', "none.toml: no such file"),
         ('source.manoeuvre="manoeuvres/none.toml"', "none.toml: no such file"),
-        ('sim.road="roads/none.toml"', "none.toml: no such file"),
+        ('sim.files.road="roads/none.toml"', "none.toml: no such file"),
     ],
 )
 def test_a_mistyped_setting_is_refused_before_compiled_code_is_loaded(setting: str, said: str) -> None:

@@ -255,7 +255,7 @@ def test_a_replay_of_what_is_left_says_what_it_can_do(tmp_path: Path) -> None:
     writer.belongs("a run", earlier.as_json())
     kept = {
         "config.json": CONFIG.model_dump_json().encode(),
-        "vehicle.toml": (CONFIGS / CONFIG.sim.vehicle).read_bytes(),
+        "machine.toml": (CONFIGS / CONFIG.sim.machine).read_bytes(),
     }
     writer.begin({"name": "a drive"}, kept, BEGIN_NS + 10**9)
     for name, layout, words, first in (("/daq", DAQ, daq_words(2000), 1000), ("/step", STEP, step_words(400), 200)):

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from checks.golden_runs import GOLDEN, store
-from sim_service.models.buggy.description import PARAMETERS
-from sim_service.models.buggy.dynamics import HEAD
-from sim_service.models.made import packed, unpacked
+from sim_service.machines.buggy.description import PARAMETERS
+from sim_service.machines.buggy.dynamics import HEAD
+from sim_service.machines.made import packed, unpacked
 from sync.record import open_run
 from tandem.replay import Asked, print_replay, replay_run
 

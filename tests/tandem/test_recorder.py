@@ -40,7 +40,7 @@ DRIVE = ROOT / "configs" / "drive.toml"
 DAQ = Layout((Channel("number", "i8"), Channel("other", "i4", "count")))
 STEP = Layout((Channel("number", "i8"), Channel("x", "f8", "m")))
 LAYOUTS = {"/daq": DAQ, "/step": STEP}
-SETTINGS = ("transport.kind=shm", "sim.vehicle=vehicles/buggy_single_track.toml", "realtime.enabled=false")
+SETTINGS = ("transport.kind=shm", "sim.machine=vehicles/buggy_single_track.toml", "realtime.enabled=false")
 _number = itertools.count()
 
 
@@ -550,7 +550,7 @@ def test_whichever_part_is_named_the_run_is_opened_and_each_is_a_file_of_its_own
         assert len(held["/daq"]) and len(held["/step"])
     with open(files[3], "rb") as stream:  # and for everybody else
         names = {attachment.name for attachment in make_reader(stream).iter_attachments()}
-    assert {"config.json", "config.toml", "vehicle.toml", "summary.json"} <= names
+    assert {"config.json", "config.toml", "machine.toml", "summary.json"} <= names
 
 
 @pytest.mark.parametrize("change,said,whole", [

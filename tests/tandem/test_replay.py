@@ -62,7 +62,7 @@ def write(folder: Path, config: Config, words: np.ndarray) -> Path:
 
 @pytest.fixture(scope="module")
 def config() -> Config:
-    return load(DRIVE, ["sim.vehicle=vehicles/buggy_single_track.toml"])
+    return load(DRIVE, ["sim.machine=vehicles/buggy_single_track.toml"])
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_a_record_needs_none_of_its_fragments_and_takes_new_ones(
     run: Path, config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    gone = load(DRIVE, ["sim.vehicle=vehicles/buggy_single_track.toml", "inputs.steering.per_count=0.09"])
+    gone = load(DRIVE, ["sim.machine=vehicles/buggy_single_track.toml", "inputs.steering.per_count=0.09"])
     gone = gone.model_copy(update={"include": ["gone.toml"]})
     half = replay_run(write(tmp_path / "half", gone, lane_change(config, 2.0)), Asked(mode="ideal"))
     assert half.config.include == ["gone.toml"] and half.config.inputs["steering"].per_count == 0.09
@@ -86,7 +86,7 @@ def test_a_record_needs_none_of_its_fragments_and_takes_new_ones(
     setting = ['include=["better.toml"]']
     better = replay_run(run, Asked(mode="ideal", overrides=setting)).config
     assert (better.inputs["steering"].per_count, better.inputs["throttle"].zero_counts) == (0.09, 10.0)
-    assert better.sim.vehicle == config.sim.vehicle
+    assert better.sim.machine == config.sim.machine
     with pytest.raises(ConfigError, match=r"worse\.toml: no such file"):
         replay_run(run, Asked(mode="ideal", overrides=['include=["worse.toml"]']))
 
@@ -146,7 +146,7 @@ def test_calibration_and_parameters_can_be_changed_afterwards(run: Path, config:
     other = replay_run(
         run,
         Asked(
-            mode="ideal", config=DRIVE, overrides=["sim.step_ms=2.5", "sim.vehicle=vehicles/buggy_single_track.toml"]
+            mode="ideal", config=DRIVE, overrides=["sim.step_ms=2.5", "sim.machine=vehicles/buggy_single_track.toml"]
         ),
     )
     assert len(other.results) == 8000
@@ -244,12 +244,12 @@ def test_another_step_has_its_own_instants(run: Path, tmp_path: Path) -> None:
     save(replay_run(run, Asked(mode="ideal")), tmp_path / "b", {})
     finer = replay_run(
         tmp_path / "b",
-        Asked(mode="ideal", overrides=["sim.step_ms=2.5", "sim.vehicle=vehicles/buggy_single_track.toml"]),
+        Asked(mode="ideal", overrides=["sim.step_ms=2.5", "sim.machine=vehicles/buggy_single_track.toml"]),
     )
     assert len(finer.results) == 2 * 4000 - 1 and finer.figures["identical"] is None
     assert finer.figures["against"]["on_board"]["apart_m"]["max"] < 0.1  # the same drive, integrated finer
     with pytest.raises(ConfigError, match="an exact replay has the record's steps of 5 ms"):
-        replay_run(tmp_path / "b", Asked(overrides=["sim.step_ms=2.5", "sim.vehicle=vehicles/buggy_single_track.toml"]))
+        replay_run(tmp_path / "b", Asked(overrides=["sim.step_ms=2.5", "sim.machine=vehicles/buggy_single_track.toml"]))
 
 
 def test_what_was_not_done_again_is_not_identical(run: Path, tmp_path: Path, config: Config) -> None:

@@ -144,7 +144,7 @@ def test_the_command_prints_the_largest_difference() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([str(VEHICLES / "buggy_single_track.toml")], "model = 'single_track': has no suspension"),
+        ([str(VEHICLES / "buggy_single_track.toml")], "machine = 'single_track': has no suspension"),
         ([str(VEHICLES / "none.toml")], "no such file; beside it: buggy.toml"),
         ([str(VEHICLES)], "is a folder"),
         (["--set", "sprung_mass"], "--set sprung_mass: expected PARAMETER=NUMBER"),

@@ -11,7 +11,7 @@ from sim_service.view.feed import RecordFeed, aligned_by_blocks
 from sim_service.view.player import Player, _Comparison, _with_cursor, distance
 from tandem.replay import Asked
 from tandem.view import _States, record_feed
-from tests.tandem.runs import CONFIG, DAQ, MODEL, MS, PARAMS, STEP, daq_words, step_words, write_drive, write_run
+from tests.tandem.runs import CONFIG, DAQ, MACHINE, MS, PARAMS, STEP, daq_words, step_words, write_drive, write_run
 
 
 def _feed(path: Path, **asked: Any) -> tuple[RecordFeed, list[str]]:
@@ -29,15 +29,15 @@ def _bare(n: int, begin: int = 0, states: bool = True) -> RecordFeed:
     for name in ("t_ns", "taken_ns", "input_t_ns"):
         steps[name] += begin
     kept = np.arange(5, n, 6)
-    found = np.outer(kept, np.ones(len(MODEL.states))).astype(np.float32)
-    return RecordFeed("a", CONFIG, MODEL, PARAMS, steps, kept if states else None, found if states else None)
+    found = np.outer(kept, np.ones(len(MACHINE.states))).astype(np.float32)
+    return RecordFeed("a", CONFIG, MACHINE, PARAMS, steps, kept if states else None, found if states else None)
 
 
 def test_a_record_shows_its_own_steps_with_states_made_again(feed: RecordFeed) -> None:
     assert len(feed) == 400 and feed.knows_states
     feed.go_to(1.0)
     frame = feed.look()
-    assert frame is not None and frame.state.shape == (len(MODEL.states),)
+    assert frame is not None and frame.state.shape == (len(MACHINE.states),)
     assert int(frame.step["step"]) == 200 and np.isfinite(frame.state).all()
     assert feed.time == pytest.approx(1.0)
 
@@ -122,10 +122,10 @@ def test_another_drive_is_aligned_by_its_first_step() -> None:
 def test_a_long_run_keeps_fewer_states() -> None:
     said: list[str] = []
     states = _States(5 * MS, said.append)
-    assert states.every(1000, MODEL) == 6 and not said
+    assert states.every(1000, MACHINE) == 6 and not said
     hours = 500 * 3600 * 200
-    every = states.every(hours, MODEL)
-    assert hours // every * 4 * len(MODEL.states) <= 256 << 20 and said
+    every = states.every(hours, MACHINE)
+    assert hours // every * 4 * len(MACHINE.states) <= 256 << 20 and said
 
 
 @pytest.mark.parametrize(

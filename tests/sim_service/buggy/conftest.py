@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.models import gather, load_model
-from sim_service.models.buggy.making import Assembled, assemble
-from sim_service.models.description import index
-from sim_service.models.vehicle import VEHICLE_INPUTS
+from sim_service.machines import gather, load_machine
+from sim_service.machines.buggy.making import Assembled, assemble
+from sim_service.machines.car.vehicle import VEHICLE_INPUTS
+from sim_service.machines.contract import index
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 VEHICLE = CONFIGS / "vehicles" / "buggy.toml"
@@ -21,7 +21,7 @@ class Car:
     """A model and one life of it."""
 
     def __init__(self, changed: dict[str, float] | None = None, road: Path | None = None, vehicle: Path = VEHICLE):
-        self.model, self.params = load_model(vehicle, changed, road)
+        self.model, self.params = load_machine(vehicle, changed, {"road": road} if road else None)
         self.names = [q.name for q in self.model.outputs]
         self.state = np.zeros(len(self.model.states))
         self.work = np.zeros(self.model.work_size)
@@ -55,7 +55,7 @@ class Car:
 def assembled(changed: dict[str, float] | None = None) -> Assembled:
     """The mechanism behind the shipped buggy."""
     sources = gather(VEHICLE)
-    return assemble(sources.toml("vehicle.toml"), sources, changed or {})
+    return assemble(sources.toml(), sources, changed or {})
 
 
 @pytest.fixture

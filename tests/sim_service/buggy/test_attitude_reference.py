@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_service.models.buggy.analysis.attitude import Attitude, attitude
-from sim_service.models.buggy.analysis.car import GRAVITY, Tyre, build, lumps, standing, suspensions
-from sim_service.models.buggy.analysis.corner import corner
-from sim_service.models.buggy.analysis.geometry import HardpointError, turn
-from sim_service.models.buggy.analysis.steady import lean
-from sim_service.models.buggy.analysis.suspension import at_travel
+from sim_service.machines.buggy.analysis.attitude import Attitude, attitude
+from sim_service.machines.buggy.analysis.car import GRAVITY, Tyre, build, lumps, standing, suspensions
+from sim_service.machines.buggy.analysis.corner import corner
+from sim_service.machines.buggy.analysis.geometry import HardpointError, turn
+from sim_service.machines.buggy.analysis.steady import lean
+from sim_service.machines.buggy.analysis.suspension import at_travel
 
 from .figures import BUGGY
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.models import load_model
+from sim_service.machines import load_machine
 from sync.errors import ConfigError
 
 from .conftest import CONFIGS, VEHICLE, Car
@@ -48,7 +48,7 @@ def refused(folder: Path, *edits: Edit, changed: dict[str, float] | None = None,
     vehicle = folder / "car.toml"
     vehicle.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        load_model(vehicle, changed, road)
+        load_machine(vehicle, changed, {"road": road} if road else None)
     assert caught.value.code == 2
     said = str(caught.value)
     return said
@@ -57,8 +57,8 @@ def refused(folder: Path, *edits: Edit, changed: dict[str, float] | None = None,
 BAD: dict[str, tuple[Edit, tuple[str, ...]]] = {
     "negative mass": (value("sprung_mass", "-690.0"), ("parameters.sprung_mass = -690", "from 100 to 5000 kg")),
     "model is a table": (
-        lambda text: text.replace('model = "buggy"', "model = {}", 1),
-        ("model = {}", "must be one of"),
+        lambda text: text.replace('machine = "buggy"', "machine = {}", 1),
+        ("machine = {}", "must be one of"),
     ),
     "mass is text": (value("wheel_mass", '"15"'), ("parameters.wheel_mass = '15'", "number")),
     "parameter nan": (value("sprung_ixx", "nan"), ("parameters.sprung_ixx = nan", "finite")),
@@ -126,7 +126,7 @@ BAD: dict[str, tuple[Edit, tuple[str, ...]]] = {
     "falls over": (value("sprung_cg_y", "0.8"), ("parameters.sprung_cg_y = 0.8", "within ±0.66 m")),
     "tyre missing": (value("tyre_rear", '"none.tir"'), ("tyre_rear = 'none.tir'", "No such file", "tyre.tir")),
     "tyre not named": (value("tyre_front", '"tyre.tir"\ntyre_frnt = "x"'), ("tyre_frnt",)),
-    "not a buggy": (value("model", '"bugy"'), ("model = 'bugy'", "buggy, single_track")),
+    "not a buggy": (value("machine", '"bugy"'), ("machine = 'bugy'", "buggy, single_track")),
 }
 
 

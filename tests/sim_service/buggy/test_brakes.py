@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service.models.buggy.brake_parameters import MEMORY, OPEN_BAR, PARAMETERS, STATES, M, P, S
-from sim_service.models.buggy.brakes import brake, control, friction_limit
+from sim_service.machines.buggy.brake_parameters import MEMORY, OPEN_BAR, PARAMETERS, STATES, M, P, S
+from sim_service.machines.buggy.brakes import brake, control, friction_limit
 from sync.jit import kernel
 from tests.examples import few
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.models import gather
-from sim_service.models.buggy import forces
-from sim_service.models.buggy.analysis.suspension import at_travel
-from sim_service.models.buggy.description import PARAMETERS, V
-from sim_service.models.buggy.making import Assembled, assemble, suspensions
-from sim_service.models.buggy.mechanism import FRONT, REAR
+from sim_service.machines import gather
+from sim_service.machines.buggy import forces
+from sim_service.machines.buggy.analysis.suspension import at_travel
+from sim_service.machines.buggy.description import PARAMETERS, V
+from sim_service.machines.buggy.making import Assembled, assemble, suspensions
+from sim_service.machines.buggy.mechanism import FRONT, REAR
 from sim_service.multibody.natural import problems
 from sim_service.multibody.natural.api import State
 from sim_service.multibody.natural.tables import P as Part
@@ -135,8 +135,8 @@ def test_forces_at_rest_are_the_gradient_of_an_energy(tmp_path: Path) -> None:
     (tmp_path / "upright.tir").write_text(tyre + "\n[SCALING_COEFFICIENTS]\nLGAY = 0\nLGAZ = 0\nLMX = 0\n")
     vehicle = tmp_path / "car.toml"
     vehicle.write_text(VEHICLE.read_text().replace("../tyres/155_80_r13.tir", "upright.tir"))
-    sources = gather(vehicle, road)
-    built = assemble(sources.toml("vehicle.toml"), sources, {"gear_mode": 0.0})
+    sources = gather(vehicle, {"road": road})
+    built = assemble(sources.toml(), sources, {"gear_mode": 0.0})
     system = built.system
     rate = np.array([40000.0, 40000.0, 23000.0, 23000.0])
     free = np.array([0.419, 0.419, 0.3297, 0.3297])

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service.models.buggy.driveline import FREE, RPM, converter, driveline, engine, gears, shift, start
-from sim_service.models.buggy.driveline_parameters import MEMORY, PARAMETERS, STATES, M, P, S
+from sim_service.machines.buggy.driveline import FREE, RPM, converter, driveline, engine, gears, shift, start
+from sim_service.machines.buggy.driveline_parameters import MEMORY, PARAMETERS, STATES, M, P, S
 from sync.jit import kernel
 from tests.examples import few
 

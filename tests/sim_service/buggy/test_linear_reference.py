@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim_service.models.buggy.analysis import linear, steady, straight
-from sim_service.models.buggy.analysis.car import GRAVITY, Axle, Car, Tyre, build, standing
-from sim_service.models.buggy.analysis.handling import (
+from sim_service.machines.buggy.analysis import linear, steady, straight
+from sim_service.machines.buggy.analysis.car import GRAVITY, Axle, Car, Tyre, build, standing
+from sim_service.machines.buggy.analysis.handling import (
     OUTPUTS,
     System,
     exponential,
@@ -19,7 +19,7 @@ from sim_service.models.buggy.analysis.handling import (
     step_answer,
     step_response,
 )
-from sim_service.models.buggy.analysis.ride import Ride, quarter_car, ride, ride_modes
+from sim_service.machines.buggy.analysis.ride import Ride, quarter_car, ride, ride_modes
 from sim_service.multibody.references.extrapolation import integrate
 
 from .figures import BUGGY

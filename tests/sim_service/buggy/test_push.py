@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sim_service.models import load_model
-from sim_service.models.description import index
+from sim_service.machines import load_machine
+from sim_service.machines.contract import index
 
 from .conftest import VEHICLE, Car, G
 
@@ -68,9 +68,9 @@ def test_a_yaw_torque_turns_the_car_in_the_air() -> None:
 
 
 def test_a_vehicle_file_says_nothing_of_hands() -> None:
-    model, params = load_model(VEHICLE)
+    model, params = load_machine(VEHICLE)
     hands = [p for p in model.parameters if not p.of_the_file]
     assert [p.name for p in hands][:2] == ["push_body", "push_x"]
     assert all(params[index(model.parameters, p.name)] == 0.0 and p.live for p in hands)  # type: ignore[arg-type]
-    _, changed = load_model(VEHICLE, {"push_z": 10.0})
+    _, changed = load_machine(VEHICLE, {"push_z": 10.0})
     assert np.flatnonzero(changed[: len(params)] != params).size >= 1

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service.models.buggy.analysis.corner import corner, wheel_force, wheel_rate
-from sim_service.models.buggy.analysis.geometry import HardpointError, slope
-from sim_service.models.buggy.analysis.suspension import (
+from sim_service.machines.buggy.analysis.corner import corner, wheel_force, wheel_rate
+from sim_service.machines.buggy.analysis.geometry import HardpointError, slope
+from sim_service.machines.buggy.analysis.suspension import (
     Suspension,
     at_travel,
     double_wishbone,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sim_service.models.tyres.keys import NEEDED, SECTIONS
+from sim_service.machines.car.tyres.keys import NEEDED, SECTIONS
 
 SHIPPED = Path(__file__).resolve().parents[3] / "configs" / "tyres" / "155_80_r13.tir"
 

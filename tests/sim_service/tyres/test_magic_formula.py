@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim_service.models.tyres.keys import T
-from sim_service.models.tyres.magic_formula import capacity, effective_radius, steady
-from sim_service.models.tyres.tir import parse_tir, read_tir, tyre_vector
+from sim_service.machines.car.tyres.keys import T
+from sim_service.machines.car.tyres.magic_formula import capacity, effective_radius, steady
+from sim_service.machines.car.tyres.tir import parse_tir, read_tir, tyre_vector
 from tests.examples import few
 from tests.sim_service.tyres.samples import FULL, SHIPPED, written
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sim_service.models.tyres.keys import NUMBERS, SECTIONS, T
-from sim_service.models.tyres.tir import MOST_BYTES, parse_tir, read_tir, tyre_vector
+from sim_service.machines.car.tyres.keys import NUMBERS, SECTIONS, T
+from sim_service.machines.car.tyres.tir import MOST_BYTES, parse_tir, read_tir, tyre_vector
 from sync.errors import ConfigError
 from tests.examples import few
 from tests.sim_service.tyres.samples import FULL, LEAST, SHIPPED, written

@@ -1,0 +1,113 @@
+"""Machines by name, made from their files. What a machine is: contract.py.
+
+A machine is a module, in this folder or of another package (sync/plugins.py), that has
+
+    MACHINE                                 a Machine whose parameters are all there is to set, or else
+    make(data, sources, changed)            -> (Machine, params), from the contents of its file
+    files(data, file, given)                what else it is made from, where it has a `make`: {name: (bytes, shown
+                                            name)}; `given` are the files of [sim.files]
+
+`sim.machine` is a TOML file that names the machine, or the name of a machine that needs no file. Everything a machine
+is made from passes through `Sources`, bytes under the names they have in a record; so a recorded run is replayed from
+its record alone, by the same code that made it from files.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_service.machines.contract import Machine
+from sync import plugins
+from sync.config import Config
+from sync.errors import ConfigError
+from sync.toml import parse_toml, read_toml
+
+MACHINES = {name: f"sim_service.machines.{name}" for name in ("buggy", "single_track")}
+FILE = "machine.toml"  # its name in a record
+
+
+@dataclass(frozen=True)
+class Sources:
+    files: dict[str, bytes]  # by their names in a record
+    names: dict[str, str]  # what messages call them
+
+    def name(self, key: str = FILE) -> str:
+        return self.names.get(key, key)
+
+    def toml(self, key: str = FILE) -> dict[str, Any]:
+        if key not in self.files:
+            raise ConfigError(f"{self.name(key)}: is missing")
+        return parse_toml(self.files[key], self.name(key))
+
+
+def gather(machine: str | Path, given: Mapping[str, Path] | None = None) -> Sources:
+    """Read a machine's file (a path) and whatever it is made from besides; or take a machine by its name alone."""
+    given = given or {}
+    path = Path(machine)
+    if isinstance(machine, str):
+        where, data = "sim.machine", {"machine": machine}
+        files = {FILE: f"machine = {machine!r}\n".encode()}
+        module = plugins.load(plugins.MACHINES, MACHINES, machine, where)
+    else:
+        data, where = read_toml(path), str(path)
+        files = {FILE: path.read_bytes()}
+        module = _module(data, where)
+    names = {FILE: where}
+    read = getattr(module, "files", None)
+    for key, file in given.items():
+        if read is None:
+            raise ConfigError(f"sim.files.{key} = {str(file)!r}: {data['machine']} reads no further files")
+    for key, (content, shown) in (read(data, path, given) if read is not None else {}).items():
+        files[key], names[key] = content, shown
+    return Sources(files, names)
+
+
+def recorded(files: dict[str, bytes], where: str) -> Sources:
+    """The same from a record, see `recorded_files` in sync/record/settings.py."""
+    return Sources(files, {key: f"{where} ({key})" for key in (*files, FILE)})
+
+
+def load_machine(
+    machine: str | Path, changed: dict[str, float] | None = None, given: Mapping[str, Path] | None = None
+) -> tuple[Machine, np.ndarray]:
+    """The machine of a file, or of that name, and its parameters: the file must give all of them, within their limits.
+
+    `changed` are parameters that differ from the file, as `sim.parameters` has them.
+    """
+    return make_machine(gather(machine, given), changed)
+
+
+def configured(config: Config, folder: Path) -> Sources:
+    """What the machine of a configuration is made from; paths in it are relative to `folder`."""
+    machine = config.sim.machine
+    given = {key: folder / name for key, name in config.sim.files.items() if name}
+    return gather(folder / machine if machine.endswith(".toml") else machine, given)
+
+
+def configured_machine(config: Config, folder: Path) -> tuple[Machine, np.ndarray]:
+    return make_machine(configured(config, folder), config.sim.parameters)
+
+
+def make_machine(sources: Sources, changed: dict[str, float] | None = None) -> tuple[Machine, np.ndarray]:
+    data = sources.toml()
+    module = _module(data, sources.name())
+    if (make := getattr(module, "make", None)) is not None:
+        made: tuple[Machine, np.ndarray] = make(data, sources, changed or {})
+        return made
+    machine = getattr(module, "MACHINE", None)
+    if not isinstance(machine, Machine):
+        raise ConfigError(
+            f"{sources.name()}: machine = {data['machine']!r}: {module!r} has no MACHINE and no make(...)"
+        )
+    from sim_service.machines.parameters import make_plain
+
+    return make_plain(machine, data, sources, changed or {})
+
+
+def _module(data: dict[str, Any], path: str) -> Any:
+    if "machine" not in data:
+        raise ConfigError(f"{path}: machine: is missing" + "; `model` is now `machine`" * ("model" in data))
+    return plugins.load(plugins.MACHINES, MACHINES, data["machine"], f"{path}: machine")

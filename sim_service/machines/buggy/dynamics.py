@@ -1,0 +1,212 @@
+"""The buggy's step: from inputs to outputs, all of it nopython.
+
+Promises
+- One implicit step of the multibody core, whatever happens: a step that ends at the limit of iterations is marked and
+  goes on. Gear, brake pressures and the rack are decided once, before it.
+- The rack follows the measured hand wheel with its speed and acceleration, as far as its stops and not beyond
+  `RACK_SPEED` and `RACK_ACCELERATION`: a jump of the measurement (a gap, a restart) becomes a quick but possible
+  motion.
+- What the next step depends on is in `state`: that of the multibody core, then `MEMORY`. `work` is scratch, which is
+  zero at first.
+
+`params` holds, one behind the other: the parameters, places (`REALS` and on), the core's real tables (the hook's
+numbers among them, see forces.py), the core's integer tables as they are in memory.
+"""
+
+from math import asin, atan2, cos, isnan, pi, sin
+
+import numpy as np
+from numba import boolean, float64, int64, void
+
+from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters, forces
+from sim_service.machines.buggy.description import OUTPUTS, PARAMETERS, WHEEL, P, V, W
+from sim_service.machines.car.engine import drive_torque
+from sim_service.machines.car.vehicle import VEHICLE_INPUTS
+from sim_service.machines.contract import STEP, index
+from sim_service.multibody.natural import tables
+from sim_service.multibody.natural.augmented import step as advance
+from sim_service.multibody.natural.tables import P as Part
+from sim_service.multibody.natural.views import part
+from sync.jit import kernel
+
+GRAVITY = 9.81  # m/s2
+RACK_SPEED = 0.25  # m/s; five turns of the hand wheel a second
+RACK_ACCELERATION = 10.0  # m/s2; from rest to that speed in a fortieth of a second
+AT_REST = 1e-16  # J; of a motion at its height
+CRAWL = 0.1  # m/s; sideslip is told relative to at least this speed
+
+# places behind the parameters
+REALS, INTS, NUMBERS, SIZE, RACK_ROW, RACK_INPUT, RACK_SIGN, PORTS, END = range(len(PARAMETERS), len(PARAMETERS) + 9)
+HEAD = len(PARAMETERS) + 9
+
+# the memory of a car behind the state of the core
+YAW, RACK = range(2)
+SHIFT = 2
+ABS = SHIFT + len(driveline_parameters.MEMORY)
+MEMORY = ABS + 4 * len(brake_parameters.MEMORY)
+
+DRIVELINE, BRAKES = forces.DRIVELINE_PARAMETERS, forces.BRAKE_PARAMETERS
+_PARAMETERS, _OUTPUTS, PER_WHEEL = len(PARAMETERS), len(OUTPUTS), len(WHEEL)
+_ABS_SIZE, _BRAKE_SIZE, _DRIVELINE_SIZE = (
+    len(brake_parameters.MEMORY),
+    len(brake_parameters.PARAMETERS),
+    len(driveline_parameters.PARAMETERS),
+)
+_GEAR_HELD = int(driveline_parameters.P.gear_held)
+_VECTOR = float64[::1]
+_ANGLE = index(VEHICLE_INPUTS, "steering_angle")
+_SPEED = index(VEHICLE_INPUTS, "steering_speed")
+_ACCELERATION = index(VEHICLE_INPUTS, "steering_acceleration")
+_THROTTLE = index(VEHICLE_INPUTS, "throttle")
+_BRAKE = index(VEHICLE_INPUTS, "brake_pressure_bar")
+_DRIVE = index(VEHICLE_INPUTS, "drive_torque")
+
+
+@kernel(error_model="numpy")
+def steer(inputs, params, memory, rack, h):
+    """Value, rate and second derivative of the rack at the end of the step."""
+    per_angle = params[RACK_SIGN] * params[P.rack_travel_per_turn] / (2.0 * pi)
+    limit, last = params[P.rack_limit], memory[RACK]
+    value = per_angle * inputs[_ANGLE]
+    rate, second = per_angle * inputs[_SPEED], per_angle * inputs[_ACCELERATION]
+    if abs(value) > limit:
+        value, rate, second = (limit if value > 0.0 else -limit), 0.0, 0.0
+    if abs(value - last) > RACK_SPEED * h:
+        rate = RACK_SPEED if value > last else -RACK_SPEED
+        value, second = last + rate * h, 0.0
+    elif abs(rate) > RACK_SPEED:  # an estimate that no hand makes
+        rate, second = (RACK_SPEED if rate > 0.0 else -RACK_SPEED), 0.0
+    rack[0], rack[1], rack[2] = value, rate, min(max(second, -RACK_ACCELERATION), RACK_ACCELERATION)
+    memory[RACK] = value
+
+
+@kernel(error_model="numpy")
+def tell(ints, car, params, numbers, memory, inputs, own, work):
+    """The outputs of a step that was made."""
+    ports = int(params[PORTS])
+    x, xd = part(ints, own, Part.X)[ports:], part(ints, own, Part.XD)[ports:]
+    qdd, left = part(ints, car, Part.QDD), part(ints, car, Part.ELEMENT)
+    at = forces.CHASSIS
+    e, ed = x[at + 3 : at + 12], xd[at + 3 : at + 12]
+
+    # attitude: the chassis is first among the coordinates
+    yaw = atan2(e[1], e[0])
+    turns = np.round((memory[YAW] - yaw) / (2.0 * pi))
+    yaw += 2.0 * pi * turns
+    memory[YAW] = yaw
+    c, s = cos(yaw), sin(yaw)
+    work[W.x], work[W.y], work[W.z] = x[at], x[at + 1], x[at + 2]
+    work[W.yaw], work[W.pitch], work[W.roll] = yaw, asin(min(max(-e[2], -1.0), 1.0)), atan2(e[5], e[8])
+    vx, vy = xd[at] * c + xd[at + 1] * s, xd[at + 1] * c - xd[at] * s
+    work[W.vx], work[W.vy], work[W.vz] = vx, vy, xd[at + 2]
+    work[W.roll_rate] = ed[3] * e[6] + ed[4] * e[7] + ed[5] * e[8]
+    work[W.pitch_rate] = ed[6] * e[0] + ed[7] * e[1] + ed[8] * e[2]
+    work[W.yaw_rate] = ed[0] * e[3] + ed[1] * e[4] + ed[2] * e[5]
+    for i in range(3):
+        a = 0.0
+        for k in range(3):
+            component = qdd[k] + (GRAVITY if k == 2 else 0.0)
+            for j in range(3):
+                component += numbers[forces.CENTRE + j] * qdd[3 + 3 * j + k]
+            a += component * e[3 * i + k]
+        work[W.ax + i] = a
+    work[W.sideslip] = atan2(vy, max(abs(vx), CRAWL))
+
+    # steering: the multiplier is the force along the rack
+    per_angle = params[RACK_SIGN] * params[P.rack_travel_per_turn] / (2.0 * pi)
+    force = -part(ints, car, Part.LAM)[int(params[RACK_ROW])]
+    work[W.rack] = memory[RACK]
+    work[W.rack_force] = force
+    second = car[int(params[RACK_INPUT]) + 2] / per_angle  # of the hand wheel, as the rack followed it
+    work[W.steering_torque] = force * per_angle + params[P.column_inertia] * second
+
+    # wheels
+    for w in range(4):
+        k, base = 13 * w, forces.LEFT + PER_WHEEL * w
+        out = W.wheel_speed_fl + PER_WHEEL * w
+        for i in range(PER_WHEEL):
+            work[out + i] = left[base + i]
+        ahead = aside = 0.0
+        frame = forces.FRAMES + 12 * w
+        for j in range(3):
+            a = numbers[frame + 9 + j]
+            for i in range(3):
+                ahead += a * x[k + 4 + 3 * j + i] * e[i]
+                aside += a * x[k + 4 + 3 * j + i] * e[3 + i]
+        work[out + V.steer] = atan2(-ahead, aside)
+        height = 0.0
+        for i in range(3):
+            height += (x[k + i] - x[at + i]) * e[6 + i]
+        work[out + V.travel] = height - numbers[forces.DRAWN + w]
+    work[W.road_wheel_angle] = 0.5 * (work[W.steer_fl] + work[W.steer_fr])
+    work[W.wheel_speed_front] = 0.5 * (work[W.wheel_speed_fl] + work[W.wheel_speed_fr])
+    work[W.wheel_speed_rear] = 0.5 * (work[W.wheel_speed_rl] + work[W.wheel_speed_rr])
+
+    # driveline, air, step
+    work[W.axle_torque], work[W.drag] = left[forces.AXLE_TORQUE], left[forces.DRAG]
+    work[W.gear] = memory[SHIFT]
+    work[W.engine_speed] = left[forces.ENGINE]
+    out = part(ints, own, Part.DIAGNOSTIC)
+    work[W.iterations], work[W.capped] = out[tables.ITERATIONS], out[tables.CAPPED]
+    work[W.phi_error], work[W.phid_error] = out[tables.PHI_ERROR], out[tables.PHID_ERROR]
+    work[W.contraction], work[W.energy_residual] = out[tables.CONTRACTION], out[tables.ENERGY_RESIDUAL]
+
+
+@kernel(STEP, error_model="numpy")
+def step(state, inputs, params, work, h):
+    size = int(params[SIZE])
+    car, memory = state[:size], state[size:]
+    reals = params[int(params[REALS]) : int(params[INTS])]
+    ints = params[int(params[INTS]) : int(params[END])].view(np.int32)
+    own = work[_OUTPUTS:]
+    numbers = params[int(params[NUMBERS]) : int(params[INTS])]
+
+    # what holds for the whole step
+    for i in range(_PARAMETERS):
+        numbers[i] = params[i]
+    place = int(params[RACK_INPUT])
+    steer(inputs, params, memory, car[place : place + 3], h)
+    left = part(ints, car, Part.ELEMENT)
+    rear = 0.5 * (left[forces.LEFT + 2 * PER_WHEEL] + left[forces.LEFT + 3 * PER_WHEEL])
+    p = params[DRIVELINE : DRIVELINE + _DRIVELINE_SIZE]
+    numbers[forces.RATIO] = driveline.shift(p, memory[SHIFT:], inputs[_THROTTLE], rear, h)
+    if isnan(inputs[_DRIVE]):
+        inputs[_DRIVE] = drive_torque(inputs[_THROTTLE], rear, driveline.gear_ratio(p, p[_GEAR_HELD]))
+    numbers[forces.THROTTLE], numbers[forces.DRIVE] = inputs[_THROTTLE], inputs[_DRIVE]
+    pressure = max(inputs[_BRAKE], 0.0)
+    p = params[BRAKES : BRAKES + _BRAKE_SIZE]
+    for w in range(4):
+        of = left[forces.LEFT + PER_WHEEL * w :]
+        rolling = of[V.wheel_speed] * of[V.rolling_radius]
+        at = ABS + _ABS_SIZE * w
+        numbers[forces.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
+
+    advance(ints, reals, car, own, forces.hook, h)
+    tell(ints, car, params, numbers, memory, inputs, own, work)
+
+
+@kernel(void(_VECTOR, _VECTOR, _VECTOR, _VECTOR, float64, int64, boolean), error_model="numpy")
+def settle(state, inputs, params, work, h, steps, slide):
+    """At most so many steps, stopped dead whenever the motion has passed its height; that leads to rest quickly.
+
+    `slide`: tyres forget their slip after each step, so that nothing holds the car in the road plane.
+    """
+    ints = params[int(params[INTS]) : int(params[END])].view(np.int32)
+    car = state[: int(params[SIZE])]
+    left, qd, qdd = part(ints, car, Part.ELEMENT), part(ints, car, Part.QD), part(ints, car, Part.QDD)
+    said = part(ints, work[_OUTPUTS:], Part.DIAGNOSTIC)
+    last = 0.0
+    for _ in range(steps):
+        step(state, inputs, params, work, h)
+        energy = said[tables.KINETIC]
+        if energy < last:
+            if last < AT_REST:
+                break
+            energy = 0.0
+            for i in range(len(qd)):
+                qd[i] = 0.0
+                qdd[i] = 0.0
+        last = energy
+        if slide:
+            for i in range(forces.ENGINE):
+                left[i] = 0.0

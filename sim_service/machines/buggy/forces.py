@@ -1,0 +1,331 @@
+"""All forces on the buggy but gravity and the gyroscopic torque of its wheels: one nopython hook of the multibody core.
+
+Ports, in the order of `PORTS` below (see sim_service/multibody/natural/forces.py for what a hook is given):
+
+    each wheel   its centre (3) and spin | the basis of its knuckle (9), through which moments act
+    each spring  from its lower end to its upper one (3)
+    rear axle    spin of both rear wheels
+    chassis      centre of gravity (3), its unit vectors (9)
+    each axle    both lower ball joints (6), for the anti-roll bar
+
+Contact. The road under a wheel is taken for the plane that touches it where the wheel stands. In the wheel plane the
+wheel reaches down along d; l is the way from its centre to the plane along d, R0 - l the deflection. The normal force
+
+    F_z = k (R0 - l) / cos(gamma) + c v_n >= 0
+
+is the gradient of k (R0 - l)^2 / 2 with respect to the motion of the wheel, camber included, so the spring gives back
+what it takes. The tyre (sim_service/machines/car/tyres) makes the forces in the plane from the velocity of the carrier
+at the contact point; what of its moments turns the wheel about its axle goes to the spin, the rest to the knuckle.
+
+Behind the states of tyres, brakes and engine the hook leaves what else there is to say of each wheel (`WHEEL` of the
+description): nobody else knows it.
+"""
+
+from math import atan2, sqrt
+
+import numpy as np
+
+from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters
+from sim_service.machines.buggy.description import PARAMETERS, WHEEL, P, V
+from sim_service.machines.buggy.mechanism import Car
+from sim_service.machines.car.tyres.keys import T
+from sim_service.machines.car.tyres.magic_formula import effective_radius
+from sim_service.machines.car.tyres.transient import OUT, OUTPUTS, tyre
+from sim_service.machines.car.tyres.transient import STATES as TYRE_STATES
+from sim_service.multibody.natural.elements import turn
+from sim_service.multibody.natural.tables import FORCE
+from sim_service.multibody.natural.views import inner, view
+from sim_service.roads import surface
+from sync.jit import kernel
+
+# ports
+_WHEEL_PORTS, _WHEEL_BLOCK = 13, 4 * 4 + 9 * 9
+_SPRING = 4 * _WHEEL_PORTS
+_AXLE = _SPRING + 4 * 3
+CHASSIS = _AXLE + 2
+_ANTI_ROLL = CHASSIS + 12
+_SPRING_BLOCK = 4 * _WHEEL_BLOCK
+_AXLE_BLOCK = _SPRING_BLOCK + 4 * 9
+_ANTI_ROLL_BLOCK = _AXLE_BLOCK + 4 + 144
+
+# where the parameters of parts begin
+BRAKE_PARAMETERS = int(P[brake_parameters.PARAMETERS[0].name])
+DRIVELINE_PARAMETERS = int(P[driveline_parameters.PARAMETERS[0].name])
+_BRAKE_SIZE, _DRIVELINE_SIZE = len(brake_parameters.PARAMETERS), len(driveline_parameters.PARAMETERS)
+
+# numbers behind the parameters: what a step is given, what was made of the parameters, where the tables begin
+THROTTLE = len(PARAMETERS)
+DRIVE = THROTTLE + 1  # torque on the rear axle, where it is given from outside
+RATIO = THROTTLE + 2  # of the gearbox, as it is engaged
+PRESSURE = THROTTLE + 3  # bar, of each brake
+STOPS = THROTTLE + 7  # spring lengths where the stops begin: front pressed, extended; rear
+CENTRE = THROTTLE + 11  # of gravity against the chassis point, in the chassis' vectors
+DRAWN = THROTTLE + 14  # height of the wheel centres above the centre of gravity as drawn
+TYRES = THROTTLE + 18  # where the front and the rear tyre begin; then the road
+ROAD = THROTTLE + 20
+FRAMES = THROTTLE + 21  # reciprocal metric (9) and axle (3) in the basis of each knuckle; then of the chassis
+_FRAME = 12
+TABLES = FRAMES + 4 * _FRAME + 9
+
+# states of the elements, and what is left behind them
+PER_WHEEL = len(WHEEL)
+BRAKES = 4 * TYRE_STATES
+_BRAKE_STATES = len(brake_parameters.STATES)
+ENGINE = BRAKES + 4 * _BRAKE_STATES
+LEFT = ENGINE + len(driveline_parameters.STATES)
+AXLE_TORQUE = LEFT + 4 * PER_WHEEL
+DRAG = AXLE_TORQUE + 1
+TOLD = DRAG + 1  # by the tyre that was asked last
+STATES = TOLD + OUTPUTS
+
+_ROUND = 0.02  # m/s; below it a damper changes over from bump to rebound
+
+
+@inner
+def wheel(w, h, x, xd, params, states, after, f, K, C):
+    """Contact, tyre and brake of one wheel."""
+    at = _WHEEL_PORTS * w
+    frame = FRAMES + _FRAME * w
+    basis, basis_rate = view(x, at + 4, at + 13), view(xd, at + 4, at + 13)
+    metric = view(params, frame, frame + 9)
+    cx, cy, cz = x[at], x[at + 1], x[at + 2]
+    spin = xd[at + 3]
+
+    # the axle, how it turns, and the turning of the knuckle about it
+    ax = ay = az = bx = by = bz = own = 0.0
+    for k in range(3):
+        c = params[frame + 9 + k]
+        ax, ay, az = ax + c * basis[3 * k], ay + c * basis[3 * k + 1], az + c * basis[3 * k + 2]
+        bx, by, bz = bx + c * basis_rate[3 * k], by + c * basis_rate[3 * k + 1], bz + c * basis_rate[3 * k + 2]
+    for k in range(3):
+        rx = ry = rz = 0.0
+        for j in range(3):
+            g = 0.5 * metric[3 * k + j]
+            rx, ry, rz = rx + g * basis[3 * j], ry + g * basis[3 * j + 1], rz + g * basis[3 * j + 2]
+        ex, ey, ez = basis_rate[3 * k], basis_rate[3 * k + 1], basis_rate[3 * k + 2]
+        own += ax * (ry * ez - rz * ey) + ay * (rz * ex - rx * ez) + az * (rx * ey - ry * ex)
+    wx, wy, wz = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
+
+    # the road: first below the centre, then where the wheel touches
+    road = view(params, int(params[ROAD]), len(params))
+    tyre_at = int(params[TYRES + w // 2])
+    p = view(params, tyre_at, int(params[TYRES + 1 + w // 2]))
+    px, py = cx, cy
+    nx = ny = nz = an = cosine = reach = dx = dy = dz = 0.0
+    mu = 1.0
+    for _ in range(2):
+        pz, slope_x, slope_y, mu = surface(road, px, py)
+        size = sqrt(1.0 + slope_x * slope_x + slope_y * slope_y)
+        nx, ny, nz = -slope_x / size, -slope_y / size, 1.0 / size
+        an = ax * nx + ay * ny + az * nz
+        cosine = sqrt(max(1.0 - an * an, 0.01))
+        dx, dy, dz = (an * ax - nx) / cosine, (an * ay - ny) / cosine, (an * az - nz) / cosine
+        reach = ((cx - px) * nx + (cy - py) * ny + (cz - pz) * nz) / cosine
+        dx, dy, dz = reach * dx, reach * dy, reach * dz
+        px, py = cx + dx, cy + dy
+
+    # velocity of the carrier where the wheel touches, in the axes of the contact
+    vx, vy, vz = xd[at] + wy * dz - wz * dy, xd[at + 1] + wz * dx - wx * dz, xd[at + 2] + wx * dy - wy * dx
+    tx, ty, tz = (ay * nz - az * ny) / cosine, (az * nx - ax * nz) / cosine, (ax * ny - ay * nx) / cosine
+    sx, sy, sz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
+    along, across = vx * tx + vy * ty + vz * tz, vx * sx + vy * sy + vz * sz
+    closing = -(vx * nx + vy * ny + vz * nz)
+
+    # normal force
+    deflection = p[T.UNLOADED_RADIUS] - reach
+    load = p[T.VERTICAL_STIFFNESS] * deflection / cosine + p[T.VERTICAL_DAMPING] * closing
+    touches = deflection > 0.0 and load > 0.0
+    if not touches:
+        load = 0.0
+    camber = atan2(an, cosine)
+
+    # tyre
+    radius = effective_radius(p, max(deflection, 0.0))
+    side = 1.0 if w % 2 == 0 else -1.0
+    out = view(after, TOLD, STATES)
+    mu *= params[P.grip]
+    tyre(p, states, after, TYRE_STATES * w, h, load, along, across, spin, radius, camber, mu, side, out)
+    Fx, Fy, Mx, My, Mz = out[OUT.FX], out[OUT.FY], out[OUT.MX], out[OUT.MY], out[OUT.MZ]
+    damp_x, damp_y = out[OUT.CX], out[OUT.CY]
+    gx, gy, gz = Fx * tx + Fy * sx + load * nx, Fx * ty + Fy * sy + load * ny, Fx * tz + Fy * sz + load * nz
+    hx = Mx * tx + My * sx + Mz * nx + dy * gz - dz * gy
+    hy = Mx * ty + My * sy + Mz * ny + dz * gx - dx * gz
+    hz = Mx * tz + My * sz + Mz * nz + dx * gy - dy * gx
+
+    # brake, against the knuckle
+    b = view(params, BRAKE_PARAMETERS, BRAKE_PARAMETERS + _BRAKE_SIZE)
+    limit = brakes.friction_limit(b, w < 2, params[PRESSURE + w])
+    inertia = params[P.wheel_spin_inertia]
+    braking, damp_spin = brakes.brake(b, limit, states, after, BRAKES + _BRAKE_STATES * w, h, spin - own, inertia)
+    turning = hx * ax + hy * ay + hz * az
+    f[at], f[at + 1], f[at + 2] = gx, gy, gz
+    f[at + 3] = turning + braking
+    back = turning + braking
+    turn(basis, metric, hx - back * ax, hy - back * ay, hz - back * az, view(f, at + 4, at + 13))
+
+    # tangent: normal stiffness and damping, slip against velocity and spin
+    block = _WHEEL_BLOCK * w
+    stiff = p[T.VERTICAL_STIFFNESS] / cosine if touches else 0.0
+    damp = p[T.VERTICAL_DAMPING] if touches else 0.0
+    n, t, s = (nx, ny, nz, 0.0), (tx, ty, tz, -radius), (sx, sy, sz, 0.0)
+    for i in range(4):
+        for j in range(4):
+            K[block + 4 * i + j] = stiff * n[i] * n[j]
+            C[block + 4 * i + j] = damp * n[i] * n[j] + damp_x * t[i] * t[j] + damp_y * s[i] * s[j]
+    C[block + 15] += damp_spin
+
+    left = LEFT + PER_WHEEL * w
+    after[left + V.wheel_speed] = spin
+    after[left + V.rolling_radius] = radius
+    after[left + V.speed] = along
+    after[left + V.slip] = out[OUT.KAPPA]
+    after[left + V.slip_angle] = out[OUT.ALPHA]
+    after[left + V.camber] = camber
+    after[left + V.load] = load
+    after[left + V.force_x] = Fx
+    after[left + V.force_y] = Fy
+    after[left + V.overturning] = Mx
+    after[left + V.rolling] = My
+    after[left + V.aligning] = Mz
+    after[left + V.brake_torque] = braking
+
+
+@inner
+def spring(w, x, xd, params, after, f, K, C):
+    """Spring, damper and stops of one wheel."""
+    at, block, left = _SPRING + 3 * w, _SPRING_BLOCK + 9 * w, LEFT + PER_WHEEL * w
+    front = w < 2
+    rate = params[P.front_spring_rate] if front else params[P.rear_spring_rate]
+    free = params[P.front_spring_length] if front else params[P.rear_spring_length]
+    bump = params[P.front_damper_bump] if front else params[P.rear_damper_bump]
+    rebound = params[P.front_damper_rebound] if front else params[P.rear_damper_rebound]
+    short, long = (params[STOPS], params[STOPS + 1]) if front else (params[STOPS + 2], params[STOPS + 3])
+
+    length = sqrt(x[at] * x[at] + x[at + 1] * x[at + 1] + x[at + 2] * x[at + 2])
+    ux, uy, uz = x[at] / length, x[at + 1] / length, x[at + 2] / length
+    speed = ux * xd[at] + uy * xd[at + 1] + uz * xd[at + 2]
+    mean, half, root = 0.5 * (rebound + bump), 0.5 * (rebound - bump), sqrt(speed * speed + _ROUND * _ROUND)
+    push = rate * (free - length) - (mean + half * speed / root) * speed
+    stop = 0.0
+    if length < short:
+        stop, push = params[P.stop_rate], push + params[P.stop_rate] * (short - length)
+    elif length > long:
+        stop, push = params[P.stop_rate], push - params[P.stop_rate] * (length - long)
+    damp = mean + half * speed / root * (1.0 + (_ROUND / root) ** 2)
+    u = (ux, uy, uz)
+    for i in range(3):
+        f[at + i] = push * u[i]
+        for j in range(3):
+            K[block + 3 * i + j] = (rate + stop) * u[i] * u[j]
+            C[block + 3 * i + j] = damp * u[i] * u[j]
+    after[left + V.spring_length] = length
+    after[left + V.spring_force] = push
+
+
+@inner
+def rear_axle(h, xd, params, states, after, f, C):
+    """The driveline turns the rear wheels and holds on to the chassis."""
+    p = view(params, DRIVELINE_PARAMETERS, DRIVELINE_PARAMETERS + _DRIVELINE_SIZE)
+    speed = 0.5 * (xd[_AXLE] + xd[_AXLE + 1])
+    torque, damp = driveline.driveline(
+        p, params[THROTTLE], params[DRIVE], params[RATIO], states, after, ENGINE, h, speed
+    )
+    f[_AXLE] += 0.5 * torque
+    f[_AXLE + 1] += 0.5 * torque
+    for i in range(4):
+        C[_AXLE_BLOCK + i] = 0.25 * damp
+    after[AXLE_TORQUE] = torque
+    return torque
+
+
+@inner
+def chassis(xd, x, params, after, f, torque):
+    """Drag at the centre of gravity; the reaction to the drive."""
+    vx, vy, vz = xd[CHASSIS], xd[CHASSIS + 1], xd[CHASSIS + 2]
+    speed = sqrt(vx * vx + vy * vy + vz * vz)
+    drag = 0.5 * params[P.air_density] * params[P.drag_area] * speed
+    f[CHASSIS] = -drag * vx
+    f[CHASSIS + 1] = -drag * vy
+    f[CHASSIS + 2] = -drag * vz
+    after[DRAG] = drag * speed
+    basis = view(x, CHASSIS + 3, CHASSIS + 12)
+    metric = view(params, FRAMES + 4 * _FRAME, FRAMES + 4 * _FRAME + 9)
+    turn(basis, metric, -torque * basis[3], -torque * basis[4], -torque * basis[5], view(f, CHASSIS + 3, CHASSIS + 12))
+
+
+@inner
+def push(x, params, f):
+    """A hand on the car: a force on the chassis or on a wheel, a torque on the chassis."""
+    body = int(params[P.push_body] + 0.5)
+    at = CHASSIS if body == 0 else _WHEEL_PORTS * (body - 1)
+    f[at] += params[P.push_x]
+    f[at + 1] += params[P.push_y]
+    f[at + 2] += params[P.push_z]
+    basis = view(x, CHASSIS + 3, CHASSIS + 12)
+    metric = view(params, FRAMES + 4 * _FRAME, FRAMES + 4 * _FRAME + 9)
+    a, b, c = params[P.push_roll], params[P.push_pitch], params[P.push_yaw]
+    Tx = a * basis[0] + b * basis[3] + c * basis[6]
+    Ty = a * basis[1] + b * basis[4] + c * basis[7]
+    Tz = a * basis[2] + b * basis[5] + c * basis[8]
+    turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
+
+
+@inner
+def anti_roll(axle, rate, x, params, f, K):
+    """A bar between both lower ball joints: k times the difference of their heights in the chassis.
+
+    The chassis takes the opposite forces where the joints are, so nothing is left over.
+    """
+    at, block = _ANTI_ROLL + 6 * axle, _ANTI_ROLL_BLOCK + 36 * axle
+    ux, uy, uz = x[CHASSIS + 9], x[CHASSIS + 10], x[CHASSIS + 11]
+    dx, dy, dz = x[at] - x[at + 3], x[at + 1] - x[at + 4], x[at + 2] - x[at + 5]
+    pull = rate * (ux * dx + uy * dy + uz * dz)
+    u = (ux, uy, uz, -ux, -uy, -uz)
+    for i in range(6):
+        f[at + i] = -pull * u[i]
+        for j in range(6):
+            K[block + 6 * i + j] = rate * u[i] * u[j]
+    Tx, Ty, Tz = pull * (dy * uz - dz * uy), pull * (dz * ux - dx * uz), pull * (dx * uy - dy * ux)
+    basis = view(x, CHASSIS + 3, CHASSIS + 12)
+    metric = view(params, FRAMES + 4 * _FRAME, FRAMES + 4 * _FRAME + 9)
+    turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
+
+
+@kernel(FORCE, error_model="numpy")
+def hook(t, h, x, xd, inputs, params, states, after, f, K, C):
+    for w in range(4):
+        wheel(w, h, x, xd, params, states, after, f, K, C)
+        spring(w, x, xd, params, after, f, K, C)
+    torque = rear_axle(h, xd, params, states, after, f, C)
+    chassis(xd, x, params, after, f, torque)
+    push(x, params, f)
+    if params[P.front_anti_roll] > 0.0:
+        anti_roll(0, params[P.front_anti_roll], x, params, f, K)
+    if params[P.rear_anti_roll] > 0.0:
+        anti_roll(1, params[P.rear_anti_roll], x, params, f, K)
+
+
+def add_forces(car: Car, numbers: np.ndarray) -> None:
+    """Give the mechanism its forces; `numbers` are the hook's, from the parameters on."""
+    m = car.mechanism
+    for k, corner in enumerate(car.corners):
+        ports = [corner.centre, corner.spin]
+        if k == 0:  # all the hook's states and numbers are those of its first force
+            m.model_force(f"{corner.name} contact", ports, states=STATES, data=numbers)
+        else:
+            m.model_force(f"{corner.name} contact", ports)
+        m.model_force(f"{corner.name} moments", corner.knuckle.basis)
+    for corner in car.corners:
+        m.model_force(f"{corner.name} spring", [corner.spring])
+    m.model_force("rear axle", [corner.spin for corner in car.corners[2:]])
+    m.model_force("chassis", [car.centre, *car.chassis.basis])
+    for k, name in enumerate(("front", "rear")):
+        m.model_force(f"{name} anti-roll", [corner.lower for corner in car.corners[2 * k : 2 * k + 2]])
+
+
+def frames(car: Car) -> np.ndarray:
+    """Reciprocal metric of each knuckle's basis and its axle in it; that of the chassis."""
+    parts = []
+    for corner in car.corners:
+        parts += [corner.knuckle.metric.ravel(), corner.knuckle.components(corner.axle)]
+    return np.concatenate([*parts, car.chassis.metric.ravel()])

@@ -1,0 +1,1 @@
+"""What cars share: their inputs, the engine, tyres."""

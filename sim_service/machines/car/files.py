@@ -1,0 +1,43 @@
+"""Files that a car is made from besides its own: the tyres that its file names, and the road it stands on."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sync.errors import ConfigError
+
+TYRES = ("tyre_front", "tyre_rear")
+ROAD = "road"
+MOST_BYTES = 1 << 20  # of a tyre file
+
+
+def car_files(data: dict[str, Any], file: Path, given: Mapping[str, Path]) -> dict[str, tuple[bytes, str]]:
+    """Contents and shown names, by their names in a record."""
+    found = {key: _tyre(key, data[key], file) for key in TYRES if isinstance(data.get(key), str)}
+    for key, road in given.items():
+        if key != ROAD:
+            raise ConfigError(f"sim.files.{key} = {str(road)!r}: a car reads no such file; it has a road")
+        from sim_service import roads
+
+        found |= {f"{ROAD}:{name}": (text, str(road.parent / name)) for name, text in roads.sources(road).items()}
+    return found
+
+
+def road_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The road's files by their own names; none for flat ground."""
+    begin = f"{ROAD}:"
+    return {key.removeprefix(begin): data for key, data in files.items() if key.startswith(begin)}
+
+
+def _tyre(key: str, reference: str, file: Path) -> tuple[bytes, str]:
+    path = file.parent / reference
+    try:
+        if path.exists() and not (path.is_file() and path.stat().st_size <= MOST_BYTES):
+            raise ConfigError(f"{file}: {key} = {reference!r}: must be a file of at most {MOST_BYTES} bytes")
+        return path.read_bytes(), str(path)
+    except ValueError:
+        raise ConfigError(f"{file}: {key} = {reference!r}: is no path") from None
+    except OSError as error:
+        near = sorted(p.name for p in path.parent.glob(f"*{path.suffix}")) if path.suffix else []
+        beside = f"; there are {', '.join(near)}" if near else f"; {path.parent} must have such a file"
+        raise ConfigError(f"{file}: {key} = {reference!r}: cannot be read: {error.strerror}{beside}") from None

@@ -1,0 +1,59 @@
+"""Parameters as a vehicle file and `sim.parameters` give them, checked against a model's description as a whole."""
+
+import difflib
+from typing import Any
+
+import numpy as np
+
+from sim_service.machines.contract import Machine, Parameter
+from sim_service.machines.made import made_vector
+from sync.errors import ConfigError
+from sync.toml import Section, check
+
+
+class PlainFile(Section):
+    """Of a machine that has parameters and nothing else."""
+
+    machine: str
+    parameters: dict[str, float] | None = None  # None: all as the machine declares them
+
+
+def make_plain(
+    model: Machine, data: dict[str, Any], sources: Any, changed: dict[str, float]
+) -> tuple[Machine, np.ndarray]:
+    path = sources.name()
+    given = check(PlainFile, data, path).parameters
+    if given is None:
+        given = {p.name: p.value for p in model.parameters}
+    return model, checked(model.name, model.parameters, given, changed, path)
+
+
+def checked(
+    model: str, parameters: tuple[Parameter, ...], given: dict[str, float], changed: dict[str, float], path: str
+) -> np.ndarray:
+    """Values in the model's order: the file must give every one of them, within its limits."""
+    known = {p.name: p for p in parameters}
+    given = {p.name: p.value for p in parameters if not p.of_the_file} | given
+    wrong = []
+    for where, values in ((f"{path}: ", given), ("sim.", changed)):
+        for name, value in ((n, v) for n, v in values.items() if n not in known):
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            wrong.append(f"{where}parameters.{name} = {value:g}: unknown to {model}{meant}")
+    wrong += [f"{path}: parameters.{n}: is missing ({p.unit}; {p.text})" for n, p in known.items() if n not in given]
+    for where, values in ((f"{path}: ", given), ("sim.", changed)):
+        for name, value in values.items():
+            if name in known and not known[name].low <= value <= known[name].high:
+                p = known[name]
+                wrong.append(f"{where}parameters.{name} = {value:g}: must be from {p.low:g} to {p.high:g} {p.unit}")
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    final = given | changed
+    return np.array([final[p.name] for p in parameters], np.float64)
+
+
+def described(model: Machine, params: np.ndarray) -> dict[str, Any]:
+    """A model by name, with its parameters and their units, and the vector that was made of them."""
+    pairs = zip(model.parameters, params[: len(model.parameters)].tolist(), strict=True)
+    named = {p.name: {"value": v, "unit": p.unit} for p, v in pairs}
+    return {"model": model.name, "parameters": named, "made": made_vector(model, params)}

@@ -1,0 +1,48 @@
+"""Machines and devices by name: our own, and those that other installed packages declare as entry points.
+
+A package declares one in its own pyproject.toml,
+
+    [project.entry-points."tandem.machines"]
+    mass_spring = "my_package.mass_spring"
+
+and it is found by that name once the package is installed. Nothing of it is imported before it is asked for. Names of
+our own come first: no package can take them over.
+"""
+
+import importlib
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from sync.errors import ConfigError
+
+MACHINES, DEVICES = "tandem.machines", "tandem.devices"
+
+
+def known(group: str, own: Mapping[str, str]) -> list[str]:
+    """Every name there is, our own first."""
+    return [*own, *sorted({point.name for point in entry_points(group=group)} - set(own))]
+
+
+def load(group: str, own: Mapping[str, str], name: Any, where: str) -> Any:
+    """What stands behind a name: a module. `where` is the setting, for the messages."""
+    if isinstance(name, str) and name in own:
+        return importlib.import_module(own[name])
+    found = [point for point in entry_points(group=group) if point.name == name]
+    if not found:
+        raise ConfigError(f"{where} = {name!r}: must be one of {', '.join(known(group, own))}")
+    if len({point.value for point in found}) > 1:
+        raise ConfigError(f"{where} = {name!r}: declared by {' and by '.join(_package(p) for p in found)}; remove one")
+    try:
+        return found[0].load()
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever a package of others does when it is imported
+        raise ConfigError(
+            f"{where} = {name!r}: {_package(found[0])} declares it as {found[0].value}, which cannot be imported:"
+            f" {type(error).__name__}: {error}"
+        ) from error
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "a package"
