@@ -6,12 +6,16 @@ A test that fails once in a thousand runs is broken: it depends on something it 
 Every file runs in a process of its own, all its tests in order, then again; the seeds of property tests differ each
 time. Exit code 0 if nothing failed. `--busy N` runs N processes at nice 0 beside it that do nothing but count.
 `--fresh` starts a new process for every repetition, for what a process does only once (imports, compiled code, files).
+`--pauses all` stops the tests and all they have started for a second or three, now and then, as a host does that has
+other work; `--pauses one` stops one of these processes while the others go on.
 """
 
 import argparse
 import contextlib
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -61,16 +65,46 @@ def busy(count: int) -> Iterator[None]:
             process.wait()
 
 
-def repeated(file: Path, times: int, results: Path, keyword: str | None) -> int:
+def _tree(pid: int) -> list[int]:
+    """A process and all that it has started and that is still there."""
+    found = [pid]
+    for parent in found:
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{parent}/task"):
+                found += map(int, Path(f"/proc/{parent}/task/{thread}/children").read_text().split())
+    return found
+
+
+def pause_now_and_then(process: "subprocess.Popen[str]", which: str) -> None:
+    """Stop it, with all it has started or one of them, for a second or three, until it has ended."""
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(random.uniform(0.5, 4.0))
+            return
+        tree = _tree(process.pid)
+        stopped = tree if which == "all" else [random.choice(tree)]
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            time.sleep(random.uniform(1.0, 3.0) if number == signal.SIGSTOP else 0.0)
+
+
+def repeated(file: Path, times: int, results: Path, keyword: str | None, pauses: str | None = None) -> int:
     """Run one file so many times in one process; its exit code."""
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short", "-p", "checks.repeat", str(file)]
     command += ["-k", keyword] if keyword else []
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     environment = {**os.environ, _TIMES: str(times), _RESULTS: str(results), "PYTHONPATH": paths}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode > 1 and done.returncode != 5:  # neither passed nor failed, nor without tests: it did not run
-        print(done.stdout[-2000:] + done.stderr[-2000:], file=sys.stderr)
-    return done.returncode
+    with tempfile.TemporaryFile("w+") as out:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out, text=True)
+        if pauses:
+            pause_now_and_then(process, pauses)
+        code = process.wait()
+        if code not in (0, 1, 5):  # neither passed nor failed, nor without tests: it did not run
+            out.seek(0)
+            print(out.read()[-2000:], file=sys.stderr)
+    return code
 
 
 def main() -> int:
@@ -79,6 +113,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--busy", type=int, default=0, help="busy processes beside it")
     parser.add_argument("--fresh", action="store_true", help="a new process for every repetition")
+    parser.add_argument("--pauses", choices=("all", "one"), help="stop the tests' processes now and then")
     parser.add_argument("-k", dest="keyword", help="only tests whose name matches, as in pytest")
     parser.add_argument("--why", action="store_true", help="print the first traceback of each test that failed")
     asked = parser.parse_args()
@@ -90,7 +125,7 @@ def main() -> int:
             results.touch()
             began = time.monotonic()
             rounds = [1] * asked.times if asked.fresh else [asked.times]
-            codes = {repeated(file.absolute(), times, results, asked.keyword) for times in rounds}
+            codes = {repeated(file.absolute(), times, results, asked.keyword, asked.pauses) for times in rounds}
             found = [json.loads(line) for line in results.read_text().splitlines()]
             failed = Counter(one["test"].rsplit("[", 1)[0] for one in found)
             broken = codes - {0, 1, 5}

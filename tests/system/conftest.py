@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 
 from sync.config import load, runtime_directory
 from sync.ring import RingReader
+from sync.threads import joined
 from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,7 +134,7 @@ class Program:
     def end(self, timeout: float = PATIENCE_S) -> int:
         code = self.popen.wait(timeout)
         for thread in self._threads:
-            thread.join(5)
+            joined(thread, 5.0)
         return code
 
     def close(self) -> None:
@@ -145,7 +146,7 @@ class Program:
                 self.popen.kill()
                 self.popen.wait()
         for thread in self._threads:
-            thread.join(5)
+            joined(thread, 5.0)
         for stream in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
             if stream is not None:
                 stream.close()

@@ -1,8 +1,8 @@
 """When the simulator is killed the DAQ brings the effort to zero: in time, and by a ramp."""
 
+import itertools
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from daq_service import effort_record as rec
+from daq_service.effort_settings import EffortSettings
 from sync.config import Config, load
 from sync.record import open_run
+from sync.ring_follower import RingFollower
 from tandem.replay_efforts import efforts_again
 from tandem.supervise import sweep
 from tests.daqmx_double.handle import Double
@@ -25,10 +27,6 @@ EFFORT = (
     f"source.effort={{channel='vx', gain=1.0, limit={LIMIT}, slew={SLEW}, rate_hz={RATE_HZ},"
     f" stale_after_ms={STALE_MS}, zero_within_ms={ZERO_MS}}}"
 )
-# by the settings from the limit to zero in the time that is left
-FALL = LIMIT / (1e-3 * (ZERO_MS - STALE_MS) - 2.0 / RATE_HZ)
-JITTER_S = 0.1  # between the instant a value is made and the instant the double has it
-PATIENCE_S = 4.0  # ten times what is promised
 
 
 @pytest.fixture
@@ -38,45 +36,68 @@ def double() -> Iterator[Double]:
     process.close()
 
 
+def assert_the_watchdog_acts(efforts: np.ndarray, settings: EffortSettings) -> None:
+    """At every instant that an effort was made: by how long ago its step came, and however late that instant was."""
+    came = np.where(efforts["step_received_ns"] > 0, efforts["step_received_ns"], efforts["step_pushed_ns"])
+    age = efforts["t_ns"] - came
+    stale_ns, zero_ns = round(1e6 * settings.stale_after_ms), round(1e6 * settings.zero_at_ms)
+    following = (efforts["status"] & rec.ENDED == 0) & (came > 0)
+    stale = following & (age >= stale_ns)
+    assert ((efforts["status"] & rec.WATCHDOG != 0) == stale)[following].all()
+    assert stale.any() and (efforts["given"][stale & (age >= zero_ns)] == 0.0).all()
+    # never faster than allowed: up and down while there are steps, down without them
+    passed_s, moved = 1e-9 * np.diff(efforts["t_ns"]), np.diff(efforts["given"])
+    ramp = following[1:] & ~stale[1:] & following[:-1]
+    assert (np.abs(moved[ramp]) <= settings.slew * passed_s[ramp] + 1e-12).all()
+    fall = stale[1:] & (age[1:] < zero_ns) & following[:-1]
+    assert (moved[fall] <= 0.0).all() and (moved[fall] >= -settings.fall * passed_s[fall] - 1e-12).all()
+
+
 def test_an_output_falls_to_zero_when_the_simulator_is_killed(start: Start, name: str, double: Double) -> None:
     double.tell("configure", script="drive")
     options = ("--set", f"name={name}", "--set", f"source.server={double.server}", "--set", EFFORT)
     sim = start("tandem", "sim", ONBOARD, *options)
     daq = start("tandem", "daq", ONBOARD, *options, "--json")
     sim.wait_for("the DAQ is there")  # both may have to compile first, one after the other
-    end = time.monotonic() + 60
-    while not (written := double.tell("written")) or written[-1][1] < LIMIT:  # the car is faster than 2 m/s
-        assert time.monotonic() < end, f"{written[-3:]}\n{daq.said}\n{sim.said}"
-        time.sleep(0.05)
-    # while it rose it kept to the slew
-    rise = [(t * 1e-9, v) for t, v in written if v > 0]
-    assert all(v <= rise[0][1] + SLEW * (t - rise[0][0] + JITTER_S) for t, v in rise)
+    config = load(ONBOARD, [f"name={name}", EFFORT])
+    follower, made = RingFollower(config.ring("effort")), []
 
-    killed = time.monotonic()
+    def written() -> float:
+        """What the device got last; what the effort loop made is read on."""
+        made.extend(follower.batches())
+        values = double.tell("written")
+        return float(values[-1][1]) if values else 0.0
+
+    until(lambda: written() == LIMIT, lambda: f"{daq.said}\n{sim.said}")  # the car is faster than 2 m/s
     sim.signal(signal.SIGKILL)
-    while double.tell("written")[-1][1] != 0.0:
-        assert time.monotonic() - killed < PATIENCE_S, daq.said
-        time.sleep(0.01)
-    fall = [(t * 1e-9, v) for t, v in double.tell("written") if t * 1e-9 > killed - 1.0]
-    begun = max(i for i, (_, v) in enumerate(fall) if v == LIMIT)
-    ramp = [entry for entry in fall[begun:] if entry[0] <= killed + PATIENCE_S]
-    zero = next(t for t, v in ramp if v == 0.0)
-    assert zero - killed < PATIENCE_S
-    values = [v for _, v in ramp]
-    assert values == sorted(values, reverse=True) and values[-1] == 0.0
-    assert len({v for v in values if 0.0 < v < LIMIT}) >= 5
-    t0 = ramp[0][0]
-    assert all(v >= LIMIT - FALL * (t - t0 + JITTER_S) for t, v in ramp)
-    print(f"zero {1e3 * (zero - killed):.0f} ms after the simulator was killed; {ZERO_MS:g} ms are promised")
+    sim.end()
+    steps = ring_of(name, "sim")
+    last = steps.head - 1
+    steps.close()
+
+    def zero() -> bool:
+        """By the loop, of the last step there will be, and so at the device."""
+        return written() == 0.0 and bool(made[-1]["given"][-1] == 0.0 and made[-1]["step_seq"][-1] == last)
+
+    until(zero, lambda: daq.said)
+    values = [v for _, v in double.tell("written") if v != 0.0]
 
     assert daq.popen.poll() is None  # it samples on, for the next simulator
     daq.signal(signal.SIGINT)
     assert daq.end() == 0, daq.said
+    made.extend(follower.batches())
+    follower.close()
+    assert follower.lost == 0
+    efforts = np.concatenate(made)
+    assert_the_watchdog_acts(efforts, EffortSettings(**config.source["effort"]))
+    assert efforts["given"].max() == LIMIT
+    # what the device got is what was made, in that order
+    given = iter(efforts["given"].tolist())
+    assert all(value in given for value in (v for v, _ in itertools.groupby(values)))
     report = daq.json()
-    assert report["effort"]["zeroed"] == 1 and report["lost"] == 0
+    assert report["effort"]["zeroed"] >= 1
     assert report["effort"]["round_trip_us"]["round_trip"]["n"] > 10
     assert double.tell("written")[-1][1] == 0.0 and double.tell("state")["tasks"] == []
-    sim.end()
     sweep(load(ONBOARD, [f"name={name}"]))  # what the dead one left
 
 
@@ -96,7 +117,10 @@ def test_by_the_record_the_effort_was_zero_in_time_after_a_kill(
     efforts = ring_of(name, "effort")
     until(lambda: (found := efforts.newest()) is not None and found["given"] == 0.05, "the car does not move")
     killed = pid_of(name, "sim")
+    program.signal(signal.SIGSTOP)  # nobody takes its place before the watchdog has acted
     os.kill(killed, signal.SIGKILL)
+    until(lambda: efforts.newest()["given"] == 0.0, "the effort does not become zero")  # type: ignore[index]
+    program.signal(signal.SIGCONT)
     until(lambda: pid_of(name, "sim") != killed, "no simulator took its place")
     steps = ring_of(name, "sim")
     wait_for_steps(steps, steps.head + 20)
@@ -109,17 +133,8 @@ def test_by_the_record_the_effort_was_zero_in_time_after_a_kill(
 
     run = open_run(next((tmp_path / "runs").iterdir()))
     found = run.topics["/effort"].blocks
-    came = np.where(found["step_received_ns"] > 0, found["step_received_ns"], found["step_pushed_ns"])
-    first = np.flatnonzero(np.diff(found["step_seq"], prepend=-1))  # effort of each step
-    silent = int(np.argmax(np.diff(came[first])))  # the last step before the longest silence
-    last, following = came[first[silent]], found["t_ns"][first[silent + 1]]
-    assert following - last > 80_000_000, "a simulator took its place before the watchdog had to act"
-    between = (found["t_ns"] >= last) & (found["t_ns"] < following)
-    assert found["given"][between][0] == 0.05 and found["given"][between][-1] == 0.0
-    zero = found["pushed_ns"][between & (found["given"] == 0.0)][0]
-    assert zero - last <= 80_000_000
-    assert (found["status"][between & (found["t_ns"] - last > 30_000_000)] & rec.WATCHDOG).all()
-    print(f"zero {(zero - last) / 1e6:.1f} ms after the last step; 80 ms are promised")
+    assert found["given"].max() == 0.05
+    assert_the_watchdog_acts(found, EffortSettings(**settings))
 
     # and the record's efforts can be made again from its steps, to the bit; with another gain they differ
     made = efforts_again(run, config := run_config(settings))

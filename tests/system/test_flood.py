@@ -9,7 +9,7 @@ from sync.config import Config, load
 from tandem.replay import Asked, replay_run
 from tests.ports import free_port
 from tests.sync.zmtp import Where, ask, dial, frame
-from tests.system.conftest import DRIVE, Program, ring_of, wait_for_steps
+from tests.system.conftest import DRIVE, PATIENCE_S, Program, ring_of, wait_for_steps
 
 MESSAGES, TOO_LONG = 2000, 50
 
@@ -19,7 +19,7 @@ def _resident_mb(config: Config) -> dict[str, float]:
 
     found = {}
     for role in ("daq", "sim"):
-        ring = RingReader(config.ring(role), timeout_s=90.0)
+        ring = RingReader(config.ring(role), timeout_s=PATIENCE_S)
         text = Path(f"/proc/{ring.writer_pid}/status").read_text()
         found[role] = int(text.partition("VmRSS:")[2].split()[0]) / 1024
         ring.close()

@@ -96,8 +96,8 @@ def test_a_drive_behind_another_daq_knows_its_ages_with_their_bound(start: Start
     assert result["source_lost"] == 0 and result["balance"]["closes"]
     # an age is never less than its bound below zero, and three seconds off is what it would be without the estimate
     assert 0 < result["bound_us"] < 1e6
-    assert -result["bound_us"] < result["age_us"]["p50"] < 1e6
     steps = open_run(Path(result["record"]["file"])).topics["/step"].blocks
+    assert -1e3 * result["bound_us"] < steps["input_age_ns"].min() < 1e9
     assert (steps["age_bound_ns"][-100:] > 0).all()
 
 

@@ -1,26 +1,28 @@
 """A process that crashes or hangs during a drive is replaced: at once, without loss, and the record shows it."""
 
 import configparser
+import contextlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sync.errors import TandemError
 from sync.record import open_run
 from tandem.replay import Asked, replay_run
+from tests.ports import free_port
 from tests.system.conftest import (
     DRIVE,
+    PATIENCE_S,
     ROOT,
     Program,
-    free_port,
     pid_of,
     processes_of,
     ring_of,
@@ -31,19 +33,22 @@ from tests.system.conftest import (
 
 Start = Callable[..., Program]
 WEAVE = ("--set", "source.manoeuvre=manoeuvres/weave.toml")
-ALLOWED_S = 20.0  # to be back: 0.1 s are seen
 
 
 def _until(run: Program, what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < end, run.said
-        time.sleep(0.05)
+    until(what, lambda: run.said)
 
 
 def _recorder(run: Program) -> int:
     (pid,) = processes_of(run, "record")
     return pid
+
+
+def _noted(runs: Path, text: str) -> bool:
+    """Whether it stands in a record that is still being written."""
+    with contextlib.suppress(TandemError):
+        return any(text in said for _, said in open_run(runs).said)
+    return False
 
 
 def test_a_process_that_crashes_or_hangs_is_replaced_and_nothing_recorded_is_lost(
@@ -59,7 +64,7 @@ def test_a_process_that_crashes_or_hangs_is_replaced_and_nothing_recorded_is_los
     os.kill(pid_of(name, "daq"), signal.SIGSTOP)  # it is there, but has no heartbeat
     run.wait_for("the DAQ has not moved for")
     run.wait_for("the DAQ is back")
-    time.sleep(1.5)  # what was noted last is in the file then
+    until(lambda: _noted(tmp_path / "runs", "the DAQ is back"), "what was said does not reach the record")
     # both at once, as the supervisor sees it: what the simulator had received must still reach the record
     run.signal(signal.SIGSTOP)
     for pid in (pid_of(name, "sim"), _recorder(run)):
@@ -72,7 +77,7 @@ def test_a_process_that_crashes_or_hangs_is_replaced_and_nothing_recorded_is_los
     assert run.end() == 0, run.said
     result = run.json()
     assert [d["process"] for d in result["deaths"]] == ["sim", "record", "daq", "record", "sim"]
-    assert all(d["outage_s"] < ALLOWED_S for d in result["deaths"])
+    assert all(d["outage_s"] is not None for d in result["deaths"])  # how long: benchmarks/soak.py
     assert result["balance"]["closes"] and result["record"]["whole"], result["record"]
     record = open_run(tmp_path / "runs")
     assert record.whole
@@ -202,7 +207,7 @@ def test_forks_have_one_thread_to_begin_with(tmp_path: Path) -> None:
 def test_a_service_manager_is_told_that_it_runs(drive: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(120)
+        manager.settimeout(PATIENCE_S)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         run = drive("--seconds", "2", "--json")
         told = [manager.recv(100).decode()]

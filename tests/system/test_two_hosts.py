@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sync.keys import make_keys
-from tests.system.conftest import ROOT, Program, ring_of, wait_for_steps
+from tests.system.conftest import PATIENCE_S, ROOT, Program, ring_of, wait_for_steps
 
 OFFSET_MS, PPM = 3_000.0, 50.0
 DAQ, SIM = "192.0.2.1", "192.0.2.2"
@@ -66,6 +66,7 @@ def test_offset_and_drift_are_recovered_within_the_printed_bound(
     sim.wait_for("the DAQ is there")
     steps = ring_of(name, "sim")
     wait_for_steps(steps, 600)
+    youngest_us = steps.since(0, 8192)[0]["input_age_ns"].min() / 1e3
     steps.close()
     _knock(inside[1])
     daq.wait_for("somebody was refused")
@@ -84,7 +85,7 @@ def test_offset_and_drift_are_recovered_within_the_printed_bound(
     # printed with the ages is the worst bound that any of them had
     assert 0 < clock["bound_us"] <= report["bound_us"] < 1e3 * OFFSET_MS / 10
     # read through the estimate, the ages are those of one host, not three seconds off
-    assert -report["bound_us"] < report["age_us"]["p50"] < 1e3 * OFFSET_MS / 10
+    assert -report["bound_us"] < youngest_us < 1e3 * OFFSET_MS / 10
     assert "each ±" in sim.said
     assert (daq.json()["refused"], report["refused"]) == (1, 0)
 
@@ -92,7 +93,7 @@ def test_offset_and_drift_are_recovered_within_the_printed_bound(
 def _knock(inside: tuple[str, ...]) -> None:
     """Somebody without a key, at the DAQ's door."""
     script = f"import socket; socket.create_connection(('{DAQ}', 5601)).close()"
-    subprocess.run([*inside, sys.executable, "-c", script], check=True, timeout=20)
+    subprocess.run([*inside, sys.executable, "-c", script], check=True, timeout=PATIENCE_S)
 
 
 def test_configuration_for_two_hosts_is_complete() -> None:

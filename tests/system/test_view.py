@@ -183,7 +183,7 @@ def _the_car_moves(page: Any) -> None:
 def _a_parameter_is_changed_by_hand(page: Any, name: str) -> str:
     """A number typed into a field of the page is a parameter of the model; its name."""
     tab = page.get_by_text("tune", exact=True)
-    client = CommandClient(load(DRIVE, [f"name={name}"]))
+    client = CommandClient(load(DRIVE, [f"name={name}"]), PATIENCE_S)
     try:
         click(tab.first)
         known = client.ask()["parameters"]
