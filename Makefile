@@ -51,7 +51,7 @@ bench: $(VENV)/.drive
 	$(BIN)/tandem bench multibody
 	$(BIN)/tandem iso all
 
-# kills, stops, restarts, floods, hogs, inputs nobody would write, properties on all their examples; takes more than an hour
+# kills, stops, restarts, floods, CPU load, fuzzing, properties on all their examples; takes more than an hour
 drill: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadscope --hypothesis-profile full --ignore tests/system
 	$(BIN)/python benchmarks/soak.py kills --minutes 20 --kills 200
@@ -61,7 +61,7 @@ drill: $(VENV)/.dev
 	$(BIN)/python benchmarks/soak.py clock --minutes 2
 	$(BIN)/python benchmarks/crash_drill.py --kills 100
 	$(BIN)/python benchmarks/flood.py
-	$(BIN)/python benchmarks/hogs.py
+	$(BIN)/python benchmarks/cpu_load.py
 	$(BIN)/python benchmarks/ring_check.py
 	$(BIN)/python -m checks.schedules --schedules 100000
 	$(BIN)/python -m checks.schedules --schedules 1000 --model buggy

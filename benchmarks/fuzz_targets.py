@@ -621,7 +621,7 @@ def _a_run(folder: Path) -> Path:
     from sim_service.command_record import LAYOUT, PARAMETER, RESET
     from sync.config import load
     from sync.record import WholeRun, WholeTopic, write_whole
-    from tandem.facts import attachments, start_facts
+    from tandem.provenance import attachments, start_facts
     from tandem.replay import Asked, replay_run
     from tandem.replay_save import save
 

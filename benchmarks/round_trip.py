@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tandem.bare import bare_lateness
+from tandem.baseline import bare_lateness
 from tandem.drive import checked_config, run_drive
 from tandem.report import ROUND_TRIP, figures, histogram_table
 

@@ -7,7 +7,7 @@
     python benchmarks/soak.py clock --minutes 2                  over tcp, the DAQ's clock hours off; with kills
 
 What is asserted is read from the record and from outside (rings, processes, files), not from what the drive says of
-itself. CPU hogs and floods have programs of their own: benchmarks/hogs.py, benchmarks/flood.py. Exit code 1 if a
+itself. CPU load and floods have programs of their own: benchmarks/cpu_load.py, benchmarks/flood.py. Exit code 1 if a
 promise is broken.
 """
 

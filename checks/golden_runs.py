@@ -248,7 +248,7 @@ def make(names: list[str]) -> None:
 
 def replay(name: str) -> dict[str, Any]:
     """What this version makes of a golden run."""
-    from tandem.facts import machine_facts
+    from tandem.provenance import machine_facts
 
     found = _replay_mechanism(name) if name == "mechanism" else _replay_drive(name)
     return {**found, "blas": machine_facts()["blas"]}
@@ -272,9 +272,9 @@ def _replay_mechanism(name: str) -> dict[str, Any]:
     import numpy as np
 
     from sync.record import open_run
-    from tandem.facts import other_facts
     from tandem.mechanism import load_recorded, recorded_file, simulate
     from tandem.mechanism_record import differences
+    from tandem.provenance import other_facts
 
     run = open_run(GOLDEN / f"{name}.mcap")
     made = recorded_file(run)[1].system.reals.copy()

@@ -16,8 +16,8 @@ from sim_service.inputs.table import check_rows
 from sim_service.machines import configured_machine
 from sim_service.machines.contract import Machine
 from sim_service.machines.parameters import described
+from sim_service.notices import ClippedInput, Divergence, Overload, StaleInput, divergence_message, lost_words
 from sim_service.phase import can_lock
-from sim_service.saying import ClippedInput, Divergence, Overload, StaleInput, lost_words, offence
 from sim_service.simulation import Simulation
 from sync import realtime, streams
 from sync.clock import now_ns, sleep_until
@@ -210,7 +210,7 @@ def run(
             if bound > age["p50"]:
                 reporter.say("the bound is larger than the age itself: the ages say little")
         if job.result == step_record.DIVERGED:
-            raise Diverged(f"the model diverged {offence(simulation)}")
+            raise Diverged(f"the model diverged {divergence_message(simulation)}")
         if job.result == step_record.INPUT_LOST:
             raise InputLost(_lost(simulation, config))
         return {

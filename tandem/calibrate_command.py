@@ -166,7 +166,7 @@ def _write(
 ) -> None:
     from tandem.calibrate import fragment
     from tandem.calibrate.dialogue import Step, words
-    from tandem.facts import wall_clock
+    from tandem.provenance import wall_clock
 
     ends = {f"{c} {kind}": words(Step(c, kind), calibration) for c in calibration.done for kind in ("zero", "full")}
     content = fragment.text(calibration, config, file, out, wall_clock(), ends)

@@ -184,7 +184,7 @@ def replay(
         with progress("replay") as update:
             done = replay_run(run, asked, update)
         if save is not None:
-            from tandem.facts import wall_clock
+            from tandem.provenance import wall_clock
 
             print(f"saved: {save_replay(done, save, {'utc': wall_clock()})}", file=sys.stderr)
         if as_json:

@@ -22,7 +22,7 @@ def measure(
 ) -> tuple[dict[str, Any], list[RunData], int]:
     """({"runs": […], "bare": {…}}, the steps of the runs, exit code). The bare figures come first."""
     from sync.config import forced_transport
-    from tandem.bare import bare_ipc, bare_lateness
+    from tandem.baseline import bare_ipc, bare_lateness
 
     config = checked_config(file, overrides)
     with console.status(f"bare sleeping loop, {seconds:g} s"):

@@ -19,7 +19,7 @@ from sim_service.multibody.natural.api import Record, State, System
 from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.clock import now_ns
 from sync.record import Run, RunError, WholeRun, WholeTopic, write_whole
-from tandem.facts import machine_facts
+from tandem.provenance import machine_facts
 
 _SOLVER = {"phi_error": "m", "phid_error": "m/s", "iterations": "1", "energy_residual": "J", "contraction": "1"}
 MADE = "made.json"

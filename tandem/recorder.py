@@ -34,7 +34,7 @@ from sync.record import Left, LeftOff, RunWriter, Sink, SyncFailure, left_off, p
 from sync.record.retention import NEWEST, Deletion, Limits, delete, free_bytes, plan
 from sync.service import EVERY, Prepared, Reporter, main
 from sync.streams import RECORDED
-from tandem.facts import attachments, start_facts, wall_clock
+from tandem.provenance import attachments, start_facts, wall_clock
 from tandem.tap import Tap
 
 LOOK_S = 0.04

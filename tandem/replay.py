@@ -36,7 +36,7 @@ from sync.record.settings import recorded_files, recorded_settings
 from sync.ring import RingWriter, push
 from sync.toml import check
 from tandem.deviation import deviation, sentence
-from tandem.facts import other_facts
+from tandem.provenance import other_facts
 from tandem.replay_efforts import efforts_again, in_words
 from tandem.terminal import single_lines
 

@@ -13,7 +13,7 @@ from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns
 from sync.private_files import make_folder
 from sync.record import RunError, WholeRun, WholeTopic, parts, write_whole
-from tandem.facts import parameters_json
+from tandem.provenance import parameters_json
 from tandem.replay import Replayed, resets, status_told
 
 

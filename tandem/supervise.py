@@ -28,11 +28,11 @@ from sync.errors import ConfigError, RingBusy, RingError, SourceError
 from sync.ring import RingReader, remove_stale
 from sync.streams import SOCKETS, STREAMS
 from sync.token import new_token, redacted
-from tandem.facts import as_text
 from tandem.follow import Produced, Steps
 from tandem.keep import Death, RestartPolicy, Slot
 from tandem.launch import SERVICES, SIM, VIEW, Process, ProcessGroup, Service
 from tandem.notify import alive, notify
+from tandem.provenance import as_text
 
 LOOK_S = 0.05
 _HASTY_S = 0.005  # while something is being started

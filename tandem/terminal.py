@@ -118,7 +118,7 @@ def progress(title: str) -> Iterator[Update]:
 def new_run_folder(runs: Path, name: str) -> Path:
     """A folder of its own for a record. Raises ConfigError if it cannot be made: said before anything is recorded."""
     from sync.record import new_folder
-    from tandem.facts import utc_stamp
+    from tandem.provenance import utc_stamp
 
     try:
         return new_folder(runs, utc_stamp(), name)
@@ -131,7 +131,7 @@ def new_run_folder(runs: Path, name: str) -> Path:
 
 def run_folder(runs: Path, name: str) -> Path:
     """The same for a report alone: its name if it cannot be made; `report` then says why."""
-    from tandem.facts import utc_stamp
+    from tandem.provenance import utc_stamp
 
     try:
         return new_run_folder(runs, name)

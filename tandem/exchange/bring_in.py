@@ -35,7 +35,7 @@ from tandem.exchange.tables import (
     layout_of,
 )
 from tandem.exchange.take_out import kind_of_file
-from tandem.facts import attachments, start_facts, utc_stamp
+from tandem.provenance import attachments, start_facts, utc_stamp
 
 _NOT_KEPT = ("format", "monotonic_ns")  # the writer says them itself
 _ENDINGS = {

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sim_service import step_record
 from sim_service.inputs.stages import EXTRAPOLATED, FRESH, HELD, RAMPED, SAFE, in_words, stage_of
 from sim_service.inputs.stale import stale_value
+from sim_service.notices import CALM_NS, WINDOW_NS, ClippedInput, Overload, StaleInput
 from sim_service.replay import INITIAL, TOLD, Plan, obeyed_as_recorded, replay
-from sim_service.saying import CALM_NS, WINDOW_NS, ClippedInput, Overload, StaleInput
 from sim_service.step_result import OVER
 from sync.clock import now_ns, sleep_until
 from sync.config import load

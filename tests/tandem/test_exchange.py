@@ -30,7 +30,7 @@ from tandem.exchange.errors import ExchangeError
 from tandem.exchange.resample import Series, fits, onto_blocks
 from tandem.exchange.take_out import KINDS, export
 from tandem.exchange.units import unit
-from tandem.facts import attachments, start_facts
+from tandem.provenance import attachments, start_facts
 from tandem.replay import Asked as Replay
 from tandem.replay import replay_run
 from tests.examples import few

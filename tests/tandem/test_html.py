@@ -13,7 +13,7 @@ import pytest
 from sim_service.step_record import HOLDOVER, LOCKED, MISSED, NEW_EPOCH, REPEATED, SKIPPED, STALE, STATUS
 from sync.ledger import histogram
 from sync.ledger import summary_us as ledger_summary
-from tandem.bare import _record
+from tandem.baseline import _record
 from tandem.html import RunData, headline, hops, hops_us, worst, write_report
 from tandem.html.figures import age, summary_us
 from tandem.html.style import HOPS

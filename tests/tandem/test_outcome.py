@@ -275,8 +275,8 @@ def test_the_first_step_of_each_latency_run_counts_from_its_own_beginning(monkey
 
     monkeypatch.setattr(latency, "run_drive", drive)
     monkeypatch.setattr(latency, "checked_config", lambda *_: CONFIG)
-    monkeypatch.setattr("tandem.bare.bare_lateness", lambda *_: {})
-    monkeypatch.setattr("tandem.bare.bare_ipc", lambda *_: {})
+    monkeypatch.setattr("tandem.baseline.bare_lateness", lambda *_: {})
+    monkeypatch.setattr("tandem.baseline.bare_ipc", lambda *_: {})
     latency.measure(CONFIGS / "drive.toml", [], ("shm", "ipc"), 1.0, False, Console(file=io.StringIO()))
     assert len(begun) == 2 and begun[0] < begun[1] <= time.monotonic()
 

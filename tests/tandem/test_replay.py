@@ -22,8 +22,8 @@ from sync.errors import ConfigError
 from sync.record import Run, RunError, RunWriter, WholeRun, WholeTopic, open_run, write_whole
 from sync.ring import RingReader
 from tandem.cli import app
-from tandem.facts import attachments, start_facts
 from tandem.look.info import info, print_info
+from tandem.provenance import attachments, start_facts
 from tandem.replay import Asked, replay_run
 from tandem.replay_save import save
 

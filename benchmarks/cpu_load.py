@@ -1,21 +1,21 @@
-"""Hogs on every core: does the drive miss deadlines where a bare real-time loop does not?
+"""Busy processes on every core: does the drive miss deadlines where a bare real-time loop does not?
 
-Two loops of the same period, priority and core take turns: a compiled one that only sleeps (tandem/bare.py), and a
+Two loops of the same period, priority and core take turns: a compiled one that only sleeps (tandem/baseline.py), and a
 drive. Both first with the machine as it is, then with a busy process on every core that computes and one that streams
 through memory, all of ordinary priority. Rounds alternate, so that what the host itself does to the machine meanwhile
 meets both; a virtual machine whose host takes its cores away makes either late, and the bare loop says how much of it.
 
-    python benchmarks/hogs.py [--seconds 24] [--rounds 3] [--json]
+    python benchmarks/cpu_load.py [--seconds 24] [--rounds 3] [--json]
 
 Seconds are of each of the four, in all. A miss of the drive is a step that was not finished when the next was due. The
 bare loop has nothing to finish, so the drive's own cost is taken off its time: it misses when it wakes up later than a
-period less the 99.9th percentile of what a step of the drive costs (with hogs; at most half a period: steps slower than
-that are the drive's own), and once more for every further period.
+period less the 99.9th percentile of what a step of the drive costs (under load; at most half a period: steps slower
+than that are the drive's own), and once more for every further period.
 
-Exit code 1 if the drive with hogs misses more deadlines, in all rounds together, than the bare loop with hogs and 2 in
-10 000 steps: so much is chance between two things measured one after the other. Exit code 2 if the bare loop with hogs
-misses in most rounds: the machine itself stops it, and nothing is said about the drive. Exit code 3 without permission
-for SCHED_FIFO: it would say nothing either.
+Exit code 1 if the drive under load misses more deadlines, in all rounds together, than the bare loop under load and 2
+in 10 000 steps: so much is chance between two things measured one after the other. Exit code 2 if the bare loop under
+load misses in most rounds: the machine itself stops it, and the figures say nothing about the drive. Exit code 3
+without permission for SCHED_FIFO: they would say nothing either.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from sync.config import load  # noqa: E402
 from sync.ledger import BUCKETS, histogram, middle, summary_us  # noqa: E402
 from sync.realtime import cores, permitted, this_thread  # noqa: E402
 from sync.record import open_run  # noqa: E402
-from tandem.bare import _sleep_and_measure  # noqa: E402
+from tandem.baseline import _sleep_and_measure  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
 _STREAM_MB = 64
@@ -63,18 +63,18 @@ def stream(core: int) -> None:
 
 
 @contextlib.contextmanager
-def hogs(wanted: bool) -> Iterator[None]:
+def load_on_all_cores(wanted: bool) -> Iterator[None]:
     made = multiprocessing.get_context("spawn")
     cores = sorted(os.sched_getaffinity(0)) if wanted else []
-    herd = [made.Process(target=kind, args=(core,), daemon=True) for core in cores for kind in (compute, stream)]
-    for hog in herd:
-        hog.start()
+    processes = [made.Process(target=kind, args=(core,), daemon=True) for core in cores for kind in (compute, stream)]
+    for process in processes:
+        process.start()
     try:
         yield
     finally:
-        for hog in herd:
-            hog.terminate()
-            hog.join()
+        for process in processes:
+            process.terminate()
+            process.join()
 
 
 def bare(seconds: float) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def bare_misses(late: list[tuple[int, int]], period_ns: int, cost_ns: float) -> 
 
 def drive(seconds: float, vehicle: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as runs:
-        words = ["--set", f"name=hogs_{os.getpid()}", "--set", "view.enabled=false", "--set", f"sim.machine={vehicle}"]
+        words = ["--set", f"name=load_{os.getpid()}", "--set", "view.enabled=false", "--set", f"sim.machine={vehicle}"]
         done = subprocess.run(
             [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", str(seconds), "--json", "--runs", runs,
              *words],
@@ -135,14 +135,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     drive(1.0, options.vehicle)  # whatever is compiled is compiled now
     for _ in range(options.rounds):
         for wanted in (False, True):
-            with hogs(wanted):
+            with load_on_all_cores(wanted):
                 for who in ("bare", "drive"):
                     seconds = options.seconds / options.rounds
                     one = bare(seconds) if who == "bare" else drive(seconds, options.vehicle)
-                    rounds.setdefault(f"{who}, {'hogs' if wanted else 'alone'}", []).append(one)
+                    rounds.setdefault(f"{who}, {'loaded' if wanted else 'alone'}", []).append(one)
     period_ns = load(CONFIG).step_ns
-    cost_us = min(max(one["cost_us"] for one in rounds["drive, hogs"]), 0.5e-3 * period_ns)
-    for what in ("bare, alone", "bare, hogs"):
+    cost_us = min(max(one["cost_us"] for one in rounds["drive, loaded"]), 0.5e-3 * period_ns)
+    for what in ("bare, alone", "bare, loaded"):
         for one in rounds[what]:
             one["misses"] = bare_misses(one.pop("late_ns"), period_ns, 1e3 * cost_us)
     found: dict[str, Any] = {
@@ -152,7 +152,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         }
         for what, all_of_it in rounds.items()
     }
-    drives, bares = rounds["drive, hogs"], rounds["bare, hogs"]
+    drives, bares = rounds["drive, loaded"], rounds["bare, loaded"]
     chance = math.ceil(_CHANCE * sum(one["steps"] for one in drives))
     misses = sum(one["misses"] for one in drives)
     allowed = sum(one["misses"] for one in bares) + chance
@@ -188,9 +188,9 @@ def main() -> int:
             f" {f['p999_us']} us (p99.9), at most {f['max_us']} us, each in the worst round"
         )
     print(
-        f"a step costs {result['cost_us']:.1f} us (p99.9, worst round with hogs), and so much less has the bare loop;"
-        f" misses of the drive with hogs: {result['misses']}, at most {result['allowed']} are right ({result['chance']}"
-        " for chance)"
+        f"a step costs {result['cost_us']:.1f} us (p99.9, worst round under load), and so much less has the bare loop;"
+        f" misses of the drive under load: {result['misses']}, at most {result['allowed']} are right"
+        f" ({result['chance']} for chance)"
     )
     if code == 2:
         print("says nothing: the machine itself stops the bare loop")

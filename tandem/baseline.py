@@ -4,7 +4,7 @@
 `bare_lateness` is a compiled loop that only sleeps. Both run with the scheduling our services have, so that the
 comparison shows our own cost and nothing else.
 
-    python -m tandem.bare ENDPOINT RATE_HZ SECONDS PRIORITY CORE     is the sending process of bare_ipc
+    python -m tandem.baseline ENDPOINT RATE_HZ SECONDS PRIORITY CORE     is the sending process of bare_ipc
 """
 
 import subprocess
@@ -93,7 +93,7 @@ def bare_ipc(config: Config, seconds: float) -> dict[str, Any]:
     socket.set(zmq.SUBSCRIBE, b"")
     socket.set(zmq.RCVTIMEO, 2000)
     arguments = [endpoint, str(config.daq.rate_hz), str(seconds), str(priority), str(core)]
-    sender = subprocess.Popen([sys.executable, "-m", "tandem.bare", *arguments])
+    sender = subprocess.Popen([sys.executable, "-m", "tandem.baseline", *arguments])
 
     def receive() -> None:
         if priority:

@@ -1,7 +1,7 @@
-"""What the simulator says of its run in plain words: when input gets stale, when it cannot keep up, when it diverges.
+"""Notices of the simulator: when input gets stale or is clipped, when it cannot keep up, when it diverges.
 
-Each thing is said once when it begins, once when it gets worse, once when it is over; what comes and goes many times a
-second is one thing. How often it really was is in the counters and, step by step, in the record.
+Each is given once when it begins, once when it gets worse, once when it is over; what comes and goes many times a
+second is one. How often it really was is in the counters and, step by step, in the record.
 """
 
 import math
@@ -30,7 +30,7 @@ def _worse(stages: int, said: int) -> int:
 
 
 class StaleInput:
-    """Says when input is stale and what becomes of it, when it is lost, and when it is fresh again."""
+    """Notices when input is stale and what becomes of it, when it is lost, and when it is fresh again."""
 
     def __init__(self, config: Config, blocks: RingFollower, steps: RingReader, control: np.ndarray):
         self._limit_ns = round(config.sim.stale_after_ms * 1e6)
@@ -54,20 +54,20 @@ class StaleInput:
 
     def judge(self, now: int, stages: int, age_ns: int) -> list[str]:
         """With the stages of the newest step, and the age of the newest block."""
-        told = []
+        found = []
         if stages or age_ns > self._limit_ns:
             self._fresh_since = 0
             worse = _worse(stages, self._said)
             if not self._stale or worse != self._said:
                 words = in_words(stages, self._rows)
                 still = "still " if self._stale else ""
-                told.append(
+                found.append(
                     f"input is {still}stale: the newest block is {age_ns / 1e6:.0f} ms old" + f"; {words}" * bool(words)
                 )
             self._stale, self._said = True, worse
             if self._control[step_record.LOST_NS] and not self._lost and not self._ends:
                 self._lost = True
-                told.append(
+                found.append(
                     f"{lost_words(self._control, self._rows)}: the model stands still until its input is fresh again"
                 )
         elif self._stale:
@@ -75,8 +75,8 @@ class StaleInput:
             if now - self._fresh_since >= CALM_NS:
                 self._stale = self._lost = False
                 self._said = self._fresh_since = 0
-                told.append("input is fresh again")
-        return told
+                found.append("input is fresh again")
+        return found
 
 
 def lost_words(control: np.ndarray, rows: list[str]) -> str:
@@ -86,7 +86,7 @@ def lost_words(control: np.ndarray, rows: list[str]) -> str:
 
 
 class ClippedInput:
-    """Says of each row once that its value was clipped: which, where its limits are, how often is in the counters."""
+    """Notices once for each row that its value was clipped, and what its limits are."""
 
     def __init__(self, rows: dict[str, Row], clipped: np.ndarray):
         self._rows, self._clipped = rows, clipped
@@ -109,7 +109,7 @@ class ClippedInput:
 
 
 class Overload:
-    """Says when too many steps are late or given up, and when that is over."""
+    """Notices when too many steps are late or given up, and when that is over."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, int, int, int]] = deque()
@@ -145,7 +145,7 @@ class Overload:
 
 
 class Divergence:
-    """Says that the model diverged, with what inputs, and what is done about it."""
+    """Notices that the model diverged, with what inputs, and what is done about it."""
 
     def __init__(self, simulation: Simulation, config: Config):
         self._simulation = simulation
@@ -160,10 +160,10 @@ class Divergence:
         if more <= 0 or not self._then:
             return []
         times = f" {more} times, last" if more > 1 else ""
-        return [f"the model diverged{times} {offence(self._simulation)}; {self._then}"]
+        return [f"the model diverged{times} {divergence_message(self._simulation)}; {self._then}"]
 
 
-def offence(simulation: Simulation) -> str:
+def divergence_message(simulation: Simulation) -> str:
     """At which step the model diverged last, and with what."""
     names = [q.name for q in simulation.model.inputs]
     values = ", ".join(
