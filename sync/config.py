@@ -210,7 +210,7 @@ class Record(Section):
 
 
 class Supervision(Section):
-    """What becomes of a process of a drive that dies, see tandem/keep.py."""
+    """What becomes of a process of a drive that dies, see tandem/restart_policy.py."""
 
     restart: bool = True  # false: the drive ends with the DAQ or the simulator
     restarts: int = Field(10, ge=0, le=1000)  # of one process within the time below; then it is given up

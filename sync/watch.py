@@ -66,9 +66,9 @@ class Peer:
         if self._pid and not before:
             return f"{self.title} is there (pid {self._pid})"
         if change is Change.ADOPTED:
-            return f"{self.title} (pid {before}) has died; another has taken its place (pid {self._pid})"
+            return f"{self.title} (pid {before}) has crashed; another has taken its place (pid {self._pid})"
         if before and not self._pid:
-            return f"{self.title} has ended" if change is Change.CLOSED else f"{self.title} (pid {before}) has died"
+            return f"{self.title} has ended" if change is Change.CLOSED else f"{self.title} (pid {before}) has crashed"
         return None
 
     def close(self) -> None:

@@ -67,7 +67,7 @@ def balance(outcome: Outcome) -> Balance:
 def _several_lives(outcome: Outcome) -> bool:
     """A service crashed: restarted, or so that its last figures are those of its last status."""
     failed = outcome.failure is not None and not outcome.reports["sim"].get("ended")
-    return failed or any(death.process in ("daq", "sim") for death in outcome.deaths)
+    return failed or any(crash.process in ("daq", "sim") for crash in outcome.crashes)
 
 
 def _balance_of_several_lives(outcome: Outcome) -> Balance:
@@ -148,7 +148,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "source": daq.get("source", {}),
         "effort": daq.get("effort"),  # None: the source has none
         "said": outcome.said,
-        "deaths": [dataclasses.asdict(death) for death in outcome.deaths],
+        "deaths": [dataclasses.asdict(crash) for crash in outcome.crashes],
         "record": outcome.record,
         "view": outcome.reports.get("view"),  # None: there was none, or it did not live to the end
         "ended": outcome.failure or sim.get("ended", "unknown"),

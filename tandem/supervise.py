@@ -2,8 +2,8 @@
 
 The services share nothing but blocks; what the supervisor knows of them it reads from their standard output (a JSON
 object a line) and, as a reader like any other, from their rings. They have been started already (tandem/launch.py) and
-begin together, once the recorder watches. A process that crashes is replaced (tandem/keep.py). The recorder ends last,
-and is told how the run ended; a drive goes on without it.
+begin together, once the recorder watches. A process that crashes is replaced (tandem/restart_policy.py). The recorder
+ends last, and is told how the run ended; a drive goes on without it.
 """
 
 import collections
@@ -29,10 +29,10 @@ from sync.ring import RingReader, remove_stale
 from sync.streams import SOCKETS, STREAMS
 from sync.token import new_token, redacted
 from tandem.follow import Produced, Steps
-from tandem.keep import Death, RestartPolicy, Slot
 from tandem.launch import SERVICES, SIM, VIEW, Process, ProcessGroup, Service
 from tandem.notify import alive, notify
 from tandem.provenance import as_text
+from tandem.restart_policy import Crash, RestartPolicy, Slot
 
 LOOK_S = 0.05
 _HASTY_S = 0.005  # while something is being started
@@ -52,7 +52,7 @@ class _Recording:
         self._first, self._begin, self._tell = service, begin, tell
         self._slot: Slot | None = None
         self._waiting_since: float | None = None
-        self._missed = False  # it died before it began
+        self._missed = False  # it crashed before it began
         self._noted, self._full = 0, False
         self._number = 0  # of the last note
         self._unsaid: list[str] = []  # while there is nobody to tell
@@ -208,7 +208,7 @@ class Outcome:
     code: int = 0
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
     followed: dict[str, int] = field(default_factory=dict)
-    deaths: list[Death] = field(default_factory=list)
+    crashes: list[Crash] = field(default_factory=list)
     past: dict[str, list[dict[str, int]]] = field(default_factory=dict)  # the last figures of those who died
     said: list[str] = field(default_factory=list)
     record: dict[str, Any] | None = None  # what the recorder says of its file; None: there was to be none
@@ -408,7 +408,7 @@ class Supervisor:
         outcome = self.outcome
         for process in SERVICES:
             outcome.reports.setdefault(process.name, {})
-        outcome.deaths = self._policy.deaths
+        outcome.crashes = self._policy.crashes
         self._count_due_steps()
         outcome.seconds = self._steps.seconds
         outcome.followed = {**self._produced.as_dict(), **self._steps.as_dict()}
@@ -423,7 +423,7 @@ class Supervisor:
 
     def _count_due_steps(self) -> None:
         """Steps that were due when there was no simulator any more: until now, or until the end that was asked for."""
-        sim = [death for death in self.outcome.deaths if death.process == SIM.name]
+        sim = [crash for crash in self.outcome.crashes if crash.process == SIM.name]
         failed = self.outcome.failure is not None and not self.outcome.reports[SIM.name].get("ended")
         if failed and self._asked_s > 0 and self._first_step is not None:
             self._steps.absent_until(round((self._first_step + self._asked_s) * 1e9))

@@ -2,7 +2,7 @@
 
 Which bits of which frame a signal is stands in a DBC file (or whatever else cantools reads). Its factor and offset are
 not applied: raw values travel, and [inputs] converts them. Every block has of every channel the newest value at its
-instant, and its age where the configuration has a channel `<name>_age_us` (daq_service/held.py).
+instant, and its age where the configuration has a channel `<name>_age_us` (daq_service/sample_hold.py).
 
 A frame that cannot be what the DBC says is counted and not used; frames of other ids cost next to nothing. A signal
 that no longer comes is said once, and counted. Where the blocks tell its age, they go on and the simulator sees it;
@@ -189,12 +189,12 @@ class CanSource:
         host: Host,
     ):
         # here, not above: they compile, and what is missing is said before
-        from daq_service.held import Held
+        from daq_service.sample_hold import SampleHold
         from sync.clock import REAL
 
         clock = host.clock or REAL
         self._now, self._sleep_until, self._wall = clock.now_ns, clock.sleep_until, clock.wall_ns
-        self._held = Held(config, settings.buffer_blocks, clock)
+        self._held = SampleHold(config, settings.buffer_blocks, clock)
         self._settings, self._frames, self._remarks, self._say = settings, frames, remarks, host.say
         self._stale_ns = [round(1e6 * (settings.signals[n].stale_ms or settings.stale_ms)) for n in self._held.names]
         self._file = file

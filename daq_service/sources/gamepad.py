@@ -134,7 +134,7 @@ def require(settings: Settings) -> None:
 
 class GamepadSource:
     def __init__(self, config: Config, settings: Settings, host: Host):
-        from daq_service.held import Held
+        from daq_service.sample_hold import SampleHold
         from sync.clock import REAL
 
         clock = host.clock or REAL
@@ -143,7 +143,7 @@ class GamepadSource:
         self._settings = settings
         self.effort = settings.effort
         self.wants = settings.effort.wants if settings.effort else ()
-        self._held = Held(config, settings.buffer_blocks, clock)
+        self._held = SampleHold(config, settings.buffer_blocks, clock)
         self._roles: list[Wheel | Pedal] = [getattr(settings.axes, name) for name in self._held.names]
         self._period = config.period_ns
         self._lead = min(_LEAD_NS, config.period_ns // 4)

@@ -21,7 +21,7 @@ import numpy as np
 import zmq
 from pydantic import Field
 
-from daq_service.held import Held
+from daq_service.sample_hold import SampleHold
 from daq_service.sources import Host
 from sync import realtime
 from sync.clock import RealClock
@@ -79,7 +79,7 @@ class Page:
         brake = of_channel(config.inputs, "brake")
         self._most_bar = brake[1].full if brake and isinstance(brake[1], Affine) else 0.0
         self._clock = host.clock or RealClock()
-        self._held = Held(config, settings.buffer_blocks, self._clock)
+        self._held = SampleHold(config, settings.buffer_blocks, self._clock)
         self._zmq: zmq.Context[zmq.Socket[bytes]] | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._messages = self._malformed = self._times_let_go = 0

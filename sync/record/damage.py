@@ -54,9 +54,9 @@ class Index:
         at = bisect.bisect_right(self.places, place)
         return self.places[at] if at < len(self.places) else self.end
 
-    def held(self, stream: BinaryIO, place: int, size: int) -> "Held":
+    def held(self, stream: BinaryIO, place: int, size: int) -> "ChunkContents":
         """What the chunk at this place held; nothing if there is none."""
-        found = Held()
+        found = ChunkContents()
         for offset in self.chunks[place].message_index_offsets.values() if place in self.chunks else ():
             if self.read > size:
                 break  # each is read once in a sound file: this one names the same again and again
@@ -110,7 +110,7 @@ def _parsed(data: bytes, summary: int) -> Index:
 
 
 @dataclass
-class Held:
+class ChunkContents:
     """What message indexes say that a chunk held."""
 
     counts: dict[int, int] = field(default_factory=dict)  # messages by channel
@@ -138,13 +138,13 @@ class Held:
         return end
 
 
-def after_chunk(stream: BinaryIO, size: int, place: int) -> tuple[int, Held] | None:
+def after_chunk(stream: BinaryIO, size: int, place: int) -> tuple[int, ChunkContents] | None:
     """Without an index: where to read on behind a damaged chunk, and what it held; None if nobody knows."""
     stream.seek(place)
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size or head[0] != Opcode.CHUNK:
         return None
-    held, following = Held(), 0
+    held, following = ChunkContents(), 0
     behind: int | None = place + _HEAD.size + _HEAD.unpack(head)[1]
     while behind is not None and behind < size:
         following = behind
@@ -152,7 +152,7 @@ def after_chunk(stream: BinaryIO, size: int, place: int) -> tuple[int, Held] | N
     return (following, held) if held.counts else None
 
 
-def described(file: str, at: int, why: str, held: Held, topics: dict[int, str]) -> Damage:
+def described(file: str, at: int, why: str, held: ChunkContents, topics: dict[int, str]) -> Damage:
     messages: dict[str, int] = {}
     for channel, count in held.counts.items():
         topic = topics.get(channel, f"channel {channel}")

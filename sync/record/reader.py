@@ -34,7 +34,7 @@ from sync.limits import Budget, DecodedTooLarge
 from sync.message import MALFORMED, decode_record
 from sync.message_form import Form, read_message
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
-from sync.record.damage import DAMAGED, Held, Index, after_chunk, described, read_index
+from sync.record.damage import DAMAGED, ChunkContents, Index, after_chunk, described, read_index
 from sync.record.heads import PART, SAID, START, read_head
 from sync.record.join import Consume, Joining
 from sync.record.rings import LEFT, RING, Ring
@@ -245,7 +245,7 @@ class _Reading:
             self._record(record)
         self._stream.seek(place)
 
-    def _damaged(self, place: int, why: str, held: Held) -> None:
+    def _damaged(self, place: int, why: str, held: ChunkContents) -> None:
         if not self._forms.keys() >= held.counts.keys():
             self._announce()
         topics = {channel: known[0] for channel, known in self._forms.items() if known is not None}

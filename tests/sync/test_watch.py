@@ -46,7 +46,7 @@ def test_a_peer_that_is_killed_has_died(ring_name: str, car: Layout, new_actor: 
         begin(other, ring_name, car)  # the second adopts what the first left
         assert peer.poll() == f"the DAQ is there (pid {other.pid})"
         other.kill()
-        assert peer.poll() == f"the DAQ (pid {other.pid}) has died"
+        assert peer.poll() == f"the DAQ (pid {other.pid}) has crashed"
         assert peer.poll() is None and peer.ring is None  # what it left does not count as being there
     peer.close()
 

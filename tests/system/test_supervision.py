@@ -96,7 +96,7 @@ def test_a_process_that_worked_since_the_last_look_is_replaced_when_it_crashes(
     drive: Start, start: Start, name: str
 ) -> None:
     """Its ring says that it worked: the supervisor sees the first step and the crash at one look (unless it was stopped
-    in the middle of one; tests/tandem/test_keep.py has that look alone)."""
+    in the middle of one; tests/tandem/test_restart_policy.py has that look alone)."""
     ports = {key: free_port() for key in ("daq_port", "sim_port", "clock_port", "every_port")}
     far = ["transport.kind=tcp", f"name={name}_far", *(f"transport.{key}={port}" for key, port in ports.items())]
     source = f'source={{kind="remote", host="127.0.0.1", port={ports["every_port"]}}}'
@@ -131,7 +131,7 @@ def test_a_replacement_that_dies_is_replaced_and_who_dies_too_often_is_given_up(
     _until(run, lambda: processes_of(run, "daq") != [] and pid_of(name, "daq") in processes_of(run, "daq"))
     os.kill(pid_of(name, "daq"), signal.SIGKILL)
     assert run.end() == 1
-    assert "it died 3 times within 60 s" in run.said
+    assert "it crashed 3 times within 60 s" in run.said
     result = run.json()
     assert result["record"]["whole"] and len(result["deaths"]) == 2
 

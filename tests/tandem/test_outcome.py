@@ -20,9 +20,9 @@ from tandem import cli, latency, run_command
 from tandem.drive import figures_line
 from tandem.follow import Steps
 from tandem.html import RunData, headline
-from tandem.keep import Death
 from tandem.outcome import DAMAGED, FAILED, INTERRUPTED, RECORD_INCOMPLETE, SHORT, verdict
 from tandem.report import figures, print_run
+from tandem.restart_policy import Crash
 from tandem.run_command import _speed
 from tandem.supervise import Outcome, Supervisor
 from tandem.terminal import progress_bar
@@ -94,7 +94,7 @@ def test_steps_that_were_due_after_a_simulator_that_did_not_come_back_are_counte
 
 def test_blocks_that_nobody_could_read_are_lost_not_superseded(ring: RingWriter) -> None:
     steps = follow(ring, step_words(100), later(step_words(50), 160))
-    outcome = Outcome(reports={"daq": {}, "sim": {}}, deaths=[Death("sim", 0.5, "killed", 0.3)])
+    outcome = Outcome(reports={"daq": {}, "sim": {}}, crashes=[Crash("sim", 0.5, "killed", 0.3)])
     produced = steps.last_seq + 1 + 17  # the last of them came after the last step
     outcome.followed = {"read": produced, "lost": 0, "out_of_order": 0, "head": produced, **steps.as_dict()}
     balance = figures(CONFIG, outcome)["balance"]
@@ -211,7 +211,7 @@ def test_ctrl_c_before_the_first_step_has_its_code_and_leaves_no_run(
 
 
 def test_a_crash_stands_in_the_printed_report() -> None:
-    result = figures(CONFIG, ended(deaths=[Death("sim", 1.3, "the simulator was killed by SIGKILL")]))
+    result = figures(CONFIG, ended(crashes=[Crash("sim", 1.3, "the simulator was killed by SIGKILL")]))
     text = io.StringIO()
     print_run(Console(file=text, width=140), {**result, "steps": 268, "steps_not_made": 732})
     assert "The simulator crashed once and was not back at the end." in text.getvalue()

@@ -23,7 +23,7 @@ _STOPPED_S = 0.5  # of ourselves: then everything may have been stopped, and no 
 
 
 @dataclass
-class Death:
+class Crash:
     """What happened, and what it cost."""
 
     process: str
@@ -41,8 +41,8 @@ class Slot:
     group: ProcessGroup
     note: Callable[[str], None]
     ring: RingFollower | None
-    all_deaths: list[Death]  # of the drive, in the order in which they were noticed
-    deaths: list[Death] = field(default_factory=list)
+    all_crashes: list[Crash]  # of the drive, in the order in which they were noticed
+    crashes: list[Crash] = field(default_factory=list)
     past: list[dict[str, int]] = field(default_factory=list)  # the last figures of those that ended
     last: Service | None = None  # the last one in it, once it is empty
     begun: bool = True  # the one in it has got the word to begin
@@ -70,7 +70,7 @@ class Slot:
         if service.code is not None:
             if self.begun:
                 self._back(service)  # it may have worked since the last look, and its ring tells
-            return self._died(service, now, elapsed_s)
+            return self._crashed(service, now, elapsed_s)
         if not trusted:
             self._awake = now  # everything may have been stopped: give it time to move again
             self._statuses = (service.statuses, now)
@@ -95,9 +95,9 @@ class Slot:
         return self.ring.attached() if self.ring else None
 
     def _back(self, service: Service) -> bool:
-        """It works; after a death, say for how long it did not."""
-        open_deaths = [death for death in self.deaths if death.outage_s is None]
-        if self._worked and not open_deaths:
+        """It works; after a crash, report for how long it did not."""
+        open_crashes = [crash for crash in self.crashes if crash.outage_s is None]
+        if self._worked and not open_crashes:
             return True
         outage_s = 0.0
         if self.process.ring:
@@ -105,16 +105,16 @@ class Slot:
             if ring is None or ring.writer_pid != service.pid or ring.head <= self._head:
                 return False
             first, _, _ = ring.since(self._head, 1)
-            if open_deaths and len(first):
+            if open_crashes and len(first):
                 outage_s = (int(first["pushed_ns"][0]) - self._felt_ns) * 1e-9
         else:
             if service.statuses <= self._statuses[0]:
                 return False
             outage_s = time.monotonic() - self._felt_ns * 1e-9
         self._worked = True
-        for death in open_deaths:
-            death.outage_s = round(max(outage_s, 0.0), 3)
-        if open_deaths:
+        for crash in open_crashes:
+            crash.outage_s = round(max(outage_s, 0.0), 3)
+        if open_crashes:
             self.note(f"{self.process.title} is back (pid {service.pid}): {max(outage_s, 0.0):.2f} s without it")
         return True
 
@@ -129,7 +129,7 @@ class Slot:
             self._statuses = (service.statuses, now)
         return now - max(self._statuses[1], self._since)
 
-    def _died(self, service: Service, now: float, elapsed_s: float) -> str | None:
+    def _crashed(self, service: Service, now: float, elapsed_s: float) -> str | None:
         message, code = service.exit_message(), service.code
         self.group.reap(service)
         self.past.append({k: v for k, v in service.status.items() if isinstance(v, int)})
@@ -137,10 +137,10 @@ class Slot:
         within = self.rules.within_s
         while self._recent and now - self._recent[0] > within:
             self._recent.popleft()
-        if not self.rules.restart or code in self.process.ends or not (self._worked or self.deaths):
+        if not self.rules.restart or code in self.process.ends or not (self._worked or self.crashes):
             return message
         if len(self._recent) >= self.rules.restarts:
-            return f"{message}; it died {len(self._recent) + 1} times within {within:g} s"
+            return f"{message}; it crashed {len(self._recent) + 1} times within {within:g} s"
         self._recent.append(now)
         if self._worked:  # else the work rests since the one before it
             self._mark(now)
@@ -154,8 +154,8 @@ class Slot:
         self._since = now
         again = f" in {pause:g} s" if pause else ""
         self.note(f"{message}; another takes its place{again}")
-        self.deaths.append(Death(self.process.name, round(elapsed_s, 3), message))
-        self.all_deaths.append(self.deaths[-1])
+        self.crashes.append(Crash(self.process.name, round(elapsed_s, 3), message))
+        self.all_crashes.append(self.crashes[-1])
         self._due = now + pause
         return None
 
@@ -172,7 +172,7 @@ class Slot:
     def wait(self, patience_s: float) -> None:
         """Until a replacement is at work, or has ended, or it takes too long."""
         end = time.monotonic() + patience_s
-        while self.service is not None and self.deaths and self.service.code is None and time.monotonic() < end:
+        while self.service is not None and self.crashes and self.service.code is None and time.monotonic() < end:
             self.group.template.look()
             if not self.begun:
                 self._begin_if_ready(self.service, end)
@@ -196,7 +196,7 @@ class RestartPolicy:
     def __init__(self, config: Config, group: ProcessGroup, note: Callable[[str], None]):
         self._config, self._group, self._note = config, group, note
         self.slots: dict[str, Slot] = {}
-        self.deaths: list[Death] = []
+        self.crashes: list[Crash] = []
         self._looked = time.monotonic()
 
     def adopt(self, service: Service, begin: Callable[[Service], None], begun: bool = True) -> Slot:
@@ -204,7 +204,7 @@ class RestartPolicy:
         process = service.process
         ring = RingFollower(self._config.ring(process.ring)) if process.ring else None
         rules = self._config.supervision
-        slot = Slot(process, service, begin, rules, self._group, self._note, ring, self.deaths, begun=begun)
+        slot = Slot(process, service, begin, rules, self._group, self._note, ring, self.crashes, begun=begun)
         self.slots[process.name] = slot
         return slot
 

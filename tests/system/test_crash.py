@@ -50,7 +50,7 @@ def test_a_killed_daq_leaves_a_simulator_that_says_so_and_waits(start: Start, na
     wait_for_steps(steps, 100)
     daq.signal(signal.SIGKILL)
     daq.end()
-    sim.wait_for("has died")
+    sim.wait_for("has crashed")
     sim.wait_for("input is stale")
     # a new DAQ adopts the dead one's ring: positions go on, in a new epoch
     reborn = start("daq_service", str(DRIVE), *setting)

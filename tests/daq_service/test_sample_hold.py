@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daq_service.held import Held
+from daq_service.sample_hold import SampleHold
 from tests.examples import few
 
 from .conftest import drive_config
@@ -107,7 +107,7 @@ class Play:
 
     def __init__(self, buffer: int):
         self.clock = Clock()
-        self.held = Held(CONFIG, buffer, self.clock)
+        self.held = SampleHold(CONFIG, buffer, self.clock)
         self.held.start()
         self.model = Model(self.clock, buffer)
         self._scans, self._t_ns = np.zeros((20, 5), np.int64), np.zeros(20, np.int64)
@@ -155,19 +155,19 @@ def test_every_beat_since_the_first_scan_is_taken_or_lost(script: list[tuple]) -
             assert beats == (instants[-1] - first) // PERIOD + 1
 
 
-def full(held: Held, t: int, value: int = 5) -> None:
+def full(held: SampleHold, t: int, value: int = 5) -> None:
     for channel in range(len(held.names)):
         held.note(channel, t, value)
 
 
 def test_columns_are_those_of_the_configuration() -> None:
-    held = Held(CONFIG, 10, Clock())
+    held = SampleHold(CONFIG, 10, Clock())
     assert held.names == NAMES and held.aged == AGED
 
 
 def test_nothing_is_known_before_the_start_nor_after_the_end() -> None:
     clock = Clock()
-    held = Held(CONFIG, 10, clock)
+    held = SampleHold(CONFIG, 10, clock)
     scans, t_ns = np.zeros((20, 5), np.int64), np.zeros(20, np.int64)
     full(held, clock.now)
     held.lose()
@@ -195,7 +195,7 @@ def test_nothing_is_known_before_the_start_nor_after_the_end() -> None:
 
 def test_gone_and_back_within_a_period_is_a_gap_all_the_same() -> None:
     clock = Clock()
-    held = Held(CONFIG, 10, clock)
+    held = SampleHold(CONFIG, 10, clock)
     scans, t_ns = np.zeros((20, 5), np.int64), np.zeros(20, np.int64)
     held.start()
     full(held, clock.now)
@@ -212,7 +212,7 @@ def test_gone_and_back_within_a_period_is_a_gap_all_the_same() -> None:
 
 def test_age_of_the_newest_reading_and_of_what_never_came() -> None:
     clock = Clock()
-    held = Held(CONFIG, 10, clock)
+    held = SampleHold(CONFIG, 10, clock)
     held.start()
     clock.now += 70
     assert held.age_ns(0, clock.now) == 70 and not held.seen(0)
@@ -227,7 +227,7 @@ def test_age_of_the_newest_reading_and_of_what_never_came() -> None:
 
 def test_an_age_beyond_its_type_is_the_oldest_there_is() -> None:
     clock = Clock()
-    held = Held(CONFIG, 10, clock)
+    held = SampleHold(CONFIG, 10, clock)
     held.start()
     full(held, clock.now)
     clock.now += 5_000 * 1_000_000_000
@@ -239,7 +239,7 @@ def test_an_age_beyond_its_type_is_the_oldest_there_is() -> None:
 @pytest.mark.parametrize("known", [False, True])
 def test_wait_ends_when_a_scan_is_due_or_when_asked(known: bool) -> None:
     clock = Clock()
-    held = Held(drive_config(CHANNELS, "daq.rate_hz=100"), 10, clock)
+    held = SampleHold(drive_config(CHANNELS, "daq.rate_hz=100"), 10, clock)
     held.start()
     began = clock.now
     if known:

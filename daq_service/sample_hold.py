@@ -26,7 +26,7 @@ def _instant(reading: _Reading) -> int:
     return reading[0]
 
 
-class Held:
+class SampleHold:
     """Not for several threads."""
 
     def __init__(self, config: Config, buffer_blocks: int, clock: RealClock | VirtualClock = REAL):
