@@ -549,10 +549,10 @@ def vehicle(folder: Path) -> Target:
     def what(data: bytes) -> None:
         model, params = load_machine(_written(folder / "vehicles" / "vehicle.toml", data))
         state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
-        model.initial(state, params, work)
+        model.initial(state, params, model.tables, work)
         inputs = np.array([0.1, 0.0, 0.0, 0.3, 2.0, 50.0])
         for _ in range(3):
-            model.step(state, inputs, params, work, 0.005)
+            model.step(state, inputs, params, model.tables, work, 0.005)
 
     for file in files:
         what(file.read_bytes())  # compiles; no input is to wait for that

@@ -1,8 +1,6 @@
 """The trivial machine of checks/schedules.py: an integrator of its inputs, quick to step, whose bits depend on every
 input, and whose step takes the time that a virtual clock is told (`BUSY`)."""
 
-import numpy as np
-
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity
 from sync.jit import kernel
@@ -12,7 +10,7 @@ _GAIN, _STEP_NS = range(2)
 
 
 @kernel(STEP)
-def step(state, inputs, params, work, h):
+def step(state, inputs, params, tables, work, h):
     total = 0.0
     for i in range(inputs.size):
         total += (i + 1) * inputs[i]
@@ -20,11 +18,6 @@ def step(state, inputs, params, work, h):
     state[1] += h * state[0]
     work[0], work[1] = state[0], state[1]
     work[BUSY] = params[_STEP_NS]
-
-
-def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
-    state[:] = 0.0
-    work[:] = 0.0
 
 
 MACHINE = Machine(
@@ -41,5 +34,4 @@ MACHINE = Machine(
     ),
     work_size=3,
     step=step,
-    initial=initial,
 )

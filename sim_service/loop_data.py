@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import from_dtype, int64, types
 
+from sim_service.machines.contract import TABLES, Tables
 from sync.array_types import READ_ONLY, VECTOR, WORDS, WORDS_2D, group
 
 Words = np.ndarray
@@ -63,6 +64,7 @@ class MachineData(NamedTuple):
     state: Vector
     inputs: Vector
     params: Vector
+    tables: Tables
     work: Vector
     first_state: Vector  # as it started
     first_work: Vector
@@ -102,6 +104,6 @@ TYPES: dict[type, types.Type] = {
     Settings: group(Settings, *len(Settings._fields) * [int64]),
     Books: group(Books, WORDS, WORDS, WORDS_2D, types.Array(from_dtype(CURSOR), 1, "C")),
     PhaseLock: group(PhaseLock, VECTOR, WORDS_2D),
-    MachineData: group(MachineData, *7 * [VECTOR]),
+    MachineData: group(MachineData, VECTOR, VECTOR, VECTOR, TABLES, *4 * [VECTOR]),
     Guard: group(Guard, VECTOR, VECTOR, WORDS, VECTOR),
 }

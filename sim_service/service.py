@@ -55,7 +55,7 @@ def prepare(config: Config, file: Path) -> Prepared:
     with compiling(f"model-{Path(config.sim.machine).stem}"):
         model, params = configured_machine(config, file.parent)
         check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
-        facts = described(model, params)  # as made: steps write into it
+        facts = described(model, params)  # as made: commands change it
         simulation = Simulation(config, model, params)
     return Prepared(partial(run, simulation, keys), {**facts, "outputs": list(simulation.layout.names)})
 

@@ -38,7 +38,7 @@ class Simulation:
         self.state = np.zeros(len(self.model.states))
         self.inputs = np.zeros(len(self.model.inputs))
         self.work = np.zeros(self.model.work_size)
-        self.model.initial(self.state, self.params, self.work)
+        self.model.initial(self.state, self.params, self.model.tables, self.work)
         self.rows = rows(
             config.inputs, config.daq.layout, model.inputs, config.step_ns * 1e-9,
             config.period_ns * 1e-9, config.sim.stale_after_ms,
@@ -64,7 +64,7 @@ class Simulation:
 
     @property
     def machine(self) -> MachineData:
-        return MachineData(self.state, self.inputs, self.params, self.work, *self._first, self._mode)
+        return MachineData(self.state, self.inputs, self.params, self.model.tables, self.work, *self._first, self._mode)
 
     def listen(self, ring: np.ndarray) -> None:
         """Obey commands pushed into this ring from now on."""

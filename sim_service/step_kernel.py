@@ -92,7 +92,7 @@ def advance_step(ring, shown, position, restart, lapped, age_ns, buffers, settin
     result[STAGES], result[BEYOND] = make_inputs(block, age_ns, h, rows, machine.inputs)
     guard.previous[:n] = machine.state
     guard.previous[n:] = machine.work[:outputs]
-    step_machine(machine.state, machine.inputs, machine.params, machine.work, h)
+    step_machine(machine.state, machine.inputs, machine.params, machine.tables, machine.work, h)
     bound = guard.limits[_BOUND]
     if _sound(machine.state, n, bound) and _sound(machine.work, outputs, bound):
         result[DIVERGED] = 0

@@ -55,7 +55,8 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
 
         model, params = configured_machine(config, file.parent)
         check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
-        model.initial(np.zeros(len(model.states)), params, np.zeros(model.work_size))  # it must stand, too
+        state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
+        model.initial(state, params, model.tables, work)  # it must stand, too
     return config
 
 

@@ -23,7 +23,7 @@ from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER, RESET
 from sim_service.machines import FILE, configured_machine, make_machine, recorded
 from sim_service.machines.contract import Machine
-from sim_service.machines.made import recorded_vector
+from sim_service.machines.made import made_words, recorded_machine
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
 from sim_service.step_record import STEP_CHANNELS, output_layout
@@ -97,15 +97,15 @@ def named(model: Machine, results: np.ndarray) -> dict[str, np.ndarray]:
 
 def configuration(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     """The configuration of the record, or another file's, with what was set on the command line; the model of it."""
-    config, model, made = _made(run, asked)
-    return config, model, _in_use(run, asked, model, made)
+    config, model, params = _made(run, asked)
+    return config, *(_recorded(run, asked, model, params) or (model, params))
 
 
-def _in_use(run: Run, asked: Asked, model: Machine, made: np.ndarray) -> np.ndarray:
-    """The recorded vector of parameters if nothing was changed and its layout is that of here; else as made here."""
-    anew = asked.changed or asked.remake
-    kept = None if anew else recorded_vector(model, made, run.json("parameters.json").get("made"))
-    return made if kept is None else kept
+def _recorded(run: Run, asked: Asked, model: Machine, params: np.ndarray) -> tuple[Machine, np.ndarray] | None:
+    """With the recorded words, if nothing was changed and their layout is that of here."""
+    if asked.changed or asked.remake:
+        return None
+    return recorded_machine(model, params, run.json("parameters.json").get("made"))
 
 
 def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
@@ -162,8 +162,9 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     run = open_run(path, progress=lambda share: progress("reading", share))
     read_ns = now_ns() - begun
     _known_steps(run)
-    config, model, made = _made(run, asked)
-    params = _in_use(run, asked, model, made)
+    config, made, made_params = _made(run, asked)
+    as_then = _recorded(run, asked, made, made_params)
+    model, params = as_then or (made, made_params)
     if asked.mode == "exact":
         topic = run.need(run.input_topic)
         steps = run.need("/step").blocks
@@ -215,8 +216,10 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "deleted": run.deleted.sentence(run.begun) if run.deleted else None,
         "delay_ms": asked.delay_ms,
         "jitter_ms": asked.jitter_ms,
-        "parameters": "made here" if params is made else "recorded",
-        "parameters_differ": int(np.count_nonzero(params.view(np.int64) != made.view(np.int64))),
+        "parameters": "made here" if as_then is None else "recorded",
+        "parameters_differ": int(
+            np.count_nonzero(made_words(model, params).view(np.int64) != made_words(made, made_params).view(np.int64))
+        ),
         "other_facts": other_facts(run),
         **_compare(done),
         "efforts": efforts_again(run, config),

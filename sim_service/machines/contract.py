@@ -1,29 +1,47 @@
-"""What a model is to the rest of tandem: names, units, limits, and one nopython step.
+"""What a machine is to the rest of tandem: names, units, limits, and one nopython step.
 
 A machine is a folder in `sim_service/machines/`, or a module of another package (sync/plugins.py). Everything that
 surrounds it (configuration, output channels, log, view, live tuning) is made from this description and knows nothing
 else.
 
-`params` begins with the values of `parameters`, in their order; what a model makes of them before the first step may
-follow. The step is `step(state, inputs, params, work, h)`, all float64 vectors, `h` in seconds. It advances `state` by
-`h` in place and leaves the outputs in the first `len(outputs)` entries of `work`; the rest of `work` is room to work
-in. An optional input that nobody measures comes as NaN: the step makes it itself and puts it there, so that whoever
-looks sees what was used. What the next step depends on is in the state: with a `work` of zeros it goes on just the
-same. It allocates nothing, raises nothing and draws on nothing but its arguments, so the same arguments give the same
-bits.
+The step is `step(state, inputs, params, tables, work, h)`: float64 vectors but for `tables`, `h` in seconds. It
+advances `state` by `h` in place and leaves the outputs in the first `len(outputs)` entries of `work`; the rest of
+`work` is room to work in. `params`, the values of `parameters` in their order, and `tables`, integers and numbers that
+were made before the first step, are constant: their types are read-only, so that a step that writes into them does not
+compile. Between two steps live tuning may change `params`.
+
+An optional input that nobody measures comes as NaN: the step makes it itself and puts it there, so that whoever looks
+sees what was used. What the next step depends on is in the state: with a `work` of zeros it goes on just the same. It
+allocates nothing, raises nothing and draws on nothing but its arguments, so the same arguments give the same bits.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import float64, types
 
 from sim_service.machines.scene import Scene
+from sync.array_types import CONSTANTS, INDICES, VECTOR, group, read_only
 
-STEP = types.void(float64[::1], float64[::1], float64[::1], float64[::1], float64)
+
+class Tables(NamedTuple):
+    """What a step reads besides its parameters; make them with `tables`."""
+
+    ints: np.ndarray  # int32
+    floats: np.ndarray
+
+
+def tables(ints: Sequence[int] | np.ndarray = (), floats: Sequence[float] | np.ndarray = ()) -> Tables:
+    """Copies that nothing writes into."""
+    return Tables(read_only(np.array(ints, np.int32)), read_only(np.array(floats, np.float64)))
+
+
+NO_TABLES = tables()
+TABLES = group(Tables, INDICES, CONSTANTS)
+STEP = types.void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64)
 
 
 @dataclass(frozen=True)
@@ -42,8 +60,14 @@ class Parameter:
     low: float
     high: float
     text: str
-    live: bool = True  # may change between two steps; otherwise it shapes the model and needs a new start
-    of_the_file: bool = True  # a vehicle file gives it; otherwise it is a hand on the model, and begins at `value`
+    live: bool = True  # may change between two steps; otherwise it shapes the machine and needs a new start
+    of_the_file: bool = True  # the machine's file gives it; otherwise it is a hand on it, and begins at `value`
+
+
+def at_rest(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
+    """A machine that begins with zeros."""
+    state[:] = 0.0
+    work[:] = 0.0
 
 
 @dataclass(frozen=True)
@@ -53,13 +77,17 @@ class Machine:
     states: tuple[Quantity, ...]
     outputs: tuple[Quantity, ...]
     parameters: tuple[Parameter, ...]
-    work_size: int
     step: Any  # nopython, signature STEP
-    initial: Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # fills (state, params, work) at rest
+    initial: Callable[[np.ndarray, np.ndarray, Tables, np.ndarray], None] = at_rest  # state and work at the start
+    tables: Tables = NO_TABLES
+    work_size: int = 0  # at least that of the outputs
     scene: Scene | None = None  # what it looks like; without one the view makes do with its outputs
-    layout: str = ""  # a hash of what stands where in `params` behind the parameters
-    remade: tuple[int, int] = (0, 0)  # words of `params` that its files give as they are, such as a road: not recorded
+    layout: str = ""  # a hash of what stands where in `tables`
+    remade: tuple[int, int] = (0, 0)  # of `tables.floats`: what its files give as it is, such as a road: not recorded
     bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "work_size", max(self.work_size, len(self.outputs)))
 
 
 def index(quantities: tuple[Quantity, ...], name: str) -> int:

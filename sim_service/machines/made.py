@@ -1,11 +1,12 @@
-"""The vector that a model was made into, as a record keeps it.
+"""The numbers that a machine was made into, as a record keeps them: its parameters and those of its tables.
 
-Making a model takes many thousand operations on a vehicle file. They give the same words on every machine
+Making a machine may take many thousand operations on its file. They give the same words on every computer
 (sim_service/portable.py), but not for ever: somebody will improve them. So a record keeps the words themselves, and a
 replay that changes nothing takes them instead of what it would make today. What the words mean is named by a hash of
-their layout; where that is another one, they cannot be used and the model is made anew.
+their layout, the integers of the tables included; where that is another one, they cannot be used and the machine is
+made anew. Integers are never taken from a record: they are places, where compiled code finds things.
 
-What a model is given by its files as it is, a road above all, is not kept twice (`Machine.remade`).
+What a machine is given by its files as it is, a road above all, is not kept twice (`Machine.remade`).
 """
 
 import base64
@@ -13,11 +14,12 @@ import binascii
 import hashlib
 import json
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sim_service.machines.contract import Machine
+from sim_service.machines.contract import Machine, tables
 
 _MOST_BYTES = 1 << 26  # of words, unpacked
 
@@ -25,7 +27,9 @@ _MOST_BYTES = 1 << 26  # of words, unpacked
 def layout_id(model: Machine, params: np.ndarray) -> str:
     """A hash of what every word of the vector means."""
     names = [[q.name for q in of] for of in (model.inputs, model.states, model.outputs, model.parameters)]
-    said = [model.name, names, model.work_size, len(params), list(model.remade), model.layout]
+    ints, floats = model.tables
+    layout = model.layout + (hashlib.sha256(ints.tobytes()).hexdigest()[:16] if len(ints) else "")
+    said = [model.name, names, model.work_size, len(params) + len(floats), list(model.remade), layout]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 
@@ -48,25 +52,32 @@ def made_vector(model: Machine, params: np.ndarray) -> dict[str, Any]:
     first, behind = model.remade
     return {
         "layout": layout_id(model, params),
-        "words": len(params),
+        "words": len(params) + len(model.tables.floats),
         "remade": [first, behind],
-        "zlib": packed(_outside(params, first, behind)),
+        "zlib": packed(made_words(model, params)),
     }
 
 
-def recorded_vector(model: Machine, params: np.ndarray, kept: Any) -> np.ndarray | None:
-    """The vector of a record, for a model that was made here into `params`; None if it means something else here, or
-    holds what no model would: a parameter beyond its limits, a number that is not finite."""
+def recorded_machine(model: Machine, params: np.ndarray, kept: Any) -> tuple[Machine, np.ndarray] | None:
+    """A machine that was made here, with `params`, as a record has it; None if its words mean something else here, or
+    are none that a machine has: a parameter beyond its limits, a number that is not finite."""
     if not isinstance(kept, dict) or kept.get("layout") != layout_id(model, params):
         return None
-    first, behind = model.remade
-    words = unpacked(kept.get("zlib"), len(params) - (behind - first))
+    made = made_words(model, params)
+    words = unpacked(kept.get("zlib"), len(made))
     if words is None:
         return None
-    vector = np.concatenate([words[:first], params[first:behind], words[first:]])
-    within = all(p.low <= value <= p.high for p, value in zip(model.parameters, vector.tolist(), strict=False))
-    return vector if within and np.all(np.isfinite(words) == np.isfinite(_outside(params, first, behind))) else None
+    within = all(p.low <= value <= p.high for p, value in zip(model.parameters, words.tolist(), strict=False))
+    if not within or not np.all(np.isfinite(words) == np.isfinite(made)):
+        return None
+    values, floats = words[: len(params)], words[len(params) :]
+    first, behind = model.remade
+    floats = np.concatenate([floats[:first], model.tables.floats[first:behind], floats[first:]])
+    return replace(model, tables=tables(model.tables.ints, floats)), values
 
 
-def _outside(params: np.ndarray, first: int, behind: int) -> np.ndarray:
-    return np.concatenate([params[:first], params[behind:]])
+def made_words(model: Machine, params: np.ndarray) -> np.ndarray:
+    """What is kept: the parameters, and the floats but for those that are remade."""
+    first, behind = model.remade
+    floats = model.tables.floats
+    return np.concatenate([params, floats[:first], floats[behind:]])

@@ -22,7 +22,10 @@ derivatives.
 
 from math import cos, floor, pi, sin, sqrt
 
+from numba import boolean, float64, types
+
 from sim_service.roads.layout import ABSENT, HEAD, Bump, Curved, Grid, Head, Kind, Patch, Shape, Slope
+from sync.array_types import CONSTANTS
 from sync.jit import kernel
 
 NEWTON = 12  # at most; two to four are usual
@@ -308,7 +311,7 @@ def paint(road, o, x, y, mu):
     return (1.0 - w) * mu + w * road[o + Patch.FACTOR]
 
 
-@kernel("UniTuple(float64, 4)(float64[::1], float64, float64)", **_OPTIONS)
+@kernel(types.UniTuple(float64, 4)(CONSTANTS, float64, float64), **_OPTIONS)
 def surface(road, x, y):
     """Height, its slopes along x and y, and the friction factor of the road at (x, y)."""
     x, y = min(max(x, -FAR), FAR), min(max(y, -FAR), FAR)
@@ -332,7 +335,7 @@ def surface(road, x, y):
     return z, zx, zy, mu
 
 
-@kernel("boolean(float64[::1], float64, float64)", **_OPTIONS)
+@kernel(boolean(CONSTANTS, float64, float64), **_OPTIONS)
 def outside(road, x, y):
     """Whether (x, y) is outside the data of a layer that has data, so that its edge is carried on."""
     x, y = min(max(x, -FAR), FAR), min(max(y, -FAR), FAR)

@@ -1,6 +1,6 @@
 """A fork: a private copy of the model steps ahead at once, with the inputs held as they are now.
 
-A model promises that what its next step depends on is in its state (sim_service/machines/description.py), and the
+A model promises that what its next step depends on is in its state (sim_service/machines/contract.py), and the
 simulator shows the state after every step; so a copy of state and parameters goes on exactly as the live model would
 with the same inputs (tests/sim_service/test_panel.py: the same bits). What a fork cannot know is what the driver does
 next: the hand wheel is held, at rest, and so are the pedals. For the buggy at 9 m/s with a hand that turns the wheel by
@@ -45,12 +45,12 @@ def ahead(model: Machine, params: np.ndarray, frame: Frame, h: float, seconds: f
     names = [q.name for q in model.outputs]
     places = [names.index(n) if n in names else -1 for n in ("x", "y", "z")]
     steps = max(round(seconds / h), 1)
-    state, work, own = frame.state.copy(), np.zeros(model.work_size), params.copy()
+    state, work = frame.state.copy(), np.zeros(model.work_size)
     inputs = held_inputs(model, frame)
     points = np.zeros((steps + 1, 3))
     points[0] = [float(frame.step[n]) if p >= 0 else 0.0 for n, p in zip(("x", "y", "z"), places, strict=True)]
     for i in range(steps):
-        model.step(state, inputs, own, work, h)
+        model.step(state, inputs, params, model.tables, work, h)
         points[i + 1] = [work[p] if p >= 0 else 0.0 for p in places]
         if not np.isfinite(points[i + 1]).all():
             return Path(int(frame.step["step"]), steps, seconds, points[: i + 1], False)

@@ -139,7 +139,7 @@ class MechanismFeed:
         self.title, self.bench = title, bench
         system = bench.system
         states = tuple(Quantity(f"s{i}", "1", "") for i in range(system.state_size))
-        self.model = Machine(title, (), states, (), (), 0, None, lambda *_: None, scene_of(system))
+        self.model = Machine(title, (), states, (), (), None, scene=scene_of(system))
         self.params = np.zeros(0)
         self.into = upright(system.mechanism.g)
 

@@ -18,7 +18,7 @@ import numpy as np
 from numba import float64, int64, types
 
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
-from sim_service.machines.contract import STEP, index
+from sim_service.machines.contract import STEP, TABLES, index
 from sync.errors import TandemError
 from sync.jit import kernel
 from tandem.iso.vehicle import Vehicle
@@ -65,12 +65,12 @@ class CannotDrive(TandemError):
 
 @kernel(
     int64(
-        types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, _VECTOR, float64,  # model and its vectors, step
+        types.FunctionType(STEP), _VECTOR, _VECTOR, _VECTOR, TABLES, _VECTOR, float64,  # machine, its vectors, step
         _TABLE, _VECTOR, _VECTOR, _TABLE,  # plan, settings, memory, course
         int64[::1], int64[::1], _TABLE, int64,  # places: looked at, logged; log; first step
     )
 )  # fmt: skip
-def run(step, state, inputs, params, work, h, plan, settings, memory, course, looks, logged, log, first):
+def run(step, state, inputs, params, tables, work, h, plan, settings, memory, course, looks, logged, log, first):
     """Steps made; the log has the outputs at `logged` and then the inputs."""
     outputs = logged.shape[0]
     for k in range(plan.shape[0]):
@@ -120,7 +120,7 @@ def run(step, state, inputs, params, work, h, plan, settings, memory, course, lo
         inputs[_ANGLE], inputs[_ANGLE + 1], inputs[_ANGLE + 2] = angle, rate, acceleration
         inputs[_DRIVE], inputs[_THROTTLE], inputs[_BRAKE] = torque, row[THROTTLE], row[BRAKE]
 
-        step(state, inputs, params, work, h)
+        step(state, inputs, params, tables, work, h)
         for i in range(outputs):
             log[first + k, i] = work[logged[i]]
         for i in range(inputs.shape[0]):
@@ -207,8 +207,9 @@ class Drive:
         """Drive a plan; its own part of the log. `stop_below`: ends as soon as the car is slower than this, m/s."""
         log = np.zeros((len(rows), len(self.logged) + len(self.inputs)))
         self.settings[STOP_BELOW] = stop_below
+        model = self.vehicle.model
         done = run(
-            self.vehicle.model.step, self.state, self.inputs, self.params, self.work, H, rows, self.settings,
+            model.step, self.state, self.inputs, self.params, model.tables, self.work, H, rows, self.settings,
             self.memory, self.course, self.looks, self.logged, log, 0,
         )  # fmt: skip
         if done < 0:

@@ -86,7 +86,7 @@ def _made(name: str, sources: Sources, changed: dict[str, float]) -> Vehicle:
             f"{sources.name()}: machine = {model.name!r}: tandem iso drives the multibody car, machine = 'buggy'"
         )
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
-    model.initial(state, params, work)
+    model.initial(state, params, model.tables, work)
     values = {p.name: float(params[i]) for i, p in enumerate(model.parameters)}
     tyres = tyre_vectors(sources)
     front, rear = standing_corners(analysis_table(values, tyres))

@@ -142,7 +142,7 @@ def _standing(vehicle: Loaded, cg: np.ndarray, hinges: list[np.ndarray]) -> dict
     """Of the multibody car after `initial`."""
     model, params = make_machine(vehicle.sources, vehicle.changed)
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
-    model.initial(state, params, work)
+    model.initial(state, params, model.tables, work)
     told = {q.name: float(x) for q, x in zip(model.outputs, work, strict=False)}
 
     def each(name: str) -> list[float]:

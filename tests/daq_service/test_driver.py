@@ -311,7 +311,7 @@ class Drive:
         self.state = np.zeros(len(self.model.states))
         self.work = np.zeros(self.model.work_size)
         self.inputs = np.zeros(len(self.model.inputs))
-        self.model.initial(self.state, self.params, self.work)
+        self.model.initial(self.state, self.params, self.model.tables, self.work)
         self.pose = [index(self.model.outputs, name) for name in ("x", "y", "yaw", "vx")]
         self.off: list[float] = []
         self.speeds: list[float] = []
@@ -327,7 +327,7 @@ class Drive:
             self.inputs[3] = self.memory[THROTTLE]
             self.inputs[4] = self.memory[BRAKE]
             self.inputs[5] = math.nan  # of the car's own engine
-            self.model.step(self.state, self.inputs, self.params, self.work, self.LOOK * self.LOOKS)
+            self.model.step(self.state, self.inputs, self.params, self.model.tables, self.work, self.LOOK * self.LOOKS)
             if k % 4 == 0:
                 distances = np.hypot(waypoints[:, 0] - x, waypoints[:, 1] - y)
                 nearest = int(distances.argmin())

@@ -4,8 +4,6 @@ it shares with a virtual clock."""
 
 import math
 
-import numpy as np
-
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity
 from sync.jit import kernel
@@ -16,7 +14,7 @@ BUSY = 3
 
 
 @kernel(STEP)
-def step(state, inputs, params, work, h):
+def step(state, inputs, params, tables, work, h):
     n = state[0]
     if params[_SLOW_FROM] <= n < params[_SLOW_FROM] + params[_SLOW_STEPS]:
         work[BUSY] = params[_SLOW_MS] * 1e6
@@ -26,11 +24,6 @@ def step(state, inputs, params, work, h):
     if inputs[4] > params[_BAD_BAR]:
         state[0] = 1e12
         work[0] = work[2] = math.inf
-
-
-def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
-    state[:] = 0.0
-    work[:] = 0.0
 
 
 MACHINE = Machine(
@@ -47,5 +40,4 @@ MACHINE = Machine(
     ),
     work_size=4,
     step=step,
-    initial=initial,
 )

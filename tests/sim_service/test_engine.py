@@ -38,19 +38,19 @@ def test_drive_torque_is_the_formula_of_the_source(f: float, w: float, g: float,
 def test_a_car_makes_its_torque_itself_unless_it_is_measured(vehicle: str, changed: dict[str, float]) -> None:
     model, params = load_machine(CONFIGS / "vehicles" / f"{vehicle}.toml", changed)
     state, work, inputs = np.zeros(len(model.states)), np.zeros(model.work_size), np.zeros(len(model.inputs))
-    model.initial(state, params, work)
+    model.initial(state, params, model.tables, work)
     drive, rear = index(model.inputs, "drive_torque"), index(model.outputs, "wheel_speed_rear")
     inputs[index(model.inputs, "throttle")] = 0.5
     for _ in range(100):
         rpm = 60 * work[rear] * 1.475 * 3.673 / (2 * math.pi)
         torque = -9.9444e-10 * rpm**3 - 3.2888e-6 * rpm**2 + 0.046583 * rpm + 53.7
         inputs[drive] = math.nan
-        model.step(state, inputs, params, work, 0.005)
+        model.step(state, inputs, params, model.tables, work, 0.005)
         # with the wheel speed of the step before; and whoever looks sees it
         assert inputs[drive] == pytest.approx((0.5 * torque - 0.5 * 0.015 * rpm) * 1.475 * 3.673)
     assert work[rear] > 0.5
     before = work[rear]
     inputs[drive] = -500.0
     for _ in range(20):
-        model.step(state, inputs, params, work, 0.005)
+        model.step(state, inputs, params, model.tables, work, 0.005)
     assert inputs[drive] == -500.0 and work[rear] < before

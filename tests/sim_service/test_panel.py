@@ -572,7 +572,7 @@ def driven(request: pytest.FixtureRequest) -> tuple[Machine, np.ndarray, list[Fr
     model, params = configured_machine(config, CONFIGS)
     live = params.copy()
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
-    model.initial(state, live, work)
+    model.initial(state, live, model.tables, work)
     started = live.copy()
     names = [q.name for q in model.inputs]
     dtype = step_record.output_layout(model).dtype
@@ -586,7 +586,7 @@ def driven(request: pytest.FixtureRequest) -> tuple[Machine, np.ndarray, list[Fr
             "steering_speed": math.cos(t),
         }
         inputs[i] = [given.get(n, 0.0) for n in names]
-        model.step(state, inputs[i], live, work, 0.005)
+        model.step(state, inputs[i], live, model.tables, work, 0.005)
         record = np.zeros((), dtype)
         record["step"] = i
         for n, v in zip(names, inputs[i], strict=True):
@@ -604,7 +604,7 @@ def test_a_copy_of_state_and_parameters_goes_on_with_the_same_bits(
     model, params, frames, inputs = driven
     state, work, own = frames[300].state.copy(), np.zeros(model.work_size), params.copy()
     for i in range(301, 700):
-        model.step(state, inputs[i], own, work, 0.005)
+        model.step(state, inputs[i], own, model.tables, work, 0.005)
         assert (state == frames[i].state).all()
     for q, value in zip(model.outputs, work, strict=False):
         assert value == frames[699].step[q.name] or math.isnan(value)

@@ -47,7 +47,7 @@ def test_only_a_model_with_a_hand_can_be_pushed() -> None:
 def test_a_hand_goes_along_pushes_and_lets_go(server: Any) -> None:
     model, params = load_machine(VEHICLES / "buggy.toml")
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
-    model.initial(state, params, work)
+    model.initial(state, params, model.tables, work)
     told: Any = Told()
     assert model.scene is not None
     push = Push(server, model, model.scene, told)

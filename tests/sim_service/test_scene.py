@@ -162,7 +162,7 @@ class _Feed:
         self.files = {**sources.files, "manoeuvre.toml": _manoeuvre("follow_circuit")}
         self.state = np.zeros(len(self.model.states))
         work = np.zeros(self.model.work_size)
-        self.model.initial(self.state, self.params, work)
+        self.model.initial(self.state, self.params, self.model.tables, work)
         self.record = np.zeros(1, output_layout(self.model).dtype)
         for quantity, value in zip(self.model.outputs, work, strict=False):
             self.record[quantity.name] = value

@@ -35,7 +35,7 @@ class Car:
         self.state = np.full(len(MACHINE.states), np.nan)
         self.work = np.full(MACHINE.work_size, np.nan)
         self.inputs = np.zeros(len(MACHINE.inputs))
-        MACHINE.initial(self.state, self.params, self.work)
+        MACHINE.initial(self.state, self.params, MACHINE.tables, self.work)
         self.set("vx", speed)
         self.set("wheel_speed_front", speed / self.p["wheel_radius"])
         self.set("wheel_speed_rear", speed / self.p["wheel_radius"])
@@ -53,7 +53,7 @@ class Car:
         for name, value in inputs.items():
             self.inputs[index(MACHINE.inputs, name)] = value
         for _ in range(round(seconds / h)):
-            MACHINE.step(self.state, self.inputs, self.params, self.work, h)
+            MACHINE.step(self.state, self.inputs, self.params, MACHINE.tables, self.work, h)
             if each is not None:
                 each()
         return self

@@ -9,8 +9,9 @@ Promises
 - What the next step depends on is in `state`: that of the multibody core, then `MEMORY`. `work` is scratch, which is
   zero at first.
 
-`params` holds, one behind the other: the parameters, places (`REALS` and on), the core's real tables (the hook's
-numbers among them, see forces.py), the core's integer tables as they are in memory.
+`tables.floats` are the core's real tables, the hook's constants among them (forces.py); `tables.ints` are places
+(`SIZE` and on) and, behind them, the core's integer tables. What holds for one step is in `work`, where the hook finds
+it.
 """
 
 from math import asin, atan2, cos, isnan, pi, sin
@@ -22,11 +23,12 @@ from sim_service.machines.buggy import brake_parameters, brakes, driveline, driv
 from sim_service.machines.buggy.description import OUTPUTS, PARAMETERS, WHEEL, P, V, W
 from sim_service.machines.car.engine import drive_torque
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
-from sim_service.machines.contract import STEP, index
-from sim_service.multibody.natural import tables
+from sim_service.machines.contract import STEP, TABLES, index
+from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.augmented import step as advance
 from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.views import part
+from sim_service.multibody.natural.views import part, view
+from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import kernel
 
 GRAVITY = 9.81  # m/s2
@@ -35,9 +37,9 @@ RACK_ACCELERATION = 10.0  # m/s2; from rest to that speed in a fortieth of a sec
 AT_REST = 1e-16  # J; of a motion at its height
 CRAWL = 0.1  # m/s; sideslip is told relative to at least this speed
 
-# places behind the parameters
-REALS, INTS, NUMBERS, SIZE, RACK_ROW, RACK_INPUT, RACK_SIGN, PORTS, END = range(len(PARAMETERS), len(PARAMETERS) + 9)
-HEAD = len(PARAMETERS) + 9
+# places, in front of the core's integers
+SIZE, NUMBERS, RACK_ROW, RACK_INPUT, PORTS = range(5)
+HEAD = 5
 
 # the memory of a car behind the state of the core
 YAW, RACK = range(2)
@@ -53,7 +55,6 @@ _ABS_SIZE, _BRAKE_SIZE, _DRIVELINE_SIZE = (
     len(driveline_parameters.PARAMETERS),
 )
 _GEAR_HELD = int(driveline_parameters.P.gear_held)
-_VECTOR = float64[::1]
 _ANGLE = index(VEHICLE_INPUTS, "steering_angle")
 _SPEED = index(VEHICLE_INPUTS, "steering_speed")
 _ACCELERATION = index(VEHICLE_INPUTS, "steering_acceleration")
@@ -63,9 +64,9 @@ _DRIVE = index(VEHICLE_INPUTS, "drive_torque")
 
 
 @kernel(error_model="numpy")
-def steer(inputs, params, memory, rack, h):
+def steer(inputs, params, sign, memory, rack, h):
     """Value, rate and second derivative of the rack at the end of the step."""
-    per_angle = params[RACK_SIGN] * params[P.rack_travel_per_turn] / (2.0 * pi)
+    per_angle = sign * params[P.rack_travel_per_turn] / (2.0 * pi)
     limit, last = params[P.rack_limit], memory[RACK]
     value = per_angle * inputs[_ANGLE]
     rate, second = per_angle * inputs[_SPEED], per_angle * inputs[_ACCELERATION]
@@ -81,9 +82,9 @@ def steer(inputs, params, memory, rack, h):
 
 
 @kernel(error_model="numpy")
-def tell(ints, car, params, numbers, memory, inputs, own, work):
+def tell(places, ints, car, params, numbers, memory, inputs, own, work):
     """The outputs of a step that was made."""
-    ports = int(params[PORTS])
+    ports = places[PORTS]
     x, xd = part(ints, own, Part.X)[ports:], part(ints, own, Part.XD)[ports:]
     qdd, left = part(ints, car, Part.QDD), part(ints, car, Part.ELEMENT)
     at = forces.CHASSIS
@@ -113,11 +114,11 @@ def tell(ints, car, params, numbers, memory, inputs, own, work):
     work[W.sideslip] = atan2(vy, max(abs(vx), CRAWL))
 
     # steering: the multiplier is the force along the rack
-    per_angle = params[RACK_SIGN] * params[P.rack_travel_per_turn] / (2.0 * pi)
-    force = -part(ints, car, Part.LAM)[int(params[RACK_ROW])]
+    per_angle = numbers[forces.RACK_SIGN] * params[P.rack_travel_per_turn] / (2.0 * pi)
+    force = -part(ints, car, Part.LAM)[places[RACK_ROW]]
     work[W.rack] = memory[RACK]
     work[W.rack_force] = force
-    second = car[int(params[RACK_INPUT]) + 2] / per_angle  # of the hand wheel, as the rack followed it
+    second = car[places[RACK_INPUT] + 2] / per_angle  # of the hand wheel, as the rack followed it
     work[W.steering_torque] = force * per_angle + params[P.column_inertia] * second
 
     # wheels
@@ -147,58 +148,59 @@ def tell(ints, car, params, numbers, memory, inputs, own, work):
     work[W.gear] = memory[SHIFT]
     work[W.engine_speed] = left[forces.ENGINE]
     out = part(ints, own, Part.DIAGNOSTIC)
-    work[W.iterations], work[W.capped] = out[tables.ITERATIONS], out[tables.CAPPED]
-    work[W.phi_error], work[W.phid_error] = out[tables.PHI_ERROR], out[tables.PHID_ERROR]
-    work[W.contraction], work[W.energy_residual] = out[tables.CONTRACTION], out[tables.ENERGY_RESIDUAL]
+    work[W.iterations], work[W.capped] = out[core.ITERATIONS], out[core.CAPPED]
+    work[W.phi_error], work[W.phid_error] = out[core.PHI_ERROR], out[core.PHID_ERROR]
+    work[W.contraction], work[W.energy_residual] = out[core.CONTRACTION], out[core.ENERGY_RESIDUAL]
 
 
 @kernel(STEP, error_model="numpy")
-def step(state, inputs, params, work, h):
-    size = int(params[SIZE])
-    car, memory = state[:size], state[size:]
-    reals = params[int(params[REALS]) : int(params[INTS])]
-    ints = params[int(params[INTS]) : int(params[END])].view(np.int32)
+def step(state, inputs, params, tables, work, h):
+    places, reals = tables.ints, tables.floats
+    ints = view(places, HEAD, len(places))
+    car, memory = state[: places[SIZE]], state[places[SIZE] :]
     own = work[_OUTPUTS:]
-    numbers = params[int(params[NUMBERS]) : int(params[INTS])]
+    numbers = view(reals, places[NUMBERS], len(reals))
 
     # what holds for the whole step
+    given = part(ints, own, Part.GIVEN)
     for i in range(_PARAMETERS):
-        numbers[i] = params[i]
-    place = int(params[RACK_INPUT])
-    steer(inputs, params, memory, car[place : place + 3], h)
+        given[i] = params[i]
+    place = places[RACK_INPUT]
+    steer(inputs, params, numbers[forces.RACK_SIGN], memory, car[place : place + 3], h)
     left = part(ints, car, Part.ELEMENT)
     rear = 0.5 * (left[forces.LEFT + 2 * PER_WHEEL] + left[forces.LEFT + 3 * PER_WHEEL])
     p = params[DRIVELINE : DRIVELINE + _DRIVELINE_SIZE]
-    numbers[forces.RATIO] = driveline.shift(p, memory[SHIFT:], inputs[_THROTTLE], rear, h)
+    given[forces.RATIO] = driveline.shift(p, memory[SHIFT:], inputs[_THROTTLE], rear, h)
     if isnan(inputs[_DRIVE]):
         inputs[_DRIVE] = drive_torque(inputs[_THROTTLE], rear, driveline.gear_ratio(p, p[_GEAR_HELD]))
-    numbers[forces.THROTTLE], numbers[forces.DRIVE] = inputs[_THROTTLE], inputs[_DRIVE]
+    given[forces.THROTTLE], given[forces.DRIVE] = inputs[_THROTTLE], inputs[_DRIVE]
     pressure = max(inputs[_BRAKE], 0.0)
     p = params[BRAKES : BRAKES + _BRAKE_SIZE]
     for w in range(4):
         of = left[forces.LEFT + PER_WHEEL * w :]
         rolling = of[V.wheel_speed] * of[V.rolling_radius]
         at = ABS + _ABS_SIZE * w
-        numbers[forces.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
+        given[forces.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
 
     advance(ints, reals, car, own, forces.hook, h)
-    tell(ints, car, params, numbers, memory, inputs, own, work)
+    tell(places, ints, car, params, numbers, memory, inputs, own, work)
 
 
-@kernel(void(_VECTOR, _VECTOR, _VECTOR, _VECTOR, float64, int64, boolean), error_model="numpy")
-def settle(state, inputs, params, work, h, steps, slide):
+@kernel(void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64, int64, boolean), error_model="numpy")
+def settle(state, inputs, params, tables, work, h, steps, slide):
     """At most so many steps, stopped dead whenever the motion has passed its height; that leads to rest quickly.
 
     `slide`: tyres forget their slip after each step, so that nothing holds the car in the road plane.
     """
-    ints = params[int(params[INTS]) : int(params[END])].view(np.int32)
-    car = state[: int(params[SIZE])]
+    places = tables.ints
+    ints = view(places, HEAD, len(places))
+    car = state[: places[SIZE]]
     left, qd, qdd = part(ints, car, Part.ELEMENT), part(ints, car, Part.QD), part(ints, car, Part.QDD)
     said = part(ints, work[_OUTPUTS:], Part.DIAGNOSTIC)
     last = 0.0
     for _ in range(steps):
-        step(state, inputs, params, work, h)
-        energy = said[tables.KINETIC]
+        step(state, inputs, params, tables, work, h)
+        energy = said[core.KINETIC]
         if energy < last:
             if last < AT_REST:
                 break

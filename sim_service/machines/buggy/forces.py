@@ -53,19 +53,23 @@ BRAKE_PARAMETERS = int(P[brake_parameters.PARAMETERS[0].name])
 DRIVELINE_PARAMETERS = int(P[driveline_parameters.PARAMETERS[0].name])
 _BRAKE_SIZE, _DRIVELINE_SIZE = len(brake_parameters.PARAMETERS), len(driveline_parameters.PARAMETERS)
 
-# numbers behind the parameters: what a step is given, what was made of the parameters, where the tables begin
+# what the hook is given for a step: the parameters, and behind them
 THROTTLE = len(PARAMETERS)
 DRIVE = THROTTLE + 1  # torque on the rear axle, where it is given from outside
 RATIO = THROTTLE + 2  # of the gearbox, as it is engaged
 PRESSURE = THROTTLE + 3  # bar, of each brake
-STOPS = THROTTLE + 7  # spring lengths where the stops begin: front pressed, extended; rear
-CENTRE = THROTTLE + 11  # of gravity against the chassis point, in the chassis' vectors
-DRAWN = THROTTLE + 14  # height of the wheel centres above the centre of gravity as drawn
-TYRES = THROTTLE + 18  # where the front and the rear tyre begin; then the road
-ROAD = THROTTLE + 20
-FRAMES = THROTTLE + 21  # reciprocal metric (9) and axle (3) in the basis of each knuckle; then of the chassis
+GIVEN = THROTTLE + 7
+
+# its constants: what was made of the parameters, then the front and the rear tyre, then the road
+STOPS = 0  # spring lengths where the stops begin: front pressed, extended; rear
+CENTRE = 4  # of gravity against the chassis point, in the chassis' vectors
+DRAWN = 7  # height of the wheel centres above the centre of gravity as drawn
+RACK_SIGN = 11  # +1 or -1: of the rack against the hand wheel
+FRAMES = 12  # reciprocal metric (9) and axle (3) in the basis of each knuckle; then of the chassis
 _FRAME = 12
-TABLES = FRAMES + 4 * _FRAME + 9
+TYRES = FRAMES + 4 * _FRAME + 9
+_TYRE = len(T)
+ROAD = TYRES + 2 * _TYRE
 
 # states of the elements, and what is left behind them
 PER_WHEEL = len(WHEEL)
@@ -82,7 +86,7 @@ _ROUND = 0.02  # m/s; below it a damper changes over from bump to rebound
 
 
 @inner
-def wheel(w, h, x, xd, params, states, after, f, K, C):
+def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     """Contact, tyre and brake of one wheel."""
     at = _WHEEL_PORTS * w
     frame = FRAMES + _FRAME * w
@@ -107,9 +111,9 @@ def wheel(w, h, x, xd, params, states, after, f, K, C):
     wx, wy, wz = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
 
     # the road: first below the centre, then where the wheel touches
-    road = view(params, int(params[ROAD]), len(params))
-    tyre_at = int(params[TYRES + w // 2])
-    p = view(params, tyre_at, int(params[TYRES + 1 + w // 2]))
+    road = view(params, ROAD, len(params))
+    tyre_at = TYRES + _TYRE * (w // 2)
+    p = view(params, tyre_at, tyre_at + _TYRE)
     px, py = cx, cy
     nx = ny = nz = an = cosine = reach = dx = dy = dz = 0.0
     mu = 1.0
@@ -143,7 +147,7 @@ def wheel(w, h, x, xd, params, states, after, f, K, C):
     radius = effective_radius(p, max(deflection, 0.0))
     side = 1.0 if w % 2 == 0 else -1.0
     out = view(after, TOLD, STATES)
-    mu *= params[P.grip]
+    mu *= given[P.grip]
     tyre(p, states, after, TYRE_STATES * w, h, load, along, across, spin, radius, camber, mu, side, out)
     Fx, Fy, Mx, My, Mz = out[OUT.FX], out[OUT.FY], out[OUT.MX], out[OUT.MY], out[OUT.MZ]
     damp_x, damp_y = out[OUT.CX], out[OUT.CY]
@@ -153,9 +157,9 @@ def wheel(w, h, x, xd, params, states, after, f, K, C):
     hz = Mx * tz + My * sz + Mz * nz + dx * gy - dy * gx
 
     # brake, against the knuckle
-    b = view(params, BRAKE_PARAMETERS, BRAKE_PARAMETERS + _BRAKE_SIZE)
-    limit = brakes.friction_limit(b, w < 2, params[PRESSURE + w])
-    inertia = params[P.wheel_spin_inertia]
+    b = view(given, BRAKE_PARAMETERS, BRAKE_PARAMETERS + _BRAKE_SIZE)
+    limit = brakes.friction_limit(b, w < 2, given[PRESSURE + w])
+    inertia = given[P.wheel_spin_inertia]
     braking, damp_spin = brakes.brake(b, limit, states, after, BRAKES + _BRAKE_STATES * w, h, spin - own, inertia)
     turning = hx * ax + hy * ay + hz * az
     f[at], f[at + 1], f[at + 2] = gx, gy, gz
@@ -191,14 +195,14 @@ def wheel(w, h, x, xd, params, states, after, f, K, C):
 
 
 @inner
-def spring(w, x, xd, params, after, f, K, C):
+def spring(w, x, xd, given, params, after, f, K, C):
     """Spring, damper and stops of one wheel."""
     at, block, left = _SPRING + 3 * w, _SPRING_BLOCK + 9 * w, LEFT + PER_WHEEL * w
     front = w < 2
-    rate = params[P.front_spring_rate] if front else params[P.rear_spring_rate]
-    free = params[P.front_spring_length] if front else params[P.rear_spring_length]
-    bump = params[P.front_damper_bump] if front else params[P.rear_damper_bump]
-    rebound = params[P.front_damper_rebound] if front else params[P.rear_damper_rebound]
+    rate = given[P.front_spring_rate] if front else given[P.rear_spring_rate]
+    free = given[P.front_spring_length] if front else given[P.rear_spring_length]
+    bump = given[P.front_damper_bump] if front else given[P.rear_damper_bump]
+    rebound = given[P.front_damper_rebound] if front else given[P.rear_damper_rebound]
     short, long = (params[STOPS], params[STOPS + 1]) if front else (params[STOPS + 2], params[STOPS + 3])
 
     length = sqrt(x[at] * x[at] + x[at + 1] * x[at + 1] + x[at + 2] * x[at + 2])
@@ -208,9 +212,9 @@ def spring(w, x, xd, params, after, f, K, C):
     push = rate * (free - length) - (mean + half * speed / root) * speed
     stop = 0.0
     if length < short:
-        stop, push = params[P.stop_rate], push + params[P.stop_rate] * (short - length)
+        stop, push = given[P.stop_rate], push + given[P.stop_rate] * (short - length)
     elif length > long:
-        stop, push = params[P.stop_rate], push - params[P.stop_rate] * (length - long)
+        stop, push = given[P.stop_rate], push - given[P.stop_rate] * (length - long)
     damp = mean + half * speed / root * (1.0 + (_ROUND / root) ** 2)
     u = (ux, uy, uz)
     for i in range(3):
@@ -223,13 +227,11 @@ def spring(w, x, xd, params, after, f, K, C):
 
 
 @inner
-def rear_axle(h, xd, params, states, after, f, C):
+def rear_axle(h, xd, given, states, after, f, C):
     """The driveline turns the rear wheels and holds on to the chassis."""
-    p = view(params, DRIVELINE_PARAMETERS, DRIVELINE_PARAMETERS + _DRIVELINE_SIZE)
+    p = view(given, DRIVELINE_PARAMETERS, DRIVELINE_PARAMETERS + _DRIVELINE_SIZE)
     speed = 0.5 * (xd[_AXLE] + xd[_AXLE + 1])
-    torque, damp = driveline.driveline(
-        p, params[THROTTLE], params[DRIVE], params[RATIO], states, after, ENGINE, h, speed
-    )
+    torque, damp = driveline.driveline(p, given[THROTTLE], given[DRIVE], given[RATIO], states, after, ENGINE, h, speed)
     f[_AXLE] += 0.5 * torque
     f[_AXLE + 1] += 0.5 * torque
     for i in range(4):
@@ -239,11 +241,11 @@ def rear_axle(h, xd, params, states, after, f, C):
 
 
 @inner
-def chassis(xd, x, params, after, f, torque):
+def chassis(xd, x, given, params, after, f, torque):
     """Drag at the centre of gravity; the reaction to the drive."""
     vx, vy, vz = xd[CHASSIS], xd[CHASSIS + 1], xd[CHASSIS + 2]
     speed = sqrt(vx * vx + vy * vy + vz * vz)
-    drag = 0.5 * params[P.air_density] * params[P.drag_area] * speed
+    drag = 0.5 * given[P.air_density] * given[P.drag_area] * speed
     f[CHASSIS] = -drag * vx
     f[CHASSIS + 1] = -drag * vy
     f[CHASSIS + 2] = -drag * vz
@@ -254,16 +256,16 @@ def chassis(xd, x, params, after, f, torque):
 
 
 @inner
-def push(x, params, f):
+def push(x, given, params, f):
     """A hand on the car: a force on the chassis or on a wheel, a torque on the chassis."""
-    body = int(params[P.push_body] + 0.5)
+    body = int(given[P.push_body] + 0.5)
     at = CHASSIS if body == 0 else _WHEEL_PORTS * (body - 1)
-    f[at] += params[P.push_x]
-    f[at + 1] += params[P.push_y]
-    f[at + 2] += params[P.push_z]
+    f[at] += given[P.push_x]
+    f[at + 1] += given[P.push_y]
+    f[at + 2] += given[P.push_z]
     basis = view(x, CHASSIS + 3, CHASSIS + 12)
     metric = view(params, FRAMES + 4 * _FRAME, FRAMES + 4 * _FRAME + 9)
-    a, b, c = params[P.push_roll], params[P.push_pitch], params[P.push_yaw]
+    a, b, c = given[P.push_roll], given[P.push_pitch], given[P.push_yaw]
     Tx = a * basis[0] + b * basis[3] + c * basis[6]
     Ty = a * basis[1] + b * basis[4] + c * basis[7]
     Tz = a * basis[2] + b * basis[5] + c * basis[8]
@@ -292,26 +294,26 @@ def anti_roll(axle, rate, x, params, f, K):
 
 
 @kernel(FORCE, error_model="numpy")
-def hook(t, h, x, xd, inputs, params, states, after, f, K, C):
+def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C):
     for w in range(4):
-        wheel(w, h, x, xd, params, states, after, f, K, C)
-        spring(w, x, xd, params, after, f, K, C)
-    torque = rear_axle(h, xd, params, states, after, f, C)
-    chassis(xd, x, params, after, f, torque)
-    push(x, params, f)
-    if params[P.front_anti_roll] > 0.0:
-        anti_roll(0, params[P.front_anti_roll], x, params, f, K)
-    if params[P.rear_anti_roll] > 0.0:
-        anti_roll(1, params[P.rear_anti_roll], x, params, f, K)
+        wheel(w, h, x, xd, given, params, states, after, f, K, C)
+        spring(w, x, xd, given, params, after, f, K, C)
+    torque = rear_axle(h, xd, given, states, after, f, C)
+    chassis(xd, x, given, params, after, f, torque)
+    push(x, given, params, f)
+    if given[P.front_anti_roll] > 0.0:
+        anti_roll(0, given[P.front_anti_roll], x, params, f, K)
+    if given[P.rear_anti_roll] > 0.0:
+        anti_roll(1, given[P.rear_anti_roll], x, params, f, K)
 
 
-def add_forces(car: Car, numbers: np.ndarray) -> None:
-    """Give the mechanism its forces; `numbers` are the hook's, from the parameters on."""
+def add_forces(car: Car, numbers: np.ndarray, given: np.ndarray) -> None:
+    """Give the mechanism its forces: `numbers` are the hook's constants, `given` what it is given for a step."""
     m = car.mechanism
     for k, corner in enumerate(car.corners):
         ports = [corner.centre, corner.spin]
         if k == 0:  # all the hook's states and numbers are those of its first force
-            m.model_force(f"{corner.name} contact", ports, states=STATES, data=numbers)
+            m.model_force(f"{corner.name} contact", ports, states=STATES, data=numbers, given=given)
         else:
             m.model_force(f"{corner.name} contact", ports)
         m.model_force(f"{corner.name} moments", corner.knuckle.basis)

@@ -1,8 +1,8 @@
 """From a vehicle file to a car that can be stepped.
 
-`make` checks the file as a whole, builds the mechanism, compiles its tables and lays everything into the one vector
-`params` that the step needs. `initial` stands the car on its road, at rest in static equilibrium, brakes on: left to
-settle by the same steps that drive it, for nothing else knows all its forces.
+`make` checks the file as a whole, builds the mechanism and compiles its tables. `initial` stands the car on its road,
+at rest in static equilibrium, brakes on: left to settle by the same steps that drive it, for nothing else knows all its
+forces.
 """
 
 import hashlib
@@ -25,16 +25,16 @@ from sim_service.machines.car.files import road_files
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.tir import parse_tir, tyre_vector
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
-from sim_service.machines.contract import Machine, Quantity, index
+from sim_service.machines.contract import Machine, Quantity, Tables, index, tables
 from sim_service.machines.parameters import checked
 from sim_service.machines.scene import Scene
-from sim_service.multibody.natural import tables
+from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.errors import IllConditioned, MechanismError
 from sim_service.multibody.natural.settings import REAL_TIME
 from sim_service.multibody.natural.system import System
-from sim_service.multibody.natural.tables import HOOK_PORT
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.portable import norm, product
+from sync.array_types import read_only
 from sync.errors import ConfigError
 from sync.toml import Section, check
 
@@ -80,16 +80,17 @@ class Assembled:
     car: Car
     system: System
     params: np.ndarray
+    tables: Tables
     scene: Scene
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     built = assemble(data, sources, changed)
-    return _model(built, sources.name()), built.params
+    return _machine(built, sources.name()), built.params
 
 
 def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> Assembled:
-    """The mechanism, its tables, and the vector the step needs."""
+    """The mechanism, the parameters and the tables."""
     path = sources.name()
     file = check(VehicleFile, data, path)
     given = file.parameters | _flat(file.front, "front", FRONT, path) | _flat(file.rear, "rear", REAR, path)
@@ -106,13 +107,14 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
     stops = _stops(p, front, rear)
     try:
         car = build(p, front, rear)
-        forces.add_forces(car, _numbers(car, values, stops, tyres, road))
+        for_a_step = np.concatenate([values, np.zeros(forces.GIVEN - len(values))])
+        forces.add_forces(car, _numbers(car, stops, tyres, road), for_a_step)
         with warnings.catch_warnings():
             warnings.simplefilter("error", IllConditioned)
             system = car.mechanism.compile(h=STEP, settings=SETTINGS, hook=forces.hook)
     except (MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
         raise ConfigError(f"{path}: {_translated(str(error))}") from None
-    return Assembled(car, system, _params(car, system, values), scene(car, system, p, front, rear, radii, _WIDTH))
+    return Assembled(car, system, values, _tables(system), scene(car, system, p, front, rear, radii, _WIDTH))
 
 
 def _flat(points: dict[str, list[float]], axle: str, known: tuple[str, ...], path: str) -> dict[str, float]:
@@ -165,61 +167,36 @@ def _stops(p: dict[str, float], front: Points, rear: Points) -> list[float]:
     return out
 
 
-def _numbers(car: Car, values: np.ndarray, stops: list[float], tyres: list[np.ndarray], road: np.ndarray) -> np.ndarray:
-    """The hook's numbers, in the order of forces.py."""
-    out = np.zeros(forces.TABLES)
-    out[: len(values)] = values
+def _numbers(car: Car, stops: list[float], tyres: list[np.ndarray], road: np.ndarray) -> np.ndarray:
+    """The hook's constants, in the order of forces.py."""
+    out = np.zeros(forces.TYRES)
     where = car.mechanism.where
     cg = where(car.centre)
     out[forces.STOPS : forces.STOPS + 4] = stops
     out[forces.CENTRE : forces.CENTRE + 3] = car.chassis.components(cg - car.chassis.drawn_origin)
     out[forces.DRAWN : forces.DRAWN + 4] = [(where(c.centre) - cg)[2] for c in car.corners]
-    tables = [out, *tyres, road]
-    out[forces.TYRES : forces.ROAD + 1] = np.cumsum([len(t) for t in tables])[:3]
-    frames = forces.frames(car)
-    out[forces.FRAMES : forces.FRAMES + len(frames)] = frames
-    return np.concatenate(tables)
+    out[forces.RACK_SIGN] = car.rack_sign
+    out[forces.FRAMES :] = forces.frames(car)
+    return np.concatenate([out, *tyres, road])
 
 
-def _params(car: Car, system: System, values: np.ndarray) -> np.ndarray:
-    ints = system.ints if len(system.ints) % 2 == 0 else np.append(system.ints, np.int32(0))
-    head = np.zeros(dynamics.HEAD)
-    head[: len(values)] = values
-    head[dynamics.REALS] = dynamics.HEAD
-    head[dynamics.INTS] = dynamics.HEAD + len(system.reals)
-    head[dynamics.END] = head[dynamics.INTS] + len(ints) // 2
-    head[dynamics.NUMBERS] = dynamics.HEAD + system.span(Part.PARAM).start + _before_hook(system)
-    head[dynamics.SIZE] = system.state_size
-    head[dynamics.RACK_ROW] = system.rows("rack.x")[0]
-    head[dynamics.RACK_INPUT] = system.input("rack").start
-    head[dynamics.PORTS] = system.part(Part.SETTING)[HOOK_PORT]
-    head[dynamics.RACK_SIGN] = car.rack_sign
-    return np.concatenate([head, system.reals, ints.view(np.float64)])
+def _tables(system: System) -> Tables:
+    places = np.zeros(dynamics.HEAD, np.int32)
+    first = len(system.part(Part.EL_KIND))  # the hook's forces come last
+    places[dynamics.SIZE] = system.state_size
+    places[dynamics.NUMBERS] = system.span(Part.PARAM).start + system.part(Part.EL_PARAM)[first]
+    places[dynamics.RACK_ROW] = system.rows("rack.x")[0]
+    places[dynamics.RACK_INPUT] = system.input("rack").start
+    places[dynamics.PORTS] = system.part(Part.EL_PORT)[first]
+    return tables(np.concatenate([places, system.ints]), system.reals)
 
 
-def _before_hook(system: System) -> int:
-    """Parameters of the elements before the hook's."""
-    return sum(len(e.numbers) for e in system.elements if not e.data.size)
-
-
-def _model(built: Assembled, path: str) -> Machine:
+def _machine(built: Assembled, path: str) -> Machine:
     system = built.system
-    numbers = int(built.params[dynamics.NUMBERS])
-    road = numbers + int(built.params[numbers + forces.ROAD])
-    setting = dynamics.HEAD + system.span(Part.SETTING).start
-    places = [
-        slice(len(PARAMETERS), dynamics.HEAD),
-        slice(int(built.params[dynamics.INTS]), len(built.params)),
-        slice(numbers + forces.TYRES, numbers + forces.ROAD + 1),
-        *(slice(setting + k, setting + k + 1) for k in (tables.HOOK_PORT, tables.HOOK_PARAM, tables.HOOK_BLOCK)),
-    ]
-    made = built.params.copy()
 
-    def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
-        for place in places:  # a record may give numbers, but never the places where compiled code finds them
-            params[place] = made[place]
-        _stand(system, state, params, work)
-        _refuse_unsound(state, params, work, path)
+    def initial(state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray) -> None:
+        _stand(system, state, params, constants, work)
+        _refuse_unsound(state, params, constants, work, path)
 
     return Machine(
         name="buggy",
@@ -227,19 +204,20 @@ def _model(built: Assembled, path: str) -> Machine:
         states=_states(system),
         outputs=OUTPUTS,
         parameters=PARAMETERS,
+        tables=built.tables,
         work_size=len(OUTPUTS) + system.work_size,
         step=dynamics.step,
         initial=initial,
         scene=built.scene,
-        layout=_layout(system),
-        remade=(road, dynamics.HEAD + system.span(Part.PARAM).stop),
+        layout=_layout(),
+        remade=(int(built.tables.ints[dynamics.NUMBERS]) + forces.ROAD, system.span(Part.PARAM).stop),
     )
 
 
-def _layout(system: System) -> str:
-    """A hash of what stands where behind the parameters: parts of the tables, their integers, the hook's numbers."""
-    said = [[p.name for p in Part], [t.name for t in T], tables.SETTINGS, forces.TABLES, forces.FRAMES, dynamics.HEAD]
-    return hashlib.sha256(json.dumps(said).encode() + system.ints.tobytes()).hexdigest()[:16]
+def _layout() -> str:
+    """A hash of what stands where in the tables."""
+    said = [[p.name for p in Part], [t.name for t in T], core.SETTINGS, forces.TYRES, forces.FRAMES, dynamics.HEAD]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 
 def _states(system: System) -> tuple[Quantity, ...]:
@@ -260,14 +238,16 @@ def _states(system: System) -> tuple[Quantity, ...]:
 # standing
 
 
-def _stand(system: System, state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
+def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray) -> None:
     """The car at rest on its road, centre of gravity above the origin, in static equilibrium."""
+    params, floats = params.copy(), constants.floats.copy()  # to settle, they are changed
+    constants = Tables(constants.ints, read_only(floats))
     size = system.state_size
     state[:] = 0.0
     work[:] = 0.0
     drawn = system.state()
     state[:size] = drawn.vector
-    normal = _place(system, state[:size], params)
+    normal = _place(system, state[:size], constants)
     inputs = np.zeros(len(VEHICLE_INPUTS))
     inputs[_BRAKE] = 40.0
     memory = state[size:]
@@ -275,11 +255,10 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, work: np.ndarr
     driveline.start(params[dynamics.DRIVELINE :], elements, forces.ENGINE, memory[dynamics.SHIFT :], 0.0)
     memory[dynamics.ABS :: len(brake_parameters.MEMORY)] = brake_parameters.OPEN_BAR
     kept = state[size:].copy(), elements.copy()
-    mode = params[P.gear_mode]
     params[P.gear_mode] = 0.0  # no torque: an automatic would creep
 
     # first without grip and with gravity square to the road, so that it sinks straight down
-    weight = params[dynamics.HEAD :][system.span(Part.CONSTANT_FORCE)]
+    weight = floats[system.span(Part.CONSTANT_FORCE)]
     down = weight.reshape(-1).copy()
     for node in system.mechanism.nodes.values():
         if len(node.columns) == 3:
@@ -288,14 +267,13 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, work: np.ndarr
     points = [node.columns for node in system.mechanism.nodes.values() if node.kind == "point"]
     q = state[system.span(Part.Q)]
     for _ in range(_SETTLE // _AWHILE):
-        dynamics.settle(state, inputs, params, work, STEP, _AWHILE, True)
+        dynamics.settle(state, inputs, params, constants, work, STEP, _AWHILE, True)
         for x, y, _ in points:  # where the road is uneven it slid a little
             q[x] -= work[W.x]
             q[y] -= work[W.y]
         work[W.x] = work[W.y] = 0.0
     weight[:] = down
-    dynamics.settle(state, inputs, params, work, STEP, _HOLD, False)  # with brakes and grip, as on a slope
-    params[P.gear_mode] = mode
+    dynamics.settle(state, inputs, params, constants, work, STEP, _HOLD, False)  # with brakes and grip, as on a slope
     state[0] = 0.0
     state[system.span(Part.QD)] = 0.0
     state[system.span(Part.QDD)] = 0.0
@@ -304,12 +282,12 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, work: np.ndarr
     memory[dynamics.YAW] = work[W.yaw]
 
 
-def _refuse_unsound(state: np.ndarray, params: np.ndarray, work: np.ndarray, path: str) -> None:
+def _refuse_unsound(state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray, path: str) -> None:
     """A car that stands with a wheel in the air or on its stops, or fell over, is not the one anybody meant."""
     told = work[: len(OUTPUTS)]
     if not (np.isfinite(state).all() and np.isfinite(told).all()):
         raise ConfigError(f"{path}: the car finds no rest on its road; its masses, springs and points do not agree")
-    numbers = params[int(params[dynamics.NUMBERS]) : int(params[dynamics.INTS])]
+    numbers = _hooks(constants)
     wrong: dict[str, list[str]] = {}
     for w, name in enumerate(WHEELS):
         at = w * dynamics.PER_WHEEL
@@ -329,10 +307,14 @@ def _refuse_unsound(state: np.ndarray, params: np.ndarray, work: np.ndarray, pat
         raise ConfigError("\n".join(f"{path}: at rest on its road {line}; {right}" for line in lines))
 
 
-def _place(system: System, car: np.ndarray, params: np.ndarray) -> np.ndarray:
+def _hooks(constants: Tables) -> np.ndarray:
+    """The hook's constants."""
+    return constants.floats[constants.ints[dynamics.NUMBERS] :]
+
+
+def _place(system: System, car: np.ndarray, constants: Tables) -> np.ndarray:
     """Turn and lift the drawn car onto the plane that touches the road below it; that plane's normal."""
-    numbers = params[int(params[dynamics.NUMBERS]) : int(params[dynamics.INTS])]
-    z, slope_x, slope_y, _ = roads.surface(numbers[int(numbers[forces.ROAD]) :], 0.0, 0.0)
+    z, slope_x, slope_y, _ = roads.surface(_hooks(constants)[forces.ROAD :], 0.0, 0.0)
     normal: np.ndarray = np.array([-slope_x, -slope_y, 1.0]) / np.sqrt(1.0 + slope_x**2 + slope_y**2)
     ahead = np.array([1.0, 0.0, slope_x]) / np.sqrt(1.0 + slope_x**2)
     turned = np.array([ahead, np.cross(normal, ahead), normal]).T

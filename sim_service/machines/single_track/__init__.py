@@ -14,7 +14,6 @@ MACHINE = Machine(
     states=STATES,
     outputs=OUTPUTS,
     parameters=PARAMETERS,
-    work_size=len(OUTPUTS),
     step=step,
     initial=initial,
 )

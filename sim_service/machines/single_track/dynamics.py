@@ -38,7 +38,7 @@ import numpy as np
 
 from sim_service.machines.car.engine import drive_torque
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
-from sim_service.machines.contract import STEP, index
+from sim_service.machines.contract import STEP, Tables, index
 from sim_service.machines.single_track.description import P, S, W
 from sync.jit import kernel
 
@@ -128,7 +128,7 @@ def slips(ux, uy, u):
 
 
 @kernel(STEP, **_OPTIONS)
-def step(state, inputs, params, work, h):
+def step(state, inputs, params, tables, work, h):
     m, Iz = params[P.mass], params[P.yaw_inertia]
     L, a, H = params[P.wheelbase], params[P.cg_to_front], params[P.cg_height]
     b = L - a
@@ -247,8 +247,8 @@ def step(state, inputs, params, work, h):
     work[W.force_x_rear], work[W.force_y_rear] = Fxr, Fyr
 
 
-def initial(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
+def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
     """The car at rest at the origin; a step of no length makes the outputs."""
     state[:] = 0.0
     work[:] = 0.0
-    step(state, np.zeros(len(VEHICLE_INPUTS)), params, work, 0.0)
+    step(state, np.zeros(len(VEHICLE_INPUTS)), params, tables, work, 0.0)

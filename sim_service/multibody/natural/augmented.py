@@ -61,9 +61,10 @@ from sim_service.multibody.natural.tables import (
     P,
 )
 from sim_service.multibody.natural.views import inner, part
+from sync.array_types import CONSTANTS
 from sync.jit import kernel
 
-STEP = void(INTS, REALS, REALS, REALS, HOOK, float64)
+STEP = void(INTS, CONSTANTS, REALS, REALS, HOOK, float64)
 
 
 @inner

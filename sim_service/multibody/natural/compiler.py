@@ -79,12 +79,7 @@ def compile_system(m: Equations, h: float, settings: Settings, hook: Any, dense:
     pattern = make_pattern(m.n, cliques, dense)
     _schedules(m, pattern, jac_rows, ports, forms, part)
     part[P.WEIGHT] = np.zeros(len(constraints))
-    values = setting_values(settings)
-    ready = [e for e in elements if e.kind != MODEL]
-    values[tables.HOOK_PORT] = sum(len(e.ports) for e in ready)
-    values[tables.HOOK_PARAM] = sum(len(e.numbers) for e in ready)
-    values[tables.HOOK_BLOCK] = sum(len(e.ports) ** 2 for e in ready)
-    part[P.SETTING] = values
+    part[P.SETTING] = setting_values(settings)
 
     sizes = _sizes(m, constraints, elements, forms, part, pattern)
     ints, reals, state_size, work_size = _flat(part, sizes)
@@ -263,7 +258,7 @@ def _sizes(
         P.RESIDUAL: k, P.SECOND: k, P.DIRECTION: k, P.JAC: jac, P.JAC_FACTOR: jac, P.TRIG: 2 * angles, P.FORCE: n,
         P.X: ports, P.XD: ports, P.PORT_FORCE: ports, P.PORT_K: blocks, P.PORT_C: blocks, P.ELEMENT_NEXT: states,
         P.FACTOR: pattern.size, P.UPDATE: pattern.widest_update, P.SOLVE: n, P.RHS: n, P.Q0: n,
-        P.QD0: n, P.STAGE: 2 * n,
+        P.QD0: n, P.STAGE: 2 * n, P.GIVEN: sum(len(e.given) for e in elements),
     }  # fmt: skip
 
 

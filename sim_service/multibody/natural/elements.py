@@ -16,9 +16,6 @@ from math import sqrt
 from sim_service.multibody.natural.tables import (
     FORCE_ON,
     FRICTION,
-    HOOK_BLOCK,
-    HOOK_PARAM,
-    HOOK_PORT,
     LIMIT,
     ROTOR,
     SPRING,
@@ -234,15 +231,15 @@ def evaluate_elements(ints, reals, work, hook, t, h, states, inputs):
             rotor(ex, ev, p, f, k, c)
 
     # model-specific forces own the last ports, parameters and blocks
-    settings = part(ints, reals, P.SETTING)
-    a, p0, b0 = int(settings[HOOK_PORT]), int(settings[HOOK_PARAM]), int(settings[HOOK_BLOCK])
+    a, p0, b0 = port[len(kind)], param_ptr[len(kind)], block[len(kind)]
     after = part(ints, work, P.ELEMENT_NEXT)
     for i in range(len(after)):
         after[i] = states[i]
     if a < len(x):
         own, n = view(params, p0, len(params)), len(x)
         k, c = view(K, b0, len(K)), view(C, b0, len(C))
-        hook(t, h, view(x, a, n), view(xd, a, n), inputs, own, states, after, view(force, a, n), k, c)
+        given = part(ints, work, P.GIVEN)
+        hook(t, h, view(x, a, n), view(xd, a, n), inputs, given, own, states, after, view(force, a, n), k, c)
 
 
 @inner

@@ -79,6 +79,7 @@ class Element:
     states: int = 0
     data: np.ndarray = field(default_factory=lambda: np.zeros(0))  # numbers without names, after the parameters
     potential: Any = None  # (x, params) -> energy, where there is one
+    given: np.ndarray = field(default_factory=lambda: np.zeros(0))  # what the hook is given for a step, as it begins
 
     @property
     def numbers(self) -> np.ndarray:

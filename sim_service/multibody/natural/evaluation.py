@@ -20,6 +20,7 @@ from sim_service.multibody.natural.constraints import (
 )  # fmt: skip
 from sim_service.multibody.natural.tables import HOOK, INTS, REALS, P
 from sim_service.multibody.natural.views import inner, part
+from sync.array_types import CONSTANTS
 from sync.jit import kernel
 
 MULTIPLIER_PASSES = 12
@@ -71,7 +72,7 @@ def solve_accelerations(ints, reals, state, work, rate, damping):
             break
 
 
-@kernel(void(INTS, REALS, REALS, REALS, HOOK, int64, float64, float64), error_model="numpy")
+@kernel(void(INTS, CONSTANTS, REALS, REALS, HOOK, int64, float64, float64), error_model="numpy")
 def examine(ints, reals, state, work, hook, what, ck, cc):
     if what == SOLVE:
         factorise(ints, work)

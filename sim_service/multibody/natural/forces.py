@@ -4,13 +4,14 @@ A force that only a model knows (a tyre, an engine, a contact) is a `model_force
 and the nopython function given to `compile(hook=...)` computes all of them in one call:
 
     @kernel(FORCE)
-    def hook(t, h, x, xd, inputs, params, states, after, f, K, C): ...
+    def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C): ...
 
 x, xd are the ports of all model forces in the order they were added, f the force on each; K = -df/dx and C = -df/dxd
 are square blocks, one per model force, row by row, and come zeroed (leave them so where they do not matter: they only
-speed the iteration). `inputs` holds value, rate and second derivative of every input. `states` are those at the start
-of the step, `after` those at its end, which the hook computes for the step h it is given; h = 0 asks for the force as
-things are. The hook may be called several times a step and must not remember anything.
+speed the iteration). `inputs` holds value, rate and second derivative of every input; `given` what else holds for one
+step, in the work vector, where a caller may change it before every step. `params` are constant. `states` are those at
+the start of the step, `after` those at its end, which the hook computes for the step h it is given; h = 0 asks for the
+force as things are. The hook may be called several times a step and must not remember anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -167,13 +168,15 @@ def model_force(
     params: Mapping[str, float] | None = None,
     states: int = 0,
     data: np.ndarray | None = None,
+    given: np.ndarray | None = None,
 ) -> None:
     """A force of the model's own, computed by the hook: ports (their components, in order), parameters, states.
 
-    `data` are further numbers (a map, a table) that the hook finds behind the parameters.
+    `data` are further numbers (a map, a table) that the hook finds behind the parameters; `given` those of its work
+    vector that may change from step to step, as a new work vector has them.
     """
     flat = tuple(c for port in ports for c in port)
-    _add(m, name, MODEL, flat, dict(params or {}), states=states, data=data)
+    _add(m, name, MODEL, flat, dict(params or {}), states=states, data=data, given=given)
 
 
 def _metric(body: Body) -> dict[str, float]:
@@ -191,9 +194,11 @@ def _add(
     states: int = 0,
     potential: Any = None,
     data: np.ndarray | None = None,
+    given: np.ndarray | None = None,
 ) -> None:
     if name in m.elements:
         raise MechanismError(f"force {name}: there is one already")
     source = -1 if scale is None else scale.index
     numbers = np.zeros(0) if data is None else np.asarray(data, float)
-    m.elements[name] = Element(name, kind, ports, params, source, states, numbers, potential)
+    begin = np.zeros(0) if given is None else np.asarray(given, float)
+    m.elements[name] = Element(name, kind, ports, params, source, states, numbers, potential, begin)

@@ -12,12 +12,13 @@ from sim_service.multibody.natural.settings import Scheme
 from sim_service.multibody.natural.system import State, System
 from sim_service.multibody.natural.tables import DIAGNOSTICS, HOOK, INTS, REALS, P
 from sim_service.multibody.natural.views import part
+from sync.array_types import CONSTANTS
 from sync.jit import kernel
 
 
 @kernel(
     int64(
-        types.FunctionType(STEP), INTS, REALS, REALS, REALS, HOOK, float64, int64, int64, float64[:, ::1],
+        types.FunctionType(STEP), INTS, CONSTANTS, REALS, REALS, HOOK, float64, int64, int64, float64[:, ::1],
         float64[:, ::1],
     )
 )  # fmt: skip

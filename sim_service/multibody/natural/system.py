@@ -24,7 +24,7 @@ from sync.jit import kernel
 
 
 @kernel(FORCE)
-def no_force(t, h, x, xd, inputs, params, states, after, f, K, C):
+def no_force(t, h, x, xd, inputs, given, params, states, after, f, K, C):
     """The hook of a system without model forces."""
 
 
@@ -38,7 +38,7 @@ _PLACES = {
 
 
 def setting_values(settings: Settings) -> np.ndarray:
-    """Settings as the kernels read them; the places of the hook's data are filled in by the compiler."""
+    """Settings as the kernels read them."""
     values = np.zeros(tables.SETTINGS)
     for name, place in _PLACES.items():
         values[place] = getattr(settings, name)
@@ -92,8 +92,10 @@ class System:
         return array[self.span(which)]
 
     def work(self) -> np.ndarray:
-        """Scratch for steps; one per thread."""
-        return np.zeros(self.work_size)
+        """Scratch for steps; one per thread. What the hook is given in it is as it was compiled."""
+        work = np.zeros(self.work_size)
+        self.part(P.GIVEN, work)[:] = np.concatenate([np.zeros(0), *(e.given for e in self.elements)])
+        return work
 
     def components(self, name: str, value: Any) -> np.ndarray:
         """Numbers for a node, as many as it has."""

@@ -1,7 +1,7 @@
 """Where everything is: the layout of the four flat arrays that a compiled system and its runs consist of.
 
     ints   int32    constant: index tables; begins with the start and stop of every part listed below
-    reals  float64  constant but for parameters, weights and settings, which may change between steps
+    reals  float64  constant in a step; parameters, weights and settings may change between two
     state  float64  one instant of one run: what is saved and forked
     work   float64  scratch of a step; its first entries are the diagnostics of the last one
 
@@ -10,7 +10,9 @@ Kernels take these four and reach a part with `part(ints, array, WHICH)` of view
 
 from enum import IntEnum, auto
 
-from numba import float64, int32, types
+from numba import float64, types
+
+from sync.array_types import CONSTANTS, INDICES, VECTOR
 
 
 class P(IntEnum):
@@ -120,6 +122,7 @@ class P(IntEnum):
     Q0 = auto()
     QD0 = auto()
     STAGE = auto()
+    GIVEN = auto()  # what the hook is given for a step, see forces.py
 
 
 HEADER = 2 * len(P)
@@ -127,9 +130,9 @@ HEADER = 2 * len(P)
 # settings, in SETTING
 (
     SCHEME, XI, TOLERANCE, TOLERANCE_PHI, TOLERANCE_VELOCITY, TOLERANCE_ACCELERATION, CAP, PASSES, REFACTOR,
-    BAUMGARTE_RATE, BAUMGARTE_DAMPING, STABILISATION, HOOK_PORT, HOOK_PARAM, HOOK_BLOCK,
-) = range(15)  # fmt: skip
-SETTINGS = 15
+    BAUMGARTE_RATE, BAUMGARTE_DAMPING, STABILISATION,
+) = range(12)  # fmt: skip
+SETTINGS = 12
 
 # diagnostics of the last step, in DIAGNOSTIC
 (
@@ -144,10 +147,10 @@ DIAGNOSTICS = (
 # three entries per input: value, rate, second derivative
 VALUE, RATE, SECOND = range(3)
 
-INTS = int32[::1]
-REALS = float64[::1]
-# force hook: t, h, x, xd, inputs, params, states, next states, -> forces, K blocks, C blocks (see forces.py)
-FORCE = types.void(float64, float64, REALS, REALS, REALS, REALS, REALS, REALS, REALS, REALS, REALS)
+INTS = INDICES
+REALS = VECTOR
+# force hook: t, h, x, xd, inputs, given, params, states, next states, -> forces, K blocks, C blocks (see forces.py)
+FORCE = types.void(float64, float64, REALS, REALS, REALS, REALS, CONSTANTS, REALS, REALS, REALS, REALS, REALS)
 HOOK = types.FunctionType(FORCE)
 
 # kinds of force elements, in EL_KIND

@@ -26,7 +26,7 @@ class Car:
         self.state = np.zeros(len(self.model.states))
         self.work = np.zeros(self.model.work_size)
         self.inputs = np.zeros(len(VEHICLE_INPUTS))
-        self.model.initial(self.state, self.params, self.work)
+        self.model.initial(self.state, self.params, self.model.tables, self.work)
 
     def __getitem__(self, name: str) -> float:
         return float(self.work[self.names.index(name)])
@@ -39,7 +39,7 @@ class Car:
             self.inputs[index(VEHICLE_INPUTS, name)] = value
 
     def step(self, h: float = 5e-3) -> None:
-        self.model.step(self.state, self.inputs, self.params, self.work, h)
+        self.model.step(self.state, self.inputs, self.params, self.model.tables, self.work, h)
 
     def drive(self, seconds: float, keep: tuple[str, ...] = (), h: float = 5e-3, **values: float) -> np.ndarray:
         """Drive with constant inputs; what is kept of every step, a column each."""

@@ -39,6 +39,7 @@ from math import atan, copysign, cos, exp, sin, sqrt
 from numba import float64, types
 
 from sim_service.machines.car.tyres.keys import T
+from sync.array_types import CONSTANTS
 from sync.jit import kernel
 
 OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
@@ -76,7 +77,7 @@ def weight(B, C, E, x, S):
     return max(G, 0.0)
 
 
-@kernel(types.UniTuple(float64, 4)(float64[::1], *[float64] * 3), **OPTIONS)
+@kernel(types.UniTuple(float64, 4)(CONSTANTS, *[float64] * 3), **OPTIONS)
 def capacity(p, f, g, mu):
     """Peak forces Dx, Dy and slip stiffnesses Kx > 0, Ky < 0 at a load f within the file's range and camber g."""
     Fz0 = p[T.NOMINAL_LOAD]
@@ -174,14 +175,14 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u):
     return ratio * Fx, mirrored * Fy, mirrored * Mx, ratio * My, mirrored * Mz, ratio * Nx, ratio * Ny
 
 
-@kernel(types.UniTuple(float64, 5)(float64[::1], *[float64] * 7), **OPTIONS)
+@kernel(types.UniTuple(float64, 5)(CONSTANTS, *[float64] * 7), **OPTIONS)
 def steady(p, fz, kappa, ta, gamma, mu, side, u):
     """Fx, Fy, Mx, My, Mz in steady rolling."""
     Fx, Fy, Mx, My, Mz, _, _ = evaluate(p, fz, kappa, ta, gamma, mu, side, u)
     return Fx, Fy, Mx, My, Mz
 
 
-@kernel(float64(float64[::1], float64), **OPTIONS)
+@kernel(float64(CONSTANTS, float64), **OPTIONS)
 def effective_radius(p, deflection):
     """Rolling radius r_e = v_x / omega of the free wheel at a vertical deflection."""
     nominal = p[T.FNOMIN] / p[T.VERTICAL_STIFFNESS]

@@ -60,6 +60,7 @@ from sim_service.machines.car.tyres.magic_formula import (
 )
 from sim_service.machines.car.tyres.standing import DAMPING_TIME
 from sim_service.machines.contract import places
+from sync.array_types import CONSTANTS
 from sync.jit import kernel
 
 # fmt: off
@@ -85,7 +86,7 @@ MOST_ITERATIONS = 12  # two to four are usual
 STILL = 1e-30  # m; keeps denormal numbers away
 
 
-@kernel(types.UniTuple(float64, 2)(float64[::1], float64, float64), **OPTIONS)
+@kernel(types.UniTuple(float64, 2)(CONSTANTS, float64, float64), **OPTIONS)
 def relaxation(p, f, g):
     """Relaxation lengths at a load f within the file's range and camber g."""
     df = f / p[T.NOMINAL_LOAD] - 1.0
@@ -159,7 +160,7 @@ def slid(n, h, ex, ey, bx0, by0, bx1, by1, gx, gy, ix, iy, V, guess):
 _VECTOR = float64[::1]
 
 
-@kernel(void(_VECTOR, _VECTOR, _VECTOR, int64, *[float64] * 9, _VECTOR), **OPTIONS)
+@kernel(void(CONSTANTS, _VECTOR, _VECTOR, int64, *[float64] * 9, _VECTOR), **OPTIONS)
 def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, out):
     """Force, moments and slopes `out` (places `OUT`) at the end of a step h, and the states then.
 

@@ -190,7 +190,7 @@ def test_a_joint_may_be_let_go_while_running() -> None:
 
 
 @kernel(FORCE)
-def lagging(t, h, x, xd, inputs, params, states, after, f, K, C):
+def lagging(t, h, x, xd, inputs, given, params, states, after, f, K, C):
     """A force that follows -k x with the time constant tau: implicit in its own state."""
     k, tau = params[0], params[1]
     after[0] = (states[0] * tau - h * k * x[0]) / (tau + h)

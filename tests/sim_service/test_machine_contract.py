@@ -1,0 +1,79 @@
+"""What every machine promises (sim_service/machines/contract.py), held against each there is."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+from checks import trivial
+from sim_service.machines import MACHINES, gather, load_machine, make_machine
+from sim_service.machines.contract import STEP, Machine
+from sync.errors import ConfigError
+from sync.jit import kernel
+
+from .conftest import CONFIGS
+
+FILES = {"buggy": CONFIGS / "vehicles" / "buggy.toml", "single_track": CONFIGS / "vehicles" / "buggy_single_track.toml"}
+STEPS = 10_000
+
+
+def test_every_machine_is_held_against_it() -> None:
+    assert set(MACHINES) == set(FILES)
+
+
+def machine(name: str) -> tuple[Machine, np.ndarray]:
+    if name == "trivial":
+        return trivial.MACHINE, np.array([p.value for p in trivial.MACHINE.parameters])
+    return load_machine(FILES[name])
+
+
+@pytest.mark.parametrize("name", [*FILES, "trivial"])
+def test_parameters_and_tables_are_constant(name: str) -> None:
+    """Ten thousand steps with inputs that change, gaps among them, leave every byte as it was."""
+    made, params = machine(name)
+    before = params.tobytes(), made.tables.ints.tobytes(), made.tables.floats.tobytes()
+    assert not made.tables.ints.flags.writeable and not made.tables.floats.flags.writeable
+    state, work = np.zeros(len(made.states)), np.zeros(made.work_size)
+    made.initial(state, params, made.tables, work)
+    r = np.random.default_rng(1)
+    inputs = np.zeros(len(made.inputs))
+    for k in range(STEPS):
+        if k % 50 == 0:
+            held = [np.nan if q.optional else r.uniform(0.0, 0.3) for q in made.inputs]
+        inputs[:] = held
+        made.step(state, inputs, params, made.tables, work, 0.005)
+    assert np.isfinite(state).all() and np.isfinite(work[: len(made.outputs)]).all()
+    assert before == (params.tobytes(), made.tables.ints.tobytes(), made.tables.floats.tobytes())
+
+
+def test_a_step_that_writes_into_its_parameters_or_tables_does_not_compile() -> None:
+    def parameters(state, inputs, params, tables, work, h):  # type: ignore[no-untyped-def]
+        params[0] = 1.0
+
+    def ints(state, inputs, params, tables, work, h):  # type: ignore[no-untyped-def]
+        tables.ints[0] = 1
+
+    def floats(state, inputs, params, tables, work, h):  # type: ignore[no-untyped-def]
+        tables.floats[0] = 1.0
+
+    for writes in (parameters, ints, floats):
+        with pytest.raises(TypingError, match="readonly"):
+            kernel(STEP, cache=False)(writes)
+
+
+def test_a_machine_without_a_file_has_the_parameters_it_declares() -> None:
+    made, params = load_machine("single_track", {"mass": 700.0})
+    declared = {p.name: p.value for p in made.parameters} | {"mass": 700.0}
+    assert dict(zip(declared, params.tolist(), strict=True)) == declared
+    again, same = make_machine(gather("single_track"))  # as a record would
+    assert again.name == made.name and len(same) == len(params)
+
+
+def test_what_a_machine_does_not_read_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"sim\.files\.road = .*: single_track reads no further files"):
+        gather(FILES["single_track"], {"road": Path("x.toml")})
+    with pytest.raises(ConfigError, match=r"sim\.files\.map = .*: a car reads no such file; it has a road"):
+        gather(FILES["buggy"], {"map": Path("x.toml")})
+    with pytest.raises(ConfigError, match=r"sim\.machine = 'bugy': must be one of buggy, single_track"):
+        gather("bugy")
