@@ -20,6 +20,7 @@ from pathlib import Path
 
 from sync.clock import now_ns
 from sync.private_files import FILE_MODE, sync_folder
+from sync.threads import joined
 
 _RETRY_S = 0.5
 _NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)  # this file system cannot sync a folder
@@ -105,7 +106,7 @@ class Sink:
         with self._news:
             self._closing = True
             self._news.notify()
-        self._thread.join(timeout_s)
+        joined(self._thread, timeout_s)
         return self.ended and self.written == self.accepted and self.error is None and self.sync_failure is None
 
     # ---- the side of the disk

@@ -60,7 +60,7 @@ def web_socket(port: int, path: str, origin: str = "", **headers: str) -> Any:
     return connect(
         f"ws://127.0.0.1:{port}{path}", origin=origin or f"http://127.0.0.1:{port}",
         subprotocols=[f"viser-v{viser.__version__}"], additional_headers=headers, proxy=None, compression=None,
-        max_size=None,
+        max_size=None, open_timeout=PATIENCE_S, ping_interval=None,
     )  # fmt: skip
 
 

@@ -5,17 +5,22 @@ import pty
 import shutil
 import signal
 import subprocess
-import time
+import threading
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sync.block import Layout
+from sync.clock import now_ns
+from sync.config import load
 from sync.record import open_run
+from sync.wire import Publisher, context
 from tandem.replay import Asked, replay_run
-from tests.system.conftest import DRIVE, PATIENCE_S, ROOT, Program, leftovers
+from tests.ports import free_port
+from tests.system.conftest import DRIVE, ROOT, Program, leftovers, ring_of, until
 
 Start = Callable[..., Program]
 
@@ -28,20 +33,20 @@ brake_full_counts = 20000.0
 brake_offset_counts = -50.0
 """
 LEFT_DEG, FALL, PRESSURE_BAR = 90.0, 0.9, 30.0
+RELEASED = {"steering": 0, "throttle": 300, "brake": -50}  # in counts of these sensors
+HELD = {"steering": -750, "throttle": 30, "brake": 9950}
 STILL = 0.01  # a lever that still creeps to its end by less than this counts as held
 
-
-def manoeuvre(steering: float, throttle: float, brake: float) -> str:
-    """Everything at rest until these instants, then in 0.3 s to its other end, and held there."""
-    return f"""
+# everything at rest, then in 0.3 s to its other end, and held there
+QUICKLY = f"""
 title = "Plateaus"
 seconds = 600.0
 [steering_deg]
-points = [[0, 0], [{steering}, 0], [{steering + 0.3}, {-LEFT_DEG}]]
+points = [[0, 0], [0.2, 0], [0.5, {-LEFT_DEG}]]
 [throttle]
-points = [[0, 1], [{throttle}, 1], [{throttle + 0.3}, {1 - FALL}]]
+points = [[0, 1], [0.2, 1], [0.5, {1 - FALL}]]
 [brake_bar]
-points = [[0, 0], [{brake}, 0], [{brake + 0.3}, {PRESSURE_BAR}]]
+points = [[0, 0], [0.2, 0], [0.5, {PRESSURE_BAR}]]
 """
 
 
@@ -50,31 +55,94 @@ def car(tmp_path: Path) -> Path:
     folder = tmp_path / "car"
     shutil.copytree(ROOT / "configs" / "vehicles", folder / "vehicles")
     shutil.copytree(ROOT / "configs" / "tyres", folder / "tyres")
-    (folder / "slowly.toml").write_text(manoeuvre(2.0, 4.0, 6.0))
-    (folder / "quickly.toml").write_text(manoeuvre(0.2, 0.2, 0.2))
-    text = DRIVE.read_text().replace('"manoeuvres/town.toml"', '"slowly.toml"' + SENSORS)
+    (folder / "quickly.toml").write_text(QUICKLY)
+    text = DRIVE.read_text().replace('"manoeuvres/town.toml"', '"quickly.toml"' + SENSORS)
     (folder / "car.toml").write_text(text.replace("vehicles/buggy.toml", "vehicles/buggy_single_track.toml"))
     return folder / "car.toml"
 
 
+class Levers:
+    """The wheel and the pedals at another DAQ, whose every block a remote source reads: moved when the test says so."""
+
+    def __init__(self, layout: Layout):
+        self.port, self._layout = free_port(), layout
+        self._there, self._wanted, self._still = dict(RELEASED), dict(RELEASED), 0
+        self._stop, self._changed = threading.Event(), threading.Lock()
+        self._thread = threading.Thread(target=self._publish)
+        self._thread.start()
+
+    def move(self, row: str, counts: int) -> None:
+        """Returns when it has been there for longer than is looked back."""
+        with self._changed:
+            self._wanted[row], self._still = counts, 0
+        until(lambda: self._still > 700, "nothing is published")
+
+    def _publish(self) -> None:
+        own = context()
+        publisher = Publisher(own, f"tcp://127.0.0.1:{self.port}", self._layout, waiting=10_000)
+        words = np.zeros((1, self._layout.words), np.int64)
+        block = self._layout.view(words)[0]
+        block["epoch"] = 1
+        while not self._stop.wait(0.001):
+            with self._changed:
+                for row, counts in self._wanted.items():
+                    self._there[row] += int(np.clip(counts - self._there[row], -40, 40))  # as fast as a hand
+                    block[row] = self._there[row]
+                self._still = self._still + 1 if self._there == self._wanted else 0
+            block["seq"] += 1
+            block["t_ns"] = block["pushed_ns"] = now_ns()
+            publisher.publish(words[0])
+        publisher.close()
+        own.destroy(0)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def levers() -> Iterator[Levers]:
+    made = Levers(load(DRIVE).daq.layout)
+    yield made
+    made.close()
+
+
 class Person:
-    """Enter, again and again, until the program has moved on."""
+    """Answers every question once, when it has been asked; before that a hand does what is asked for."""
 
-    def __init__(self, program: Program):
-        self._program = program
-        program.wait_for("Enter captures")
+    def __init__(self, program: Program, levers: Levers | None = None):
+        self._program, self._levers, self._answered = program, levers, 0
 
-    def answer(self, text: str = "") -> None:
-        assert self._program.popen.stdin is not None
-        self._program.popen.stdin.write(text + "\n")
-        self._program.popen.stdin.flush()
+    def _question(self) -> str:
+        """The next one; empty when the program has ended."""
+        asked: list[str] = []
 
-    def until(self, said: str) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while said not in self._program.said:
-            assert time.monotonic() < end and self._program.popen.poll() is None, self._program.said
-            self.answer()
-            time.sleep(0.25)
+        def come() -> bool:
+            asked[:] = [line for line in list(self._program.err) if line.endswith(":")]
+            return len(asked) > self._answered or self._program.popen.poll() is not None
+
+        until(come, lambda: self._program.said)
+        if len(asked) <= self._answered:
+            return ""
+        self._answered = len(asked)
+        return asked[-1]
+
+    def _answer(self, question: str) -> str:
+        row = question.partition(":")[0]
+        if "you will" in question:
+            return f"{LEFT_DEG if row == 'steering' else PRESSURE_BAR:g}"
+        if self._levers is not None and "then Enter" in question:
+            self._levers.move(row, (HELD if "hold it" in question else RELEASED)[row])
+        return ""
+
+    def until(self, said: str = "nothing that it says") -> None:
+        """Answers until it has said that, or has ended."""
+        while said not in self._program.said and (question := self._question()):
+            if said in self._program.said:
+                break
+            assert self._program.popen.stdin is not None
+            self._program.popen.stdin.write(self._answer(question) + "\n")
+            self._program.popen.stdin.flush()
 
 
 def calibrating(start: Start, car: Path, name: str, *options: str, stdin: int = subprocess.PIPE) -> Program:
@@ -87,20 +155,13 @@ def nothing_left(car: Path, name: str) -> None:
 
 
 def test_a_drive_with_what_was_found_reads_the_truth_and_so_does_its_replay(
-    start: Start, drive: Start, car: Path, name: str, tmp_path: Path
+    start: Start, drive: Start, car: Path, levers: Levers, name: str, tmp_path: Path
 ) -> None:
-    run = calibrating(start, car, name)
-    person = Person(run)
-    person.until("steering: wheels straight ahead at")
-    person.until("steering: deg you will move it")
-    person.answer(f"{LEFT_DEG:g}")
-    person.until("throttle: released, then")
-    person.until("throttle: fully pressed at")
-    person.until("brake: released at")
-    person.answer(f"{PRESSURE_BAR:g}")
-    person.until("brake: pressed with 30 bar at")
-    person.answer()
+    far = f'source={{kind="remote", host="127.0.0.1", port={levers.port}}}'
+    run = calibrating(start, car, name, "--set", far)
+    Person(run, levers).until()
     assert run.end() == 0, run.said
+    assert "steering: wheels straight ahead at" in run.said and "brake: pressed with 30 bar at" in run.said
     assert leftovers(f"{name[:16]}_cal_*") == []
     fragment = car.with_name("car_calibration.toml")
     assert str(fragment) in run.said
@@ -115,16 +176,24 @@ def test_a_drive_with_what_was_found_reads_the_truth_and_so_does_its_replay(
     assert brake["full"] == PRESSURE_BAR
     assert steering["zero_counts"] == throttle["zero_counts"] == 0.0
 
-    settings = ("source.manoeuvre=quickly.toml", 'include=["car_calibration.toml"]')
-    options = [word for setting in settings for word in ("--set", setting)]
-    done = drive("--seconds", "1", "--transport", "shm", *options, config=car)
+    options = ("--set", 'include=["car_calibration.toml"]')
+    done = drive("--seconds", "0", "--transport", "shm", *options, config=car)
+    steps = ring_of(name, "sim")
+
+    def held() -> bool:
+        last = steps.newest()
+        return last is not None and (
+            np.degrees(last["steering_angle"]) == pytest.approx(LEFT_DEG, rel=STILL)
+            and last["throttle"] == pytest.approx(1.0, rel=STILL)
+            and last["brake_pressure_bar"] == pytest.approx(PRESSURE_BAR, rel=STILL)
+        )
+
+    until(held, lambda: f"{steps.newest()}")
+    steps.close()
+    done.signal(signal.SIGINT)
     assert done.end() == 0, done.said
     fragment.unlink()
     record = open_run(tmp_path / "runs")
-    last = record.topics["/step"].blocks[-1]
-    assert np.degrees(last["steering_angle"]) == pytest.approx(LEFT_DEG, rel=STILL)
-    assert last["throttle"] == pytest.approx(1.0, rel=STILL)
-    assert last["brake_pressure_bar"] == pytest.approx(PRESSURE_BAR, rel=STILL)
     assert b"sign = -1" in record.attachments["include_1.toml"]
     assert replay_run(tmp_path / "runs", Asked()).figures["identical"] is True
 

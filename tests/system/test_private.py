@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -49,7 +50,7 @@ def test_another_user_reads_no_record_report_ring_or_socket(
     settings = (f"name={name}", "view.enabled=false", "record.part_minutes=0.02")
     options = [word for setting in settings for word in ("--set", setting)]
     run = start(
-        "tandem", "drive", str(DRIVE), "--seconds", "4", *options, *WEAVE, "--runs", str(runs), inside=EVERYTHING
+        "tandem", "drive", str(DRIVE), "--seconds", "0", *options, *WEAVE, "--runs", str(runs), inside=EVERYTHING
     )
     steps = ring_of(name, "sim")
     wait_for_steps(steps, 20)
@@ -57,6 +58,8 @@ def test_another_user_reads_no_record_report_ring_or_socket(
     local = [Path(path) for path in leftovers(name)]
     assert any(stat.S_ISSOCK(path.stat().st_mode) for path in local) and any("/dev/shm" in str(path) for path in local)
     assert [path for path in local if another_user_reads(path)] == []
+    until(lambda: len(parts(next(runs.iterdir()))) > 2, lambda: run.said)
+    run.signal(signal.SIGINT)
     assert run.end() == 0, run.said
     files = below(runs)
     folder = next(runs.iterdir())

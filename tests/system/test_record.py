@@ -17,6 +17,7 @@ from sync.errors import TandemError
 from sync.record import open_run
 from tandem.exchange.take_out import export as run_export
 from tandem.look.info import info
+from tandem.outcome import RECORD_INCOMPLETE
 from tandem.provenance import model_parameters
 from tandem.replay import Asked, replay_run
 from tandem.replay_save import save
@@ -175,10 +176,9 @@ def test_killed_recorders_that_are_replaced_cost_the_record_nothing(start: Start
 
 
 def test_without_its_recorder_the_drive_goes_on_and_says_so(drive: Start, name: str, tmp_path: Path) -> None:
-    run = drive("--seconds", "3", "--json", *WEAVE, "--set", "supervision.restart=false")
+    run = drive("--seconds", "0", "--json", *WEAVE, "--set", "supervision.restart=false")
     steps = ring_of(name, "sim")
     wait_for_steps(steps, 100)
-    steps.close()
 
     def on_disk() -> int:
         """Steps that a reader finds in the unfinished file."""
@@ -189,10 +189,13 @@ def test_without_its_recorder_the_drive_goes_on_and_says_so(drive: Start, name: 
     before = until(on_disk, "no step comes to the disk")
     killed = processes_of(run, "record")
     os.kill(killed[0], signal.SIGKILL)
-    assert run.end() == 6, run.said
+    run.wait_for("the recorder was killed by SIGKILL; the drive goes on unrecorded")
+    wait_for_steps(steps, steps.head + 100)
+    steps.close()
+    run.signal(signal.SIGINT)
+    assert run.end() == RECORD_INCOMPLETE, run.said
     result = run.json()
-    assert result["balance"]["closes"] and result["seconds"] > 2.9
-    assert "the recorder was killed by SIGKILL; the drive goes on unrecorded" in run.said
+    assert result["balance"]["closes"]
     assert not result["record"]["whole"] and "SIGKILL" in result["record"]["state"]
     found = open_run(tmp_path / "runs")
     assert found.end is None
@@ -203,18 +206,21 @@ def test_without_its_recorder_the_drive_goes_on_and_says_so(drive: Start, name: 
 
 
 def test_a_recorder_that_dies_before_it_begins_costs_the_record_only(drive: Start, name: str) -> None:
-    run = drive("--seconds", "1", "--json")
-    recorders: list[int] = []
-
-    def there() -> bool:
-        recorders[:] = processes_of(run, "record")
-        return bool(recorders)
-
-    until(there, "no recorder was started")
-    os.kill(recorders[0], signal.SIGKILL)
-    assert run.end() == 6, run.said
+    while True:  # if we are so late that it has begun, it is replaced: then once more
+        run = drive("--seconds", "0", "--json")
+        recorder = until(lambda: processes_of(run, "record"), "no recorder was started")[0]  # noqa: B023
+        os.kill(recorder, signal.SIGKILL)
+        steps = ring_of(name, "sim")
+        wait_for_steps(steps, 100)
+        steps.close()
+        run.wait_for("the recorder was killed by SIGKILL")
+        run.signal(signal.SIGINT)
+        code = run.end()
+        if "another takes its place" not in run.said:
+            break
+    assert code == RECORD_INCOMPLETE, run.said
     result = run.json()
-    assert result["balance"]["closes"] and result["steps"] > 100
+    assert result["balance"]["closes"] and result["steps"] >= 100
     assert not result["record"]["whole"] and "SIGKILL" in result["record"]["state"]
 
 
@@ -251,16 +257,20 @@ def test_a_full_disk_ends_the_record_and_nothing_else(start: Start, name: str, s
         "--set",
         f"name={name}",
         "--seconds",
-        "5",
+        "0",
         "--json",
         "--runs",
         str(small_disk),
         *WEAVE,
     )
-    assert run.end() == 6, run.said
+    run.wait_for("the disk takes nothing: No space left on device")
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, steps.head + 100)  # the drive goes on
+    steps.close()
+    run.signal(signal.SIGINT)
+    assert run.end() == RECORD_INCOMPLETE, run.said
     result = run.json()
-    assert result["balance"]["closes"] and result["seconds"] > 4.9
-    assert "the disk takes nothing: No space left on device" in run.said
+    assert result["balance"]["closes"]
     assert not result["record"]["whole"] and "No space left" in result["record"]["state"]
     found = open_run(small_disk)
     assert found.cut is not None and len(found.topics["/step"]) > 100
@@ -270,13 +280,14 @@ def test_a_full_disk_ends_the_record_and_nothing_else(start: Start, name: str, s
 def test_a_disk_that_was_full_for_a_while_costs_nothing(drive: Start, small_disk: Path, name: str) -> None:
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(250 * 1024))
-    run = drive("--seconds", "6", "--json", "--runs", str(small_disk), *WEAVE)
+    run = drive("--seconds", "0", "--json", "--runs", str(small_disk), *WEAVE)
     run.wait_for("No space left on device")
     ballast.unlink()
     subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
+    run.wait_for("the disk takes data again")
+    run.signal(signal.SIGINT)
     assert run.end() == 0, run.said
     assert run.json()["record"]["whole"]
-    assert "the disk takes data again" in run.said
     assert replayed(small_disk)["identical"] is True
 
 
