@@ -70,6 +70,10 @@ def at_rest(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndar
     work[:] = 0.0
 
 
+def still(state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
+    """Frames that do not move."""
+
+
 @dataclass(frozen=True)
 class Machine:
     name: str
@@ -81,7 +85,8 @@ class Machine:
     initial: Callable[[np.ndarray, np.ndarray, Tables, np.ndarray], None] = at_rest  # state and work at the start
     tables: Tables = NO_TABLES
     work_size: int = 0  # at least that of the outputs
-    scene: Scene | None = None  # what it looks like; without one the view makes do with its outputs
+    scene: Scene | None = None  # what it looks like
+    frames: Callable[[np.ndarray, np.ndarray, np.ndarray], None] = still  # (state, params, out), see scene.py
     layout: str = ""  # a hash of what stands where in `tables`
     remade: tuple[int, int] = (0, 0)  # of `tables.floats`: what its files give as it is, such as a road: not recorded
     bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged

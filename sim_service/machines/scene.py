@@ -1,37 +1,35 @@
-"""What a model looks like: points and vectors as linear functions of its state, and what is drawn between them.
+"""What a machine looks like: frames that its own code moves, and what is drawn on them and between them.
 
-In natural coordinates every point of every body is such a function, so a scene follows from a mechanism alone
-(`scene_of`); a model adds what a mechanism does not know: wheels with a radius, a hand wheel, where forces act. Nothing
-here is read by a step.
-
-World axes: z up. Own axes of a solid: along its directions ahead, left and up, from its origin.
+`Machine.frames(state, params, out)` fills the poses: `out[k]` are the origin of frame k and its directions ahead, left
+and up, four rows of three numbers in the world, z up. They come as those of the world itself, so that a machine writes
+only what differs: `out[1, 0, 0] = state[0]` moves the second frame along x. It is called for what is drawn, some thirty
+times a second, and is plain Python; no step reads it. Any formulation can give it; for natural coordinates it is made
+(natural_scene.py).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from sim_service.multibody.natural.body import Body
-    from sim_service.multibody.natural.linear import Linear
-    from sim_service.multibody.natural.system import System
 
 _NOTHING = np.zeros((0, 3))
 
 
+def poses(count: int) -> np.ndarray:
+    """So many frames, all of them the world's."""
+    return np.tile(np.vstack([np.zeros(3), np.eye(3)]), (count, 1, 1))
+
+
 @dataclass(frozen=True)
-class Place:
-    """A point or a direction in the world: matrix @ state + offset, three numbers."""
+class Point:
+    """Fixed in a frame."""
 
-    columns: np.ndarray  # positions in the state …
-    factors: np.ndarray  # … and the 3 x n numbers they are multiplied with
-    offset: np.ndarray
+    frame: int
+    at: tuple[float, float, float] = (0.0, 0.0, 0.0)  # own axes
 
-    def at(self, state: np.ndarray) -> np.ndarray:
-        found: np.ndarray = self.factors @ state[self.columns] + self.offset
+    def where(self, out: np.ndarray) -> np.ndarray:
+        """In the world, with the frames as they are."""
+        found: np.ndarray = out[self.frame, 0] + np.array(self.at) @ out[self.frame, 1:]
         return found
 
 
@@ -40,32 +38,31 @@ class Bar:
     """Something long between two points."""
 
     name: str  # of the body
-    start: Place
-    end: Place
+    start: Point
+    end: Point
     kind: str = "rod"  # rod, arm, link, upright, strut, rack, spring
     radius: float = 0.011
 
 
 @dataclass(frozen=True)
 class Wheel:
+    """A wheel about the left axis of its frame, which turns with it; or of a body on which it turns by itself."""
+
     name: str
-    centre: Place
-    axle: Place  # a direction, to the left
-    spin: int  # position of its angle in the state, about the axle; -1: it has none
+    centre: Point
     radius: float
     width: float
     rim: float = 0.0  # radius; 0: three fifths of the wheel's
+    steer: str = ""  # a channel of a step: the angle by which it is turned about the frame's upward axis
+    rate: str = ""  # likewise: the rate at which it turns about its axle, where its frame does not
 
 
 @dataclass(frozen=True)
 class Solid:
-    """A body with an orientation: a point and three directions, and what is fixed in it, in its own axes."""
+    """A body: a frame, and what is fixed in it, in its own axes."""
 
     name: str
-    origin: Place
-    ahead: Place
-    left: Place
-    up: Place
+    frame: int
     low: np.ndarray  # corners of a box around it
     high: np.ndarray
     tubes: np.ndarray = field(default_factory=lambda: np.zeros((0, 2, 3)))  # ends of straight tubes
@@ -89,7 +86,7 @@ class Lever:
 
 @dataclass(frozen=True)
 class Arrow:
-    """The force of the road on a wheel, from outputs of the model, in the axes of the contact."""
+    """The force of the ground on a wheel, from outputs of the machine, in the axes of the contact."""
 
     wheel: int  # of the scene's wheels
     along: str
@@ -99,87 +96,41 @@ class Arrow:
 
 
 @dataclass(frozen=True)
+class Camera:
+    """Looks at the first solid from a place that goes along."""
+
+    name: str
+    at: tuple[float, float, float]  # m, in its axes
+    to: tuple[float, float, float]  # what it looks at, likewise
+    axes: str = "heading"  # body: turns with it; heading: follows its heading, level; world: does not turn
+    field_of_view: float = 0.85  # rad, upright
+
+
+def usual_cameras(size: float, eye: np.ndarray | None = None) -> tuple[Camera, ...]:
+    """From behind, from a driver's seat if there is one, from above."""
+    chase = Camera("chase", (-2.1 * size, 0.0, 0.75 * size), (0.9 * size, 0.0, 0.0))
+    top = Camera("top", (0.0, 0.0, 9.0 * size), (0.0, 0.0, 0.0), "world", 0.8)
+    if eye is None:
+        return chase, top
+    x, y, z = (float(c) for c in eye)
+    return chase, Camera("driver", (x, y, z), (x + 10.0, y, z - 1.6), "body", 1.15), top
+
+
+@dataclass(frozen=True)
 class Scene:
+    frames: int = 1
     bars: tuple[Bar, ...] = ()
     wheels: tuple[Wheel, ...] = ()
     solids: tuple[Solid, ...] = ()  # the first one is what a camera follows
     levers: tuple[Lever, ...] = ()
     arrows: tuple[Arrow, ...] = ()
     size: float = 1.0  # of the whole, in m; for cameras and grids
-    eye: np.ndarray | None = None  # of a driver, in the axes of the first solid
+    cameras: tuple[Camera, ...] = ()  # none: the usual ones
     load: float = 0.0  # N, of a wheel at rest; forces are drawn in proportion to it
 
 
-# ---- of a mechanism --------------------------------------------------------------------------------------------------
-
-
-def place_of(system: "System", form: "Linear", into: np.ndarray | None = None) -> Place:
-    """Where a point or a direction of a mechanism is, from the state vector of its system.
-
-    `into` turns its axes into the world's, 3 x dimension.
-    """
-    from sim_service.multibody.natural.tables import P
-
-    matrix = np.eye(3)[:, : form.dim] if into is None else into
-    q, u = system.span(P.Q).start, system.span(P.INPUT).start
-    terms = [(q + i, c) for i, c in form.terms.items()] + [(u + 3 * j, c) for j, c in form.inputs.items()]
-    terms = [(column, c) for column, c in terms if np.any(c)]
-    factors = np.array([matrix @ c for _, c in terms]).T if terms else np.zeros((3, 0))
-    return Place(np.array([column for column, _ in terms], np.int64), factors, matrix @ form.const)
-
-
-def scene_of(system: "System") -> Scene:
-    """Every body as bars between its points, or as a box of the same inertia if it has but one; z up against gravity.
-
-    A mechanism of the plane stands upright in the plane of x and z.
-    """
-    mechanism = system.mechanism
-    into = upright(mechanism.g)
-    bars: list[Bar] = []
-    solids: list[Solid] = []
-    drawn = [into @ mechanism.where(n) for n in mechanism.nodes.values() if n.kind == "point"]
-    spread = np.ptp(np.array(drawn), axis=0).max() if len(drawn) > 1 else 0.0
-    size = float(spread) or 1.0
-    for body in mechanism.bodies.values():
-        points = [node for node in body.nodes if node.kind == "point"]
-        if len(points) > 1:
-            places = [place_of(system, point, into) for point in points]
-            bars += [Bar(body.name, a, b, "arm", 0.012 * size) for a, b in combinations(places, 2)]
-        elif len(body.basis) == mechanism.dimension:
-            solids.append(_box(system, body, into))
-        else:
-            ends = (place_of(system, points[0], into), place_of(system, body.centre, into))
-            bars.append(Bar(body.name, *ends, "arm", 0.012 * size))
-    return Scene(bars=tuple(bars), solids=tuple(solids), size=size)
-
-
-def upright(gravity: np.ndarray) -> np.ndarray:
-    """Axes of a mechanism to those of the world, 3 x dimension: its gravity points down."""
-    if len(gravity) == 2:
-        return np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
-    size = np.linalg.norm(gravity)
-    up = -gravity / size if size > 0.0 else np.eye(3)[2]
-    first = np.eye(3)[0] if abs(up[0]) < 0.9 else np.eye(3)[1]
-    ahead = first - float(first @ up) * up
-    ahead /= np.linalg.norm(ahead)
-    return np.array([ahead, np.cross(up, ahead), up])
-
-
-def _box(system: "System", body: "Body", into: np.ndarray) -> Solid:
-    """A body as the box that has its mass and inertia."""
-    if len(into[0]) == 2:
-        side = np.sqrt(6.0 * float(body.inertia) / body.mass) if body.mass else 0.1
-        axes, half = np.eye(2), 0.5 * np.array([side, 0.3 * side, side])
-        directions = [body.along(axes[0]), body.along(axes[1])]
-        ahead, up = (place_of(system, d, into) for d in directions)
-        left = Place(np.zeros(0, np.int64), np.zeros((3, 0)), np.array([0.0, 1.0, 0.0]))
-    else:
-        moments, axes = np.linalg.eigh(np.asarray(body.inertia))
-        axes = axes if np.linalg.det(axes) > 0.0 else -axes
-        squares = 6.0 * (moments.sum() - 2.0 * moments) / max(body.mass, 1e-9)
-        half = np.maximum(0.5 * np.sqrt(np.maximum(squares, 0.0)), 0.01)
-        ahead, left, up = (place_of(system, body.along(axes[:, k]), into) for k in range(3))
-    return Solid(body.name, place_of(system, body.centre, into), ahead, left, up, -half, half)
+def box(name: str, frame: int, low: Iterable[float], high: Iterable[float]) -> Solid:
+    return Solid(name, frame, np.array([*low], float), np.array([*high], float))
 
 
 def skin(sections: Iterable[tuple[float, float, float, float]]) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,6 @@ here is compiled.
     stage.py    the scene: bodies, wheels, road, forces, path
     cameras.py  who looks at it from where
     ground.py   the road's surface and the way a driver follows
-    likeness.py what is drawn of a model that has no scene of its own
     shapes.py   meshes of simple things
     panel.py    what stands beside it: instruments.py, plots.py, tuning.py, controls.py; history.py keeps the last
                 seconds, commander.py talks to the simulator, fork.py looks ahead

@@ -1,4 +1,4 @@
-"""Cameras that follow: from behind, from the driver's seat, from above; or free. Every page has its own choice."""
+"""Cameras that follow, as the machine's scene has them; or one moved by hand. Every page has its own choice."""
 
 import contextlib
 import math
@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-KINDS = ("chase", "driver", "top", "free")
-_LAG_S = 0.3  # of the chase behind the car's heading
-_UP = np.array([0.0, 0.0, 1.0])
-_FOV = {"chase": 0.85, "driver": 1.15, "top": 0.8}  # rad, upright
+from sim_service.machines.scene import Camera
+
+FREE = "free"
+_LAG_S = 0.3  # of a camera behind the heading of what it follows
+_UP, _NORTH = np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0])
 
 
 @dataclass
@@ -20,13 +21,12 @@ class Subject:
 
     position: np.ndarray
     turned: np.ndarray  # columns: ahead, left, up
-    eye: np.ndarray | None  # of its driver, in the world
-    size: float
 
 
 class Cameras:
-    def __init__(self, server: Any, first: str = "chase"):
-        self._server, self._first = server, first
+    def __init__(self, server: Any, cameras: tuple[Camera, ...]):
+        self._server = server
+        self.cameras = {camera.name: camera for camera in cameras}
         self._kinds: dict[int, str] = {}
         self._fresh: set[int] = set()
         self._lock = threading.Lock()
@@ -35,9 +35,11 @@ class Cameras:
         server.on_client_disconnect(self._left)
 
     def _arrived(self, client: Any) -> None:
-        choice = client.gui.add_button_group("camera", KINDS, order=-100.0, hint="free: move it by hand")
+        choice = client.gui.add_button_group(
+            "camera", (*self.cameras, FREE), order=-100.0, hint="free: move it by hand"
+        )
         with self._lock:
-            self._kinds[client.client_id] = self._first
+            self._kinds[client.client_id] = next(iter(self.cameras), FREE)
             self._fresh.add(client.client_id)
 
         @choice.on_click
@@ -52,7 +54,7 @@ class Cameras:
     def choose(self, client: int, kind: str) -> None:
         """The camera of a page."""
         with self._lock:
-            if client in self._kinds and kind in KINDS:
+            if client in self._kinds and (kind in self.cameras or kind == FREE):
                 self._kinds[client] = kind
                 self._fresh.add(client)
 
@@ -70,28 +72,28 @@ class Cameras:
             off = math.remainder(heading - self._heading, 2.0 * math.pi)
             self._heading += off * (1.0 - math.exp(-passed / _LAG_S))
         for number, client in self._server.get_clients().items():
-            kind = kinds.get(number, "free")
+            kind = kinds.get(number, FREE)
             with contextlib.suppress(AssertionError, ValueError):  # a page that has not said where it looks from yet
                 self._put(client.camera, kind, number in fresh, subject, client)
 
     def _put(self, camera: Any, kind: str, fresh: bool, subject: Subject, client: Any) -> None:
-        if kind == "free":
+        chosen = self.cameras.get(kind)
+        if chosen is None:
             if fresh:
                 camera.up_direction = _UP  # a hand turns it about the upright axis
             return
-        p, s = subject.position, subject.size
-        up = _UP
-        if kind == "driver" and subject.eye is not None:
-            position, up = subject.eye, subject.turned[:, 2]
-            target = position + 10.0 * subject.turned[:, 0] - 1.6 * up
-        elif kind == "top":
-            position, target, up = p + 9.0 * s * _UP, p, np.array([0.0, 1.0, 0.0])
-        else:
-            ahead = np.array([math.cos(self._heading), math.sin(self._heading), 0.0])
-            position, target = p - 2.1 * s * ahead + 0.75 * s * _UP, p + 0.9 * s * ahead
+        axes, up = subject.turned, subject.turned[:, 2]
+        if chosen.axes == "heading":
+            c, s = math.cos(self._heading), math.sin(self._heading)
+            axes, up = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]), _UP
+        elif chosen.axes == "world":
+            axes = np.eye(3)
+            level = chosen.at[0] or chosen.at[1]
+            up = _UP if level else _NORTH  # one that looks straight down has no other
+        position, target = (subject.position + axes @ np.array(place) for place in (chosen.at, chosen.to))
         with client.atomic():
             if fresh:
-                camera.fov = _FOV[kind]
+                camera.fov = chosen.field_of_view
             camera.up_direction = up
             camera.position = position
             camera.look_at = target

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines.contract import Machine
-from sim_service.machines.scene import Place, Scene
+from sim_service.machines.scene import Point, Scene, poses
 from sim_service.view.commander import Commander
 from sim_service.view.feed import Frame
 from sync.markup import markup, paragraphs, show
@@ -24,10 +24,10 @@ def can_push(model: Machine) -> bool:
     return model.scene is not None and set(FORCES) <= {p.name for p in model.parameters}
 
 
-def bodies(scene: Scene) -> dict[str, tuple[int, Place]]:
+def bodies(scene: Scene) -> dict[str, tuple[int, Point]]:
     """What can be pushed, as the model numbers it: the chassis and the wheels."""
     wheels = {f"wheel {w.name}": (1 + i, w.centre) for i, w in enumerate(scene.wheels)}
-    return {scene.solids[0].name: (0, scene.solids[0].origin), **wheels} if scene.solids else wheels
+    return {scene.solids[0].name: (0, Point(scene.solids[0].frame)), **wheels} if scene.solids else wheels
 
 
 def force_of(offset: np.ndarray, n_per_m: float, model: Machine) -> dict[str, float]:
@@ -38,9 +38,10 @@ def force_of(offset: np.ndarray, n_per_m: float, model: Machine) -> dict[str, fl
 
 
 class Push:
-    def __init__(self, server: Any, model: Machine, scene: Scene, commander: Commander):
+    def __init__(self, server: Any, model: Machine, params: np.ndarray, scene: Scene, commander: Commander):
         self._server, self._model, self._commander = server, model, commander
-        self._bodies = bodies(scene)
+        self._bodies, self._params = bodies(scene), params
+        self._poses = poses(scene.frames)
         self._root: Any = None
         self._gizmo: Any = None
         self._line: Any = None
@@ -114,6 +115,7 @@ class Push:
         """The hand goes along."""
         root = self._root
         if root is not None and frame.state is not None and self._body.value in self._bodies:
-            at = self._bodies[self._body.value][1].at(frame.state)
+            self._model.frames(frame.state, self._params, self._poses)
+            at = self._bodies[self._body.value][1].where(self._poses)
             if np.isfinite(at).all():
                 root.position = at

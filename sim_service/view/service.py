@@ -57,7 +57,7 @@ class Page:
         with self.panel.tab("scene"):
             self.stage = Stage(self.server, feed)
             if self.panel.commander is not None and can_push(feed.model):
-                self.push = Push(self.server, feed.model, self.stage.scene, self.panel.commander)
+                self.push = Push(self.server, feed.model, feed.params, self.stage.scene, self.panel.commander)
         self.ghost = Stage(self.server, other, prefix="/other", ghost=True) if other is not None else None
         self.frames = 0
         self._faults: set[str] = set()

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.scene import Place, Scene
+from sim_service.machines.scene import Scene, poses, usual_cameras
 from sim_service.view import shapes
 from sim_service.view.cameras import Cameras, Subject
 from sim_service.view.feed import Feed, Frame
 from sim_service.view.ground import Ground, way_of
-from sim_service.view.likeness import Likeness
 
 Colour = tuple[int, int, int]
 
@@ -37,7 +36,6 @@ _CONE: Colour = (236, 110, 30)
 _GROUND: dict[str, Colour] = {"even": (124, 128, 130), "odd": (115, 119, 122), "slippery": (88, 122, 150)}
 _SKY: Colour = (226, 233, 240)
 
-_X, _Y = np.eye(3)[:2]
 _LONG = 0.5  # m, the arrow of a wheel's load at rest
 _AWAY = np.array([0.0, 0.0, -200.0])  # below any ground
 _LEAST = 0.02  # m; shorter arrows are not drawn
@@ -55,10 +53,7 @@ class Stage:
         self._server, self._feed, self._prefix, self._ghost = server, feed, prefix.rstrip("/"), ghost
         self._opacity = 0.3 if ghost else None
         self._colour = colour
-        self._likeness = None if feed.model.scene is not None else Likeness(feed.model, feed.params)
-        scene = feed.model.scene if self._likeness is None else self._likeness.scene
-        assert scene is not None
-        self.scene: Scene = scene
+        self.scene: Scene = feed.model.scene or Scene()
         files = getattr(feed, "files", {})
         # a model that knows no height drives in the plane, whatever the road
         knows_height = any(q.name == "z" for q in feed.model.outputs)
@@ -67,7 +62,12 @@ class Stage:
         self._road_nodes: dict[str, Any] = {}
         self._whole = self.ground.flat
         self._toggles: dict[str, Any] = {}
-        self._pack()
+        self._world = poses(self.scene.frames)
+        self._poses = self._world.copy()
+        self._bar_frames = np.array([(b.start.frame, b.end.frame) for b in self.scene.bars], np.int64).reshape(-1, 2)
+        self._bar_at = np.array([(b.start.at, b.end.at) for b in self.scene.bars], float).reshape(-1, 2, 3)
+        self._spins = np.zeros(len(self.scene.wheels))
+        self._time = math.nan
         with server.atomic():
             if not ghost:
                 self._make_world()
@@ -75,64 +75,60 @@ class Stage:
             self._make_machine()
             self._make_arrows()
             self._make_path()
-        self.cameras = None if ghost else Cameras(server)
+        self.cameras = None if ghost else Cameras(server, self.scene.cameras or usual_cameras(self.scene.size))
         if not ghost:
             self._make_toggles()
 
     # ---- a frame -----------------------------------------------------------------------------------------------------
 
     def show(self, frame: Frame) -> None:
-        state = frame.state if self._likeness is None else self._likeness.state(frame)
-        if len(state) <= self._last_column:
+        if len(frame.state) != len(self._feed.model.states) or not np.isfinite(frame.state).all():
             return
-        found = self._matrix @ state[self._columns] + self._offset
-        if not np.isfinite(found).all():
+        self._poses[:] = self._world
+        self._feed.model.frames(frame.state, self._feed.params, self._poses)
+        if not np.isfinite(self._poses).all():
             return
-        points = found.reshape(-1, 3)
-        origin, turned = self._pose(points)
+        origin, turned = self._pose()
         self._root.position = origin
         self._root.wxyz = shapes.quaternion(turned)
-        own = (points - origin) @ turned  # places; directions are told apart below
-        self._move_bars(own)
-        self._move_wheels(points, own, turned, state)
-        self._move_solids(points, own, turned)
+        self._turn_wheels(frame.step)
+        self._move_bars(origin, turned)
+        self._move_wheels(origin, turned)
+        self._move_solids(origin, turned)
         self._move_levers(frame.step)
-        self._move_arrows(frame.step, points, origin, turned)
+        self._move_arrows(frame.step, origin, turned)
         self._lengthen_path(origin, frame.t_ns)
         if not self._ghost:
             self._renew_road(origin)
         if self.cameras is not None:
-            eye = None if self.scene.eye is None else origin + turned @ self.scene.eye
-            self.cameras.follow(Subject(origin, turned, eye, self.scene.size), frame.t_ns)
+            self.cameras.follow(Subject(origin, turned), frame.t_ns)
 
-    # ---- places: all of them by one product --------------------------------------------------------------------------
+    # ---- poses -------------------------------------------------------------------------------------------------------
 
-    def _pack(self) -> None:
-        scene = self.scene
-        places: list[Place] = []
-
-        def rows(*wanted: Place) -> list[int]:
-            places.extend(wanted)
-            return list(range(len(places) - len(wanted), len(places)))
-
-        self._bar_rows = np.array([rows(b.start, b.end) for b in scene.bars], np.int64).reshape(-1, 2)
-        self._wheel_rows = [rows(w.centre, w.axle) for w in scene.wheels]
-        self._solid_rows = [rows(s.origin, s.ahead, s.left, s.up) for s in scene.solids]
-        used = [p.columns for p in places if len(p.columns)]
-        self._columns = np.unique(np.concatenate(used)) if used else np.zeros(0, np.int64)
-        self._last_column = max(int(self._columns.max(initial=-1)), *(w.spin for w in scene.wheels), -1)
-        self._matrix = np.zeros((3 * len(places), len(self._columns)))
-        self._offset = np.zeros(3 * len(places))
-        for k, place in enumerate(places):
-            at = np.searchsorted(self._columns, place.columns)
-            self._matrix[3 * k : 3 * k + 3, at] = place.factors
-            self._offset[3 * k : 3 * k + 3] = place.offset
-
-    def _pose(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _pose(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the machine is and how it is turned: as its first solid."""
-        if not self._solid_rows:
+        if not self.scene.solids:
             return np.zeros(3), np.eye(3)
-        return points[self._solid_rows[0][0]], _turned(points[self._solid_rows[0][1:]])
+        pose = self._poses[self.scene.solids[0].frame]
+        return pose[0].copy(), _turned(pose[1:])
+
+    def _turn_wheels(self, step: Any) -> None:
+        """Those that a step gives a steer angle or a rate, and their frame does not; axes in the world."""
+        time = _channel(step, "time")
+        passed = time - self._time if 0.0 < time - self._time < 1.0 else 0.0
+        self._time = time
+        self._centres, self._axes = [], []
+        for k, wheel in enumerate(self.scene.wheels):
+            axes = _turned(self._poses[wheel.centre.frame, 1:])
+            if wheel.rate:
+                rate = _channel(step, wheel.rate)
+                self._spins[k] = (self._spins[k] + passed * rate) % (2.0 * math.pi) if math.isfinite(rate) else 0.0
+            if wheel.steer and math.isfinite(angle := _channel(step, wheel.steer)):
+                axes = axes @ _about(2, angle)
+            if self._spins[k]:
+                axes = axes @ _about(1, self._spins[k])
+            self._centres.append(wheel.centre.where(self._poses))
+            self._axes.append(axes)
 
     # ---- the machine -------------------------------------------------------------------------------------------------
 
@@ -216,37 +212,33 @@ class Stage:
             )  # fmt: skip
             self._batches.append((handle, which, radii))
 
-    def _move_bars(self, own: np.ndarray) -> None:
+    def _move_bars(self, origin: np.ndarray, turned: np.ndarray) -> None:
+        if not self._batches:
+            return
+        frames = self._poses[self._bar_frames]
+        own = (frames[:, :, 0] + np.einsum("nei,neij->nej", self._bar_at, frames[:, :, 1:]) - origin) @ turned
         for handle, which, radii in self._batches:
-            start, end = own[self._bar_rows[which, 0]], own[self._bar_rows[which, 1]]
+            start, end = own[which, 0], own[which, 1]
             way = end - start
             length = np.maximum(np.linalg.norm(way, axis=1), 1e-6)
             handle.batched_positions = start.astype(np.float32)
             handle.batched_wxyzs = shapes.along(way).astype(np.float32)
             handle.batched_scales = np.column_stack([radii, radii, length]).astype(np.float32)
 
-    def _move_wheels(self, points: np.ndarray, own: np.ndarray, turned: np.ndarray, state: np.ndarray) -> None:
+    def _move_wheels(self, origin: np.ndarray, turned: np.ndarray) -> None:
         if not self._wheels:
             return
-        turns = []
-        for wheel, (_, axle) in zip(self.scene.wheels, self._wheel_rows, strict=True):
-            left = shapes.unit(points[axle] @ turned)
-            ahead = shapes.unit(np.array([left[1], -left[0], 0.0]))  # left x up
-            if not ahead.any():
-                ahead = _X
-            q = shapes.quaternion(np.array([ahead, left, shapes.cross(ahead, left)]).T)
-            spin = state[wheel.spin] if wheel.spin >= 0 else 0.0
-            spin = spin % (2.0 * math.pi) if math.isfinite(spin) else 0.0
-            turns.append(shapes.times(q, shapes.about(_Y, spin)))
-        places, wxyzs = own[[row for row, _ in self._wheel_rows]].astype(np.float32), np.array(turns, np.float32)
+        places = ((np.array(self._centres) - origin) @ turned).astype(np.float32)
+        wxyzs = np.array([shapes.quaternion(turned.T @ axes) for axes in self._axes], np.float32)
         for handle in self._wheels:
             handle.batched_positions = places
             handle.batched_wxyzs = wxyzs
 
-    def _move_solids(self, points: np.ndarray, own: np.ndarray, turned: np.ndarray) -> None:
-        for handle, rows in zip(self._solids[1:], self._solid_rows[1:], strict=True):
-            handle.position = own[rows[0]]
-            handle.wxyz = shapes.quaternion(turned.T @ _turned(points[rows[1:]]))
+    def _move_solids(self, origin: np.ndarray, turned: np.ndarray) -> None:
+        for handle, solid in zip(self._solids[1:], self.scene.solids[1:], strict=True):
+            pose = self._poses[solid.frame]
+            handle.position = (pose[0] - origin) @ turned
+            handle.wxyz = shapes.quaternion(turned.T @ _turned(pose[1:]))
 
     def _move_levers(self, step: Any) -> None:
         for handle, lever, base in self._levers:
@@ -271,15 +263,14 @@ class Stage:
             else:
                 self._forces = handle
 
-    def _move_arrows(self, step: Any, points: np.ndarray, origin: np.ndarray, turned: np.ndarray) -> None:
+    def _move_arrows(self, step: Any, origin: np.ndarray, turned: np.ndarray) -> None:
         if self._loads is None or self._forces is None or not self._loads.visible:
             return
         scale = _LONG / (self.scene.load or 2000.0)
         ends = np.zeros((2, len(self.scene.arrows), 2, 3))
         for k, arrow in enumerate(self.scene.arrows):
             wheel = self.scene.wheels[arrow.wheel]
-            row, axle_row = self._wheel_rows[arrow.wheel]
-            centre, axle = points[row], points[axle_row]
+            centre, axle = self._centres[arrow.wheel], self._axes[arrow.wheel][:, 1]
             normal = self.ground.normal(centre[0], centre[1])
             down = shapes.unit(float(normal @ axle) * axle - normal)
             foot = centre + wheel.radius * down
@@ -434,6 +425,15 @@ def _turned(directions: np.ndarray) -> np.ndarray:
     ahead = shapes.unit(directions[0])
     left = shapes.unit(directions[1] - float(directions[1] @ ahead) * ahead)
     return np.array([ahead, left, shapes.cross(ahead, left)]).T
+
+
+def _about(axis: int, angle: float) -> np.ndarray:
+    """A turn about one of the axes."""
+    c, s = math.cos(angle), math.sin(angle)
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    out = np.eye(3)
+    out[i, i], out[j, j], out[i, j], out[j, i] = c, c, -s, s
+    return out
 
 
 def _with_y(axis: np.ndarray) -> np.ndarray:

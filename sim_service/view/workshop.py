@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines.contract import Machine, Quantity
-from sim_service.machines.scene import scene_of, upright
+from sim_service.machines.natural_scene import scene_of, upright
 from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.natural.run import stepper
 from sim_service.multibody.natural.system import State, System
@@ -138,8 +138,9 @@ class MechanismFeed:
     def __init__(self, title: str, bench: Bench):
         self.title, self.bench = title, bench
         system = bench.system
+        scene, frames = scene_of(system)
         states = tuple(Quantity(f"s{i}", "1", "") for i in range(system.state_size))
-        self.model = Machine(title, (), states, (), (), None, scene=scene_of(system))
+        self.model = Machine(title, (), states, (), (), None, scene=scene, frames=frames)
         self.params = np.zeros(0)
         self.into = upright(system.mechanism.g)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sim_service.machines import load_machine
+from sim_service.machines.scene import poses
 from sim_service.view.feed import Frame
 from sim_service.view.push import FORCES, TORQUES, Push, bodies, can_push, force_of
 
@@ -50,11 +51,13 @@ def test_a_hand_goes_along_pushes_and_lets_go(server: Any) -> None:
     model.initial(state, params, model.tables, work)
     told: Any = Told()
     assert model.scene is not None
-    push = Push(server, model, model.scene, told)
+    push = Push(server, model, params, model.scene, told)
     push._body.value = "wheel fl"
     assert told.values["push_body"] == 1.0 and told.values["push_x"] == 0.0
     push.show(Frame(0, None, state))
-    centre = model.scene.wheels[0].centre.at(state)
+    out = poses(model.scene.frames)
+    model.frames(state, params, out)
+    centre = model.scene.wheels[0].centre.where(out)
     np.testing.assert_allclose(push._root.position, centre, atol=1e-6)
     push._gizmo.position = (0.0, 0.25, 0.0)
     push._pull()

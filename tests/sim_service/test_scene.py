@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sim_service.machines import gather, make_machine
-from sim_service.machines.scene import Bar, Scene, scene_of
+from sim_service.machines.natural_scene import scene_of
+from sim_service.machines.scene import Bar, Scene, poses
 from sim_service.multibody.mechanism import read_mechanism
 from sim_service.multibody.natural.api import start
 from sim_service.multibody.natural.api import step as natural_step
@@ -16,7 +17,6 @@ from sim_service.step_record import output_layout
 from sim_service.view import shapes
 from sim_service.view.feed import Frame
 from sim_service.view.ground import Ground, way_of
-from sim_service.view.likeness import Likeness
 from sync.config import load
 from tests.sim_service.buggy.conftest import Car
 
@@ -35,15 +35,21 @@ def _scene(car: Car) -> Scene:
     return car.model.scene
 
 
-def _length(bar: Bar, state: np.ndarray) -> float:
-    return float(np.linalg.norm(bar.end.at(state) - bar.start.at(state)))
+def _poses(car: Car) -> np.ndarray:
+    out = poses(_scene(car).frames)
+    car.model.frames(car.state, car.params, out)
+    return out
+
+
+def _length(bar: Bar, out: np.ndarray) -> float:
+    return float(np.linalg.norm(bar.end.where(out) - bar.start.where(out)))
 
 
 # ---- the buggy -------------------------------------------------------------------------------------------------------
 
 
 def test_wheels_stand_where_the_vehicle_file_puts_them(resting: Car) -> None:
-    at = {w.name: w.centre.at(resting.state) for w in _scene(resting).wheels}
+    at = {w.name: w.centre.where(_poses(resting)) for w in _scene(resting).wheels}
     assert tuple(at) == WHEELS
     # hardpoints of configs/vehicles/buggy.toml; at rest the springs are where they were drawn, to millimetres
     for axle, half_track in (("f", 0.66), ("r", 0.67)):
@@ -53,14 +59,14 @@ def test_wheels_stand_where_the_vehicle_file_puts_them(resting: Car) -> None:
 
 
 def test_both_sides_are_mirrored_at_rest(resting: Car) -> None:
-    scene, state = _scene(resting), resting.state
-    bars = {(b.name, b.kind, k): (b.start.at(state), b.end.at(state)) for k, b in enumerate(scene.bars)}
+    scene, out = _scene(resting), _poses(resting)
+    bars = {(b.name, b.kind, k): (b.start.where(out), b.end.where(out)) for k, b in enumerate(scene.bars)}
     left = [ends for (name, _, _), ends in bars.items() if name[:2] in ("fl", "rl")]
     right = [ends for (name, _, _), ends in bars.items() if name[:2] in ("fr", "rr")]
     assert len(left) == len(right) > 15
     for one, other in zip(left, right, strict=True):
         np.testing.assert_allclose(one, np.array(other) * MIRROR, atol=1e-6)
-    wheels = {w.name: w.centre.at(state) for w in scene.wheels}
+    wheels = {w.name: w.centre.where(out) for w in scene.wheels}
     np.testing.assert_allclose(wheels["fl"], MIRROR * wheels["fr"], atol=1e-6)
 
 
@@ -73,14 +79,14 @@ def test_hubs_are_a_loaded_radius_above_the_ground(resting: Car) -> None:
     radius, stiffness = float(figures["UNLOADED_RADIUS"]), float(figures["VERTICAL_STIFFNESS"])
     for wheel, weight in zip(_scene(resting).wheels, resting.each("load"), strict=True):
         assert wheel.radius == pytest.approx(radius)
-        assert wheel.centre.at(resting.state)[2] == pytest.approx(radius - weight / stiffness, abs=2e-4)
+        assert wheel.centre.where(_poses(resting))[2] == pytest.approx(radius - weight / stiffness, abs=2e-4)
 
 
 def test_what_is_rigid_keeps_its_length_in_a_lane_change() -> None:
     car = Car()
     rigid = [b for b in _scene(car).bars if b.kind in ("arm", "upright", "link")]
     assert len(rigid) > 30
-    first = np.array([_length(b, car.state) for b in rigid])
+    first = np.array([_length(b, _poses(car)) for b in rigid])
     springs = [b for b in _scene(car).bars if b.kind == "spring"]
     lengths = []
     car.drive(4.0, throttle=0.6)
@@ -88,11 +94,11 @@ def test_what_is_rigid_keeps_its_length_in_a_lane_change() -> None:
         car.set(steering_angle=1.2 * np.sin(2.0 * np.pi * 0.4 * 5e-3 * k), throttle=0.3)
         car.step()
         if k % 10 == 0:
-            np.testing.assert_allclose([_length(b, car.state) for b in rigid], first, atol=1e-6)
-            lengths.append([_length(b, car.state) for b in springs])
+            np.testing.assert_allclose([_length(b, _poses(car)) for b in rigid], first, atol=1e-6)
+            lengths.append([_length(b, _poses(car)) for b in springs])
     assert abs(car["ay"]) > 0.0 and car["vx"] > 5.0
     assert np.ptp(lengths, axis=0).min() > 2e-3  # the springs did work
-    np.testing.assert_allclose([_length(b, car.state) for b in springs], car.each("spring_length"), atol=1e-6)
+    np.testing.assert_allclose([_length(b, _poses(car)) for b in springs], car.each("spring_length"), atol=1e-6)
 
 
 def test_axles_and_spin_follow_the_outputs() -> None:
@@ -100,14 +106,19 @@ def test_axles_and_spin_follow_the_outputs() -> None:
     car.drive(3.0, throttle=0.4, steering_angle=1.0)
     scene = _scene(car)
     solid = scene.solids[0]
-    ahead, left = solid.ahead.at(car.state), solid.left.at(car.state)
+    out = _poses(car)
+    ahead, left = out[solid.frame, 1:3]
     for wheel, steer in zip(scene.wheels, car.each("steer"), strict=True):
-        axle = wheel.axle.at(car.state)
+        axle = out[wheel.centre.frame, 2]
         assert np.arctan2(-axle @ ahead, axle @ left) == pytest.approx(steer, abs=1e-3)
-    before = np.array([car.state[w.spin] for w in scene.wheels])
+        np.testing.assert_allclose(out[wheel.centre.frame, 1:] @ out[wheel.centre.frame, 1:].T, np.eye(3), atol=1e-9)
     car.step()
-    after = np.array([car.state[w.spin] for w in scene.wheels])
-    np.testing.assert_allclose((after - before) / 5e-3, car.each("wheel_speed"), rtol=0.02)
+    after = _poses(car)
+    for wheel, speed in zip(scene.wheels, car.each("wheel_speed"), strict=True):
+        # forwards, the top of a wheel goes ahead: it turns right-handed about its axle
+        k = wheel.centre.frame
+        turned = np.arctan2(np.cross(out[k, 1], after[k, 1]) @ out[k, 2], out[k, 1] @ after[k, 1])
+        assert turned / 5e-3 == pytest.approx(speed, rel=0.02)
 
 
 def test_arrows_and_levers_name_channels_there_are(resting: Car) -> None:
@@ -126,16 +137,19 @@ def test_bars_of_a_mechanism_keep_their_lengths(name: str) -> None:
     h = 1e-3
     system = described.mechanism.compile(h=h)
     state = start(system.state(), rates=described.velocities)
-    scene = scene_of(system)
+    scene, frames = scene_of(system)
+    out = poses(scene.frames)
+    frames(state.vector, np.zeros(0), out)
     assert {b.name for b in scene.bars} | {s.name for s in scene.solids} == set(described.mechanism.bodies)
-    first = np.array([_length(b, state.vector) for b in scene.bars])
-    places = np.array([b.end.at(state.vector) for b in scene.bars])
+    first = np.array([_length(b, out) for b in scene.bars])
+    places = np.array([b.end.where(out) for b in scene.bars])
     assert (first > 0.0).all()
     work = system.work()
     for _ in range(200):
         natural_step(system.ints, system.reals, state.vector, work, system.hook, h)
-    np.testing.assert_allclose([_length(b, state.vector) for b in scene.bars], first, atol=1e-6)
-    assert np.abs(np.array([b.end.at(state.vector) for b in scene.bars]) - places).max() > 1e-3
+    frames(state.vector, np.zeros(0), out)
+    np.testing.assert_allclose([_length(b, out) for b in scene.bars], first, atol=1e-6)
+    assert np.abs(np.array([b.end.where(out) for b in scene.bars]) - places).max() > 1e-3
     assert scene.size > 0.0
 
 
@@ -143,11 +157,14 @@ def test_a_mechanism_of_the_plane_stands_upright() -> None:
     described = read_mechanism(CONFIGS / "mechanisms" / "four_bar.toml")
     system = described.mechanism.compile(h=1e-3)
     state = system.state()
-    crank = next(b for b in scene_of(system).bars if b.name == "crank")
-    np.testing.assert_allclose(crank.end.at(state.vector), [0.276318298200866, 0.0, 0.116825502692595], atol=1e-12)
+    scene, frames = scene_of(system)
+    out = poses(scene.frames)
+    frames(state.vector, np.zeros(0), out)
+    crank = next(b for b in scene.bars if b.name == "crank")
+    np.testing.assert_allclose(crank.end.where(out), [0.276318298200866, 0.0, 0.116825502692595], atol=1e-12)
 
 
-# ---- a model without a scene -----------------------------------------------------------------------------------------
+# ---- the single-track car --------------------------------------------------------------------------------------------
 
 
 class _Feed:
@@ -183,22 +200,49 @@ def _manoeuvre(name: str) -> bytes:
     return (CONFIGS / "manoeuvres" / f"{name}.toml").read_bytes()
 
 
-def test_a_model_without_a_scene_gets_one() -> None:
+def test_the_single_track_car_stands_on_four_wheels_where_its_state_has_it() -> None:
     feed = _Feed("buggy_single_track.toml")
-    assert feed.model.scene is None
-    feed.record["x"], feed.record["y"], feed.record["yaw"] = 10.0, -4.0, 0.5
-    feed.record["road_wheel_angle"] = 0.2
-    likeness = Likeness(feed.model, feed.params)
-    state = likeness.state(feed.look())
-    wheels = {w.name: w.centre.at(state) for w in likeness.scene.wheels}
+    scene = feed.model.scene
+    assert scene is not None
+    feed.state[:3] = 10.0, -4.0, 0.5
+    out = poses(scene.frames)
+    feed.model.frames(feed.state, feed.params, out)
+    wheels = {w.name: w.centre.where(out) for w in scene.wheels}
     assert np.linalg.norm(wheels["fl"] - wheels["fr"]) == pytest.approx(1.32)
     assert np.linalg.norm(0.5 * (wheels["fl"] + wheels["fr"] - wheels["rl"] - wheels["rr"])) == pytest.approx(2.25)
     ahead = np.array([np.cos(0.5), np.sin(0.5), 0.0])
     np.testing.assert_allclose(0.5 * (wheels["fl"] + wheels["fr"]), [10, -4, 0.275] + 1.288 * ahead, atol=1e-9)
-    axles = {w.name: w.axle.at(state) for w in likeness.scene.wheels}
-    np.testing.assert_allclose(axles["fl"], [-np.sin(0.7), np.cos(0.7), 0.0], atol=1e-12)
-    np.testing.assert_allclose(axles["rl"], [-np.sin(0.5), np.cos(0.5), 0.0], atol=1e-12)
-    assert len(likeness.scene.arrows) == 4
+    names = output_layout(feed.model).names
+    assert {c for a in scene.arrows for c in (a.along, a.across, a.load)} <= set(names)
+    assert {c for w in scene.wheels for c in (w.steer, w.rate) if c} <= set(names)
+
+
+def test_wheels_turn_with_the_channels_that_their_scene_names(server: Any) -> None:
+    from sim_service.view.stage import Stage
+
+    feed = _Feed("buggy_single_track.toml")
+    feed.state[2] = 0.5
+    feed.record["road_wheel_angle"], feed.record["time"] = 0.2, 1.0
+    stage = Stage(server, feed)
+    stage.show(feed.look())
+    axles = [axes[:, 1] for axes in stage._axes]
+    np.testing.assert_allclose(axles[0], [-np.sin(0.7), np.cos(0.7), 0.0], atol=1e-12)
+    np.testing.assert_allclose(axles[2], [-np.sin(0.5), np.cos(0.5), 0.0], atol=1e-12)
+    feed.record["wheel_speed_rear"], feed.record["time"] = 10.0, 1.05
+    stage.show(feed.look())
+    np.testing.assert_allclose(stage._spins, [0.0, 0.0, 0.5, 0.5], atol=1e-9)
+    np.testing.assert_allclose(stage._axes[2][:, 1], axles[2], atol=1e-12)
+    assert stage._axes[2][:, 0] @ [np.cos(0.5), np.sin(0.5), 0.0] == pytest.approx(np.cos(0.5))
+
+
+def test_a_machine_without_a_scene_has_a_page_too(server: Any) -> None:
+    from dataclasses import replace
+
+    from sim_service.view.stage import Stage
+
+    feed = _Feed("buggy_single_track.toml")
+    feed.model = replace(feed.model, scene=None)
+    Stage(server, feed).show(feed.look())
 
 
 # ---- the ground and the way ------------------------------------------------------------------------------------------
@@ -341,5 +385,5 @@ def test_an_endless_road_is_sent_anew_and_nothing_of_the_old_one_stays(server: A
         moved = frame.state.copy()
         moved[points] += x
         stage.show(Frame(k, frame.step, moved))
-        assert stage._root.position[0] == pytest.approx(stage.scene.solids[0].origin.at(moved)[0])
+        assert stage._root.position[0] == pytest.approx(stage._poses[stage.scene.solids[0].frame, 0, 0])
         assert ("slippery" in stage._road_nodes) == (x > -600.0)

@@ -20,7 +20,7 @@ from sim_service.machines.buggy import brake_parameters, checks, driveline, dyna
 from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel
 from sim_service.machines.buggy.description import OUTPUTS, PARAMETERS, P, W
 from sim_service.machines.buggy.mechanism import FRONT, REAR, WHEELS, Car, Points, build
-from sim_service.machines.buggy.scene import scene
+from sim_service.machines.buggy.scene import Frames, scene
 from sim_service.machines.car.files import road_files
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.tir import parse_tir, tyre_vector
@@ -82,6 +82,7 @@ class Assembled:
     params: np.ndarray
     tables: Tables
     scene: Scene
+    frames: Frames
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
@@ -114,7 +115,7 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
             system = car.mechanism.compile(h=STEP, settings=SETTINGS, hook=forces.hook)
     except (MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
         raise ConfigError(f"{path}: {_translated(str(error))}") from None
-    return Assembled(car, system, values, _tables(system), scene(car, system, p, front, rear, radii, _WIDTH))
+    return Assembled(car, system, values, _tables(system), *scene(car, system, p, front, rear, radii, _WIDTH))
 
 
 def _flat(points: dict[str, list[float]], axle: str, known: tuple[str, ...], path: str) -> dict[str, float]:
@@ -209,6 +210,7 @@ def _machine(built: Assembled, path: str) -> Machine:
         step=dynamics.step,
         initial=initial,
         scene=built.scene,
+        frames=built.frames,
         layout=_layout(),
         remade=(int(built.tables.ints[dynamics.NUMBERS]) + forces.ROAD, system.span(Part.PARAM).stop),
     )

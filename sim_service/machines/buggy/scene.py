@@ -4,10 +4,14 @@ Arms, knuckles, tie rods, rack, struts, springs and wheels are where the mechani
 pedals are drawn from the hardpoints and the wheelbase; nobody has measured them, and no step reads them.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from sim_service.machines.buggy.mechanism import WHEELS, Car, Points, side
-from sim_service.machines.scene import Arrow, Bar, Lever, Place, Scene, Solid, Wheel, place_of, skin
+from sim_service.machines.natural_scene import LinearFrames, place_of
+from sim_service.machines.scene import Arrow, Bar, Lever, Point, Scene, Solid, Wheel, skin, usual_cameras
+from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.system import System
 from sim_service.multibody.natural.tables import P
 
@@ -18,32 +22,28 @@ _PEDAL = 0.45  # rad, from released to down
 
 def scene(
     car: Car, system: System, p: dict[str, float], front: Points, rear: Points, radii: tuple[float, float], width: float
-) -> Scene:
+) -> "tuple[Scene, Frames]":
     """`radii` of the unloaded tyres, in front and behind, and their width."""
+    frames = LinearFrames()
     bars: list[Bar] = []
-    wheels = []
+    wheels, spins = [], []
+    chassis = _chassis(car, system, front, rear, frames)
     for corner in car.corners:
         is_front = corner.name[0] == "f"
         at = side(front if is_front else rear, corner.name[1] == "l", car.origin)
-        bars += (_front if is_front else _rear)(car, system, corner.name, at)
-        wheels.append(
-            Wheel(
-                corner.name,
-                place_of(system, corner.centre),
-                place_of(system, corner.knuckle.along(corner.axle)),
-                system.span(P.Q).start + system.column(f"{corner.name}.spin"),
-                radii[0] if is_front else radii[1],
-                width,
-            )
-        )
-    chassis = _chassis(car, system, front, rear)
+        bars += (_front if is_front else _rear)(car, system, corner.name, at, frames)
+        axle = place_of(system, corner.knuckle.along(corner.axle))
+        frame = frames.add(place_of(system, corner.centre), None, axle)
+        spins.append((frame, system.span(P.Q).start + system.column(f"{corner.name}.spin")))
+        wheels.append(Wheel(corner.name, Point(frame), radii[0] if is_front else radii[1], width))
     wheelbase = front["WC"][0] - rear["WC"][0]
     unsprung = sum(p[f"{part}_mass"] for part in ("front_knuckle", "front_upper_arm", "front_lower_arm"))
     unsprung += sum(p[f"{part}_mass"] for part in ("rear_knuckle", "rear_arm", "strut_rod"))
     mass = p["sprung_mass"] + 4.0 * p["wheel_mass"] + 2.0 * unsprung
     drawn = {name: _own(car, at) for name, at in _COCKPIT.items()}
     column = np.array([-np.cos(0.45), 0.0, np.sin(0.45)])  # towards the driver
-    return Scene(
+    drawn_scene = Scene(
+        frames=frames.count,
         bars=tuple(bars),
         wheels=tuple(wheels),
         solids=(chassis,),
@@ -57,9 +57,29 @@ def scene(
         ),
         arrows=tuple(Arrow(k, f"force_x_{w}", f"force_y_{w}", f"load_{w}") for k, w in enumerate(WHEELS)),
         size=float(wheelbase),
-        eye=drawn["eye"],
+        cameras=usual_cameras(float(wheelbase), drawn["eye"]),
         load=mass * _G / 4.0,
     )  # fmt: skip
+    return drawn_scene, Frames(frames.pack(), chassis.frame, tuple(spins))
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Where everything is: points by the mechanism, wheels turned by their spin."""
+
+    linear: LinearFrames
+    chassis: int
+    spins: tuple[tuple[int, int], ...]  # of each wheel: its frame, and where its angle is in the state
+
+    def __call__(self, state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
+        self.linear(state, params, out)
+        for frame, column in self.spins:
+            left = out[frame, 2] / max(float(np.linalg.norm(out[frame, 2])), 1e-9)
+            ahead = np.cross(left, out[self.chassis, 3])
+            ahead /= max(float(np.linalg.norm(ahead)), 1e-9)
+            up = np.cross(ahead, left)
+            c, s = np.cos(state[column]), np.sin(state[column])
+            out[frame, 1:] = c * ahead - s * up, left, s * ahead + c * up
 
 
 _SEAT = 0.19  # m, left of the middle
@@ -76,37 +96,43 @@ def _own(car: Car, at: np.ndarray) -> np.ndarray:
     return np.asarray(at + car.origin - car.chassis.drawn_origin)
 
 
-def _front(car: Car, system: System, name: str, at: Points) -> list[Bar]:
-    def chassis(point: str) -> Place:
-        return place_of(system, car.chassis.at(at[point]))
+def _front(car: Car, system: System, name: str, at: Points, frames: LinearFrames) -> list[Bar]:
+    def place(form: Linear) -> Point:
+        return frames.point(place_of(system, form))
+
+    def chassis(point: str) -> Point:
+        return place(car.chassis.at(at[point]))
 
     body = car.mechanism.bodies
     nodes = car.mechanism.nodes
-    upper, lower, end = (place_of(system, nodes[f"{name}.{n}"]) for n in ("UBJ", "LBJ", "TRO"))
-    centre = place_of(system, body[f"{name} knuckle"].at(at["WC"]))
-    seat = place_of(system, body[f"{name} lower arm"].at(at["SPL"]))
+    upper, lower, end = (place(nodes[f"{name}.{n}"]) for n in ("UBJ", "LBJ", "TRO"))
+    centre = place(body[f"{name} knuckle"].at(at["WC"]))
+    seat = place(body[f"{name} lower arm"].at(at["SPL"]))
     middle = at["TRI"] * np.array([1.0, 0.0, 1.0])  # of the rack, as drawn
-    inner = place_of(system, nodes["rack"] + car.chassis.along(at["TRI"] - middle))
+    inner = place(nodes["rack"] + car.chassis.along(at["TRI"] - middle))
     bars = [Bar(f"{name} upper arm", chassis(point), upper, "arm", 0.012) for point in ("UAF", "UAR")]
     bars += [Bar(f"{name} lower arm", chassis(point), lower, "arm", 0.015) for point in ("LAF", "LAR")]
     return [
         *bars,
         *_upright(name, (upper, lower, centre), end, lower),
         Bar(f"{name} tie rod", inner, end, "link", 0.009),
-        Bar("rack", place_of(system, nodes["rack"]), inner, "rack", 0.014),
+        Bar("rack", place(nodes["rack"]), inner, "rack", 0.014),
         Bar(f"{name} damper", seat, chassis("SPU"), "strut", 0.013),
         Bar(f"{name} spring", seat, chassis("SPU"), "spring", 0.042),
     ]
 
 
-def _rear(car: Car, system: System, name: str, at: Points) -> list[Bar]:
-    def chassis(point: str) -> Place:
-        return place_of(system, car.chassis.at(at[point]))
+def _rear(car: Car, system: System, name: str, at: Points, frames: LinearFrames) -> list[Bar]:
+    def place(form: Linear) -> Point:
+        return frames.point(place_of(system, form))
+
+    def chassis(point: str) -> Point:
+        return place(car.chassis.at(at[point]))
 
     knuckle = car.mechanism.bodies[f"{name} knuckle"]
     nodes = car.mechanism.nodes
-    lower, end = (place_of(system, nodes[f"{name}.{n}"]) for n in ("LBJ", "TRO"))
-    centre, clamp, seat = (place_of(system, knuckle.at(at[n])) for n in ("WC", "CLAMP", "SPL"))
+    lower, end = (place(nodes[f"{name}.{n}"]) for n in ("LBJ", "TRO"))
+    centre, clamp, seat = (place(knuckle.at(at[n])) for n in ("WC", "CLAMP", "SPL"))
     return [
         *(Bar(f"{name} arm", chassis(point), lower, "arm", 0.015) for point in ("LAF", "LAR")),
         *_upright(name, (clamp, lower, centre), end, lower),
@@ -117,13 +143,13 @@ def _rear(car: Car, system: System, name: str, at: Points) -> list[Bar]:
     ]
 
 
-def _upright(name: str, triangle: tuple[Place, Place, Place], end: Place, lower: Place) -> list[Bar]:
+def _upright(name: str, triangle: tuple[Point, Point, Point], end: Point, lower: Point) -> list[Bar]:
     a, b, c = triangle
     pairs = ((a, b), (a, c), (b, c), (end, c), (end, lower))
     return [Bar(f"{name} knuckle", s, e, "upright", 0.013) for s, e in pairs]
 
 
-def _chassis(car: Car, system: System, front: Points, rear: Points) -> Solid:
+def _chassis(car: Car, system: System, front: Points, rear: Points, frames: LinearFrames) -> Solid:
     w = 0.64 * front["WC"][1]  # half the width of the cockpit
     floor = min(front["LAF"][2], rear["LAF"][2])
     axle = rear["WC"][0]
@@ -167,5 +193,5 @@ def _chassis(car: Car, system: System, front: Points, rear: Points) -> Solid:
     own = [_own(car, part) for part in (np.array(tubes), shell)]
     ahead, left, up = (place_of(system, car.mechanism.nodes[n]) for n in ("ahead", "left", "up"))
     low, high = own[0].min(axis=(0, 1)), own[0].max(axis=(0, 1))
-    origin = place_of(system, car.chassis.origin)
-    return Solid("chassis", origin, ahead, left, up, low, high, own[0], 0.016, own[1], faces)
+    frame = frames.add(place_of(system, car.chassis.origin), ahead, left, up)
+    return Solid("chassis", frame, low, high, own[0], 0.016, own[1], faces)

@@ -3,10 +3,17 @@
 The physics is told in `dynamics`, the figures in `description`.
 """
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import Machine
+from sim_service.machines.parameters import make_plain
 from sim_service.machines.single_track.description import OUTPUTS, PARAMETERS, STATES
 from sim_service.machines.single_track.dynamics import initial, step
+from sim_service.machines.single_track.scene import frames, scene
 
 MACHINE = Machine(
     name="single_track",
@@ -16,4 +23,10 @@ MACHINE = Machine(
     parameters=PARAMETERS,
     step=step,
     initial=initial,
+    frames=frames,
 )
+
+
+def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+    machine, params = make_plain(MACHINE, data, sources, changed)
+    return replace(machine, scene=scene(params)), params
