@@ -3,6 +3,9 @@
 A source delivers whole scans, oldest first, as raw register readings: a row a scan, a column a channel of the
 configuration, int64. It never splits a scan, never invents one, and says how many it knows to be lost.
 
+Our own are files of this folder; other packages declare theirs as entry points `tandem.devices` (sync/plugins.py), each
+a module with `Settings`, a table of sync/toml.py, and `open_source(config, settings, file, host)`.
+
 Opening a source reads files and checks the configuration, nothing else: the supervisor does it too. Only the process
 that samples looks for the device (`find`), and it alone touches it afterwards.
 """
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from sync import plugins
 from sync.config import Config
 from sync.errors import ConfigError
 from sync.toml import check
@@ -112,10 +116,16 @@ def _settings(model: Any, config: Config, file: Path) -> Any:
 
 def _known_kind(config: Config, file: Path) -> str:
     kind = config.source.get("kind")
-    if not isinstance(kind, str) or kind not in SOURCES:
-        raise ConfigError(f"{file}: source.kind = {kind!r}: must be one of {', '.join(SOURCES)}")
+    known = plugins.known(plugins.DEVICES, SOURCES)
+    if not isinstance(kind, str) or kind not in known:
+        raise ConfigError(f"{file}: source.kind = {kind!r}: must be one of {', '.join(known)}")
     return kind
 
 
 def _module(config: Config, file: Path) -> Any:
-    return importlib.import_module(SOURCES[_known_kind(config, file)])
+    where = f"{file}: source.kind"
+    module = plugins.load(plugins.DEVICES, SOURCES, config.source.get("kind"), where)
+    for name in ("Settings", "open_source"):
+        if not hasattr(module, name):
+            raise ConfigError(f"{where} = {config.source.get('kind')!r}: {module!r} has no {name}")
+    return module
