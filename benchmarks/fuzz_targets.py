@@ -589,8 +589,8 @@ def keys(folder: Path) -> Target:
 def measurement(folder: Path) -> Target:
     """Somebody else's measurement, as `tandem import` takes it, up to the writing."""
     from sync.errors import ConfigError
-    from tandem.exchange.bring_in import Asked, _content, _summary, open_measurement
     from tandem.exchange.errors import ExchangeError
+    from tandem.exchange.importer import Asked, _content, _summary, open_measurement
 
     quick = "sim.machine=vehicles/buggy_single_track.toml"  # the other one takes its time
     maps = ["steering=SteeringWheelAngle:deg", "throttle=Accelerator:%", "brake=BrakePressure:bar"]
@@ -620,7 +620,7 @@ def _a_run(folder: Path) -> Path:
     """A short drive made by hand, with commands, replayed and saved: it has every topic a live one has."""
     from sim_service.command_record import LAYOUT, PARAMETER, RESET
     from sync.config import load
-    from sync.record import WholeRun, WholeTopic, write_whole
+    from sync.record import CompleteRun, CompleteTopic, write_complete
     from tandem.provenance import attachments, start_facts
     from tandem.replay import Asked, replay_run
     from tandem.replay_save import save
@@ -637,14 +637,14 @@ def _a_run(folder: Path) -> Path:
     told["seq"], told["epoch"], told["t_ns"] = np.arange(3), 1, blocks["t_ns"][[10, 40, 80]]
     told["kind"], told["index"], told["value"] = (PARAMETER, RESET, PARAMETER), (2, 0, 3), (1.0, 0.0, 0.4)
     topics = {
-        "/daq": WholeTopic(settings.daq.layout, words, np.arange(120)),
-        "/command": WholeTopic(LAYOUT, orders, np.arange(3)),
+        "/daq": CompleteTopic(settings.daq.layout, words, np.arange(120)),
+        "/command": CompleteTopic(LAYOUT, orders, np.arange(3)),
     }
     begun = 5_000_000_000
     start = start_facts(settings)
     kept = attachments(settings, CONFIGS / "drive.toml")
     (folder / "a").mkdir()
-    write_whole(folder / "a", WholeRun(start, kept, topics, begun, begun, "made by hand", {"steps": 0}))
+    write_complete(folder / "a", CompleteRun(start, kept, topics, begun, begun, "made by hand", {"steps": 0}))
     return save(replay_run(folder / "a", Asked(mode="ideal")), folder / "b", {})
 
 
@@ -758,7 +758,7 @@ def replay(folder: Path) -> Target:
     from sync.errors import ConfigError
     from sync.record import FILE, RunError
     from tandem.exchange.errors import ExchangeError
-    from tandem.exchange.take_out import export
+    from tandem.exchange.exporter import export
     from tandem.replay import Asked, replay_run
     from tandem.replay_save import save
 

@@ -45,7 +45,7 @@ def read_mcap(path: Path) -> None:
 
 
 def read_measurement(path: Path) -> None:
-    from tandem.exchange.bring_in import Asked, bring_in
+    from tandem.exchange.importer import Asked, import_file
 
     asked = Asked(path, CONFIG, True, runs=path.parent / "runs")
     if path.suffix == ".parquet":
@@ -53,7 +53,7 @@ def read_measurement(path: Path) -> None:
         asked.maps, asked.time = [f"{name}={name}:count" for name in channels], f"{t}:s"
     else:
         asked.maps = [f"{name}=v:count" for name in COLUMNS[1:]]
-    bring_in(asked)
+    import_file(asked)
     raise NotRefused
 
 
@@ -138,10 +138,10 @@ def warm(kind: str, folder: Path) -> None:
 
 
 def read_sound_csv(path: Path) -> None:
-    from tandem.exchange.bring_in import Asked, bring_in
+    from tandem.exchange.importer import Asked, import_file
 
     maps = [f"{name}={name}:count" for name in COLUMNS[1:]]
-    bring_in(Asked(path, CONFIG, True, maps, "t:s", runs=path.parent / "runs"))
+    import_file(Asked(path, CONFIG, True, maps, "t:s", runs=path.parent / "runs"))
 
 
 def child(kind: str, path: Path) -> None:

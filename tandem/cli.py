@@ -226,7 +226,7 @@ def export_run(
 ) -> None:
     """Write a run for other programs: every block and step, exact, with units and sample instants."""
     with errors(), progress("export") as update:
-        from tandem.exchange.take_out import export, print_export
+        from tandem.exchange.exporter import export, print_export
 
         done = export(run, to, out, update)
     print(json.dumps(done), flush=True) if as_json else print_export(output(), done)
@@ -249,12 +249,12 @@ def import_run(
 ) -> None:
     """Make a run that can be replayed from a measurement with named columns and units, or from an exported run."""
     with errors(), progress("import") as update:
-        from tandem.exchange.bring_in import Asked, bring_in, print_import
+        from tandem.exchange.importer import Asked, import_file, print_import
 
         asked = Asked(
             file, config or DEFAULT, config is not None, list(maps or []), time, rate_hz, list(overrides or []), runs
         )
-        done = bring_in(asked, update)
+        done = import_file(asked, update)
     print(json.dumps(done), flush=True) if as_json else print_import(output(), done)
 
 

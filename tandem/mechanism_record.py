@@ -18,7 +18,7 @@ from sim_service.multibody.mechanism import Described
 from sim_service.multibody.natural.api import Record, State, System
 from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.clock import now_ns
-from sync.record import Run, RunError, WholeRun, WholeTopic, write_whole
+from sync.record import CompleteRun, CompleteTopic, Run, RunError, write_complete
 from tandem.provenance import machine_facts
 
 _SOLVER = {"phi_error": "m", "phid_error": "m/s", "iterations": "1", "energy_residual": "J", "contraction": "1"}
@@ -113,8 +113,8 @@ def write_record(folder: Path, described: Described, record: Record, figures: di
     for column, _, values in found:
         steps[column] = values
     facts = {"name": name, "mechanism": name, **machine_facts()}
-    topics = {"/step": WholeTopic(layout, words, np.arange(len(words)))}
+    topics = {"/step": CompleteTopic(layout, words, np.arange(len(words)))}
     ended = int(steps["t_ns"][-1]) if len(steps) else begun
     kept = {"mechanism.toml": file, MADE: _made(record, described)}
-    run = WholeRun(facts, kept, topics, begun, ended, str(figures["ended"]), figures)
-    return write_whole(folder, run)
+    run = CompleteRun(facts, kept, topics, begun, ended, str(figures["ended"]), figures)
+    return write_complete(folder, run)

@@ -12,7 +12,7 @@ from sim_service.step_record import output_layout
 from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns
 from sync.private_files import make_folder
-from sync.record import RunError, WholeRun, WholeTopic, parts, write_whole
+from sync.record import CompleteRun, CompleteTopic, RunError, parts, write_complete
 from tandem.provenance import parameters_json
 from tandem.replay import Replayed, resets, status_told
 
@@ -25,15 +25,15 @@ def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
     start = {key: value for key, value in done.run.start.items() if key not in ("format", "monotonic_ns")}
     origin = {"replay_of": str(done.run.path), "mode": done.figures["mode"], "recorded_utc": start.get("utc", "")}
     begun, reason = now_ns(), f"replayed, {done.figures['mode']}"
-    run = WholeRun({**start, **facts, **origin}, kept, topics, begun, begun, reason, done.figures)
+    run = CompleteRun({**start, **facts, **origin}, kept, topics, begun, begun, reason, done.figures)
     try:
         make_folder(folder)
-        return write_whole(folder, run)
+        return write_complete(folder, run)
     except OSError as error:
         raise RunError(f"{folder}: cannot be written: {error.strerror}") from None
 
 
-def saved_run(done: Replayed) -> tuple[dict[str, bytes], dict[str, WholeTopic]]:
+def saved_run(done: Replayed) -> tuple[dict[str, bytes], dict[str, CompleteTopic]]:
     """Attachments and topics of the run that a replay is."""
     kept = {name: data for name, data in done.run.attachments.items() if name != "summary.json"}
     kept["config.json"] = done.config.model_dump_json(indent=1).encode()
@@ -47,7 +47,7 @@ def replayed_steps(done: Replayed) -> np.ndarray:
     return topic.layout.view(topic.words)
 
 
-def _saved_topics(done: Replayed) -> dict[str, WholeTopic]:
+def _saved_topics(done: Replayed) -> dict[str, CompleteTopic]:
     """An exact replay keeps the blocks and the steps' own words; another one gets what the loop would have written."""
     layout = output_layout(done.model)
     if done.figures["mode"] == "exact":
@@ -61,17 +61,17 @@ def _saved_topics(done: Replayed) -> dict[str, WholeTopic]:
         part = slice(done.plan.first, done.plan.first + len(done.results))
         words = steps.words[part].copy()
         _fill(layout.view(words), done)
-        found = {name: WholeTopic(t.layout, t.words, t.positions) for name, t in kept.items()}
-        return found | {"/step": WholeTopic(layout, words, steps.positions[part])}
+        found = {name: CompleteTopic(t.layout, t.words, t.positions) for name, t in kept.items()}
+        return found | {"/step": CompleteTopic(layout, words, steps.positions[part])}
     source = done.run.topics[done.run.source_topic]
     blocks, words = done.plan.blocks, _step_words(done)
     found = {
-        "/daq": WholeTopic(source.layout, blocks, np.arange(len(blocks))),
-        "/step": WholeTopic(layout, words, np.arange(len(words))),
+        "/daq": CompleteTopic(source.layout, blocks, np.arange(len(blocks))),
+        "/step": CompleteTopic(layout, words, np.arange(len(words))),
     }
     if len(done.plan.commands):
         commands = _command_words(done)
-        found["/command"] = WholeTopic(COMMANDS, commands, np.arange(len(commands)))
+        found["/command"] = CompleteTopic(COMMANDS, commands, np.arange(len(commands)))
     return found
 
 

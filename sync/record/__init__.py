@@ -28,16 +28,34 @@ that a gap has a number.
 A chunk is finished and written several times a second: what was written stays readable whatever ends the recorder.
 """
 
+from sync.record.batch import CompleteRun, CompleteTopic, new_folder, write_complete
 from sync.record.heads import Left, read_head
 from sync.record.reader import open_run
 from sync.record.resume import LeftOff, left_off
 from sync.record.rings import Ring
 from sync.record.run import Part, Run, RunError, Topic
 from sync.record.sink import Sink, SyncFailure
-from sync.record.whole import WholeRun, WholeTopic, new_folder, write_whole
 from sync.record.writer import FILE, RunWriter, part_file, parts
 
 __all__ = [
-    "FILE", "Left", "LeftOff", "Part", "Ring", "Run", "RunError", "RunWriter", "Sink", "SyncFailure", "Topic",
-    "WholeRun", "WholeTopic", "left_off", "new_folder", "open_run", "part_file", "parts", "read_head", "write_whole",
+    "FILE",
+    "CompleteRun",
+    "CompleteTopic",
+    "Left",
+    "LeftOff",
+    "Part",
+    "Ring",
+    "Run",
+    "RunError",
+    "RunWriter",
+    "Sink",
+    "SyncFailure",
+    "Topic",
+    "left_off",
+    "new_folder",
+    "open_run",
+    "part_file",
+    "parts",
+    "read_head",
+    "write_complete",
 ]  # fmt: skip

@@ -15,5 +15,5 @@ Whatever is written appears under its name when it is whole, or not at all.
     csv.py, parquet.py, mf4.py   one kind of file each: `write` and `read`
     units.py, counts.py   units; physical values back into raw counts
     mapping.py, resample.py   which column is which channel; onto the DAQ's rhythm
-    take_out.py, bring_in.py   what the two commands do
+    exporter.py, importer.py   what the two commands do
 """

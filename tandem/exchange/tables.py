@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sync.block import HEADER, Layout
-from sync.record import Run, WholeTopic
+from sync.record import CompleteTopic, Run
 from sync.record.schema import to_layout, to_schema
 from tandem.exchange.errors import ExchangeError
 
@@ -176,7 +176,7 @@ def is_block_table(sheet: Sheet, layout: Layout) -> bool:
     return all(sheet.columns.get(name) == unit for name, unit in units.items())
 
 
-def blocks_from(path: Path, sheet: Sheet, layout: Layout) -> WholeTopic:
+def blocks_from(path: Path, sheet: Sheet, layout: Layout) -> CompleteTopic:
     """The very words that were exported. Refuses values that no block of the layout can hold."""
     if not is_block_table(sheet, layout):
         raise ExchangeError(_not_a_table(path, sheet, layout))
@@ -200,7 +200,7 @@ def blocks_from(path: Path, sheet: Sheet, layout: Layout) -> WholeTopic:
         whole(values[POSITION], u4, partial(_where, path, sheet, POSITION)).astype(np.int64)
         if placed else np.arange(rows, dtype=np.int64)
     )  # fmt: skip
-    return WholeTopic(layout, words, positions)
+    return CompleteTopic(layout, words, positions)
 
 
 def _where(path: Path, sheet: Sheet, column: str, row: int) -> str:

@@ -31,10 +31,10 @@ from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
 
 from sync.block import HEADER, Channel, Layout
 from sync.record import FILE, Run, RunError, RunWriter, Topic, open_run
+from sync.record.batch import new_folder
 from sync.record.damage import read_index
 from sync.record.reader import find
 from sync.record.schema import to_schema
-from sync.record.whole import new_folder
 from tests.examples import few
 from tests.sync.strategies import PROPERTY, layouts, values, words_of
 

@@ -15,7 +15,7 @@ import pytest
 from sync.config import load
 from sync.errors import TandemError
 from sync.record import open_run
-from tandem.exchange.take_out import export as run_export
+from tandem.exchange.exporter import export as run_export
 from tandem.look.info import info
 from tandem.outcome import RECORD_INCOMPLETE
 from tandem.provenance import model_parameters

@@ -25,10 +25,10 @@ from sync.errors import ConfigError
 from sync.record import Run, RunWriter, open_run
 from tandem.cli import app
 from tandem.exchange import mapping
-from tandem.exchange.bring_in import Asked, bring_in
 from tandem.exchange.errors import ExchangeError
+from tandem.exchange.exporter import KINDS, export
+from tandem.exchange.importer import Asked, import_file
 from tandem.exchange.resample import Series, fits, onto_blocks
-from tandem.exchange.take_out import KINDS, export
 from tandem.exchange.units import unit
 from tandem.provenance import attachments, start_facts
 from tandem.replay import Asked as Replay
@@ -104,7 +104,7 @@ def taken(folder: Path, kind: str, run: Path) -> Path:
 
 def brought(file: Path, runs: Path, *maps: str, **more: Any) -> Path:
     asked = Asked(file, more.pop("config", DRIVE), maps=list(maps), runs=runs, **more)
-    return Path(bring_in(asked)["run"])
+    return Path(import_file(asked)["run"])
 
 
 def refused(file: Path, runs: Path, *maps: str, **more: Any) -> str:

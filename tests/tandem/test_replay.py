@@ -19,7 +19,7 @@ from sim_service.command_record import PARAMETER
 from sync.block import SEQ, Channel, Layout
 from sync.config import Config, load
 from sync.errors import ConfigError
-from sync.record import Run, RunError, RunWriter, WholeRun, WholeTopic, open_run, write_whole
+from sync.record import CompleteRun, CompleteTopic, Run, RunError, RunWriter, open_run, write_complete
 from sync.ring import RingReader
 from tandem.cli import app
 from tandem.look.info import info, print_info
@@ -282,10 +282,10 @@ def test_an_exact_replay_needs_steps(run: Path) -> None:
 def again(folder: Path, run: Run, **changed: Any) -> Path:
     """The run written once more, with other topics or attachments."""
     folder.mkdir()
-    topics = {name: WholeTopic(t.layout, t.words, t.positions) for name, t in run.topics.items()}
+    topics = {name: CompleteTopic(t.layout, t.words, t.positions) for name, t in run.topics.items()}
     kept = {**run.attachments, **changed.get("attachments", {})}
     start = {key: value for key, value in run.start.items() if key not in ("format", "monotonic_ns")}
-    write_whole(folder, WholeRun(start, kept, topics | changed.get("topics", {}), T0, T0, "made by hand", {}))
+    write_complete(folder, CompleteRun(start, kept, topics | changed.get("topics", {}), T0, T0, "made by hand", {}))
     return folder
 
 
@@ -295,12 +295,12 @@ def test_a_sound_file_with_strange_content_is_refused_by_name(config: Config, tm
     steps, daq = run.topics["/step"], run.topics["/daq"]
     assert replay_run(tmp_path / "saved", Asked()).figures["identical"]
 
-    def with_channels(change: Callable[[Channel], Channel]) -> WholeTopic:
+    def with_channels(change: Callable[[Channel], Channel]) -> CompleteTopic:
         layout = Layout(tuple(map(change, steps.layout.channels)))
         words = np.zeros((len(steps), layout.words), np.int64)
         for name in set(layout.names) & set(steps.layout.names):
             layout.view(words)[name] = steps.blocks[name]
-        return WholeTopic(layout, words, steps.positions)
+        return CompleteTopic(layout, words, steps.positions)
 
     unnamed = with_channels(lambda c: replace(c, name="state_word") if c.name == "status" else c)
     place = again(tmp_path / "unnamed", run, topics={"/step": unnamed})
@@ -316,7 +316,7 @@ def test_a_sound_file_with_strange_content_is_refused_by_name(config: Config, tm
 
     far = daq.words.copy()
     daq.layout.view(far)["t_ns"][-1] = 2**62
-    alone = again(tmp_path / "far", open_run(short), topics={"/daq": WholeTopic(daq.layout, far, daq.positions)})
+    alone = again(tmp_path / "far", open_run(short), topics={"/daq": CompleteTopic(daq.layout, far, daq.positions)})
     with pytest.raises(RunError, match=r"its instants span 4\.61e\+09 s, too long for a replay"):
         replay_run(alone, Asked(mode="ideal"))
 
@@ -324,7 +324,7 @@ def test_a_sound_file_with_strange_content_is_refused_by_name(config: Config, tm
     COMMANDS.view(words)["kind"] = PARAMETER
     odd = again(
         tmp_path / "odd", run,
-        topics={"/command": WholeTopic(COMMANDS, words, np.arange(1))},
+        topics={"/command": CompleteTopic(COMMANDS, words, np.arange(1))},
         attachments={"parameters.json": b'{"model": "x", "parameters": 1.5}'},
     )  # fmt: skip
     assert replay_run(odd, Asked()).figures["identical"]

@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table as Printed
 
 from sync.record import open_run
+from tandem.exchange.atomic_files import written_atomically
 from tandem.exchange.errors import ExchangeError
-from tandem.exchange.place import appearing
 from tandem.exchange.tables import Progress, passport_of, tables_of
 from tandem.terminal import single_lines
 
@@ -42,7 +42,7 @@ def export(path: Path, to: str, out: Path | None, progress: Progress = lambda *_
             raise ExchangeError(f"--out {target}: must end in .mf4, or be a folder that is there")
     else:
         target = out or folder / "export" / to
-    with appearing(target) as part:
+    with written_atomically(target) as part:
         written = files.write(tables, passport_of(run, tables), part, progress)
     progress("written", 1.0)
     places = [target / name for name in written] if target.is_dir() else [target] * len(tables)

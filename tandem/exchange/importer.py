@@ -17,12 +17,13 @@ from rich.console import Console
 
 from sync.config import Config, load
 from sync.private_files import rename
-from sync.record import WholeRun, WholeTopic, new_folder, write_whole
-from sync.record.whole import NAME_OF_RUN, NAME_RULE
+from sync.record import CompleteRun, CompleteTopic, new_folder, write_complete
+from sync.record.batch import NAME_OF_RUN, NAME_RULE
 from sync.streams import BLOCK_TOPICS
 from tandem.exchange import csv
 from tandem.exchange.counts import to_counts
 from tandem.exchange.errors import ExchangeError
+from tandem.exchange.exporter import kind_of_file
 from tandem.exchange.mapping import Mapped, mapped, samples
 from tandem.exchange.resample import Series, onto_blocks
 from tandem.exchange.tables import (
@@ -34,7 +35,6 @@ from tandem.exchange.tables import (
     is_block_table,
     layout_of,
 )
-from tandem.exchange.take_out import kind_of_file
 from tandem.provenance import attachments, start_facts, utc_stamp
 
 _NOT_KEPT = ("format", "monotonic_ns")  # the writer says them itself
@@ -65,13 +65,13 @@ class _Content:
     name: str
     start: dict[str, str]
     attachments: dict[str, bytes]
-    topics: dict[str, WholeTopic]
+    topics: dict[str, CompleteTopic]
     begun_ns: int  # on the clock of the instants; where the start's wall clock belongs
     reason: str
     figures: dict[str, Any]
 
 
-def bring_in(asked: Asked, progress: Progress = lambda *_: None) -> dict[str, Any]:
+def import_file(asked: Asked, progress: Progress = lambda *_: None) -> dict[str, Any]:
     """Write the run; returns its figures."""
     progress("reading", 0.0)
     measurement = open_measurement(asked.file)
@@ -206,7 +206,7 @@ def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content
         "shift_ns": shift,
         "channels": {m.channel.name: f"{m.column} [{m.unit.symbol}]" for m in sources},
     }
-    topic = WholeTopic(layout, words, np.arange(len(words), dtype=np.int64))
+    topic = CompleteTopic(layout, words, np.arange(len(words), dtype=np.int64))
     # a file that says when its time was zero
     begun = int(records["t_ns"][0]) if measurement.utc is None else shift
     return _of_config(asked, config, measurement, topic, begun, figures)
@@ -233,7 +233,7 @@ def _where(measurement: Measurement, sheet: Sheet, column: str, row: int) -> str
 
 
 def _of_config(
-    asked: Asked, config: Config, measurement: Measurement, topic: WholeTopic, begun_ns: int, figures: dict[str, Any]
+    asked: Asked, config: Config, measurement: Measurement, topic: CompleteTopic, begun_ns: int, figures: dict[str, Any]
 ) -> _Content:
     start = start_facts(config) | {"imported_from": measurement.path.name}
     if measurement.utc is not None:
@@ -278,10 +278,10 @@ def _write_run(folder: Path, content: _Content, asked: Asked, progress: Progress
     figures = {**_summary(content), "from": str(asked.file)}
     last_ns = max(int(topic.layout.view(topic.words)["t_ns"][-1]) for topic in content.topics.values())
     ended_ns = max(last_ns, content.begun_ns)
-    run = WholeRun(
+    run = CompleteRun(
         content.start, content.attachments, content.topics, content.begun_ns, ended_ns, content.reason, figures
     )
-    write_whole(folder, run, lambda share: progress("writing", share))
+    write_complete(folder, run, lambda share: progress("writing", share))
     return figures
 
 

@@ -23,24 +23,24 @@ _NAP_S = 0.0005
 
 
 @dataclass(frozen=True)
-class WholeTopic:
+class CompleteTopic:
     layout: Layout
     words: np.ndarray  # a row a block
     positions: np.ndarray  # of each in its ring
 
 
 @dataclass(frozen=True)
-class WholeRun:
+class CompleteRun:
     start: dict[str, str]
     attachments: dict[str, bytes]
-    topics: dict[str, WholeTopic]
+    topics: dict[str, CompleteTopic]
     begun_ns: int  # on the clock of the instants
     ended_ns: int
     reason: str  # why it ended
     summary: dict[str, Any]
 
 
-def write_whole(folder: Path, run: WholeRun, progress: Callable[[float], None] = lambda _: None) -> Path:
+def write_complete(folder: Path, run: CompleteRun, progress: Callable[[float], None] = lambda _: None) -> Path:
     """Into a folder that is there and holds no record yet; returns the file."""
     writer = RunWriter(folder)
     try:

@@ -12,7 +12,7 @@ from tandem.exchange.errors import ExchangeError
 
 
 @contextmanager
-def appearing(target: Path) -> Iterator[Path]:
+def written_atomically(target: Path) -> Iterator[Path]:
     """A name beside `target` to write a file or a folder under. It becomes `target` at the end; if anything fails,
     it goes, and so do the folders that were made for it. Nothing is overwritten; an empty folder may be there."""
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
