@@ -14,11 +14,11 @@ from sync import realtime, streams
 from sync.block import Channel, Layout
 from sync.clock import now_ns
 from sync.config import Config
-from sync.gate import Gate
 from sync.hostclock import Artificial, ClockServer
 from sync.keys import Keys, transport_keys
 from sync.ring import BOUND_WORD, RingReader, RingWriter, poke, remove_stale
 from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
+from sync.socket_guard import SocketGuard
 from sync.waiting import Waiting
 from sync.watch import Peer
 from sync.wire import Publisher, Receiver, context, every_block
@@ -85,23 +85,23 @@ def run(
         ring = RingWriter(config.ring("daq"), config.daq.layout, streams.DAQ.capacity(config))
         stack.push(held(ring, reporter))
         prefault(ring)
-        publisher = every = gate = steps = asked = None
+        publisher = every = guard = steps = asked = None
         if config.transport.kind != "shm":
             zmq_context = context(times.wire_priority if times.enabled else None, core)
             stack.callback(zmq_context.destroy, 0)
-            gate = Gate(zmq_context, keys)
-            stack.callback(gate.close)
+            guard = SocketGuard(zmq_context, keys)
+            stack.callback(guard.close)
             wrong = config.transport.artificial_clock
             clock = Artificial(round(wrong.offset_ms * 1e6), wrong.ppm * 1e-6)
             shown = (clock.offset_ns, clock.drift)
-            publisher = Publisher(zmq_context, config.endpoint("daq"), config.daq.layout, shown, gate)
+            publisher = Publisher(zmq_context, config.endpoint("daq"), config.daq.layout, shown, guard)
             stack.callback(publisher.close)
             if config.transport.every_port:
                 waiting = every_block(config.daq.rate_hz)
-                every = Publisher(zmq_context, config.every_endpoint, config.daq.layout, shown, gate, waiting)
+                every = Publisher(zmq_context, config.every_endpoint, config.daq.layout, shown, guard, waiting)
                 stack.callback(every.close)
             if config.transport.clock_mode != "same":
-                asked = server = ClockServer(zmq_context, config.clock_endpoint, clock, gate)
+                asked = server = ClockServer(zmq_context, config.clock_endpoint, clock, guard)
                 stack.callback(server.close)
                 workers.append(
                     Worker("clock", lambda: _serve_clock(server, stop), config, max(times.wire_priority - 5, 1), core)
@@ -112,7 +112,9 @@ def run(
                 remove_stale(config.ring("daq_in"))  # steps of a life before this one are none
                 seen_ring = RingWriter(config.ring("daq_in"), seen, streams.DAQ_IN.capacity(config))
                 stack.callback(seen_ring.close)
-                steps = receiver = Receiver(zmq_context, config.endpoint("sim"), seen_ring, any_layout=True, gate=gate)
+                steps = receiver = Receiver(
+                    zmq_context, config.endpoint("sim"), seen_ring, any_layout=True, guard=guard
+                )
                 stack.callback(receiver.close)
                 around.received = RingReader(config.ring("daq_in"), seen)
                 stack.callback(around.received.close)
@@ -125,14 +127,14 @@ def run(
         if getattr(source, "effort", None) is not None:
             efforts = _start_efforts(source, around, config, ring, stack, workers, stop, reporter)
         start(workers, reporter)
-        if gate:
-            gate.warden.watch(*(w for w in workers if w.name in ("clock", "feedback")))
+        if guard:
+            guard.warden.watch(*(w for w in workers if w.name in ("clock", "feedback")))
 
         def counts() -> dict[str, Any]:
             own: dict[str, int] = getattr(source, "counts", dict)()
             return {
                 **acquisition.count.as_dict(),
-                **(gate.count() if gate else {}),
+                **(guard.count() if guard else {}),
                 **({"clock": asked.count()} if asked else {}),
                 **({"source": own} if own else {}),
                 **({"feedback": {k: steps.count()[k] for k in _UNFIT}} if steps else {}),
@@ -152,7 +154,7 @@ def run(
                 for text in awaited:
                     if text:
                         reporter.say(text)
-            for text in gate.news() if gate else ():
+            for text in guard.news() if guard else ():
                 reporter.say(text)
             poke(ring.words, BOUND_WORD, getattr(source, "bound_ns", 0))
             if steps and (lacking := unfit(steps)):

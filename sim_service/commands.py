@@ -44,10 +44,10 @@ from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.clock import now_ns
 from sync.config import Config
 from sync.errors import TandemError
-from sync.gate import Door
 from sync.jit import kernel
 from sync.message import MALFORMED
 from sync.ring import HEAD_WORD, RingWriter, push, read_slot
+from sync.socket_guard import Connections
 from sync.streams import COMMAND
 from sync.wire import POLL_MS, Context, bind
 
@@ -167,7 +167,7 @@ class CommandServer:
         self._moved_ns = 0
         self._zmq_context = zmq_context
         self._endpoint = endpoint
-        self._door = Door()
+        self._connections = Connections()
         self._open()
 
     def _open(self) -> None:
@@ -202,7 +202,7 @@ class CommandServer:
         try:
             self._socket.send(msgpack.packb(answer))
             if error:
-                self._door.threw()
+                self._connections.count_invalid()
         except zmq.ZMQError:  # whoever asked does not listen; a socket that owes an answer takes no more questions
             self._socket.close()
             self._open()

@@ -23,7 +23,6 @@ from sync import realtime, streams
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import InputLost, TandemError
-from sync.gate import Gate
 from sync.hostclock import ClockClient
 from sync.jit import compiling
 from sync.keys import Keys, transport_keys
@@ -31,6 +30,7 @@ from sync.ledger import histogram, summary_us
 from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
 from sync.ring_follower import RingFollower
 from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
+from sync.socket_guard import SocketGuard
 from sync.threads import joined
 from sync.waiting import Waiting
 from sync.watch import NO_LOG, Peer, watch
@@ -92,8 +92,8 @@ def run(
                 return {**simulation.figures(), "ended": "stopped before there was a DAQ"}
             zmq_context = context()
             stack.callback(zmq_context.destroy, 0)
-            gate = Gate(zmq_context)
-            stack.callback(gate.close)
+            guard = SocketGuard(zmq_context)
+            stack.callback(guard.close)
             transfer = histogram()
             watching = (config, blocks, simulation.control, transfer, loop_core)
             watcher = threading.Thread(target=_watch, args=watching, daemon=True)
@@ -101,8 +101,8 @@ def run(
         else:
             zmq_context = context(times.wire_priority if times.enabled else None, wire_core)
             stack.callback(zmq_context.destroy, 0)
-            gate = Gate(zmq_context, keys)
-            stack.callback(gate.close)
+            guard = SocketGuard(zmq_context, keys)
+            stack.callback(guard.close)
             if ring_out.head == 0:  # no step was made with what an earlier simulator received
                 remove_stale(config.ring("sim_in"))
             ring_received = RingWriter(config.ring("sim_in"), config.daq.layout, streams.SIM_IN.capacity(config))
@@ -113,15 +113,15 @@ def run(
             if (own := blocks.attached()) is not None:
                 prefault(own)
             stack.callback(blocks.close)
-            receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received, gate=gate)
+            receiver = Receiver(zmq_context, config.endpoint("daq"), ring_received, guard=guard)
             stack.callback(receiver.close)
             transfer = receiver.transfer
-            publisher = Publisher(zmq_context, config.endpoint("sim"), simulation.layout, gate=gate)
+            publisher = Publisher(zmq_context, config.endpoint("sim"), simulation.layout, guard=guard)
             stack.callback(publisher.close)
             results = RingReader(config.ring("sim"))
             stack.callback(results.close)
             workers.append(Worker("receiver", lambda: _receive(receiver, halt), config, times.wire_priority, wire_core))
-            clock = _clock_client(config, zmq_context, gate)
+            clock = _clock_client(config, zmq_context, guard)
             if clock is not None:
                 receiver.clock = UNKNOWN_CLOCK
                 stack.callback(clock.close)
@@ -151,7 +151,7 @@ def run(
         )
         workers.append(job)
         start(workers, reporter)
-        gate.warden.watch(*(worker for worker in workers if worker is not job))
+        guard.warden.watch(*(worker for worker in workers if worker is not job))
         if receiver is None:
             watcher.start()
         view = RingReader(config.ring("sim"))
@@ -169,7 +169,7 @@ def run(
         def look(turn: int) -> None:
             said = [peer.poll(), *stale.poll(), *overload.poll(simulation.counters), *divergence.poll()]
             said += clipping.poll()
-            for text in (*said, *gate.news()):
+            for text in (*said, *guard.news()):
                 if text:
                     reporter.say(text)
             if not reporter.supervised and (awaited := waiting.poll(_fresh(blocks.ring))):
@@ -187,7 +187,7 @@ def run(
                         **simulation.figures(),
                         "transfer_us": summary_us(transfer),
                         "received": received,
-                        **gate.count(),
+                        **guard.count(),
                         "commands": server.count(),
                         **_motion(view, simulation.model),
                     }
@@ -219,7 +219,7 @@ def run(
             "transfer_us": summary_us(transfer),
             "received": receiver.count() if receiver else None,
             "clock": _describe_clock(config, clock),
-            **gate.count(),
+            **guard.count(),
             "commands": server.count(),
         }
 
@@ -289,13 +289,13 @@ def _serve_commands(server: CommandServer, halt: threading.Event) -> None:
         server.serve()
 
 
-def _clock_client(config: Config, zmq_context: Context, gate: Gate) -> ClockClient | None:
+def _clock_client(config: Config, zmq_context: Context, guard: SocketGuard) -> ClockClient | None:
     """The keeper of the DAQ's clock, if it is another one than ours."""
     mode = config.transport.clock_mode
     if mode == "same":
         return None
     declared = round(config.transport.clock_bound_us * 1e3) if mode == "disciplined" else None
-    return ClockClient(zmq_context, config.clock_endpoint, declared, gate)
+    return ClockClient(zmq_context, config.clock_endpoint, declared, guard)
 
 
 def _keep_clock(clock: ClockClient, receiver: Receiver, simulation: Simulation, halt: threading.Event) -> None:

@@ -26,8 +26,8 @@ import numpy as np
 import zmq
 
 from sync.clock import now_ns
-from sync.gate import ASKERS, Door, Gate
 from sync.message import MALFORMED, STRICT
+from sync.socket_guard import ASKERS, Connections, SocketGuard
 from sync.units import SECOND
 from sync.wire import POLL_MS, UNKNOWN_CLOCK, Context, bind
 
@@ -149,7 +149,7 @@ def _instant(value: object) -> int:
 class ClockServer:
     """Answers with our instants. Owned by one thread, which calls `serve` over and over."""
 
-    def __init__(self, zmq_context: Context, endpoint: str, clock: Artificial, gate: Gate | None = None):
+    def __init__(self, zmq_context: Context, endpoint: str, clock: Artificial, guard: SocketGuard | None = None):
         self._clock = clock
         self.asked = self.malformed = 0
         self._socket = zmq_context.socket(zmq.REP)
@@ -157,7 +157,7 @@ class ClockServer:
         self._socket.set(zmq.RCVTIMEO, POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, _MOST_BYTES)
         self._socket.set(zmq.RCVHWM, _MOST_WAITING)
-        self._door = gate.serve(self._socket, ASKERS) if gate is not None else Door()
+        self._connections = guard.serve(self._socket, ASKERS) if guard is not None else Connections()
         bind(self._socket, endpoint)
 
     def serve(self) -> None:
@@ -167,7 +167,7 @@ class ClockServer:
             return
         b1 = self._clock.read()
         self.asked += 1
-        self._door.took(sum(map(len, parts)))
+        self._connections.count_read(sum(map(len, parts)))
         answer: dict[str, int] = {"version": VERSION}
         try:
             (data,) = parts
@@ -179,7 +179,7 @@ class ClockServer:
         answer["b2"] = self._clock.read()
         self._socket.send(msgpack.packb(answer))
         if "a0" not in answer:
-            self._door.threw()
+            self._connections.count_invalid()
 
     def count(self) -> dict[str, int]:
         return {"asked": self.asked, "malformed": self.malformed}
@@ -196,7 +196,7 @@ class ClockClient:
         zmq_context: Context,
         endpoint: str,
         declared_bound_ns: int | None = None,
-        gate: Gate | None = None,
+        guard: SocketGuard | None = None,
     ):
         self.endpoint = endpoint
         self.walls = Walls()
@@ -214,7 +214,7 @@ class ClockClient:
         self._socket.set(zmq.SNDTIMEO, 4 * POLL_MS)
         self._socket.set(zmq.MAXMSGSIZE, _MOST_BYTES)
         self._socket.set(zmq.RCVHWM, _MOST_WAITING)
-        self._door = gate.present(self._socket, ASKERS) if gate is not None else Door()
+        self._connections = guard.present(self._socket, ASKERS) if guard is not None else Connections()
 
     def connect(self) -> None:
         self._socket.connect(self.endpoint)
@@ -226,7 +226,7 @@ class ClockClient:
             self._socket.send(msgpack.packb({"version": VERSION, "a0": a0}))
             data = self._socket.recv()
             a3 = now_ns()
-            self._door.took(len(data))
+            self._connections.count_read(len(data))
             answer = msgpack.unpackb(data, **STRICT)
             instants = [_instant(answer[key]) for key in ("a0", "b1", "b2", "discipline_ns")]
             if instants[0] != a0 or instants[2] < instants[1]:
@@ -237,7 +237,7 @@ class ClockClient:
             if self.silent % _SILENT == 0:
                 # libzmq never returns to a peer that refused it, not even when it would be let in by now
                 self._socket.disconnect(self.endpoint)
-                self._door.leave()
+                self._connections.leave()
                 self.connect()
             return None
         self.silent = 0

@@ -5,8 +5,8 @@ alone. A folder of keys holds the host's own pair and the public keys of all oth
 socket lets in only those whose public key is in the folder; whoever connects presents the own key and demands the one
 the other side is known by. What travels is encrypted and cannot be changed or replayed on the way.
 
-The folder is looked into at every connection: a key copied there counts from then on. Who stands at the gate with
-these keys is sync/gate.py.
+The folder is looked into at every connection: a key copied there counts from then on. Connections are checked
+against these keys in sync/socket_guard.py.
 """
 
 import os

@@ -9,7 +9,7 @@ owner repeats the newest block while nothing new comes, and the receiver drops w
 dropped without a number.
 
 With `waiting` both ends carry every block instead, up to so many of them in a queue; what is dropped beyond leaves a
-gap in the numbers. A `gate` (sync/gate.py) stands before both: it knows keys, and holds peers to what peers do.
+gap in the numbers. A socket guard (sync/socket_guard.py) checks keys, and holds peers to what peers do.
 
 What is not ours is counted: with `waiting` one by one; of newest-only sockets those that were looked at, for one that
 another has replaced in passing was never here. A message that is too long ends its connection, and that is counted.
@@ -27,13 +27,13 @@ from sync.atomics import load_acquire
 from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, Layout, T
 from sync.clock import now_ns, sleep_until
 from sync.errors import WireError
-from sync.gate import ASKERS, SUBSCRIBERS, Door, Gate
 from sync.jit import kernel
 from sync.ledger import histogram, record
 from sync.message import MALFORMED, decode
 from sync.message_form import Form, read_message, write_message
 from sync.realtime import permitted
 from sync.ring import HEAD_WORD, beat, push
+from sync.socket_guard import ASKERS, SUBSCRIBERS, Connections, SocketGuard
 
 _REFUSE_BYTES = 64 * 1024  # libzmq itself cuts the connection of a peer that sends more
 _SUBSCRIPTION_BYTES = 1024  # and of a subscriber; a greeting with keys takes half of it
@@ -115,7 +115,7 @@ class Publisher:
         endpoint: str,
         layout: Layout,
         clock: tuple[float, float] = (0.0, 0.0),
-        gate: Gate | None = None,
+        guard: SocketGuard | None = None,
         waiting: int = 0,
     ):
         self.endpoint = endpoint
@@ -130,8 +130,8 @@ class Publisher:
         self._socket.set(zmq.LINGER, 0)
         self._socket.set(zmq.RCVHWM, 8)  # subscriptions are obeyed by whoever publishes: a few at a time
         self._socket.set(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
-        if gate is not None:
-            gate.serve(self._socket, SUBSCRIBERS)
+        if guard is not None:
+            guard.serve(self._socket, SUBSCRIBERS)
         bind(self._socket, endpoint)
 
     @property
@@ -248,7 +248,7 @@ class Receiver:
         endpoint: str,
         ring: Written,
         any_layout: bool = False,
-        gate: Gate | None = None,
+        guard: SocketGuard | None = None,
         waiting: int = 0,
     ):
         self.endpoint, self.ring = endpoint, ring
@@ -269,7 +269,7 @@ class Receiver:
         self._socket.set(zmq.RECONNECT_IVL_MAX, 200)
         self._socket.set(zmq.SUBSCRIBE, b"")
         unread = ASKERS + 4 * waiting * self._form.text.size if waiting else None
-        self._door = gate.present(self._socket, unread) if gate is not None else Door()
+        self._connections = guard.present(self._socket, unread) if guard is not None else Connections()
 
     def connect(self) -> None:
         """Called by the receiving thread when it is ready: a block that waits for its reader is an old block."""
@@ -289,11 +289,11 @@ class Receiver:
                 # libzmq never returns to a peer that broke its protocol (a message beyond _REFUSE_BYTES, a socket of
                 # another kind), not even when a sound one has taken its place; connecting anew does
                 self._socket.disconnect(self.endpoint)
-                self._door.leave()
+                self._connections.leave()
                 self.connect()
             return False
         self._silent = 0
-        self._door.took(len(data))
+        self._connections.count_read(len(data))
         form = self._form
         done = _deliver(
             np.frombuffer(data, np.uint8), form.text, form.changes, form.fields,
@@ -309,7 +309,7 @@ class Receiver:
             self.counts[FOREIGN] += 1
         except MALFORMED:
             self.counts[MALFORMED_COUNT] += 1
-        self._door.threw()
+        self._connections.count_invalid()
         return False
 
     def count(self) -> dict[str, int]:

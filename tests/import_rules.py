@@ -22,7 +22,7 @@ APART = (
     ("sim_service.machines", "sim_service.loop", "a machine does not know what steps it"),
     ("sim_service.machines", "sim_service.service", "a machine does not know what steps it"),
     ("sim_service.machines", "sync.wire", "a machine knows no transport"),
-    ("sim_service.machines", "sync.gate", "a machine knows no transport"),
+    ("sim_service.machines", "sync.socket_guard", "a machine knows no transport"),
     ("sim_service.machines", "sync.ring", "a machine knows no transport"),
     ("sim_service.inputs", "sim_service.machines", "inputs serve any machine"),
     ("sim_service.loop", "sim_service.service", "the service runs the loop"),

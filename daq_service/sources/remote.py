@@ -78,8 +78,8 @@ class _Link:
     """The threads that listen, from a start to a stop."""
 
     def __init__(self, config: Config, settings: Settings, keys: Keys | None):
-        from sync.gate import Gate
         from sync.hostclock import ClockClient
+        from sync.socket_guard import SocketGuard
         from sync.wire import UNKNOWN_CLOCK, Receiver, context, every_block
 
         self._times = config.realtime
@@ -87,22 +87,22 @@ class _Link:
         self.error: BaseException | None = None
         self._stop = threading.Event()
         self._context = context(self._times.wire_priority if self._times.enabled else None, self._core)
-        self.gate = Gate(self._context, keys)
+        self.guard = SocketGuard(self._context, keys)
         self.ring = _Ring(config, settings.buffer_blocks)
         waiting = every_block(config.daq.rate_hz)
         endpoint = tcp(settings.host, settings.port)
-        self.receiver = Receiver(self._context, endpoint, self.ring, gate=self.gate, waiting=waiting)
+        self.receiver = Receiver(self._context, endpoint, self.ring, guard=self.guard, waiting=waiting)
         self.clock: ClockClient | None = None
         work = [self._receive]
         if settings.clock_mode != "same":
             declared = round(settings.clock_bound_us * 1e3) if settings.clock_mode == "disciplined" else None
-            self.clock = ClockClient(self._context, tcp(settings.host, settings.clock_port), declared, self.gate)
+            self.clock = ClockClient(self._context, tcp(settings.host, settings.clock_port), declared, self.guard)
             self.receiver.clock = UNKNOWN_CLOCK
             work.append(self._keep_clock)
         self._threads = [threading.Thread(target=self._guard, args=(job,), daemon=True) for job in work]
         for thread in self._threads:
             thread.start()
-        self.gate.warden.watch(*self._threads)
+        self.guard.warden.watch(*self._threads)
 
     def _guard(self, job: Any) -> None:
         try:
@@ -135,7 +135,7 @@ class _Link:
         self._stop.set()
         for thread in self._threads:
             thread.join(10.0)
-        self.gate.close()
+        self.guard.close()
         self._context.destroy(0)
 
 
@@ -255,7 +255,7 @@ class RemoteSource:
         if self._last is not None and not self._silent and now - self._came_ns > self._silent_ns:
             self._silent = True
             self._say(f"no blocks from {self.endpoint} for {(now - self._came_ns) / 1e6:.0f} ms")
-        for text in link.gate.news():
+        for text in link.guard.news():
             self._say_once(text)
         if count["foreign"]:
             self._say_once(
@@ -290,7 +290,7 @@ class RemoteSource:
         count = link.receiver.count()
         own = {"received": count["blocks"], "gaps": self._gaps, "dropped": self._dropped}
         own |= {key: count[key] for key in ("repeats", "backwards", "foreign", "malformed", "undated")}
-        own |= {"cut": link.gate.cut, "flooded": link.gate.warden.flooded, "shut_out": link.gate.shut_out}
+        own |= {"cut": link.guard.cut, "flooded": link.guard.warden.flooded, "shut_out": link.guard.shut_out}
         if link.clock is not None:
             estimate = link.clock.estimate
             own |= {"clock_unanswered": link.clock.unanswered, "clock_stepped": link.clock.stepped}

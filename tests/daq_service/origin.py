@@ -11,10 +11,10 @@ from daq_service.acquire import Acquisition
 from daq_service.sources import Host, Source, open_source
 from sync.clock import REAL, Clock
 from sync.config import Config
-from sync.gate import Gate
 from sync.hostclock import Artificial, ClockServer
 from sync.keys import make_keys, read_keys
 from sync.ring import RingReader, RingWriter
+from sync.socket_guard import SocketGuard
 from sync.wire import Publisher, context
 from tests.ports import free_port
 
@@ -44,12 +44,12 @@ class Origin:
         self._stack.callback(self.reader.close)
         zmq_context = context()
         self._stack.callback(zmq_context.destroy, 0)
-        self.gate = Gate(zmq_context, read_keys(keys, "daq", "sim")) if keys else None
-        if self.gate is not None:
-            self._stack.callback(self.gate.close)
+        self.guard = SocketGuard(zmq_context, read_keys(keys, "daq", "sim")) if keys else None
+        if self.guard is not None:
+            self._stack.callback(self.guard.close)
         shown = clock or Artificial()
         self.every = Publisher(
-            zmq_context, f"tcp://127.0.0.1:{port}", self.config.daq.layout, (shown.offset_ns, shown.drift), self.gate,
+            zmq_context, f"tcp://127.0.0.1:{port}", self.config.daq.layout, (shown.offset_ns, shown.drift), self.guard,
             waiting=round(10 * self.config.daq.rate_hz) + 64,
         )  # fmt: skip
         self._stack.callback(self.every.close)
@@ -57,7 +57,7 @@ class Origin:
         self.acquisition = Acquisition(self.config, source, self.writer, None, self.every)
         work: list[Callable[[], None]] = [lambda: self.acquisition.run(self._stop)]
         if clock_port:
-            server = ClockServer(zmq_context, f"tcp://127.0.0.1:{clock_port}", shown, self.gate)
+            server = ClockServer(zmq_context, f"tcp://127.0.0.1:{clock_port}", shown, self.guard)
             self._stack.callback(server.close)
             work.append(lambda: self._serve(server))
         self._threads = [threading.Thread(target=job, daemon=True) for job in work]

@@ -266,7 +266,7 @@ def test_with_keys_as_without(closing: Callable[[Any], Any], tmp_path: Path) -> 
     far.rest(origin)
     blocks = origin.blocks()[-len(far.t_ns) :]
     assert (far.scans == raw(blocks)).all() and far.gaps == []
-    assert origin.gate is not None and origin.gate.refused == 0
+    assert origin.guard is not None and origin.guard.refused == 0
 
 
 def test_a_key_nobody_knows_gets_nothing_and_says_why(closing: Callable[[Any], Any], tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_key_nobody_knows_gets_nothing_and_says_why(closing: Callable[[Any], A
     far.source.start()
     far.until(lambda: any("we are not let in" in text for text in far.said))
     assert len(far.t_ns) == 0 and far.source.counts()["shut_out"] > 0
-    assert origin.gate is not None and origin.gate.refused > 0
+    assert origin.guard is not None and origin.guard.refused > 0
 
 
 def test_garbage_is_counted_and_what_follows_is_taken(closing: Callable[[Any], Any]) -> None:

@@ -13,10 +13,10 @@ import zmq
 from sync.block import Layout
 from sync.config import Config
 from sync.errors import ConfigError
-from sync.gate import Gate
 from sync.hostclock import Artificial, ClockClient, ClockServer
 from sync.keys import Keys, make_keys, read_keys, transport_keys
 from sync.ring import RingWriter
+from sync.socket_guard import SocketGuard
 from sync.toml import check, read_toml
 from sync.wire import Context, Publisher, Receiver, context
 from tests.ports import free_port
@@ -137,7 +137,7 @@ class Host:
 
     def __init__(self, keys: Keys | None):
         self.context: Context = context()
-        self.gate = Gate(self.context, keys) if keys else None
+        self.guard = SocketGuard(self.context, keys) if keys else None
         self._open: list[Any] = []
 
     def keep(self, made: Made) -> Made:
@@ -147,8 +147,8 @@ class Host:
     def close(self) -> None:
         for made in self._open:
             made.close()
-        if self.gate is not None:
-            self.gate.close()
+        if self.guard is not None:
+            self.guard.close()
         self.context.destroy(0)
 
 
@@ -168,9 +168,9 @@ def host() -> Iterator[Callable[[Keys | None], Host]]:
 def connected(daq: Host, sim: Host, car: Layout, ring_name: str, waiting: int = 0) -> tuple[Publisher, Receiver]:
     """A publisher there, and a receiver here that asks to be let in."""
     endpoint = f"tcp://127.0.0.1:{free_port()}"
-    publisher = daq.keep(Publisher(daq.context, endpoint, car, gate=daq.gate, waiting=waiting))
+    publisher = daq.keep(Publisher(daq.context, endpoint, car, guard=daq.guard, waiting=waiting))
     ring = sim.keep(RingWriter(ring_name, car, 4096))
-    receiver = sim.keep(Receiver(sim.context, endpoint, ring, gate=sim.gate, waiting=waiting))
+    receiver = sim.keep(Receiver(sim.context, endpoint, ring, guard=sim.guard, waiting=waiting))
     receiver.connect()
     return publisher, receiver
 
@@ -193,8 +193,8 @@ def test_the_right_key_gets_blocks(
     daq, sim = host(read_keys(folder, "daq", "sim")), host(read_keys(folder, "sim", "daq"))
     publisher, receiver = connected(daq, sim, car, ring_name, waiting)
     assert _got(receiver, publisher, car, lambda: receiver.count()["blocks"] > 20) > 20
-    assert daq.gate is not None and sim.gate is not None
-    assert (daq.gate.refused, daq.gate.news(), sim.gate.shut_out) == (0, [], 0)
+    assert daq.guard is not None and sim.guard is not None
+    assert (daq.guard.refused, daq.guard.news(), sim.guard.shut_out) == (0, [], 0)
 
 
 @pytest.mark.parametrize("who", ["unknown client", "no key", "wrong server key"])
@@ -210,22 +210,22 @@ def test_whoever_has_not_the_right_key_gets_nothing_and_is_counted(
             "wrong server key": Keys(folder, "sim", "daq", known.public, known.secret, stranger.theirs),
         }[who]
     )
-    assert daq.gate is not None
-    gate = daq.gate
+    assert daq.guard is not None
+    guard = daq.guard
     publisher, receiver = connected(daq, asker, car, ring_name)
-    assert _got(receiver, publisher, car, lambda: gate.refused > 0) == 0
+    assert _got(receiver, publisher, car, lambda: guard.refused > 0) == 0
     # and the clock is as closed
-    before, where = gate.refused, f"tcp://127.0.0.1:{free_port()}"
-    daq.keep(ClockServer(daq.context, where, Artificial(), gate))
-    client = asker.keep(ClockClient(asker.context, where, gate=asker.gate))
+    before, where = guard.refused, f"tcp://127.0.0.1:{free_port()}"
+    daq.keep(ClockServer(daq.context, where, Artificial(), guard))
+    client = asker.keep(ClockClient(asker.context, where, guard=asker.guard))
     client.connect()
     assert client.exchange() is None
-    assert _got(receiver, publisher, car, lambda: gate.refused > before) == 0
-    (said,) = gate.news()
+    assert _got(receiver, publisher, car, lambda: guard.refused > before) == 0
+    (said,) = guard.news()
     assert str(folder) in said and "refused" in said
-    assert gate.news() == []  # once is enough
-    if asker.gate is not None:
-        asked = asker.gate
+    assert guard.news() == []  # once is enough
+    if asker.guard is not None:
+        asked = asker.guard
         assert _got(receiver, publisher, car, lambda: asked.shut_out >= 3) == 0
         assert "we are not let in" in asked.news()[0]
 
@@ -235,9 +235,9 @@ def test_a_server_that_has_no_keys_is_not_believed(
 ) -> None:
     daq, sim = host(None), host(read_keys(folder, "sim", "daq"))
     publisher, receiver = connected(daq, sim, car, ring_name)
-    assert sim.gate is not None
-    gate = sim.gate
-    assert _got(receiver, publisher, car, lambda: gate.shut_out > 0) == 0
+    assert sim.guard is not None
+    guard = sim.guard
+    assert _got(receiver, publisher, car, lambda: guard.shut_out > 0) == 0
 
 
 def test_a_key_copied_into_the_folder_counts_from_then_on(
@@ -246,10 +246,10 @@ def test_a_key_copied_into_the_folder_counts_from_then_on(
     sim = host(read_keys(folder, "sim", "daq"))
     daq = host(read_keys(folder, "daq", "sim"))
     away = (folder / "sim.key").rename(folder / "sim.later")
-    assert daq.gate is not None
-    gate = daq.gate
+    assert daq.guard is not None
+    guard = daq.guard
     publisher, receiver = connected(daq, sim, car, ring_name)
-    assert _got(receiver, publisher, car, lambda: gate.refused > 0) == 0
+    assert _got(receiver, publisher, car, lambda: guard.refused > 0) == 0
     away.rename(folder / "sim.key")
     assert _got(receiver, publisher, car, lambda: receiver.count()["blocks"] > 0) > 0
 
@@ -259,11 +259,11 @@ def test_without_its_gate_a_socket_lets_nobody_in(
 ) -> None:
     daq, sim = host(read_keys(folder, "daq", "sim")), host(read_keys(folder, "sim", "daq"))
     endpoint = f"tcp://127.0.0.1:{free_port()}"
-    assert daq.gate is not None
-    publisher = daq.keep(Publisher(daq.context, endpoint, car, gate=daq.gate))
-    daq.gate.close()
+    assert daq.guard is not None
+    publisher = daq.keep(Publisher(daq.context, endpoint, car, guard=daq.guard))
+    daq.guard.close()
     ring = sim.keep(RingWriter(ring_name, car, 4096))
-    receiver = sim.keep(Receiver(sim.context, endpoint, ring, gate=sim.gate))
+    receiver = sim.keep(Receiver(sim.context, endpoint, ring, guard=sim.guard))
     receiver.connect()
     end = time.monotonic() + 0.5
     assert _got(receiver, publisher, car, lambda: time.monotonic() > end) == 0
@@ -276,7 +276,7 @@ def test_what_travels_cannot_be_read(folder: Path, host: Callable[..., Host], ca
 
     daq, sim = host(read_keys(folder, "daq", "sim")), host(read_keys(folder, "sim", "daq"))
     port, middle = free_port(), free_port()
-    publisher = daq.keep(Publisher(daq.context, f"tcp://127.0.0.1:{port}", car, gate=daq.gate))
+    publisher = daq.keep(Publisher(daq.context, f"tcp://127.0.0.1:{port}", car, guard=daq.guard))
     seen = bytearray()
     listener = socket.create_server(("127.0.0.1", middle))
 
@@ -298,7 +298,7 @@ def test_what_travels_cannot_be_read(folder: Path, host: Callable[..., Host], ca
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     ring = sim.keep(RingWriter(ring_name, car, 4096))
-    receiver = sim.keep(Receiver(sim.context, f"tcp://127.0.0.1:{middle}", ring, gate=sim.gate))
+    receiver = sim.keep(Receiver(sim.context, f"tcp://127.0.0.1:{middle}", ring, guard=sim.guard))
     receiver.connect()
     assert _got(receiver, publisher, car, lambda: receiver.count()["blocks"] > 20) > 20
     assert len(seen) > 2000
@@ -316,17 +316,17 @@ def test_curve_is_there() -> None:
 
 def test_a_key_that_others_may_write_lets_nobody_in_and_is_said(folder: Path) -> None:
     zmq_context = context()
-    gate = Gate(zmq_context, read_keys(folder, "daq", "sim"))
+    guard = SocketGuard(zmq_context, read_keys(folder, "daq", "sim"))
     try:
         public = (folder / "sim.key").read_bytes()
         (folder / "new.key").write_bytes(public)
         (folder / "new.key").chmod(0o666)
         (folder / "sim.key").unlink()
-        (folder / "broken.key").write_text("public-key")  # no key: it must not end the gate for the others
-        assert gate._admitted() == {gate.keys.public}
-        assert any("new.key: others may write it" in text for text in gate.news()) and gate.news() == []
+        (folder / "broken.key").write_text("public-key")  # no key: it must not end the guard for the others
+        assert guard._admitted() == {guard.keys.public}
+        assert any("new.key: others may write it" in text for text in guard.news()) and guard.news() == []
     finally:
-        gate.close()
+        guard.close()
         zmq_context.destroy(0)
 
 
@@ -335,19 +335,19 @@ def test_a_gate_that_fails_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError("no more files")
 
     zmq_context = context()
-    monkeypatch.setattr(Gate, "_admitted", fail)
+    monkeypatch.setattr(SocketGuard, "_admitted", fail)
     keys = read_keys(folder, "daq", "sim")
-    gate = Gate(zmq_context, keys)
+    guard = SocketGuard(zmq_context, keys)
     try:
         knocking = zmq_context.socket(zmq.REQ)
         knocking.connect("inproc://zeromq.zap.01")
         knocking.send_multipart([b"1.0", b"1", b"tandem", b"", b"", b"CURVE", bytes(32)])
         end = time.monotonic() + PATIENCE_S
-        while not (said := gate.news()):
+        while not (said := guard.news()):
             assert time.monotonic() < end
             time.sleep(0.01)
         assert "nobody else is let in: OSError: no more files" in said[0]
         knocking.close(0)
     finally:
-        gate.close()
+        guard.close()
         zmq_context.destroy(0)

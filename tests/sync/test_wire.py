@@ -19,8 +19,8 @@ from sync import wire
 from sync.block import Layout
 from sync.clock import now_ns
 from sync.errors import WireError
-from sync.gate import Gate
 from sync.ring import HEARTBEAT_WORD, RingReader, RingWriter, peek, push
+from sync.socket_guard import SocketGuard
 from sync.wire import Context, Publisher, Receiver, context, wait_beyond
 from tests.ports import free_port
 from tests.sync.actors import PATIENCE_S, Actor, environment
@@ -180,10 +180,10 @@ def test_a_receiver_of_a_silent_publisher_has_one_connection(
     monkeypatch.setattr(wire, "_SILENT_POLLS", 2)
     port = free_port()
     other = context()
-    gates = Gate(zmq_context), Gate(other)
-    publisher = Publisher(zmq_context, f"tcp://127.0.0.1:{port}", car, gate=gates[0])
+    guards = SocketGuard(zmq_context), SocketGuard(other)
+    publisher = Publisher(zmq_context, f"tcp://127.0.0.1:{port}", car, guard=guards[0])
     ring = RingWriter(ring_name, car, 64)
-    receiver = Receiver(other, f"tcp://127.0.0.1:{port}", ring, gate=gates[1])
+    receiver = Receiver(other, f"tcp://127.0.0.1:{port}", ring, guard=guards[1])
     receiver.connect()
     for _ in range(20):
         receiver.receive()
@@ -198,8 +198,8 @@ def test_a_receiver_of_a_silent_publisher_has_one_connection(
         time.sleep(0.01)
     receiver.close()
     publisher.close()
-    for gate in gates:
-        gate.close()
+    for guard in guards:
+        guard.close()
     other.destroy(0)
     ring.close()
 

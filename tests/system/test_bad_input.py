@@ -107,7 +107,7 @@ def test_foreign_messages_are_counted_and_ignored(start: Start, name: str) -> No
         msgpack.packb({**good, "seq": "one"}),
         msgpack.packb({**good, "seq": 0, "brake": 1 << 40}),
         msgpack.packb({**good, "seq": 2**64 - 1}),
-        bytes(60_000),  # beyond 64 KiB the connection is cut instead: tests/sync/test_gate.py
+        bytes(60_000),  # beyond 64 KiB the connection is cut instead: tests/sync/test_socket_guard.py
         np.random.default_rng(1).bytes(300),
     ]
     with zmq.Context() as context, context.socket(zmq.XPUB) as socket_:

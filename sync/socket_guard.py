@@ -1,4 +1,4 @@
-"""The gate: all sockets of a service, who comes to them, and what becomes of those who may not or who flood.
+"""The socket guard: who connects to the sockets of a service, and what becomes of those who may not or who flood.
 
 With keys (sync/keys.py) only those get in whose public key is in the folder. With or without, whoever is connected is
 held to what a peer of ours does:
@@ -11,7 +11,7 @@ held to what a peer of ours does:
 - there are `_MOST` places at a socket. Beyond that the oldest of those that have not said who they are makes room, and
   without such a one the newest has none. Who does not greet within seconds is ended, and so is who is gone without a
   word: the kernel asks after the silent ones;
-- who sends rubbish that has to be read and counted is read slowly: it then waits, not we;
+- who sends invalid that has to be read and counted is read slowly: it then waits, not we;
 - a thread of the wire that has a core for itself is flooded, and loses its real-time priority until that is over
   (sync/realtime.py): a flood then has the time that is left over, and neither sampling nor steps notice.
 
@@ -49,7 +49,7 @@ _LEFT_BEHIND = 4  # times the limit: more than ended connections can have left t
 _AT_ONCE = 64  # events of a socket
 _LOOK_S = 0.025
 _SURE = 3  # handshakes broken off without a reason: once may be chance
-_RUBBISH_AT_ONCE, _RUBBISH_NAP_S = 32, 0.001
+_INVALID_AT_ONCE, _INVALID_NAP_S = 32, 0.001
 _BYTES_ACKED = 120  # where the kernel's tcp_info has them, and those received after them
 _LEAST, _LEAST_WITH_KEYS = 90, 400  # bytes of a greeting that was completed
 _SAID_WITH_KEYS = 64 + 170  # bytes: a greeting and a welcome, which everyone gets
@@ -76,14 +76,14 @@ class _Connection:
         return self.counted - self.even
 
 
-class Door:
-    """One socket. Its owner says what was read, and what was rubbish."""
+class Connections:
+    """The connections of one socket. Its owner counts what was read, and what was invalid."""
 
     def __init__(
         self, bound: bool = False, limit: int | None = None, keyed: bool = False, each: bool = False, asks: bool = False
     ):
         self.bound, self._keyed = bound, keyed
-        self.rubbish = 0
+        self.invalid = 0
         self._limit, self._each = limit, each  # of unread bytes in all, or of what each says in all
         self._asks = asks  # an empty part goes before each message
         self._read = self._read_before = 0
@@ -93,7 +93,7 @@ class Door:
         self._left: list[tuple[int, _Connection]] = []
         self._failing = False
 
-    def took(self, size: int) -> None:
+    def count_read(self, size: int) -> None:
         """A message of so many bytes was read."""
         self._read += self._on_the_wire(size) + (self._on_the_wire(0) if self._asks else 0)
 
@@ -101,16 +101,16 @@ class Door:
         size += _BOX if self._keyed else 0
         return size + (2 if size < _SHORT else 9)
 
-    def threw(self) -> None:
-        """It was rubbish: after some of it whoever sends it waits."""
-        self.rubbish += 1
-        if self.rubbish % _RUBBISH_AT_ONCE == 0:
-            time.sleep(_RUBBISH_NAP_S)
+    def count_invalid(self) -> None:
+        """It was invalid: after some of these whoever sends them waits."""
+        self.invalid += 1
+        if self.invalid % _INVALID_AT_ONCE == 0:
+            time.sleep(_INVALID_NAP_S)
 
     def leave(self) -> None:
         """The owner has disconnected. libzmq tells nobody, and our handles would keep those connections open.
 
-        Only noted here: all else of a door is the business of the gate's own thread.
+        Only noted here: all else is done by the guard's own thread.
         """
         self._left = list(self._connections.items())
 
@@ -245,7 +245,7 @@ def _passed(connection: socket.socket) -> tuple[int, int]:
     return int(said), int(received)
 
 
-class Gate:
+class SocketGuard:
     """All sockets of one ZeroMQ context. Made before them, closed after them."""
 
     def __init__(self, zmq_context: "zmq.Context[zmq.Socket[bytes]]", keys: Keys | None = None):
@@ -255,7 +255,7 @@ class Gate:
         self.shut_out = 0  # connections of ours that did not get in there
         self.warden = Warden()
         self._context = zmq_context
-        self._doors: list[tuple[zmq.Socket[bytes], Door]] = []
+        self._watched: list[tuple[zmq.Socket[bytes], Connections]] = []
         self._said: set[str] = set()
         self._sure = False
         self._skipped: dict[str, str] = {}  # files that let nobody in, and why
@@ -266,10 +266,10 @@ class Gate:
             self._zap = zmq_context.socket(zmq.REP)
             self._zap.set(zmq.LINGER, 0)
             self._zap.bind("inproc://zeromq.zap.01")
-        self._thread = threading.Thread(target=self._run, name="gate", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="guard", daemon=True)
         self._thread.start()
 
-    def serve(self, made: "zmq.Socket[bytes]", unread: int) -> Door:
+    def serve(self, made: "zmq.Socket[bytes]", unread: int) -> Connections:
         """For a socket that will be bound."""
         made.set(zmq.HANDSHAKE_IVL, _GREETING_MS)
         made.set(zmq.RCVBUF, _KERNEL_BYTES)
@@ -278,11 +278,11 @@ class Gate:
             made.set(zmq.CURVE_PUBLICKEY, self.keys.public)
             made.set(zmq.CURVE_SECRETKEY, self.keys.secret)
             made.set(zmq.ZAP_DOMAIN, _DOMAIN)
-            made.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gate nobody gets in, instead of everybody
+            made.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a guard nobody gets in, instead of everybody
         each = made.get(zmq.TYPE) in (zmq.PUB, zmq.XPUB)  # libzmq reads itself what they are told
         return self._watch(made, True, unread, each)
 
-    def present(self, made: "zmq.Socket[bytes]", unread: int | None = None) -> Door:
+    def present(self, made: "zmq.Socket[bytes]", unread: int | None = None) -> Connections:
         """For a socket that will connect; of one that keeps the newest message only, any number may be unread."""
         if unread is not None:
             made.set(zmq.RCVBUF, _KERNEL_BYTES_OURS)
@@ -292,20 +292,20 @@ class Gate:
             made.set(zmq.CURVE_SECRETKEY, self.keys.secret)
         return self._watch(made, False, unread, False)
 
-    def _watch(self, made: "zmq.Socket[bytes]", bound: bool, limit: int | None, each: bool) -> Door:
+    def _watch(self, made: "zmq.Socket[bytes]", bound: bool, limit: int | None, each: bool) -> Connections:
         made.set(zmq.TCP_KEEPALIVE, 1)
         made.set(zmq.TCP_KEEPALIVE_IDLE, _SILENT_S)
         made.set(zmq.TCP_KEEPALIVE_INTVL, _ASK_AGAIN_S)
         made.set(zmq.TCP_KEEPALIVE_CNT, _ASKED)
-        door = Door(bound, limit, self.keys is not None, each, made.get(zmq.TYPE) in (zmq.REQ, zmq.REP))
-        endpoint = f"inproc://tandem.gate.{next(_numbers)}"
+        connections = Connections(bound, limit, self.keys is not None, each, made.get(zmq.TYPE) in (zmq.REQ, zmq.REP))
+        endpoint = f"inproc://tandem.guard.{next(_numbers)}"
         made.monitor(endpoint, _WATCHED)
         monitor = self._context.socket(zmq.PAIR)
         monitor.set(zmq.LINGER, 0)
         monitor.set(zmq.RCVHWM, 0)  # libzmq's thread must never wait for us
         monitor.connect(endpoint)
-        self._doors.append((monitor, door))
-        return door
+        self._watched.append((monitor, connections))
+        return connections
 
     def count(self) -> dict[str, int]:
         return {"refused": self.refused, "cut": self.cut, "flooded": self.warden.flooded}
@@ -345,7 +345,7 @@ class Gate:
         looked = 0.0
         try:
             while not self._stop.is_set():
-                watched = list(self._doors)
+                watched = list(self._watched)
                 poller = zmq.Poller()
                 if self._zap is not None and not self._failed:
                     poller.register(self._zap, zmq.POLLIN)
@@ -354,43 +354,43 @@ class Gate:
                 ready = dict(poller.poll(round(1e3 * _LOOK_S)))
                 if self._zap is not None and self._zap in ready:
                     self._try_answer(self._zap)
-                for monitor, door in watched:
+                for monitor, connections in watched:
                     if monitor in ready:
-                        self._read(monitor, door)
+                        self._read(monitor, connections)
                 if time.monotonic() - looked > _LOOK_S:
                     looked = time.monotonic()
-                    self.cut += sum(door.look() for _, door in watched)
+                    self.cut += sum(connections.look() for _, connections in watched)
                     self.warden.look()
         except zmq.ContextTerminated:
             pass  # the end
         finally:
             if self._zap is not None:
                 self._zap.close()
-            for monitor, door in self._doors:
+            for monitor, connections in self._watched:
                 monitor.close()
-                door.close()
+                connections.close()
 
-    def _read(self, monitor: "zmq.Socket[bytes]", door: Door) -> None:
+    def _read(self, monitor: "zmq.Socket[bytes]", connections: Connections) -> None:
         for _ in range(_AT_ONCE):
             try:
                 told = monitor.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
             event, value = struct.unpack("=HI", told[0])
-            self._note(event, value, door)
+            self._note(event, value, connections)
 
-    def _note(self, event: int, value: int, door: Door) -> None:
+    def _note(self, event: int, value: int, connections: Connections) -> None:
         if event in _CAME:
-            self.cut += door.came(value)
+            self.cut += connections.came(value)
         elif event == zmq.EVENT_DISCONNECTED:
-            refused, cut = door.ended(value)
+            refused, cut = connections.ended(value)
             self.refused += refused
             self.cut += cut
         elif event == zmq.EVENT_MONITOR_STOPPED:  # its owner closes the socket: no handle of ours may keep it open
-            door.close()
+            connections.close()
         elif event in _FAILED:
-            door.failed()
-            if door.bound:
+            connections.failed()
+            if connections.bound:
                 self.refused += 1
             else:
                 self.shut_out += 1

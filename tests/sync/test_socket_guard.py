@@ -1,4 +1,4 @@
-"""The gate: who floods a door is counted, cut off or kept waiting, and costs neither memory nor those who are right."""
+"""The socket guard: who floods is counted, cut off or kept waiting, and costs neither memory nor other peers."""
 
 import contextlib
 import os
@@ -16,11 +16,11 @@ import pytest
 
 from sync import realtime
 from sync.block import Layout
-from sync.gate import Gate, _received
 from sync.hostclock import Artificial, ClockServer
 from sync.keys import admitted, make_keys, read_keys
 from sync.realtime import Warden
 from sync.ring import RingWriter
+from sync.socket_guard import SocketGuard, _received
 from sync.wire import Publisher, Receiver, context
 from tests.ports import free_port
 from tests.sync.actors import environment
@@ -40,14 +40,15 @@ class Doors:
         self.blocks: Port = ("127.0.0.1", free_port())
         self.clock: Port = ("127.0.0.1", free_port())
         names = (("daq", "sim"), ("sim", "daq"))
-        self.gate, self._other = (
-            Gate(made, read_keys(keys, *own) if keys else None) for made, own in zip(self._contexts, names, strict=True)
+        self.guard, self._other = (
+            SocketGuard(made, read_keys(keys, *own) if keys else None)
+            for made, own in zip(self._contexts, names, strict=True)
         )
         there = [f"tcp://{host}:{port}" for host, port in (self.blocks, self.clock)]
-        self._publisher = Publisher(self._contexts[0], there[0], layout, gate=self.gate, waiting=1000)
-        self.server = ClockServer(self._contexts[0], there[1], Artificial(), self.gate)
+        self._publisher = Publisher(self._contexts[0], there[0], layout, guard=self.guard, waiting=1000)
+        self.server = ClockServer(self._contexts[0], there[1], Artificial(), self.guard)
         self._ring = RingWriter(ring_name, layout, 64)
-        self.receiver = Receiver(self._contexts[1], there[0], self._ring, gate=self._other, waiting=1000)
+        self.receiver = Receiver(self._contexts[1], there[0], self._ring, guard=self._other, waiting=1000)
         self._threads = [threading.Thread(target=work) for work in (self._publish, self._receive, self._serve)]
         for thread in self._threads:
             thread.start()
@@ -70,18 +71,18 @@ class Doors:
     def until(self, done: Callable[[], bool]) -> None:
         end = time.monotonic() + PATIENCE_S
         while not done():
-            assert time.monotonic() < end, (self.gate.count(), self.server.count(), self.receiver.count())
+            assert time.monotonic() < end, (self.guard.count(), self.server.count(), self.receiver.count())
             time.sleep(0.005)
 
     def _askers(self) -> list[Any]:
-        return [*self.gate._doors[1][1]._connections.values()]
+        return [*self.guard._watched[1][1]._connections.values()]
 
     def received(self) -> int:
         """Bytes that the kernel has of those who ask."""
         return sum(_received(connection.handle) for connection in self._askers())
 
     def counted(self) -> int:
-        """Those of them that the gate has looked at."""
+        """Those of them that the guard has looked at."""
         return sum(connection.counted for connection in self._askers())
 
     def still_right(self) -> None:
@@ -93,7 +94,7 @@ class Doors:
         self._end.set()
         for thread in self._threads:
             thread.join()
-        for made in (self._publisher, self.server, self.receiver, self._ring, self.gate, self._other):
+        for made in (self._publisher, self.server, self.receiver, self._ring, self.guard, self._other):
             made.close()
         for made in self._contexts:
             made.destroy(0)
@@ -136,15 +137,15 @@ def _resident_mb() -> float:
 def test_a_subscriber_that_never_stops_asking_is_cut_off_and_its_topics_are_forgotten(doors: Doors) -> None:
     before = _resident_mb()
     assert _flood(doors.blocks, b"SUB", (frame(b"\1%0200d" % k) for k in range(1_000_000)))
-    doors.until(lambda: doors.gate.cut == 1)
+    doors.until(lambda: doors.guard.cut == 1)
     assert _resident_mb() - before < 100  # all of them would take gigabytes
-    assert any("cut off" in text for text in doors.gate.news())
+    assert any("cut off" in text for text in doors.guard.news())
     doors.still_right()
 
 
 def test_a_message_without_end_is_cut_off(doors: Doors) -> None:
     assert _flood(doors.clock, b"REQ", (frame(bytes(2000), more=True) for _ in range(1_000_000)))
-    doors.until(lambda: doors.gate.cut == 1)
+    doors.until(lambda: doors.guard.cut == 1)
 
 
 QUESTION = frame(b"", more=True) + frame(b"\x81\xa2a0\x01")
@@ -157,27 +158,27 @@ def test_who_has_asked_honestly_for_long_may_leave_no_more_unread_than_others(do
         for _ in range(500):
             peer.sendall(QUESTION * 100)
         doors.until(lambda: doors.server.asked == 50_000)
-        assert doors.server.malformed == doors.gate.cut == 0
+        assert doors.server.malformed == doors.guard.cut == 0
         asked = doors.received()
         try:
             while sent < 64 << 20:
                 peer.sendall(pieces)
                 sent += len(pieces)
-                doors.until(lambda all_=asked + sent: doors.gate.cut == 1 or doors.counted() >= all_)
+                doors.until(lambda all_=asked + sent: doors.guard.cut == 1 or doors.counted() >= all_)
         except OSError:
             pass
     assert 512 << 10 < sent < 2 << 20
-    doors.until(lambda: doors.gate.cut == 1)
+    doors.until(lambda: doors.guard.cut == 1)
 
 
 def test_who_never_greets_makes_room_for_those_who_do(doors: Doors) -> None:
     silent = [socket.create_connection(doors.clock) for _ in range(40)]
-    doors.until(lambda: doors.gate.cut == 40 - 32)
+    doors.until(lambda: doors.guard.cut == 40 - 32)
     with dial(doors.clock, b"REQ") as peer:
         peer.sendall(QUESTION)
         assert peer.recv(4096)
         silent += [socket.create_connection(doors.clock) for _ in range(40)]
-        doors.until(lambda: doors.gate.cut == 80 + 1 - 32)
+        doors.until(lambda: doors.guard.cut == 80 + 1 - 32)
         peer.sendall(QUESTION)  # it was none of them
         assert peer.recv(4096)
     for each in silent:
@@ -190,7 +191,7 @@ def test_every_message_that_is_too_long_ends_its_connection_and_is_counted(doors
             with dial(where, kind) as peer:
                 peer.sendall(TOO_LONG)
                 _told_until_cut(peer)
-    doors.until(lambda: doors.gate.cut == 40)
+    doors.until(lambda: doors.guard.cut == 40)
     doors.still_right()
 
 
@@ -202,17 +203,17 @@ def test_every_question_that_is_none_is_counted_and_whoever_asks_waits(doors: Do
             peer.sendall(frame(b"", more=True) + frame(b"\xc1"))
         doors.until(lambda: doors.server.count() == {"asked": 3000, "malformed": 3000})
         assert time.monotonic() - begun > 3000 / 32 * 1e-3
-    assert doors.gate.count() == {"refused": 0, "cut": 0, "flooded": 0}
+    assert doors.guard.count() == {"refused": 0, "cut": 0, "flooded": 0}
 
 
 def test_so_many_connections_and_no_more(doors: Doors) -> None:
     there = [socket.create_connection(doors.blocks) for _ in range(60)]  # and the receiver's own
-    doors.until(lambda: doors.gate.cut == 60 + 1 - 32)
+    doors.until(lambda: doors.guard.cut == 60 + 1 - 32)
     doors.still_right()
     for peer in there:
         peer.close()
-    doors.until(lambda: len(doors.gate._doors[0][1]._connections) == 1)
-    assert doors.gate.cut == 29  # who leaves is not cut off
+    doors.until(lambda: len(doors.guard._watched[0][1]._connections) == 1)
+    assert doors.guard.cut == 29  # who leaves is not cut off
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.0\r\n\r\n", os.urandom(200), greeting(b"SUB") + frame(b"\1")])
@@ -230,8 +231,8 @@ def test_where_there_are_keys_a_stranger_gets_a_greeting_and_nothing_else(
                 with contextlib.suppress(OSError):  # we were cut off already
                     peer.shutdown(socket.SHUT_WR)
             assert _told_until_cut(peer) <= 64  # the greeting, which is the same for everyone
-        doors.until(lambda: doors.gate.refused == 1)
-        assert doors.gate.cut == 0
+        doors.until(lambda: doors.guard.refused == 1)
+        assert doors.guard.cut == 0
         doors.still_right()
     finally:
         doors.close()
