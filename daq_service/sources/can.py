@@ -190,9 +190,9 @@ class CanSource:
     ):
         # here, not above: they compile, and what is missing is said before
         from daq_service.sample_hold import SampleHold
-        from sync.clock import REAL
+        from sync.clock import RealClock
 
-        clock = host.clock or REAL
+        clock = host.clock or RealClock()
         self._now, self._sleep_until, self._wall = clock.now_ns, clock.sleep_until, clock.wall_ns
         self._held = SampleHold(config, settings.buffer_blocks, clock)
         self._settings, self._frames, self._remarks, self._say = settings, frames, remarks, host.say

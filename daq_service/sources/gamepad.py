@@ -135,9 +135,9 @@ def require(settings: Settings) -> None:
 class GamepadSource:
     def __init__(self, config: Config, settings: Settings, host: Host):
         from daq_service.sample_hold import SampleHold
-        from sync.clock import REAL
+        from sync.clock import RealClock
 
-        clock = host.clock or REAL
+        clock = host.clock or RealClock()
         self._now, self._sleep_until = clock.now_ns, clock.sleep_until
         self._say = host.say
         self._settings = settings

@@ -221,9 +221,9 @@ class _Misaligned(Exception):
 class NiSource:
     def __init__(self, config: Config, settings: Settings, file: Path, host: Host):
         from daq_service.sample_clock import SampleClock
-        from sync.clock import REAL
+        from sync.clock import RealClock
 
-        clock = host.clock or REAL
+        clock = host.clock or RealClock()
         self._now, self._sleep_until = clock.now_ns, clock.sleep_until
         self._settings, self._file, self._say = settings, file, host.say
         self._rate = config.daq.rate_hz
