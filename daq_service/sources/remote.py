@@ -22,6 +22,7 @@ from sync.block import EPOCH, RECEIVED, SEQ, T
 from sync.clock import now_ns, sleep_until
 from sync.config import BEYOND_LOOPBACK, Config, tcp
 from sync.keys import Keys, read_keys
+from sync.threads import joined
 from sync.toml import Section
 
 _NAME = r"^[a-z][a-z0-9_]{0,31}$"
@@ -134,7 +135,7 @@ class _Link:
     def close(self) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(10.0)
+            joined(thread, 2.0)
         self.guard.close()
         self._context.destroy(0)
 
