@@ -28,7 +28,8 @@ if TYPE_CHECKING:  # this module is imported before anything is compiled
     from sync.ring import RingReader
 
 SOURCES = {
-    kind: f"daq_service.sources.{kind}" for kind in ("virtual", "replay", "nidaqmx", "can", "gamepad", "remote", "page")
+    kind: f"daq_service.sources.{kind}"
+    for kind in ("virtual", "waves", "replay", "nidaqmx", "can", "gamepad", "remote", "page")
 }
 # their drivers (NI-DAQmx, gRPC, SDL) do not survive a fork: such a DAQ is a process that imported everything itself
 OWN_PROCESS = frozenset({"nidaqmx", "gamepad"})

@@ -39,6 +39,16 @@ def open_virtual(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
     return open_source(config, DRIVE, Host(clock=clock)), clock
 
 
+def open_waves(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
+    wave = "{wave='sine', hz=3.0, amplitude_counts=300.0}"
+    channels = f"channels={{steering={wave}, throttle={wave}}}"
+    config = drive_config(
+        f"daq.rate_hz={rate_hz}", f"source={{kind='waves', buffer_blocks={buffer_scans}, {channels}}}"
+    )
+    clock = virtual_clock(look_ns=0)
+    return open_source(config, DRIVE, Host(clock=clock)), clock
+
+
 def open_replay(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
     """A record of some seconds: longer than any of these tests listens."""
     with tempfile.TemporaryDirectory() as folder:
@@ -50,6 +60,7 @@ def open_replay(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
 
 SOURCES: dict[str, Opener] = {
     "virtual": open_virtual,
+    "waves": open_waves,
     "replay": open_replay,
     "nidaqmx": open_nidaqmx,
     "can": open_can,
