@@ -3,9 +3,9 @@
 DAQ and simulator talk over TCP on the loopback, without keys, so that everyone gets as far as their peers do; the
 blocks pass through somebody in the middle who can add rubbish to them. Before each of these nobody floods for a while:
 
-    publisher    who stands in the DAQ's place sends messages that are none, between its blocks
-    clock        questions that are none, at the DAQ's clock: each is answered, and counted
-    commands     requests that are none, at the simulator's local socket (a tenth)
+    publisher    a process in the DAQ's place sends malformed messages between its blocks
+    clock        malformed questions at the DAQ's clock: each is answered, and counted
+    commands     malformed requests at the simulator's local socket (a tenth)
     blocks …     topics without end, asked of the sockets that publish: newest blocks, every block, steps
     oversized    messages longer than any of ours, at all doors that others can connect to
     strangers    connections that say nothing of the protocol

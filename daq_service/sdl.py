@@ -97,15 +97,15 @@ def watch(say: Callable[[str], None], seconds: float) -> None:
         say(none_there())
         seconds = 0.0
     sticks = {device: sdl.SDL_JoystickOpen(device.index) for device in there}
-    told: dict[tuple[int, int], int] = {}
+    seen: dict[tuple[int, int], int] = {}
     until = now_ns() + round(seconds * 1e9)
     try:
         while now_ns() < until:
             sdl.SDL_JoystickUpdate()
             for device, axis in [(d, a) for d in there for a in range(d.axes)]:
                 value = sdl.SDL_JoystickGetAxis(sticks[device], axis)
-                if abs(value - told.setdefault((device.index, axis), value)) > MOST // 10:
-                    told[device.index, axis] = value
+                if abs(value - seen.setdefault((device.index, axis), value)) > MOST // 10:
+                    seen[device.index, axis] = value
                     say(f"{device.index}: axis {axis} is at {value}")
             sleep_until(now_ns() + 20_000_000)
     finally:

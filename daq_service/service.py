@@ -109,7 +109,7 @@ def run(
             if wants := getattr(source, "wants", ()):
                 stamps = effort_record.STAMPS if getattr(source, "effort", None) is not None else ()
                 seen = Layout((*(Channel(name, "f8") for name in wants), *(Channel(name, "i8") for name in stamps)))
-                remove_stale(config.ring("daq_in"))  # steps of a life before this one are none
+                remove_stale(config.ring("daq_in"))  # skip steps issued before this start
                 seen_ring = RingWriter(config.ring("daq_in"), seen, streams.DAQ_IN.capacity(config))
                 stack.callback(seen_ring.close)
                 steps = receiver = Receiver(

@@ -106,7 +106,7 @@ def understood(parts: list[bytes]) -> dict[Any, Any] | None:
 
 
 class NoSimulator(TandemError):
-    """There is nobody to command, or he does not answer."""
+    """No simulator is running, or it does not respond."""
 
 
 class CommandClient:

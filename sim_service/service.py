@@ -44,7 +44,7 @@ _ENDED = {step_record.STOPPED: "stopped", step_record.ALL_STEPS: "all steps done
 
 
 class Diverged(TandemError):
-    """The model left the numbers, or what it declares possible."""
+    """The model's state became non-finite or out of bounds."""
 
     code = 3
 

@@ -164,15 +164,15 @@ def admitted(folder: Path) -> tuple[set[bytes], dict[str, str]]:
         skipped[there[_MOST_FILES].name] = f"only {_MOST_FILES} files count, so it and those after it let nobody in"
     for file in there[:_MOST_FILES]:
         try:
-            told = file.stat()
+            info = file.stat()
         except OSError:
             continue
-        if told.st_mode & _OTHERS_WRITE:
+        if info.st_mode & _OTHERS_WRITE:
             skipped[file.name] = "others may write it, so it lets nobody in; chmod 644 it"
-        elif told.st_size > _MOST_BYTES:
+        elif info.st_size > _MOST_BYTES:
             skipped[file.name] = f"longer than {_MOST_BYTES} bytes, so it is no key and lets nobody in"
         else:
-            files.append((file.name, told.st_mtime_ns, told.st_ctime_ns, told.st_ino))
+            files.append((file.name, info.st_mtime_ns, info.st_ctime_ns, info.st_ino))
     signature = tuple(files)
     known = _known.get(folder)
     if known is None or known[0] != signature:

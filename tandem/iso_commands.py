@@ -57,7 +57,7 @@ def iso(
         with status("reading"), compiling("iso"):
             from tandem.html.page import json_ready
             from tandem.html.plain import write_plain
-            from tandem.iso import report as told
+            from tandem.iso import report as iso_report
             from tandem.iso.manoeuvres import chosen, run_tests
             from tandem.iso.vehicle import load_vehicle
 
@@ -65,13 +65,13 @@ def iso(
             car = load_vehicle(vehicle, changed, road)
         with progress(f"iso {test}") as update:
             results, failed = run_tests(car, names, speed, update)
-        figures = told.figures(car, results, failed)
+        figures = iso_report.figures(car, results, failed)
         if as_json:
             print(json.dumps(json_ready(figures)), flush=True)
         else:
-            told.print_results(output(), results)
+            iso_report.print_results(output(), results)
         if results:
-            said, pieces = told.headline(car, results), told.page_sections(results)
+            said, pieces = iso_report.headline(car, results), iso_report.page_sections(results)
             folder = to or run_folder(runs, f"iso_{test}")
             report(folder, lambda place: write_plain(place, f"tandem iso {test}", said, pieces, figures)[0])
     for name, why in failed.items():

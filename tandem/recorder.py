@@ -394,13 +394,13 @@ def _listen(stop: threading.Event, said: list[dict[str, Any]], notes: "collectio
     """What is to be noted, and how the run ended, as the supervisor tells it; or that there is none any more."""
     for line in sys.stdin:
         try:
-            told = dict(json.loads(line))
+            message = dict(json.loads(line))
         except ValueError:
             continue
-        if "note" in told:
-            notes.append(Note(int(told["number"]), int(told["at_ns"]), str(told["note"])))
+        if "note" in message:
+            notes.append(Note(int(message["number"]), int(message["at_ns"]), str(message["note"])))
             continue
-        said.append(told)
+        said.append(message)
         break
     stop.set()
 
@@ -415,10 +415,10 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
         line = sys.stdin.readline()
         if not line:
             return {}  # called off
-        told = json.loads(line)
-        if "folder" not in told:
+        message = json.loads(line)
+        if "folder" not in message:
             return {}  # the drive went on without it, and has ended
-        folder, parameters, again = Path(told["folder"]), told["parameters"].encode(), bool(told.get("again"))
+        folder, parameters, again = Path(message["folder"]), message["parameters"].encode(), bool(message.get("again"))
     # the rings do not wait: before whatever else runs here, if it may, and behind everything that feeds the loop
     if not config.realtime.enabled or this_thread(_PRIORITY):
         with contextlib.suppress(OSError):
@@ -456,9 +456,9 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
     if supervised and not said:
         recorder.drain(1.0)  # the services end too, a little later
     recorder.note(notes)
-    told = said[0] if said else {}
-    reason = told.get("reason") or ("the supervisor ended without a word" if supervised else "stopped")
-    return recorder.finish(reason, told.get("summary") or {}, supervised)
+    message = said[0] if said else {}
+    reason = message.get("reason") or ("the supervisor ended without a word" if supervised else "stopped")
+    return recorder.finish(reason, message.get("summary") or {}, supervised)
 
 
 def in_words(report: dict[str, Any]) -> str:

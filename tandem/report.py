@@ -50,8 +50,8 @@ def balance(outcome: Outcome) -> Balance:
     loop and the receiver, lost from sequence numbers: independent sources, so the sum is a check.
     """
     daq, sim = outcome.reports["daq"], outcome.reports["sim"]
-    if _several_lives(outcome):
-        return _balance_of_several_lives(outcome)
+    if _restarted(outcome):
+        return _balance_after_restarts(outcome)
     received = sim.get("received") or {}
     head = max(daq.get("head", 0), outcome.followed["head"])
     blocks = max(daq.get("blocks", 0), outcome.followed["head"])
@@ -64,14 +64,14 @@ def balance(outcome: Outcome) -> Balance:
     )
 
 
-def _several_lives(outcome: Outcome) -> bool:
+def _restarted(outcome: Outcome) -> bool:
     """A service crashed: restarted, or so that its last figures are those of its last status."""
     failed = outcome.failure is not None and not outcome.reports["sim"].get("ended")
     return failed or any(crash.process in ("daq", "sim") for crash in outcome.crashes)
 
 
-def _balance_of_several_lives(outcome: Outcome) -> Balance:
-    """The same where a service died: its counters died with it, so everything comes from the rings, read from outside.
+def _balance_after_restarts(outcome: Outcome) -> Balance:
+    """The same where a service crashed, and its counters with it: everything comes from the rings, read from outside.
 
     Numbers go on from one start to the next; blocks that came while there was no simulator are lost.
     """
@@ -113,7 +113,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "transport": config.transport.kind,
         "seconds": round(outcome.seconds, 3),
         "first_step_s": outcome.first_step_s,
-        "steps": outcome.followed["steps"] if _several_lives(outcome) else sim.get("steps", 0),
+        "steps": outcome.followed["steps"] if _restarted(outcome) else sim.get("steps", 0),
         "steps_not_made": outcome.followed["steps_not_made"],
         "loops": loops,
         "bytes": daq.get("bytes", 0),
@@ -127,7 +127,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "clipped_steps": sim.get("clipped_steps", 0),
         "capped_steps": sim.get("capped_steps", 0),
         "balance": balance(outcome).as_dict(),
-        "wire": _wire(daq, sim, _several_lives(outcome)),
+        "wire": _wire(daq, sim, _restarted(outcome)),
         **{key: sim.get(key, _NOTHING) for key in HISTOGRAMS},
         "hops_us": sim.get("hops_us", {}),
         "bound_us": sim.get("bound_us", 0.0),
@@ -177,13 +177,13 @@ def print_run(console: Console, result: dict[str, Any]) -> None:
         f" {result['skipped']} skipped, {result['stale_steps']} with stale input,"
         f" {result['capped_steps']} with iterations capped"
     )
-    told = {
+    troubles = {
         "starved_steps": "not made for want of fresh input",
         "diverged_steps": "in which the model diverged",
         "clipped_steps": "with input beyond its limits",
     }
-    if any(result[key] for key in told):
-        console.print("steps " + ", ".join(f"{text}: {result[key]}" for key, text in told.items() if result[key]))
+    if any(result[key] for key in troubles):
+        console.print("steps " + ", ".join(f"{text}: {result[key]}" for key, text in troubles.items() if result[key]))
     if result["source_lost"] or any(result["source"].values()):
         own = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in result["source"].items())
         console.print(f"at the source: {result['source_lost']} scans lost" + f"; {own}" * bool(own), soft_wrap=True)

@@ -111,14 +111,14 @@ class _Recording:
                 if not self._missed:
                     self._missed = True
                     self._tell(f"{first.exit_message()}; {first.process.without}")
-            elif first.ready and (told := self._begin()) is not None:
-                first.say(json.dumps(told))
-                self._slot = policy.adopt(first, lambda service: self._go_on(service, told))
+            elif first.ready and (task := self._begin()) is not None:
+                first.say(json.dumps(task))
+                self._slot = policy.adopt(first, lambda service: self._go_on(service, task))
         self._pass_on()
 
-    def _go_on(self, service: Service, told: dict[str, Any]) -> None:
+    def _go_on(self, service: Service, task: dict[str, Any]) -> None:
         """The next one writes the next part, and has room for notes of its own."""
-        service.say(json.dumps({**told, "again": True}))
+        service.say(json.dumps({**task, "again": True}))
         with self._lock:  # what the one before it was told last may not stand in its files; this one will know
             self._unsaid = [*self._latest, *self._unsaid]
             self._latest.clear()

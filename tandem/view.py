@@ -196,8 +196,8 @@ def view(
                 second = record_feed(run, _asked(against, delay_ms, config, overrides), _say, update)
                 second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
         # not as the record says: whoever made it does not decide who may look at it here
-        told = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})
-        serve(_where(check(View, told, "--set", "view"), (host, port)), feed, second, token, opened)
+        asked_view = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})
+        serve(_where(check(View, asked_view, "--set", "view"), (host, port)), feed, second, token, opened)
 
 
 def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) -> None:

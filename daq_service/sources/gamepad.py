@@ -338,10 +338,10 @@ def open_source(config: Config, settings: Settings, file: Path, host: Host) -> G
     if settings.steering_range_deg is not None:
         right = settings.steering_range_deg / (2 * MOST)
         found = of_channel(config.inputs, "steering")
-        told = found[1].per_count if found and isinstance(found[1], Encoder) else right
-        if found and abs(told - right) > 0.02 * right:
+        configured = found[1].per_count if found and isinstance(found[1], Encoder) else right
+        if found and abs(configured - right) > 0.02 * right:
             raise ConfigError(
-                f"{file}: inputs.{found[0]}.per_count = {told:g}: with source.steering_range_deg ="
+                f"{file}: inputs.{found[0]}.per_count = {configured:g}: with source.steering_range_deg ="
                 f" {settings.steering_range_deg:g} it must be {right:.6f} (range / {2 * MOST}); or leave the range out"
             )
     return GamepadSource(config, settings, host)

@@ -128,8 +128,8 @@ def as_head(record: Metadata) -> Head | None:
     """Raises one of DAMAGED."""
     if record.name != PART:
         return None
-    told = record.metadata.get("earlier")
+    stored = record.metadata.get("earlier")
     try:
-        return Head(record.metadata["run"], Earlier.read(json.loads(told)) if told else None)
+        return Head(record.metadata["run"], Earlier.read(json.loads(stored)) if stored else None)
     except (AttributeError, RecursionError):
         raise ValueError("a part that says nothing of those before it") from None

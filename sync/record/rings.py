@@ -35,10 +35,10 @@ class Ring:
         return {key: str(value) for key, value in asdict(self).items() if key != "row"}
 
     @classmethod
-    def read(cls, told: dict[str, str], row: int = 0) -> "Ring":
+    def read(cls, fields: dict[str, str], row: int = 0) -> "Ring":
         """Raises KeyError or ValueError if it is none."""
-        number = {key: int(told[key]) for key in ("segment", "position", "recorded", "before", "channel")}
-        ring = cls(told["topic"], told["state"], layout=told["layout"], row=row, **number)
+        number = {key: int(fields[key]) for key in ("segment", "position", "recorded", "before", "channel")}
+        ring = cls(fields["topic"], fields["state"], layout=fields["layout"], row=row, **number)
         if ring.state not in STATES or min(ring.position, ring.recorded, ring.before) < 0:
             raise ValueError("a note of a ring that is none")
         return ring

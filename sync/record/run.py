@@ -174,8 +174,8 @@ class Run:
         """Blocks that passed the rings and are not here, as the recorder counted them and as positions tell."""
         counted = 0
         for topic in self.topics.values():
-            told = [(self.end or {}).get(f"{what} {topic.name}", "0") for what in ("lost", "dropped")]
-            counted += max(sum(int(n) for n in told if n.isdigit()), topic.missing)
+            counts = [(self.end or {}).get(f"{what} {topic.name}", "0") for what in ("lost", "dropped")]
+            counted += max(sum(int(n) for n in counts if n.isdigit()), topic.missing)
         return counted
 
     @property

@@ -417,6 +417,6 @@ def headline(result: dict[str, Any]) -> str:
     quicker = [r for r in result["equal_accuracy"] if r["problem"] == "bricard" and r["times_quicker"]]
     quicker = [r for r in quicker if r["ours"] == FORMULATIONS[0].key]
     if quicker:
-        told = ", ".join(f"{r['times_quicker']:.2g} times as quick as {r['code']}" for r in quicker)
-        said += f"; Bricard's linkage at equal accuracy {told}"
+        listed = ", ".join(f"{r['times_quicker']:.2g} times as quick as {r['code']}" for r in quicker)
+        said += f"; Bricard's linkage at equal accuracy {listed}"
     return said + "."

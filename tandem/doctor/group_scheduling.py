@@ -69,10 +69,10 @@ def _built_in() -> bool:
     """Whether the kernel was built with it and not told at boot to leave it."""
     if "rt_group_sched=0" in text("/proc/cmdline").split():
         return False
-    told = text(f"/boot/config-{os.uname().release}")
-    if not told:
+    settings = text(f"/boot/config-{os.uname().release}")
+    if not settings:
         try:
-            told = gzip.decompress(Path("/proc/config.gz").read_bytes()).decode(errors="replace")
+            settings = gzip.decompress(Path("/proc/config.gz").read_bytes()).decode(errors="replace")
         except (OSError, EOFError):
             return False
-    return "CONFIG_RT_GROUP_SCHED=y" in told.splitlines()
+    return "CONFIG_RT_GROUP_SCHED=y" in settings.splitlines()

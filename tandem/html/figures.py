@@ -109,10 +109,10 @@ def time_s(steps: np.ndarray) -> np.ndarray:
     return since
 
 
-def befell(steps: np.ndarray, rows: Sequence[str] = ()) -> list[tuple[str, str, np.ndarray]]:
-    """(word, colour, which steps) of everything the status words tell that is not as it should be.
+def step_events(steps: np.ndarray, rows: Sequence[str] = ()) -> list[tuple[str, str, np.ndarray]]:
+    """(word, colour, which steps) of everything in the status words that is not as it should be.
 
-    To be locked is as it should be; in a run that is ever locked, those steps are told that are not.
+    To be locked is as it should be; in a run that is ever locked, steps that are not are listed.
     """
     from sim_service.inputs.stages import counted
     from sim_service.step_record import HOLDOVER, LOCKED, STATUS
@@ -120,12 +120,12 @@ def befell(steps: np.ndarray, rows: Sequence[str] = ()) -> list[tuple[str, str, 
     if not has(steps, "status"):
         return []
     status = column(steps, "status")
-    told = [(word, STATUS_COLOURS.get(bit, GREY), status & bit != 0) for bit, word in STATUS.items() if bit != LOCKED]
+    found = [(word, STATUS_COLOURS.get(bit, GREY), status & bit != 0) for bit, word in STATUS.items() if bit != LOCKED]
     if has(steps, "input_stages"):
-        told += [(word, GREY, where) for word, where in counted(column(steps, "input_stages"), rows).items()]
+        found += [(word, GREY, where) for word, where in counted(column(steps, "input_stages"), rows).items()]
     if (status & LOCKED).any():
-        told.append(("not locked", GREY, status & (LOCKED | HOLDOVER) == 0))
-    return told
+        found.append(("not locked", GREY, status & (LOCKED | HOLDOVER) == 0))
+    return found
 
 
 def worst(run: RunData, count: int = WORST) -> list[dict[str, Any]]:
@@ -134,7 +134,7 @@ def worst(run: RunData, count: int = WORST) -> list[dict[str, Any]]:
     if ages is None:
         return []
     steps, each, late, t = run.steps, hops(run.steps), lateness(run.steps), time_s(run.steps)
-    told = befell(steps, run.rows)
+    found = step_events(steps, run.rows)
     usual = {name: float(np.median(values)) for name, values in each.items()}
     advance = np.diff(column(steps, "input_seq")) if has(steps, "input_seq") else None
     usual_advance = int(np.median(advance)) if advance is not None and len(advance) else None
@@ -142,7 +142,7 @@ def worst(run: RunData, count: int = WORST) -> list[dict[str, Any]]:
     for i in np.argsort(-ages, kind="stable")[:count].tolist():
         row: dict[str, Any] = {"step": int(steps["step"][i]) if has(steps, "step") else i}
         row |= {"at_s": round(float(t[i]), 3), "age_us": ages[i] / 1e3}
-        happened = [word for word, _, where in told if where[i]]
+        happened = [word for word, _, where in found if where[i]]
         if late is not None:
             row["lateness_us"] = late[i] / 1e3
             if late[i] > _UNUSUAL * np.median(late) + _NOTABLE_NS:

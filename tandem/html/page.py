@@ -70,7 +70,7 @@ def write_report(
 ) -> tuple[Path, Path]:
     """Writes report.html and report.json into `folder`, which is made if need be; returns their paths."""
     make_folder(folder)
-    told = [
+    described = [
         {
             "label": run.label,
             "headline": headline(run),
@@ -82,6 +82,6 @@ def write_report(
     ]
     html, figures = folder / "report.html", folder / "report.json"
     write_anew(html, (page(title, runs, bare, own)).encode())
-    content = json_ready({"title": title, "runs": told, "bare": bare})
+    content = json_ready({"title": title, "runs": described, "bare": bare})
     write_anew(figures, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
     return html, figures

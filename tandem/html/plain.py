@@ -18,9 +18,9 @@ def write_plain(
 ) -> tuple[Path, Path]:
     """Writes report.html and report.json into `folder`, which is made if need be; returns their paths."""
     make_folder(folder)
-    html, told = folder / "report.html", folder / "report.json"
+    html, data = folder / "report.html", folder / "report.json"
     header = f'<header class="one"><h1>{e(title)}</h1><p class="headline">{e(headline)}</p></header>'
     write_anew(html, (document(title, [header, *sections])).encode())
     content = json_ready({"title": title, "headline": headline, **figures})
-    write_anew(told, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
-    return html, told
+    write_anew(data, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    return html, data

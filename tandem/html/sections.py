@@ -136,7 +136,7 @@ def _curves(
 
 def age_section(runs: list[RunData]) -> str:
     ages = _curves(runs, age, GREY, "age at use", ("input_age_ns",), spots=True)
-    lead = "The median in the band from lowest to highest; what befell single steps is marked."
+    lead = "The median in the band from lowest to highest; what happened to single steps is marked."
     return section("age", "Age over time", lead, *ages)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tandem.html.figures import RunData, befell, summary_us, time_s
+from tandem.html.figures import RunData, step_events, summary_us, time_s
 from tandem.html.words import Raw, axis_ns, e, say_count, say_many, say_ns, say_us
 
 WIDE, HALF = 1040, 508  # of a picture, and of one that shares its row; about the pixels on a laptop
@@ -145,7 +145,7 @@ def over_time(
     marks: bool = True,
     spots: Sequence[dict[str, Any]] = (),
 ) -> Raw:
-    """A curve over the run: the median, in the band from lowest to highest; what befell steps is marked."""
+    """A curve over the run: the median, in the band from lowest to highest; events of steps are marked."""
     t = time_s(run.steps)
     end = max(float(t[-1]), 1e-3)
     x = Scale(0.0, end, LEFT, WIDE - RIGHT)
@@ -160,7 +160,7 @@ def over_time(
             _say(x(at), bottom + 17, f"{at:g} s", "tick", "middle"),
         ]
     body.append(_line(LEFT, bottom, WIDE - RIGHT, bottom, "axis"))
-    for word, fill, where in befell(run.steps, run.rows) if marks else ():
+    for word, fill, where in step_events(run.steps, run.rows) if marks else ():
         spans = _spans(t, where)
         cap = top - 4 - 4 * (len(legend) % 3)  # a row for each kind, so that none hides another
         drawn = []

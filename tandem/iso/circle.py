@@ -26,10 +26,10 @@ def circle(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     for k, way in enumerate((1.0, -1.0)):
         drive = Drive(vehicle)
 
-        def told(share: float, k: int = k) -> None:
+        def report_progress(share: float, k: int = k) -> None:
             update("circle", 0.5 * (k + share))
 
-        tables.append(_round(vehicle, drive, way, told))
+        tables.append(_round(vehicle, drive, way, report_progress))
         drives.append(drive)
     count = min(len(table) for table in tables)
     linear = LINEAR * _scale(vehicle)

@@ -54,12 +54,12 @@ def run_tests(
     failed: dict[str, TandemError] = {}
     for k, name in enumerate(names):
 
-        def told(what: str, share: float, k: int = k) -> None:
+        def report_progress(what: str, share: float, k: int = k) -> None:
             update(what, (k + share) / len(names))
 
-        told(name, 0.0)
+        report_progress(name, 0.0)
         try:
-            results.append(MANOEUVRES[name].run(vehicle, speed, told))
+            results.append(MANOEUVRES[name].run(vehicle, speed, report_progress))
         except TandemError as error:
             failed[name] = error
     return results, failed

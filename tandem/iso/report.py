@@ -30,8 +30,8 @@ def figures(vehicle: Vehicle, results: list[Result], failed: Mapping[str, Except
 
 def cells(row: Row) -> list[str]:
     difference = row.difference
-    told = "" if difference is None else f"{100 * difference:+.1f} %"
-    return [row.quantity, row.unit, _number(row.predicted), _number(row.simulated), told, row.by]
+    deviation = "" if difference is None else f"{100 * difference:+.1f} %"
+    return [row.quantity, row.unit, _number(row.predicted), _number(row.simulated), deviation, row.by]
 
 
 def _number(value: float | None) -> str:

@@ -143,13 +143,13 @@ def _standing(vehicle: Loaded, cg: np.ndarray, hinges: list[np.ndarray]) -> dict
     model, params = make_machine(vehicle.sources, vehicle.changed)
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
     model.initial(state, params, model.tables, work)
-    told = {q.name: float(x) for q, x in zip(model.outputs, work, strict=False)}
+    output = {q.name: float(x) for q, x in zip(model.outputs, work, strict=False)}
 
     def each(name: str) -> list[float]:
-        return [told[f"{name}_{w}"] for w in WHEELS]
+        return [output[f"{name}_{w}"] for w in WHEELS]
 
     tyres = [vehicle.table[f"tyre_{AXLES[k // 2]}"] for k in range(4)]
-    sine, cosine = math.sin(told["pitch"]), math.cos(told["pitch"])
+    sine, cosine = math.sin(output["pitch"]), math.cos(output["pitch"])
     return {
         "load": each("load"),
         "travel": each("travel"),
@@ -158,10 +158,10 @@ def _standing(vehicle: Loaded, cg: np.ndarray, hinges: list[np.ndarray]) -> dict
         "loaded_radius": [
             t["free_radius"] - f / t["vertical_stiffness"] for t, f in zip(tyres, each("load"), strict=True)
         ],
-        "pitch": told["pitch"],
-        "roll": told["roll"],
-        "ride_height": [told["z"] - sine * (h[0] - cg[0]) + cosine * (h[2] - cg[2]) for h in hinges],
-        "cg_height": told["z"],
+        "pitch": output["pitch"],
+        "roll": output["roll"],
+        "ride_height": [output["z"] - sine * (h[0] - cg[0]) + cosine * (h[2] - cg[2]) for h in hinges],
+        "cg_height": output["z"],
     }
 
 

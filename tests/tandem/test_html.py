@@ -307,7 +307,7 @@ def test_missing_fields_are_said_and_the_rest_is_shown(missing: str, tmp_path: P
         assert "age at use over time left out" not in page.text
 
 
-def test_steps_that_befell_something_are_marked(tmp_path: Path) -> None:
+def test_steps_with_events_are_marked(tmp_path: Path) -> None:
     steps = made(2000)
     steps["status"][500:520] |= STALE
     steps["status"][900] |= MISSED | SKIPPED
