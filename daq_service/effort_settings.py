@@ -11,7 +11,7 @@ _LEAST_SPARE_MS = 2.0  # between the planned zero and the promised one: a thread
 class EffortSettings(Section):
     """The unit of gain, limit and slew is the device's: V, or shares of its full force."""
 
-    channel: str = "steering_torque"  # of a step
+    channel: str  # an effort of the machine; with the virtual source any channel of a step
     gain: float
     limit: float = Field(gt=0)
     slew: float = Field(gt=0)

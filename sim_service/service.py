@@ -378,6 +378,7 @@ def _motion(view: RingReader, model: Machine) -> dict[str, Any]:
     block = view.newest()
     if block is None:
         return {}
-    return {
-        name: round(float(block[name]), 3) for name in ("time", "vx", "yaw_rate", "x", "y") if name in view.layout.names
-    }
+    shown = {}
+    for tile in model.display.figures[:1]:
+        shown["shown"] = f"{tile.factor * float(block[tile.channel]):.0f} {tile.unit}"
+    return {"time": round(float(block["time"]), 3), **shown}

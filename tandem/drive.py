@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sync.errors import ConfigError
 from tandem.terminal import new_run_folder, progress_bar
 
 if TYPE_CHECKING:
+    from sim_service.machines.contract import Machine
     from sync.config import Config
 
 
@@ -55,9 +57,21 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
 
         model, params = configured_machine(config, file.parent)
         check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
+        _check_effort(config, model, str(file))
         state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
         model.initial(state, params, model.tables, work)  # it must stand, too
     return config
+
+
+def _check_effort(config: "Config", machine: "Machine", file: str) -> None:
+    """Only what a machine declares as an effort goes back to a device; the virtual one takes any channel."""
+    effort = config.source.get("effort")
+    if not isinstance(effort, dict) or config.source.get("kind") == "virtual" or "channel" not in effort:
+        return
+    if effort["channel"] not in machine.efforts:
+        units = {q.name: q.unit for q in machine.outputs}
+        there = ", ".join(f"{name} ({units[name]})" for name in machine.efforts) or "none"
+        raise ConfigError(f"{file}: source.effort.channel = {effort['channel']!r}: efforts of {machine.name}: {there}")
 
 
 # what a drive compiles before its first step; anything else is compiled by the command that needs it

@@ -75,7 +75,7 @@ def _settings(
 
 
 def _speed(sim: dict[str, Any]) -> str:
-    return f"{3.6 * sim['vx']:.0f} km/h, " if "vx" in sim else ""
+    return f"{sim['shown']}, " if "shown" in sim else ""
 
 
 def _run(

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import float64, types
 
+from sim_service.machines.display import AS_IT_IS, Display
 from sim_service.machines.scene import Scene
 from sync.array_types import CONSTANTS, INDICES, VECTOR, group, read_only
 
@@ -61,6 +62,7 @@ class Parameter:
     high: float
     text: str
     live: bool = True  # may change between two steps; otherwise it shapes the machine and needs a new start
+    group: str = ""  # of parameters that belong together; without one the first word of its name
     of_the_file: bool = True  # the machine's file gives it; otherwise it is a hand on it, and begins at `value`
 
 
@@ -85,6 +87,8 @@ class Machine:
     initial: Callable[[np.ndarray, np.ndarray, Tables, np.ndarray], None] = at_rest  # state and work at the start
     tables: Tables = NO_TABLES
     work_size: int = 0  # at least that of the outputs
+    efforts: tuple[str, ...] = ()  # outputs that may go back to a device, see [source.effort]
+    display: Display = AS_IT_IS  # what is shown of it
     scene: Scene | None = None  # what it looks like
     frames: Callable[[np.ndarray, np.ndarray, np.ndarray], None] = still  # (state, params, out), see scene.py
     layout: str = ""  # a hash of what stands where in `tables`
@@ -93,6 +97,8 @@ class Machine:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "work_size", max(self.work_size, len(self.outputs)))
+        for name in self.efforts:
+            index(self.outputs, name)
 
 
 def index(quantities: tuple[Quantity, ...], name: str) -> int:

@@ -87,7 +87,7 @@ class Controls:
             self._path = path
             self._on_fork(path.points)
             self._tell(
-                f"ahead by {path.seconds:g} s, wheel and pedals held as they are"
+                f"ahead by {path.seconds:g} s, inputs held as they are"
                 if path.ok
                 else f"the model leaves the numbers after {(len(path.points) - 1) / path.steps * path.seconds:.2f} s"
             )
@@ -111,8 +111,8 @@ class Controls:
                 off = float(np.linalg.norm(there - path.points[-1, :2]))
                 way = float(np.linalg.norm(np.diff(path.points[:, :2], axis=0), axis=1).sum())
                 self._tell(
-                    f"{path.seconds:g} s later the car was {off:.2f} m from the end of that path of {way:.1f} m; the"
-                    " difference is what the driver, or somebody who tuned, did meanwhile"
+                    f"{path.seconds:g} s later it was {off:.2f} m from the end of that path of {way:.1f} m; the"
+                    " difference is what was done to it meanwhile"
                 )
 
 

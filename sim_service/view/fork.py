@@ -16,8 +16,6 @@ from sim_service.machines.contract import Machine
 from sim_service.view.feed import Frame
 
 SECONDS = 2.0
-# of a wheel that is held; a torque that follows the engine's speed is held too, where the model has no engine itself
-_STILL = ("steering_speed", "steering_acceleration")
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,10 @@ def can_fork(model: Machine) -> bool:
 def held_inputs(model: Machine, frame: Frame) -> np.ndarray:
     there = frame.step.dtype.names or ()
     return np.array(
-        [0.0 if q.name in _STILL or q.name not in there else float(frame.step[q.name]) for q in model.inputs]
+        [
+            0.0 if q.name in model.display.still or q.name not in there else float(frame.step[q.name])
+            for q in model.inputs
+        ]
     )
 
 

@@ -1,17 +1,16 @@
-"""The instruments: what the driver does, what the car does, how fresh it is; and a banner when something is not right.
-
-Text and figures only, made as HTML and replaced in place some times a second. Channels that a model does not have are
-left out; a model that has none of the usual ones shows its first outputs as they are.
+"""The instruments: what is done to the machine, what it does, how fresh that is; and a banner when something is not
+right. Text and figures only, made as HTML and replaced in place some times a second.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sim_service import step_record
 from sim_service.inputs.stages import STAGES, in_words, stage_of
-from sim_service.machines.contract import Quantity
+from sim_service.machines.contract import Machine, Quantity
+from sim_service.machines.display import Tile
 from sim_service.view.history import Balance, Pace
 from sync.input_rows import Affine, Row
 from sync.markup import Markup, joined, markup
@@ -19,49 +18,20 @@ from sync.markup import Markup, joined, markup
 SILENT_S = 0.3  # without a step
 RED, _AMBER, _BLUE, _QUIET = "#c92a2a", "#d9730d", "#1c6fd1", "rgba(128,128,128,.16)"
 _FAINT = "opacity:.62"
-_DEG, _RPM = 180.0 / math.pi, 30.0 / math.pi
 
 
-@dataclass(frozen=True)
-class Tile:
-    label: str
-    channel: str
-    unit: str
-    factor: float = 1.0
-    digits: int = 1
+_GENERIC = 12  # figures of a machine that names none
 
 
-DRIVER = (
-    Tile("steering", "steering_angle", "deg", _DEG, 0),
-    Tile("throttle", "throttle", "%", 100.0, 0),
-    Tile("brake", "brake_pressure_bar", "bar", 1.0, 1),
-)
-CAR = (
-    Tile("speed", "vx", "km/h", 3.6, 1),
-    Tile("yaw rate", "yaw_rate", "deg/s", _DEG, 1),
-    Tile("lateral acc.", "ay", "m/s²", 1.0, 2),
-    Tile("sideslip", "sideslip", "deg", _DEG, 1),
-    Tile("gear", "gear", "", 1.0, 0),
-    Tile("engine", "engine_speed", "rpm", _RPM, 0),
-    Tile("hand torque", "steering_torque", "N m", 1.0, 1),
-    Tile("rack force", "rack_force", "N", 1.0, 0),
-)
-_GENERIC = 12
+def tiles(machine: Machine) -> tuple[tuple[Tile, ...], tuple[Tile, ...]]:
+    """(inputs, with bars; outputs), as the machine has them shown; else its inputs, and the first of its outputs."""
+    shown = machine.display
+    hands = shown.hands or tuple(_plain(q) for q in machine.inputs if not q.optional)
+    return hands, shown.figures or tuple(_plain(q) for q in machine.outputs[:_GENERIC])
 
 
-def tiles(names: Iterable[str], outputs: tuple[Quantity, ...]) -> tuple[list[Tile], list[Tile]]:
-    """(of the driver, of the machine) for a model with these channels."""
-    there = set(names)
-    driver = [t for t in DRIVER if t.channel in there]
-    car = [t for t in CAR if t.channel in there]
-    if len(car) < 3:  # no car: whatever it is tells its own
-        known = {t.channel for t in car}
-        car += [
-            Tile(q.name.replace("_", " "), q.name, "" if q.unit == "1" else q.unit, 1.0, 3)
-            for q in outputs[:_GENERIC]
-            if q.name not in known
-        ]
-    return driver, car
+def _plain(q: Quantity) -> Tile:
+    return Tile(q.name.replace("_", " "), q.name, "" if q.unit == "1" else q.unit, 1.0, 3)
 
 
 def number(value: float, digits: int) -> str:
@@ -106,7 +76,7 @@ def trouble(h: Health) -> tuple[str, str] | None:
     stages = in_words(h.pace.stages, h.rows) if h.pace is not None else ""
     still = h.silent_s > max(SILENT_S, 3.0 * h.step_s * h.slow)
     if not h.daq:
-        goes = "the model stands still" if still else stages or "the car drives on with the last block"
+        goes = "the model stands still" if still else stages or "the model goes on with the last block"
         return RED, f"input gone: the DAQ has ended; {goes}"
     if still and stages:
         return RED, f"input lost: the model stands still until it is fresh again ({stages})"
@@ -159,9 +129,9 @@ def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> Mar
     share = min(max(shown / full, -1.0), 1.0) if math.isfinite(shown) else 0.0
     width = abs(share) * (50.0 if middle else 100.0)
     left = (50.0 - width if share > 0 else 50.0) if middle else 0.0
-    colour = {"throttle": "#2f9e44", "brake": "#e03131"}.get(tile.label, "#1c7ed6")
-    if middle:  # which way says more than a sign
-        unit += " left" * (shown > 0.5) + " right" * (shown < -0.5)
+    colour = tile.colour or "#1c7ed6"
+    if middle and tile.ways:  # which way says more than a sign
+        unit += f" {tile.ways[0]}" * (shown > 0.5) + f" {tile.ways[1]}" * (shown < -0.5)
         shown = abs(shown)
     label = f"{tile.label}: {STAGES[stage]}" if 0 < stage < len(STAGES) else tile.label
     line = markup('<div style="position:absolute;left:50%;width:1px;height:100%;background:currentColor"></div>')
@@ -176,7 +146,9 @@ def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> Mar
     )  # fmt: skip
 
 
-def dials(driver: list[Tile], car: list[Tile], value: Callable[[str], float], rows: dict[str, Row]) -> Markup:
+def dials(
+    hands: Sequence[Tile], figures: Sequence[Tile], value: Callable[[str], float], rows: dict[str, Row]
+) -> Markup:
     row_of = {to: number for number, row in enumerate(rows.values()) for to in row.to}
     scale = {to: row.full for row in rows.values() if isinstance(row, Affine) for to in row.to}
     word = value("input_stages")
@@ -186,9 +158,9 @@ def dials(driver: list[Tile], car: list[Tile], value: Callable[[str], float], ro
             t, value(t.channel), scale.get(t.channel, math.tau) * t.factor, t.channel not in scale,
             stage_of(stages, row_of[t.channel]) if t.channel in row_of else 0,
         )
-        for t in driver
+        for t in hands
     )  # fmt: skip
-    rest = joined(_tile(t, value(t.channel)) for t in car)
+    rest = joined(_tile(t, value(t.channel)) for t in figures)
     return markup('<div style="{}">{}</div><div style="{}">{}</div>', _GRID, feet, _GRID, rest)
 
 

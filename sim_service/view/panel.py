@@ -22,7 +22,6 @@ from sync.markup import show
 _FIGURES_NS = 125_000_000
 _PLOTS_NS = 250_000_000
 _WIDTH_PX = 430
-_PLOTTED = (("input / steering_angle", "output / yaw_rate"), ("output / vx", "output / ay"))
 
 
 class Panel:
@@ -42,8 +41,7 @@ class Panel:
         self._daq_seen = False
         self._figures_due = self._plots_due = 0
         self._newest_ns: int | None = None
-        names = [q.name for q in (*feed.model.inputs, *feed.model.outputs)]
-        self._driver, self._car = instruments.tiles(names, feed.model.outputs)
+        self._hands, self._figures = instruments.tiles(feed.model)
 
         self._banner = gui.add_html("")
         self._tabs = gui.add_tab_group()
@@ -57,7 +55,7 @@ class Panel:
                     self._controls = Controls(gui, feed, self.commander, on_fork or ForkLine(server))
             self._books = gui.add_html("")
         with self._tabs.add_tab("plots"):
-            self._plots = Plots(gui, feed.model, _PLOTTED)
+            self._plots = Plots(gui, feed.model)
         if self.commander is not None:
             starts = {p.name: float(v) for p, v in zip(feed.model.parameters, feed.params, strict=False)}
             with self._tabs.add_tab("tune"):
@@ -109,7 +107,7 @@ class Panel:
 
         show(
             self._dials,
-            instruments.dials(self._driver, self._car, value, self._feed.config.inputs),
+            instruments.dials(self._hands, self._figures, value, self._feed.config.inputs),
         )
         pushed = getattr(self._feed, "blocks_pushed", lambda: None)()
         waiting = None if pushed is None else max(pushed - 1 - int(frame.step["input_seq"]), 0)

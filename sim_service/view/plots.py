@@ -1,7 +1,8 @@
 """Plots of the last seconds: any channel of a step by its name, two charts, up to two quantities each.
 
-viser has no list of many choices; a choice that stands for the same quantity at all four wheels makes up for the
-usual case. Two quantities of different units have an axis each.
+viser has no list of many choices; a choice that stands for the same quantity at several places, such as all four
+wheels, makes up for the usual case; the machine says which names those are. Two quantities of different units have an
+axis each.
 """
 
 import math
@@ -15,8 +16,6 @@ from sim_service.view.history import SECONDS, History
 
 NOTHING = "–"
 _COLOURS = ("#1c7ed6", "#e8590c", "#2f9e44", "#ae3ec9", "#f08c00", "#0c8599", "#e03131", "#868e96")
-_CORNERS, _AXLES = ("_fl", "_fr", "_rl", "_rr"), ("_front", "_rear")
-_WHEEL = re.compile(r"^(.+)_(fl|fr|rl|rr|front|rear)$")
 # of a step itself, in a unit that suits a plot: a channel, another to take off it, the unit
 TIMING = {
     "age at use": ("input_age_ns", "", "ms"),
@@ -36,10 +35,13 @@ class Choice:
 def choices(model: Machine) -> dict[str, Choice]:
     """By what the list shows: `group / name`, in the order of the description."""
     made: list[Choice] = [Choice(f"input / {q.name}", [q.name], q.unit) for q in model.inputs]
+    families = model.display.families
+    ends = "|".join(re.escape(end) for _, members in families for end in members)
+    ending = re.compile(f"^(.+)_({ends})$" if ends else "(?!)")
     together: dict[tuple[str, str], list[str]] = {}
     single, by_wheel = [], []
     for q in model.outputs:
-        found = _WHEEL.match(q.name)
+        found = ending.match(q.name)
         if found is None:
             single.append(Choice(f"output / {q.name}", [q.name], q.unit))
         else:
@@ -47,8 +49,8 @@ def choices(model: Machine) -> dict[str, Choice]:
             by_wheel.append(Choice(f"{found[2]} / {q.name}", [q.name], q.unit))
     made += single
     for (stem, unit), names in together.items():
-        for title, ends in (("all wheels", _CORNERS), ("both axles", _AXLES)):
-            members = [n for n in names if n.endswith(ends)]
+        for title, endings in families:
+            members = [n for n in names if n.endswith(tuple(f"_{end}" for end in endings))]
             if len(members) > 1:
                 made.append(Choice(f"{title} / {stem}", members, unit))
     made += sorted(by_wheel, key=lambda c: c.label.split(" / ")[0])
@@ -146,8 +148,11 @@ class _Chart:
 class Plots:
     """Two charts, and a box that holds them still to look at them."""
 
-    def __init__(self, gui: Any, model: Machine, names: tuple[tuple[str, str], ...], height: int = 250):
+    def __init__(self, gui: Any, model: Machine, height: int = 250):
         there = choices(model)
+        label = {c.names[0]: key for key, c in there.items() if len(c.names) == 1}
+        usual = tuple((q.name, "") for q in (*model.inputs[:1], *model.outputs[:1]))
+        names = [(label.get(a, ""), label.get(b, "")) for a, b in model.display.plots or usual]
         self._hold = gui.add_checkbox("hold", False, hint="stop drawing to look, or to zoom by dragging")
         self._charts = [_Chart(gui, there, first, second, height) for first, second in names]
 

@@ -29,17 +29,14 @@ WIDE = 8.0  # limits further from the start than this factor
 ALL, CHANGED = "all that can change", "changed"
 _SLASH = "\u202f\u2215\u202f"  # at which no line is broken
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,95}\.toml")
-_POINT = re.compile(r"^(front|rear)_[A-Z]+_[xyz]$")
 
 
 # ---- what belongs together -------------------------------------------------------------------------------------------
 
 
 def group_of(p: Parameter) -> str:
-    """By the beginning of the name, which is how models name what belongs together."""
-    if _POINT.match(p.name):
-        return f"{p.name.split('_')[0]} hardpoints"
-    return p.name.split("_")[0]
+    """As the machine says, else by the beginning of the name."""
+    return p.group or p.name.split("_")[0]
 
 
 def grouped(parameters: Iterable[Parameter]) -> dict[str, list[Parameter]]:

@@ -70,7 +70,12 @@ def with_machine(settings: dict[str, Any]) -> dict[str, Any]:
         return settings
     kept = {key: value for key, value in sim.items() if key not in ("vehicle", "road")}
     road = sim.get("road")
-    return {**settings, "sim": {**kept, "machine": sim["vehicle"], "files": {"road": road} if road else {}}}
+    settings = {**settings, "sim": {**kept, "machine": sim["vehicle"], "files": {"road": road} if road else {}}}
+    source = settings.get("source")
+    if isinstance(source, dict) and isinstance(source.get("effort"), dict):
+        effort = {"channel": "steering_torque", **source["effort"]}
+        settings["source"] = {**source, "effort": effort}
+    return settings
 
 
 def machine_files(attachments: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -28,7 +28,7 @@ AT_TORQUE, AT_ANGLE = PAYLOAD + 4, PAYLOAD + 5
 
 
 def configured(**changes: Any) -> EffortSettings:
-    return EffortSettings(**{"gain": 0.1, "limit": 0.5, "slew": 5.0, **changes})
+    return EffortSettings(**{"channel": "steering_torque", "gain": 0.1, "limit": 0.5, "slew": 5.0, **changes})
 
 
 @dataclass

@@ -34,7 +34,7 @@ from .virtual_wheel import (
 
 MS = 1_000_000
 PATIENCE_NS = 60_000 * MS  # of virtual time
-FORCE = "source.effort={gain=0.1, limit=0.5, slew=10.0}"
+FORCE = "source.effort={channel='steering_torque', gain=0.1, limit=0.5, slew=10.0}"
 RELEASED = {THROTTLE: HIGHEST, BRAKE: HIGHEST}
 
 RAW = st.integers(LOWEST, HIGHEST)
@@ -86,7 +86,7 @@ def test_of_two_pedals_on_one_axis_only_one_is_pressed(raw: int, invert: bool) -
         ("source.axes.brake.axis=2", r"throttle and brake share axis 2: one must have half = 'positive'"),
         ("source.axes.clutch={axis=4}", r"source.axes.clutch: unknown key"),
         ("source.device=-1", r"source.device = -1: must be part of a name, a GUID or the number"),
-        ("source.effort={gain=1.0, limit=1.5, slew=1.0}", r"effort.limit = 1.5: is a share of the full force"),
+        ("source.effort={channel='a', gain=1.0, limit=1.5, slew=1.0}", r"effort.limit = 1.5: is a share of the full"),
         ("source.steering_range_deg=540.0", r"inputs.steering.per_count = 0.013733: .* it must be 0.008240"),
         ("source.steering_range_deg=1e-320", r"inputs.steering.per_count = 0.013733: .* it must be 0.000000"),
         ("daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2'}, {name='steering', type='u2'}]",

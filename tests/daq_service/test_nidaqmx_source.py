@@ -383,10 +383,14 @@ def test_instants_are_those_of_the_devices_own_clock(desk: Make) -> None:
         ({"counter_bits": 24}, (), ["counter_bits = 32", "set counter_bits = 24"]),
         (
             {"ao": 0},
-            ("source.effort={gain=1.0, limit=5.0, slew=50.0}",),
+            ("source.effort={channel='steering_torque', gain=1.0, limit=5.0, slew=50.0}",),
             ["source.effort.ao = 'ao0'", "no analog output"],
         ),
-        ({"ao_ranges": [0.0, 5.0]}, ("source.effort={gain=1.0, limit=5.0, slew=50.0}",), ["-5 to 5 V", "0 to 5 V"]),
+        (
+            {"ao_ranges": [0.0, 5.0]},
+            ("source.effort={channel='steering_torque', gain=1.0, limit=5.0, slew=50.0}",),
+            ["-5 to 5 V", "0 to 5 V"],
+        ),
         ({"name": "cDAQ1Mod1"}, (), ["source.device = 'Dev1'", "it has cDAQ1Mod1"]),
     ],
 )
@@ -408,7 +412,7 @@ def test_what_a_device_cannot_do_is_refused_by_name(
         ("source.throttle=ctr0", "two encoders need two counters"),
         ("source.server=nowhere", "source.server"),
         ("source.scans_per_read=4000", "source.buffer_s"),
-        ("source.effort={gain=1.0, limit=5.0}", "source.effort.slew"),
+        ("source.effort={channel='steering_torque', gain=1.0, limit=5.0}", "source.effort.slew"),
         (
             "daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2'}, {name='steering', type='i4'}]",
             "bits",

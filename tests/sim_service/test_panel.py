@@ -14,8 +14,9 @@ import pytest
 
 from sim_service import step_record
 from sim_service.inputs.stages import HELD, RAMPED, SAFE
-from sim_service.machines import configured_machine
+from sim_service.machines import configured_machine, load_machine
 from sim_service.machines.contract import Machine, Parameter, Quantity
+from sim_service.machines.display import Display
 from sim_service.view import fork, instruments, plots, tuning
 from sim_service.view.commander import Commander, Conflator
 from sim_service.view.controls import Controls, ForkLine, Wheel
@@ -42,14 +43,15 @@ MACHINE = Machine(
     parameters=(
         Parameter("front_spring_rate", "N/m", 40e3, 1e3, 500e3, "along the spring"),
         Parameter("front_damper", "N s/m", 2e3, 0.0, 50e3, "while pressed"),
-        Parameter("front_WC_x", "m", 0.0, -5.0, 2.0, "hardpoint", live=False),
-        Parameter("front_WC_y", "m", 0.0, -5.0, 2.0, "hardpoint", live=False),
+        Parameter("front_WC_x", "m", 0.0, -5.0, 2.0, "hardpoint", live=False, group="front hardpoints"),
+        Parameter("front_WC_y", "m", 0.0, -5.0, 2.0, "hardpoint", live=False, group="front hardpoints"),
         Parameter("abs", "1", 0.0, 0.0, 1.0, "1: anti-lock control"),
         Parameter("grip", "1", 1.0, 0.05, 2.0, "of all tyres"),
     ),
     work_size=6,
     step=None,
     initial=lambda *_: None,
+    display=Display(families=(("all wheels", ("fl", "fr", "rl", "rr")), ("both axles", ("front", "rear")))),
 )  # fmt: skip
 
 
@@ -194,8 +196,7 @@ def test_no_banner_when_all_is_well_and_slow_motion_is_not_silence() -> None:
 
 
 def test_instruments_of_any_model() -> None:
-    names = [q.name for q in (*MACHINE.inputs, *MACHINE.outputs)]
-    driver, car = instruments.tiles(names, MACHINE.outputs)
+    driver, car = instruments.tiles(MACHINE)
     assert [t.label for t in driver] == ["throttle"]
     assert [t.channel for t in car] == [q.name for q in MACHINE.outputs]
     text = instruments.dials(driver, car, lambda _: math.nan, load(DRIVE).inputs)
@@ -204,8 +205,19 @@ def test_instruments_of_any_model() -> None:
     assert "throttle: ramped to safe" in instruments.dials(
         driver, car, lambda name: stale.get(name, 0.0), load(DRIVE).inputs
     )
-    driver, car = instruments.tiles(["steering_angle", "vx", "yaw_rate", "ay", "x"], MACHINE.outputs)
-    assert [t.label for t in car] == ["speed", "yaw rate", "lateral acc."]
+
+
+def test_instruments_are_those_that_the_machine_names() -> None:
+    made, _ = load_machine(CONFIGS / "vehicles" / "buggy_single_track.toml")
+    hands, figures = instruments.tiles(made)
+    assert [t.label for t in hands] == ["steering", "throttle", "brake"]
+    assert [t.label for t in figures] == ["speed", "yaw rate", "lateral acc.", "sideslip"]
+    text = instruments.dials(hands, figures, lambda name: -0.5 if name == "steering_angle" else 0.0, load(DRIVE).inputs)
+    assert "29" in text and "deg right" in text
+    there = {q.name for q in (*made.inputs, *made.outputs)}
+    shown = made.display
+    assert {t.channel for t in (*hands, *figures)} | {c for pair in shown.plots for c in pair} <= there
+    assert set(shown.still) <= there and set(made.efforts) <= there
 
 
 def test_status_in_words_and_books() -> None:

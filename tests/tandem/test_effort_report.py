@@ -66,7 +66,7 @@ def _run(effort_layout: Layout, step_layout: Layout = STEP) -> Any:
     return SimpleNamespace(path=Path("run.mcap"), topics=topics)
 
 
-EFFORT = "source.effort={gain=1.0, limit=1.0, slew=1.0}"
+EFFORT = "source.effort={channel='steering_torque', gain=1.0, limit=1.0, slew=1.0}"
 
 
 def test_what_cannot_be_made_again_is_not_claimed() -> None:
@@ -76,11 +76,14 @@ def test_what_cannot_be_made_again_is_not_claimed() -> None:
     with pytest.raises(RunError, match="/effort holds"):
         efforts_again(_run(other), load(DRIVE, [EFFORT]))
     with pytest.raises(ConfigError, match=r"run.mcap: source.effort.gain"):
-        efforts_again(_run(rec.LAYOUT), load(DRIVE, ["source.effort={limit=1.0, slew=1.0}"]))
+        efforts_again(_run(rec.LAYOUT), load(DRIVE, ["source.effort={channel='steering_torque', limit=1.0, slew=1.0}"]))
 
 
 def test_keys_of_the_device_stand_beside_those_of_the_effort() -> None:
-    found = efforts_again(_run(rec.LAYOUT), load(DRIVE, ["source.effort={ao='ao1', gain=1.0, limit=1.0, slew=1.0}"]))
+    found = efforts_again(
+        _run(rec.LAYOUT),
+        load(DRIVE, ["source.effort={channel='steering_torque', ao='ao1', gain=1.0, limit=1.0, slew=1.0}"]),
+    )
     assert found == {"recorded": 3, "compared": 0, "differing": 0, "first_difference": None}
     assert in_words(found) == "0 of 3 efforts made again from their steps: identical, to the bit"
     found |= {"compared": 3, "differing": 2, "first_difference": 1}

@@ -220,7 +220,7 @@ def test_a_crash_stands_in_the_printed_report() -> None:
 
 def test_the_status_line_fits_into_80_columns() -> None:
     times = {"p50": 12345.6}
-    sim = {"steps": 99, "vx": 55.5, "age_us": times, "hops_us": {"step": times}, "deadline_misses": 12345}
+    sim = {"steps": 99, "shown": "200 km/h", "age_us": times, "hops_us": {"step": times}, "deadline_misses": 12345}
     bar = progress_bar()
     bar.add_task("drive", total=50.0, completed=20.0, figures=figures_line({"sim": sim}, _speed))
     text = io.StringIO()

@@ -151,11 +151,14 @@ _PUSH = (
 )
 
 _POINTS = tuple(
-    _fixed(f"{axle}_{point}_{axis}", "m", 0.0, low, high, "hardpoint of the left side as drawn")
+    Parameter(
+        f"{axle}_{point}_{axis}", "m", 0.0, low, high, "hardpoint of the left side as drawn", live=False,
+        group=f"{axle} hardpoints",
+    )
     for axle, points in (("front", FRONT), ("rear", REAR))
     for point in points
     for axis, low, high in (("x", -5.0, 2.0), ("y", 0.0, 2.0), ("z", 0.0, 2.0))
-)
+)  # fmt: skip
 
 PARAMETERS = (
     *_MASSES,

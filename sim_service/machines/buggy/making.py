@@ -21,6 +21,7 @@ from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel
 from sim_service.machines.buggy.description import OUTPUTS, PARAMETERS, P, W
 from sim_service.machines.buggy.mechanism import FRONT, REAR, WHEELS, Car, Points, build
 from sim_service.machines.buggy.scene import Frames, scene
+from sim_service.machines.car.display import car_display
 from sim_service.machines.car.files import road_files
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.tir import parse_tir, tyre_vector
@@ -209,6 +210,8 @@ def _machine(built: Assembled, path: str) -> Machine:
         work_size=len(OUTPUTS) + system.work_size,
         step=dynamics.step,
         initial=initial,
+        efforts=("steering_torque", "rack_force"),
+        display=car_display(OUTPUTS),
         scene=built.scene,
         frames=built.frames,
         layout=_layout(),

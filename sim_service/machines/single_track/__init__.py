@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.machines.car.display import car_display
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import Machine
 from sim_service.machines.parameters import make_plain
@@ -23,6 +24,8 @@ MACHINE = Machine(
     parameters=PARAMETERS,
     step=step,
     initial=initial,
+    efforts=("force_y_front",),
+    display=car_display(OUTPUTS),
     frames=frames,
 )
 
