@@ -79,7 +79,7 @@ def _resident() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-class Crew:
+class WorkerPool:
     """Targets, workers that throw inputs at them, and who watches the workers."""
 
     def __init__(
@@ -155,12 +155,12 @@ class Crew:
     def run(self) -> bool:
         self._odd: dict[tuple[int, int], int] = {}  # inputs without a count: those that were findings
         begun = time.monotonic()
-        crew = [self._start(me) for me in range(self.processes)]
+        pool = [self._start(me) for me in range(self.processes)]
         said = begun
-        while any(process is not None for process in crew):
+        while any(process is not None for process in pool):
             time.sleep(0.05)
             self._collect()
-            for me, process in enumerate(crew):
+            for me, process in enumerate(pool):
                 if process is None:
                     continue
                 page = self.pages[me]
@@ -168,15 +168,15 @@ class Crew:
                     process.kill()
                     process.join()
                     self._note(me, f"took longer than {self.hang_s:g} s")
-                    crew[me] = self._start(me)
+                    pool[me] = self._start(me)
                 elif not process.is_alive():
                     process.join()
                     if page[_DONE]:
-                        crew[me] = None
+                        pool[me] = None
                         continue
                     self._collect()
                     self._note(me, f"the process died of it: exit code {process.exitcode}")
-                    crew[me] = self._start(me)
+                    pool[me] = self._start(me)
             if time.monotonic() - said > 10.0:
                 said = time.monotonic()
                 done = sum(int(self._counts(me)[:, :2].sum()) for me in range(self.processes))
@@ -184,7 +184,7 @@ class Crew:
                     f"{done:9} inputs, {done / (said - begun):.0f} a second, {len(self.findings)} findings", flush=True
                 )
             if len(self.findings) >= MOST_FINDINGS:
-                for process in crew:
+                for process in pool:
                     if process is not None:
                         process.kill()
                 break
@@ -343,14 +343,14 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
         return _once(names[0], data)
     makers = [MAKERS[name] for name in names]
-    crew = Crew(makers, options.seed, options.inputs, options.seconds, options.processes)
+    pool = WorkerPool(makers, options.seed, options.inputs, options.seconds, options.processes)
     try:
-        sound = crew.run()
+        sound = pool.run()
     finally:
-        crew.close()
+        pool.close()
     if options.json is not None:
         with contextlib.suppress(OSError):
-            options.json.write_text(json.dumps(crew.findings, indent=1))
+            options.json.write_text(json.dumps(pool.findings, indent=1))
     return 0 if sound else 1
 
 

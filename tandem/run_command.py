@@ -15,24 +15,24 @@ from tandem.shipped_configs import CONFIGS
 from tandem.terminal import AsJson, Overrides, Runs, TokenFile, errors, output, report, run_folder
 
 if TYPE_CHECKING:
-    from tandem.html.page import Section
+    from tandem.html.page import PageSection
 
 DEFAULT = CONFIGS / "drive.toml"
 ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show_default="configs/drive.toml")]
 Seconds = Annotated[float | None, typer.Option(min=0, help="Duration; 0 until Ctrl-C. Default: the file's.")]
-Transport = Annotated[str | None, typer.Option(help="shm, ipc or tcp. Default: the file's.")]
-Record = Annotated[bool | None, typer.Option("--record/--no-record", help="Default: the file's.")]
+TransportOption = Annotated[str | None, typer.Option(help="shm, ipc or tcp. Default: the file's.")]
+RecordOption = Annotated[bool | None, typer.Option("--record/--no-record", help="Default: the file's.")]
 Repeat = Annotated[Path | None, typer.Option(help="A recorded run that plays as the source, in real time.")]
 
 
 def run(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the machine, see configs/")],
     seconds: Seconds = None,
-    transport: Transport = None,
+    transport: TransportOption = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
-    record: Record = None,
+    record: RecordOption = None,
     repeat: Repeat = None,
     token_file: TokenFile = None,
 ) -> None:
@@ -44,11 +44,11 @@ def run(
 def drive(
     config: ConfigFile = DEFAULT,
     seconds: Seconds = None,
-    transport: Transport = None,
+    transport: TransportOption = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
-    record: Record = None,
+    record: RecordOption = None,
     repeat: Repeat = None,
     token_file: TokenFile = None,
 ) -> None:
@@ -101,7 +101,7 @@ def _run(
             print(json.dumps(result), flush=True)
         if not result["steps"]:
             _end_without_steps(word, outcome.failure, outcome.code, folder)
-        sections: Sequence[Section] = ()
+        sections: Sequence[PageSection] = ()
         if car:
             from tandem.vehicle.drive_report import SECTIONS, print_beside_source
 
@@ -132,7 +132,7 @@ def _end_without_steps(word: str, failure: str | None, code: int, folder: Path |
 
 
 def write_run_report(
-    folder: Path, title: str, data: list[Any], bare: dict[str, Any] | None = None, own: "Sequence[Section]" = ()
+    folder: Path, title: str, data: list[Any], bare: dict[str, Any] | None = None, own: "Sequence[PageSection]" = ()
 ) -> None:
     from tandem.html import write_report
 

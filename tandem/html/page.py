@@ -18,10 +18,10 @@ from tandem.html.figures import RunData, headline, hops_us, worst
 from tandem.html.style import STYLE, WORDS
 from tandem.html.words import e
 
-Section = Callable[[list[RunData], dict[str, Any]], str]
+PageSection = Callable[[list[RunData], dict[str, Any]], str]
 
 
-def page(title: str, runs: list[RunData], bare: dict[str, Any] | None = None, own: Sequence[Section] = ()) -> str:
+def page(title: str, runs: list[RunData], bare: dict[str, Any] | None = None, own: Sequence[PageSection] = ()) -> str:
     """`own`: sections that only some commands have."""
     bare, many = bare or {}, len(runs) > 1
     words = "".join(f"<dt>{e(word)}</dt><dd>{e(meaning)}</dd>" for word, meaning in WORDS.items())
@@ -66,7 +66,7 @@ def json_ready(value: Any) -> Any:
 
 
 def write_report(
-    folder: Path, title: str, runs: list[RunData], bare: dict[str, Any] | None = None, own: Sequence[Section] = ()
+    folder: Path, title: str, runs: list[RunData], bare: dict[str, Any] | None = None, own: Sequence[PageSection] = ()
 ) -> tuple[Path, Path]:
     """Writes report.html and report.json into `folder`, which is made if need be; returns their paths."""
     make_folder(folder)

@@ -14,14 +14,14 @@ Start = Callable[..., Program]
 
 
 @pytest.mark.parametrize(
-    "transport, victim, obituary, says",
+    "transport, victim, exit_message, says",
     [
         ("shm", "daq", "the DAQ was killed by SIGKILL", "sim: the DAQ (pid "),
         ("ipc", "sim", "the simulator was killed by SIGKILL", "daq: the simulator (pid "),
     ],
 )
 def test_a_killed_service_is_missed_by_the_supervisor_and_by_the_other(
-    drive: Start, name: str, transport: str, victim: str, obituary: str, says: str
+    drive: Start, name: str, transport: str, victim: str, exit_message: str, says: str
 ) -> None:
     run = drive("--seconds", "0", "--json", "--transport", transport, "--set", "supervision.restart=false")
     run.wait_for("the DAQ is there")
@@ -30,13 +30,13 @@ def test_a_killed_service_is_missed_by_the_supervisor_and_by_the_other(
     wait_for_steps(steps, 100)
     steps.close()
     os.kill(pid_of(name, victim), signal.SIGKILL)
-    run.wait_for(obituary)
+    run.wait_for(exit_message)
     run.wait_for(says)
     assert run.end() == 1
     result = run.json()
     assert "SIGKILL" in result["ended"]
     noted = [text for _, text in open_run(Path(result["record"]["file"])).said]
-    assert obituary in noted and any(text.startswith(says) for text in noted)
+    assert exit_message in noted and any(text.startswith(says) for text in noted)
     if victim == "daq":  # what it produced is known from its ring, and where every block went from the living
         assert result["balance"]["closes"]
 

@@ -240,15 +240,15 @@ def test_a_drive_goes_on_without_its_page(drive: Start, name: str, monkeypatch: 
         wait_for_steps(steps, steps.head + 20)
         steps.close()
     os.kill(_view_pid(run), signal.SIGKILL)
-    obituary = "the view was killed by SIGKILL; another takes its place"
-    run.wait_for(obituary)
+    exit_message = "the view was killed by SIGKILL; another takes its place"
+    run.wait_for(exit_message)
     run.wait_for("the view is back")
     run.signal(signal.SIGINT)
     assert run.end() == 0, run.said
     result = run.json()
     assert result["view"]["address"] and result["balance"]["closes"]
     record = open_run(Path(result["record"]["file"]))
-    assert record.whole and obituary in [text for _, text in record.said]
+    assert record.whole and exit_message in [text for _, text in record.said]
     steps = record.topics["/step"].blocks
     assert len(steps) and (steps["step"][1:] - steps["step"][:-1] == 1).all()
 

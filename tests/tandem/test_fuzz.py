@@ -31,7 +31,7 @@ def test_no_input_crashes_hangs_or_eats_memory() -> None:
 WRONG = """
 import os, signal, sys
 import numpy as np
-from benchmarks.fuzz import Crew
+from benchmarks.fuzz import WorkerPool
 from benchmarks.fuzz_targets import Target
 
 def do(what):
@@ -49,9 +49,9 @@ def hangs():
 def eats(): return bool(np.ones(80_000_000)[-1])
 def sound(): return False
 
-crew = Crew([do(f) for f in (raises, dies, hangs, eats, sound)], seed=1, inputs=50, hang_s=2.0)
-sound = crew.run()
-crew.close()
+pool = WorkerPool([do(f) for f in (raises, dies, hangs, eats, sound)], seed=1, inputs=50, hang_s=2.0)
+sound = pool.run()
+pool.close()
 sys.exit(0 if sound else 1)
 """
 

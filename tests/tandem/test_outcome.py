@@ -282,12 +282,12 @@ def test_the_first_step_of_each_latency_run_counts_from_its_own_beginning(monkey
 
 
 def test_a_run_that_is_told_when_it_began_counts_from_there() -> None:
-    crew: Any = type("Crew", (), {"recorder": None})()
+    group: Any = type("ProcessGroup", (), {"recorder": None})()
     began = time.monotonic() - 3.0
-    supervisor = Supervisor(CONFIG, crew, lambda *_: None, lambda _: None, None, lambda _: {}, began)
+    supervisor = Supervisor(CONFIG, group, lambda *_: None, lambda _: None, None, lambda _: {}, began)
     assert supervisor._begun_at == began
     before = time.monotonic()
-    alone = Supervisor(CONFIG, crew, lambda *_: None, lambda _: None, None, lambda _: {})
+    alone = Supervisor(CONFIG, group, lambda *_: None, lambda _: None, None, lambda _: {})
     assert before - alone._begun_at > 0.0  # since this process began
 
 
