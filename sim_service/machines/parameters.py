@@ -56,4 +56,11 @@ def described(model: Machine, params: np.ndarray) -> dict[str, Any]:
     """A model by name, with its parameters and their units, and the vector that was made of them."""
     pairs = zip(model.parameters, params[: len(model.parameters)].tolist(), strict=True)
     named = {p.name: {"value": v, "unit": p.unit} for p, v in pairs}
-    return {"model": model.name, "parameters": named, "made": made_vector(model, params)}
+    return {"model": model.name, "parameters": named, "shown": _shown(model), "made": made_vector(model, params)}
+
+
+def _shown(model: Machine) -> list[dict[str, Any]]:
+    """What a plot of a record begins with, as the machine has it shown: its inputs, and what its charts show."""
+    plotted = {channel for pair in model.display.plots for channel in pair}
+    tiles = [*model.display.hands, *(tile for tile in model.display.figures if tile.channel in plotted)]
+    return [{"channel": t.channel, "title": t.label, "unit": t.unit or "1", "factor": t.factor} for t in tiles]

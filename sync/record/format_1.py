@@ -17,6 +17,15 @@ _SIGNALS = {
     "brake_full_counts": 32767.0, "brake_zero_counts": 0.0, "brake_full_bar": 40.0, "steering_most_deg": 1800.0,
     "brake_most_bar": 250.0,
 }  # fmt: skip
+_DEG = 57.29577951308232
+TILES = [  # what was shown of a car, when a record did not say
+    {"channel": "steering_angle", "title": "steering", "unit": "deg", "factor": _DEG},
+    {"channel": "throttle", "title": "throttle", "unit": "%", "factor": 100.0},
+    {"channel": "brake_pressure_bar", "title": "brake", "unit": "bar", "factor": 1.0},
+    {"channel": "vx", "title": "speed", "unit": "km/h", "factor": 3.6},
+    {"channel": "yaw_rate", "title": "yaw rate", "unit": "deg/s", "factor": _DEG},
+    {"channel": "ay", "title": "lateral acc.", "unit": "m/s²", "factor": 1.0},
+]
 
 
 def _rows(signals: dict[str, Any], stale: dict[str, Any]) -> dict[str, Any]:

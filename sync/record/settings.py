@@ -6,7 +6,7 @@ A setting belongs here only if it never had an influence on what a step computes
 
 from typing import Any
 
-from sync.record.format_1 import machine_files, translated, with_machine
+from sync.record.format_1 import TILES, machine_files, translated, with_machine
 from sync.record.run import Run
 
 _RETIRED = {"supervision": {"spares"}, "view": {"token"}}
@@ -34,3 +34,16 @@ def recorded_rows(run: Run) -> list[str]:
 def recorded_files(run: Run) -> dict[str, bytes]:
     """What the machine was made from, by the names that `sim_service.machines.recorded` knows."""
     return machine_files(run.attachments)
+
+
+def recorded_tiles(run: Run) -> list[tuple[str, str, str, float]]:
+    """(channel, title, unit, factor) of what the machine has shown of itself; what is malformed is left out."""
+    parameters = run.json("parameters.json")
+    shown = parameters.get("shown", TILES)
+    found = []
+    for tile in shown if isinstance(shown, list) else ():
+        if isinstance(tile, dict) and all(isinstance(tile.get(key), str) for key in ("channel", "title", "unit")):
+            factor = tile.get("factor", 1.0)
+            if isinstance(factor, int | float):
+                found.append((tile["channel"], tile["title"], tile["unit"], float(factor)))
+    return found

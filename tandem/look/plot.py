@@ -13,22 +13,14 @@ import numpy as np
 from sync.errors import ConfigError, TandemError
 from sync.private_files import write_anew
 from sync.record import Run
+from sync.record.settings import recorded_tiles
 from tandem.html.chart import COLOURS, Series, curves, paths
 from tandem.html.page import document
 from tandem.html.words import Raw, e
 
 _HEIGHT = 170
 
-# (channel of a step, title, unit shown, factor)
-DEFAULT = (
-    ("steering_angle", "steering wheel", "deg", 180 / np.pi),
-    ("throttle", "throttle", "1", 1.0),
-    ("brake_pressure_bar", "brake", "bar", 1.0),
-    ("vx", "speed", "km/h", 3.6),
-    ("yaw_rate", "yaw rate", "deg/s", 180 / np.pi),
-    ("ay", "lateral acceleration", "m/s2", 1.0),
-    ("input_age_ns", "age at use", "us", 1e-3),
-)
+_AGE = ("input_age_ns", "age at use", "us", 1e-3)
 
 
 @dataclass
@@ -77,13 +69,22 @@ def _units(runs: list[tuple[str, Run]]) -> dict[str, str]:
     return found
 
 
+def _shown(runs: list[tuple[str, Run]]) -> list[tuple[str, str, str, float]]:
+    """(channel of a step, title, unit shown, factor), as the machine of the record has them shown."""
+    rows: dict[str, tuple[str, str, str, float]] = {}
+    for _, run in runs:
+        for tile in recorded_tiles(run):
+            rows.setdefault(tile[0], tile)
+    return list(rows.values())
+
+
 def _chosen(runs: list[tuple[str, Run]], channels: list[str] | None) -> list[tuple[str, str, str, float]]:
     units = _units(runs)
     if channels is None:
-        usual = [row for row in DEFAULT if row[0] in units]
+        usual = [row for row in (*_shown(runs), _AGE) if row[0] in units]
         has_steps = any(len(run.topics.get("/step", ())) for _, run in runs)
         everything = [(name, name, unit, 1.0) for name, unit in units.items() if name != "step"]
-        return usual if has_steps and usual else everything
+        return usual if has_steps and len(usual) > 1 else everything
     unknown = [name for name in channels if name not in units]
     if unknown:
         raise ConfigError(f"--channels {', '.join(unknown)}: not in the record; it has {', '.join(units)}")

@@ -17,10 +17,11 @@ from sim_service.step_record import STATUS
 from sync.block import Channel, Layout
 from sync.errors import ConfigError
 from sync.record import Run, RunError, open_run
+from sync.record.format_1 import TILES
 from tandem.deviation import deviation, off_path, sentence
 from tandem.look.compare import compare, print_compare
 from tandem.look.info import info, info_of, print_info
-from tandem.look.plot import DEFAULT, Panel, panels, write_page, write_png
+from tandem.look.plot import Panel, panels, write_page, write_png
 from tests.examples import few
 
 from .runs import BEGIN_NS, DAQ, MS, STEP, daq_words, step_words, write_drive, write_run
@@ -330,7 +331,7 @@ def page(file: Path, title: str, found: list[Panel]) -> tuple[Page, str]:
 def test_the_page_has_a_picture_for_every_usual_channel_and_the_path(drive: Run, tmp_path: Path) -> None:
     found = panels([("one", drive)], None)
     titles = [panel.title for panel in found]
-    assert titles == [*(row[1] for row in DEFAULT[:-1]), "path", DEFAULT[-1][1]]
+    assert titles == [*(tile["title"] for tile in TILES), "path", "age at use"]
     made, body = page(tmp_path / "plot.html", "a drive", found)
     assert made.count("svg") == len(found)
     for panel in found:
@@ -344,7 +345,7 @@ def test_curves_are_the_channels_in_the_units_they_say(drive: Run) -> None:
     _, t, speed = found["speed"]
     assert t == pytest.approx(0.005 * np.arange(400)) and speed == pytest.approx(np.full(400, 36.0))
     assert found["yaw rate"][2] == pytest.approx(np.full(400, math.degrees(0.2)))
-    assert found["steering wheel"][2] == pytest.approx(np.degrees(steps["steering_angle"]))
+    assert found["steering"][2] == pytest.approx(np.degrees(steps["steering_angle"]))
     assert (found["path"][1] == steps["x"]).all() and (found["path"][2] == steps["y"]).all()
 
 
@@ -391,13 +392,13 @@ def test_a_run_that_left_the_numbers_can_be_drawn(tmp_path: Path) -> None:
     STEP.view(steps)["yaw_rate"] = math.inf
     run = open_run(write_drive(tmp_path / "run", steps=steps))
     made, _ = page(tmp_path / "plot.html", "diverged", panels([("one", run)], None))
-    assert made.count("svg") == len(DEFAULT) + 1
+    assert made.count("svg") == len(TILES) + 2
 
 
 def test_a_run_of_one_step_can_be_drawn(tmp_path: Path) -> None:
     run = open_run(write_drive(tmp_path / "run", steps=step_words(1)))
     made, _ = page(tmp_path / "plot.html", "short", panels([("one", run)], None))
-    assert made.count("svg") == len(DEFAULT) + 1
+    assert made.count("svg") == len(TILES) + 2
 
 
 def test_the_png_is_one(drive: Run, tmp_path: Path) -> None:
