@@ -20,7 +20,6 @@ _HELD_S = 0.4  # while a hand moves the slider it is not moved from here, and ti
 _TEXT_S = 0.1  # between two changes of the texts
 _PLOT_S = 0.5  # between two of the cursor in the plots
 _POINTS = 600  # of a curve
-_FIRST_CHANNELS = ("vx", "speed", "yaw_rate", "x")  # the first of these that there is
 _COLOURS = ("#1971c2", "#e8590c", "#868e96")
 
 
@@ -148,7 +147,7 @@ class Player:
 
 
 def _box(server: Any) -> Any:
-    """Where the car was, as far as the outputs say."""
+    """Where the machine was, as far as the outputs say."""
     return server.scene.add_box("/outputs", dimensions=(2.5, 1.5, 1.0), color=(120, 130, 140), opacity=0.8)
 
 
@@ -182,7 +181,8 @@ class _Comparison:
         self._units = {q.name: q.unit for q in (*one.model.outputs, *one.model.inputs)}
         self._apart = self._distances()
         self._cursor = -1.0
-        self._channel = next((c for c in _FIRST_CHANNELS if c in names), names[0] if names else "")
+        shown = [tile.channel for tile in one.model.display.figures]
+        self._channel = next((c for c in (*shown, *names) if c in names), "")
         self._changed = True
         how = "at the same instants: both used the same blocks" if by_blocks else "from the first step of each"
         gui = server.gui
