@@ -124,9 +124,9 @@ def _known_kind(config: Config, file: Path) -> str:
 
 
 def _module(config: Config, file: Path) -> Any:
-    where = f"{file}: source.kind"
-    module = plugins.load(plugins.DEVICES, SOURCES, config.source.get("kind"), where)
+    where, kind = f"{file}: source.kind", config.source.get("kind")
+    module = plugins.load(plugins.DEVICES, SOURCES, kind, where)
     for name in ("Settings", "open_source"):
-        if not hasattr(module, name):
-            raise ConfigError(f"{where} = {config.source.get('kind')!r}: {module!r} has no {name}")
+        if kind not in SOURCES and not hasattr(module, name):
+            raise ConfigError(f"{where} = {kind!r}: {module!r} has no {name}")
     return module
