@@ -35,6 +35,7 @@ brake_offset_counts = -50.0
 LEFT_DEG, FALL, PRESSURE_BAR = 90.0, 0.9, 30.0
 RELEASED = {"steering": 0, "throttle": 300, "brake": -50}  # in counts of these sensors
 HELD = {"steering": -750, "throttle": 30, "brake": 9950}
+AMOUNTS = {"steering": f"{LEFT_DEG:g}", "brake": f"{PRESSURE_BAR:g}"}  # what a person says of these
 STILL = 0.01  # a lever that still creeps to its end by less than this counts as held
 
 # everything at rest, then in 0.3 s to its other end, and held there
@@ -64,9 +65,10 @@ def car(tmp_path: Path) -> Path:
 class Levers:
     """The wheel and the pedals at another DAQ, whose every block a remote source reads: moved when the test says so."""
 
-    def __init__(self, layout: Layout):
+    def __init__(self, layout: Layout, released: dict[str, int], held: dict[str, int]):
         self.port, self._layout = free_port(), layout
-        self._there, self._wanted, self._still = dict(RELEASED), dict(RELEASED), 0
+        self.released, self.held = released, held
+        self._there, self._wanted, self._still = dict(released), dict(released), 0
         self._stop, self._changed = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._publish)
         self._thread.start()
@@ -102,7 +104,7 @@ class Levers:
 
 @pytest.fixture
 def levers() -> Iterator[Levers]:
-    made = Levers(load(DRIVE).daq.layout)
+    made = Levers(load(DRIVE).daq.layout, RELEASED, HELD)
     yield made
     made.close()
 
@@ -110,8 +112,8 @@ def levers() -> Iterator[Levers]:
 class Person:
     """Answers every question once, when it has been asked; before that a hand does what is asked for."""
 
-    def __init__(self, program: Program, levers: Levers | None = None):
-        self._program, self._levers, self._answered = program, levers, 0
+    def __init__(self, program: Program, levers: Levers | None = None, amounts: dict[str, str] = AMOUNTS):
+        self._program, self._levers, self._amounts, self._answered = program, levers, amounts, 0
 
     def _question(self) -> str:
         """The next one; empty when the program has ended."""
@@ -130,9 +132,9 @@ class Person:
     def _answer(self, question: str) -> str:
         row = question.partition(":")[0]
         if "you will" in question:
-            return f"{LEFT_DEG if row == 'steering' else PRESSURE_BAR:g}"
+            return self._amounts[row]
         if self._levers is not None and "then Enter" in question:
-            self._levers.move(row, (HELD if "hold it" in question else RELEASED)[row])
+            self._levers.move(row, (self._levers.held if "hold it" in question else self._levers.released)[row])
         return ""
 
     def until(self, said: str = "nothing that it says") -> None:
