@@ -149,6 +149,12 @@ def child(kind: str, path: Path) -> None:
     print(json.dumps(attempt(kind, path)))
 
 
+def children(kind: str, folder: Path) -> None:
+    """All of one format, one after the other, in this process."""
+    warm(kind, folder)
+    print(json.dumps({name: attempt(kind, folder / kind / name / f"bomb.{kind}") for name in BOMBS[kind]}))
+
+
 def run(kind: str, path: Path) -> dict[str, Any]:
     command = [sys.executable, str(Path(__file__)), "--child", kind, str(path)]
     try:
@@ -166,7 +172,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", choices=sorted(BOMBS), help="one format")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--children", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if asked.children:
+        children(asked.children[0], Path(asked.children[1]))
+        return 0
     if asked.child:
         child(asked.child[0], Path(asked.child[1]))
         return 0

@@ -14,7 +14,11 @@ from sync.jit import kernel
 
 from .conftest import CONFIGS
 
-FILES = {"buggy": CONFIGS / "vehicles" / "buggy.toml", "single_track": CONFIGS / "vehicles" / "buggy_single_track.toml"}
+FILES = {
+    "buggy": CONFIGS / "vehicles" / "buggy.toml",
+    "single_track": CONFIGS / "vehicles" / "buggy_single_track.toml",
+    "mass_spring": "mass_spring",  # needs none
+}
 STEPS = 10_000
 
 

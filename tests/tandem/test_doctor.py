@@ -338,7 +338,7 @@ def test_a_socket_that_a_dead_run_left_is_named_and_swept(config: Config, socket
 def _driver(kind: str, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A source of that kind whose `devices` does so; it is handed what the doctor asks with."""
     module = types.ModuleType(SOURCES[kind])
-    module.__dict__.update(asked=[], SourceError=SourceError)
+    module.__dict__.update(asked=[], SourceError=SourceError, Settings=None, open_source=None)
     exec(f"def devices(*arguments):\n    asked.append(arguments)\n    {body}", module.__dict__)
     monkeypatch.setitem(sys.modules, SOURCES[kind], module)
 
@@ -438,7 +438,9 @@ def test_a_source_that_is_not_part_of_this_tandem_is_said(name: str, monkeypatch
     assert devices.look("can", _case(load(DRIVE))).verdict == "pass"
     found = devices.look("can", _wanting("can", name))
     assert found.verdict == "fail" and "no such source" in found.reason
-    monkeypatch.setitem(sys.modules, SOURCES["can"], types.ModuleType(SOURCES["can"]))
+    module = types.ModuleType(SOURCES["can"])
+    module.__dict__.update(Settings=None, open_source=None)
+    monkeypatch.setitem(sys.modules, SOURCES["can"], module)
     assert devices.look("can", _wanting("can", name)).verdict == "pass"  # it is there, but lists nothing
 
 

@@ -45,7 +45,7 @@ def step(state, inputs, params, tables, work, h):
     work[W.hand_force] = k * (handle - x)
 
 
-def frames(state, params, out):  # type: ignore[no-untyped-def]
+def frames(state, params, out):
     """The mass; the handle is the world's origin."""
     out[1, 0, 0] = 0.3 + state[S.x]
 
