@@ -307,22 +307,17 @@ def test_only_what_was_stale_begins_anew_when_it_is_fresh_again() -> None:
 
 
 @kernel(STEP)
-def _sum_up(state, inputs, params, work, h):
+def _sum_up(state, inputs, params, tables, work, h):
     for i in range(3):
         state[i] += h * inputs[i]
         work[i] = state[i]
-
-
-def _at_rest(state: np.ndarray, params: np.ndarray, work: np.ndarray) -> None:
-    state[:] = 0.0
-    work[:] = 0.0
 
 
 def test_channels_of_any_name_reach_a_machine_of_any_kind() -> None:
     """Three channels of a key, an integrator of three inputs: the step that the live loop makes, from blocks alone."""
     inputs = (Quantity("force", "N", ""), Quantity("key_angle", "rad", ""), Quantity("key_rate", "rad/s", ""))
     sums = tuple(Quantity(f"sum_of_{q.name}", q.unit, "") for q in inputs)
-    model = Machine("key", inputs, sums, sums, (), 3, _sum_up, _at_rest)
+    model = Machine("key", inputs, sums, sums, (), _sum_up)
     key = 'channel="lever", kind="encoder", unit="deg", per_count=0.01, estimator="source", differentiator=2'
     channels = ", ".join(f'{{name="{name}", type="i4"}}' for name in ("front", "rear", "lever"))
     hall = 'pair=["front", "rear"], kind="hall_pair", volts_per_count=0.001, gain=2.0, offset=1.0, unit="N"'
