@@ -17,7 +17,7 @@ from sync.errors import SourceError
 
 class Action(Enum):
     KEEP = "keep what was read, go on"
-    RESTART = "an overrun: all three tasks begin anew"
+    RESTART = "an overrun: all tasks begin anew"
     RATE = "a rate the device cannot do: the configuration is wrong"
     RECONNECT = "the device is gone: try until it is back"
     HELD = "held by another process: refused before the run, tried again within it"

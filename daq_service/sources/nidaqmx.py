@@ -1,17 +1,20 @@
-"""The nidaqmx source: brake off an analog input, steering and throttle off two encoder counters of one NI device.
+"""The nidaqmx source: channels off analog inputs and encoder counters of one NI device.
 
-Three tasks, since a task holds one counter. The counters are clocked by the converter's sample clock and armed before
-it starts, so sample k of all three is the same edge. They are read one after the other, in order, and a scan is
-delivered when all three have it: a read that ended early (a timeout with part of the data) misaligns nothing.
+    [source.channels.NAME]  # of every channel in daq.channels
+    input = "ai0"  # or "ctr0": the counter of an encoder
 
-Brake is read in volts, which the driver has corrected with the device's own calibration, and becomes a count again
-(`brake_full_counts` at `brake_max_v`): counts are what travels and what a calibration of ours is made for, and a block
-stays eight bytes. Counters come as the register reads them; the acquisition unwraps.
+All analog inputs are one task, every counter is a task of its own, since a task holds one. The counters are clocked by
+the converter's sample clock and armed before it starts, so sample k of all tasks is the same edge; where no channel is
+analog, `clock_input` is converted for its clock alone. Tasks are read one after the other, in order, and a scan is
+delivered when all of them have it: a read that ended early (a timeout with part of the data) misaligns nothing.
 
-Whatever the driver answers is looked up in one table, ACTIONS. After an overrun the three tasks begin anew; when the
-device is gone they are made anew until it is back. Both are a gap, counted and said. Registers then begin anew too:
-readings go on in software from where they were, so what moved during the gap is missing from them for good
-(docs/nidaqmx.md).
+Analog inputs are read in volts, which the driver has corrected with the device's own calibration, and become counts
+again (`full_counts` at `max_v`): counts are what travels and what a calibration of ours is made for. Counters come as
+the register reads them; the acquisition unwraps.
+
+Whatever the driver answers is looked up in one table, ACTIONS. After an overrun all tasks begin anew; when the device
+is gone they are made anew until it is back. Both are a gap, counted and said. Registers then begin anew too: readings
+go on in software from where they were, so what moved during the gap is missing from them for good (docs/nidaqmx.md).
 
 `server` names a machine whose NI gRPC device server has the device; without one it is the driver of this machine.
 """
@@ -21,69 +24,21 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from daq_service.effort_settings import EffortSettings
-from daq_service.nidaqmx_driver import Action, Link, action, no_driver, on_loopback, package, server_lost, text
+from daq_service.nidaqmx_driver import Action, Link, action, no_driver, package, server_lost, text
 from daq_service.sources import Host
+from daq_service.sources.nidaqmx_settings import INPUTS, AnalogInput, EncoderInput, Settings
+from sync.block import AGE
 from sync.config import Config
 from sync.errors import ConfigError, SourceError
-from sync.toml import Section, check
+from sync.toml import check
 
 _MOST_PEM = 1 << 20  # bytes
-
-
-class Settings(Section):
-    kind: str
-    device: str = "Dev1"
-    server: str = Field("", pattern=r"^$|^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$")
-    server_ca: str = ""  # PEM file beside the configuration: whom to believe that it is the server; with it, TLS
-    server_certificate: str = ""  # PEM files: what we show the server, where it asks for it
-    server_key: str = ""
-    server_unencrypted: bool = False  # beyond the loopback without TLS: on a cable, or a network that you trust
-    brake: str = Field("ai0", pattern=r"^ai\d+$")
-    brake_min_v: float = -5.0
-    brake_max_v: float = Field(5.0, gt=0)
-    brake_full_counts: float = Field(32_767.0, gt=0)
-    brake_terminals: Literal["default", "rse", "nrse", "diff", "pseudo_diff"] = "default"
-    steering: str = Field("ctr0", pattern=r"^ctr\d+$")
-    throttle: str = Field("ctr1", pattern=r"^ctr\d+$")
-    decoding: Literal["x1", "x2", "x4"] = "x4"
-    pulses_per_rev: int = Field(500, ge=1)
-    steering_a: str = ""  # input terminals where they are not the counter's usual ones, such as "/Dev1/PFI8"
-    steering_b: str = ""
-    throttle_a: str = ""
-    throttle_b: str = ""
-    scans_per_read: int = Field(5, ge=1, le=4096)
-    buffer_s: float = Field(10.0, gt=0, le=600)
-    back_off_first_s: float = Field(0.1, gt=0, le=60)
-    back_off_most_s: float = Field(1.0, gt=0, le=60)
-    effort: dict[str, Any] | None = None  # EffortSettings and `ao`, see _effort_settings
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "Settings":
-        if self.brake_min_v >= self.brake_max_v:
-            raise ValueError(f"brake_min_v = {self.brake_min_v:g} must be below brake_max_v = {self.brake_max_v:g}")
-        if self.steering == self.throttle:
-            raise ValueError(f"steering and throttle = {self.steering!r}: two encoders need two counters")
-        if self.back_off_first_s > self.back_off_most_s:
-            raise ValueError(
-                f"back_off_first_s = {self.back_off_first_s:g} must not exceed back_off_most_s ="
-                f" {self.back_off_most_s:g}"
-            )
-        if bool(self.server_certificate) != bool(self.server_key):
-            raise ValueError("server_certificate and server_key: give both or neither")
-        if self.server_key and not self.server_ca:
-            raise ValueError("server_key without server_ca: with TLS the server must show who it is, too")
-        if self.server and not (self.server_ca or self.server_unencrypted or on_loopback(self.server)):
-            raise ValueError(
-                f"server = {self.server!r} is not the loopback: give server_ca, the certificate that the server's own"
-                " is signed with; server_unencrypted = true does without, on a cable or a network that you trust"
-            )
-        return self
 
 
 def linked(server: str, pem: tuple[str, ...], folder: Path) -> Link:
@@ -173,13 +128,14 @@ def _bits(device: Any) -> int:
 
 
 class _Stream:
-    """One task, and what was read of it but not delivered yet."""
+    """One task, and what was read of it but not delivered yet: a row a channel."""
 
-    def __init__(self, task: Any, reader: Callable[..., int], dtype: Any):
-        self.task, self._reader = task, reader
-        self.pending = np.zeros(_ROOM, dtype)
+    def __init__(self, task: Any, reader: Callable[..., int], dtype: Any, channels: int = 1):
+        self.task, self._reader, self._channels = task, reader, channels
+        self._read = np.zeros(channels * _ROOM, dtype)
+        self.pending = np.zeros((channels, _ROOM), dtype)
         self.count = 0
-        self.total = 0  # samples read since the start
+        self.total = 0  # samples of each channel read since the start
         self._unfilled = np.nan if dtype is np.float64 else _UNFILLED
 
     def begin(self) -> None:
@@ -188,26 +144,30 @@ class _Stream:
 
     def read(self, count: int, timeout_s: float) -> int:
         """Up to `count` more; fewer is a normal answer. Raises what the driver raises, but for a timeout."""
-        place = self.pending[self.count : self.count + count]
+        place = self._read[: self._channels * count]
         place[:] = self._unfilled
+        short = False
         try:
             got = int(self._reader(place, number_of_samples_per_channel=count, timeout=timeout_s))
         except Exception as error:
             if action(error) is not Action.KEEP:
                 raise
-            got = int(getattr(error, "samps_per_chan_read", 0))
-            # some servers tell how many there were and keep them: then this task is ahead of the others
-            if got and (np.isnan(place[:got]).all() if place.dtype == np.float64 else (place[:got] == _UNFILLED).all()):
-                raise _Misaligned(f"{got} samples were read but not handed over") from None
+            got, short = int(getattr(error, "samps_per_chan_read", 0)), True
         if not 0 <= got <= count:
             raise _Misaligned(f"{got} samples came where at most {count} were asked for")
+        # channel after channel, without gaps: of a read that ended early, too (ni/nidaqmx-python, issue 528)
+        values = place[: self._channels * got]
+        # some servers tell how many there were and keep them: then this task is ahead of the others
+        if short and got and (np.isnan(values) if values.dtype == np.float64 else values == _UNFILLED).all():
+            raise _Misaligned(f"{got} samples were read but not handed over")
+        self.pending[:, self.count : self.count + got] = values.reshape(self._channels, got)
         self.count += got
         self.total += got
         return got
 
     def take(self, count: int) -> np.ndarray:
-        taken = self.pending[:count].copy()
-        self.pending[: self.count - count] = self.pending[count : self.count].copy()
+        taken = self.pending[:, :count].copy()
+        self.pending[:, : self.count - count] = self.pending[:, count : self.count].copy()
         self.count -= count
         return taken
 
@@ -228,15 +188,26 @@ class NiSource:
         self._settings, self._file, self._say = settings, file, host.say
         self._rate = config.daq.rate_hz
         self._period = 1e9 / self._rate
+        self._analog: dict[str, AnalogInput] = {}  # by name, in the order of the channels, as in the task
+        self._encoders: dict[str, EncoderInput] = {}
+        self._bits: dict[str, int] = {}  # of the encoders' counters
+        for channel in config.daq.channels:
+            wiring = settings.channels[channel.name]
+            if isinstance(wiring, AnalogInput):
+                self._analog[channel.name] = wiring
+            else:
+                self._encoders[channel.name] = wiring
+                self._bits[channel.name] = channel.counter_bits or 32
         names = [c.name for c in config.daq.channels]
-        self._columns = [names.index(n) for n in ("brake", "steering", "throttle")]
-        self._bits = {n: config.daq.channels[names.index(n)].counter_bits or 32 for n in ("steering", "throttle")}
-        self._masks = [(1 << self._bits[n]) - 1 for n in ("steering", "throttle")]
+        self._analog_columns = [names.index(n) for n in self._analog]
+        self._encoder_columns = [names.index(n) for n in self._encoders]
+        self._per_volt = np.array([[w.full_counts / w.max_v] for w in self._analog.values()])
+        self._masks = [(1 << bits) - 1 for bits in self._bits.values()]
         self._buffer = max(round(settings.buffer_s * self._rate), 2)
         pem = (settings.server_ca, settings.server_certificate, settings.server_key)
         self._link = linked(settings.server, pem, file.parent)
         self._clock = SampleClock(self._period)
-        self._streams: list[_Stream] = []  # brake, steering, throttle; none while there is no device
+        self._streams: list[_Stream] = []  # the converter's, then the counters'; none while there is no device
         self._ao: Any = None
         self._ao_task: Any = None
         self._ao_lock = threading.Lock()
@@ -254,8 +225,8 @@ class NiSource:
     def _forget(self) -> None:
         self._last_ns = 0  # instant of the last scan delivered, 0 before there is one
         self._gap = False  # what comes next is no continuation
-        self._last = [0, 0]  # readings of the counters, as delivered
-        self._offset = [0, 0]
+        self._last = [0] * len(self._encoders)  # readings of the counters, as delivered
+        self._offset = [0] * len(self._encoders)
         self._retry_ns = 0
         self._back_off = self._settings.back_off_first_s
         self._said_gone = self._said_held = False
@@ -333,28 +304,40 @@ class NiSource:
                 short = ", ".join(n.split("/", 1)[-1] for n in has)
                 raise refuse(f"source.{key} = {name!r} is asked for", f"it has {short or f'no {kind} at all'}")
 
-        need("analog input", "brake", s.brake, device.ai_physical_chans.channel_names)
-        counters = device.ci_physical_chans.channel_names
-        need("counter", "steering", s.steering, counters)
-        need("counter", "throttle", s.throttle, counters)
-        fastest = device.ai_max_single_chan_rate
-        if fastest < self._rate:
-            raise refuse(f"daq.rate_hz = {self._rate:g} is asked for", f"its converter does at most {fastest:g} Hz")
-        _covered(refuse, "brake", s.brake_min_v, s.brake_max_v, list(device.ai_voltage_rngs))
-        if ni.constants.UsageTypeCI.POSITION_ANGULAR_ENCODER not in device.ci_meas_types:
-            raise refuse("encoders are to be counted", "its counters cannot measure angular position")
-        if not device.ci_samp_clk_supported:
-            raise refuse("counters are to be sampled with the converter", "its counters have no sample clock")
-        for name, bits in self._bits.items():
-            if device.ci_max_size != bits:
+        inputs, counters = device.ai_physical_chans.channel_names, device.ci_physical_chans.channel_names
+        for name, wiring in self._analog.items():
+            need("analog input", f"channels.{name}.input", wiring.input, inputs)
+            _covered(refuse, name, wiring.min_v, wiring.max_v, list(device.ai_voltage_rngs))
+        if s.clock_input:
+            need("analog input", "clock_input", s.clock_input, inputs)
+        self._check_rate(device, refuse)
+        for name, encoder in self._encoders.items():
+            need("counter", f"channels.{name}.input", encoder.input, counters)
+            if ni.constants.UsageTypeCI.POSITION_ANGULAR_ENCODER not in device.ci_meas_types:
+                raise refuse("encoders are to be counted", "its counters cannot measure angular position")
+            if not device.ci_samp_clk_supported:
+                raise refuse("counters are to be sampled with the converter", "its counters have no sample clock")
+            if device.ci_max_size != self._bits[name]:
                 raise refuse(
-                    f"daq.channels: {name}.counter_bits = {bits} is asked for",
+                    f"daq.channels: {name}.counter_bits = {self._bits[name]} is asked for",
                     f"its counters have {device.ci_max_size}; set counter_bits = {device.ci_max_size}",
                 )
         if self.effort:
             need("analog output", "effort.ao", self._ao_name, device.ao_physical_chans.channel_names)
             limit = self.effort.limit
             _covered(refuse, "effort", -limit, limit, list(device.ao_voltage_rngs))
+
+    def _check_rate(self, device: Any, refuse: Callable[[str, str], SourceError]) -> None:
+        fastest, shared = device.ai_max_single_chan_rate, ""
+        count = len(self._analog)
+        if count > 1 and not device.ai_simultaneous_sampling_supported:  # one converter for all of them, in turn
+            together = device.ai_max_multi_chan_rate
+            if together / count < fastest:
+                fastest, shared = together / count, f" of {count} inputs, {together:g} in all"
+        if fastest < self._rate:
+            raise refuse(
+                f"daq.rate_hz = {self._rate:g} is asked for", f"its converter does at most {fastest:g} Hz{shared}"
+            )
 
     # ---- tasks -------------------------------------------------------------------------------------------------------
 
@@ -370,32 +353,33 @@ class NiSource:
             return made[-1]
 
         try:
-            brake = task()
-            brake.ai_channels.add_ai_voltage_chan(
-                f"{s.device}/{s.brake}",
-                terminal_config=k.TerminalConfiguration[s.brake_terminals.upper()],
-                min_val=s.brake_min_v,
-                max_val=s.brake_max_v,
-            )
-            reader = ni.stream_readers.AnalogSingleChannelReader(brake.in_stream)
+            converter = task()
+            for analog in self._analog.values():
+                converter.ai_channels.add_ai_voltage_chan(
+                    f"{s.device}/{analog.input}",
+                    terminal_config=k.TerminalConfiguration[analog.terminals.upper()],
+                    min_val=analog.min_v,
+                    max_val=analog.max_v,
+                )
+            if s.clock_input:
+                low, high = [*self._link.system(ni).devices[s.device].ai_voltage_rngs, -5.0, 5.0][:2]  # any will do
+                converter.ai_channels.add_ai_voltage_chan(f"{s.device}/{s.clock_input}", min_val=low, max_val=high)
+            reader = ni.stream_readers.AnalogMultiChannelReader(converter.in_stream)
             reader.verify_array_shape = False
-            self._clocked(k, brake, "")
-            streams = [_Stream(brake, reader.read_many_sample, np.float64)]
-            for name, a, b in (
-                (s.steering, s.steering_a, s.steering_b),
-                (s.throttle, s.throttle_a, s.throttle_b),
-            ):
+            self._clocked(k, converter, "")
+            streams = [_Stream(converter, reader.read_many_sample, np.float64, len(self._analog) or 1)]
+            for encoder in self._encoders.values():
                 counter = task()
                 channel = counter.ci_channels.add_ci_ang_encoder_chan(
-                    f"{s.device}/{name}",
-                    decoding_type=k.EncoderType[f"X_{s.decoding[1]}"],
+                    f"{s.device}/{encoder.input}",
+                    decoding_type=k.EncoderType[f"X_{encoder.decoding[1]}"],
                     units=k.AngleUnits.TICKS,
-                    pulses_per_rev=s.pulses_per_rev,
+                    pulses_per_rev=encoder.pulses_per_rev,
                 )
-                if a:
-                    channel.ci_encoder_a_input_term = a
-                if b:
-                    channel.ci_encoder_b_input_term = b
+                if encoder.a:
+                    channel.ci_encoder_a_input_term = encoder.a
+                if encoder.b:
+                    channel.ci_encoder_b_input_term = encoder.b
                 self._clocked(k, counter, f"/{s.device}/ai/SampleClock")
                 counting = ni.stream_readers.CounterReader(counter.in_stream)
                 counting.verify_array_shape = False
@@ -438,11 +422,11 @@ class NiSource:
 
     def _begin(self) -> None:
         """Counters first, so that they see the very first edge of the converter's clock."""
-        brake, *counters = self._streams
+        converter, *counters = self._streams
         for counter in counters:
             counter.begin()
         self._clock.start(self._now())
-        brake.begin()
+        converter.begin()
 
     def _halt(self) -> None:
         """The converter first: its clock drives the others. All of them, whatever one says of its end."""
@@ -506,22 +490,22 @@ class NiSource:
         return 0, 0
 
     def _fetch(self, room: int, until: int, wait_ns: int) -> None:
-        """Level the three: what the converter has, and as much of the counters."""
-        brake, *counters = self._streams
-        room -= brake.count
+        """Level the tasks: what the converter has, and as much of the counters."""
+        converter, *counters = self._streams
+        room -= converter.count
         if room > 0:
-            available = brake.task.in_stream.avail_samp_per_chan
-            self._clock.saw(brake.total + available, self._now())
+            available = converter.task.in_stream.avail_samp_per_chan
+            self._clock.saw(converter.total + available, self._now())
             # not more than can come: a wait that ends with a sample tells when that was, one that times out does not
             coming = min(self._settings.scans_per_read, max(-int(-wait_ns // self._period), 1))
             wanted = min(max(available, coming), room)
             left = max(until - self._now(), 0) * 1e-9
-            got = brake.read(wanted, left)
+            got = converter.read(wanted, left)
             if available < wanted:  # it waited, so its last sample is a fresh one
-                self._clock.saw(brake.total, self._now())
+                self._clock.saw(converter.total, self._now())
             self._counts["partial"] += 0 < got < wanted
         for counter in counters:
-            behind = brake.total - counter.total
+            behind = converter.total - counter.total
             if behind > 0:
                 # the edge has been, so it is on its way
                 left = max(until - self._now(), 1_000_000) * 1e-9
@@ -535,14 +519,14 @@ class NiSource:
         first = streams[0].total - streams[0].count
         self._clock.instants(first, t_ns[:count])
         volts, *registers = (s.take(count) for s in streams)
-        s = self._settings
-        scans[:count, self._columns[0]] = np.rint(volts * (s.brake_full_counts / s.brake_max_v)).astype(np.int64)
-        for i, register in enumerate(registers):
-            raw = register.astype(np.int64)
+        if self._analog:
+            scans[:count, self._analog_columns] = np.rint(volts * self._per_volt).astype(np.int64).T
+        for i, (column, register) in enumerate(zip(self._encoder_columns, registers, strict=True)):
+            raw = register[0].astype(np.int64)
             if first == 0 and self._gap:
                 self._offset[i] = self._last[i] - int(raw[0])
             readings = (raw + self._offset[i]) & self._masks[i]
-            scans[:count, self._columns[1 + i]] = readings
+            scans[:count, column] = readings
             self._last[i] = int(readings[-1])
         lost = 0
         if self._gap and self._last_ns:
@@ -550,7 +534,7 @@ class NiSource:
         self._gap = False
         self._last_ns = int(t_ns[count - 1])
         self._said_gone = self._said_held = False
-        self._back_off = s.back_off_first_s
+        self._back_off = self._settings.back_off_first_s
         return count, lost
 
     # ---- when something is wrong -------------------------------------------------------------------------------------
@@ -716,13 +700,30 @@ def _covered(refuse: Any, name: str, low: float, high: float, ranges: list[float
 
 
 def open_source(config: Config, settings: Settings, file: Path, host: Host) -> NiSource:
+    names = [channel.name for channel in config.daq.channels]
+    for name in settings.channels:
+        if name not in names:
+            raise ConfigError(f"{file}: source.channels.{name}: daq.channels has no {name}; it has {', '.join(names)}")
     for channel in config.daq.channels:
-        if channel.name not in ("brake", "throttle", "steering"):
-            raise ConfigError(f"{file}: daq.channels: {channel.name}: the nidaqmx source has brake, throttle, steering")
-        if (channel.name == "brake") != (channel.counter_bits is None):
+        where = f"{file}: daq.channels: {channel.name}"
+        if channel.name.endswith(AGE):
             raise ConfigError(
-                f"{file}: daq.channels: {channel.name}.counter_bits = {channel.counter_bits}: "
-                + ("brake is a voltage, and has none" if channel.name == "brake" else "an encoder's counter needs it")
+                f"{where}: the nidaqmx source has no ages, its channels are sampled with the scan; leave it out"
+            )
+        wiring = settings.channels.get(channel.name)
+        if wiring is None:
+            raise ConfigError(
+                f"{where}: source.channels has no {channel.name}; give [source.channels.{channel.name}] with input ="
+                f" {INPUTS}"
+            )
+        if isinstance(wiring, AnalogInput) != (channel.counter_bits is None):
+            raise ConfigError(
+                f"{where}.counter_bits = {channel.counter_bits}: "
+                + (
+                    f"{wiring.input} is an analog input, and has none; leave counter_bits out"
+                    if isinstance(wiring, AnalogInput)
+                    else f"{wiring.input} is a counter: give the width that the device's have, such as 32"
+                )
             )
     held = settings.buffer_s * config.daq.rate_hz
     if held < 2 * settings.scans_per_read and settings.scans_per_read > 1:

@@ -22,6 +22,7 @@ from tests.daqmx_double.handle import Double
 from .conftest import CONFIGS, unique
 
 ONBOARD = CONFIGS / "onboard.toml"
+MASS_SPRING = CONFIGS / "mass_spring.toml"
 
 
 @cache
@@ -67,7 +68,23 @@ def onboard_config(server: str, *overrides: str, bits: int = 32) -> Config:
     return load(ONBOARD, [f"name={unique()}", f"source.server={server}", f"daq.channels={channels}", *overrides])
 
 
-def open_onboard(config: Config, host: Host | None = None) -> NiSource:
+def handle_config(server: str, *overrides: str, bits: int = 32) -> Config:
+    """configs/mass_spring.toml: one encoder, and no analog input but for its clock."""
+    source = f"source={{kind='nidaqmx', server='{server}', clock_input='ai0', channels={{handle={{input='ctr0'}}}}}}"
+    channels = f"daq.channels=[{{name='handle', type='i4', counter_bits={bits}}}]"
+    return load(MASS_SPRING, [f"name={unique()}", source, channels, *overrides])
+
+
+def four_config(server: str, *overrides: str, bits: int = 32) -> Config:
+    """A machine with three analog inputs and an encoder, in an order that is not the device's."""
+    wiring = "force={input='ai2'}, handle={input='ctr1'}, current={input='ai0'}, warmth={input='ai1', full_counts=4e3}"
+    channels = f"""daq.channels=[{{name='force', type='i2'}}, {{name='handle', type='i4', counter_bits={bits}}},
+        {{name='current', type='i2'}}, {{name='warmth', type='i2'}}]"""
+    source = f"source={{kind='nidaqmx', server='{server}', channels={{{wiring}}}}}"
+    return load(MASS_SPRING, [f"name={unique()}", source, channels, *overrides])
+
+
+def open_ni(config: Config, host: Host | None = None) -> NiSource:
     source = open_source(config, ONBOARD, host or Host())
     assert isinstance(source, NiSource)
     return source
@@ -81,4 +98,4 @@ def open_nidaqmx(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
         f"source.buffer_s={min(buffer_scans / rate_hz, 600.0)}",
         f"source.scans_per_read={max(min(5, buffer_scans // 4), 1)}",
     )
-    return open_onboard(config, Host(clock=shared_clock())), shared_clock()
+    return open_ni(config, Host(clock=shared_clock())), shared_clock()

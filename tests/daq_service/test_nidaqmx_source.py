@@ -1,9 +1,11 @@
 """The nidaqmx source against the double: NI's own client, a real socket, a device that does what real ones do."""
 
 import itertools
+import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,23 @@ from daq_service.acquire import Acquisition
 from daq_service.nidaqmx_driver import ACTIONS, Action
 from daq_service.sources import Host, nidaqmx, open_source
 from daq_service.sources.nidaqmx import NiSource
+from daq_service.sources.nidaqmx_settings import Settings
+from sync.config import Config
 from sync.errors import ConfigError, SourceError
-from tests.daqmx_double.device import INDEX_MODULUS
+from tests.daqmx_double.device import INDEX_STEPS, analog_index
 from tests.daqmx_double.handle import Double
 from tests.sync.actors import PATIENCE_S
 
 from .conftest import Rings
-from .nidaqmx_double_opener import ONBOARD, double, onboard_config, open_onboard, shared_clock
+from .nidaqmx_double_opener import (
+    ONBOARD,
+    double,
+    four_config,
+    handle_config,
+    onboard_config,
+    open_ni,
+    shared_clock,
+)
 
 MS = 1_000_000
 CODES = {what: [code for code, action in ACTIONS.items() if action is what] for what in Action}
@@ -32,15 +44,19 @@ READS = itertools.cycle(["ReadAnalogF64", "ReadCounterU32Ex", "GetReadAttributeU
 class Desk:
     """A source on the double, and everything it said and delivered."""
 
-    def __init__(self, *overrides: str, bits: int = 32, **configured: Any):
+    def __init__(
+        self, *overrides: str, bits: int = 32, machine: Callable[..., Config] = onboard_config, **configured: Any
+    ):
         self.double = double(**{"start_us": 50.0, "counter_bits": bits, **configured})
         self.said: list[str] = []
         self.mask = (1 << bits) - 1
-        config = onboard_config(self.double.server, *overrides, bits=bits)
+        config = machine(self.double.server, *overrides, bits=bits)
+        wiring = config.source["channels"]
+        self.wiring = [(wiring[c.name]["input"], wiring[c.name].get("full_counts", 32767)) for c in config.daq.channels]
         self.clock = shared_clock()
-        self.source: NiSource = open_onboard(config, Host(say=self.said.append, clock=self.clock))
-        self._scans, self._t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
-        self.rows: list[list[int]] = []  # brake, throttle, steering
+        self.source: NiSource = open_ni(config, Host(say=self.said.append, clock=self.clock))
+        self._scans, self._t_ns = np.zeros((4096, len(self.wiring)), np.int64), np.zeros(4096, np.int64)
+        self.rows: list[list[int]] = []
         self.t_ns: list[int] = []
         self.gaps: list[tuple[int, int]] = []  # index of the first scan after it, how many were lost
 
@@ -74,13 +90,15 @@ class Desk:
         """Every channel of a scan tells the same number of a sample; the counters go on across gaps."""
         rows = np.array(self.rows)
         first = [0, *(index for index, _ in self.gaps), len(rows)]
-        base = np.zeros(2, np.int64)
-        for a, b in itertools.pairwise(first):
-            k = np.arange(b - a)
-            assert (rows[a:b, 0] == k % INDEX_MODULUS).all()
-            assert (rows[a:b, 1] == ((base[0] - 2 * k) & self.mask)).all()
-            assert (rows[a:b, 2] == ((base[1] + 3 * k) & self.mask)).all()
-            base = rows[b - 1, 1:]
+        for column, (source, full) in enumerate(self.wiring):
+            base, place = 0, int(source.lstrip("aictr"))
+            for a, b in itertools.pairwise(first):
+                k = np.arange(b - a)
+                if source.startswith("ai"):
+                    assert (rows[a:b, column] == np.rint(analog_index(place, k) * (full / 32767))).all()
+                else:
+                    assert (rows[a:b, column] == ((base + INDEX_STEPS[place] * k) & self.mask)).all()
+                base = rows[b - 1, column]
         assert (np.diff(self.t_ns) > 0).all() and self.t_ns[-1] <= self.clock.now_ns()
         assert self.tell("state")["refused"] == []
 
@@ -129,7 +147,7 @@ def test_samples_that_a_server_counts_but_keeps_are_a_gap_and_no_shift(desk: Mak
 
 
 @pytest.mark.parametrize("code", CODES[Action.RESTART])
-def test_an_overrun_restarts_all_three_tasks(desk: Make, code: int) -> None:
+def test_an_overrun_restarts_all_tasks(desk: Make, code: int) -> None:
     run = desk().begin()
     run.take(20)
     run.tell("provoke", call=next(READS), code=code)
@@ -218,7 +236,7 @@ def test_a_device_that_is_unplugged_is_taken_again_soon_after_its_return(desk: M
 def test_a_server_that_dies_and_is_started_again_is_found_again(patient_client: None) -> None:
     said: list[str] = []
     first = Double()
-    source = open_onboard(onboard_config(first.server), Host(say=said.append))
+    source = open_ni(onboard_config(first.server), Host(say=said.append))
     scans, t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
 
     def wait_for_scans() -> int:
@@ -251,7 +269,7 @@ def test_a_server_that_dies_and_is_started_again_is_found_again(patient_client: 
 def test_a_server_that_hangs_keeps_neither_a_read_nor_the_end(force: list[str]) -> None:
     said: list[str] = []
     server = Double()
-    source = open_onboard(onboard_config(server.server, *force), Host(say=said.append))
+    source = open_ni(onboard_config(server.server, *force), Host(say=said.append))
     scans, t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
 
     def read() -> int:
@@ -313,7 +331,7 @@ def test_whatever_a_device_says_while_it_comes_back_it_is_tried_again(desk: Make
 
 def test_a_device_is_held_by_one_and_free_when_it_stops(desk: Make) -> None:
     run = desk().begin()
-    other = open_onboard(onboard_config(run.double.server))
+    other = open_ni(onboard_config(run.double.server))
     with pytest.raises(SourceError, match="Dev1 is held by another process"):
         other.find()
     run.source.stop()
@@ -341,13 +359,16 @@ def test_counters_of_any_width_wrap_without_anyone_noticing(desk: Make, rings: R
     assert acquisition.count.implausible == acquisition.count.saturated == acquisition.count.lost == 0
 
 
-def test_reads_that_end_early_never_shift_one_task_against_another(desk: Make) -> None:
-    run = desk().begin()
+MACHINES = pytest.mark.parametrize("machine", [onboard_config, handle_config, four_config])
+
+
+@MACHINES
+def test_reads_that_end_early_never_shift_one_task_against_another(desk: Make, machine: Callable[..., Config]) -> None:
+    run = desk(machine=machine).begin()
     chance = np.random.default_rng(7)
+    tasks = [("ReadAnalogF64", "ai0"), *(("ReadCounterU32Ex", name) for name, _ in run.wiring if name[0] == "c")]
     for _ in range(60):
-        call, channel = [("ReadAnalogF64", "ai0"), ("ReadCounterU32Ex", "ctr0"), ("ReadCounterU32Ex", "ctr1")][
-            chance.integers(3)
-        ]
+        call, channel = tasks[chance.integers(len(tasks))]
         # with the timeout's status, or simply fewer than asked
         code = int(chance.choice([-200284, 0]))
         run.tell("provoke", call=call, channel=channel, code=code, how="status", samples=int(chance.integers(0, 4)))
@@ -355,6 +376,63 @@ def test_reads_that_end_early_never_shift_one_task_against_another(desk: Make) -
     run.take(100)
     assert run.tell("state")["waiting"] == 0
     assert run.source.counts()["partial"] > 5 and run.gaps == []
+    run.assert_one_edge()
+
+
+@MACHINES
+def test_any_machine_goes_on_after_overruns_and_losses(desk: Make, machine: Callable[..., Config]) -> None:
+    run = desk("source.back_off_first_s=0.02", machine=machine, ai_ranges=[-5.0, 5.0]).begin()
+    run.take(20)
+    run.tell(
+        "provoke", call="ReadAnalogF64", code=-200284, how="metadata", samples=3
+    )  # counted, and kept by the server
+    run.take(20)
+    run.sleep(20_000 * MS)  # longer than source.buffer_s
+    run.take(20)
+    run.tell("lose")
+    while len(run.said) < 3:
+        run.read()
+    run.tell("return")
+    run.take(20)
+    counts = run.source.counts()
+    assert len(run.gaps) == 3 and (counts["overruns"], counts["reconnects"]) == (2, 1)
+    run.assert_one_edge()
+
+
+def test_inputs_of_one_converter_are_one_task_and_every_counter_is_one(desk: Make) -> None:
+    run = desk(machine=four_config).begin()
+    assert [task["channel"] for task in run.tell("state")["tasks"]] == ["Dev1/ai2, Dev1/ai0, Dev1/ai1", "Dev1/ctr1"]
+    run.take(200)
+    assert run.rows[100] == [300, -200 & 0xFFFFFFFF, 100, round(-200 * 4000 / 32767)]
+    run.assert_one_edge()
+
+
+def test_one_encoder_is_sampled_on_the_clock_of_an_input_that_nobody_reads(desk: Make, rings: Rings) -> None:
+    """Of any range: what is converted does not matter. Its counter wraps without anyone noticing."""
+    run = desk(machine=handle_config, ai_ranges=[-0.2, 0.2], starts=[2**32 - 50, 0, 0, 0])
+    run.source.find()
+    assert [task["channel"] for task in run.tell("state")["tasks"]] == ["Dev1/ai0", "Dev1/ctr0"]
+    config = handle_config(run.double.server)
+    writer, reader = rings.pair(config.daq.layout)
+    acquisition = Acquisition(config, run.source, writer, None, clock=run.clock)
+    run.source.start()
+    while acquisition.count.blocks < 150:
+        acquisition.turn()
+    assert (reader.since(0, 150)[0]["handle"] == 3 * np.arange(150)).all()
+    assert acquisition.count.implausible == acquisition.count.saturated == acquisition.count.lost == 0
+    assert run.tell("state")["refused"] == []
+
+
+def test_a_machine_may_have_no_encoder(desk: Make) -> None:
+    names, inputs = ("force", "current"), ("ai3", "ai1")
+    channels = ", ".join(f"{{name='{name}', type='i2'}}" for name in names)
+    wiring = ", ".join(f"{name}={{input='{one}'}}" for name, one in zip(names, inputs, strict=True))
+    overrides = (f"daq.channels=[{channels}]", f"source.channels={{{wiring}}}", "inputs={}")
+    run = desk(*overrides, machine=four_config, counters=0).begin()
+    run.take(100)
+    run.sleep(20_000 * MS)
+    run.take(100)
+    assert len(run.gaps) == 1
     run.assert_one_edge()
 
 
@@ -371,13 +449,42 @@ def test_instants_are_those_of_the_devices_own_clock(desk: Make) -> None:
 
 
 @pytest.mark.parametrize(
+    "machine, configured, words",
+    [
+        (handle_config, {"ai": 0}, ["source.clock_input = 'ai0'", "no analog input at all"]),
+        (handle_config, {"counters": 0}, ["source.channels.handle.input = 'ctr0'", "no counter at all"]),
+        (handle_config, {"counter_bits": 24}, ["handle.counter_bits = 32", "set counter_bits = 24"]),
+        (four_config, {"ai": 2}, ["source.channels.force.input = 'ai2'", "it has ai0, ai1"]),
+        (four_config, {"ai_max_together": 2400.0}, ["daq.rate_hz = 1000", "at most 800 Hz of 3 inputs, 2400 in all"]),
+        (four_config, {"ai_max_rate": 900.0, "simultaneous": True}, ["at most 900 Hz"]),
+        (four_config, {"ai_max_together": 2400.0, "simultaneous": True}, []),
+        (four_config, {"ai_max_together": 3000.0}, []),
+        (handle_config, {"ai_max_together": 900.0}, []),
+    ],
+)
+def test_what_a_device_cannot_do_for_another_machine_is_refused_by_name(
+    machine: Callable[..., Config], configured: dict[str, Any], words: list[str]
+) -> None:
+    """Without words it is not refused: the rate is shared only by inputs that are several, and share a converter."""
+    source = open_ni(machine(double(**configured).server))
+    if words:
+        with pytest.raises(SourceError) as refusal:
+            source.find()
+        assert all(word in str(refusal.value) for word in ["Dev1", *words])
+    else:
+        source.find()
+        source.start()
+    source.stop()
+
+
+@pytest.mark.parametrize(
     "configured, overrides, words",
     [
-        ({"ai": 0}, (), ["source.brake = 'ai0'", "no analog input at all"]),
-        ({"ai": 2}, ("source.brake=ai7",), ["source.brake = 'ai7'", "ai0, ai1"]),
-        ({"counters": 1}, (), ["source.throttle = 'ctr1'", "ctr0"]),
+        ({"ai": 0}, (), ["source.channels.brake.input = 'ai0'", "no analog input at all"]),
+        ({"ai": 2}, ("source.channels.brake.input=ai7",), ["source.channels.brake.input = 'ai7'", "ai0, ai1"]),
+        ({"counters": 1}, (), ["source.channels.throttle.input = 'ctr1'", "ctr0"]),
         ({"ai_max_rate": 500.0}, (), ["daq.rate_hz = 1000", "at most 500 Hz"]),
-        ({"ai_ranges": [-1.0, 1.0]}, (), ["-5 to 5 V", "-1 to 1 V"]),
+        ({"ai_ranges": [-1.0, 1.0]}, (), ["brake: -5 to 5 V", "-1 to 1 V"]),
         ({"counter_types": [10125]}, (), ["cannot measure angular position"]),
         ({"counter_clock": False}, (), ["no sample clock"]),
         ({"counter_bits": 24}, (), ["counter_bits = 32", "set counter_bits = 24"]),
@@ -398,51 +505,108 @@ def test_what_a_device_cannot_do_is_refused_by_name(
     configured: dict[str, Any], overrides: tuple[str, ...], words: list[str]
 ) -> None:
     server = double(**configured).server
-    source = open_onboard(onboard_config(server, *overrides))
+    source = open_ni(onboard_config(server, *overrides))
     with pytest.raises(SourceError) as refusal:
         source.find()
     source.stop()
     assert all(word in str(refusal.value) for word in ["Dev1", *words])
 
 
+BRAKE = "brake={input='ai0'}"
+BRAKES = "{name='brake', type='i2'}"
+THROTTLE, STEERING = (f"{{name='{name}', type='i4', counter_bits=32}}" for name in ("throttle", "steering"))
+
+
 @pytest.mark.parametrize(
     "override, words",
     [
-        ("source.brake_min_v=6.0", "brake_min_v"),
-        ("source.throttle=ctr0", "two encoders need two counters"),
         ("source.server=nowhere", "source.server"),
         ("source.scans_per_read=4000", "source.buffer_s"),
         ("source.effort={channel='steering_torque', gain=1.0, limit=5.0}", "source.effort.slew"),
+        ("source.channels.brake.min_v=6.0", r"source.channels.brake: min_v = 6 must be below max_v = 5"),
+        ("source.channels.brake.input=ao0", r"brake.input = 'ao0': must be an analog input, such as \"ai0\", or the"),
+        ("source.channels.brake='ai0'", r"source.channels.brake = 'ai0': must be a valid dictionary"),
+        ("source.channels={}", r"brake: source.channels has no brake; give \[source.channels.brake\] with input = an"),
+        ("source.channels.brake={min_v=0.0}", r"brake.input = '': must be an analog input"),
+        ("source.channels.brake.pulses_per_rev=9", r"brake: pulses_per_rev is for the counter of .* has min_v, max_v"),
         (
-            "daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2'}, {name='steering', type='i4'}]",
-            "bits",
+            "source.channels.throttle.min_v=0.0",
+            r"throttle: min_v is for an analog input; .*'ctr1' has decoding, pulses",
+        ),
+        ("source.channels.throttle.pulse=9", r"throttle.pulse = 9: unknown key"),
+        ("source.channels.throttle.input=ctr0", r"throttle and channels.steering both have input = 'ctr0'"),
+        ("source.channels.handle={input='ctr3'}", r"source.channels.handle: daq.channels has no handle; it has brake,"),
+        (
+            f"source.channels={{{BRAKE}}}",
+            r"throttle: source.channels has no throttle; give \[source.channels.throttle\]",
+        ),
+        ("source.clock_input=ai1", r"clock_input = 'ai1': .*clock is that of ai0 \(brake\): leave clock_input out"),
+        ("source.channels.brake={input='ctr2'}", r"clock_input: is missing: .*clock_input = \"ai0\""),
+        (f"daq.channels=[{BRAKES}, {{name='throttle', type='i2'}}, {STEERING}]", r"throttle.counter_bits = None: ctr1"),
+        (
+            f"daq.channels=[{BRAKES[:-1]}, counter_bits=16}}, {THROTTLE}, {STEERING}]",
+            r"brake.counter_bits = 16: ai0 is",
+        ),
+        (
+            f"daq.channels=[{BRAKES}, {THROTTLE}, {STEERING}, {{name='brake_age_us', type='u4', unit='us'}}]",
+            "brake_age_us: the nidaqmx source has no ages",
         ),
     ],
 )
 def test_what_makes_no_sense_is_said_without_a_device(override: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        open_onboard(onboard_config("127.0.0.1:1", "source.buffer_s=1.0", override))
+        open_ni(onboard_config("127.0.0.1:1", "source.buffer_s=1.0", override))
+
+
+@pytest.mark.parametrize(
+    "keys, tables",
+    [
+        (
+            {"brake": "ai3", "brake_min_v": -1.0, "steering": "ctr0", "steering_a": "/Dev1/PFI8", "throttle": "ctr1",
+             "throttle_a": "", "decoding": "x2", "pulses_per_rev": 1000},
+            ['[source.channels.brake] with input = "ai3", min_v = -1.0;',
+             '[source.channels.steering] with input = "ctr0", a = "/Dev1/PFI8", decoding = "x2", pulses_per_rev = 1000',
+             '[source.channels.throttle] with input = "ctr1", decoding = "x2", pulses_per_rev = 1000 (docs'],
+        ),
+        ({"brake_full_counts": 4095.0}, ['[source.channels.brake] with input = "ai0", full_counts = 4095.0']),
+        ({"steering_b": "/Dev1/PFI9"}, ['[source.channels.steering] with input = "ctr0", b = "/Dev1/PFI9"']),
+        ({"decoding": "x1"}, ['[source.channels.NAME] with input = "ctr0", decoding = "x1"']),
+    ],
+)  # fmt: skip
+def test_a_configuration_of_before_is_refused_with_what_it_is_now(keys: dict[str, Any], tables: list[str]) -> None:
+    config = onboard_config("127.0.0.1:1")
+    config.source.pop("channels")
+    config.source.update(keys)
+    with pytest.raises(ConfigError, match=r"onboard.toml: source: every channel has a table of its own") as refusal:
+        open_source(config, ONBOARD)
+    assert all(table in str(refusal.value) for table in tables)
+
+
+def test_the_tables_of_the_documentation_are_settings() -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", (ONBOARD.parents[1] / "docs" / "nidaqmx.md").read_text(), re.DOTALL)
+    tables = [Settings(**{"kind": "nidaqmx"} | tomllib.loads(block)["source"]) for block in blocks]
+    assert [list(table.channels) for table in tables] == [["brake", "steering"], ["handle"]]
 
 
 def test_a_server_that_is_not_there_is_a_refusal() -> None:
     with pytest.raises(SourceError, match=r"server at 127.0.0.1:1 does not answer"):
-        open_onboard(onboard_config("127.0.0.1:1")).find()
+        open_ni(onboard_config("127.0.0.1:1")).find()
 
 
 def test_missing_software_is_said_at_once_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
-        nidaqmx.require(nidaqmx.Settings(kind="nidaqmx"))
+        nidaqmx.require(Settings(kind="nidaqmx"))
     except SourceError as error:
         assert "ni.com/downloads" in str(error) and "source.server" in str(error)  # noqa: PT017 (or there is a driver)
-    nidaqmx.require(nidaqmx.Settings(kind="nidaqmx", server="elsewhere:31763", server_unencrypted=True))
+    nidaqmx.require(Settings(kind="nidaqmx", server="elsewhere:31763", server_unencrypted=True))
     monkeypatch.setitem(sys.modules, "nidaqmx", None)
     with pytest.raises(SourceError, match=r"pip install 'tandem\[ni\]'"):
-        nidaqmx.require(nidaqmx.Settings(kind="nidaqmx"))
+        nidaqmx.require(Settings(kind="nidaqmx"))
 
 
 def test_a_drive_without_the_driver_ends_at_once_and_says_what_to_install() -> None:
     try:
-        nidaqmx.require(nidaqmx.Settings(kind="nidaqmx"))
+        nidaqmx.require(Settings(kind="nidaqmx"))
     except SourceError:
         command = [sys.executable, "-m", "tandem", "daq", str(ONBOARD)]
         run = subprocess.run(command, cwd=ONBOARD.parents[1], capture_output=True, text=True, check=False)

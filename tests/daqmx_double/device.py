@@ -24,7 +24,7 @@ class DaqFault(Exception):
 class Task:
     name: str
     kind: str = ""  # ai, ci or ao
-    channel: str = ""  # such as Dev1/ai0
+    channels: list[str] = field(default_factory=list)  # such as Dev1/ai0; several of an ai task
     settings: dict[str, Any] = field(default_factory=dict)
     timing: dict[str, Any] = field(default_factory=dict)
     buffer: int = 0
@@ -33,12 +33,16 @@ class Task:
     broken: int = 0  # the code that every read gets until the task is stopped
     life: int = 0  # of the device, when the task was made
 
+    @property
+    def channel(self) -> str:
+        return ", ".join(self.channels)
+
 
 @dataclass
 class Provoked:
     call: str
     code: int
-    channel: str = ""  # only on the task with this one
+    channel: str = ""  # only on a task with this one
     samples: int | None = None  # of a read: so many all the same
     how: str = "metadata"  # or status: in the reply
     times: int = 1
@@ -55,6 +59,8 @@ class Settings:
     counters: int = 4
     ao: int = 2
     ai_max_rate: float = 500_000.0
+    ai_max_together: float = 500_000.0  # of several inputs that share the converter, all together
+    simultaneous: bool = False  # every input has a converter of its own
     ai_ranges: tuple[float, ...] = (-10.0, 10.0, -5.0, 5.0, -1.0, 1.0)
     ao_ranges: tuple[float, ...] = (-10.0, 10.0)
     counter_bits: int = 32
@@ -137,7 +143,7 @@ class Device:
             self.calls[call] = self.calls.get(call, 0) + 1
             for wanted in self._provoked:
                 if wanted.call == call and (
-                    not wanted.channel or (task is not None and task.channel.endswith(wanted.channel))
+                    not wanted.channel or (task is not None and any(c.endswith(wanted.channel) for c in task.channels))
                 ):
                     if wanted.after > 0:
                         wanted.after -= 1
@@ -183,14 +189,26 @@ class Device:
             self.known(channel.split("/", maxsplit=1)[0])
             if channel not in self.channels(kind):
                 raise DaqFault(-200_170, f"Physical channel specified does not exist: {channel}")
-            if task.kind:
+            if task.kind and (task.kind, kind) != ("ai", "ai"):
                 raise self.refuse(f"a second channel ({channel}) in the task of {task.channel}")
-            task.kind, task.channel, task.settings, task.life = kind, channel, settings, self._life
+            if channel in task.channels:
+                raise DaqFault(-200_489, f"Specified channel cannot be added to the task: {channel} is in it")
+            if kind == "ai":
+                low, high = settings["range"]
+                ranges = self.set.ai_ranges
+                if not any(a <= low and high <= b for a, b in zip(ranges[::2], ranges[1::2], strict=True)):
+                    raise DaqFault(-200_077, f"Requested value is not a supported value: {channel}: {low} to {high} V")
+            task.channels.append(channel)
+            task.kind, task.settings, task.life = kind, settings, self._life
 
     def reserve(self, task: Task) -> None:
         with self._lock:
             self.alive(task)
-            others = (t for t in self.tasks.values() if t is not task and t.channel == task.channel)
+            others = (  # a device has one converter's clock, whatever it converts
+                t
+                for t in self._of(task.kind)
+                if t is not task and (task.kind == "ai" or set(t.channels) & set(task.channels))
+            )
             if self.held or any(t.settings.get("reserved") for t in others):
                 raise DaqFault(HELD, "The specified resource is reserved.")
             task.settings["reserved"] = True
@@ -227,11 +245,14 @@ class Device:
         self._sampled(task)
         if task.timing["source"]:
             raise self.refuse(f"{task.channel}: clocked from {task.timing['source']!r} and not from its own clock")
-        if task.timing["rate"] > self.set.ai_max_rate:
+        most, in_turn = self.set.ai_max_rate, 1 if self.set.simultaneous else len(task.channels)
+        if in_turn > 1:
+            most = min(most, self.set.ai_max_together / in_turn)
+        if task.timing["rate"] > most:
             raise DaqFault(-200_077, "Requested value is not a supported value for this property: sample rate")
         waiting = [t.channel for t in self._of("ci") if not t.running]
-        if waiting or not self._of("ci"):
-            raise self.refuse(f"{task.channel}: started before its counters ({', '.join(waiting) or 'there are none'})")
+        if waiting:
+            raise self.refuse(f"{task.channel}: started before its counters ({', '.join(waiting)})")
         task.read, task.broken = 0, 0
         self._time.sleep(round(self.set.start_us * 1000.0))
         self._ai_start = self._time.now_ns()
@@ -293,8 +314,9 @@ class Device:
     def acquired(self, task: Task) -> int:
         return self._ready(task) + task.read
 
-    def read(self, task: Task, count: int, timeout: float, only: int | None = None) -> tuple[int, list[float]]:
-        """(status, samples): waits for `count`; what is there by the timeout comes with the status that says so."""
+    def read(self, task: Task, count: int, timeout: float, only: int | None = None) -> tuple[int, list[list[float]]]:
+        """(status, samples of each channel): waits for `count`; what is there by the timeout comes with the status that
+        says so."""
         status = 0
         if only is not None:
             while self._ready(task) < min(only, count):
@@ -314,15 +336,14 @@ class Device:
         with self._lock:
             first = task.read
             task.read += count
-            return status, [self._value(task, k) for k in range(first, first + count)]
+            return status, [[self._value(c, k) for k in range(first, first + count)] for c in task.channels]
 
-    def _value(self, task: Task, k: int) -> float:
-        number = self._ai_number
-        if task.kind == "ai":
-            return brake_volts(self.set.script, k, number)
-        place = int(task.channel.rsplit("ctr", 1)[1])
-        script = steering_counts if place == 0 else throttle_counts
-        moved = script(self.set.script, number + k) - script(self.set.script, number)
+    def _value(self, channel: str, k: int) -> float:
+        number, name = self._ai_number, channel.rsplit("/", 1)[-1]
+        if name.startswith("ai"):
+            return analog_volts(self.set.script, int(name[2:]), k, number)
+        place = int(name[3:])
+        moved = encoder_counts(self.set.script, place, number + k) - encoder_counts(self.set.script, place, number)
         return (self.set.starts[place] + moved) % (1 << self.set.counter_bits)
 
     # ---- output ------------------------------------------------------------------------------------------------------
@@ -337,25 +358,29 @@ class Device:
 
 
 # ---- signals: of the number k of a sample since the start, or of its number since the device was born ---------------
-# "index": every channel tells k. "drive": a hand that weaves, a foot that presses
+# "index": every channel tells k, each in its own way. "drive": on ctr0 a hand that weaves, on ctr1 and ai0 feet
 
 INDEX_MODULUS = 30_000
+INDEX_STEPS = (3, -2, 5, -7)  # counts a sample, of the counters
 
 
-def brake_volts(script: str, k: int, number: int) -> float:
+def analog_index(place: int, k: Any) -> Any:
+    """What a channel aiN of "index" reads, in counts of 5 V / 32767."""
+    return (k + 100 * place) % INDEX_MODULUS * (-1) ** place
+
+
+def analog_volts(script: str, place: int, k: int, number: int) -> float:
     if script == "index":
-        return (k % INDEX_MODULUS) * 5.0 / 32767.0
+        return float(analog_index(place, k)) * 5.0 / 32767.0
+    if place > 0:
+        return 0.0
     phase = (number + k) % 10_000
     return 0.8 if 8000 <= phase < 9000 else -0.0004
 
 
-def steering_counts(script: str, number: int) -> int:
+def encoder_counts(script: str, place: int, number: int) -> int:
     if script == "index":
-        return 3 * number
-    return round(250.0 * math.sin(number * 0.004))
-
-
-def throttle_counts(script: str, number: int) -> int:
-    if script == "index":
-        return -2 * number
+        return INDEX_STEPS[place] * number
+    if place == 0:
+        return round(250.0 * math.sin(number * 0.004))
     return round(180.0 - 120.0 * math.cos(number * 0.0011))

@@ -11,6 +11,8 @@ from session_pb2 import Session
 from .device import TIMEOUT, DaqFault, Device, Provoked, Task
 
 RESERVE = 4
+GROUP_BY_CHANNEL = 0  # the other fill mode is by scan number
+NUM_CHANS = 0x217B
 TEXTS = {-200_284: "Some or all of the samples requested have not yet been acquired."}
 
 
@@ -60,21 +62,26 @@ def _reads(name: str, kind: str, reply: Any) -> None:
     def read(device: Device, request: Any, task: Task, provoked: Provoked | None) -> Any:
         if task.kind != kind:
             raise device.refuse(f"{name} of {task.channel}")
-        if request.array_size_in_samps < request.num_samps_per_chan:
+        size = request.array_size_in_samps
+        if size < request.num_samps_per_chan * len(task.channels):
             raise DaqFault(-200_229, "Buffer is too small to fit read data.")
         if provoked is None:
-            status, samples = device.read(task, request.num_samps_per_chan, request.timeout)
+            status, rows = device.read(task, request.num_samps_per_chan, request.timeout)
         elif provoked.samples is None:
             if provoked.code != TIMEOUT:
                 task.broken = provoked.code  # as on hardware, until it is stopped
             raise DaqFault(provoked.code)
         else:
-            _, samples = device.read(task, request.num_samps_per_chan, request.timeout, only=provoked.samples)
+            _, rows = device.read(task, request.num_samps_per_chan, request.timeout, only=provoked.samples)
             status = provoked.code
             if provoked.how == "metadata":
-                raise DaqFault(status, TEXTS.get(status, ""), samples=len(samples))
-        values = samples if kind == "ai" else [int(v) for v in samples]
-        return reply(status=status, read_array=values, samps_per_chan_read=len(values))
+                raise DaqFault(status, TEXTS.get(status, ""), samples=len(rows[0]))
+        # channel after channel or scan after scan, without gaps however few there are; the rest of the array as it was
+        # made: so NI's driver and server do it (ni/nidaqmx-python, issue 528)
+        order = rows if request.fill_mode_raw == GROUP_BY_CHANNEL else zip(*rows, strict=True)
+        values = [value if kind == "ai" else int(value) for some in order for value in some]
+        values += [0] * (size - len(values))
+        return reply(status=status, read_array=values, samps_per_chan_read=len(rows[0]))
 
 
 _reads("ReadAnalogF64", "ai", pb.ReadAnalogF64Response)
@@ -159,12 +166,13 @@ def _(device: Device, request: Any, task: Task, provoked: None) -> Any:
 
 @_answers("SetReadAttributeInt32")
 def _(device: Device, request: Any, task: Task, provoked: None) -> Any:
-    raise device.refuse(f"read attribute {request.attribute_raw:#x}: three tasks would be read at three instants")
+    raise device.refuse(f"read attribute {request.attribute_raw:#x}: every task would be read at an instant of its own")
 
 
 @_answers("GetReadAttributeUInt32")
 def _(device: Device, request: Any, task: Task, provoked: None) -> Any:
-    return pb.GetReadAttributeUInt32Response(value=device.available(task))
+    value = len(task.channels) if request.attribute_raw == NUM_CHANS else device.available(task)
+    return pb.GetReadAttributeUInt32Response(value=value)
 
 
 @_answers("GetReadAttributeUInt64")
@@ -223,7 +231,7 @@ _attribute(
     "GetDeviceAttributeDouble",
     pb.GetDeviceAttributeDoubleResponse,
     "value",
-    {0x298C: lambda d: d.set.ai_max_rate},
+    {0x298C: lambda d: d.set.ai_max_rate, 0x298D: lambda d: d.set.ai_max_together},
 )
 _attribute(
     "GetDeviceAttributeDoubleArray",
@@ -241,7 +249,7 @@ _attribute(
     "GetDeviceAttributeBool",
     pb.GetDeviceAttributeBoolResponse,
     "value",
-    {0x299E: lambda d: d.set.counter_clock, 0x22CA: lambda d: True},
+    {0x299E: lambda d: d.set.counter_clock, 0x22CA: lambda d: True, 0x298F: lambda d: d.set.simultaneous},
 )
 _attribute(
     "GetDeviceAttributeInt32Array",

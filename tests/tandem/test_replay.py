@@ -91,6 +91,18 @@ def test_a_record_needs_none_of_its_fragments_and_takes_new_ones(
         replay_run(run, Asked(mode="ideal", overrides=['include=["worse.toml"]']))
 
 
+def test_a_record_replays_whatever_its_device_was_called(run: Path, config: Config, tmp_path: Path) -> None:
+    """[source] is the device's own and is not opened: keys that its device no longer has are no obstacle."""
+    source = {"kind": "nidaqmx", "brake": "ai0", "brake_min_v": -5.0, "steering": "ctr0", "decoding": "x4"}
+    old = config.model_copy(update={"source": source})
+    done = replay_run(write(tmp_path / "old", old, lane_change(config, 2.0)), Asked(mode="ideal"))
+    save(done, tmp_path / "again", {})
+    again = replay_run(tmp_path / "again", Asked())
+    assert again.figures["identical"] is True and again.config.source == source
+    now = replay_run(write(tmp_path / "now", config, lane_change(config, 2.0)), Asked(mode="ideal"))
+    assert (now.results == done.results).all()
+
+
 def test_milliseconds_become_metres(run: Path) -> None:
     off = [ideal(run, delay_ms=ms)["against"]["ideal"]["lateral_m"]["max"] for ms in (10.0, 25.0, 50.0, 90.0)]
     print(off)
