@@ -1,4 +1,4 @@
-"""SDL: its joysticks by name, and the motor of a wheel. See docs/gamepad.md.
+"""SDL: its joysticks by name, and the motor of one. See docs/gamepad.md.
 
 SDL guards its joysticks itself against threads. It does not guard force feedback, so `Motor` does.
 """
@@ -149,13 +149,13 @@ def none_there() -> str:
     events = glob.glob("/dev/input/event*")
     closed = sum(not os.access(path, os.R_OK) for path in events)
     if not events:
-        return "no joystick is there, nor any /dev/input/event*: is the wheel plugged in (and passed into a container)?"
+        return "no joystick is there, nor any /dev/input/event*: is it plugged in (and passed into a container)?"
     if closed:
         return (
             f"no joystick is there that may be read: {closed} of {len(events)} /dev/input/event* may not; as a member"
             " of the group input you may (sudo usermod -aG input $USER, then log in anew)"
         )
-    return "no joystick is there: is the wheel plugged in, has it power, is its switch on the right mode?"
+    return "no joystick is there: is the device plugged in, has it power, is its switch on the right mode?"
 
 
 # ---- force -----------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class NoMotorError(Exception):
 
 
 class Motor:
-    """One constant force on the steering axis of a wheel, without end and without any spring of the wheel's own.
+    """One constant force on the axis that has a motor, without end and without any spring of the device's own.
 
     Any thread may call; after `close` nothing happens any more.
     """
@@ -176,7 +176,7 @@ class Motor:
         self._haptic = sdl.SDL_HapticOpenFromJoystick(stick)
         if not self._haptic:
             raise NoMotorError(last_error(sdl))
-        self._level: int | None = 0  # what the wheel has; None where that is not known
+        self._level: int | None = 0  # what the device has; None where that is not known
         self._effect = sdl.SDL_HapticEffect()
         constant = self._effect.constant
         constant.type = sdl.SDL_HAPTIC_CONSTANT
@@ -198,15 +198,15 @@ class Motor:
             raise NoMotorError(reason)
 
     def put(self, share: float) -> bool:
-        """Push with this share of the full force, to the right if positive; False if the wheel did not take it."""
-        # on the steering axis SDL's force comes from the right, and so pushes to the left
+        """Push with this share of the full force, to the right if positive; False if the device did not take it."""
+        # on this axis SDL's force comes from the right, and so pushes to the left
         level = -round(min(max(share, -1.0), 1.0) * MOST)
         with self._lock:
             return not self._haptic or self._send(level)
 
     def _send(self, level: int) -> bool:
         if level == self._level:
-            return True  # a wheel takes some hundred updates a second; none for nothing
+            return True  # a device takes some hundred updates a second; none for nothing
         self._effect.constant.level = level
         taken = self._sdl.SDL_HapticUpdateEffect(self._haptic, self._number, byref(self._effect)) >= 0
         self._level = level if taken else None

@@ -1,23 +1,28 @@
-"""The gamepad source: a game wheel and its pedals, through SDL2. See docs/gamepad.md.
+"""The gamepad source: axes of a game controller through SDL2, each of them a channel. See docs/gamepad.md.
 
-SDL is asked for the axes a moment before each scan is due; a scan has what was read at or before its instant. A wheel
-reports only what moves, and one report tells all axes, so a reading is new when any axis has changed, and otherwise
-confirmed every hundredth of a second: the age of a value (channels `..._age_us`) is that of the wheel's report as far
-as anybody outside it can know.
+    [source.axes.handle]  # a channel of daq.channels
+    kind = "centred"      # goes both ways from its middle; or "pedal": from released to pressed
+    axis = 0
 
-What travels are counts: steering -32767 to 32767, from lock to lock; pedals 0 (released) to 32767; inverted and with
-dead zones as configured. Before an axis has moved for the first time a wheel may not have told where it is, and what
-is read then may be an end of the range: until it has moved, a pedal counts as released and a wheel at its very end as
-straight.
+SDL is asked for the axes a moment before each scan is due; a scan has what was read at or before its instant. A
+controller reports only what moves, and one report tells all axes, so a reading is new when any axis has changed, and
+otherwise confirmed every hundredth of a second: the age of a value (channels `..._age_us`) is that of the report as far
+as anybody outside the controller can know.
+
+What travels are counts: a centred axis has -32767 to 32767, from end to end, a pedal 0 (released) to 32767; inverted
+and with dead zones as configured. Before an axis has moved for the first time a controller may not have reported where
+it is, and what is read then may be an end of the range: until it has moved, a pedal counts as released and a centred
+axis at its very end as in the middle.
 """
 
+import itertools
 from contextlib import suppress
 from ctypes import byref, c_int16
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
 from daq_service.effort_settings import EffortSettings
 from daq_service.sdl import (
@@ -40,12 +45,12 @@ from daq_service.sources import Host
 from sync.block import AGE
 from sync.config import Config
 from sync.errors import ConfigError, SourceError
-from sync.input_rows import Encoder, of_channel
-from sync.toml import Section
+from sync.input_rows import NAME
+from sync.toml import CHOICE, Section
 
 _LEAD_NS = 200_000  # the axes are read this long before a scan is due, or a quarter of a period
 _CONFIRM_NS = 10_000_000
-_LOOK_FIRST_NS, _LOOK_LAST_NS = 100_000_000, 2_000_000_000  # from one look for a lost wheel to the next
+_LOOK_FIRST_NS, _LOOK_LAST_NS = 100_000_000, 2_000_000_000  # from one look for a lost device to the next
 _REFUSALS = 50  # in a row, before the motor's are said: some come with every unplugging
 _NEVER = 2**62
 
@@ -53,10 +58,11 @@ _NEVER = 2**62
 # ---- settings and conversion -----------------------------------------------------------------------------------------
 
 
-class Wheel(Section):
+class Centred(Section):
+    kind: Literal["centred"]
     axis: int = Field(ge=0, le=63)
     invert: bool = False
-    dead_zone: float = Field(0.0, ge=0, le=0.5)  # around the middle, as a share of the way from there to a lock
+    dead_zone: float = Field(0.0, ge=0, le=0.5)  # around the middle, as a share of the way from there to an end
 
     def counts(self, raw: int) -> int:
         value = max(raw, -MOST)
@@ -66,6 +72,7 @@ class Wheel(Section):
 
 
 class Pedal(Section):
+    kind: Literal["pedal"]
     axis: int = Field(ge=0, le=63)
     invert: bool = False
     half: Literal["positive", "negative"] | None = None  # of an axis that two pedals share
@@ -86,22 +93,35 @@ def _beyond(value: int, dead_zone: float) -> int:
     return max(value - dead, 0) * MOST // (MOST - dead)
 
 
-class Axes(Section):
-    steering: Wheel
-    throttle: Pedal
-    brake: Pedal
-
-    @model_validator(mode="after")
-    def _apart(self) -> "Axes":
-        throttle, brake = self.throttle, self.brake
-        for name, pedal in (("throttle", throttle), ("brake", brake)):
-            if pedal.axis == self.steering.axis:
-                raise ValueError(f"{name}.axis = {pedal.axis} is the axis of steering")
-        if throttle.axis == brake.axis and {throttle.half, brake.half} != {"positive", "negative"}:
+def _kinds_known(axes: Any) -> Any:
+    for name, axis in axes.items() if isinstance(axes, dict) else ():
+        kind = axis.get("kind") if isinstance(axis, dict) else None
+        if kind not in ("centred", "pedal"):
+            given = "is missing" if kind is None else f"= {kind!r}"
             raise ValueError(
-                f"throttle and brake share axis {brake.axis}: one must have half = 'positive', the other 'negative'"
+                f"{name}.kind {given}: must be 'centred', of an axis that goes both ways from its middle, or 'pedal',"
+                f' such as {name} = {{ kind = "pedal", axis = 0 }}'
             )
-        return self
+    return axes
+
+
+def _apart(axes: "dict[str, Axis]") -> "dict[str, Axis]":
+    """Only two pedals may share an axis, half of it each."""
+    for (name, one), (other, another) in itertools.combinations(axes.items(), 2):
+        halves = {axis.half for axis in (one, another) if isinstance(axis, Pedal)}
+        if one.axis == another.axis and halves != {"positive", "negative"}:
+            raise ValueError(
+                f"{name} and {other} share axis {one.axis}: both must be pedals, one with half = 'positive', the other"
+                " with half = 'negative'"
+            )
+    return axes
+
+
+Axis = Annotated[
+    Annotated[Centred, Tag(CHOICE + "centred")] | Annotated[Pedal, Tag(CHOICE + "pedal")],
+    Discriminator(lambda axis: CHOICE + str(axis["kind"] if isinstance(axis, dict) else axis.kind)),
+]
+Axes = Annotated[dict[Annotated[str, Field(pattern=NAME)], Axis], BeforeValidator(_kinds_known), AfterValidator(_apart)]
 
 
 def _device(value: Any) -> Any:
@@ -114,7 +134,6 @@ class Settings(Section):
     kind: str
     device: Annotated[str | int, PlainValidator(_device)] = ""  # the first one there
     axes: Axes
-    steering_range_deg: float | None = Field(None, gt=0, le=3600)
     effort: EffortSettings | None = None
     buffer_blocks: int = Field(50_000, ge=1)
 
@@ -144,13 +163,13 @@ class GamepadSource:
         self.effort = settings.effort
         self.wants = settings.effort.wants if settings.effort else ()
         self._held = SampleHold(config, settings.buffer_blocks, clock)
-        self._roles: list[Wheel | Pedal] = [getattr(settings.axes, name) for name in self._held.names]
+        self._roles: list[Centred | Pedal] = [settings.axes[name] for name in self._held.names]
         self._period = config.period_ns
         self._lead = min(_LEAD_NS, config.period_ns // 4)
         self._sdl: Any = None
         self._stick: Any = None
         self._motor: Motor | None = None
-        self._name, self._guid = "the wheel", ""  # of the one that was found
+        self._name, self._guid = "the device", ""  # of the one that was found
         self._running = False
         self._next = 0  # when the next scan is due, 0: not known
         self._raw: list[int] = []
@@ -159,7 +178,7 @@ class GamepadSource:
         self._look_ns, self._look_again_ns = _LOOK_FIRST_NS, 0
         self._polls = self._unplugged = self._refused = self._refused_in_a_row = 0
         self._forceless = False  # has been said
-        self._most_force = 0.0  # rises from zero when a wheel is opened
+        self._most_force = 0.0  # rises from zero when a device is opened
 
     # finding it
 
@@ -215,7 +234,7 @@ class GamepadSource:
             self._stick = None
 
     def _look(self) -> bool:
-        """For the wheel that is lost, now and then."""
+        """For the device that is lost, now and then."""
         now = self._now()
         if now < self._look_again_ns:
             return False
@@ -288,11 +307,11 @@ class GamepadSource:
         return role.counts(raw)
 
     def put(self, value: float) -> None:
-        """See daq_service/effort.py. Positive pushes to the right: the road against a driver who turns left."""
+        """See daq_service/effort.py. Positive pushes to the right: against a hand that turns left."""
         motor = self._motor
         if motor is None or self.effort is None:
             return
-        # a wheel that comes back in the middle of a bend is not thrown around
+        # one that comes back while there is force is not thrown around
         self._most_force = min(self._most_force + self.effort.slew / self.effort.rate_hz, self.effort.limit)
         if motor.put(min(max(value, -self._most_force), self._most_force)):
             self._refused_in_a_row = 0
@@ -320,29 +339,25 @@ class GamepadSource:
 
 
 def open_source(config: Config, settings: Settings, file: Path, host: Host) -> GamepadSource:
+    names = [channel.name for channel in config.daq.channels if not channel.name.endswith(AGE)]
+    for name in settings.axes:
+        if name not in names:
+            raise ConfigError(f"{file}: source.axes.{name}: is no channel; daq.channels has {', '.join(names)}")
     for channel in config.daq.channels:
         name = channel.name
-        if name.removesuffix(AGE) not in Axes.model_fields:
+        if name.removesuffix(AGE) not in settings.axes:
             raise ConfigError(
-                f"{file}: daq.channels: {name}: the gamepad source has steering, throttle, brake, and their ages"
+                f"{file}: daq.channels: {name}: has no axis; give [source.axes.{name.removesuffix(AGE)}], or leave the"
+                " channel out"
             )
         if channel.counter_bits is not None:
             raise ConfigError(
                 f"{file}: daq.channels: {name}.counter_bits = {channel.counter_bits}: an axis is no counter; leave it"
                 " out"
             )
-        if name == "steering" and channel.type not in ("i2", "i4"):
+        if isinstance(settings.axes.get(name), Centred) and channel.type not in ("i2", "i4"):
             raise ConfigError(
                 f"{file}: daq.channels: {name}.type = {channel.type!r}: must be 'i2' or 'i4'; it has a sign"
-            )
-    if settings.steering_range_deg is not None:
-        right = settings.steering_range_deg / (2 * MOST)
-        found = of_channel(config.inputs, "steering")
-        configured = found[1].per_count if found and isinstance(found[1], Encoder) else right
-        if found and abs(configured - right) > 0.02 * right:
-            raise ConfigError(
-                f"{file}: inputs.{found[0]}.per_count = {configured:g}: with source.steering_range_deg ="
-                f" {settings.steering_range_deg:g} it must be {right:.6f} (range / {2 * MOST}); or leave the range out"
             )
     return GamepadSource(config, settings, host)
 

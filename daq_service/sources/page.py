@@ -1,19 +1,20 @@
-"""The page source: a hand wheel and pedals that are moved from a page, or by any program of this user.
+"""The page source: rows of `[inputs]` that are moved by hand from a page, or by any program of this user.
 
-It is a device that is always there: from its start on it has a scan every period, at first of a wheel that is straight
-and feet that rest. Whoever drives sends, some twenty times a second, a msgpack map of all three
+It is a device that is always there: from its start on it has a scan every period, at first with everything at rest.
+Whoever moves it sends, some twenty times a second, a msgpack map of all rows that are moved (sync/hand_controls.py)
 
-    {"steering_deg": angle of the hand wheel, "throttle": 0 to 1, "brake_bar": pressure}
+    {row: value in the row's unit, ...}
 
-to a local socket (`config.socket("hand")`, PUSH). The wheel turns towards its angle no faster than a hand does, so a
-slider that jumps makes a motion a car can follow. When nothing was heard for `let_go_ms`, whoever drove is gone: the
-throttle is released, the brake pressed lightly, the wheel kept; the next message takes over again.
+to a local socket (`config.socket("hand")`, PUSH). A value follows what was sent no faster than its `rate_per_s`, so
+that a slider that jumps makes a motion a machine can follow. When nothing was heard for `let_go_ms`, whoever moved it
+is gone: what springs back returns to its rest, the other values stay; the next message takes over again.
 
-What travels are counts, by the inverse of the configuration's own [inputs]. A message that is no such map is
-counted and changes nothing.
+What travels are counts, by the inverse of the rows; a channel that no control moves stays at the counts for 0. A
+message that is no such map is counted and changes nothing.
 """
 
 import math
+from collections.abc import Collection
 from pathlib import Path
 
 import msgpack
@@ -26,71 +27,83 @@ from daq_service.sources import Host
 from sync import realtime
 from sync.clock import RealClock
 from sync.config import Config
-from sync.errors import ConfigError
-from sync.input_rows import Affine, Encoder, Row, of_channel
+from sync.hand_controls import Controls, HandControl, hand_controls
+from sync.input_rows import of_channel
 from sync.message import MALFORMED, STRICT
 from sync.toml import Section
 from sync.wire import bind, context
 
-KEYS = ("steering_deg", "throttle", "brake_bar")
-MOST_BYTES = 256
+MOST_BYTES = 1024
 _REFUSE_BYTES = 64 * 1024  # libzmq itself cuts the connection of whoever sends more
 _AT_ONCE = 16  # messages taken before a scan; the others wait
-_LEAD_NS = 2_000_000  # wheel and feet are moved this far ahead, at most a period: a scan due meanwhile has them
+_LEAD_NS = 2_000_000  # values are moved this far ahead, at most a period: a scan due meanwhile has them
 _NEVER = 2**62
 
 
 class Settings(Section):
     kind: str
-    wheel_deg_per_s: float = Field(400.0, gt=0, le=2000)
-    steering_limit_deg: float = Field(520.0, gt=0, le=3600)  # either side: the stops of the rack
+    controls: Controls = {}
     let_go_ms: float = Field(1000.0, ge=100, le=60_000)
-    let_go_brake_bar: float = Field(10.0, ge=0)  # holds a car with an automatic gearbox where it stands
     buffer_blocks: int = Field(50_000, ge=1)
 
 
-def understood(data: bytes) -> tuple[float, float, float]:
-    """(steering_deg, throttle, brake_bar) of a message; raises one of MALFORMED if it is none."""
+def decoded(data: bytes, rows: Collection[str]) -> dict[str, float]:
+    """The value of each of these rows in a message; raises one of MALFORMED if it is none."""
     if len(data) > MOST_BYTES:
         raise ValueError("oversized")
     message = msgpack.unpackb(data, **STRICT)
-    if not isinstance(message, dict) or set(message) != set(KEYS):
-        raise TypeError("not a map of these keys")
-    values = [message[key] for key in KEYS]
-    for value in values:
+    if not isinstance(message, dict) or set(message) != set(rows):
+        raise TypeError("not a map of these rows")
+    for value in message.values():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise TypeError("not a number")
-    return float(values[0]), float(values[1]), float(values[2])
+    return {row: float(value) for row, value in message.items()}
 
 
-def counts(rows: dict[str, Row], steering_deg: float, throttle: float, brake_bar: float) -> dict[str, int]:
-    """What the sensors of such a car would read: the inverse of its rows."""
-    values = {"steering": steering_deg, "throttle": throttle, "brake": brake_bar}
-    found = {channel: of_channel(rows, channel) for channel in values}
-    return {channel: round(row[1].counts(values[channel])) for channel, row in found.items() if row is not None}
+class _Moving:
+    """One control in motion."""
+
+    def __init__(self, control: HandControl):
+        self.control = control
+        self.value = self.wanted = control.at_rest
+
+    def advance(self, for_ns: int) -> None:
+        rate = self.control.settings.rate_per_s
+        if rate is None:
+            self.value = self.wanted
+            return
+        most = rate * for_ns * 1e-9
+        self.value += min(max(self.wanted - self.value, -most), most)
+
+    def let_go(self) -> None:
+        self.wanted = self.control.at_rest if self.control.settings.springs_back else self.value
 
 
 class Page:
     unwrapped = True  # there is no register that wraps
 
-    def __init__(self, config: Config, settings: Settings, host: Host):
+    def __init__(self, config: Config, settings: Settings, controls: dict[str, HandControl], host: Host):
         self._config, self._settings, self._say = config, settings, host.say
-        self._rows, self._period = config.inputs, config.period_ns
-        brake = of_channel(config.inputs, "brake")
-        self._most_bar = brake[1].full if brake and isinstance(brake[1], Affine) else 0.0
+        self._controls, self._period = controls, config.period_ns
         self._clock = host.clock or RealClock()
         self._held = SampleHold(config, settings.buffer_blocks, self._clock)
+        self._still = [self._counts_of_zero(channel) for channel in self._held.names]
         self._zmq: zmq.Context[zmq.Socket[bytes]] | None = None
         self._socket: zmq.Socket[bytes] | None = None
         self._messages = self._malformed = self._times_let_go = 0
         self._rest()
 
+    def _counts_of_zero(self, channel: str) -> int:
+        found = of_channel(self._config.inputs, channel)
+        return round(found[1].counts(0.0)) if found is not None else 0
+
     def _rest(self) -> None:
         self._next_ns = _NEVER
         self._heard_ns = -_NEVER
-        self._driven = False  # by somebody who is still heard
-        self._wanted = self._wheel = 0.0  # deg
-        self._throttle, self._brake = 0.0, self._settings.let_go_brake_bar
+        self._in_use = False  # by somebody who is still heard
+        self._moving = {row: _Moving(control) for row, control in self._controls.items()}
+        by_channel = {moving.control.channel: moving for moving in self._moving.values()}
+        self._columns = [by_channel.get(channel) for channel in self._held.names]
 
     @property
     def endpoint(self) -> str:
@@ -135,44 +148,43 @@ class Page:
                 break
             self._messages += 1
             try:
-                steering_deg, throttle, brake_bar = understood(data)
+                values = decoded(data, self._moving)
             except MALFORMED:
                 self._malformed += 1
                 continue
-            limit = self._settings.steering_limit_deg
-            self._wanted = min(max(steering_deg, -limit), limit)
-            self._throttle = min(max(throttle, 0.0), 1.0)
-            self._brake = min(max(brake_bar, 0.0), self._most_bar)
+            for row, value in values.items():
+                self._moving[row].wanted = self._controls[row].clipped(value)
             self._heard_ns = now
-            if not self._driven:
-                self._driven = True
-                self._say("somebody drives from a page")
+            if not self._in_use:
+                self._in_use = True
+                self._say("somebody has the controls, from a page")
 
     def _move(self, now: int) -> None:
-        """Wheel and feet at every instant that is due by now, or in a moment."""
+        """Every value, at every instant that is due by now, or in a moment."""
         silent = now - self._heard_ns > self._settings.let_go_ms * 1e6
-        if self._driven and silent:
-            self._driven = False
+        if self._in_use and silent:
+            self._in_use = False
             self._times_let_go += 1
-            self._wanted, self._throttle, self._brake = self._wheel, 0.0, self._settings.let_go_brake_bar
-            self._say("nobody drives: the throttle is released, the brake pressed lightly")
+            for moving in self._moving.values():
+                moving.let_go()
+            self._say(f"nobody has the controls: {', '.join(_at_rest(*item) for item in self._controls.items())}")
         behind = (now - self._next_ns) // self._period - self._settings.buffer_blocks
         if behind > 0:  # nobody will have those scans
-            self._turn(behind * self._period)
+            self._advance(behind * self._period)
             self._next_ns += behind * self._period
         while self._next_ns <= now + min(_LEAD_NS, self._period):
-            self._turn(self._period)
+            self._advance(self._period)
             self._note()
 
     def _note(self) -> None:
-        read = counts(self._rows, self._wheel, self._throttle, self._brake)
-        for channel, name in enumerate(self._held.names):
-            self._held.note(channel, self._next_ns, read.get(name, 0))
+        for channel, moving in enumerate(self._columns):
+            counts = self._still[channel] if moving is None else moving.control.counts(moving.value)
+            self._held.note(channel, self._next_ns, counts)
         self._next_ns += self._period
 
-    def _turn(self, for_ns: int) -> None:
-        most = self._settings.wheel_deg_per_s * for_ns * 1e-9
-        self._wheel += min(max(self._wanted - self._wheel, -most), most)
+    def _advance(self, for_ns: int) -> None:
+        for moving in self._moving.values():
+            moving.advance(for_ns)
 
     def stop(self) -> None:
         self._held.stop()
@@ -187,12 +199,10 @@ class Page:
         return {"messages": self._messages, "malformed": self._malformed, "let_go": self._times_let_go}
 
 
+def _at_rest(row: str, control: HandControl) -> str:
+    unit = "" if control.row.unit == "1" else f" {control.row.unit}"
+    return f"{row} to {control.at_rest:g}{unit}" if control.settings.springs_back else f"{row} stays"
+
+
 def open_source(config: Config, settings: Settings, file: Path, host: Host) -> Page:
-    for channel, kind, unit in (("steering", Encoder, "deg"), ("throttle", Affine, "1"), ("brake", Affine, "bar")):
-        found = of_channel(config.inputs, channel)
-        if found is None or not isinstance(found[1], kind) or found[1].unit != unit:
-            raise ConfigError(
-                f"{file}: inputs: the page source needs a row of kind {kind.__name__.lower()} with unit = {unit!r} for"
-                f" the channel {channel}"
-            )
-    return Page(config, settings, host)
+    return Page(config, settings, hand_controls(config, file), host)

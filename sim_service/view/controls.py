@@ -1,6 +1,6 @@
-"""Controls: hold, step, slow down, begin anew, look ahead; and drive, where the page is the source.
+"""Controls: hold, step, slow down, begin anew, look ahead; and sliders and keys, where the page is the source.
 
-Nothing here waits: what is asked for goes to the simulator by the commander, hands and feet to the DAQ by a thread.
+Nothing here waits: what is asked for goes to the simulator by the commander, values of sliders to the DAQ by a thread.
 """
 
 import contextlib
@@ -16,8 +16,9 @@ from sim_service.view import fork
 from sim_service.view.commander import Commander
 from sim_service.view.feed import Feed, Frame
 from sim_service.view.history import History
+from sim_service.view.tuning import nice
 from sync.config import Config
-from sync.input_rows import Affine, of_channel
+from sync.hand_controls import HandControl, Move, hand_controls
 from sync.markup import Markup, markup, show
 
 OnFork = Callable[[np.ndarray | None], None]
@@ -135,14 +136,14 @@ class ForkLine:
             )
 
 
-# ---- driving ---------------------------------------------------------------------------------------------------------
+# ---- by hand ---------------------------------------------------------------------------------------------------------
 
 
-class Hand:
-    """Sends where wheel and pedals are to the DAQ's page source, while somebody has a page open."""
+class HandSender:
+    """Sends the values of the sliders to the DAQ's page source, while somebody has a page open."""
 
-    def __init__(self, config: Config, where: Callable[[], tuple[float, float, float] | None]):
-        self._where = where
+    def __init__(self, config: Config, values: Callable[[], dict[str, float] | None]):
+        self._values = values
         self._stop = threading.Event()
         self._endpoint = f"ipc://{config.socket('hand')}"
         self._thread = threading.Thread(target=self._work, name="hand", daemon=True)
@@ -156,84 +157,99 @@ class Hand:
             socket.connect(self._endpoint)
             while not self._stop.wait(_HAND_S):
                 with contextlib.suppress(Exception):  # a page that closes meanwhile
-                    where = self._where()
-                    if where is not None and socket.poll(0, zmq.POLLOUT):
-                        message = dict(zip(("steering_deg", "throttle", "brake_bar"), where, strict=True))
-                        socket.send(msgpack.packb(message))
+                    values = self._values()
+                    if values is not None and socket.poll(0, zmq.POLLOUT):
+                        socket.send(msgpack.packb(values))
 
     def close(self) -> None:
         self._stop.set()
         self._thread.join(1.0)
 
 
-_KEYS = (  # W, A, S, D and the arrows move the camera
-    ("J", "steer left"), ("L", "steer right"), ("I", "more throttle"), ("K", "brake"), ("B", "brake hard"),
-    ("space", "brake hard"), ("U", "wheel straight"),
-)  # fmt: skip
+class HandSlider:
+    """The slider of one control; `value` is in its row's unit, whichever way round the slider is."""
+
+    def __init__(self, gui: Any, name: str, control: HandControl, touched: Callable[[Any], None]):
+        self.control, self._sign = control, -1.0 if control.settings.reversed else 1.0
+        unit = "" if control.row.unit == "1" else f" [{control.row.unit}]"
+        ends = sorted((self._sign * control.least, self._sign * control.most))
+        self._slider = gui.add_slider(
+            f"{name.replace('_', ' ')}{unit}", *ends, nice((ends[1] - ends[0]) * 1e-3), self._sign * control.at_rest,
+            hint="positive to the left" if control.settings.reversed else None,
+        )  # fmt: skip
+        self._slider.on_update(touched)
+
+    @property
+    def value(self) -> float:
+        return self._sign * float(self._slider.value)
+
+    @value.setter
+    def value(self, value: float) -> None:
+        self._slider.value = self._sign * self.control.clipped(value)
 
 
-class Wheel:
-    """Sliders and keys for steering, throttle and brake. The last page that closes lets go."""
+class HandControls:
+    """Sliders, keys and buttons for the rows that are moved by hand. The last page that closes lets go."""
 
     def __init__(self, gui: Any, config: Config, watched: Callable[[], bool]):
-        self._watched = watched
-        self._limit = float(config.source.get("steering_limit_deg", 520.0))
-        found = of_channel(config.inputs, "brake")
-        self._full = found[1].full if found and isinstance(found[1], Affine) else 100.0
-        rest = min(float(config.source.get("let_go_brake_bar", 10.0)), self._full)
-        self._rest = rest
-        # on a slider left is left, so its sign is not that of the angle
-        self._steering = gui.add_slider(
-            "steering [deg]", -self._limit, self._limit, 1.0, 0.0, hint="of the hand wheel; left is left"
+        self._watched, self._touched = watched, False
+        self._sliders = {
+            row: HandSlider(gui, row, control, self._touch) for row, control in hand_controls(config, "").items()
+        }
+        self._keys = self._moves("keys")
+        self._buttons = self._moves("buttons") or {"at rest": self._all_at_rest()}
+        gui.add_button_group("hand", tuple(self._buttons)).on_click(
+            lambda event: self._press(self._buttons[event.target.value])
         )
-        self._throttle = gui.add_slider("throttle [%]", 0.0, 100.0, 1.0, 0.0)
-        self._brake = gui.add_slider("brake [bar]", 0.0, self._full, 0.5, rest)
-        self._touched = False
-        for slider in (self._steering, self._throttle, self._brake):
-            slider.on_update(self._touch)
-        gui.add_button_group("hand", ("wheel straight", "release all", "stop")).on_click(
-            lambda event: self._press({"wheel straight": "U", "release all": "", "stop": "space"}[event.target.value])
-        )
-        keys = gui.add_html("")
-        show(keys,
-            note("Keys, after a click into the scene: J L steer, I throttle, K brake, B or space brakes hard, U wheel"
-                 " straight. A page that is closed lets go of the throttle and brakes lightly.")
-        )  # fmt: skip
-        for key, text in _KEYS:
-            gui.add_command(text, hotkey=key).on_trigger(lambda _, key=key: self._press(key))
-        self._hand = Hand(config, self._where)
+        show(gui.add_html(""), note(self._help()))
+        for key, moves in self._keys.items():
+            gui.add_command(_in_words(moves), hotkey=key).on_trigger(lambda _, moves=moves: self._press(moves))
+        self._sender = HandSender(config, self._values)
+
+    def _moves(self, kind: str) -> dict[str, dict[str, Move]]:
+        """What every key, or every button, does to which rows."""
+        found: dict[str, dict[str, Move]] = {}
+        for row, slider in self._sliders.items():
+            for name, move in getattr(slider.control.settings, kind).items():
+                found.setdefault(name, {})[row] = move
+        return found
+
+    def _all_at_rest(self) -> dict[str, Move]:
+        return {row: Move(to=slider.control.at_rest) for row, slider in self._sliders.items()}
+
+    def _help(self) -> str:
+        keys = "; ".join(f"{key}: {_in_words(moves)}" for key, moves in self._keys.items())
+        back = [row for row, slider in self._sliders.items() if slider.control.settings.springs_back]
+        text = f"Keys, after a click into the scene: {keys}. " if keys else ""
+        # a tab or a box that was clicked last keeps the space for itself
+        return text + (f"When the page is closed, {' and '.join(back)} spring back." if back else "")
 
     def _touch(self, event: Any) -> None:
         if event.client_id is not None:  # a person, not we
             self._touched = True
 
-    def _press(self, key: str) -> None:
+    def _press(self, moves: dict[str, Move]) -> None:
         self._touched = True
-        steering, throttle, brake = self._steering.value, self._throttle.value, self._brake.value
-        if key in ("J", "L"):
-            steering += -15.0 if key == "J" else 15.0
-        elif key == "U":
-            steering = 0.0
-        elif key == "I":
-            throttle, brake = throttle + 5.0, 0.0
-        elif key == "K":
-            throttle, brake = 0.0, brake + 2.0
-        elif key in ("B", "space"):  # a tab or a box that was clicked last keeps the space for itself
-            throttle, brake = 0.0, self._full
-        else:
-            throttle, brake = 0.0, 0.0
-        self._steering.value = min(max(steering, -self._limit), self._limit)
-        self._throttle.value = min(max(throttle, 0.0), 100.0)
-        self._brake.value = min(max(brake, 0.0), self._full)
+        for row, move in moves.items():
+            slider = self._sliders[row]
+            slider.value = slider.control.moved(slider.value, move)
 
-    def _where(self) -> tuple[float, float, float] | None:
+    def _values(self) -> dict[str, float] | None:
         if not self._watched():
-            # whoever opens a page next does not find the throttle pressed
-            self._throttle.value, self._brake.value, self._touched = 0.0, self._rest, False
+            # whoever opens a page next does not find a control pressed
+            for slider in self._sliders.values():
+                if slider.control.settings.springs_back:
+                    slider.value = slider.control.at_rest
+            self._touched = False
             return None
-        if not self._touched:  # another view may be driving
+        if not self._touched:  # another view may have the controls
             return None
-        return -float(self._steering.value), float(self._throttle.value) / 100.0, float(self._brake.value)
+        return {row: slider.value for row, slider in self._sliders.items()}
 
     def close(self) -> None:
-        self._hand.close()
+        self._sender.close()
+
+
+def _in_words(moves: dict[str, Move]) -> str:
+    """Such as `handle +0.005, lamp to 1`."""
+    return ", ".join(f"{row} to {m.to:g}" if m.to is not None else f"{row} {m.by:+g}" for row, m in moves.items())

@@ -1,6 +1,6 @@
 """The panel of a page: instruments, plots, tuning, controls.
 
-A banner above all of it when something is not right; below it the tabs `drive`, `plots` and `tune`, and whatever tab
+A banner above all of it when something is not right; below it the tabs `controls`, `plots` and `tune`, and whatever tab
 the scene asks for. Figures are replaced some times a second, plots a little less often, nothing while no page is open.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from sim_service.view import instruments
 from sim_service.view.commander import Commander
-from sim_service.view.controls import Controls, ForkLine, OnFork, Wheel
+from sim_service.view.controls import Controls, ForkLine, HandControls, OnFork
 from sim_service.view.feed import Feed, Frame
 from sim_service.view.history import History
 from sim_service.view.plots import Plots
@@ -35,7 +35,7 @@ class Panel:
         gui.set_panel_label(f"tandem: {feed.title}")
         self._history = History(feed.config.sim.step_ms * 1e-3)
         self.commander = Commander(feed.config) if feed.live else None
-        self._wheel: Wheel | None = None
+        self._by_hand: HandControls | None = None
         self._controls: Controls | None = None
         self._tuning: Tuning | None = None
         self._daq_seen = False
@@ -45,11 +45,11 @@ class Panel:
 
         self._banner = gui.add_html("")
         self._tabs = gui.add_tab_group()
-        with self._tabs.add_tab("drive"):
+        with self._tabs.add_tab("controls"):
             self._dials = gui.add_html("")
             if feed.live and feed.config.source.get("kind") == "page":
-                with gui.add_folder("hand wheel and pedals"):
-                    self._wheel = Wheel(gui, feed.config, self._watched)
+                with gui.add_folder("by hand"):
+                    self._by_hand = HandControls(gui, feed.config, self._watched)
             if self.commander is not None:
                 with gui.add_folder("simulation"):
                     self._controls = Controls(gui, feed, self.commander, on_fork or ForkLine(server))
@@ -132,7 +132,7 @@ class Panel:
         )
 
     def close(self) -> None:
-        if self._wheel is not None:
-            self._wheel.close()
+        if self._by_hand is not None:
+            self._by_hand.close()
         if self.commander is not None:
             self.commander.close()

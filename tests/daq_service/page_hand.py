@@ -33,7 +33,7 @@ def _drive(endpoint: str, there: "weakref.ref[Source]") -> None:
         socket.connect(endpoint)
         turn, rest = 0, threading.Event()
         while there() is not None and turn < 500:
-            message = {"steering_deg": 90.0 * math.sin(0.1 * turn), "throttle": 0.3, "brake_bar": 0.0}
+            message = {"steering": 90.0 * math.sin(0.1 * turn), "throttle": 0.3, "brake": 0.0}
             if socket.poll(0, zmq.POLLOUT):
                 socket.send(msgpack.packb(message))
             turn += 1

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from daq_service import sdl as joysticks
 from daq_service.sdl import MOST, devices, watch
 from daq_service.sources import Host, find, gamepad, open_source, require
-from daq_service.sources.gamepad import GamepadSource, Pedal, Wheel
+from daq_service.sources.gamepad import Centred, GamepadSource, Pedal
 from sync.errors import ConfigError, SourceError
 from sync.virtual_clock import virtual_clock
 
@@ -46,7 +46,7 @@ ZONES = st.floats(0, 0.5)
 
 @given(st.booleans(), ZONES, st.lists(RAW, min_size=2))
 def test_a_wheel_counts_from_lock_to_lock_with_a_dead_middle(invert: bool, zone: float, raw: list[int]) -> None:
-    wheel = Wheel(axis=0, invert=invert, dead_zone=zone)
+    wheel = Centred(kind="centred", axis=0, invert=invert, dead_zone=zone)
     counts = [wheel.counts(r) for r in sorted(raw, reverse=invert)]
     assert counts == sorted(counts)
     assert all(abs(c) <= MOST for c in counts)
@@ -60,7 +60,7 @@ def test_a_wheel_counts_from_lock_to_lock_with_a_dead_middle(invert: bool, zone:
 def test_a_pedal_counts_from_rest_to_full_with_a_dead_rest(
     invert: bool, half: str | None, zone: float, raw: list[int]
 ) -> None:
-    pedal = Pedal(axis=0, invert=invert, half=half, dead_zone=zone)  # type: ignore[arg-type]
+    pedal = Pedal(kind="pedal", axis=0, invert=invert, half=half, dead_zone=zone)  # type: ignore[arg-type]
     down = invert != (half == "negative")  # it is pressed where the axis falls
     counts = [pedal.counts(r) for r in sorted(raw, reverse=down)]
     assert counts == sorted(counts)
@@ -71,7 +71,7 @@ def test_a_pedal_counts_from_rest_to_full_with_a_dead_rest(
 
 @given(RAW, st.booleans())
 def test_of_two_pedals_on_one_axis_only_one_is_pressed(raw: int, invert: bool) -> None:
-    one, other = (Pedal(axis=1, invert=invert, half=h, dead_zone=0.0) for h in ("positive", "negative"))
+    one, other = (Pedal(kind="pedal", axis=1, invert=invert, half=h, dead_zone=0.0) for h in ("positive", "negative"))
     assert min(one.counts(raw), other.counts(raw)) == 0
     assert max(one.counts(raw), other.counts(raw)) in (abs(raw), abs(raw) - 1)
 
@@ -82,19 +82,21 @@ def test_of_two_pedals_on_one_axis_only_one_is_pressed(raw: int, invert: bool) -
 @pytest.mark.parametrize(
     "override, said",
     [
-        ("source.axes.brake.axis=0", r"source.axes: brake.axis = 0 is the axis of steering"),
-        ("source.axes.brake.axis=2", r"throttle and brake share axis 2: one must have half = 'positive'"),
-        ("source.axes.clutch={axis=4}", r"source.axes.clutch: unknown key"),
+        ("source.axes.brake.axis=0", r"source.axes: steering and brake share axis 0: both must be pedals"),
+        ("source.axes.brake.axis=2", r"throttle and brake share axis 2: .* one with half = 'positive'"),
+        ("source.axes.clutch={kind='pedal', axis=4}", r"axes.clutch: is no channel; daq.channels has brake, throttle"),
+        ("source.axes.brake={axis=3, invert=true}", r"source.axes: brake.kind is missing: must be 'centred', .* or 'p"),
+        ("source.axes.brake.kind='slider'", r"source.axes: brake.kind = 'slider': must be 'centred'"),
+        ("source.axes.steering.half='positive'", r"source.axes.steering.half = 'positive': unknown key"),
         ("source.device=-1", r"source.device = -1: must be part of a name, a GUID or the number"),
         ("source.effort={channel='a', gain=1.0, limit=1.5, slew=1.0}", r"effort.limit = 1.5: is a share of the full"),
-        ("source.steering_range_deg=540.0", r"inputs.steering.per_count = 0.013733: .* it must be 0.008240"),
-        ("source.steering_range_deg=1e-320", r"inputs.steering.per_count = 0.013733: .* it must be 0.000000"),
+        ("source.steering_range_deg=540.0", r"steering_range_deg = 540.0: is now inputs.steering.per_count alone"),
         ("daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2'}, {name='steering', type='u2'}]",
          r"steering.type = 'u2': must be 'i2' or 'i4'"),
         ("daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2', counter_bits=16},"
          " {name='steering', type='i4'}]", r"throttle.counter_bits = 16: an axis is no counter"),
         ("daq.channels=[{name='brake', type='i2'}, {name='throttle', type='i2'}, {name='steering', type='i4'},"
-         " {name='clutch', type='i2'}]", r"clutch: the gamepad source has steering, throttle, brake"),
+         " {name='clutch', type='i2'}]", r"clutch: has no axis; give \[source.axes.clutch\]"),
     ],
 )  # fmt: skip
 def test_wrong_settings_are_said_before_anything_is_opened(override: str, said: str) -> None:
@@ -236,6 +238,21 @@ def test_what_rests_is_confirmed(plugged: Callable[..., VirtualWheel], seat: Cal
         ages += driver.read()[0]["steering_age_us"].tolist()
 
 
+def test_any_channel_may_be_an_axis(plugged: Callable[..., VirtualWheel], seat: Callable[..., Seat]) -> None:
+    """One handle, of a machine that is no car, with its age."""
+    wheel = plugged()
+    channels = "[{name='handle', type='i4'}, {name='handle_age_us', type='u4', unit='us'}]"
+    row = "{kind='encoder', channel='handle', per_count=1e-6, unit='m', to=[]}"
+    handle = seat(
+        f"daq.channels={channels}", f"inputs={{handle={row}}}",
+        "source.axes={handle={kind='centred', axis=1, invert=true}}",
+    )  # fmt: skip
+    assert handle.latest()["handle"] == 0
+    wheel.move({1: 1000})
+    got = handle.latest()
+    assert got["handle"] == -1000 and 0 <= got["handle_age_us"] <= 11_000
+
+
 def test_what_has_not_moved_yet_is_no_full_throttle(
     plugged: Callable[..., VirtualWheel], seat: Callable[..., Seat]
 ) -> None:
@@ -356,7 +373,7 @@ def test_what_is_missing_is_said_with_what_is_there(
 
 @pytest.mark.parametrize(
     "readable, said",
-    [(0, "group input"), (1, "is the wheel plugged in, has it power"), (None, "nor any /dev/input")],
+    [(0, "group input"), (1, "is the device plugged in, has it power"), (None, "nor any /dev/input")],
 )
 def test_without_a_joystick_it_is_said_what_to_check(
     readable: int | None, said: str, monkeypatch: pytest.MonkeyPatch

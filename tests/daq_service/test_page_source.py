@@ -1,6 +1,7 @@
-"""The page source: what is sent becomes what the sensors of such a car would read, as fast as a hand is."""
+"""The page source: what is sent becomes what the sensors of a machine would read, as fast as a hand is."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -9,34 +10,37 @@ import pytest
 import zmq
 
 from daq_service.sources import Host, Source, open_source
-from daq_service.sources.page import Page, counts, understood
+from daq_service.sources.page import Page, decoded
 from sim_service.inputs import make_inputs
 from sim_service.inputs.table import rows
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sync.block_values import put_integer
 from sync.config import load
 from sync.errors import ConfigError
+from sync.hand_controls import hand_controls
 from sync.message import MALFORMED
 from sync.virtual_clock import virtual_clock
 from tandem.supervise import sweep
 
-from .conftest import CONFIGS, DRIVE, drive_config
+from .conftest import CONFIGS, unique
 
 MS = 1_000_000
 _PATIENCE_MS = 60_000
-STRAIGHT = {"steering_deg": 0.0, "throttle": 0.0, "brake_bar": 0.0}
+PAGE = CONFIGS / "page.toml"
+STRAIGHT = {"steering": 0.0, "throttle": 0.0, "brake": 0.0}
 
 
 class Driven:
     """A page source at 1 kHz in virtual time, and whoever drives it over a real socket."""
 
-    def __init__(self, settings: str = "", *overrides: str):
+    def __init__(self, *overrides: str, file: Path = PAGE):
         self.said: list[str] = []
         self.clock = virtual_clock(look_ns=0)
-        config = drive_config(f"source={{kind='page'{settings}}}", *overrides)
+        config = load(file, [f"name={unique()}", *overrides])
         self.config = config
-        self.source: Any = open_source(config, DRIVE, Host(say=self.said.append, clock=self.clock))
-        self.columns = [[c.name for c in config.daq.channels].index(n) for n in ("steering", "throttle", "brake")]
+        self.source: Any = open_source(config, file, Host(say=self.said.append, clock=self.clock))
+        names = [c.name for c in config.daq.channels]
+        self.columns = [names.index(row.channels[0]) for row in config.inputs.values()]
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.PUSH)
         self._socket.set(zmq.LINGER, 0)
@@ -51,9 +55,9 @@ class Driven:
         assert self.source._socket.poll(_PATIENCE_MS), "nothing came over the socket"
 
     def read_for(self, seconds: float, hand: Any = None) -> np.ndarray:
-        """(steering, throttle, brake) in counts, a row a scan; `hand` is sent over and over meanwhile."""
+        """Counts in the order of the rows of inputs, a row a scan; `hand` is sent over and over meanwhile."""
         rows = []
-        scans, t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
+        scans, t_ns = np.zeros((4096, len(self.columns)), np.int64), np.zeros(4096, np.int64)
         end, due = self.clock.now_ns() + seconds * 1e9, 0
         while self.clock.now_ns() < end:
             if hand is not None and self.clock.now_ns() >= due:
@@ -75,8 +79,8 @@ class Driven:
 def driven() -> Iterator[Callable[..., Driven]]:
     made: list[Driven] = []
 
-    def make(*arguments: str) -> Driven:
-        made.append(Driven(*arguments))
+    def make(*arguments: str, **others: Any) -> Driven:
+        made.append(Driven(*arguments, **others))
         return made[-1]
 
     yield make
@@ -85,40 +89,42 @@ def driven() -> Iterator[Callable[..., Driven]]:
 
 
 def test_before_anybody_drives_the_wheel_is_straight_and_the_brake_holds(driven: Callable[..., Driven]) -> None:
-    found = driven(", let_go_brake_bar=10.0").read_for(0.1)
+    found = driven().read_for(0.1)
     assert len(found) > 50
     assert (found == [0, 0, round(10.0 / 40.0 * 32767.0)]).all()
 
 
 def test_what_is_sent_is_what_is_read_and_the_wheel_is_no_faster_than_a_hand(driven: Callable[..., Driven]) -> None:
-    page = driven(", wheel_deg_per_s=400.0")
-    found = page.read_for(0.6, {"steering_deg": 90.0, "throttle": 0.5, "brake_bar": 4.0})
+    page = driven()
+    found = page.read_for(0.6, {"steering": 90.0, "throttle": 0.5, "brake": 4.0})
     assert found[-1].tolist() == [500, 210, round(4.0 / 40.0 * 32767.0)]
     # 0.4 degrees a scan are a little more than two counts
     assert np.abs(np.diff(found[:, 0])).max() <= 3
     moving = np.flatnonzero(np.diff(found[:, 0]))
     assert 215 <= moving[-1] - moving[0] <= 235  # scans for 90 degrees at 400 a second
-    assert page.said == ["somebody drives from a page"]
+    assert page.said == ["somebody has the controls, from a page"]
 
 
 def test_beyond_what_a_car_has_is_cut(driven: Callable[..., Driven]) -> None:
-    page = driven(", wheel_deg_per_s=2000.0, steering_limit_deg=180.0")
-    found = page.read_for(0.4, {"steering_deg": -1e6, "throttle": 7, "brake_bar": 1e9})
+    page = driven(
+        *(f"source.controls.steering.{setting}" for setting in ("rate_per_s=2000.0", "least=-180.0", "most=180.0"))
+    )
+    found = page.read_for(0.4, {"steering": -1e6, "throttle": 7, "brake": 1e9})
     assert found[-1].tolist() == [-1000, 420, 32767]
-    found = page.read_for(0.2, {"steering_deg": -1e6, "throttle": -7, "brake_bar": -1})
+    found = page.read_for(0.2, {"steering": -1e6, "throttle": -7, "brake": -1})
     assert found[-1].tolist() == [-1000, 0, 0]
 
 
 def test_whoever_is_not_heard_any_more_has_let_go_until_heard_again(driven: Callable[..., Driven]) -> None:
-    page = driven(", let_go_ms=150.0, let_go_brake_bar=5.0")
-    hand = {"steering_deg": 18.0, "throttle": 1.0, "brake_bar": 0.0}
+    page = driven("source.let_go_ms=150.0", "source.controls.brake.at_rest=5.0")
+    hand = {"steering": 18.0, "throttle": 1.0, "brake": 0.0}
     assert page.read_for(0.3, hand)[-1].tolist() == [100, 420, 0]  # never silent for so long
     light = round(5.0 / 40.0 * 32767.0)
     assert page.read_for(0.3)[-1].tolist() == [100, 0, light]  # the wheel is kept
     assert page.read_for(0.2, hand)[-1].tolist() == [100, 420, 0]
     assert page.source.counts()["let_go"] == 1
     assert [text.split(":")[0] for text in page.said] == [
-        "somebody drives from a page", "nobody drives", "somebody drives from a page",
+        "somebody has the controls, from a page", "nobody has the controls", "somebody has the controls, from a page",
     ]  # fmt: skip
 
 
@@ -130,22 +136,22 @@ def test_whoever_is_not_heard_any_more_has_let_go_until_heard_again(driven: Call
         b"x" * 300,
         msgpack.packb([1, 2, 3]),
         msgpack.packb({}),
-        msgpack.packb({"steering_deg": 0.0, "throttle": 0.0}),
+        msgpack.packb({"steering": 0.0, "throttle": 0.0}),
         msgpack.packb({**STRAIGHT, "gear": 2}),
         msgpack.packb({**STRAIGHT, "throttle": float("nan")}),
         msgpack.packb({**STRAIGHT, "throttle": float("inf")}),
         msgpack.packb({**STRAIGHT, "throttle": True}),
         msgpack.packb({**STRAIGHT, "throttle": "full"}),
-        msgpack.packb({**STRAIGHT, "brake_bar": None}),
-        msgpack.packb({**STRAIGHT, "brake_bar": {"a": 1}}),
+        msgpack.packb({**STRAIGHT, "brake": None}),
+        msgpack.packb({**STRAIGHT, "brake": {"a": 1}}),
         msgpack.packb(STRAIGHT) + b"\0",
     ],
 )
 def test_what_is_no_message_is_counted_and_changes_nothing(driven: Callable[..., Driven], message: bytes) -> None:
     with pytest.raises(MALFORMED):
-        understood(message)
+        decoded(message, STRAIGHT)
     page = driven()
-    page.read_for(0.1, {"steering_deg": 1.8, "throttle": 0.5, "brake_bar": 0.0})
+    page.read_for(0.1, {"steering": 1.8, "throttle": 0.5, "brake": 0.0})
     page.send(message)
     page.arrived()
     found = page.read_for(0.1)
@@ -177,13 +183,13 @@ CALIBRATIONS = [
 @pytest.mark.parametrize("calibration", CALIBRATIONS)
 @pytest.mark.parametrize("hand", [(0.0, 0.0, 0.0), (123.0, 0.25, 7.5), (-480.0, 1.0, 40.0)])
 def test_counts_are_the_inverse_of_the_rows(calibration: list[str], hand: tuple[float, float, float]) -> None:
-    config = drive_config()
-    given: Any = load(DRIVE, calibration).inputs
+    config = load(PAGE, calibration)
+    given: Any = config.inputs
     layout = config.daq.layout
     block = np.zeros(layout.words, np.int64)
     by_name = dict(zip(layout.names, layout.table, strict=True))
-    for name, value in counts(given, *hand).items():
-        assert not put_integer(block, by_name[name], value)
+    for control, value in zip(hand_controls(config, PAGE).values(), hand, strict=True):
+        assert not put_integer(block, by_name[control.channel], control.counts(value))
     inputs = np.zeros(6)
     make_inputs(block, 0, 0.005, rows(given, layout, VEHICLE_INPUTS, 0.005, 0.001, 100.0), inputs)
     assert np.degrees(inputs[0]) == pytest.approx(hand[0], abs=0.5 * given["steering"].per_count + 1e-9)
@@ -192,9 +198,77 @@ def test_counts_are_the_inverse_of_the_rows(calibration: list[str], hand: tuple[
     assert inputs[4] == pytest.approx(hand[2], abs=0.5 * step + 1e-9)
 
 
-def test_a_page_without_its_rows_is_refused_before_it_starts() -> None:
-    with pytest.raises(ConfigError, match="affine with unit = 'bar' for the channel brake"):
-        open_source(load(CONFIGS / "page.toml", ["inputs.brake.unit=Pa"]), CONFIGS / "page.toml")
+@pytest.mark.parametrize(
+    "override, said",
+    [
+        ("source.controls.clutch={}", r"source.controls.clutch: is no row of \[inputs\]; there is steering, throttle"),
+        ("source.controls.brake.least=50.0", r"source.controls.brake: least = 50 must be below most = 40"),
+        ("source.controls.brake.at_rest=41.0", r"source.controls.brake: at_rest = 41 must be from 0 to 40"),
+        ("source.controls.brake.keys.I={to=-1.0}", r"source.controls.brake: I.to = -1 must be from 0 to 40"),
+        ("source.controls.brake.keys.I={to=0.0, by=1.0}", r"controls.brake.keys.I: must be one of \{ to = VALUE"),
+        ("source.controls.brake.keys.up={by=1.0}", r"source.controls.brake.keys.up"),
+        ("source.controls.brake.rate_per_s=0.0", r"source.controls.brake.rate_per_s = 0.0: must be greater than 0"),
+        ("source.controls.brake.most=400.0", r"controls.brake: at 400 the channel brake would be 327670; its type"),
+        ("source.controls.brake.spring=true", r"source.controls.brake.spring = True: unknown key; did you mean"),
+        ("source.wheel_deg_per_s=400.0", r"wheel_deg_per_s = 400.0: is now source.controls.steering.rate_per_s"),
+        ("source.steering_limit_deg=520.0", r"is now source.controls.steering.least and .most"),
+        ("source.let_go_brake_bar=10.0", r"let_go_brake_bar = 10.0: is now source.controls.brake.at_rest"),
+    ],
+)  # fmt: skip
+def test_wrong_controls_are_refused_before_anything_starts(override: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        open_source(load(PAGE, [override]), PAGE)
+
+
+@pytest.mark.parametrize(
+    "override, said",
+    [
+        ("inputs.handle={kind='polynomial', channel='handle', coefficients=[1.0]}",
+         r"inputs: a hand needs a row of kind affine or encoder that reads a channel; there is handle"),
+        ("inputs.handle={kind='encoder', channel='handle', per_count=1e-4}",
+         r"source.controls.handle: inputs.handle has no limits: give least and most"),
+        ("inputs.other={kind='affine', channel='handle', full_counts=100.0}",
+         r"source.controls.other: moves the channel handle, as handle does; leave one out"),
+    ],
+)  # fmt: skip
+def test_rows_that_no_hand_can_move_are_refused(override: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        open_source(load(MASS_SPRING, ["source={kind='page'}", override]), MASS_SPRING)
+
+
+# ---- a machine that is no car ----------------------------------------------------------------------------------------
+
+MASS_SPRING = CONFIGS / "mass_spring.toml"
+HANDLE = "source={kind='page', controls={handle={least=-0.05, most=0.05, rate_per_s=0.5, springs_back=%s}}}"
+
+
+def test_without_any_control_every_row_is_moved_within_its_limits(driven: Callable[..., Driven]) -> None:
+    page = driven("source={kind='page'}", file=MASS_SPRING)
+    assert set(page.read_for(0.05)[:, 0].tolist()) == {0}
+    assert page.read_for(0.05, {"handle": 0.02})[-1].tolist() == [400]  # at once
+    assert page.read_for(0.05, {"handle": 7.0})[-1].tolist() == [2000]  # 0.1 m, as the row has it
+
+
+@pytest.mark.parametrize("springs_back", [True, False])
+def test_a_handle_keeps_to_its_rate_and_springs_back_or_stays(
+    driven: Callable[..., Driven], springs_back: bool
+) -> None:
+    page = driven(HANDLE % str(springs_back).lower(), file=MASS_SPRING)
+    found = page.read_for(0.3, {"handle": 1.0})[:, 0]
+    assert found[-1] == 1000 and np.diff(found).max() <= 11  # 0.5 mm a scan are ten counts
+    assert np.count_nonzero(np.diff(found)) == 100
+    found = page.read_for(2.0)[:, 0]
+    assert found[-1] == (0 if springs_back else 1000)
+    assert page.said[-1] == f"nobody has the controls: handle {'to 0 m' if springs_back else 'stays'}"
+
+
+def test_a_channel_that_no_control_moves_reads_as_nothing(driven: Callable[..., Driven]) -> None:
+    page = driven("source={kind='page', controls={steering={}}}", "inputs.throttle.zero_counts=1200.0")
+    assert page.read_for(0.05, {"steering": 18.0})[-1].tolist() == [100, 1200, 0]
+    page.send(STRAIGHT)  # rows that no hand moves here
+    page.arrived()
+    page.read_for(0.01)
+    assert page.source.counts()["malformed"] == 1
 
 
 def test_its_socket_is_its_own_and_gone_after_it(driven: Callable[..., Driven]) -> None:
@@ -208,15 +282,12 @@ def test_its_socket_is_its_own_and_gone_after_it(driven: Callable[..., Driven]) 
 
 
 def test_the_shipped_configuration_opens() -> None:
-    file = CONFIGS / "page.toml"
-    source: Source = open_source(load(file), file)
+    source: Source = open_source(load(PAGE), PAGE)
     assert isinstance(source, Page)
-    with pytest.raises(ConfigError, match="wheel_deg_per_s"):
-        open_source(load(file, ["source.wheel_deg_per_s=0"]), file)
 
 
 def test_a_long_sleep_costs_no_more_than_the_buffer(driven: Callable[..., Driven]) -> None:
-    page = driven(", buffer_blocks=4")
+    page = driven("source.buffer_blocks=4")
     page.clock.sleep_until(page.clock.now_ns() + 100 * MS)
     scans, t_ns = np.zeros((64, 3), np.int64), np.zeros(64, np.int64)
     count, lost = page.source.read(scans, t_ns, 0)

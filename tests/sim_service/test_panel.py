@@ -19,11 +19,12 @@ from sim_service.machines.contract import Machine, Parameter, Quantity
 from sim_service.machines.display import Display
 from sim_service.view import fork, instruments, plots, tuning
 from sim_service.view.commander import Commander, Conflator
-from sim_service.view.controls import Controls, ForkLine, Wheel
+from sim_service.view.controls import Controls, ForkLine, HandControls, HandSlider
 from sim_service.view.feed import Frame
 from sim_service.view.history import MOST_POINTS, MOST_STEPS, History, Pace, decimated
 from sim_service.view.panel import Panel
 from sync.config import load
+from sync.hand_controls import hand_controls
 from tests.sync.actors import PATIENCE_S
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -735,7 +736,7 @@ def test_a_panel_shows_anything_and_nothing(server: Any, monkeypatch: pytest.Mon
         panel._figures_due = panel._plots_due = 0
         panel.show(Frame(0, feed.records[-1], np.zeros(0)))
         assert "no step for" in panel._banner.content and "nan" not in panel._dials.content
-        assert (panel._wheel is not None) == ("page" in source)
+        assert (panel._by_hand is not None) == ("page" in source)
         panel.tab("scene")
     finally:
         panel.close()
@@ -748,25 +749,75 @@ def test_a_fork_is_drawn_replaced_and_removed(server: Any) -> None:
         assert (line._line is not None) == (points is not None and len(points) > 1)
 
 
-def test_hands_on_the_page(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed: Any = Still("source={kind='page', steering_limit_deg=100.0}")
+def page_source(name: str) -> str:
+    """[source] of a shipped configuration, as an override."""
+    source = load(CONFIGS / name).source
+
+    def inline(value: Any) -> str:
+        if isinstance(value, dict):
+            return "{" + ", ".join(f'"{key}" = {inline(v)}' for key, v in value.items()) + "}"
+        return str(value).lower() if isinstance(value, bool) else repr(value)
+
+    return f"source={inline(source)}"
+
+
+def test_hands_on_the_page(server: Any) -> None:
+    feed: Any = Still(page_source("page.toml"), "source.controls.steering.least=-100.0")
     watched = [True]
-    wheel = Wheel(server.gui, feed.config, lambda: watched[0])
+    hands = HandControls(server.gui, feed.config, lambda: watched[0])
+
+    def press(key: str) -> None:
+        hands._press(hands._keys[key])
+
+    def values(steering: float, throttle: float, brake: float) -> Any:
+        return {"steering": steering, "throttle": pytest.approx(throttle), "brake": brake}
+
     try:
+        assert hands._values() is None  # nobody has touched it
         for key in "JJJIII":
-            wheel._press(key)
-        assert wheel._where() == (45.0, 0.15, 0.0)
+            press(key)
+        assert hands._values() == values(45.0, 0.15, 0.0)
         for _ in range(20):
-            wheel._press("L")
-        assert wheel._where() == (-100.0, 0.15, 0.0)
-        wheel._press("space")
-        assert wheel._where() == (-100.0, 0.0, 40.0)
-        wheel._press("I")
+            press("L")
+        assert hands._values() == values(-100.0, 0.15, 0.0)
+        press("space")
+        assert hands._values() == values(-100.0, 0.0, 40.0)
+        press("I")
         watched[0] = False
-        assert wheel._where() is None
+        assert hands._values() is None
         watched[0] = True
-        assert wheel._where() is None  # another page may be driving, until somebody touches this one
-        wheel._press("U")
-        assert wheel._where() == (0.0, 0.0, 10.0)  # nobody finds a pressed throttle
+        assert hands._values() is None  # another page may be driving, until somebody touches this one
+        press("U")
+        assert hands._values() == values(0.0, 0.0, 10.0)  # nobody finds a pressed throttle
+        hands._press(hands._buttons["release all"])
+        assert hands._values() == values(0.0, 0.0, 0.0)
+        assert list(hands._buttons) == ["wheel straight", "release all", "stop"]
+        assert "K: throttle to 0, brake +2" in hands._help() and "throttle and brake spring back" in hands._help()
     finally:
-        wheel.close()
+        hands.close()
+
+
+def test_a_slider_may_be_the_other_way_round() -> None:
+    gui: Any = Gui()
+    control = hand_controls(load(CONFIGS / "page.toml", ["source.controls.steering.least=-100.0"]), "")["steering"]
+    slider = HandSlider(gui, "steering", control, lambda _: None)
+    drawn = gui.by_label["steering [deg]"]
+    assert (drawn.min, drawn.max) == (-520.0, 100.0)
+    slider.value = 30.0
+    assert drawn.value == -30.0
+    drawn.by_hand(100.0)
+    assert slider.value == -100.0
+
+
+def test_hands_on_a_machine_that_is_no_car(server: Any) -> None:
+    """Without any table its rows are on the page, with one button."""
+    config = load(CONFIGS / "mass_spring.toml", ["name=panel_spring", "source={kind='page'}"])
+    hands = HandControls(server.gui, config, lambda: True)
+    try:
+        hands._sliders["handle"].value = 0.03
+        hands._touched = True
+        assert hands._values() == {"handle": 0.03}
+        hands._press(hands._buttons["at rest"])
+        assert hands._values() == {"handle": 0.0} and not hands._keys
+    finally:
+        hands.close()

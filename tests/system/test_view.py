@@ -25,6 +25,7 @@ from tests.system.browser import browser, drawings, lacking, picture, window
 from tests.system.conftest import (
     DRIVE,
     PATIENCE_S,
+    ROOT,
     Program,
     Recorded,
     pid_of,
@@ -198,7 +199,7 @@ def _a_parameter_is_changed_by_hand(page: Any, name: str) -> str:
             return bool(abs(client.ask()["parameters"][parameter]["value"] - wanted) <= 0.02 * abs(wanted))
 
         until(there, f"{parameter} does not become {wanted}")
-        click(page.get_by_text("drive", exact=True).first)
+        click(page.get_by_text("controls", exact=True).first)
         return str(parameter)
     finally:
         client.close()
@@ -283,6 +284,30 @@ def test_a_record_on_a_page(recorded: Callable[[str], Recorded], start: Start, c
     view.signal(signal.SIGINT)
     assert view.end() == 0, view.said
     assert "Traceback" not in view.said and "not shown" not in view.said
+
+
+@needs_browser
+def test_a_machine_that_is_no_car_is_moved_from_its_page(
+    start: Start, name: str, chromium: Any, tmp_path: Path
+) -> None:
+    """A slider of the page moves the handle; a page that is closed lets go of it."""
+    run = start(
+        "tandem", "run", str(ROOT / "configs" / "mass_spring.toml"), "--seconds", "0", "--json",
+        "--set", f"name={name}", "--set", "source={kind='page', controls={handle={least=-0.05, most=0.05}}}",
+        "--set", "view.enabled=true", "--set", "view.port=0", *SLOWLY, "--runs", str(tmp_path / "runs"),
+    )  # fmt: skip
+    page = opened(chromium, address(run))
+    steps = ring_of(name, "sim")
+    until(lambda: "handle [m]" in words(page), "no slider for the row")
+    page.get_by_role("slider").first.press("End")
+    until(lambda: steps.newest()["handle"] > 0.049, lambda: f"the handle is at {steps.newest()['handle']}")
+    page.close()
+    until(lambda: abs(steps.newest()["handle"]) < 1e-3, lambda: f"it is not let go: {steps.newest()['handle']}")
+    steps.close()
+    run.signal(signal.SIGINT)
+    assert run.end() == 0, run.said
+    assert run.json()["view"]["rejected"] == 0
+    assert open_run(tmp_path / "runs").topics["/step"].blocks["position"].max() > 0.04
 
 
 @needs_browser
