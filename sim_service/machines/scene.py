@@ -96,6 +96,17 @@ class Arrow:
 
 
 @dataclass(frozen=True)
+class PushPoints:
+    """Where a hand may push the machine from outside, and the parameters of the machine by which it does."""
+
+    points: tuple[tuple[str, Point], ...]  # with their names, in the order of the numbers that `which` gives them
+    which: str  # the parameter that holds the number of the point
+    force: tuple[str, str, str]  # parameters, N, along the axes of the world
+    torque: tuple[str, str, str] | None = None  # parameters, N m
+    torque_is: str = ""  # on what and about which axes
+
+
+@dataclass(frozen=True)
 class Camera:
     """Looks at the first solid from a place that goes along."""
 
@@ -127,6 +138,8 @@ class Scene:
     size: float = 1.0  # of the whole, in m; for cameras and grids
     cameras: tuple[Camera, ...] = ()  # none: the usual ones
     load: float = 0.0  # N, of a wheel at rest; forces are drawn in proportion to it
+    push: PushPoints | None = None  # none: no hand on it
+    ground: str = ""  # which of the machine's files (`[sim.files]`) is the surface below it; none: a plane
 
 
 def box(name: str, frame: int, low: Iterable[float], high: Iterable[float]) -> Solid:

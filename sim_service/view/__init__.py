@@ -5,13 +5,13 @@ it may be slow, absent or killed without the loop noticing. viser serves the pag
 here is compiled.
 
     feed.py     where frames come from: a running simulation, or a record
-    stage.py    the scene: bodies, wheels, road, forces, path
+    stage.py    the scene: bodies, wheels, ground, forces, path
     cameras.py  who looks at it from where
-    ground.py   the road's surface and the way a driver follows
+    ground.py   the surface below the machine and the course that its source follows
     shapes.py   meshes of simple things
     panel.py    what stands beside it: instruments.py, plots.py, tuning.py, controls.py; history.py keeps the last
                 seconds, commander.py talks to the simulator, fork.py looks ahead
-    push.py     a hand on the car
+    push.py     a hand on the machine
     player.py   time, of a record: slider, speed, steps; two records against each other
     workshop.py a mechanism in the hand
     door.py     who may come in

@@ -34,7 +34,7 @@ class Feed(Protocol):
     params: np.ndarray  # as the model began
     config: Config
     live: bool
-    files: dict[str, bytes]  # what the run is made of, by the names in a record: `road:…`, `manoeuvre.toml`
+    files: dict[str, bytes]  # what the run is made of, by the names in a record
 
     def look(self) -> Frame | None:
         """The newest frame, or that of the chosen time; None while there is none."""

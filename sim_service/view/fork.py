@@ -2,10 +2,10 @@
 
 A model promises that what its next step depends on is in its state (sim_service/machines/contract.py), and the
 simulator shows the state after every step; so a copy of state and parameters goes on exactly as the live model would
-with the same inputs (tests/sim_service/test_panel.py: the same bits). What a fork cannot know is what the driver does
-next: the hand wheel is held, at rest, and so are the pedals. For the buggy at 9 m/s with a hand that turns the wheel by
-a radian and a half a second the real path was 3 cm off after half a second, 0.3 m after one, 2.5 m after two. How far
-off it was is measured when the car has got there, and told on the page.
+with the same inputs (tests/sim_service/test_panel.py: the same bits). What a fork cannot know is what the inputs do
+next: they are held, and what the machine declares as rates of a hand (`Display.still`) is zero. For the buggy at 9 m/s
+with a hand that turned by a radian and a half a second the real path was 3 cm off after half a second, 0.3 m after one,
+2.5 m after two. How far off it was is measured when the machine has got there, and shown on the page.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
-"""What a run drives on and along, from the files it was made of: the surface of its road, the way its driver follows.
+"""What lies below a machine and ahead of it, from the files of its run: a surface, and the course its source follows.
 
-Files are known by their names in a record (`road:NAME`, `manoeuvre.toml`). Whatever is wrong with them was said before
-the run began; here it only means that there is nothing to draw.
+Which of its files is the surface the machine says in its scene (`Scene.ground`); they are known by their names in a
+record (`<that file>:NAME`, `manoeuvre.toml`). Whatever is wrong with them was said before the run began; here it only
+means that there is nothing to draw.
 """
 
 import math
@@ -15,7 +16,7 @@ from sync.errors import ConfigError
 from sync.toml import parse_toml
 
 TILE = 4.0  # m; tiles of two tones show how the ground moves
-_FINE = 0.4  # m, between the nodes near the car
+_FINE = 0.4  # m, between the nodes near the machine
 _REACH = 24.0  # m, of the fine part
 _FAR = 400.0  # m, how far the coarse part goes
 _OUTER = 20  # intervals of the coarse part, each side
@@ -24,18 +25,18 @@ _WAYPOINTS = 2000  # at most
 
 
 class Ground:
-    """A surface that can be asked for its height; flat without a road."""
+    """A surface that can be asked for its height; flat without any data."""
 
-    def __init__(self, road: np.ndarray | None = None):
-        self._road = road
+    def __init__(self, data: np.ndarray | None = None):
+        self._data = data
         self.flat = True
         self._extent: tuple[np.ndarray, np.ndarray] | None = None
-        if road is None:
+        if data is None:
             return
         from sim_service import roads
 
         self._surface = roads.surface
-        told = roads.describe(road)
+        told = roads.describe(data)
         self.flat = not told["layers"] and not told["patches"]
         self._usual = told["friction"]
         grids = [layer for layer in told["layers"] if layer["kind"] == "grid"]
@@ -44,8 +45,10 @@ class Ground:
             self._extent = np.array([x0, y0]), np.array([x1, y1])
 
     @staticmethod
-    def of(files: Mapping[str, bytes]) -> "Ground":
-        parts = {name.removeprefix("road:"): data for name, data in files.items() if name.startswith("road:")}
+    def of(files: Mapping[str, bytes], which: str) -> "Ground":
+        """`which` of a machine's files; flat without one."""
+        parts = {name.partition(":")[2]: data for name, data in files.items() if name.partition(":")[0] == which}
+        parts.pop("", None)
         if not parts:
             return Ground()
         from sim_service import roads
@@ -56,20 +59,20 @@ class Ground:
             return Ground()
 
     def height(self, x: float, y: float) -> float:
-        if self.flat or self._road is None or not (math.isfinite(x) and math.isfinite(y)):
+        if self.flat or self._data is None or not (math.isfinite(x) and math.isfinite(y)):
             return 0.0
-        return float(self._surface(self._road, x, y)[0])
+        return float(self._surface(self._data, x, y)[0])
 
     def normal(self, x: float, y: float) -> np.ndarray:
-        if self.flat or self._road is None or not (math.isfinite(x) and math.isfinite(y)):
+        if self.flat or self._data is None or not (math.isfinite(x) and math.isfinite(y)):
             return np.array([0.0, 0.0, 1.0])
-        _, slope_x, slope_y, _ = self._surface(self._road, x, y)
+        _, slope_x, slope_y, _ = self._surface(self._data, x, y)
         n = np.array([-slope_x, -slope_y, 1.0])
         return shapes.unit(n)
 
     def axes_around(self, x: float, y: float) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Nodes of a mesh along x and y, and whether it will do wherever the car goes: as dense as the budget allows
-        over a road with an end, else fine around (x, y) and coarse farther away."""
+        """Nodes of a mesh along x and y, and whether it will do wherever the machine goes: as dense as the budget
+        allows over a surface with an end, else fine around (x, y) and coarse farther away."""
         if self._extent is not None:
             low, high = (TILE * np.round(corner / TILE) for corner in self._extent)
             for parts in range(round(TILE / _FINE), 3, -1):  # of a tile
@@ -87,10 +90,9 @@ class Ground:
         """Vertices and triangles of the surface over these nodes: tiles of two tones, and what is slippery."""
         from sim_service.roads.field import surface_over
 
-        road = self._road
-        assert road is not None
+        assert self._data is not None
         values = np.empty((len(x), len(y), 4))
-        surface_over(road, x, y, values)
+        surface_over(self._data, x, y, values)
         vertices = np.stack([*np.meshgrid(x, y, indexing="ij"), values[:, :, 0]], axis=-1)
         middle_x, middle_y = 0.5 * (x[1:] + x[:-1]), 0.5 * (y[1:] + y[:-1])
         odd = (np.floor(middle_x / TILE)[:, None] + np.floor(middle_y / TILE)[None, :]) % 2.0 == 1.0
@@ -124,7 +126,7 @@ def _with_outskirts(nodes: np.ndarray, count: int) -> np.ndarray:
 
 
 def way_of(files: Mapping[str, bytes]) -> tuple[np.ndarray, np.ndarray] | None:
-    """The way a manoeuvre's driver follows: its waypoints, and a line through them (x, y); None without one."""
+    """The course that a manoeuvre follows: its waypoints, and a line through them (x, y); None without one."""
     try:
         follow: Any = parse_toml(files["manoeuvre.toml"], "manoeuvre.toml")["follow"]
         points = np.array(follow["path"], float)
@@ -137,7 +139,7 @@ def way_of(files: Mapping[str, bytes]) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _smooth(points: np.ndarray, closed: bool) -> np.ndarray:
-    """A line through points about every metre, as the driver sees it: pieces of cubics, parameter by root of chord."""
+    """A line through points about every metre, as it is followed: pieces of cubics, parameter by root of chord."""
     before, after = (points[-1], points[0]) if closed else (2 * points[0] - points[1], 2 * points[-1] - points[-2])
     ring = np.vstack([before, points, after, points[1]]) if closed else np.vstack([before, points, after])
     knots = np.cumsum([0.0, *np.maximum(np.sqrt(np.linalg.norm(np.diff(ring, axis=0), axis=1)), 1e-6)])

@@ -123,8 +123,8 @@ def _tile(tile: Tile, value: float) -> Markup:
 
 
 def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> Markup:
-    """A tile with a bar: from the left, or from the middle to where the wheel is turned (left is positive). What is
-    not fresh says so beside its name."""
+    """A tile with a bar: from the left, or from the middle, where positive is to the left. What is not fresh says so
+    beside its name."""
     shown, unit = value * tile.factor, tile.unit
     share = min(max(shown / full, -1.0), 1.0) if math.isfinite(shown) else 0.0
     width = abs(share) * (50.0 if middle else 100.0)

@@ -160,7 +160,7 @@ def _place(box: Any, step: Any) -> None:
 
 
 class _Comparison:
-    """Two records over the same time: one channel of both, and the distance between the two cars."""
+    """Two records over the same time: one channel of both, and the distance between the two machines."""
 
     def __init__(self, server: Any, one: RecordFeed, other: RecordFeed, offset: int, by_blocks: bool):
         self._one = one

@@ -1,8 +1,7 @@
 """Plots of the last seconds: any channel of a step by its name, two charts, up to two quantities each.
 
-viser has no list of many choices; a choice that stands for the same quantity at several places, such as all four
-wheels, makes up for the usual case; the machine says which names those are. Two quantities of different units have an
-axis each.
+viser has no list of many choices; a choice that stands for the same quantity at several places makes up for the usual
+case; the machine says which names those are. Two quantities of different units have an axis each.
 """
 
 import math
@@ -39,21 +38,21 @@ def choices(model: Machine) -> dict[str, Choice]:
     ends = "|".join(re.escape(end) for _, members in families for end in members)
     ending = re.compile(f"^(.+)_({ends})$" if ends else "(?!)")
     together: dict[tuple[str, str], list[str]] = {}
-    single, by_wheel = [], []
+    single, by_place = [], []
     for q in model.outputs:
         found = ending.match(q.name)
         if found is None:
             single.append(Choice(f"output / {q.name}", [q.name], q.unit))
         else:
             together.setdefault((found[1], q.unit), []).append(q.name)
-            by_wheel.append(Choice(f"{found[2]} / {q.name}", [q.name], q.unit))
+            by_place.append(Choice(f"{found[2]} / {q.name}", [q.name], q.unit))
     made += single
     for (stem, unit), names in together.items():
         for title, endings in families:
             members = [n for n in names if n.endswith(tuple(f"_{end}" for end in endings))]
             if len(members) > 1:
                 made.append(Choice(f"{title} / {stem}", members, unit))
-    made += sorted(by_wheel, key=lambda c: c.label.split(" / ")[0])
+    made += sorted(by_place, key=lambda c: c.label.split(" / ")[0])
     made += [Choice(f"timing / {label}", [a], unit, b, 1e-6) for label, (a, b, unit) in TIMING.items()]
     return {c.label: c for c in made}
 

@@ -113,11 +113,12 @@ class Page:
 
 
 def live_feed(config: Config, file: Path) -> LiveFeed:
-    """The drive of this name; whatever has to be imported or compiled for its page is."""
+    """The run of this name; whatever has to be imported or compiled for its page is."""
     with compiling(f"model-{Path(config.sim.machine).stem}"):
         sources = configured(config, file.parent)
         model, params = make_machine(sources, config.sim.parameters)
-        for needed in ("sim_service.roads.field", "viser", "sim_service.view.panel", "sim_service.view.stage"):
+        surface = ("sim_service.roads.field",) if model.scene is not None and model.scene.ground else ()
+        for needed in (*surface, "viser", "sim_service.view.panel", "sim_service.view.stage"):
             with contextlib.suppress(ImportError):  # said when the page is opened
                 importlib.import_module(needed)
     return LiveFeed(config, model, params, {**sources.files, **_manoeuvre(config, file)})
@@ -126,7 +127,7 @@ def live_feed(config: Config, file: Path) -> LiveFeed:
 def serve_live(
     config: Config, feed: LiveFeed, stop: threading.Event, reporter: Reporter, token: str, opened: bool = False
 ) -> dict[str, Any]:
-    """The page of a drive, until it is stopped."""
+    """The page of a run, until it is stopped."""
     page = Page(config.view, feed, say=reporter.say, token=token, saves=Path(config.view.saves))
     _step_back()
 
@@ -165,7 +166,7 @@ def prepare(config: Config, file: Path) -> Prepared:
 
 
 def _manoeuvre(config: Config, file: Path) -> dict[str, bytes]:
-    """What the driver of the run follows, if it is a file here."""
+    """The course that the source of the run follows, if it is a file here."""
     name = config.source.get("manoeuvre")
     try:
         return {"manoeuvre.toml": (file.parent / name).read_bytes()} if isinstance(name, str) else {}

@@ -94,7 +94,7 @@ def torus(radius: float, thick: float) -> Mesh:
     return turned_profile(list(zip(radius + thick * np.cos(a), thick * np.sin(a), strict=True)), 32, True)
 
 
-def tyre(radius: float, width: float, rim: float) -> Mesh:
+def tread(radius: float, width: float, rim: float) -> Mesh:
     """About the y axis."""
     w, shoulder = 0.5 * width, 0.12 * radius
     profile = [

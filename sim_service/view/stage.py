@@ -1,9 +1,9 @@
-"""The scene of a page: the machine, its wheels, the road under it, forces, the path it drove, cameras.
+"""The scene of a page: the machine, its wheels, the ground below it, forces, the path behind it, cameras.
 
 Nodes are made once; a frame only moves them. What hangs on the machine hangs on one node that moves with it, so that
-nothing lags behind anything else. The road is sent once, or again when the car has left what was sent of it. Two stages
-may share a page: one of them is a ghost, translucent and without a world of its own. Numbers that are no numbers leave
-everything where it was.
+nothing lags behind anything else. The ground is sent once, or again when the machine has left what was sent of it. Two
+stages may share a page: one of them is a ghost, translucent and without a world of its own. Numbers that are not finite
+leave everything where it was.
 """
 
 import math
@@ -21,7 +21,7 @@ Colour = tuple[int, int, int]
 
 _SHELL: Colour = (52, 98, 148)
 _FRAME: Colour = (58, 62, 68)
-_TYRE: Colour = (38, 38, 40)
+_TREAD: Colour = (38, 38, 40)
 _RIM: Colour = (186, 190, 196)
 _DARK: Colour = (30, 30, 32)
 _BARS: dict[str, Colour] = {
@@ -39,7 +39,7 @@ _SKY: Colour = (226, 233, 240)
 _LONG = 0.5  # m, the arrow of a wheel's load at rest
 _AWAY = np.array([0.0, 0.0, -200.0])  # below any ground
 _LEAST = 0.02  # m; shorter arrows are not drawn
-_RENEW = 14.0  # m from the middle of the road that was sent, before it is sent anew
+_RENEW = 14.0  # m from the middle of the ground that was sent, before it is sent anew
 _STRIDE = 0.8  # m between points of the path
 _CHUNK, _CHUNKS = 48, 20  # points of the path in a node, and nodes: some 750 m
 _FASTEST, _UNSEEN_S = 100.0, 1.5  # m/s and s; what moves faster, or was not seen for longer, was put there
@@ -55,11 +55,9 @@ class Stage:
         self._colour = colour
         self.scene: Scene = feed.model.scene or Scene()
         files = getattr(feed, "files", {})
-        # a model that knows no height drives in the plane, whatever the road
-        knows_height = any(q.name == "z" for q in feed.model.outputs)
-        self.ground = Ground.of(files) if knows_height else Ground()
+        self.ground = Ground.of(files, self.scene.ground)
         self._renewed: np.ndarray | None = None
-        self._road_nodes: dict[str, Any] = {}
+        self._ground_nodes: dict[str, Any] = {}
         self._whole = self.ground.flat
         self._toggles: dict[str, Any] = {}
         self._world = poses(self.scene.frames)
@@ -99,7 +97,7 @@ class Stage:
         self._move_arrows(frame.step, origin, turned)
         self._lengthen_path(origin, frame.t_ns)
         if not self._ghost:
-            self._renew_road(origin)
+            self._renew_ground(origin)
         if self.cameras is not None:
             self.cameras.follow(Subject(origin, turned), frame.t_ns)
 
@@ -176,7 +174,7 @@ class Stage:
             self._levers.append((handle, lever, base))
 
     def _make_wheels(self) -> None:
-        """Instances of one tyre and one rim, of radius and width 1."""
+        """Instances of one tread and one rim, of radius and width 1."""
         n = len(self.scene.wheels)
         self._wheels = []
         if n == 0:
@@ -184,7 +182,7 @@ class Stage:
         scales = np.array([(w.radius, w.width, w.radius) for w in self.scene.wheels])
         ratio = self.scene.wheels[0].rim / self.scene.wheels[0].radius or 0.62
         for name, mesh, colour in (
-            ("tyres", shapes.tyre(1.0, 1.0, ratio), _TYRE),
+            ("treads", shapes.tread(1.0, 1.0, ratio), _TREAD),
             ("rims", shapes.flat(shapes.rim(ratio, 1.0)), _RIM),
         ):
             self._wheels.append(
@@ -319,7 +317,7 @@ class Stage:
         self._newest.points = np.array([[self._last, here]], np.float32)
         if jumped or gone < _STRIDE:
             return
-        self._drawn[self._at_point :] = here  # what is not driven yet has no length
+        self._drawn[self._at_point :] = here  # what is still ahead has no length
         self._drawn[self._at_point, 0] = self._last
         self._chunks[self._at_chunk].points = self._drawn
         self._last = here
@@ -343,7 +341,7 @@ class Stage:
             plane_color=(206, 210, 213), plane_opacity=1.0, shadow_opacity=0.2,
         )  # fmt: skip
 
-    def _renew_road(self, origin: np.ndarray) -> None:
+    def _renew_ground(self, origin: np.ndarray) -> None:
         if self._renewed is not None and (self._whole or np.linalg.norm(origin[:2] - self._renewed) < _RENEW):
             return
         self._renewed = origin[:2].copy()
@@ -351,11 +349,11 @@ class Stage:
             return
         x, y, self._whole = self.ground.axes_around(float(origin[0]), float(origin[1]))
         meshes = self.ground.meshes(x, y)
-        for name in set(self._road_nodes) - set(meshes):
-            self._road_nodes.pop(name).remove()
+        for name in set(self._ground_nodes) - set(meshes):
+            self._ground_nodes.pop(name).remove()
         for name, mesh in meshes.items():  # one of the same name takes the place of the one before
-            self._road_nodes[name] = self._server.scene.add_mesh_simple(
-                self._name(f"road/{name}"), *mesh, color=_GROUND[name], side="double", cast_shadow=False
+            self._ground_nodes[name] = self._server.scene.add_mesh_simple(
+                self._name(f"surface/{name}"), *mesh, color=_GROUND[name], side="double", cast_shadow=False
             )
 
     def _make_way(self, files: dict[str, bytes]) -> None:
@@ -371,7 +369,7 @@ class Stage:
             self._name("course/line"), np.stack([line[:-1], line[1:]], axis=1), _WAY, thickness=2.0,
             thickness_units="screen",
         )  # fmt: skip
-        # a cone either side of every waypoint, as wide apart as a lane
+        # a cone either side of every waypoint
         nearest = [int(np.argmin(np.linalg.norm(line[:, :2] - p, axis=1))) for p in points]
         ahead = np.gradient(line[:, :2], axis=0)[nearest]
         ahead /= np.maximum(np.linalg.norm(ahead, axis=1), 1e-9)[:, None]
@@ -388,8 +386,8 @@ class Stage:
     def _make_toggles(self) -> None:
         gui = self._server.gui
         things = {
-            "forces of the road": [h for h in (self._loads, self._forces) if h is not None],
-            "path driven": [self._path_root],
+            "forces of the ground": [h for h in (self._loads, self._forces) if h is not None],
+            "path behind it": [self._path_root],
             "course": [self._way] if self._way is not None else [],
             "body": self._shells,
         }
@@ -437,7 +435,7 @@ def _about(axis: int, angle: float) -> np.ndarray:
 
 
 def _with_y(axis: np.ndarray) -> np.ndarray:
-    """A turn that brings y into the axis, and x across the car: a hand wheel's spokes are level ahead."""
+    """A turn that brings y into the axis, and x across the machine: a wheel's spokes are level ahead."""
     across = np.cross([0.0, 1.0, 0.0], axis)
     z = across / np.linalg.norm(across) if np.linalg.norm(across) > 1e-9 else np.array([0.0, 0.0, 1.0])
     return shapes.quaternion(np.column_stack([np.cross(axis, z), axis, z]))

@@ -139,8 +139,8 @@ def back_to_start(told: dict[str, dict[str, Any]]) -> dict[str, float]:
 
 def fragment(name: str, model: str, told: dict[str, dict[str, Any]]) -> str:
     """What differs from the start, as part of a configuration."""
-    lines = [f"# Parameters of {model} as tuned in a drive of {name!r}, where they differ from its start. Used by", "#"]
-    lines += ['#   include = ["this file"]', "#", "# in a configuration of the same vehicle.", "", "[sim.parameters]"]
+    lines = [f"# Parameters of {model} as tuned in a run of {name!r}, where they differ from its start. Used by", "#"]
+    lines += ['#   include = ["this file"]', "#", "# in a configuration of the same machine.", "", "[sim.parameters]"]
     for key, value in differing(told).items():
         p = told[key]
         unit = "" if p["unit"] == "1" else f" {p['unit']}"

@@ -250,7 +250,7 @@ def test_a_machine_without_a_scene_has_a_page_too(server: Any) -> None:
 
 def test_the_ground_is_the_road_within_its_budget() -> None:
     for name in ("demo_track", "bump", "mu_split", "slope_10_percent", "rough_c"):
-        ground = Ground.of({f"road:{k}": v for k, v in gather_road(name).items()})
+        ground = Ground.of({f"road:{k}": v for k, v in gather_road(name).items()}, "road")
         assert not ground.flat
         x, y, _ = ground.axes_around(3.0, -5.0)
         assert (np.diff(x) > 0.0).all() and (np.diff(y) > 0.0).all()
@@ -273,9 +273,11 @@ def gather_road(name: str) -> dict[str, bytes]:
 
 
 def test_bad_files_draw_nothing() -> None:
-    assert Ground.of({}).flat
-    assert Ground.of({"road:a.toml": b"\xff"}).flat
-    assert Ground.of({"road:a.toml": b"[surface]\nkind = 'nowhere'"}).flat
+    assert Ground.of({}, "road").flat
+    assert Ground.of({"road:a.toml": b"\xff"}, "road").flat
+    assert Ground.of({"road:a.toml": b"[surface]\nkind = 'nowhere'"}, "road").flat
+    bump = {f"road:{k}": v for k, v in gather_road("bump").items()}
+    assert Ground.of(bump, "").flat and not Ground.of(bump, "road").flat  # the machine says which of its files it is
     for text in (
         b"",
         b"\xff",
@@ -322,7 +324,7 @@ def test_turning() -> None:
 
 @pytest.mark.parametrize(
     "mesh",
-    [shapes.cylinder(), shapes.tyre(0.3, 0.15, 0.18), shapes.torus(0.2, 0.02), shapes.box(-np.ones(3), np.ones(3))],
+    [shapes.cylinder(), shapes.tread(0.3, 0.15, 0.18), shapes.torus(0.2, 0.02), shapes.box(-np.ones(3), np.ones(3))],
 )
 def test_closed_meshes_look_outwards(mesh: shapes.Mesh) -> None:
     v, f = mesh
@@ -386,4 +388,4 @@ def test_an_endless_road_is_sent_anew_and_nothing_of_the_old_one_stays(server: A
         moved[points] += x
         stage.show(Frame(k, frame.step, moved))
         assert stage._root.position[0] == pytest.approx(stage._poses[stage.scene.solids[0].frame, 0, 0])
-        assert ("slippery" in stage._road_nodes) == (x > -600.0)
+        assert ("slippery" in stage._ground_nodes) == (x > -600.0)

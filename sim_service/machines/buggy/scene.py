@@ -10,7 +10,7 @@ import numpy as np
 
 from sim_service.machines.buggy.mechanism import WHEELS, Car, Points, side
 from sim_service.machines.natural_scene import LinearFrames, place_of
-from sim_service.machines.scene import Arrow, Bar, Lever, Point, Scene, Solid, Wheel, skin, usual_cameras
+from sim_service.machines.scene import Arrow, Bar, Lever, Point, PushPoints, Scene, Solid, Wheel, skin, usual_cameras
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.system import System
 from sim_service.multibody.natural.tables import P
@@ -59,6 +59,12 @@ def scene(
         size=float(wheelbase),
         cameras=usual_cameras(float(wheelbase), drawn["eye"]),
         load=mass * _G / 4.0,
+        push=PushPoints(
+            ((chassis.name, Point(chassis.frame)), *((f"wheel {wheel.name}", wheel.centre) for wheel in wheels)),
+            "push_body", ("push_x", "push_y", "push_z"), ("push_roll", "push_pitch", "push_yaw"),
+            "on the chassis: roll, pitch, yaw",
+        ),
+        ground="road",
     )  # fmt: skip
     return drawn_scene, Frames(frames.pack(), chassis.frame, tuple(spins))
 
