@@ -120,9 +120,9 @@ def test_the_fingerprint_is_another_one_after_any_change_of_a_source(copied: Pat
     atomics = copied / "sync" / "atomics.py"
     atomics.write_text(atomics.read_text().replace('_loader("acquire")', '_loader("monotonic")'))
     found.append(asked(copied, "sources.fingerprint()"))
-    (copied / "sim_service" / "models" / "new.py").write_text("")
+    (copied / "sim_service" / "machines" / "new.py").write_text("")
     found.append(asked(copied, "sources.fingerprint()"))
-    (copied / "sim_service" / "models" / "new.py").rename(copied / "daq_service" / "new.py")
+    (copied / "sim_service" / "machines" / "new.py").rename(copied / "daq_service" / "new.py")
     found.append(asked(copied, "sources.fingerprint()"))
     assert len(set(found)) == 4
 
