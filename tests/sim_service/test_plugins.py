@@ -115,7 +115,9 @@ def test_a_device_of_another_package_is_found_by_name_and_checks_its_settings() 
 
 @pytest.mark.usefixtures("elsewhere")
 def test_an_unknown_name_is_refused_with_all_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"= 'mas': must be one of buggy, single_track, mass_spring, broken, empty, gone, mass$"):
+    with pytest.raises(
+        ConfigError, match=r"= 'mas': must be one of buggy, single_track, mass_spring, broken, empty, gone, mass$"
+    ):
         load_machine("mas")
     with pytest.raises(ConfigError, match=r"source\.kind = 'stil': must be one of virtual, .*, broken, empty, still$"):
         open_source(load(DRIVE, ["source={kind='stil'}"]), DRIVE)
