@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tandem.baseline import bare_lateness
-from tandem.drive import checked_config, run_drive
+from tandem.live_run import checked_config, live_run
 from tandem.report import ROUND_TRIP, figures, histogram_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,7 +36,7 @@ def main() -> int:
     console = Console()
     config = checked_config(asked.config, settings)
     before = bare_lateness(config, min(asked.seconds, 5.0))
-    checked, outcome, _ = run_drive(asked.config, settings, asked.seconds, "round trip", begun_at=time.monotonic())
+    checked, outcome, _ = live_run(asked.config, settings, asked.seconds, "round trip", begun_at=time.monotonic())
     result = figures(checked, outcome)
     after = bare_lateness(config, min(asked.seconds, 5.0))
     if not result["effort"]:

@@ -1,4 +1,4 @@
-"""Scans at a fixed rate from values that come when they like: frames off a bus, axes of a game wheel.
+"""Scans at a fixed rate from values that come when they like: frames off a bus, axes of a game controller.
 
 A scan is due every period from the start on. It has of every channel the last reading at or before its own instant, as
 far as it was known when the scan was taken, with its age where the configuration has a channel for it. Readings may

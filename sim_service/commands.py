@@ -135,7 +135,7 @@ class CommandClient:
             self._socket.close()  # a REQ that was not answered cannot ask again
             self._connect()
             raise NoSimulator(
-                f"no simulator named {self._name!r} answers; is a drive with that `name` running on this host?"
+                f"no simulator named {self._name!r} answers; is a run with that `name` going on on this host?"
             ) from None
         except MALFORMED:
             answer = None

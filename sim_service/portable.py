@@ -1,10 +1,10 @@
 """Functions that give the same bits on every machine.
 
-A road and the tables of a mechanism are made again when a run is replayed, perhaps elsewhere and years later, and must
-be the same to the last bit. Sine, cosine and the exponential differ between mathematical libraries, a library's FFT
+A surface and the tables of a mechanism are made again when a run is replayed, perhaps elsewhere and years later, and
+must be the same to the last bit. Sine, cosine and the exponential differ between mathematical libraries, an FFT
 between builds, and a BLAS adds in another order on every processor, with or without fused multiplications; additions,
 products, divisions and square roots do not. So these are made of the latter, in a fixed order, with about 2e-16 of
-error, and are used for everything that is computed while a road or a mechanism is made.
+error, and are used for everything that is computed while a surface or a mechanism is made.
 """
 
 from collections.abc import Sequence

@@ -50,7 +50,7 @@ class Diverged(TandemError):
 
 
 def prepare(config: Config, file: Path) -> Prepared:
-    """A model that stands on its road, its parameters and its outputs."""
+    """A machine in its initial state, its parameters and its outputs."""
     keys = transport_keys(config, file, "sim")
     with compiling(f"model-{Path(config.sim.machine).stem}"):
         model, params = configured_machine(config, file.parent)
@@ -380,5 +380,5 @@ def _motion(view: RingReader, model: Machine) -> dict[str, Any]:
         return {}
     shown = {}
     for tile in model.display.figures[:1]:
-        shown["shown"] = f"{tile.factor * float(block[tile.channel]):.0f} {tile.unit}"
+        shown["shown"] = f"{tile.factor * float(block[tile.channel]):.{tile.digits}f} {tile.unit}"
     return {"time": round(float(block["time"]), 3), **shown}

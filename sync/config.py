@@ -210,9 +210,9 @@ class Record(Section):
 
 
 class Supervision(Section):
-    """What becomes of a process of a drive that dies, see tandem/restart_policy.py."""
+    """What becomes of a process of a run that crashes, see tandem/restart_policy.py."""
 
-    restart: bool = True  # false: the drive ends with the DAQ or the simulator
+    restart: bool = True  # false: the run ends with the DAQ or the simulator
     restarts: int = Field(10, ge=0, le=1000)  # of one process within the time below; then it is given up
     within_s: float = Field(60.0, gt=0, le=3600)
 

@@ -136,7 +136,7 @@ class Encoder(_Row):
     per_count: float = Field(gt=0)
     sign: Literal[1, -1] = 1
     zero_counts: float = 0.0
-    # how large its motions are, against those of a hand on a wheel in rad, on which kalman and edges were tuned
+    # how large its motions are, against those of a hand on a handle in rad, on which kalman and edges were tuned
     motion: float = Field(1.0, gt=0)
     zero_is: str = Field("at its zero", max_length=80)  # what a person does to calibrate it
     full_is: str = Field("the way that counts as positive", max_length=80)

@@ -96,7 +96,7 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
 def compiling(what: str) -> Iterator[None]:
     """Import modules with kernels inside: alone while `what` is not in the cache yet, beside others once it is.
 
-    What is there waits for nobody: a drive that replaces a process must not wait for another checkout that compiles.
+    What is there waits for nobody: a run that replaces a process must not wait for another checkout that compiles.
     """
     sources.own_cache()
     CACHE.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ def _one_hash(self: Any) -> int:
 
 
 # ---- loading: a fifth of the time to start. A cached kernel is kept as object code and, for those who inline it, as
-# ---- bitcode. numba parses that whenever it loads one; a drive inlines nothing any more. Here: when needed.
+# ---- bitcode. numba parses that whenever it loads one; a run inlines nothing any more. Here: when needed.
 
 
 class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]  # numba has no types

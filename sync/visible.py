@@ -1,4 +1,4 @@
-"""Text out of files and off the wire, for a terminal: what would steer it is shown instead.
+"""Text out of files and off the wire, for a terminal: what would control it is shown instead.
 
 A record's name, the reason of its end, a key of a TOML file may hold any character. Printed as they are, escape
 sequences move the cursor, change the title, or write into the clipboard; characters that turn the direction of writing
@@ -7,7 +7,7 @@ show another text than is there. Everything that tandem prints goes through `vis
 
 import re
 
-_STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def _shown(found: re.Match[str]) -> str:
@@ -17,7 +17,7 @@ def _shown(found: re.Match[str]) -> str:
 
 def visible(text: str) -> str:
     """The same text with control characters, all but tabs and ends of lines, written as \\x1b."""
-    return _STEERS.sub(_shown, text)
+    return _CONTROLS.sub(_shown, text)
 
 
 def on_one_line(text: str) -> str:

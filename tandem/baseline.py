@@ -76,7 +76,7 @@ def _send(endpoint: str, rate_hz: float, seconds: float, priority: int, core: in
         sleep_until(due)
         begun = now_ns()
         message = {"version": 1, "layout": "0" * 16, "seq": number, "epoch": 1, "t_ns": begun, "pushed_ns": begun}
-        socket.send(msgpack.packb({**message, "sent_ns": begun, "brake": 0, "throttle": 0, "steering": 0}))
+        socket.send(msgpack.packb({**message, "sent_ns": begun, "a": 0, "b": 0, "c": 0}))
         number += 1
     socket.close()
 

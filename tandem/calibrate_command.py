@@ -180,5 +180,5 @@ def _write(
     included = json.dumps(fragment.include(config, file, out))
     print(f"calibration: {out}", file=sys.stderr)
     if (against := fragment.objection(config, file, overrides, out)) is not None:
-        print(f"tandem: no drive will start with it before this is put right: {against}", file=sys.stderr)
+        print(f"tandem: no run will start with it before this is put right: {against}", file=sys.stderr)
     print(f"use it: include = {included} in {file}, or --set 'include={included}'", file=sys.stderr)

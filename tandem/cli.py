@@ -19,12 +19,12 @@ from sync.errors import ConfigError
 from sync.limits import ENVIRONMENT, OPTION
 from sync.visible import on_one_line
 from tandem.calibrate_command import calibrate
-from tandem.drive import checked_config, compile_ahead
 from tandem.iso_commands import iso
 from tandem.keys import keys
+from tandem.live_run import checked_config, compile_ahead
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.outcome import DAMAGED
-from tandem.run_command import DEFAULT, ConfigFile, drive, run, write_run_report
+from tandem.run_command import DEFAULT, ConfigFile, run, write_run_report
 from tandem.terminal import (
     AsJson,
     Overrides,
@@ -37,7 +37,7 @@ from tandem.terminal import (
     run_folder,
     status,
 )
-from tandem.vehicle_commands import vehicle_report
+from tandem.vehicle_commands import drive, vehicle_report
 from tandem.view import view
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) 
         transport_keys(read, config, role)
         if role == "daq":
             require(read, config)
-        compile_ahead(read)
+        compile_ahead(read, config)
     with compiling(role):
         if role == "daq":
             from daq_service.service import in_words, prepare
@@ -104,7 +104,7 @@ def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) 
 def record(
     config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs = Path("runs"), as_json: AsJson = False
 ) -> None:
-    """Record what a DAQ and a simulator started elsewhere do, until Ctrl-C (`tandem drive` records by itself)."""
+    """Record what a DAQ and a simulator started elsewhere do, until Ctrl-C (`tandem run` records by itself)."""
     from sync.service import Prepared, serve
     from tandem.recorder import in_words
     from tandem.recorder import run as job
@@ -129,7 +129,7 @@ def record(
 @app.command("tune")
 def tune_parameters(
     changes: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="None: show them all.")] = None,
-    config: Annotated[Path, typer.Option(help="Of the drive.", show_default="configs/drive.toml")] = DEFAULT,
+    config: Annotated[Path, typer.Option(help="Of the run.", show_default="configs/drive.toml")] = DEFAULT,
     overrides: Overrides = None,
     reset: Annotated[bool, typer.Option("--reset", help="Back to the values it started with.")] = False,
     as_json: AsJson = False,
@@ -238,7 +238,7 @@ def import_run(
     file: Annotated[Path, typer.Argument(help="CSV, Parquet or MF4 file; or the folder of an export.")],
     maps: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="CHANNEL=COLUMN:UNIT", help="Such as steering=SteeringWheelAngle:deg."),
+        typer.Option("--map", metavar="CHANNEL=COLUMN:UNIT", help="Such as handle=HandlePosition:mm."),
     ] = None,
     time: Annotated[str | None, typer.Option(metavar="COLUMN:UNIT", help="Such as Time:s. Not for MF4.")] = None,
     config: Annotated[Path | None, typer.Option(help="Channels and calibration; an export brings its own.")] = None,
@@ -382,10 +382,10 @@ def latency(
             print(json.dumps(result), flush=True)
         else:
             print_latency(output(), result)
-        from tandem.vehicle.drive_report import SECTIONS
+        from tandem.vehicle.drive_report import source_section
 
         title = "tandem latency" + " --phase" * phase
-        write_run_report(run_folder(runs, "latency"), title, data, result["bare"], SECTIONS)
+        write_run_report(run_folder(runs, "latency"), title, data, result["bare"], (source_section,))
     raise typer.Exit(code)
 
 

@@ -1,8 +1,8 @@
-"""How far two runs of a vehicle are apart, in metres and not in milliseconds.
+"""How far two runs of a machine that moves on the ground are apart, in metres and not in milliseconds.
 
 Both are compared step by step, at the same instant. *Apart* is the distance between the two, *lateral* the part of it
-across the direction in which the reference began (the lane of a lane change). *Off the path* is the distance to the
-nearest point of the reference's path, whenever that was driven: two runs that do the same, one later, are apart, but
+across the direction in which the reference began. *Off the path* is the distance to the
+nearest point of the reference's path, whenever it was there: two runs that do the same, one later, are apart, but
 not off the path.
 """
 

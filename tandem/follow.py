@@ -10,8 +10,7 @@ from sync.ring_follower import RingFollower
 _MOST_STEPS = 240_000  # kept for a report: twenty minutes at 5 ms; the histograms hold everything
 STEP_FIELDS = (
     "step", "status", "t_ns", "pushed_ns", "started_ns", "taken_ns", "input_seq", "input_age_ns", "age_bound_ns",
-    "input_t_ns", "input_pushed_ns", "input_sent_ns", "input_received_ns", "phase_error_ns", "vx", "yaw_rate",
-    "steering_angle",
+    "input_t_ns", "input_pushed_ns", "input_sent_ns", "input_received_ns", "phase_error_ns",
 )  # fmt: skip
 
 
@@ -43,7 +42,8 @@ class Produced:
 class Steps:
     """Every step the simulator made, as far back as a report wants them."""
 
-    def __init__(self, name: str, step_ns: int):
+    def __init__(self, name: str, step_ns: int, channels: tuple[str, ...] = ()):
+        self._fields = (*STEP_FIELDS, *channels)  # and those of the machine that a report draws
         self._steps = RingFollower(name)
         self._step_ns = step_ns
         self._kept = 0
@@ -56,7 +56,7 @@ class Steps:
 
     def look(self) -> None:
         for blocks in self._steps.batches():
-            fields = [name for name in STEP_FIELDS if name in (blocks.dtype.names or ())]
+            fields = [name for name in self._fields if name in (blocks.dtype.names or ())]
             self._parts.append(structured.repack_fields(blocks[fields]))
             self._kept += len(blocks)
             # in the DAQ's ring numbers go on, also where the DAQ or the simulator is another one than before
@@ -85,7 +85,7 @@ class Steps:
         return max(round((until_ns - since_ns) / self._step_ns) - 1, 0)
 
     def absent_until(self, end_ns: int) -> None:
-        """There was no simulator from the newest step to the end of the drive."""
+        """There was no simulator from the newest step to the end of the run."""
         if self._last is not None:
             self.not_made += self._due(self._last[1], end_ns)
 

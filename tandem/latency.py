@@ -7,11 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tandem.drive import checked_config, run_drive
 from tandem.html import RunData
+from tandem.live_run import checked_config, live_run
 from tandem.outcome import verdict
-from tandem.report import HISTOGRAMS, figures, histogram_table
-from tandem.vehicle.drive_report import SOURCE_MS_PER_LOOP
+from tandem.report import HISTOGRAMS, SOURCE_MS_PER_LOOP, figures, histogram_table
 
 # Two real crystals drift; one machine's do not. With the DAQ's this much off a free run passes through all phases.
 _CRYSTAL_PPM = 300
@@ -37,7 +36,7 @@ def measure(
             if phase and "clock_ppm" not in config.source:
                 settings.append(f"source.clock_ppm={_CRYSTAL_PPM}")
             label = f"{transport}, {mode}" if phase else transport
-            checked, outcome, _ = run_drive(file, settings, seconds, label, begun_at=time.monotonic())
+            checked, outcome, _ = live_run(file, settings, seconds, label, begun_at=time.monotonic())
             result = {**figures(checked, outcome), "label": label}
             runs.append(result)
             data.append(RunData(label, result, outcome.steps, tuple(checked.inputs)))

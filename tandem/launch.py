@@ -1,13 +1,13 @@
-"""The processes of a drive: one table, and how they are started and ended.
+"""The processes of a run: one table, and how they are started and ended.
 
 What a person waits for is mostly imports. They happen once: this module needs nothing but the standard library and
 starts the template (tandem/template.py), which imports, loads the compiled code, builds the model and then forks every
-process of the drive, at the start and whenever one must be replaced. Meanwhile the supervisor imports what it needs
+process of the run, at the start and whenever one must be replaced. Meanwhile the supervisor imports what it needs
 itself. A process that is ready waits for a line on its standard input before it begins; closing it calls it off.
 
 The forked processes are children of this one, not of the template: it forks them through a process that ends at once,
 and this process adopts orphans. So their exit status comes from the kernel, whatever happens to the template; if it
-ends, another one is started, and the drive goes on meanwhile.
+ends, another one is started, and the run goes on meanwhile.
 """
 
 import contextlib
@@ -63,11 +63,11 @@ _ON_PURPOSE = frozenset({0, 2, 3, 8})  # asked to, by its configuration, by its 
 DAQ = Process("daq", "daq_service", "daq_service.service", "the DAQ", "", "daq", 2.0, _ON_PURPOSE)
 SIM = Process("sim", "sim_service", "sim_service.service", "the simulator", "", "sim", 1.0, _ON_PURPOSE)
 VIEW = Process(
-    "view", "sim_service.view", "sim_service.view.service", "the view", "the drive goes on without its page", "", 15.0,
+    "view", "sim_service.view", "sim_service.view.service", "the view", "the run goes on without its page", "", 15.0,
     frozenset({0, 2, 7}), real_time=False,
 )  # fmt: skip
 RECORDER = Process(
-    "record", "tandem.recorder", "tandem.recorder", "the recorder", "the drive goes on unrecorded", "", 15.0,
+    "record", "tandem.recorder", "tandem.recorder", "the recorder", "the run goes on unrecorded", "", 15.0,
     frozenset({0, 1, 2}), real_time=False, waits=False,
 )  # fmt: skip
 SERVICES = (DAQ, SIM)
@@ -75,7 +75,7 @@ PROCESSES = (DAQ, SIM, VIEW, RECORDER)
 
 
 class Service:
-    """A process of a drive: what it has written so far, and how it ended."""
+    """A process of a run: what it has written so far, and how it ended."""
 
     def __init__(self, process: Process, report: Callable[[str], None]):
         self.process = process
@@ -231,7 +231,7 @@ _early: list[tuple[socket.socket, subprocess.Popen[bytes]]] = []
 
 
 def start_early() -> None:
-    """Start the template of the drive that will be asked for, first thing: what every drive imports it imports beside
+    """Start the template of the run that will be asked for, first thing: what every run imports it imports beside
     us. Where none is made after all, it ends with this process."""
     with contextlib.suppress(OSError):  # then it is started when it is needed, and says why it cannot be
         _early.append(_start_template(sys.argv[2:]))
@@ -355,7 +355,7 @@ class Template:
 
 
 class ProcessGroup:
-    """All processes of a drive, and what starts them."""
+    """All processes of a run, and what starts them."""
 
     def __init__(self, file: Path, overrides: list[str], recorded: bool):
         self._unread: list[str] = []

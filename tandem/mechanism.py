@@ -185,7 +185,7 @@ def _sticks(record: Record, first: int, second: int) -> list[list[tuple[np.ndarr
 
 
 def write_run(folder: Path, simulated: Simulated) -> Path:
-    """The folder of a run: report.html, report.json, and the record like that of a drive."""
+    """The folder of a run: report.html, report.json, and the record like that of any run."""
     described, record, figures = simulated.described, simulated.record, simulated.figures
     file = described.file
     first, second = ("xyz".index(axis) for axis in (file.show.plane if file.dimension == 3 else "xy"))

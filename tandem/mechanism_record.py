@@ -1,4 +1,4 @@
-"""The record of a mechanism's run: the same file as that of a drive, so that info, compare, plot and export know it.
+"""The record of a mechanism's run: the same file as that of any run, so that info, compare, plot and export know it.
 
 One topic, /step: every kept instant with the place and velocity of every free point, every vector and coordinate, and
 what the solver said of that step. The attachment made.json keeps what the file was made into (the system's real tables

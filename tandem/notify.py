@@ -1,4 +1,4 @@
-"""Telling the service manager, if there is one, that a drive is under way and that its supervisor is awake.
+"""Telling the service manager, if there is one, that a run is under way and that its supervisor is awake.
 
 systemd listens on a datagram socket that it names in the environment (sd_notify); without one this does nothing.
 """

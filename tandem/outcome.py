@@ -29,7 +29,7 @@ class Verdict:
 
 
 def verdict(figures: dict[str, Any], failure: str | None = None, code: int = CLEAN) -> Verdict:
-    """Of the figures of a drive (tandem/report.py); `failure` and `code` if the drive already knows that it failed."""
+    """Of the figures of a run (tandem/report.py); `failure` and `code` if the run already knows that it failed."""
     found: list[tuple[int, str]] = []
     if failure:
         found.append((code or FAILED, failure))
@@ -47,7 +47,7 @@ def verdict(figures: dict[str, Any], failure: str | None = None, code: int = CLE
 
 
 def not_back(figures: dict[str, Any]) -> list[str]:
-    """The needed processes that crashed and had not taken up their work again when the drive ended."""
+    """The needed processes that crashed and had not taken up their work again when the run ended."""
     last = {crash["process"]: crash for crash in figures.get("deaths") or []}
     return [TITLES[name] for name in _NEEDED if name in last and last[name]["outage_s"] is None]
 

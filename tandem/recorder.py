@@ -407,7 +407,7 @@ def _listen(stop: threading.Event, said: list[dict[str, Any]], notes: "collectio
 
 def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, folder: Path | None) -> dict[str, Any]:
     """Record into `folder`; supervised (None) the folder and the model's parameters come as the first line on standard
-    input (whoever starts a drive has the model already; here it would cost its import), and whether this is to be the
+    input (what starts a run has the model already; here it would cost its import), and whether this is to be the
     next part of the record in that folder; then notes, at last the end."""
     supervised, parameters, again = folder is None, None, False
     if folder is None:
@@ -417,7 +417,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
             return {}  # called off
         message = json.loads(line)
         if "folder" not in message:
-            return {}  # the drive went on without it, and has ended
+            return {}  # the run went on without it, and has ended
         folder, parameters, again = Path(message["folder"]), message["parameters"].encode(), bool(message.get("again"))
     # the rings do not wait: before whatever else runs here, if it may, and behind everything that feeds the loop
     if not config.realtime.enabled or this_thread(_PRIORITY):

@@ -286,7 +286,7 @@ def _command(plan: Plan, run: Run, config: Config, model: Machine, instants: np.
         return
     if topic.layout != COMMANDS:
         raise RunError(f"{run.path}: /command holds {topic.layout.text}, this program knows {COMMANDS.text}")
-    # by name: another vehicle may have the parameter at another place, or not at all
+    # by name: another machine may have the parameter at another place, or not at all
     described = run.json("parameters.json").get("parameters")
     named = list(described) if isinstance(described, dict) else []
     here = {p.name: place for place, p in enumerate(model.parameters)}

@@ -1,4 +1,4 @@
-"""The restart policy of a drive: what runs in each slot, whether it is at work, and what follows when it ends.
+"""The restart policy of a run: what runs in each slot, whether it is at work, and what follows when it ends.
 
 A process that crashes after it has worked is replaced at once, and after ever longer pauses if it keeps crashing soon
 after its start. One whose heartbeat stops is killed and replaced too. One that ended on purpose, or never worked, is
@@ -41,7 +41,7 @@ class Slot:
     group: ProcessGroup
     note: Callable[[str], None]
     ring: RingFollower | None
-    all_crashes: list[Crash]  # of the drive, in the order in which they were noticed
+    all_crashes: list[Crash]  # of the run, in the order in which they were noticed
     crashes: list[Crash] = field(default_factory=list)
     past: list[dict[str, int]] = field(default_factory=list)  # the last figures of those that ended
     last: Service | None = None  # the last one in it, once it is empty
@@ -191,7 +191,7 @@ class Slot:
 
 
 class RestartPolicy:
-    """All slots of a drive."""
+    """All slots of a run."""
 
     def __init__(self, config: Config, group: ProcessGroup, note: Callable[[str], None]):
         self._config, self._group, self._note = config, group, note

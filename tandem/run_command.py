@@ -1,20 +1,23 @@
-"""The commands `tandem run` (any machine) and `tandem drive` (the car's): run, report, exit code."""
+"""The command `tandem run`, for any machine: run, report, exit code; and what a machine's own command adds to it."""
 
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from tandem.drive import run_drive
+from tandem.live_run import live_run
 from tandem.outcome import INTERRUPTED, verdict
 from tandem.shipped_configs import CONFIGS
 from tandem.terminal import AsJson, Overrides, Runs, TokenFile, errors, output, report, run_folder
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tandem.html.page import PageSection
 
 DEFAULT = CONFIGS / "drive.toml"
@@ -37,27 +40,11 @@ def run(
     token_file: TokenFile = None,
 ) -> None:
     """Run the DAQ and the simulator of any machine side by side, record both, and say how old the data were."""
-    settings = _settings(overrides, transport, record, repeat)
-    _run("run", config, settings, seconds, as_json, runs, token_file)
+    settings = settings_of(overrides, transport, record, repeat)
+    run_and_report("run", config, settings, seconds, as_json, runs, token_file)
 
 
-def drive(
-    config: ConfigFile = DEFAULT,
-    seconds: Seconds = None,
-    transport: TransportOption = None,
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-    runs: Runs = Path("runs"),
-    record: RecordOption = None,
-    repeat: Repeat = None,
-    token_file: TokenFile = None,
-) -> None:
-    """Drive the car: `tandem run` with its configuration, its speed and its tables."""
-    settings = _settings(overrides, transport, record, repeat)
-    _run("drive", config, settings, seconds, as_json, runs, token_file, car=True)
-
-
-def _settings(
+def settings_of(
     overrides: list[str] | None, transport: str | None, record: bool | None, repeat: Path | None
 ) -> list[str]:
     from sync.config import forced_transport
@@ -74,11 +61,16 @@ def _settings(
     return settings
 
 
-def _speed(sim: dict[str, Any]) -> str:
-    return f"{sim['shown']}, " if "shown" in sim else ""
+@dataclass(frozen=True)
+class Own:
+    """What a machine's own command shows beside what all show."""
+
+    channels: tuple[str, ...]  # of a step, which its sections draw
+    # prints its tables of the figures where there is a console, and returns its sections of the page
+    report: "Callable[[Console | None, dict[str, Any]], Sequence[PageSection]]"
 
 
-def _run(
+def run_and_report(
     word: str,
     config: Path,
     settings: list[str],
@@ -86,12 +78,18 @@ def _run(
     as_json: bool,
     runs: Path,
     token_file: Path | None,
-    car: bool = False,
+    own: Own | None = None,
 ) -> None:
     """`word`: the command's name, which is also what it calls a run."""
     with errors():
-        checked, outcome, folder = run_drive(
-            config, settings, seconds, word, runs, token_file=token_file, own=_speed if car else None
+        checked, outcome, folder = live_run(
+            config,
+            settings,
+            seconds,
+            word,
+            runs,
+            token_file=token_file,
+            channels=own.channels if own else (),
         )
         from tandem.html import RunData
         from tandem.report import figures, print_run
@@ -101,13 +99,7 @@ def _run(
             print(json.dumps(result), flush=True)
         if not result["steps"]:
             _end_without_steps(word, outcome.failure, outcome.code, folder)
-        sections: Sequence[PageSection] = ()
-        if car:
-            from tandem.vehicle.drive_report import SECTIONS, print_beside_source
-
-            sections = SECTIONS
-            if not as_json:
-                print_beside_source(output(), result)
+        sections = own.report(None if as_json else output(), result) if own else ()
         if not as_json:
             print_run(output(), result)
         data = [RunData(result["transport"], result, outcome.steps, tuple(checked.inputs))]

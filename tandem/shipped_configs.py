@@ -1,4 +1,4 @@
-"""Where the configurations are that tandem ships: beside the packages in a checkout, inside this one in a wheel."""
+"""Where the configurations are that tandem ships: beside the packages in a checkout, in this one once installed."""
 
 from pathlib import Path
 

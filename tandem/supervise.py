@@ -3,7 +3,7 @@
 The services share nothing but blocks; what the supervisor knows of them it reads from their standard output (a JSON
 object a line) and, as a reader like any other, from their rings. They have been started already (tandem/launch.py) and
 begin together, once the recorder watches. A process that crashes is replaced (tandem/restart_policy.py). The recorder
-ends last, and is told how the run ended; a drive goes on without it.
+ends last, and is told how the run ended; a run goes on without it.
 """
 
 import collections
@@ -44,7 +44,7 @@ _START_S = 600.0  # to compile everything on a slow machine (80 s on ours) and s
 
 
 class _Recording:
-    """The recorder beside a drive: it may fail at any time, and the drive goes on."""
+    """The recorder beside a run: it may fail at any time, and the run goes on."""
 
     def __init__(
         self, service: Service | None, begin: Callable[[], dict[str, Any] | None], tell: Callable[[str], None]
@@ -95,7 +95,7 @@ class _Recording:
             return True
         self._waiting_since = self._waiting_since or time.monotonic()
         if time.monotonic() - self._waiting_since > _RECORDER_PATIENCE_S:
-            self._tell("the recorder is not ready; the drive does not wait for it")
+            self._tell("the recorder is not ready; the run does not wait for it")
             return True
         return False
 
@@ -166,7 +166,7 @@ def sweep(config: Config) -> list[str]:
 
 @contextlib.contextmanager
 def only_one(config: Config) -> Iterator[None]:
-    """Nobody else drives under this name meanwhile: a lock that the kernel drops with its holder, however it dies.
+    """There is no other run of this name meanwhile: a lock that the kernel drops with its holder, however it dies.
 
     It is a byte of one file, at a place that the name chooses, so that the dead leave nothing behind.
     """
@@ -174,7 +174,7 @@ def only_one(config: Config) -> Iterator[None]:
         f"a run named {config.name!r} is going on already; wait for it, end it, or give this one another `name`"
     )
     place = int.from_bytes(hashlib.blake2b(config.name.encode(), digest_size=8).digest(), "little") >> 2
-    fd = os.open(runtime_directory() / "drives.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = os.open(runtime_directory() / "runs.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
             fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0))
@@ -200,7 +200,7 @@ def _ring_in_use(name: str) -> bool:
 
 @dataclass
 class Outcome:
-    """What a drive was."""
+    """What a run was."""
 
     seconds: float = 0.0  # from the start of the first step to the end of the last
     first_step_s: float | None = None  # from the start of this process, or of this run where it makes several
@@ -225,7 +225,7 @@ Update = Callable[[float, dict[str, dict[str, Any]]], None]
 
 
 class Supervisor:
-    """One drive: both services, the recorder and the page beside them, until its end."""
+    """One run: both services, the recorder and the page beside them, until its end."""
 
     def __init__(
         self,
@@ -237,6 +237,7 @@ class Supervisor:
         conclude: Callable[["Outcome"], dict[str, Any]],
         begun_at: float | None = None,
         token: str = "",
+        channels: tuple[str, ...] = (),
     ):
         self._token = token
         self._config, self._group, self._update, self._tell, self._conclude = config, group, update, tell, conclude
@@ -248,7 +249,7 @@ class Supervisor:
         self._policy = RestartPolicy(config, group, self._note)
         self._recording = _Recording(group.recorder if folder else None, self._what_to_record, self._note)
         self._produced = Produced(config.ring("daq"))
-        self._steps = Steps(config.ring("sim"), config.step_ns)
+        self._steps = Steps(config.ring("sim"), config.step_ns, channels)
         self._asked_s = 0.0
         self._stopped_ns = 0
         self.interrupted = threading.Event()
@@ -301,7 +302,7 @@ class Supervisor:
         return self._first_step is not None and self._policy.settled
 
     def _turn(self, seconds: float) -> bool:
-        """One look at everything; False if the drive has come to its end."""
+        """One look at everything; False if the run has come to its end."""
         self._recording.look(self._policy)
         if not self._begun:
             self._begin()
@@ -435,7 +436,7 @@ def _say_begin(service: Service) -> None:
     service.say("begin")
 
 
-def drive(
+def supervise(
     config: Config,
     group: ProcessGroup,
     seconds: float,
@@ -445,17 +446,19 @@ def drive(
     conclude: Callable[[Outcome], dict[str, Any]] = lambda _: {},
     begun_at: float | None = None,
     token: str = "",
+    channels: tuple[str, ...] = (),
 ) -> Outcome:
     """Both services, until `seconds` after the first step (0: until interrupted), or until one of them is given up.
 
     With a `folder` the run is recorded there, with the parameters of the model, as the simulator tells them;
     `conclude` makes the summary at its end; `begun_at` (monotonic seconds) is when the wait for the first step began,
-    the start of this process if it is not given; `token` opens the page, a new one if none is given. What the services
-    find wrong with the configuration before they begin is a ConfigError, what they miss a SourceError.
+    the start of this process if it is not given; `token` opens the page, a new one if none is given; `channels` of the
+    machine are kept of every step (tandem/follow.py). What the services find wrong with the configuration before they
+    begin is a ConfigError, what they miss a SourceError.
     """
     with only_one(config):
         sweep(config)
-        supervisor = Supervisor(config, group, update, tell, folder, conclude, begun_at, token or new_token())
+        supervisor = Supervisor(config, group, update, tell, folder, conclude, begun_at, token or new_token(), channels)
         before = {n: signal.signal(n, lambda *_: supervisor.interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
             return supervisor.run(seconds)

@@ -9,7 +9,7 @@ pid. All it has built is shared with its forks, page by page, until one of them 
 that does not survive a fork: no thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A DAQ whose driver
 would not survive (`daq_service.sources.OWN_PROCESS`) is started anew in the fork, by exec.
 
-The configuration is the one the drive was started with; what is wrong with it, the process that needs it says. The
+The configuration is the one the run was started with; what is wrong with it, the process that needs it says. The
 template ends with its supervisor, whatever ends that.
 """
 
@@ -145,7 +145,7 @@ def _fork(process: Process, builder: _Builder, channel: socket.socket, stdin: in
 
 
 def _import_libraries() -> None:
-    """What every drive needs, as far as it has no kernels: those may have to be compiled first."""
+    """What every run needs, as far as it has no kernels: those may have to be compiled first."""
     for name in ("sync.jit", "sync.config", "msgpack", "zmq"):  # the first tells numba where compiled code is kept
         importlib.import_module(name)
     from numba.core.registry import cpu_target
@@ -165,7 +165,7 @@ def main() -> None:
     gc.disable()  # nothing that is built here goes
     _import_libraries()
     if not (task := channel.recv(_MOST_BYTES)):
-        return  # no drive after all
+        return  # no run after all
     file, *overrides = json.loads(task)
     builder = _Builder(Path(file), overrides)
     processes = {process.name: process for process in PROCESSES}

@@ -1,6 +1,6 @@
 """What the commands share at the terminal: options, errors as one line each, bars, where runs go.
 
-Nothing heavy is imported here: `tandem --help` is quick, and a drive starts its processes before anything else.
+Nothing heavy is imported here: `tandem --help` is quick, and a run starts its processes before anything else.
 """
 
 import math
@@ -99,7 +99,7 @@ def progress_bar() -> Progress:
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=10),  # with the figures of a drive behind it the line fits into 80 columns
+        BarColumn(bar_width=10),  # with the figures of a run behind it the line fits into 80 columns
         TimeRemainingColumn(),
         TextColumn("{task.fields[figures]}"),
         console=Terminal(stderr=True),

@@ -1,17 +1,74 @@
-"""The commands `tandem vehicle ...`: options, progress, tables, page."""
+"""The car's commands, `tandem drive` and `tandem vehicle ...`: options, progress, tables, page."""
 
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sync.errors import ConfigError
+from tandem.run_command import (
+    DEFAULT,
+    ConfigFile,
+    Own,
+    RecordOption,
+    Repeat,
+    Seconds,
+    TransportOption,
+    run_and_report,
+    settings_of,
+)
 from tandem.shipped_configs import CONFIGS
-from tandem.terminal import AsJson, Parameters, errors, output, parameters, progress, status
+from tandem.terminal import (
+    AsJson,
+    Overrides,
+    Parameters,
+    Runs,
+    TokenFile,
+    errors,
+    output,
+    parameters,
+    progress,
+    status,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from tandem.html.page import PageSection
 
 BUGGY = CONFIGS / "vehicles" / "buggy.toml"
+
+
+def drive(
+    config: ConfigFile = DEFAULT,
+    seconds: Seconds = None,
+    transport: TransportOption = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+    record: RecordOption = None,
+    repeat: Repeat = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Drive the car: `tandem run` with its configuration and its tables."""
+    settings = settings_of(overrides, transport, record, repeat)
+    run_and_report("drive", config, settings, seconds, as_json, runs, token_file, _OF_A_DRIVE)
+
+
+def _report(console: "Console | None", result: dict[str, Any]) -> "Sequence[PageSection]":
+    from tandem.vehicle.drive_report import SECTIONS, print_beside_source
+
+    if console is not None:
+        print_beside_source(console, result)
+    return SECTIONS
+
+
+# of the channels tandem/vehicle/drive_report.py draws the drive
+_OF_A_DRIVE = Own(("vx", "yaw_rate", "steering_angle"), _report)
 
 
 def vehicle_report(

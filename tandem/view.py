@@ -1,4 +1,4 @@
-"""`tandem view`: the page over a recorded run, or over two; without one, over the drive that is running.
+"""`tandem view`: the page over a recorded run, or over two; without one, over the run that is going on.
 
 What a record holds are blocks and outputs. The states that a scene is drawn from are made again by an exact replay, so
 the page shows what the loop computed on board, not what a viewer makes of it. Where that cannot be (a record that
@@ -87,7 +87,7 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
         if asked.mode != "exact" or recorded is None or not len(recorded):
             raise
         say(f"{error}")
-        say("the page shows the recorded outputs alone: a box for the car, and the plots")
+        say("the page shows the recorded outputs alone: a box for the machine, and the plots")
         config, model, params = configuration(run, asked)
         return RecordFeed(title, config, model, params, recorded.blocks, files=run.attachments)
     if done.figures["stopped"]:
@@ -140,7 +140,7 @@ def view(
     run: Annotated[
         Path | None,
         typer.Argument(
-            help="A run's folder or file; a folder of runs means its latest. A mechanism (.toml). None: the drive."
+            help="A run's folder or file; a folder of runs means its latest. A mechanism (.toml). None: the live run."
         ),
     ] = None,
     other: Annotated[Path | None, typer.Argument(help="A second run, drawn beside the first.")] = None,
@@ -148,7 +148,7 @@ def view(
     mode: Annotated[str, typer.Option(help="Of RUN. exact: as it was. ideal: without transport.")] = "exact",
     delay_ms: Annotated[float, typer.Option(help="Of what is ideal: blocks are there so much later.")] = 0.0,
     config: Annotated[
-        Path | None, typer.Option(help="Of the drive; of a run, another than the recorded.", show_default=False)
+        Path | None, typer.Option(help="Of the run; of a recorded one, another than its own.", show_default=False)
     ] = None,
     overrides: Overrides = None,
     host: Annotated[str | None, typer.Option(help="Address to serve at. Default: the configuration's.")] = None,
@@ -158,7 +158,7 @@ def view(
     token_file: TokenFile = None,
     opened: Annotated[bool, typer.Option("--open", help="Open it in the browser, too.")] = False,
 ) -> None:
-    """Show a recorded run on a page: time can be moved; or two runs over each other; or the drive that is running.
+    """Show a recorded run on a page: time can be moved; or two runs over each other; or the run that is going on.
 
     A mechanism runs on its page, and can be held, pushed and changed by hand.
     """
@@ -228,7 +228,7 @@ def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) ->
 
 
 def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any], token: str, opened: bool) -> None:
-    """The drive of this name on this host, also while it has not begun: the very service that a drive starts."""
+    """The run of this name on this host, also while it has not begun: the very service that a run starts."""
     from sync.config import load
     from sync.jit import compiling
     from sync.service import Reporter

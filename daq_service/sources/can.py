@@ -1,4 +1,4 @@
-"""The can source: signals off a vehicle's CAN bus, as the raw integers of their frames, in blocks at a fixed rate.
+"""The can source: signals off a CAN bus, as the raw integers of their frames, in blocks at a fixed rate.
 
 Which bits of which frame a signal is stands in a DBC file (or whatever else cantools reads). Its factor and offset are
 not applied: raw values travel, and [inputs] converts them. Every block has of every channel the newest value at its

@@ -20,7 +20,7 @@ class Tile:
 @dataclass(frozen=True)
 class Display:
     hands: tuple[Tile, ...] = ()  # inputs, each with a bar
-    figures: tuple[Tile, ...] = ()  # outputs; the first one stands in the line of a running drive, too
+    figures: tuple[Tile, ...] = ()  # outputs; the first one stands in the line of a run that is going on, too
     plots: tuple[tuple[str, str], ...] = ()  # pairs of channels: what the charts begin with
     families: tuple[tuple[str, tuple[str, ...]], ...] = ()  # endings of names of the same quantity at several places
     still: tuple[str, ...] = ()  # inputs that are zero while a hand holds still: rates of what it holds

@@ -6,7 +6,7 @@ replay that changes nothing takes them instead of what it would make today. What
 their layout, the integers of the tables included; where that is another one, they cannot be used and the machine is
 made anew. Integers are never taken from a record: they are places, where compiled code finds things.
 
-What a machine is given by its files as it is, a road above all, is not kept twice (`Machine.remade`).
+What a machine is given by its files as it is, such as a large map, is not kept twice (`Machine.remade`).
 """
 
 import base64

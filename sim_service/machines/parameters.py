@@ -1,4 +1,4 @@
-"""Parameters as a vehicle file and `sim.parameters` give them, checked against a model's description as a whole."""
+"""Parameters as a machine's file and `sim.parameters` give them, checked against a model's description as a whole."""
 
 import difflib
 from typing import Any

@@ -1,1 +1,1 @@
-"""General multibody dynamics: formulations that a model may build on. Nothing here knows a vehicle or a transport."""
+"""General multibody dynamics: formulations that a model may build on. Nothing here knows a machine or a transport."""

@@ -90,7 +90,7 @@ def plan(folder: Path, name: str, limits: Limits, free: int, deleted: int = 0) -
 def older_runs(folder: Path, name: str) -> list[Path]:
     """Runs of this name beside this one that began before it and that nobody writes any more, the oldest first.
 
-    By what their parts state: `car-2` may be the second run of `car`, or one of another name, and a folder without a
+    By what their parts state: `rig-2` may be the second run of `rig`, or one of another name, and a folder without a
     part that can be read is none of ours.
     """
     form = re.compile(rf"\d{{8}}T\d{{6}}Z-{re.escape(name)}(-\d+)?")

@@ -151,11 +151,11 @@ def spatial_slider_crank() -> Problem:
 
     def build() -> Mechanism:
         m = Mechanism(3)
-        o, axle = m.point("O", pivot, fixed=True), m.vector("axle", [1, 0, 0], fixed=True)
+        o, axis = m.point("O", pivot, fixed=True), m.vector("axis", [1, 0, 0], fixed=True)
         b, c = m.point("pin", pin), m.point("slider", slider)
         along = pin - pivot
         slender = masses[0] / 12 * (along @ along * np.eye(3) - np.outer(along, along))
-        m.body("crank", [o, b, axle], masses[0], pivot + 0.5 * along, slender)
+        m.body("crank", [o, b, axis], masses[0], pivot + 0.5 * along, slender)
         m.bar("conrod", b, c, masses[1])
         m.particle("piston", c, masses[2])
         m.slider("cylinder", c, [0, 0, 0], [1, 0, 0])
@@ -206,7 +206,7 @@ def free_body() -> Problem:
     )
 
 
-# a symmetric top on its tip, its axle tilted by 0.5 rad at the start
+# a symmetric top on its tip, its axis tilted by 0.5 rad at the start
 TOP_MASS, TOP_HEIGHT, TOP_ACROSS, TOP_ABOUT = 2.0, 0.3, 0.25, 0.02  # moments about the tip
 TOP_AXES = np.array([[1, 0, 0], [0, math.cos(0.5), -math.sin(0.5)], [0, math.sin(0.5), math.cos(0.5)]])  # rows
 
@@ -243,12 +243,12 @@ def top() -> Problem:
 
 
 def gyroscope() -> Problem:
-    """Spin carried by a scalar coordinate, which may be fast: only the axle is carried by vectors."""
+    """Spin carried by a scalar coordinate, which may be fast: only the axis is carried by vectors."""
     spin = 100.0
 
     def build() -> Mechanism:
         m = Mechanism(3)
-        carrier = _top_body(m, 0.01)  # its own bit about the axle rests, in its bearings
+        carrier = _top_body(m, 0.01)  # its own bit about the axis rests, in its bearings
         m.rotor("rotor", carrier, TOP_AXES[2], m.scalar("spin"), TOP_ABOUT)
         return m
 
@@ -275,7 +275,7 @@ def oscillator() -> Problem:
 def rotor() -> Problem:
     def build() -> Mechanism:
         m = Mechanism(3)
-        m.torque("drive", m.scalar("spin", inertia=0.6), [30.0])
+        m.torque("motor", m.scalar("spin", inertia=0.6), [30.0])
         return m
 
     def reference(t: np.ndarray) -> np.ndarray:

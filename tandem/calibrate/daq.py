@@ -11,7 +11,7 @@ from tandem.launch import DAQ, Service
 
 
 def alone(name: str) -> list[str]:
-    """Settings that keep it apart from a drive, and need no simulator."""
+    """Settings that keep it apart from a run, and need no simulator."""
     own = f"{name[:16]}_cal_{os.getpid()}"
     return [f"name={own}", *forced_transport("shm"), 'transport.clock="auto"']
 

@@ -1,4 +1,4 @@
-"""What the DAQ reads while a person holds a pedal still: the last half second, and whether it can be used."""
+"""What the DAQ reads while a person holds something still: the last half second, and whether it can be used."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

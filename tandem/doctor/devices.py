@@ -68,7 +68,7 @@ def look(kind: str, case: Case) -> Finding:
     if wanted and kind == "can" and _off_the_network(source):
         return warned(
             f"source.interface = {source.get('interface')!r} takes frames off the network, without keys: everyone who"
-            " reaches this machine can steer",
+            " reaches this machine can move the model",
             'use a bus of this machine (source.interface = "socketcan"), or a network that nobody else is on',
             devices=found,
         )

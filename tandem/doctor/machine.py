@@ -36,7 +36,7 @@ def configuration(case: Case) -> Finding:
             configured_machine(case.config, case.file.parent)
         except TandemError as error:
             return failed(str(error), f"edit {case.file} as the message says")
-    return passed(f"{case.file} opens its source and its vehicle")
+    return passed(f"{case.file} opens its source and its machine")
 
 
 def cores(case: Case) -> Finding:
@@ -235,9 +235,7 @@ def other_runs(case: Case) -> Finding:
     left = [config.ring(role) for role, owner in owners.items() if owner == "dead"]
     left += [str(config.socket(role)) for role in SOCKETS if config.socket(role).exists()]
     if left:
-        return warned(
-            f"a dead run left {', '.join(left)}", "the next `tandem drive` of this name sweeps them", left=left
-        )
+        return warned(f"a dead run left {', '.join(left)}", "the next run of this name sweeps them", left=left)
     others = [p.name for p in sorted(SHM.glob(ring_name("*", DAQ.name))) if _owner(p.name) == "living"]
     if others:
         return warned(
@@ -292,5 +290,5 @@ def cache(case: Case) -> Finding:
             place=str(jit.CACHE),
         )
     warm = all(sources.marker(service).exists() for service in ("daq", "sim"))
-    remark = "warm" if warm else "cold, so the first drive compiles for some 20 s"
+    remark = "warm" if warm else "cold, so the first run compiles before it starts"
     return passed(f"{jit.CACHE} is {remark}", place=str(jit.CACHE), warm=warm)

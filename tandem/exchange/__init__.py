@@ -2,7 +2,7 @@
 
 `tandem export` writes every block and every step of a run, raw counts and stamps as they were recorded, each column
 with its unit; instants stand there twice, as `t_ns` (integer, exact) and as `t_s` (seconds from the run's first
-block). What the run was made with (configuration, vehicle, start and end) travels along, so that `tandem import` of an
+block). What the run was made with (configuration, machine, start and end) travels along, so that `tandem import` of an
 exported file is the same run again: the same words, to the bit.
 
 `tandem import` makes a run that can be replayed from someone else's measurement: named columns, each with a unit,

@@ -42,7 +42,7 @@ def mapped(measurement: Measurement, maps: list[str], layout: Layout, rows: Rows
         name, equals, wanted = text.partition("=")
         name, wanted = name.strip(), wanted.strip()
         if not equals or not name or not wanted:
-            raise ExchangeError(f"--map {text}: expected CHANNEL=COLUMN:UNIT, such as steering=SteeringWheelAngle:deg")
+            raise ExchangeError(f"--map {text}: expected CHANNEL=COLUMN:UNIT, such as handle=HandlePosition:mm")
         if name not in layout.names:
             raise ExchangeError(f"--map {text}: {name} is no channel; the configuration has {', '.join(layout.names)}")
         if name in found:

@@ -89,6 +89,6 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 20px;font-size:13.
 dt{font-weight:600}dd{margin:0;color:var(--soft)}
 @page{size:A4 landscape;margin:11mm}
 @media print{main{padding:0;max-width:none}h2{margin-top:26px}h2,h3,.lead{break-after:avoid}section{break-inside:avoid}
-#worst,#hops,#age,#drive{break-inside:auto}svg,tr{break-inside:avoid}.scroll{overflow:visible}th,td{padding:4px 6px}
+#worst,#hops,#age,#motion{break-inside:auto}svg,tr{break-inside:avoid}.scroll{overflow:visible}th,td{padding:4px 6px}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 """

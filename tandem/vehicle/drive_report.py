@@ -16,6 +16,7 @@ from tandem.html.sections import left_out, section, table
 from tandem.html.style import GREY, HOPS
 from tandem.html.svg import WIDE, Scale, over_time, ranges
 from tandem.html.words import Raw, e, say_count, say_us
+from tandem.report import SOURCE_MS_PER_LOOP
 
 # Table 4.5 of the source: seconds, loops, bytes, blocks of five manoeuvres
 SOURCE = (
@@ -25,7 +26,6 @@ SOURCE = (
     (50, 149883, 1342368, 167796),
     (50, 100413, 897064, 112133),
 )
-SOURCE_MS_PER_LOOP = 0.43
 
 
 def print_beside_source(console: Console, result: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ def drive_section(runs: list[RunData], _bare: dict[str, Any]) -> str:
             label = f"{run.label}: {title}"
             say = _with_unit(unit)
             content.append(over_time(run, values, y, ticks, say, colour, label, 134, marks=False))
-    return section("drive", "The drive", "What the car did meanwhile, as the model sees it.", *content)
+    return section("motion", "The drive", "What the car did meanwhile, as the model sees it.", *content)
 
 
 def _with_unit(unit: str) -> Callable[[float], str]:

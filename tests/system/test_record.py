@@ -189,7 +189,7 @@ def test_without_its_recorder_the_drive_goes_on_and_says_so(drive: Start, name: 
     before = until(on_disk, "no step comes to the disk")
     killed = processes_of(run, "record")
     os.kill(killed[0], signal.SIGKILL)
-    run.wait_for("the recorder was killed by SIGKILL; the drive goes on unrecorded")
+    run.wait_for("the recorder was killed by SIGKILL; the run goes on unrecorded")
     wait_for_steps(steps, steps.head + 100)
     steps.close()
     run.signal(signal.SIGINT)

@@ -27,7 +27,7 @@ INTEGERS = (
 )  # fmt: skip
 FLOATS = ("vx", "steering_angle", "yaw_rate")
 STEP = np.dtype([(name, "<i8") for name in INTEGERS] + [(name, "<f8") for name in FLOATS])
-SECTIONS = ("where", "age", "hops", "lateness", "cost", "worst", "balance", "drive", "source", "words")
+SECTIONS = ("where", "age", "hops", "lateness", "cost", "worst", "balance", "motion", "source", "words")
 BARE = {
     "lateness_us": {"n": 1000, "mean": 14, "p50": 14.7, "p90": 18, "p99": 24.3, "p999": 33.3, "max": 36.4},
     "ipc_us": {"n": 5000, "mean": 55, "p50": 53.8, "p90": 58, "p99": 91.1, "p999": 141.3, "max": 308.1},
@@ -258,7 +258,7 @@ def test_page_stands_by_itself_and_shows_everything(tmp_path: Path) -> None:
 def test_the_page_of_any_machine_has_nothing_of_a_car(tmp_path: Path) -> None:
     html, _ = write_report(tmp_path, "a machine", [run_of(500)], BARE)
     page = Page(html.read_text())
-    assert page.ids == [each for each in SECTIONS if each not in ("drive", "source")]
+    assert page.ids == [each for each in SECTIONS if each not in ("motion", "source")]
     assert not re.search("km/h|wheel|yaw|manoeuvre|drive", page.text)
 
 

@@ -17,13 +17,12 @@ from typer.testing import CliRunner
 from sync.record.damage import read_index
 from sync.ring import RingWriter, push
 from tandem import cli, latency, run_command
-from tandem.drive import figures_line
 from tandem.follow import Steps
 from tandem.html import RunData, headline
+from tandem.live_run import figures_line
 from tandem.outcome import DAMAGED, FAILED, INTERRUPTED, RECORD_INCOMPLETE, SHORT, verdict
 from tandem.report import figures, print_run
 from tandem.restart_policy import Crash
-from tandem.run_command import _speed
 from tandem.supervise import Outcome, Supervisor
 from tandem.terminal import progress_bar
 from tests.tandem.runs import BEGIN_NS, CONFIG, CONFIGS, MS, STEP, step_words, write_drive
@@ -176,7 +175,7 @@ def run_cli(
     folder = runs / "20260101T120000Z-x"
     folder.mkdir(parents=True)
     (folder / "run.mcap").write_bytes(b"of a run that never was")
-    monkeypatch.setattr(run_command, "run_drive", lambda *_, **__: (CONFIG, outcome, folder))
+    monkeypatch.setattr(run_command, "live_run", lambda *_, **__: (CONFIG, outcome, folder))
     return CliRunner().invoke(cli.app, [command, *arguments])
 
 
@@ -220,13 +219,13 @@ def test_a_crash_stands_in_the_printed_report() -> None:
 
 def test_the_status_line_fits_into_80_columns() -> None:
     times = {"p50": 12345.6}
-    sim = {"steps": 99, "shown": "200 km/h", "age_us": times, "hops_us": {"step": times}, "deadline_misses": 12345}
+    sim = {"steps": 99, "shown": "200.0 km/h", "age_us": times, "hops_us": {"step": times}, "deadline_misses": 12345}
     bar = progress_bar()
-    bar.add_task("drive", total=50.0, completed=20.0, figures=figures_line({"sim": sim}, _speed))
+    bar.add_task("drive", total=50.0, completed=20.0, figures=figures_line({"sim": sim}))
     text = io.StringIO()
     Console(file=text, width=80, force_terminal=True, color_system=None).print(bar.get_renderable())
     (line,) = text.getvalue().splitlines()
-    for part in ("drive", "200 km/h", "age 12346 us", "step 12346 us", "12345 missed"):
+    for part in ("drive", "200.0 km/h", "age 12346 us", "step 12346 us", "12345 missed"):
         assert part in line
 
 
@@ -273,7 +272,7 @@ def test_the_first_step_of_each_latency_run_counts_from_its_own_beginning(monkey
         begun.append(begun_at)
         return CONFIG, ended(), None
 
-    monkeypatch.setattr(latency, "run_drive", drive)
+    monkeypatch.setattr(latency, "live_run", drive)
     monkeypatch.setattr(latency, "checked_config", lambda *_: CONFIG)
     monkeypatch.setattr("tandem.baseline.bare_lateness", lambda *_: {})
     monkeypatch.setattr("tandem.baseline.bare_ipc", lambda *_: {})

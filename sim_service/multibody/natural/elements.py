@@ -166,7 +166,7 @@ def torque_2d(x, p, u, f, k):
 def rotor(x, v, p, f, k, c):
     """Gyroscopic torque -I Omega dw/dt on the carrier of a spinning axisymmetric rotor.
 
-    Ports: basis of the carrier (9), spin angle; p: reciprocal metric (9), spin inertia, axle in the basis (3). The
+    Ports: basis of the carrier (9), spin angle; p: reciprocal metric (9), spin inertia, axis in the basis (3). The
     spin inertia itself belongs to the spin angle. The torque does no work, since dw/dt is across omega.
     """
     wx = wy = wz = 0.0

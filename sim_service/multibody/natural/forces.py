@@ -1,6 +1,6 @@
 """Forces, as elements with ports (what an element does at them is in elements.py).
 
-A force that only a model knows (a tyre, an engine, a contact) is a `model_force`: it names its ports and parameters,
+A force that only a model knows (a contact, a motor) is a `model_force`: it names its ports and parameters,
 and the nopython function given to `compile(hook=...)` computes all of them in one call:
 
     @kernel(FORCE)
@@ -144,19 +144,19 @@ def limit(
     _add(m, name, LIMIT, (scalar,), params, potential=potential)
 
 
-def rotor(m: Equations, name: str, carrier: Body, axle: ArrayLike, spin: Linear, inertia: float) -> None:
-    """An axisymmetric rotor on a carrier: its spin (absolute, about the axle) is a scalar coordinate.
+def rotor(m: Equations, name: str, carrier: Body, axis: ArrayLike, spin: Linear, inertia: float) -> None:
+    """An axisymmetric rotor on a carrier: its spin (absolute, about the axis) is a scalar coordinate.
 
-    Put mass and transverse inertia on the carrier, without inertia about the axle; `inertia` goes to the spin, and the
+    Put mass and transverse inertia on the carrier, without inertia about the axis; `inertia` goes to the spin, and the
     carrier feels the gyroscopic torque. A spin carried by unit vectors would be wrong by 12 % in its answer to torque
     at 100 rad/s and 5 ms; this one is exact.
     """
     if len(carrier.basis) < 3:
         raise MechanismError(f"rotor {name}: body {carrier.name} has no third direction")
     m.add_inertia(spin, spin, inertia)
-    w = np.asarray(axle, float)
+    w = np.asarray(axis, float)
     w = carrier.components(w / norm(w))
-    params = _metric(carrier) | {"inertia": inertia} | {f"axle_{k}": float(v) for k, v in enumerate(w)}
+    params = _metric(carrier) | {"inertia": inertia} | {f"axis_{k}": float(v) for k, v in enumerate(w)}
     ports = (*(c for e in carrier.basis for c in e), spin)
     _add(m, name, ROTOR, ports, params)
 

@@ -30,7 +30,7 @@ class Settings:
     stabilisation: float = 0.0  # share of the position error that LINEAR_EULER takes back each step; 0 as published
 
 
-# for a step with a deadline: what the road and the sensors leave uncertain is far above these
+# for a step with a deadline: what the surroundings and the sensors leave uncertain is far above these
 REAL_TIME = Settings(
     tolerance=1e-6, tolerance_phi=1e-8, tolerance_velocity=1e-6, tolerance_acceleration=1e-3, cap=6, passes=4
 )

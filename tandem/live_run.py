@@ -14,43 +14,40 @@ if TYPE_CHECKING:
     from sync.config import Config
 
 
-def _opened(file: Path, overrides: list[str]) -> tuple["Config", Any]:
-    """The configuration and the source it names."""
-    from sync.config import load
+def _opened(config: "Config", file: Path) -> Any:
+    """The source that a configuration names."""
     from sync.jit import compiling
 
-    config = load(file, overrides)
     with compiling("source"):
         from daq_service.sources import open_source
 
-        return config, open_source(config, file)
+        return open_source(config, file)
 
 
-def refuse_early(file: Path, overrides: list[str]) -> "Config":
+def refuse_early(config: "Config", file: Path) -> None:
     """Raises ConfigError for whatever can be found wrong without compiled code: keys, values, files that are missing.
 
     A person who mistyped a setting has the answer before anything is started or compiled; the rest is found by those
     who use it, before they begin.
     """
     from daq_service import sources
-    from sync.config import load
     from sync.toml import read_toml
 
-    config = load(file, overrides)
     sources.refuse_early(config, file)
     for name in (config.sim.machine, *config.sim.files.values(), config.source.get("manoeuvre")):
         if isinstance(name, str) and name.endswith(".toml"):
             read_toml(file.parent / name)
-    return config
 
 
 def checked_config(file: Path, overrides: list[str]) -> "Config":
     """The configuration, with everything in it that could be wrong tried out. Nothing has started yet."""
     import numpy as np
 
+    from sync.config import load
     from sync.jit import compiling
 
-    config, _ = _opened(file, overrides)
+    config = load(file, overrides)
+    _opened(config, file)
     with compiling("check"):
         from sim_service.inputs.table import check_rows
         from sim_service.machines import configured_machine
@@ -74,51 +71,67 @@ def _check_effort(config: "Config", machine: "Machine", file: str) -> None:
         raise ConfigError(f"{file}: source.effort.channel = {effort['channel']!r}: efforts of {machine.name}: {there}")
 
 
-# what a drive compiles before its first step; anything else is compiled by the command that needs it
-_COMPILED = (
-    "daq_service.service", "daq_service.sources.virtual",
-    "sim_service.service", "sim_service.machines.buggy.making",
-    "sync.record.writer",
-)  # fmt: skip
-
-
+# what every run compiles before its first step, beside its machine and its device; anything else is compiled by the
+# command that needs it
+_COMPILED = ("daq_service.service", "sim_service.service", "sync.record.writer")
 _COMPILED_FOR_EFFORTS = ("daq_service.effort",)
-_EFFORTS_OR_FRAGMENTS = re.compile(r"effort|include\s*=\s*\[\s*[^\s\]]")
 
 
-def compile_ahead(config: "Config") -> None:
-    """On all cores, with progress, where something is still to be compiled."""
-    from sync import build
+def compile_ahead(config: "Config", file: Path) -> None:
+    """On all cores, with progress, where something is still to be compiled. Quick where nothing is."""
+    from sync import build, sources
 
-    build.ensure("drive", *_COMPILED)
+    name = compiled_set(config, file)
+    if build.done(name):
+        return
+    refuse_early(config, file)  # reported before the compiler has its minute
+    modules = [*_COMPILED, *_ours(f"daq_service.sources.{config.source.get('kind')}", sources.runs)]
+    # a machine may import what makes it only when it is made
+    modules += _ours(f"sim_service.machines.{_machine(config, file)}", sources.dependencies)
     if config.source.get("effort") is not None:
-        build.ensure("efforts", *_COMPILED_FOR_EFFORTS)
+        modules += _COMPILED_FOR_EFFORTS
+    build.ensure(name, *modules)
 
 
-def _may_have_efforts(file: Path, overrides: list[str]) -> bool:
-    """Whether it is worth loading the configuration before anything else: quick, and true too often."""
-    texts = list(overrides)
-    with contextlib.suppress(OSError, ValueError):  # which is reported where the file is loaded
-        lines = file.read_text(errors="replace").splitlines()
-        texts.append("\n".join(line.partition("#")[0] for line in lines))
-    return any(_EFFORTS_OR_FRAGMENTS.search(text) for text in texts)
+def compiled_set(config: "Config", file: Path) -> str:
+    """A name for what this configuration needs compiled."""
+    parts = [_machine(config, file), str(config.source.get("kind"))]
+    parts += ["efforts"] * (config.source.get("effort") is not None)
+    return "run-" + "-".join(re.sub(r"\W", "_", part) for part in parts)
 
 
-Own = Callable[[dict[str, Any]], str]  # what a command shows of the simulator's status beside what all show
+def _machine(config: "Config", file: Path) -> str:
+    from sync.toml import read_toml
+
+    machine = config.sim.machine
+    return str(read_toml(file.parent / machine).get("machine")) if machine.endswith(".toml") else machine
 
 
-def figures_line(status: dict[str, dict[str, Any]], own: Own | None = None) -> str:
+def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:
+    """The modules with kernels that a machine or a device needs; none of one of another package, which is compiled
+    when it is imported."""
+    from sync import sources
+
+    try:
+        file = sources.file_of(module)
+    except ModuleNotFoundError:
+        return []
+    return sorted(sources.module_name(each) for each in needs(file) if sources.kernels_in(each))
+
+
+def figures_line(status: dict[str, dict[str, Any]]) -> str:
     """What a run shows of itself while it runs; short enough for 80 columns."""
     sim = status.get("sim") or {}
     if not sim.get("steps"):
         return ""
+    shown = f"{sim['shown']}, " if "shown" in sim else ""  # the machine's first figure
     return (
-        f"{own(sim) if own else ''}age {sim['age_us']['p50']:.0f} us, step {sim['hops_us']['step']['p50']:.0f} us,"
+        f"{shown}age {sim['age_us']['p50']:.0f} us, step {sim['hops_us']['step']['p50']:.0f} us,"
         f" {sim['deadline_misses']} missed"
     )
 
 
-def run_drive(
+def live_run(
     file: Path,
     overrides: list[str],
     seconds: float | None,
@@ -126,35 +139,36 @@ def run_drive(
     runs: Path | None = None,
     begun_at: float | None = None,
     token_file: Path | None = None,
-    own: Own | None = None,
+    channels: tuple[str, ...] = (),
 ) -> tuple["Config", Any, Path | None]:
     """A run, recorded in a new folder of `runs` if there is one; (configuration, outcome, that folder).
 
     `begun_at` (monotonic seconds) for a process that makes several: from when on its first step is waited for. The
-    page's token is in `token_file`, or in the environment, or a new one.
+    page's token is in `token_file`, or in the environment, or a new one. `channels` of the machine are kept of every
+    step for a report, beside what is kept of all.
     """
-    from sync import build
+    from sync.config import load
     from sync.token import page_token
     from tandem.launch import ProcessGroup
 
     token = page_token(token_file)  # before anything inherits the environment
-    if not build.done("drive") or (not build.done("efforts") and _may_have_efforts(file, overrides)):
-        compile_ahead(refuse_early(file, overrides))  # said before the compiler has its minute
+    config = load(file, overrides)
+    compile_ahead(config, file)
     # first of all: it imports beside us
     group = ProcessGroup(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)
     folder = None
     try:
-        refuse_early(file, overrides)
+        refuse_early(config, file)
         from sync.keys import transport_keys
         from tandem.report import figures
-        from tandem.supervise import drive
+        from tandem.supervise import supervise
 
-        config, source = _opened(file, overrides)
+        source = _opened(config, file)
         for role in ("daq", "sim"):
             transport_keys(config, file, role)  # both run here, so both pairs must be
         folder = new_run_folder(runs, config.name) if runs is not None and config.record.enabled else None
         duration = seconds
-        if duration is None:  # a source that ends by itself ends the drive
+        if duration is None:  # a source that ends by itself ends the run
             duration = getattr(source, "seconds", None) or config.seconds
         with progress_bar() as bar:
             starting = f"{title}: starting (the first time, compiling)"
@@ -162,9 +176,9 @@ def run_drive(
 
             def update(elapsed: float, status: dict[str, dict[str, Any]]) -> None:
                 if elapsed >= 0:
-                    bar.update(task, description=title, completed=elapsed, figures=figures_line(status, own))
+                    bar.update(task, description=title, completed=elapsed, figures=figures_line(status))
 
-            outcome = drive(
+            outcome = supervise(
                 config,
                 group,
                 duration,
@@ -174,6 +188,7 @@ def run_drive(
                 lambda o: figures(config, o),
                 begun_at,
                 token,
+                channels,
             )
     except BaseException:
         if folder is not None:

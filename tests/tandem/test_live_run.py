@@ -1,0 +1,68 @@
+"""What a run does before anything is started."""
+
+from pathlib import Path
+
+import pytest
+
+from daq_service.sources import refuse_early
+from sim_service.machines import load_machine
+from sync import build
+from sync.config import load
+from sync.errors import ConfigError
+from tandem.live_run import _check_effort, compile_ahead
+
+DRIVE = Path(__file__).resolve().parents[2] / "configs" / "drive.toml"
+MASS_SPRING = DRIVE.with_name("mass_spring.toml")
+EFFORT = "source.effort={channel='steering_torque', gain=1.0, limit=1.0, slew=1.0}"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, ...]]:
+    """What is asked of the compiler, by the name under which it is remembered."""
+    found: dict[str, tuple[str, ...]] = {}
+    monkeypatch.setattr(build, "done", lambda name: name in found)
+    monkeypatch.setattr(build, "ensure", lambda name, *modules: found.update({name: modules}))
+    return found
+
+
+def test_what_a_machine_and_its_device_need_is_compiled_ahead_and_nothing_of_others(
+    asked: dict[str, tuple[str, ...]],
+) -> None:
+    for file in (DRIVE, MASS_SPRING):
+        compile_ahead(load(file), file)
+    car, spring = asked.values()
+    assert {"sim_service.machines.buggy.dynamics", "daq_service.sources.virtual", "sim_service.service"} <= set(car)
+    assert {"sim_service.machines.mass_spring", "daq_service.sources.waves", "sim_service.service"} <= set(spring)
+    assert "sim_service.machines.mass_spring" not in car
+    assert not [name for name in spring if name.startswith(("sim_service.multibody", "sim_service.machines.buggy"))]
+    asked_before = dict(asked)
+    compile_ahead(load(MASS_SPRING, ["name=another", "daq.rate_hz=2000"]), MASS_SPRING)
+    assert asked == asked_before  # the same set under the same name
+
+
+def test_the_effort_loop_is_compiled_ahead_where_there_are_efforts(asked: dict[str, tuple[str, ...]]) -> None:
+    compile_ahead(load(DRIVE), DRIVE)
+    compile_ahead(load(DRIVE, [EFFORT]), DRIVE)
+    without, with_efforts = asked.values()
+    assert "daq_service.effort" in with_efforts and "daq_service.effort" not in without
+
+
+def test_a_machine_of_another_package_is_left_to_its_import(asked: dict[str, tuple[str, ...]]) -> None:
+    compile_ahead(load(MASS_SPRING, ['sim.machine="../of/another"']), MASS_SPRING)
+    ((name, modules),) = asked.items()
+    assert name.isprintable() and "/" not in name and "sim_service.service" in modules
+
+
+def test_only_an_effort_of_the_machine_goes_back_to_a_device() -> None:
+    made, _ = load_machine(DRIVE.parent / "vehicles" / "buggy_single_track.toml")
+    asked = "source.effort={channel='vx', gain=1.0, limit=1.0, slew=1.0}"
+    _check_effort(load(DRIVE, [asked]), made, "x.toml")  # to try it
+    with pytest.raises(ConfigError, match=r"x\.toml: source\.effort\.channel = 'vx': .* force_y_front \(N\)$"):
+        _check_effort(load(DRIVE, [asked, "source.kind=gamepad"]), made, "x.toml")
+    _check_effort(load(DRIVE, ["source.effort.channel=force_y_front", "source.kind=gamepad"]), made, "x.toml")
+
+
+def test_the_table_that_efforts_had_before_is_named_with_its_new_name_and_keys() -> None:
+    config = load(DRIVE, ["source.force={gain=1.0, limit=1.0, slew=1.0}"])
+    with pytest.raises(ConfigError, match=r"source\.force: is called \[source\.effort\] now.* gain, limit, slew, rate"):
+        refuse_early(config, DRIVE)

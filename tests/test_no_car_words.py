@@ -1,0 +1,176 @@
+"""Nothing outside the car's own folders knows that the machine is a car: no word of one stands there, in code, comments
+or docstrings. What may is listed below, file by file with its reason, and only as long as it is needed."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("sync", "daq_service", "sim_service", "tandem")
+# a device has a driver and a mechanism may have gears, a rack and a motor: those are no words of a car
+WORDS = frozenset(
+    [
+        "car",
+        "cars",
+        "vehicle",
+        "vehicles",
+        "buggy",
+        "buggies",
+        "chassis",
+        "road",
+        "roads",
+        "wheel",
+        "wheels",
+        "wheelbase",
+        "tyre",
+        "tyres",
+        "tire",
+        "tires",
+        "axle",
+        "axles",
+        "steer",
+        "steers",
+        "steered",
+        "steering",
+        "understeer",
+        "oversteer",
+        "throttle",
+        "throttles",
+        "brake",
+        "brakes",
+        "braked",
+        "braking",
+        "pedal",
+        "pedals",
+        "drive",
+        "drives",
+        "drove",
+        "driven",
+        "driving",
+        "drivetrain",
+        "driveline",
+    ]
+)
+OF_THE_CAR = (
+    "sim_service/machines/car",
+    "sim_service/machines/buggy",
+    "sim_service/machines/single_track",
+    "sim_service/roads",
+    "tandem/iso",
+    "tandem/iso_commands.py",
+    "tandem/vehicle",
+    "tandem/vehicle_commands.py",
+)
+Allowed = Mapping[str, tuple[str, str]]  # a file or a folder: the words, and why they stand there
+ALLOWED: Allowed = {
+    "daq_service/driver.py": ("*", "the driver of the emulated car"),
+    "daq_service/sources/virtual.py": ("*", "the emulated car's sensors"),
+    "daq_service/sources/virtual_settings.py": ("*", "the emulated car's sensors"),
+    "sim_service/machines/__init__.py": ("buggy", "the table of the machines that tandem ships"),
+    "sim_service/multibody": ("drive drives driven", "a drive prescribes a coordinate of a mechanism"),
+    "sync/record/format_1.py": ("*", "records of before, which were all of cars"),
+    "sync/renamed.py": ("vehicle road", "configurations of before"),
+    "tandem/__main__.py": ("drive", "the name of the car's command"),
+    "tandem/cli.py": ("drive vehicle", "the names of the car's commands"),
+    "tandem/run_command.py": ("drive", "configs/drive.toml, with which several commands begin"),
+    "tandem/view.py": ("drive", "configs/drive.toml, with which it begins"),
+    "tandem/report.py": ("vehicle drive", "where the source's figures are explained"),
+    "daq_service/sdl.py": ("*", "until generic"),
+    "daq_service/sources/gamepad.py": ("*", "until generic"),
+    "daq_service/sources/nidaqmx.py": ("*", "until generic"),
+    "daq_service/sources/page.py": ("*", "until generic"),
+    "sim_service/machines/scene.py": ("*", "until generic"),
+    "sim_service/view/controls.py": ("*", "until generic"),
+    "sim_service/view/fork.py": ("*", "until generic"),
+    "sim_service/view/ground.py": ("*", "until generic"),
+    "sim_service/view/panel.py": ("*", "until generic"),
+    "sim_service/view/push.py": ("*", "until generic"),
+    "sim_service/view/service.py": ("*", "until generic"),
+    "sim_service/view/shapes.py": ("*", "until generic"),
+    "sim_service/view/stage.py": ("*", "until generic"),
+    "sim_service/view/tuning.py": ("*", "until generic"),
+}
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a source, also those that a name is put together from."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)]
+
+
+def found_in(root: Path) -> dict[str, dict[str, int]]:
+    """For every file outside the car's own: its words of a car, and the line of the first of each."""
+    found: dict[str, dict[str, int]] = {}
+    for package in PACKAGES:
+        for file in sorted((root / package).rglob("*.py")):
+            name = file.relative_to(root).as_posix()
+            if within(name, OF_THE_CAR):
+                continue
+            for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+                for word in WORDS.intersection(words_of(line)):
+                    found.setdefault(name, {}).setdefault(word, number)
+    return found
+
+
+def within(name: str, places: tuple[str, ...]) -> bool:
+    return any(name == place or name.startswith(f"{place}/") for place in places)
+
+
+def complaints(root: Path, allowed: Allowed) -> list[str]:
+    found = found_in(root)
+    permitted = {(place, word) for place, (words, _) in allowed.items() for word in words.split()}
+    used = set()
+    wrong = []
+    for name, there in found.items():
+        for word, line in there.items():
+            fits = {(place, w) for place, w in permitted if within(name, (place,)) and w in ("*", word)}
+            used |= fits
+            if not fits:
+                wrong.append(f"{name}:{line}: {word}")
+    return wrong + [f"{place}: {word} is allowed and does not stand there" for place, word in sorted(permitted - used)]
+
+
+def test_no_word_of_a_car_stands_outside_its_folders() -> None:
+    assert len([file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]) > 200  # they were looked at
+    assert all((ROOT / place).exists() for place in OF_THE_CAR)
+    assert complaints(ROOT, ALLOWED) == []
+
+
+@pytest.mark.parametrize(
+    "line, word",
+    [
+        ("x = 1  # of the car\n", "car"),
+        ('"""What the Vehicle does."""\n', "vehicle"),
+        ("def steering_angle(): pass\n", "steering"),
+        ("class FrontWheel: pass\n", "wheel"),
+        ("MAX_BRAKE_BAR = 1\n", "brake"),
+        ("note = 'a drive goes on'\n", "drive"),
+    ],
+)
+def test_a_word_of_a_car_is_found_wherever_it_stands(tmp_path: Path, line: str, word: str) -> None:
+    source(tmp_path, "sync/one.py", f"import os\n{line}")
+    assert complaints(tmp_path, {}) == [f"sync/one.py:2: {word}"]
+    assert complaints(tmp_path, {"sync/one.py": (word, "a reason")}) == []
+    assert complaints(tmp_path, {"sync": (word, "a reason")}) == complaints(tmp_path, {"sync": ("*", "all")}) == []
+
+
+def test_words_that_only_look_like_it_pass(tmp_path: Path) -> None:
+    source(tmp_path, "sync/one.py", "carry, card, driver, wheeled, broad, retire, attire = 1, 2, 3, 4, 5, 6, 7\n")
+    source(tmp_path, "tandem/iso/two.py", "car = 1\n")
+    source(tmp_path, "sim_service/machines/car/three.py", "car = 1\n")
+    assert complaints(tmp_path, {}) == []
+
+
+def test_what_is_allowed_and_no_longer_needed_is_found(tmp_path: Path) -> None:
+    source(tmp_path, "sync/one.py", "car = 1\n")
+    allowed = {"sync/one.py": ("car road", "a reason"), "sync/gone.py": ("*", "a reason")}
+    assert complaints(tmp_path, allowed) == [
+        "sync/gone.py: * is allowed and does not stand there",
+        "sync/one.py: road is allowed and does not stand there",
+    ]
+
+
+def source(root: Path, name: str, text: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
