@@ -429,7 +429,7 @@ class NiSource:
         converter.begin()
 
     def _halt(self) -> None:
-        """The converter first: its clock drives the others. All of them, whatever one says of its end."""
+        """The converter first: its clock paces the others. All of them, whatever one says of its end."""
         failed: Exception | None = None
         for stream in self._streams:
             try:
