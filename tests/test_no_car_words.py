@@ -43,13 +43,10 @@ ALLOWED: Allowed = {
     "tandem/view.py": ("drive", "configs/drive.toml, with which it begins"),
     "tandem/report.py": ("vehicle drive", "where the source's figures are explained"),
     "sim_service/machines/scene.py": ("*", "until generic"),
-    "sim_service/view/fork.py": ("*", "until generic"),
-    "sim_service/view/ground.py": ("*", "until generic"),
-    "sim_service/view/push.py": ("*", "until generic"),
-    "sim_service/view/service.py": ("*", "until generic"),
-    "sim_service/view/shapes.py": ("*", "until generic"),
+    "sim_service/view/fork.py": ("buggy", "what its figures were measured on"),
+    "sim_service/view/ground.py": ("road roads", "the package that reads surfaces"),
+    "sim_service/view/service.py": ("roads", "the package that reads surfaces"),
     "sim_service/view/stage.py": ("*", "until generic"),
-    "sim_service/view/tuning.py": ("*", "until generic"),
 }
 
 

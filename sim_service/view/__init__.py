@@ -5,7 +5,7 @@ it may be slow, absent or killed without the loop noticing. viser serves the pag
 here is compiled.
 
     feed.py     where frames come from: a running simulation, or a record
-    stage.py    the scene: bodies, wheels, ground, forces, path
+    stage.py    the scene: bodies, ground, forces, path
     cameras.py  who looks at it from where
     ground.py   the surface below the machine and the course that its source follows
     shapes.py   meshes of simple things

@@ -123,7 +123,7 @@ class RecordFeed:
         files: dict[str, bytes] | None = None,
     ):  # fmt: skip
         self.title, self.config, self.model, self.params = title, config, model, params
-        self.files = files or {}  # of the record: what it drove on and along
+        self.files = files or {}  # of the record: what it was made from
         self.recorded = steps
         self.instants = np.maximum.accumulate(steps["taken_ns"])  # of the blocks' use: the same in every replay
         self.at = 0  # the step shown
