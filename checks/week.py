@@ -35,7 +35,7 @@ from sync.record import parts  # noqa: E402
 from sync.ring import RingWriter, push  # noqa: E402
 from sync.streams import DAQ, SIM  # noqa: E402
 from sync.virtual_clock import NOW, virtual_clock  # noqa: E402
-from tandem.recorder import Recorder  # noqa: E402
+from tandem.recorder.recorder import Recorder  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
 LAYOUT = Layout((Channel("number", "i8"), Channel("noise", "i8"), Channel("steering", "f8", "rad")))

@@ -106,8 +106,8 @@ def record(
 ) -> None:
     """Record what a DAQ and a simulator started elsewhere do, until Ctrl-C (`tandem run` records by itself)."""
     from sync.service import Prepared, serve
-    from tandem.recorder import in_words
-    from tandem.recorder import run as job
+    from tandem.recorder.process import in_words
+    from tandem.recorder.process import run as job
 
     with errors():
         folder = new_run_folder(runs, checked_config(config, list(overrides or [])).name)

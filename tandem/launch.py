@@ -67,7 +67,7 @@ VIEW = Process(
     frozenset({0, 2, 7}), real_time=False,
 )  # fmt: skip
 RECORDER = Process(
-    "record", "tandem.recorder", "tandem.recorder", "the recorder", "the run goes on unrecorded", "", 15.0,
+    "record", "tandem.recorder", "tandem.recorder.process", "the recorder", "the run goes on unrecorded", "", 15.0,
     frozenset({0, 1, 2}), real_time=False, waits=False,
 )  # fmt: skip
 SERVICES = (DAQ, SIM)

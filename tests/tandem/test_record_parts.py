@@ -21,7 +21,7 @@ from sync.record.retention import Limits, older_runs, plan
 from sync.virtual_clock import NOW, virtual_clock
 from tandem.look.info import info, info_of
 from tandem.outcome import RECORD_INCOMPLETE, verdict
-from tandem.recorder import Note
+from tandem.recorder.recorder import Note
 from tandem.replay import Asked, replay_run
 from tests.examples import few
 from tests.sync.strategies import PROPERTY

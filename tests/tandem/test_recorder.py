@@ -30,7 +30,7 @@ from sync.record import FILE, Run, RunError, Topic, left_off, open_run, parts
 from sync.record.reader import find
 from sync.ring import CLOSED, SHM, STATE_WORD, RingWriter, poke, push
 from tandem.look.info import info
-from tandem.recorder import CannotRecord, Recorder
+from tandem.recorder.recorder import CannotRecord, Recorder
 from tests.examples import few
 from tests.sync.actors import PATIENCE_S
 from tests.sync.strategies import PROPERTY

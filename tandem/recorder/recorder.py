@@ -1,26 +1,8 @@
-"""The recorder: a process of its own that reads the rings in order and writes every block and every step to a file.
-
-It is a reader like any other: killed, slow or without a disk it costs the loop nothing. Steps are taken before the
-blocks, so that in the file, too, no step stands without the block it used. When a ring is made anew (a restarted DAQ)
-it follows. What it could not record has a number: `lost` was overwritten before it came, `dropped` found no room
-because the disk took nothing.
-
-A recorder that died may be followed by another, which writes the next part of the record and takes every ring up
-exactly where the files of its predecessors end: the rings remember longer than it takes to start one. Its numbers are
-those of the whole run.
-
-A record goes on in a new part every `record.part_minutes`, and after a sync that failed: the recorder's memory and what
-a reader has to hold at once are those of one part. With `record.keep_gb` or `record.keep_free_gb` the oldest parts are
-deleted (sync/record/retention.py), which the next part states first.
-"""
+"""One record: a tap on every recorded ring, the parts it is written to, what is deleted, how it ends."""
 
 import collections
-import contextlib
-import functools
 import json
 import os
-import signal
-import sys
 import threading
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,19 +11,14 @@ from sync.clock import REAL, Clock, now_ns, sleep_until
 from sync.config import Config
 from sync.errors import TandemError
 from sync.private_files import make_folder
-from sync.realtime import this_thread
 from sync.record import Left, LeftOff, RunWriter, Sink, SyncFailure, left_off, parts
 from sync.record.retention import NEWEST, Deletion, Limits, delete, free_bytes, plan
-from sync.service import EVERY, Prepared, Reporter, main
 from sync.streams import RECORDED
 from tandem.provenance import attachments, start_facts, wall_clock
-from tandem.tap import Tap
+from tandem.recorder.presence import Presence
+from tandem.recorder.tap import Tap
 
 LOOK_S = 0.04
-_PRIORITY = 1  # of real time; the least there is
-_NICE = -10  # where that is not permitted
-_LEAST_RING_S = 0.5
-_PRESENCE_S = 0.5  # between two looks for the file
 _FIRST_PART_NS = 10**9  # how old a part must be to be ended by a failed sync; twice as old for each one before
 _LEAST_PART_NS = 10 * 10**9  # and to be ended because the disk has too little room
 
@@ -56,49 +33,6 @@ class Note(NamedTuple):
 
 class CannotRecord(TandemError):
     """There is no place for the record."""
-
-
-class Presence(threading.Thread):
-    """Watches, in a thread of its own because a disk may hang, whether the file being written can still be found under
-    its name: one that was deleted takes every byte, and nobody will ever read it."""
-
-    def __init__(self, path: Path, measures: bool = False):
-        """`measures`: also how much room the disk has."""
-        super().__init__(name="presence", daemon=True)
-        self._file = path, self._identity(path)
-        self._measures = measures
-        self._end = threading.Event()
-        self.missing: str | None = None
-        self.free: int | None = None  # bytes
-
-    def watch(self, path: Path) -> None:
-        """Another file from now on."""
-        self._file = path, self._identity(path)
-
-    @staticmethod
-    def _identity(path: Path) -> tuple[int, int] | None:
-        try:
-            found = path.stat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
-
-    def look(self) -> str | None:
-        """What is wrong, once something is: a file that was put back by hand lacks what came meanwhile."""
-        path, own = self._file
-        if self.missing is None and self._identity(path) != own and self._file == (path, own):
-            self.missing = f"{path} was deleted or moved during the run"
-        if self._measures:
-            with contextlib.suppress(OSError):
-                self.free = free_bytes(path.parent)
-        return self.missing
-
-    def run(self) -> None:
-        while self.look() is None and not self._end.wait(_PRESENCE_S):
-            pass
-
-    def close(self) -> None:
-        self._end.set()
 
 
 class Recorder:
@@ -388,88 +322,3 @@ class Recorder:
         self.writer.belongs(self._run, self._earlier.as_json())
         self.writer.begin({**self._facts, "utc": wall_clock()}, self._attachments, now)
         return self.writer.finish(self._end_facts(reason), summary, now)
-
-
-def _listen(stop: threading.Event, said: list[dict[str, Any]], notes: "collections.deque[Note]") -> None:
-    """What is to be noted, and how the run ended, as the supervisor tells it; or that there is none any more."""
-    for line in sys.stdin:
-        try:
-            message = dict(json.loads(line))
-        except ValueError:
-            continue
-        if "note" in message:
-            notes.append(Note(int(message["number"]), int(message["at_ns"]), str(message["note"])))
-            continue
-        said.append(message)
-        break
-    stop.set()
-
-
-def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, folder: Path | None) -> dict[str, Any]:
-    """Record into `folder`; supervised (None) the folder and the model's parameters come as the first line on standard
-    input (what starts a run has the model already; here it would cost its import), and whether this is to be the
-    next part of the record in that folder; then notes, at last the end."""
-    supervised, parameters, again = folder is None, None, False
-    if folder is None:
-        reporter.ready({})
-        line = sys.stdin.readline()
-        if not line:
-            return {}  # called off
-        message = json.loads(line)
-        if "folder" not in message:
-            return {}  # the run went on without it, and has ended
-        folder, parameters, again = Path(message["folder"]), message["parameters"].encode(), bool(message.get("again"))
-    # the rings do not wait: before whatever else runs here, if it may, and behind everything that feeds the loop
-    if not config.realtime.enabled or this_thread(_PRIORITY):
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, _NICE)
-    recorder = Recorder(config, file, folder, parameters, again)
-    said: list[dict[str, Any]] = []
-    notes: collections.deque[Note] = collections.deque()
-    if supervised:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor's word ends it, or the supervisor's end
-        threading.Thread(target=_listen, args=(stop, said, notes), daemon=True).start()
-    for role, blocks, rate in (("daq", config.daq.ring_blocks, config.daq.rate_hz),
-                               ("sim", config.sim.ring_blocks, 1e3 / config.sim.step_ms)):  # fmt: skip
-        if blocks / rate < _LEAST_RING_S:
-            reporter.say(
-                f"{role}.ring_blocks = {blocks}: the ring holds {1e3 * blocks / rate:.0f} ms; a recorder may be late by"
-                f" more, so blocks may be lost: {round(_LEAST_RING_S * rate)} or more are safe"
-            )
-    reporter.status(recorder.figures())
-    turn, trouble = 0, None
-    while not stop.wait(LOOK_S):
-        recorder.note(notes)
-        recorder.look()
-        if recorder.error != trouble:
-            trouble = recorder.error
-            reporter.say(f"the disk takes nothing: {trouble}" if trouble else "the disk takes data again")
-        if recorder.presence.missing:
-            reporter.say(f"{recorder.presence.missing}: the record is lost", once=True)
-        while recorder.notices:
-            text = recorder.notices.popleft()
-            recorder.writer.note(f"record: {text}", now_ns())
-            reporter.say(text)
-        if turn % EVERY == 0:
-            reporter.status(recorder.figures())
-        turn += 1
-    if supervised and not said:
-        recorder.drain(1.0)  # the services end too, a little later
-    recorder.note(notes)
-    message = said[0] if said else {}
-    reason = message.get("reason") or ("the supervisor ended without a word" if supervised else "stopped")
-    return recorder.finish(reason, message.get("summary") or {}, supervised)
-
-
-def in_words(report: dict[str, Any]) -> str:
-    """What it did, for a person."""
-    counts = ", ".join(f"{topic['recorded']} {name}" for name, topic in report["topics"].items() if topic["recorded"])
-    return f"{report['state']}: {counts or 'nothing'} in {report['file']}, {report['bytes'] / 1e6:.1f} MB"
-
-
-def prepare(config: Config, file: Path) -> Prepared:
-    return Prepared(functools.partial(run, folder=None))
-
-
-if __name__ == "__main__":
-    sys.exit(main("record", prepare, real_time=False, waits=False))
