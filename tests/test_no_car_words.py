@@ -42,11 +42,11 @@ ALLOWED: Allowed = {
     "tandem/run_command.py": ("drive", "configs/drive.toml, with which several commands begin"),
     "tandem/view.py": ("drive", "configs/drive.toml, with which it begins"),
     "tandem/report.py": ("vehicle drive", "where the source's figures are explained"),
-    "sim_service/machines/scene.py": ("wheel wheels steer axle pedal", "until generic"),
+    "sim_service/machines/scene.py": ("wheel wheels steer axle pedal", "things to draw, whatever machine has them"),
     "sim_service/view/fork.py": ("buggy", "what its figures were measured on"),
     "sim_service/view/ground.py": ("road roads", "the package that reads surfaces"),
     "sim_service/view/service.py": ("roads", "the package that reads surfaces"),
-    "sim_service/view/stage.py": ("wheel wheels steer axle", "until generic"),
+    "sim_service/view/stage.py": ("wheel wheels steer axle", "things to draw, whatever machine has them"),
 }
 
 

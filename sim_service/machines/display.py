@@ -14,6 +14,7 @@ class Tile:
     factor: float = 1.0
     digits: int = 1
     colour: str = ""  # of its bar
+    full: float = 0.0  # of its bar, in the channel's unit; 0: what the row says, or a turn
     ways: tuple[str, ...] = ()  # of an input that goes both ways: what positive and negative are called
 
 

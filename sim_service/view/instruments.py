@@ -155,7 +155,7 @@ def dials(
     stages = int(word) if math.isfinite(word) else 0
     feet = joined(
         _bar(
-            t, value(t.channel), scale.get(t.channel, math.tau) * t.factor, t.channel not in scale,
+            t, value(t.channel), (t.full or scale.get(t.channel, math.tau)) * t.factor, t.channel not in scale,
             stage_of(stages, row_of[t.channel]) if t.channel in row_of else 0,
         )
         for t in hands

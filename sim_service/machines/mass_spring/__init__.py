@@ -59,7 +59,7 @@ MACHINE = Machine(
     step=step,
     efforts=("hand_force",),
     display=Display(
-        hands=(Tile("handle", "handle", "mm", 1e3, 1),),
+        hands=(Tile("handle", "handle", "mm", 1e3, 1, full=0.1),),
         figures=(Tile("mass", "position", "mm", 1e3, 1), Tile("force", "hand_force", "N", 1.0, 2)),
         plots=(("handle", "position"), ("hand_force", "velocity")),
     ),
