@@ -174,8 +174,8 @@ def cut_off(client: Any, messages: list[bytes]) -> bool:
 
 
 def test_one_page_does_not_take_the_brake_from_another(page: Page) -> None:
-    assert page.panel._wheel is not None
-    brake = page.panel._wheel._brake
+    assert page.panel._by_hand is not None
+    brake = page.panel._by_hand._sliders["brake"]._slider
     uuid, full = brake._impl.uuid, brake.max
     with logged_in(port_of(page)) as client:
         client.send(msgpack.packb(CAMERA))

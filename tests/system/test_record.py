@@ -285,6 +285,9 @@ def test_a_disk_that_was_full_for_a_while_costs_nothing(drive: Start, small_disk
     ballast.unlink()
     subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
     run.wait_for("the disk takes data again")
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 100)
+    steps.close()
     run.signal(signal.SIGINT)
     assert run.end() == 0, run.said
     assert run.json()["record"]["whole"]
