@@ -75,6 +75,7 @@ def _check_effort(config: "Config", machine: "Machine", file: str) -> None:
 # command that needs it
 _COMPILED = ("daq_service.service", "sim_service.service", "sync.record.writer")
 _COMPILED_FOR_EFFORTS = ("daq_service.effort",)
+_MODULE = re.compile(r"[a-z]\w{0,39}", re.ASCII)  # what a machine or a device of ours may be called
 
 
 def compile_ahead(config: "Config", file: Path) -> None:
@@ -85,6 +86,7 @@ def compile_ahead(config: "Config", file: Path) -> None:
     if build.done(name):
         return
     refuse_early(config, file)  # reported before the compiler has its minute
+    refuse_unknown_machine(config, file)
     modules = [*_COMPILED, *_ours(f"daq_service.sources.{config.source.get('kind')}", sources.runs)]
     # a machine may import what makes it only when it is made
     modules += _ours(f"sim_service.machines.{_machine(config, file)}", sources.dependencies)
@@ -93,18 +95,29 @@ def compile_ahead(config: "Config", file: Path) -> None:
     build.ensure(name, *modules)
 
 
+def refuse_unknown_machine(config: "Config", file: Path) -> None:
+    from sim_service.machines import MACHINES
+    from sync import plugins
+
+    name, known = _machine(config, file), plugins.known(plugins.MACHINES, MACHINES)
+    if name and name not in known:  # a file that names none is refused by who reads the rest of it
+        machine = config.sim.machine
+        where = f"{file.parent / machine}: machine" if machine.endswith(".toml") else "sim.machine"
+        raise ConfigError(f"{where} = {name!r}: must be one of {', '.join(known)}")
+
+
 def compiled_set(config: "Config", file: Path) -> str:
     """A name for what this configuration needs compiled."""
     parts = [_machine(config, file), str(config.source.get("kind"))]
     parts += ["efforts"] * (config.source.get("effort") is not None)
-    return "run-" + "-".join(re.sub(r"\W", "_", part) for part in parts)
+    return "run-" + "-".join(part if _MODULE.fullmatch(part) else "unknown" for part in parts)
 
 
 def _machine(config: "Config", file: Path) -> str:
     from sync.toml import read_toml
 
     machine = config.sim.machine
-    return str(read_toml(file.parent / machine).get("machine")) if machine.endswith(".toml") else machine
+    return str(read_toml(file.parent / machine).get("machine", "")) if machine.endswith(".toml") else machine
 
 
 def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:
@@ -112,6 +125,8 @@ def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:
     when it is imported."""
     from sync import sources
 
+    if not _MODULE.fullmatch(module.rpartition(".")[2]):
+        return []
     try:
         file = sources.file_of(module)
     except ModuleNotFoundError:
