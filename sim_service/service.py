@@ -13,7 +13,7 @@ from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.commands import CommandServer
 from sim_service.inputs.table import check_rows
-from sim_service.machines import configured_machine
+from sim_service.machines import check_effort, configured_machine
 from sim_service.machines.contract import Machine
 from sim_service.machines.parameters import described
 from sim_service.notices import ClippedInput, Divergence, Overload, StaleInput, divergence_message, lost_words
@@ -55,6 +55,7 @@ def prepare(config: Config, file: Path) -> Prepared:
     with compiling(f"model-{Path(config.sim.machine).stem}"):
         model, params = configured_machine(config, file.parent)
         check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
+        check_effort(config, model, str(file))
         facts = described(model, params)  # as made: commands change it
         simulation = Simulation(config, model, params)
     return Prepared(partial(run, simulation, keys), {**facts, "outputs": list(simulation.layout.names)})

@@ -10,7 +10,6 @@ from sync.errors import ConfigError
 from tandem.terminal import new_run_folder, progress_bar
 
 if TYPE_CHECKING:
-    from sim_service.machines.contract import Machine
     from sync.config import Config
 
 
@@ -50,25 +49,14 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
     _opened(config, file)
     with compiling("check"):
         from sim_service.inputs.table import check_rows
-        from sim_service.machines import configured_machine
+        from sim_service.machines import check_effort, configured_machine
 
         model, params = configured_machine(config, file.parent)
         check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
-        _check_effort(config, model, str(file))
+        check_effort(config, model, str(file))
         state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
         model.initial(state, params, model.tables, work)  # it must stand, too
     return config
-
-
-def _check_effort(config: "Config", machine: "Machine", file: str) -> None:
-    """Only what a machine declares as an effort goes back to a device; the virtual one takes any channel."""
-    effort = config.source.get("effort")
-    if not isinstance(effort, dict) or config.source.get("kind") == "virtual" or "channel" not in effort:
-        return
-    if effort["channel"] not in machine.efforts:
-        units = {q.name: q.unit for q in machine.outputs}
-        there = ", ".join(f"{name} ({units[name]})" for name in machine.efforts) or "none"
-        raise ConfigError(f"{file}: source.effort.channel = {effort['channel']!r}: efforts of {machine.name}: {there}")
 
 
 # what every run compiles before its first step, beside its machine and its device; anything else is compiled by the

@@ -91,6 +91,17 @@ def configured_machine(config: Config, folder: Path) -> tuple[Machine, np.ndarra
     return make_machine(configured(config, folder), config.sim.parameters)
 
 
+def check_effort(config: Config, machine: Machine, file: str) -> None:
+    """Only what a machine declares as an effort goes back to a device; the virtual one takes any channel."""
+    effort = config.source.get("effort")
+    if not isinstance(effort, dict) or config.source.get("kind") == "virtual" or "channel" not in effort:
+        return
+    if effort["channel"] not in machine.efforts:
+        units = {q.name: q.unit for q in machine.outputs}
+        there = ", ".join(f"{name} ({units[name]})" for name in machine.efforts) or "none"
+        raise ConfigError(f"{file}: source.effort.channel = {effort['channel']!r}: efforts of {machine.name}: {there}")
+
+
 def make_machine(sources: Sources, changed: dict[str, float] | None = None) -> tuple[Machine, np.ndarray]:
     data = sources.toml()
     module = _module(data, sources.name())

@@ -67,6 +67,16 @@ def test_a_machine_or_a_device_that_is_none_is_refused_with_all_there_are(key: s
     assert run.code == 2 and f"{key} = {name!r}: must be one of {there}" in run.said.replace("\n", " ")
 
 
+def test_only_what_a_machine_declares_as_an_effort_goes_back(start: Start, name: str, tmp_path: Path) -> None:
+    machine = str(DRIVE.with_name("mass_spring.toml"))
+    run = start(
+        "tandem", "run", machine, "--set", f"name={name}", "--set", "source.effort.channel=position",
+        "--runs", str(tmp_path / "runs"),
+    )  # fmt: skip
+    assert run.end() == 2, run.said
+    assert "source.effort.channel = 'position': efforts of mass_spring: hand_force (N)" in run.said
+
+
 def test_an_unknown_transport_is_refused() -> None:
     run = tandem("latency", "--transport", "pigeon")
     assert run.code == 2

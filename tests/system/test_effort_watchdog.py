@@ -24,7 +24,7 @@ Start = Callable[..., Program]
 ONBOARD = str(ROOT / "configs" / "onboard.toml")
 LIMIT, SLEW, STALE_MS, ZERO_MS, RATE_HZ = 2.0, 20.0, 100.0, 400.0, 100.0
 EFFORT = (
-    f"source.effort={{channel='vx', gain=1.0, limit={LIMIT}, slew={SLEW}, rate_hz={RATE_HZ},"
+    f"source.effort={{channel='steering_torque', gain=1000.0, limit={LIMIT}, slew={SLEW}, rate_hz={RATE_HZ},"
     f" stale_after_ms={STALE_MS}, zero_within_ms={ZERO_MS}}}"
 )
 
@@ -68,7 +68,7 @@ def test_an_output_falls_to_zero_when_the_simulator_is_killed(start: Start, name
         values = double.tell("written")
         return float(values[-1][1]) if values else 0.0
 
-    until(lambda: written() == LIMIT, lambda: f"{daq.said}\n{sim.said}")  # the car is faster than 2 m/s
+    until(lambda: written() == LIMIT, lambda: f"{daq.said}\n{sim.said}")  # the hands weave: it goes from limit to limit
     sim.signal(signal.SIGKILL)
     sim.end()
     looks = [0]

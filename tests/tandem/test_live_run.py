@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from daq_service.sources import refuse_early
-from sim_service.machines import load_machine
-from sync import build
+from sim_service.machines import check_effort, load_machine
+from sync import build, plugins
 from sync.config import load
 from sync.errors import ConfigError
-from tandem.live_run import _check_effort, compile_ahead
+from tandem.live_run import compile_ahead
 
 DRIVE = Path(__file__).resolve().parents[2] / "configs" / "drive.toml"
 MASS_SPRING = DRIVE.with_name("mass_spring.toml")
@@ -47,19 +47,29 @@ def test_the_effort_loop_is_compiled_ahead_where_there_are_efforts(asked: dict[s
     assert "daq_service.effort" in with_efforts and "daq_service.effort" not in without
 
 
-def test_a_machine_of_another_package_is_left_to_its_import(asked: dict[str, tuple[str, ...]]) -> None:
-    compile_ahead(load(MASS_SPRING, ['sim.machine="../of/another"']), MASS_SPRING)
-    ((name, modules),) = asked.items()
-    assert name.isprintable() and "/" not in name and "sim_service.service" in modules
+@pytest.mark.parametrize("name", ["another", "of-another.org/machine"])
+def test_a_machine_of_another_package_is_left_to_its_import(
+    asked: dict[str, tuple[str, ...]], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "known", lambda group, own: [*own, name])
+    compile_ahead(load(MASS_SPRING, [f'sim.machine="{name}"']), MASS_SPRING)
+    ((compiled, modules),) = asked.items()
+    assert compiled.isprintable() and "/" not in compiled and "sim_service.service" in modules
+
+
+def test_a_machine_that_is_none_is_refused_before_anything_is_compiled(asked: dict[str, tuple[str, ...]]) -> None:
+    with pytest.raises(ConfigError, match=r"sim\.machine = '\.\./x': must be one of buggy, single_track, mass_spring"):
+        compile_ahead(load(MASS_SPRING, ['sim.machine="../x"']), MASS_SPRING)
+    assert asked == {}
 
 
 def test_only_an_effort_of_the_machine_goes_back_to_a_device() -> None:
     made, _ = load_machine(DRIVE.parent / "vehicles" / "buggy_single_track.toml")
     asked = "source.effort={channel='vx', gain=1.0, limit=1.0, slew=1.0}"
-    _check_effort(load(DRIVE, [asked]), made, "x.toml")  # to try it
+    check_effort(load(DRIVE, [asked]), made, "x.toml")  # to try it
     with pytest.raises(ConfigError, match=r"x\.toml: source\.effort\.channel = 'vx': .* force_y_front \(N\)$"):
-        _check_effort(load(DRIVE, [asked, "source.kind=gamepad"]), made, "x.toml")
-    _check_effort(load(DRIVE, ["source.effort.channel=force_y_front", "source.kind=gamepad"]), made, "x.toml")
+        check_effort(load(DRIVE, [asked, "source.kind=gamepad"]), made, "x.toml")
+    check_effort(load(DRIVE, ["source.effort.channel=force_y_front", "source.kind=gamepad"]), made, "x.toml")
 
 
 def test_the_table_that_efforts_had_before_is_named_with_its_new_name_and_keys() -> None:
