@@ -51,23 +51,26 @@ def test_an_instant_at_a_full_second_is_an_instant_like_any_other() -> None:
 
 def test_others_run_while_one_sleeps() -> None:
     """Python code in another thread is seen at work in the middle of the sleep, not just around it."""
-    latest, stop = [0], threading.Event()
+    middle, seen, stop = [0, 0], [0], threading.Event()
 
     def work() -> None:
         while not stop.is_set():
-            latest[0] = now_ns()
+            seen[0] += middle[0] < now_ns() < middle[1]
 
     worker = threading.Thread(target=work)
     worker.start()
-    middles, tries = 0, 0
-    while middles < 3:  # with the GIL held, never; on a busy machine not every time
-        begun = now_ns()
-        sleep_until(begun + 100 * MS)
-        middles += begun + 50 * MS < latest[0] < begun + 100 * MS
-        tries += 1
-        assert tries < 200
-    stop.set()
-    worker.join()
+    try:
+        middles = tries = 0
+        while middles < 3:  # with the GIL held, never; on a busy machine not every time
+            before, begun = seen[0], now_ns()
+            middle[:] = begun + 50 * MS, begun + 90 * MS
+            sleep_until(begun + 100 * MS)
+            middles += seen[0] > before
+            tries += 1
+            assert tries < 200
+    finally:
+        stop.set()
+        worker.join()
 
 
 def test_signals_do_not_end_a_sleep_early() -> None:
