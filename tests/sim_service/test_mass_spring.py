@@ -11,7 +11,7 @@ VALUES = {p.name: p.value for p in PARAMETERS}
 def respond(h: float, seconds: float, **changed: float) -> np.ndarray:
     """Outputs after every step, the handle at 20 mm from the first on."""
     params = np.array([*(VALUES | changed).values()])
-    state, work, inputs = np.zeros(2), np.zeros(MACHINE.work_size), np.array([0.02, 0.0])
+    state, work, inputs = np.zeros(2), np.zeros(MACHINE.work_size), np.array([0.02])
     rows = []
     for _ in range(round(seconds / h)):
         MACHINE.step(state, inputs, params, MACHINE.tables, work, h)

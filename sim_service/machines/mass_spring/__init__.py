@@ -10,10 +10,7 @@ from sim_service.machines.display import Display, Tile
 from sim_service.machines.scene import Bar, Camera, Point, Scene, box
 from sync.jit import kernel
 
-INPUTS = (
-    Quantity("handle", "m", "where the hand holds the spring"),
-    Quantity("handle_velocity", "m/s", "of the hand"),
-)
+INPUTS = (Quantity("handle", "m", "where the hand holds the spring"),)
 STATES = (
     Quantity("x", "m", "position of the mass; at rest where the handle is"),
     Quantity("v", "m/s", "its velocity"),
