@@ -2,26 +2,23 @@
 
 Every turn takes all whole scans the source has, makes blocks of them (counters unwrapped, values packed), pushes all
 of them into the ring and puts only the newest on the wire; all of them, in order, where somebody asked for every block
-(`transport.every_port`). No scan at all is a normal turn. Turns, blocks, bytes,
-gaps and implausible values are counted; nothing is dropped without a number.
+(`transport.every_port`). No scan at all is a normal turn. Turns, blocks, bytes, gaps and implausible values are
+counted; nothing is dropped without a number.
 """
 
-import functools
 import threading
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
-from numba import int64, typeof, types
+from numba import int64, types
 
 from daq_service.counters import BITS, TOTAL, counter_table, unwrap
 from daq_service.sources import Source
 from sync.array_types import WORDS, WORDS_2D
 from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.block_values import put_integer
-from sync.clock import REAL, RealClock, VirtualClock, now
+from sync.clock import REAL, Clock, for_any_clock, now
 from sync.config import Config
-from sync.jit import kernel
 from sync.ring import EPOCH_WORD, HEAD_WORD, RingWriter, beat_at, push, since
 from sync.wire import Publisher
 
@@ -64,17 +61,7 @@ def _push_scans(clock, ring, block, scans, t_ns, count, table, counters):
 
 
 _ARGUMENTS = (WORDS, WORDS, WORDS_2D, WORDS, int64, WORDS_2D, WORDS_2D)
-push_scans = kernel(types.UniTuple(int64, 2)(typeof(REAL), *_ARGUMENTS))(_push_scans)
-
-
-@functools.cache
-def _push_virtually(clock: types.Type) -> Any:
-    return kernel(types.UniTuple(int64, 2)(clock, *_ARGUMENTS))(_push_scans)
-
-
-def push_scans_on(clock: RealClock | VirtualClock) -> Any:
-    """Compiled for this kind of clock: for the real one on import, for a virtual one when first asked for."""
-    return push_scans if isinstance(clock, RealClock) else _push_virtually(typeof(clock))
+_push_scans_on = for_any_clock(_push_scans, *_ARGUMENTS, returns=types.UniTuple(int64, 2))
 
 
 class Acquisition:
@@ -87,9 +74,9 @@ class Acquisition:
         ring: RingWriter,
         publisher: Publisher | None,
         every: Publisher | None = None,
-        clock: RealClock | VirtualClock = REAL,
+        clock: Clock = REAL,
     ):
-        self._clock, self._push = clock, push_scans_on(clock)
+        self._clock, self._push = clock, _push_scans_on(clock)
         self.count = Counts()
         self.seconds = 0.0  # of acquisition, known at its end
         self._source, self._ring, self._publisher, self._every = source, ring, publisher, every

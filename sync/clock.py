@@ -131,14 +131,14 @@ def sleep(clock: Any, instant_ns: Any) -> None:
     raise NotImplementedError("for compiled code; in Python ask clock.sleep_until()")
 
 
-def for_any_clock(function: Any, *arguments: types.Type) -> Callable[[Any], Any]:
+def for_any_clock(function: Any, *arguments: types.Type, returns: types.Type = int64) -> Callable[[Any], Any]:
     """A function whose first argument is its clock, compiled for each kind of clock: for the real one at once, for a
-    virtual one when first asked for. It returns an integer; the other arguments have these types."""
-    real = kernel(int64(typeof(REAL), *arguments))(function)
+    virtual one when first asked for. The other arguments, and what it returns, have these types."""
+    real = kernel(returns(typeof(REAL), *arguments))(function)
 
     @functools.cache
     def virtual(clock: types.Type) -> Any:
-        return kernel(int64(clock, *arguments))(function)
+        return kernel(returns(clock, *arguments))(function)
 
     return lambda clock: real if isinstance(clock, RealClock) else virtual(typeof(clock))
 

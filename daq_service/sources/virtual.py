@@ -27,6 +27,7 @@ from daq_service.driver import (
     profile_tables,
     read_manoeuvre,
 )
+from daq_service.due_scans import NEVER, NEXT, OWN, PERIOD, START, begin, stopped, take_due, wait_for_due
 from daq_service.sources import Host
 from daq_service.sources.virtual_settings import Settings
 from sync.array_types import READ_ONLY, WORDS, WORDS_2D
@@ -42,10 +43,8 @@ _POSE_FRESH_NS = 300_000_000
 
 # places in the tables that the kernel gets
 _RATE, _NOISE, _OFFSET, _DEG, _THROTTLE_FULL, _BAR, _BAR_COUNTS = range(7)
-_NEXT, _START, _RANDOM = range(3)
-_PERIOD, _BUFFER, _MASK, _STEERING_0, _THROTTLE_0 = range(5)
-
-_NEVER = 2**62  # ns: with this start no scan is ever due
+_RANDOM = OWN  # of the state
+_MASK, _STEERING_0, _THROTTLE_0 = range(3)
 
 _TABLE = float64[:, ::1]
 _VECTOR = float64[::1]
@@ -85,14 +84,10 @@ def _make_scans(
     feedback, feedback_block, pose,
 ):  # fmt: skip
     """Make every scan that is due by `now`, at least one. See Source.read."""
-    due = state[_START] + state[_NEXT] * fixed[_PERIOD]
-    waiting = (now - due) // fixed[_PERIOD] + 1
-    lost = max(waiting - fixed[_BUFFER], 0)
-    state[_NEXT] += lost
-    count = min(waiting - lost, scans.shape[0])
+    count, lost = take_due(state, now, scans.shape[0])
     for row in range(count):
-        t = state[_START] + state[_NEXT] * fixed[_PERIOD]
-        state[_NEXT] += 1
+        t = state[START] + state[NEXT] * state[PERIOD]
+        state[NEXT] += 1
         t_ns[row] = t
         if path.shape[0] > 0:
             found = newest(feedback, feedback_block) >= 0
@@ -108,7 +103,7 @@ def _make_scans(
                 back = skew_ns * 1e-9 * par[_RATE]
                 value[channel] = memory[channel] + (memory[channel] - memory[BEFORE + channel]) * back
             else:
-                value[channel] = _profiles(profiles, channel, (t + skew_ns - state[_START]) * 1e-9)
+                value[channel] = _profiles(profiles, channel, (t + skew_ns - state[START]) * 1e-9)
         turned = int64(math.floor(value[STEERING] / par[_DEG]))
         scans[row, columns[STEERING, 0]] = (fixed[_STEERING_0] + turned) & fixed[_MASK]
         pressed = int64(math.floor(value[THROTTLE] * par[_THROTTLE_FULL]))
@@ -132,17 +127,11 @@ class VirtualSource:
         self._pose = np.zeros(4, np.int64)
         self._seed = settings.seed
         self._start_offset_ns = round(settings.start_offset_ms * 1e6)
-        self._state = np.array([0, _NEVER, 0], np.int64)
+        period_ns = round(config.period_ns * (1.0 + settings.clock_ppm * 1e-6))
+        self._state = stopped(period_ns, settings.buffer_blocks, own=1)
         mask = (1 << settings.encoder_bits) - 1
         self._fixed = np.array(
-            [
-                round(config.period_ns * (1.0 + settings.clock_ppm * 1e-6)),
-                settings.buffer_blocks,
-                mask,
-                settings.steering_start_count & mask,
-                settings.throttle_start_count & mask,
-            ],
-            np.int64,
+            [mask, settings.steering_start_count & mask, settings.throttle_start_count & mask], np.int64
         )
         self._parameters = np.array(
             [
@@ -181,8 +170,7 @@ class VirtualSource:
         return keep, self._actuator
 
     def start(self) -> None:
-        self._state[_NEXT] = 0
-        self._state[_START] = self._clock.now_ns() + int(self._fixed[_PERIOD]) + self._start_offset_ns
+        begin(self._state, self._clock, self._start_offset_ns)
         self._state[_RANDOM] = self._seed * 0x9E3779B97F4A7C1 & (2**63 - 1)
         self._memory[:] = 0
 
@@ -196,13 +184,9 @@ class VirtualSource:
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         if self.follows:
             self._look_for_feedback()
-        now = self._clock.now_ns()
-        due = int(self._state[_START] + self._state[_NEXT] * self._fixed[_PERIOD])
-        if due > now:
-            self._clock.sleep_until(min(due, now + wait_ns))
-            now = self._clock.now_ns()
-            if due > now:
-                return 0, 0
+        now = wait_for_due(self._state, self._clock, wait_ns)
+        if now is None:
+            return 0, 0
         count, lost = _make_scans(
             scans,
             t_ns,
@@ -223,7 +207,7 @@ class VirtualSource:
         return int(count), int(lost)
 
     def stop(self) -> None:
-        self._state[_START] = _NEVER
+        self._state[START] = NEVER
 
 
 def open_source(config: Config, settings: Settings, file: Path, host: Host) -> VirtualSource:

@@ -19,6 +19,7 @@ import numpy as np
 from numba import int64, types
 from pydantic import Field
 
+from daq_service.due_scans import NEVER, NEXT, PERIOD, START, begin, stopped, take_due, wait_for_due
 from daq_service.effort_settings import EffortSettings
 from daq_service.sources import Host
 from sync.array_types import MATRIX, WORDS, WORDS_2D
@@ -30,8 +31,6 @@ from sync.toml import Section
 
 WAVES = ("constant", "sine", "triangle", "square")
 _WAVE, _HZ, _AMPLITUDE, _OFFSET, _SKEW_S, _MASK = range(6)
-_NEXT, _START, _PERIOD, _BUFFER = range(4)
-_NEVER = 2**62  # ns: with this start no scan is ever due
 
 
 class Wave(Section):
@@ -64,15 +63,11 @@ def _unit_wave(wave, turns):
 @kernel(types.UniTuple(int64, 2)(WORDS_2D, WORDS, int64, WORDS, MATRIX))
 def _make_scans(scans, t_ns, now, state, channels):
     """Every scan that is due by `now`, at least one. See Source.read."""
-    due = state[_START] + state[_NEXT] * state[_PERIOD]
-    waiting = (now - due) // state[_PERIOD] + 1
-    lost = max(waiting - state[_BUFFER], 0)
-    state[_NEXT] += lost
-    count = min(waiting - lost, scans.shape[0])
+    count, lost = take_due(state, now, scans.shape[0])
     for row in range(count):
-        since = state[_NEXT] * state[_PERIOD]
-        t_ns[row] = state[_START] + since
-        state[_NEXT] += 1
+        since = state[NEXT] * state[PERIOD]
+        t_ns[row] = state[START] + since
+        state[NEXT] += 1
         for k in range(channels.shape[0]):
             c = channels[k]
             value = c[_OFFSET] + c[_AMPLITUDE] * _unit_wave(int64(c[_WAVE]), c[_HZ] * (1e-9 * since + c[_SKEW_S]))
@@ -83,7 +78,7 @@ def _make_scans(scans, t_ns, now, state, channels):
 class WavesSource:
     def __init__(self, config: Config, settings: Settings, host: Host):
         self._clock = host.clock or RealClock()
-        self._state = np.array([0, _NEVER, config.period_ns, settings.buffer_blocks], np.int64)
+        self._state = stopped(config.period_ns, settings.buffer_blocks)
         rows = []
         for channel in config.daq.channels:
             w = settings.channels.get(channel.name, Wave(wave="constant"))
@@ -101,22 +96,17 @@ class WavesSource:
         return keep, self._actuator
 
     def start(self) -> None:
-        self._state[_NEXT] = 0
-        self._state[_START] = self._clock.now_ns() + int(self._state[_PERIOD])
+        begin(self._state, self._clock)
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
-        now = self._clock.now_ns()
-        due = int(self._state[_START] + self._state[_NEXT] * self._state[_PERIOD])
-        if due > now:
-            self._clock.sleep_until(min(due, now + wait_ns))
-            now = self._clock.now_ns()
-            if due > now:
-                return 0, 0
+        now = wait_for_due(self._state, self._clock, wait_ns)
+        if now is None:
+            return 0, 0
         count, lost = _make_scans(scans, t_ns, now, self._state, self._channels)
         return int(count), int(lost)
 
     def stop(self) -> None:
-        self._state[_START] = _NEVER
+        self._state[START] = NEVER
 
 
 def open_source(config: Config, settings: Settings, file: Path, host: Host) -> WavesSource:

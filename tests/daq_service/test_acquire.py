@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from daq_service.acquire import MOST_BLOCKS, Acquisition
 from daq_service.sources import Host, open_source
-from sync.clock import REAL, RealClock, VirtualClock, now_ns
+from sync.clock import REAL, Clock, now_ns
 from sync.config import Config
 from sync.ring import RingReader, RingWriter
 from sync.virtual_clock import virtual_clock
@@ -32,7 +32,7 @@ Read = tuple[list[Scan], int]  # what a read finds, and how many scans were lost
 class Scripted:
     """A source that finds what the script says, read by read, and nothing after its end."""
 
-    def __init__(self, script: list[Read], clock: RealClock | VirtualClock = REAL):
+    def __init__(self, script: list[Read], clock: Clock = REAL):
         self._clock = clock
         self._script = [(list(scans), lost) for scans, lost in script]
         self.t = 0
@@ -72,7 +72,7 @@ class Desk:
         script: list[Read],
         *overrides: str,
         wire: bool = False,
-        clock: RealClock | VirtualClock = REAL,
+        clock: Clock = REAL,
     ):
         self.config: Config = drive_config(*overrides)
         self.source = Scripted(script, clock)
@@ -102,7 +102,7 @@ class Desk:
 
 @pytest.fixture
 def desk(rings: Rings, request: pytest.FixtureRequest) -> Callable[..., Desk]:
-    def make(script: list[Read], *overrides: str, wire: bool = False, clock: RealClock | VirtualClock = REAL) -> Desk:
+    def make(script: list[Read], *overrides: str, wire: bool = False, clock: Clock = REAL) -> Desk:
         made = Desk(rings, script, *overrides, wire=wire, clock=clock)
         request.addfinalizer(made.close)
         return made
