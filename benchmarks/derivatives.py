@@ -29,7 +29,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from daq_service.driver import Profile, evaluate, profile_tables, read_manoeuvre
+from daq_service.devices.virtual_driver import Profile, evaluate, profile_tables, read_manoeuvre
 from sim_service.inputs.estimators import MEMORY, estimate, observe, parameters
 from sync.clock import now_ns
 from sync.jit import kernel

@@ -135,9 +135,9 @@ class _Ring:
 
 def wire(_: Path) -> Target:
     from sync.block import Channel, Layout
-    from sync.message_form import Form, write_message
     from sync.ring import newest
-    from sync.wire import BLOCKS, Receiver
+    from sync.transport.message_form import Form, write_message
+    from sync.transport.wire import BLOCKS, Receiver
 
     kinds = ("i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
     car = Layout((Channel("brake", "i2", "count", -200_000), Channel("throttle", "i2"), Channel("steering", "i4")))
@@ -183,7 +183,7 @@ def wire(_: Path) -> Target:
 
 def clock(_: Path) -> Target:
     from sync.clock import now_ns
-    from sync.hostclock import Artificial, ClockClient, ClockServer
+    from sync.transport.host_clock import Artificial, ClockClient, ClockServer
 
     wires = _Wires()
     wires.socket(0)
@@ -344,9 +344,9 @@ def config(folder: Path) -> Target:
 
 def sources(folder: Path) -> Target:
     """The table of a source and everything that opening it looks at."""
-    from daq_service.sources import open_source
+    from daq_service.devices import open_device
     from sync.config import load
-    from sync.errors import ConfigError, SourceError
+    from sync.errors import ConfigError, DeviceError
 
     for name in ("can", "manoeuvres", "vehicles"):
         shutil.copytree(CONFIGS / name, folder / name)
@@ -367,14 +367,14 @@ def sources(folder: Path) -> Target:
         found = load(file)
         if found.source.get("kind") == "replay":
             return  # a record: has a target of its own
-        open_source(found, file)
+        open_device(found, file)
 
     seeds = [file.read_bytes() for file in files]
-    return Target("sources", seeds, _refusing((ConfigError, SourceError), what), changed, 0.015, 10_000)
+    return Target("sources", seeds, _refusing((ConfigError, DeviceError), what), changed, 0.015, 10_000)
 
 
 def manoeuvre(folder: Path) -> Target:
-    from daq_service.driver import (
+    from daq_service.devices.virtual_driver import (
         MEMORY,
         drive_along,
         evaluate,
@@ -417,7 +417,7 @@ def mechanism(folder: Path) -> Target:
     """As `tandem mechanism` does it: read, closed at its start, some steps."""
     from sim_service.multibody.natural.api import run
     from sync.errors import ConfigError
-    from tandem.mechanism import load
+    from tandem.mechanism_run import load
 
     files = sorted((CONFIGS / "mechanisms").glob("*.toml"))
 
@@ -433,7 +433,7 @@ def mechanism(folder: Path) -> Target:
 
 def dbc(folder: Path) -> Target:
     """A DBC under the shipped mapping, and frames against what came of it."""
-    from daq_service.sources import open_source
+    from daq_service.devices import open_device
     from sync.config import load
     from sync.errors import ConfigError
 
@@ -444,7 +444,7 @@ def dbc(folder: Path) -> Target:
 
     def what(data: bytes) -> None:
         _written(folder / "can" / "example.dbc", data)
-        source: Any = open_source(loaded, file)
+        source: Any = open_device(loaded, file)
         for frame in source._frames.values():
             for content in frames:
                 frame.read(content)
@@ -563,7 +563,7 @@ def vehicle(folder: Path) -> Target:
 
 def keys(folder: Path) -> Target:
     from sync.errors import ConfigError
-    from sync.keys import make_keys, read_keys
+    from sync.transport.keys import make_keys, read_keys
 
     made = folder / "keys"
     for name in ("daq", "sim"):
@@ -653,11 +653,11 @@ def _remade(files: list[Path]) -> Change:
     from mcap.writer import Writer
 
     from sync.block import Channel, Layout
-    from sync.message_form import Form, write_message
     from sync.record import open_run
     from sync.record.heads import START
     from sync.record.schema import ENCODING, MESSAGES, NAME, to_schema
     from sync.record.writer import END, PROFILE
+    from sync.transport.message_form import Form, write_message
 
     runs = [open_run(file) for file in files]
     kinds = ("i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
@@ -729,8 +729,8 @@ def record(folder: Path) -> Target:
     from sync.record import FILE, RunError, open_run
     from tandem.exchange.errors import ExchangeError
     from tandem.exchange.tables import passport_of, tables_of
-    from tandem.look.compare import compare
-    from tandem.look.info import info, print_info
+    from tandem.inspect.compare import compare
+    from tandem.inspect.info import info, print_info
 
     saved = _a_run(folder)
     seeds = [(folder / "a" / FILE).read_bytes(), saved.read_bytes()]

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from tandem.baseline import bare_lateness
 from tandem.live_run import checked_config, live_run
-from tandem.report import ROUND_TRIP, figures, histogram_table
+from tandem.reports.run_figures import ROUND_TRIP, figures, histogram_table
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
+from tests.sim_service.pages import session  # noqa: E402
 
 from sync.clock import now_ns  # noqa: E402
 from sync.config import load  # noqa: E402
@@ -35,7 +36,6 @@ from sync.errors import RingError  # noqa: E402
 from sync.record import open_run  # noqa: E402
 from sync.ring import RingReader  # noqa: E402
 from sync.token import new_token  # noqa: E402
-from tests.sim_service.pages import session  # noqa: E402
 from tests.system.browser import browser  # noqa: E402
 
 CONFIG = ROOT / "configs" / "drive.toml"
@@ -96,7 +96,7 @@ class View:
         options = [word for setting in settings for word in ("--set", setting)]
         self._left = contextlib.ExitStack()
         self._view = subprocess.Popen(
-            [sys.executable, "-m", "sim_service.view", str(CONFIG), "--supervised", *options],
+            [sys.executable, "-m", "tandem.view", str(CONFIG), "--supervised", *options],
             cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.status: dict[str, Any] = {}

@@ -65,7 +65,7 @@ def read_toml(path: Path) -> None:
 
 
 def read_dbc(path: Path) -> None:
-    from daq_service.dbc import load_dbc
+    from daq_service.devices.dbc import load_dbc
 
     load_dbc(path, "source.dbc")
     raise NotRefused

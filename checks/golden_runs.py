@@ -222,7 +222,7 @@ def store(path: Path, run: Any, topics: dict[str, Any] | None = None, kept: dict
 
 def make(names: list[str]) -> None:
     from sync.record import open_run
-    from tandem.mechanism import load, simulate, write_run
+    from tandem.mechanism_run import load, simulate, write_run
 
     for name in names:
         with tempfile.TemporaryDirectory() as temporary:
@@ -272,8 +272,8 @@ def _replay_mechanism(name: str) -> dict[str, Any]:
     import numpy as np
 
     from sync.record import open_run
-    from tandem.mechanism import load_recorded, recorded_file, simulate
     from tandem.mechanism_record import differences
+    from tandem.mechanism_run import load_recorded, recorded_file, simulate
     from tandem.provenance import other_facts
 
     run = open_run(GOLDEN / f"{name}.mcap")

@@ -35,7 +35,7 @@ FAULTS = (
         "    at.age = at.taken - block[PUSHED]\n",
     ),
     Fault("a gap is no new epoch", "        at.status |= rec.NEW_EPOCH\n", "        pass\n"),
-    Fault("a pause does not restart", "    at.status |= rec.RESUMED\n    beat_at", "    beat_at"),
+    Fault("a pause does not restart", "    at.status |= rec.RESTARTED\n    beat_at", "    beat_at"),
     Fault("catching up without end", "> settings.catch_up:", "> settings.catch_up + 1000:"),
     Fault(
         "a step too many after being asked to end",

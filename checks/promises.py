@@ -11,7 +11,7 @@ from checks.schedule import Recorded, Segment
 from sim_service import step_record as rec
 from sim_service.command_record import AT_KIND, AT_VALUE, PAUSE, RESET, RESUME, SLOW
 from sim_service.command_record import LAYOUT as COMMANDS
-from sim_service.replay import TOLD, as_recorded, obeyed_as_recorded, replay
+from sim_service.replay import REPORTED, as_recorded, obeyed_as_recorded, replay
 from sync.block import PUSHED, RECEIVED, SENT, T
 from sync.ledger import BUCKETS
 from sync.virtual_clock import AT, BLOCK, COMMAND, CONTROL, KIND, PUSH, WHERE
@@ -176,11 +176,11 @@ def commanded(recorded: Recorded) -> str | None:
         if paused and left <= 0:
             return f"step {step['step']} was made during a pause"
         left -= paused
-        if fresh_start and not step["status"] & rec.RESUMED:
+        if fresh_start and not step["status"] & rec.RESTARTED:
             return f"step {step['step']} follows a reset and does not say so"
         rested = k not in firsts and 2 * (step["t_ns"] - steps["t_ns"][k - 1]) > 3 * h
         explained = was_slow or slow > 1.0 or (stops <= step["started_ns"]).any()
-        if rested and not explained and not step["status"] & (rec.RESUMED | rec.SKIPPED):
+        if rested and not explained and not step["status"] & (rec.RESTARTED | rec.SKIPPED):
             return f"step {step['step']} follows instants without a step and does not say so"
         if slowed[k] != (slow > 1.0):
             return f"step {step['step']}: slowed is flagged {bool(slowed[k])}, {slow} times is what was asked for"
@@ -225,7 +225,7 @@ def replayed(recorded: Recorded) -> str | None:
     rows = _rows(recorded, COMMAND)
     plan.commands = np.ascontiguousarray(rows[:, BLOCK : BLOCK + COMMANDS.words])
     plan.obeyed = obeyed_as_recorded(steps, COMMANDS.view(plan.commands))
-    told = np.zeros((len(plan), len(TOLD)), np.int64)
+    told = np.zeros((len(plan), len(REPORTED)), np.int64)
     results = replay(stage.twin, plan, told=told)
     names = [q.name for q in (*stage.twin.model.inputs, *stage.twin.model.outputs)]
     live = np.stack([steps[name] for name in names], axis=1) if len(steps) else np.zeros((0, len(names)))

@@ -70,7 +70,7 @@ def _arrays(simulation: Simulation) -> list[np.ndarray]:
     return [a for a in found if isinstance(a, np.ndarray)]
 
 
-class Stage:
+class Setup:
     """A simulation of some settings that can be begun anew without being made anew; and its twin for the replay."""
 
     def __init__(self, settings: tuple[str, ...], machine: str):
@@ -106,7 +106,7 @@ class Stage:
 class Recorded:
     """What happened."""
 
-    stage: Stage
+    stage: Setup
     calm: bool
     script: np.ndarray  # the rows that were acted upon
     segments: list["Segment"]
@@ -127,7 +127,7 @@ class Segment:
     head: int
 
 
-def _cost(stage: Stage, random: np.random.Generator, calm: bool, clock: VirtualClock) -> None:
+def _cost(stage: Setup, random: np.random.Generator, calm: bool, clock: VirtualClock) -> None:
     h = stage.config.step_ns
     words = clock.words
     if calm:
@@ -140,7 +140,7 @@ def _cost(stage: Stage, random: np.random.Generator, calm: bool, clock: VirtualC
         stage.simulation.params[1] = stage.twin.params[1] = random.uniform(0.1, 1.7) * h
 
 
-def _blocks(stage: Stage, random: np.random.Generator, calm: bool, span_ns: int) -> tuple[np.ndarray, np.ndarray]:
+def _blocks(stage: Setup, random: np.random.Generator, calm: bool, span_ns: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of pushes in order, and the instants of the gaps before which blocks were dropped."""
     period = stage.config.period_ns * (1 + random.uniform(-100, 100) * 1e-6)
     t = (
@@ -179,7 +179,7 @@ def _blocks(stage: Stage, random: np.random.Generator, calm: bool, span_ns: int)
     return rows[kept], np.array(gaps, np.int64)
 
 
-def _commands(stage: Stage, random: np.random.Generator, width: int, span_ns: int) -> np.ndarray:
+def _commands(stage: Setup, random: np.random.Generator, width: int, span_ns: int) -> np.ndarray:
     count = int(random.integers(0, 7))
     rows = np.zeros((count, width), np.int64)
     rows[:, KIND] = COMMAND
@@ -195,7 +195,7 @@ def _commands(stage: Stage, random: np.random.Generator, width: int, span_ns: in
     return rows
 
 
-def make_script(stage: Stage, random: np.random.Generator, calm: bool) -> np.ndarray:
+def make_script(stage: Setup, random: np.random.Generator, calm: bool) -> np.ndarray:
     steps = 150 if calm else int(random.integers(20, 80))
     config = stage.config
     # a locked loop watches some blocks arrive before its first step
@@ -224,7 +224,7 @@ def make_script(stage: Stage, random: np.random.Generator, calm: bool) -> np.nda
     return np.ascontiguousarray(script[np.argsort(script[:, AT], kind="stable")])
 
 
-def run(stage: Stage, seed: int, calm: bool) -> Recorded:
+def run(stage: Setup, seed: int, calm: bool) -> Recorded:
     random = np.random.default_rng(seed)
     stage.begin()
     script = make_script(stage, random, calm)

@@ -13,7 +13,7 @@ import sys
 import time
 
 from checks.promises import broken
-from checks.schedule import CALM, SETTINGS, Recorded, Stage, run
+from checks.schedule import CALM, SETTINGS, Recorded, Setup, run
 
 _CALM_IN = 8  # one schedule of so many is a calm one
 _CHUNK = 50
@@ -21,8 +21,8 @@ _MOST_SHOWN = 20
 
 
 @functools.cache
-def _stage(number: int, model: str) -> Stage:
-    return Stage(SETTINGS[number], model)
+def _stage(number: int, model: str) -> Setup:
+    return Setup(SETTINGS[number], model)
 
 
 def one(seed: int, model: str) -> Recorded:

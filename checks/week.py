@@ -47,7 +47,7 @@ WAITING = 0.05  # share of the disk that waits to be deleted
 PEAK = """
 import json, sys
 from pathlib import Path
-from tandem.look.info import info_of
+from tandem.inspect.info import info_of
 def mb(what):
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 1e3
@@ -72,7 +72,7 @@ def size_of(folder: Path) -> int:
     return size
 
 
-class Feed:
+class RingWriters:
     """Two rings, and blocks with a number each."""
 
     def __init__(self, names: dict[str, str]):
@@ -120,7 +120,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tandem") as made:
         folder = Path(made) / "20260101T000000Z-week"
         clock = virtual_clock()
-        feed = Feed({stream.topic: config.ring(stream.name) for stream in (DAQ, SIM)})
+        feed = RingWriters({stream.topic: config.ring(stream.name) for stream in (DAQ, SIM)})
         recorder = Recorder(config, CONFIG, folder, b"{}", clock=clock)
         first_mb, most_bytes = 0.0, 0
         looks_a_day = DAY_NS // LOOK_NS

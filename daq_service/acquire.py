@@ -13,14 +13,14 @@ import numpy as np
 from numba import int64, types
 
 from daq_service.counters import BITS, TOTAL, counter_table, unwrap
-from daq_service.sources import Source
+from daq_service.devices import Device
 from sync.array_types import WORDS, WORDS_2D
 from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.block_values import put_integer
 from sync.clock import REAL, Clock, for_any_clock, now
 from sync.config import Config
 from sync.ring import EPOCH_WORD, HEAD_WORD, RingWriter, beat_at, push, since
-from sync.wire import Publisher
+from sync.transport.wire import Publisher
 
 MOST_BLOCKS = 4096  # a turn; a longer backlog takes several
 _FAREWELL_NS = 60_000_000
@@ -70,7 +70,7 @@ class Acquisition:
     def __init__(
         self,
         config: Config,
-        source: Source,
+        source: Device,
         ring: RingWriter,
         publisher: Publisher | None,
         every: Publisher | None = None,

@@ -15,7 +15,7 @@ be the last one, and changes an effort that would make the energy negative into 
 Every effort handed over is a block of the ring `effort`. `advance_effort` alone makes it, from the step, the instant
 and the effort before: daq_service/effort_replay.py computes the efforts of a record again, to the bit.
 
-What no program can promise: a device that holds its last value when this process is killed. See docs/sources.md.
+What no program can promise: a device that holds its last value when this process is killed. See docs/devices.md.
 """
 
 import threading

@@ -91,7 +91,7 @@ class SampleHold:
         self._clock.sleep_until(min(now + _MOMENT_NS if self._unread else self._due, now + wait_ns))
 
     def take(self, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
-        """See Source.read; does not wait."""
+        """See Device.read; does not wait."""
         now = self._clock.now_ns()
         if self._unread and not self._find_beginning():
             return 0, 0

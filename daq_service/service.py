@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from daq_service import effort_record
 from daq_service.acquire import Acquisition
-from daq_service.sources import Host, Source, find, open_source
+from daq_service.devices import Device, Host, find, open_device
 from sync import realtime, streams
 from sync.block import Channel, Layout
 from sync.clock import now_ns
 from sync.config import Config
-from sync.hostclock import Artificial, ClockServer
-from sync.keys import Keys, transport_keys
 from sync.ring import BOUND_WORD, RingReader, RingWriter, poke, remove_stale
-from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
-from sync.socket_guard import SocketGuard
+from sync.service_process import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
+from sync.transport.host_clock import Artificial, ClockServer
+from sync.transport.keys import Keys, transport_keys
+from sync.transport.socket_guard import SocketGuard
+from sync.transport.wire import Publisher, Receiver, context, every_block
 from sync.waiting import Waiting
 from sync.watch import Peer
-from sync.wire import Publisher, Receiver, context, every_block
 
 if TYPE_CHECKING:  # most sources have no efforts
     from daq_service.effort import EffortLoop
@@ -59,7 +59,7 @@ def prepare(config: Config, file: Path) -> Prepared:
     """A source, and what it wants of the simulator."""
     keys = transport_keys(config, file, "daq")
     around = _Surroundings(config)
-    source = open_source(config, file, Host(around.feedback, around.say))
+    source = open_device(config, file, Host(around.feedback, around.say))
     if getattr(source, "effort", None) is not None:
         importlib.import_module("daq_service.effort")  # compiled before anything starts
     wants = list(getattr(source, "wants", ()))
@@ -67,7 +67,7 @@ def prepare(config: Config, file: Path) -> Prepared:
 
 
 def run(
-    source: Source,
+    source: Device,
     around: _Surroundings,
     keys: Keys | None,
     config: Config,

@@ -4,7 +4,7 @@ import signal
 import sys
 
 from sync.jit import compiling
-from sync.service import main
+from sync.service_process import main
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while compiling just ends

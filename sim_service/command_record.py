@@ -7,7 +7,7 @@ from sync.block import PAYLOAD, Channel, Layout
 # kinds: parameter `index` is to be `value`; the model as it started; no more steps, after so many; go on; how slowly
 PARAMETER, RESET, PAUSE, RESUME, SLOW = range(1, 6)
 # how the loop goes, as commanded
-PAUSED, STEPS_LEFT, SLOWNESS, ANEW = range(4)
+PAUSED, STEPS_LEFT, SLOWNESS, RESTART = range(4)
 MODE_WORDS = 4
 MOST_SLOW = 1000.0
 LAYOUT = Layout((Channel("kind", "i8"), Channel("index", "i8"), Channel("value", "f8")))

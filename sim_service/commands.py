@@ -23,7 +23,6 @@ import numpy as np
 import zmq
 
 from sim_service.command_record import (
-    ANEW,
     AT_INDEX,
     AT_KIND,
     AT_VALUE,
@@ -33,6 +32,7 @@ from sim_service.command_record import (
     PAUSE,
     PAUSED,
     RESET,
+    RESTART,
     RESUME,
     SLOW,
     SLOWNESS,
@@ -45,11 +45,11 @@ from sync.clock import now_ns
 from sync.config import Config
 from sync.errors import TandemError
 from sync.jit import kernel
-from sync.message import MALFORMED
 from sync.ring import HEAD_WORD, RingWriter, push, read_slot
-from sync.socket_guard import Connections
 from sync.streams import COMMAND
-from sync.wire import POLL_MS, Context, bind
+from sync.transport.message import MALFORMED
+from sync.transport.socket_guard import Connections
+from sync.transport.wire import POLL_MS, Context, bind
 
 _MOST_WAITING = int(COMMAND.blocks) // 2  # not obeyed yet
 MOST_BYTES = 64 * 1024
@@ -75,7 +75,7 @@ def obey(block, params, state, work, first_state, first_work, mode):
     elif kind == RESET:
         state[:] = first_state
         work[:] = first_work
-        mode[ANEW] = 1.0
+        mode[RESTART] = 1.0
     elif kind == PAUSE:
         mode[PAUSED], mode[STEPS_LEFT] = 1.0, value
     elif kind == RESUME:

@@ -25,18 +25,17 @@ import numpy as np
 from numba import types
 
 from sim_service import step_record as rec
-from sim_service.command_record import ANEW, PAUSED, SLOWNESS, STEPS_LEFT
+from sim_service.command_record import PAUSED, RESTART, SLOWNESS, STEPS_LEFT
 from sim_service.commands import obey_all
 from sim_service.inputs import oldest
 from sim_service.inputs.table import ROWS
-from sim_service.loop_data import TYPES, Books, Buffers, Guard, MachineData, PhaseLock, Rings, Settings
+from sim_service.loop_data import TYPES, Books, Buffers, Divergence, MachineData, PhaseLock, Rings, Settings
 from sim_service.machines.contract import STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
 from sim_service.step_kernel import advance_step
-from sim_service.step_result import BEYOND as CLIPPED
+from sim_service.step_result import CLIPPED, OVER, STAGES
 from sim_service.step_result import DIVERGED as DIVERGED_NOW
-from sim_service.step_result import OVER, STAGES
 from sync.atomics import load_acquire, load_relaxed, store_release
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import Clock, for_any_clock, now, sleep
@@ -126,8 +125,8 @@ def _obey(rings, buffers, control, machine, at):
         machine.first_state, machine.first_work, machine.mode,
     )  # fmt: skip
     store_release(control, rec.OBEYED, at.obeyed)
-    if machine.mode[ANEW] > 0.0:  # until a step says so, be it on another ring
-        at.status |= rec.RESUMED
+    if machine.mode[RESTART] > 0.0:  # until a step says so, be it on another ring
+        at.status |= rec.RESTARTED
     return machine.mode[PAUSED] > 0.0 and machine.mode[STEPS_LEFT] <= 0.0
 
 
@@ -141,7 +140,7 @@ def _give_up_blocks(buffers, books, at):
 
 @kernel(inline="always")
 def _stand_still(clock, rings, settings, at):
-    at.status |= rec.RESUMED
+    at.status |= rec.RESTARTED
     beat_at(rings.steps, now(clock))
     at.planned = max(at.planned, at.started - settings.h_ns) + settings.h_ns
 
@@ -227,17 +226,17 @@ def _account_for_block(rings, buffers, settings, counters, lock, at):
 
 
 @kernel(inline="always")
-def _account_for_result(settings, books, machine, guard, at):
-    counters, result = books.counters, guard.result
+def _account_for_result(settings, books, machine, divergence, at):
+    counters, result = books.counters, divergence.result
     if result[STAGES]:
         at.status |= rec.STALE
         counters[rec.STALES] += 1
     if result[CLIPPED]:
-        at.status |= rec.BEYOND
+        at.status |= rec.CLIPPED
         counters[rec.CLIPS] += 1
     if result[DIVERGED_NOW]:
-        at.status |= rec.NOT_FINITE
-        guard.offending[:] = machine.inputs
+        at.status |= rec.DIVERGED
+        divergence.offending[:] = machine.inputs
         books.control[rec.DIVERGED_STEP] = counters[rec.STEPS]
         counters[rec.DIVERGENCES] += 1
     elif settings.capped_output >= 0 and machine.work[settings.capped_output] > 0.0:
@@ -264,7 +263,7 @@ def _choose_next_instant(buffers, settings, counters, lock, mode, at):
 
 
 @kernel(inline="always")
-def _publish(clock, rings, buffers, settings, books, lock, machine, guard, at):
+def _publish(clock, rings, buffers, settings, books, lock, machine, divergence, at):
     """The step's block and the state after it, each into its ring."""
     out, block, control = buffers.step, buffers.block, books.control
     values, step, n = out.view(np.float64), books.counters[rec.STEPS], machine.inputs.size
@@ -276,7 +275,7 @@ def _publish(clock, rings, buffers, settings, books, lock, machine, guard, at):
     out[rec.AT_INPUT_SEQ], out[rec.AT_INPUT_EPOCH] = block[SEQ], at.epoch
     out[rec.AT_INPUT_T], out[rec.AT_INPUT_PUSHED] = block[T], block[PUSHED]
     out[rec.AT_INPUT_SENT], out[rec.AT_INPUT_RECEIVED] = block[SENT], block[RECEIVED]
-    out[rec.AT_INPUT_AGE], out[rec.AT_INPUT_STAGES] = at.age, guard.result[STAGES]
+    out[rec.AT_INPUT_AGE], out[rec.AT_INPUT_STAGES] = at.age, divergence.result[STAGES]
     bound = load_relaxed(control, rec.BOUND_NS)
     out[rec.AT_AGE_BOUND] = bound
     control[rec.WORST_BOUND_NS] = max(control[rec.WORST_BOUND_NS], bound)
@@ -301,7 +300,7 @@ def _close_step(clock, buffers, books, machine, at):
     if books.counters[rec.STEPS] == 0:
         control[rec.FIRST_STEP_NS] = at.started
     books.counters[rec.STEPS] += 1
-    machine.mode[ANEW] = 0.0
+    machine.mode[RESTART] = 0.0
     if machine.mode[PAUSED] > 0.0:
         machine.mode[STEPS_LEFT] -= 1.0
     at.done = now(clock)
@@ -340,7 +339,7 @@ def _go_on(settings, counters, at):
 # ---- all of them -----------------------------------------------------------------------------------------------------
 
 
-def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, machine, guard):
+def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, machine, divergence):
     at, control, counters = books.cursor[0], books.control, books.counters
     if not _wait_for_first_block(clock, rings, buffers, settings, control, at):
         return rec.STOPPED
@@ -364,21 +363,21 @@ def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, machi
         if judged != _MAKE_STEP:
             return judged
         _account_for_block(rings, buffers, settings, counters, lock, at)
-        restart = at.status & (rec.NEW_EPOCH | rec.SKIPPED | rec.RESUMED) != 0
+        restart = at.status & (rec.NEW_EPOCH | rec.SKIPPED | rec.RESTARTED) != 0
         # the first step on a ring that an earlier simulator filled uses its block alone, and the record says so
         adopted = at.shown < control[rec.BEGIN] and control[rec.BEGIN] > 0
         if advance_step(
             rings.blocks, at.shown, at.position, restart, adopted, at.age,
-            buffers, settings, rows, step_machine, machine, guard,
+            buffers, settings, rows, step_machine, machine, divergence,
         ):  # fmt: skip
             at.status |= rec.LAPPED
         at.shown = at.position
-        _account_for_result(settings, books, machine, guard, at)
+        _account_for_result(settings, books, machine, divergence, at)
         _choose_next_instant(buffers, settings, counters, lock, machine.mode, at)
-        _publish(clock, rings, buffers, settings, books, lock, machine, guard, at)
+        _publish(clock, rings, buffers, settings, books, lock, machine, divergence, at)
         _close_step(clock, buffers, books, machine, at)
-        if guard.result[DIVERGED_NOW] == OVER:
-            return rec.DIVERGED
+        if divergence.result[DIVERGED_NOW] == OVER:
+            return rec.ENDED_DIVERGED
         if counters[rec.STEPS] == settings.most_steps:
             return rec.ALL_STEPS
         _go_on(settings, counters, at)
@@ -390,7 +389,7 @@ _ARGUMENTS = (
     ROWS,
     types.FunctionType(STEP),
     TYPES[MachineData],
-    TYPES[Guard],
+    TYPES[Divergence],
 )  # a pointer does not go into a tuple
 
 _compiled = for_any_clock(_run, *_ARGUMENTS)

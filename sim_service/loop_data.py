@@ -71,7 +71,7 @@ class MachineData(NamedTuple):
     mode: Vector  # how it goes: paused, slowly; see sim_service/command_record.py
 
 
-class Guard(NamedTuple):
+class Divergence(NamedTuple):
     """What catches a machine that leaves the numbers, see sim_service/step_kernel.py."""
 
     limits: Vector
@@ -105,5 +105,5 @@ TYPES: dict[type, types.Type] = {
     Books: group(Books, WORDS, WORDS, WORDS_2D, types.Array(from_dtype(CURSOR), 1, "C")),
     PhaseLock: group(PhaseLock, VECTOR, WORDS_2D),
     MachineData: group(MachineData, VECTOR, VECTOR, VECTOR, TABLES, *4 * [VECTOR]),
-    Guard: group(Guard, VECTOR, VECTOR, WORDS, VECTOR),
+    Divergence: group(Divergence, VECTOR, VECTOR, WORDS, VECTOR),
 }

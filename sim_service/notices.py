@@ -167,6 +167,6 @@ def divergence_message(simulation: Simulation) -> str:
     """At which step the model diverged last, and with what."""
     names = [q.name for q in simulation.model.inputs]
     values = ", ".join(
-        f"{name} {value:g}" for name, value in zip(names, simulation.guard.offending.tolist(), strict=True)
+        f"{name} {value:g}" for name, value in zip(names, simulation.divergence.offending.tolist(), strict=True)
     )
     return f"at step {simulation.control[step_record.DIVERGED_STEP]} with {values}"

@@ -19,18 +19,18 @@ from sim_service.command_record import LAYOUT, mode
 from sim_service.commands import obey
 from sim_service.inputs import forget
 from sim_service.inputs.table import ROWS
-from sim_service.loop_data import TYPES, Buffers, Guard, MachineData, Settings
+from sim_service.loop_data import TYPES, Buffers, Divergence, MachineData, Settings
 from sim_service.machines.contract import STEP
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import advance_step
-from sim_service.step_result import BEYOND, DIVERGED, OVER, STAGES
+from sim_service.step_result import CLIPPED, DIVERGED, OVER, STAGES
 from sync.array_types import MATRIX, VECTOR, WORDS, WORDS_2D, group
 from sync.jit import kernel
 from sync.ring import private_ring, push
 
 INITIAL, RESTART, LAPPED = 1, 2, 4
 _PUSHED, _SHOWN, _OVER = range(3)
-TOLD = (STAGES, BEYOND, DIVERGED)  # what a replayed step says of itself, as in sim_service/step_kernel.py
+REPORTED = (STAGES, CLIPPED, DIVERGED)  # what a replayed step says of itself, as in sim_service/step_kernel.py
 _BATCH = 2000  # steps between two looks at the clock
 
 
@@ -84,10 +84,10 @@ _RESULTS = group(Results, MATRIX, WORDS_2D, WORDS)
 @kernel(
     int64(
         WORDS, _TAPE, int64, int64, TYPES[Buffers], TYPES[Settings], ROWS, types.FunctionType(STEP),
-        TYPES[MachineData], TYPES[Guard], _RESULTS,
+        TYPES[MachineData], TYPES[Divergence], _RESULTS,
     )
 )  # fmt: skip
-def _steps(ring, tape, first, last, buffers, settings, rows, step_machine, machine, guard, out):
+def _steps(ring, tape, first, last, buffers, settings, rows, step_machine, machine, divergence, out):
     """Steps `first` … `last` - 1; returns how far it came: a step that ended the run is the last."""
     cursor, inputs = out.cursor, machine.inputs
     for k in range(first, last):
@@ -100,7 +100,7 @@ def _steps(ring, tape, first, last, buffers, settings, rows, step_machine, machi
             machine.work[:] = machine.first_work
             machine.params[:] = tape.first_params
             forget(rows)
-            guard.result[:] = 0
+            divergence.result[:] = 0
             cursor[_SHOWN] = -1
         buffers.block[:] = tape.blocks[position]
         for n in range(tape.obeyed[k, 0], tape.obeyed[k, 1]):
@@ -110,16 +110,16 @@ def _steps(ring, tape, first, last, buffers, settings, rows, step_machine, machi
             )  # fmt: skip
         advance_step(
             ring, max(cursor[_SHOWN], tape.floor[k] - 1), position, tape.flags[k] & RESTART != 0,
-            tape.flags[k] & LAPPED != 0, tape.ages[k], buffers, settings, rows, step_machine, machine, guard,
+            tape.flags[k] & LAPPED != 0, tape.ages[k], buffers, settings, rows, step_machine, machine, divergence,
         )  # fmt: skip
         cursor[_SHOWN] = position
         for i in range(inputs.size):
             out.values[k, i] = inputs[i]
         for i in range(settings.outputs):
             out.values[k, inputs.size + i] = machine.work[i]
-        for i in range(len(TOLD)):
-            out.reported[k, i] = guard.result[TOLD[i]]
-        if guard.result[DIVERGED] == OVER:
+        for i in range(len(REPORTED)):
+            out.reported[k, i] = divergence.result[REPORTED[i]]
+        if divergence.result[DIVERGED] == OVER:
             cursor[_OVER] = 1
             return k + 1
     return last
@@ -135,9 +135,9 @@ def replay(
     """The inputs and outputs of every step, a row a step; fewer rows than planned if a model that diverges ends it.
 
     `each` is called after every `batch` steps with how many are done and the results so far. `told`, a row a step, is
-    filled with what each says of itself (TOLD).
+    filled with what each says of itself (REPORTED).
     """
-    told = np.zeros((len(plan), len(TOLD)), np.int64) if told is None else told
+    told = np.zeros((len(plan), len(REPORTED)), np.int64) if told is None else told
     ring = private_ring(simulation.input_layout, 1 << (2 * simulation.settings.most_blocks).bit_length())
     results = np.zeros((len(plan), len(simulation.model.inputs) + len(simulation.model.outputs)))
     obeyed = np.zeros((len(plan), 2), np.int64) if plan.obeyed is None else np.ascontiguousarray(plan.obeyed)
@@ -154,7 +154,7 @@ def replay(
         done = int(
             _steps(
                 ring, tape, done, upto, simulation.buffers, simulation.settings, simulation.rows,
-                simulation.model.step, machine, simulation.guard, out,
+                simulation.model.step, machine, simulation.divergence, out,
             )
         )  # fmt: skip
         each(done, results)
@@ -187,7 +187,7 @@ def as_recorded(steps: np.ndarray, blocks: np.ndarray, words: np.ndarray, rings:
         lacks = "the block it used" if continues[n] else "steps before it"
         stopped = f"step {steps['step'][n]} cannot be done again: the record lacks {lacks}"
     which, status, initial = which[:n], status[:n], initial[:n]
-    restart = status & (step_record.NEW_EPOCH | step_record.SKIPPED | step_record.RESUMED) != 0
+    restart = status & (step_record.NEW_EPOCH | step_record.SKIPPED | step_record.RESTARTED) != 0
     flags = _flags(initial, restart, status & step_record.LAPPED != 0)
     return Plan(words, which, rings[which], flags, np.ascontiguousarray(steps["input_age_ns"][:n]), first, stopped)
 

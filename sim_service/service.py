@@ -23,18 +23,18 @@ from sync import realtime, streams
 from sync.clock import now_ns, sleep_until
 from sync.config import Config
 from sync.errors import InputLost, TandemError
-from sync.hostclock import ClockClient
 from sync.jit import compiling
-from sync.keys import Keys, transport_keys
 from sync.ledger import histogram, summary_us
 from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
 from sync.ring_follower import RingFollower
-from sync.service import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
-from sync.socket_guard import SocketGuard
+from sync.service_process import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
 from sync.threads import joined
+from sync.transport.host_clock import ClockClient
+from sync.transport.keys import Keys, transport_keys
+from sync.transport.socket_guard import SocketGuard
+from sync.transport.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
 from sync.waiting import Waiting
 from sync.watch import NO_LOG, Peer, watch
-from sync.wire import UNKNOWN_CLOCK, Context, Publisher, Receiver, context, wait_beyond
 
 _BOUND_HOLDS_NS = 500_000_000
 _AWAITED_NS = 1_000_000_000  # without a block for so long it waits for one
@@ -210,7 +210,7 @@ def run(
             reporter.say(f"age at use: median {age['p50']:.0f} us, at most {age['max']:.0f} us, each ± {bound:.0f} us")
             if bound > age["p50"]:
                 reporter.say("the bound is larger than the age itself: the ages say little")
-        if job.result == step_record.DIVERGED:
+        if job.result == step_record.ENDED_DIVERGED:
             raise Diverged(f"the model diverged {divergence_message(simulation)}")
         if job.result == step_record.INPUT_LOST:
             raise InputLost(_lost(simulation, config))

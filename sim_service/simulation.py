@@ -10,7 +10,7 @@ from sim_service.loop_data import (
     CURSOR,
     Books,
     Buffers,
-    Guard,
+    Divergence,
     MachineData,
     PhaseLock,
     Rings,
@@ -45,7 +45,7 @@ class Simulation:
         )  # fmt: skip
         previous = np.zeros(len(model.states) + len(model.outputs))
         bounds = limits(model.bound, config.sim.on_divergence, config.sim.most_divergences, config.step_ns)
-        self.guard = Guard(bounds, previous, np.zeros(RESULT_WORDS, np.int64), np.zeros(len(self.inputs)))
+        self.divergence = Divergence(bounds, previous, np.zeros(RESULT_WORDS, np.int64), np.zeros(len(self.inputs)))
         self.settings = _settings(config, model)
         self.control = np.zeros(step_record.CONTROL_WORDS, np.int64)
         self.ledger = histograms(len(step_record.LEDGER))
@@ -72,14 +72,14 @@ class Simulation:
         self.control[step_record.OBEYED] = ring[HEAD_WORD]
 
     def run(self, ring_in: np.ndarray, ring_out: np.ndarray, clock: RealClock | VirtualClock = REAL) -> int:
-        """Steps until `control[STOP]`; how it ended is one of STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED, INPUT_LOST."""
+        """Steps until `control[STOP]`; how it ended: STOPPED, ALL_STEPS, ENDED_DIVERGED, RING_CLOSED or INPUT_LOST."""
         rings = Rings(read_only(ring_in), ring_out, read_only(self.commands), self.states)
         books = Books(self.control, self.counters, self.ledger, self._cursor)
         lock = PhaseLock(self.phase, self.arrivals)
         return int(
             loop.run_on(clock)(
                 clock, rings, self.buffers, self.settings, books, lock, self.rows, self.model.step, self.machine,
-                self.guard,
+                self.divergence,
             )
         )  # fmt: skip
 

@@ -13,12 +13,12 @@ from typing import Literal
 import numpy as np
 
 from sim_service.inputs import forget, forget_what_was_stale, make_inputs, observe_block
-from sim_service.step_result import BEYOND, DIVERGED, GOOD_STEPS, IN_A_ROW, ONCE_MORE, OVER, STAGES
+from sim_service.step_result import CLIPPED, DIVERGED, GOOD_STEPS, IN_A_ROW, ONCE_MORE, OVER, STAGES
 from sync.block import EPOCH
 from sync.jit import kernel
 from sync.ring import read_slot
 
-# limits of the guard: what is possible, what to do beyond it, how often, and how many good steps are calm
+# limits of a divergence: what is possible, what to do beyond it, how often, and how many good steps are calm
 _BOUND, _ON_DIVERGENCE, _MOST, _CALM = range(4)
 _POLICIES = ("end", "anew", "keep")
 _END, _ANEW = 0.0, 1.0
@@ -54,9 +54,9 @@ def _sound(values, count, bound):
 
 
 @kernel()
-def _catch(settings, rows, machine, guard):
+def _catch(settings, rows, machine, divergence):
     """The machine has left the numbers: what it goes on from, or ended with."""
-    result, limits, n = guard.result, guard.limits, machine.state.size
+    result, limits, n = divergence.result, divergence.limits, machine.state.size
     if result[GOOD_STEPS] >= limits[_CALM]:
         result[IN_A_ROW] = 0
     result[IN_A_ROW] += 1
@@ -67,19 +67,21 @@ def _catch(settings, rows, machine, guard):
         machine.work[:] = machine.first_work
         forget(rows)
     else:
-        machine.state[:] = guard.previous[:n]
-        machine.work[: settings.outputs] = guard.previous[n:]
+        machine.state[:] = divergence.previous[:n]
+        machine.work[: settings.outputs] = divergence.previous[n:]
         machine.work[settings.outputs :] = 0.0  # nothing that matters is kept there, but what is no number could stay
 
 
 @kernel()
-def advance_step(ring, shown, position, restart, lapped, age_ns, buffers, settings, rows, step_machine, machine, guard):
+def advance_step(
+    ring, shown, position, restart, lapped, age_ns, buffers, settings, rows, step_machine, machine, divergence
+):
     """Step the machine with `buffers.block`, which stands at `position`; blocks up to `shown` have been shown before.
 
     `restart`: what came before is no continuation. `lapped`: act as if blocks had been overwritten. Returns whether
     they had been (or were said to be): the estimators then begin anew with the newest block alone.
     """
-    block, result, outputs, n = buffers.block, guard.result, settings.outputs, machine.state.size
+    block, result, outputs, n = buffers.block, divergence.result, settings.outputs, machine.state.size
     if restart:
         forget(rows)  # nothing is differentiated across a gap
     elif position > shown:
@@ -89,14 +91,14 @@ def advance_step(ring, shown, position, restart, lapped, age_ns, buffers, settin
         forget(rows)
         observe_block(block, rows)
     h = settings.h_ns * 1e-9
-    result[STAGES], result[BEYOND] = make_inputs(block, age_ns, h, rows, machine.inputs)
-    guard.previous[:n] = machine.state
-    guard.previous[n:] = machine.work[:outputs]
+    result[STAGES], result[CLIPPED] = make_inputs(block, age_ns, h, rows, machine.inputs)
+    divergence.previous[:n] = machine.state
+    divergence.previous[n:] = machine.work[:outputs]
     step_machine(machine.state, machine.inputs, machine.params, machine.tables, machine.work, h)
-    bound = guard.limits[_BOUND]
+    bound = divergence.limits[_BOUND]
     if _sound(machine.state, n, bound) and _sound(machine.work, outputs, bound):
         result[DIVERGED] = 0
         result[GOOD_STEPS] += 1
     else:
-        _catch(settings, rows, machine, guard)
+        _catch(settings, rows, machine, divergence)
     return lapped

@@ -13,30 +13,30 @@ REPEATED = 2  # no new block since the last step
 NEW_EPOCH = 4  # first block after a gap: derivatives restart
 MISSED = 8  # the step before this one ended after this one was due
 SKIPPED = 16  # steps were given up before this one
-NOT_FINITE = 32  # the model left the numbers or its bound; the outputs are those it goes on from, or ended with
+DIVERGED = 32  # the model left the numbers or its bound; the outputs are those it goes on from, or ended with
 LOCKED = 64  # the step's instant is locked to the block stream
 HOLDOVER = 128  # locked before, but no new block to follow
 LAPPED = 256  # blocks before it were overwritten, or an earlier simulator's: only its own was used, derivatives restart
 WAITED = 512  # the step's block was late and waited for
 CAPPED = 1024  # the model ended the step at its limit of iterations
-RESUMED = 2048  # the first step after a pause or of a model that was reset: derivatives restart
+RESTARTED = 2048  # the first step after a pause or of a model that was reset: derivatives restart
 SLOWED = 4096  # steps follow each other more slowly than in real time, as commanded
-BEYOND = 16384  # an input was beyond what its channel can be, and clipped
+CLIPPED = 16384  # an input was beyond what its channel can be, and clipped
 STATUS = {
     STALE: "stale input",
     REPEATED: "no new block",
     NEW_EPOCH: "new epoch",
     MISSED: "deadline missed",
     SKIPPED: "steps skipped",
-    NOT_FINITE: "diverged",
+    DIVERGED: "diverged",
     LOCKED: "locked",
     HOLDOVER: "holdover",
     LAPPED: "blocks overwritten",
     WAITED: "waited for its block",
     CAPPED: "iterations capped",
-    RESUMED: "after a pause or reset",
+    RESTARTED: "after a pause or reset",
     SLOWED: "slowed down",
-    BEYOND: "input beyond its limits",
+    CLIPPED: "input beyond its limits",
 }
 
 # rows of the ledger: the age at use and what it is made of, in order; then the step
@@ -60,7 +60,7 @@ CONTROL_WORDS = 10
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
 # how the loop ended
-STOPPED, ALL_STEPS, DIVERGED, RING_CLOSED, INPUT_LOST = range(5)
+STOPPED, ALL_STEPS, ENDED_DIVERGED, RING_CLOSED, INPUT_LOST = range(5)
 
 # the channels of a step's output before the model's own, and the words of the block they stand in
 (

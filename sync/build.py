@@ -2,10 +2,9 @@
 
 A module's kernels are compiled when it is imported, one after the other. Here worker processes import one module with
 kernels each, as soon as the modules that this runs are done; those on which the longest chain of others waits come
-first. Modules that run each other (through the file of their package) are one job.
-What is done is marked in the folder of its compiled code (sync/sources.py), so only what an edit has changed is
-compiled again. A module that cannot be imported here (its device's software is missing) is left to who needs it, and to
-the error that it then gets.
+first. Modules that run each other (through the file of their package) are one job. What is done is marked in the folder
+of its compiled code (sync/code_dependencies.py), so only what an edit has changed is compiled again. A module that
+cannot be imported here (its device's software is missing) is left to who needs it, and to the error that it then gets.
 
 Standard library only: a command may ask before it imports anything.
 """
@@ -23,8 +22,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sync import sources
-from sync.sources import own_cache
+from sync import code_dependencies as code
+from sync.code_dependencies import own_cache
 
 _DONE = "complete"
 _EVERY_S = 5.0  # between lines of progress where there is no terminal
@@ -33,16 +32,14 @@ Report = Callable[[int, int], None]  # kernels compiled, of how many
 
 def missing(*modules: str) -> list[Path]:
     """Files with kernels among these modules and what importing them runs (or all) that are still to be compiled."""
-    asked = [sources.file_of(module) for module in modules]
-    files = {each for file in asked for each in sources.runs(file)} if asked else set(sources.all_sources())
-    return [
-        file for file in sorted(files) if sources.kernels_in(file) and not (sources.folder_of(file) / _DONE).exists()
-    ]
+    asked = [code.file_of(module) for module in modules]
+    files = {each for file in asked for each in code.runs(file)} if asked else set(code.all_sources())
+    return [file for file in sorted(files) if code.kernels_in(file) and not (code.folder_of(file) / _DONE).exists()]
 
 
 def done(name: str) -> bool:
     """Whether `ensure` of this name would find nothing missing; quick."""
-    return sources.marker(name).exists()
+    return code.marker(name).exists()
 
 
 def ensure(name: str, *modules: str, report: Report | None = None) -> None:
@@ -53,11 +50,11 @@ def ensure(name: str, *modules: str, report: Report | None = None) -> None:
     if done(name):
         return
     own_cache()
-    with open(sources.cache_directory() / "build.lock", "w") as lock:
+    with open(code.cache_directory() / "build.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if files := missing(*modules):
             build(files, report or Progress())
-        sources.marker(name).touch()
+        code.marker(name).touch()
 
 
 class Progress:
@@ -85,7 +82,7 @@ def order(files: list[Path]) -> dict[tuple[Path, ...], set[tuple[Path, ...]]]:
 
 
 def _needs(file: Path, other: Path) -> bool:
-    return other in sources.runs(file)
+    return other in code.runs(file)
 
 
 def _urgency(before: dict[tuple[Path, ...], set[tuple[Path, ...]]]) -> dict[tuple[Path, ...], int]:
@@ -102,7 +99,7 @@ class _Worker:
     def __init__(self) -> None:
         command = [sys.executable, "-m", "sync.build", "--worker"]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=sources.ROOT
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=code.ROOT
         )
         self.job: tuple[Path, ...] = ()
 
@@ -110,7 +107,7 @@ class _Worker:
         self.job = job
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended: who listens for its answer will see it
-            self.process.stdin.write(" ".join(sources.module_name(file) for file in job) + "\n")
+            self.process.stdin.write(" ".join(code.module_name(file) for file in job) + "\n")
             self.process.stdin.flush()
 
     def end(self) -> None:
@@ -128,7 +125,7 @@ def build(files: list[Path], report: Report, workers: int | None = None) -> None
     before = order(files)
     urgency = _urgency(before)
     waiting = sorted(before, key=lambda job: -urgency[job])
-    kernels = {job: sum(sources.kernels_in(file) for file in job) for job in before}
+    kernels = {job: sum(code.kernels_in(file) for file in job) for job in before}
     total, done = sum(kernels.values()), set[tuple[Path, ...]]()
     report(0, total)
     pool: list[_Worker] = []
@@ -183,7 +180,7 @@ def _compile(name: str) -> None:
         importlib.import_module(name)
     except Exception:  # said by who needs it; here it is only not done
         return
-    folder = sources.folder_of(sources.file_of(name))
+    folder = code.folder_of(code.file_of(name))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / _DONE).touch()
 

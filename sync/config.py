@@ -56,7 +56,7 @@ class Transport(Section):
     daq_port: int = Field(5601, ge=1, le=65535)
     sim_port: int = Field(5602, ge=1, le=65535)
     every_port: int = Field(0, ge=0, le=65535)  # where the DAQ publishes every block; 0: nowhere
-    keys: str = ""  # folder of keys, see sync/keys.py; empty: none
+    keys: str = ""  # folder of keys, see sync/transport/keys.py; empty: none
     daq_key: str = Field("daq", pattern=_NAME)
     sim_key: str = Field("sim", pattern=_NAME)
     clock: Literal["auto", "same", "estimate", "disciplined"] = "auto"
@@ -210,7 +210,7 @@ class Record(Section):
 
 
 class Supervision(Section):
-    """What becomes of a process of a run that crashes, see tandem/restart_policy.py."""
+    """What becomes of a process of a run that crashes, see tandem/supervisor/restart_policy.py."""
 
     restart: bool = True  # false: the run ends with the DAQ or the simulator
     restarts: int = Field(10, ge=0, le=1000)  # of one process within the time below; then it is given up
@@ -218,7 +218,7 @@ class Supervision(Section):
 
 
 class View(Section):
-    """The page that shows a run, see sim_service/view/."""
+    """The page that shows a run, see tandem/view/."""
 
     enabled: bool = True
     host: str = "127.0.0.1"

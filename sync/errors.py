@@ -13,7 +13,7 @@ class ConfigError(TandemError):
     code = 2
 
 
-class SourceError(TandemError):
+class DeviceError(TandemError):
     """A device, or the software it needs, is missing, held by somebody else, or cannot do what is asked."""
 
     code = 7

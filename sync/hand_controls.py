@@ -8,7 +8,7 @@
     keys.L = { by = 0.005 }   # or { to = 0.0 }; one key may move several rows
     buttons.middle = { to = 0.0 }
 
-The device that samples them (daq_service/sources/page.py) and the page that shows them (sim_service/view/controls.py)
+The device that samples them (daq_service/devices/page.py) and the page that shows them (tandem/view/controls.py)
 read this one table. Without it every row that reads one channel and can be inverted is moved, within its limits.
 """
 

@@ -87,7 +87,7 @@ class _Row(Section):
         return self
 
 
-class _OneSource(_Row):
+class _OneDevice(_Row):
     """Reads one channel, or the result of one row."""
 
     channel: _NameOrNone = ""
@@ -111,7 +111,7 @@ class _OneSource(_Row):
         return rows[self.row].results(rows) if self.row else 1
 
 
-class Affine(_OneSource):
+class Affine(_OneDevice):
     """full (x - zero_counts) / full_counts; of a row, its result stands for the counts."""
 
     kind: Literal["affine"]
@@ -161,7 +161,7 @@ class Encoder(_Row):
         return self
 
 
-class Polynomial(_OneSource):
+class Polynomial(_OneDevice):
     """c0 + c1 x + c2 x² + …"""
 
     kind: Literal["polynomial"]

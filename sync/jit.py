@@ -5,8 +5,8 @@ Promises
   signature, so they are compiled (or loaded) when their module is imported and never inside a run.
 - numba invalidates a cached function when its own file changes, but not when a function it inlines from another file
   does. Compiled code is therefore kept in a folder named after the contents of its file and of everything that file
-  imports (sync/sources.py): an edit recompiles what depends on it and nothing else, going back to an earlier version
-  recompiles nothing, and folders of sources long gone are swept away.
+  imports (sync/code_dependencies.py): an edit recompiles what depends on it and nothing else, going back to an earlier
+  version recompiles nothing, and folders of sources long gone are swept away.
 - Processes that started together do not compile together: `compiling` is a lock between them. What is compiled is
   loaded without it. What is missing is compiled on all cores (sync/build.py).
 - What is in the cache is run. It is made for its owner alone, and one that others could have written to is refused.
@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sync import sources
+from sync import code_dependencies
 
 _KEEP_S = 7 * 24 * 3600
 _USED_S = 24 * 3600
 
-CACHE = sources.cache_directory()
+CACHE = code_dependencies.cache_directory()
 # matrices are small here; threads for them would only spin beside the loop
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # environment and configuration: numba reads the first again whenever it has changed
@@ -50,8 +50,8 @@ class ImportsLocator(caching._CacheLocator):  # type: ignore[misc]  # numba offe
     def __init__(self, function: Callable[..., Any], file: Path):
         self._py_file = str(file)  # numba names it in a warning
         self._line = function.__code__.co_firstlineno
-        self._folder = sources.folder_of(file)
-        self._stamp = sources.stamp(file)
+        self._folder = code_dependencies.folder_of(file)
+        self._stamp = code_dependencies.stamp(file)
 
     def get_cache_path(self) -> str:
         return str(self._folder)
@@ -85,7 +85,7 @@ def _make(folder: Path) -> None:
 
 def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """numba.njit with the options every hot function of ours has."""
-    sources.own_cache()
+    code_dependencies.own_cache()
     options = {"cache": True, "nogil": True, **options}
     decorator: Callable[[Callable[..., Any]], Any]
     decorator = numba.njit(**options) if signature is None else numba.njit(signature, **options)
@@ -98,9 +98,9 @@ def compiling(what: str) -> Iterator[None]:
 
     What is there waits for nobody: a run that replaces a process must not wait for another checkout that compiles.
     """
-    sources.own_cache()
+    code_dependencies.own_cache()
     CACHE.mkdir(parents=True, exist_ok=True)
-    cached = sources.marker(what)
+    cached = code_dependencies.marker(what)
     with open(CACHE / "lock", "w") as lock:
         if not cached.exists():
             fcntl.flock(lock, fcntl.LOCK_EX)

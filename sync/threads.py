@@ -1,4 +1,4 @@
-"""The end of a thread. Nothing but the standard library: tandem/launch.py is imported before everything else."""
+"""The end of a thread. Nothing but the standard library: tandem/supervisor/launch.py is imported before all else."""
 
 import threading
 

@@ -8,7 +8,7 @@ from types import FrameType
 
 _UMASK = 0o077  # what it makes is for this user alone, as sync/private_files.py has it, which is not imported yet
 _AGAIN_S = 0.02
-_INTERRUPTED = 130  # as tandem/outcome.py has it, which is not imported yet
+_INTERRUPTED = 130  # as tandem/reports/outcome.py has it, which is not imported yet
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
@@ -29,7 +29,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, _leave)
     os.umask(_UMASK)
     if sys.argv[1:2] in (["drive"], ["run"]) and "--help" not in sys.argv:
-        from tandem.launch import start_early
+        from tandem.supervisor.launch import start_early
 
         start_early()
     from tandem import cli

@@ -23,7 +23,7 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Config, runtime_directory
 from sync.jit import kernel
 from sync.ledger import histogram, record, summary_us
-from sync.wire import context
+from sync.transport.wire import context
 
 
 @kernel(types.void(WORDS, int64))

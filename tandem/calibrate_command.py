@@ -108,7 +108,7 @@ def _run(
         with Screen() as screen, Keys() as keys:
             screen.live(_STARTING)
             with compiling("calibrate"):
-                from daq_service.sources import require
+                from daq_service.devices import require
                 from tandem.calibrate.daq import LoneDaq, alone
                 from tandem.calibrate.dialogue import Dialogue, Quit
                 from tandem.calibrate.values import Calibration

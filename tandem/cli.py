@@ -20,10 +20,10 @@ from sync.limits import ENVIRONMENT, OPTION
 from sync.visible import on_one_line
 from tandem.calibrate_command import calibrate
 from tandem.iso_commands import iso
-from tandem.keys import keys
+from tandem.keys_command import keys
 from tandem.live_run import checked_config, compile_ahead
 from tandem.multibody_commands import bench_multibody, mechanism
-from tandem.outcome import DAMAGED
+from tandem.reports.outcome import DAMAGED
 from tandem.run_command import DEFAULT, ConfigFile, run, write_run_report
 from tandem.terminal import (
     AsJson,
@@ -38,7 +38,7 @@ from tandem.terminal import (
     status,
 )
 from tandem.vehicle_commands import drive, vehicle_report
-from tandem.view import view
+from tandem.view_command import view
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -79,12 +79,12 @@ def sim(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: AsJs
 
 def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) -> None:
     from sync.jit import compiling
-    from sync.service import serve
+    from sync.service_process import serve
 
     with errors():  # said before the compiler has its minute
-        from daq_service.sources import require
+        from daq_service.devices import require
         from sync.config import load
-        from sync.keys import transport_keys
+        from sync.transport.keys import transport_keys
 
         read = load(config, overrides or [])
         transport_keys(read, config, role)
@@ -105,7 +105,7 @@ def record(
     config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs = Path("runs"), as_json: AsJson = False
 ) -> None:
     """Record what a DAQ and a simulator started elsewhere do, until Ctrl-C (`tandem run` records by itself)."""
-    from sync.service import Prepared, serve
+    from sync.service_process import Prepared, serve
     from tandem.recorder.process import in_words
     from tandem.recorder.process import run as job
 
@@ -264,7 +264,7 @@ def info(run: RunPath, as_json: AsJson = False) -> None:
     from sync.jit import compiling
 
     with compiling("record"):
-        from tandem.look.info import info_of, print_info
+        from tandem.inspect.info import info_of, print_info
 
     with errors():
         with progress("reading") as update:
@@ -279,8 +279,8 @@ def info(run: RunPath, as_json: AsJson = False) -> None:
 @app.command()
 def compare(run: RunPath, other: RunPath, as_json: AsJson = False) -> None:
     """Which channels of two records differ, by how much, where first; and what that is in metres."""
-    from tandem.look.compare import compare as look
-    from tandem.look.compare import print_compare
+    from tandem.inspect.compare import compare as look
+    from tandem.inspect.compare import print_compare
 
     with errors():
         records = [_read(run), _read(other)]
@@ -300,7 +300,7 @@ def plot(
     out: Annotated[Path | None, typer.Option(help="File. Default: plot.html or plot.png beside the first run.")] = None,
 ) -> None:
     """Draw inputs, motion and age of a record."""
-    from tandem.look.plot import panels, write_page, write_png
+    from tandem.inspect.plot import panels, write_page, write_png
 
     with errors():
         writers = {"html": write_page, "png": write_png}
@@ -382,7 +382,7 @@ def latency(
             print(json.dumps(result), flush=True)
         else:
             print_latency(output(), result)
-        from tandem.vehicle.drive_report import source_section
+        from tandem.studies.vehicle.drive_report import source_section
 
         title = "tandem latency" + " --phase" * phase
         write_run_report(run_folder(runs, "latency"), title, data, result["bare"], (source_section,))

@@ -55,11 +55,11 @@ def iso(
         changed = parameters(settings)
         build.ensure("everything")
         with status("reading"), compiling("iso"):
-            from tandem.html.page import json_ready
-            from tandem.html.plain import write_plain
-            from tandem.iso import report as iso_report
-            from tandem.iso.manoeuvres import chosen, run_tests
-            from tandem.iso.vehicle import load_vehicle
+            from tandem.reports.html.page import json_ready
+            from tandem.reports.html.plain import write_plain
+            from tandem.studies.iso import tables as iso_report
+            from tandem.studies.iso.manoeuvres import chosen, run_tests
+            from tandem.studies.iso.vehicle import load_vehicle
 
             names = chosen(test, speed)
             car = load_vehicle(vehicle, changed, road)

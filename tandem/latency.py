@@ -7,10 +7,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tandem.html import RunData
 from tandem.live_run import checked_config, live_run
-from tandem.outcome import verdict
-from tandem.report import HISTOGRAMS, SOURCE_MS_PER_LOOP, figures, histogram_table
+from tandem.reports.html import RunData
+from tandem.reports.outcome import verdict
+from tandem.reports.run_figures import HISTOGRAMS, SOURCE_MS_PER_LOOP, figures, histogram_table
 
 # Two real crystals drift; one machine's do not. With the DAQ's this much off a free run passes through all phases.
 _CRYSTAL_PPM = 300

@@ -18,9 +18,9 @@ def _opened(config: "Config", file: Path) -> Any:
     from sync.jit import compiling
 
     with compiling("source"):
-        from daq_service.sources import open_source
+        from daq_service.devices import open_device
 
-        return open_source(config, file)
+        return open_device(config, file)
 
 
 def refuse_early(config: "Config", file: Path) -> None:
@@ -29,10 +29,10 @@ def refuse_early(config: "Config", file: Path) -> None:
     A person who mistyped a setting has the answer before anything is started or compiled; the rest is found by those
     who use it, before they begin.
     """
-    from daq_service import sources
+    from daq_service import devices
     from sync.toml import read_toml
 
-    sources.refuse_early(config, file)
+    devices.refuse_early(config, file)
     for name in (config.sim.machine, *config.sim.files.values(), config.source.get("manoeuvre")):
         if isinstance(name, str) and name.endswith(".toml"):
             read_toml(file.parent / name)
@@ -68,16 +68,16 @@ _MODULE = re.compile(r"[a-z]\w{0,39}", re.ASCII)  # what a machine or a device o
 
 def compile_ahead(config: "Config", file: Path) -> None:
     """On all cores, with progress, where something is still to be compiled. Quick where nothing is."""
-    from sync import build, sources
+    from sync import build, code_dependencies
 
     name = compiled_set(config, file)
     if build.done(name):
         return
     refuse_early(config, file)  # reported before the compiler has its minute
     refuse_unknown_machine(config, file)
-    modules = [*_COMPILED, *_ours(f"daq_service.sources.{config.source.get('kind')}", sources.runs)]
+    modules = [*_COMPILED, *_ours(f"daq_service.devices.{config.source.get('kind')}", code_dependencies.runs)]
     # a machine may import what makes it only when it is made
-    modules += _ours(f"sim_service.machines.{_machine(config, file)}", sources.dependencies)
+    modules += _ours(f"sim_service.machines.{_machine(config, file)}", code_dependencies.dependencies)
     if config.source.get("effort") is not None:
         modules += _COMPILED_FOR_EFFORTS
     build.ensure(name, *modules)
@@ -111,15 +111,15 @@ def _machine(config: "Config", file: Path) -> str:
 def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:
     """The modules with kernels that a machine or a device needs; none of one of another package, which is compiled
     when it is imported."""
-    from sync import sources
+    from sync import code_dependencies
 
     if not _MODULE.fullmatch(module.rpartition(".")[2]):
         return []
     try:
-        file = sources.file_of(module)
+        file = code_dependencies.file_of(module)
     except ModuleNotFoundError:
         return []
-    return sorted(sources.module_name(each) for each in needs(file) if sources.kernels_in(each))
+    return sorted(code_dependencies.module_name(each) for each in needs(file) if code_dependencies.kernels_in(each))
 
 
 def figures_line(status: dict[str, dict[str, Any]]) -> str:
@@ -152,7 +152,7 @@ def live_run(
     """
     from sync.config import load
     from sync.token import page_token
-    from tandem.launch import ProcessGroup
+    from tandem.supervisor.launch import ProcessGroup
 
     token = page_token(token_file)  # before anything inherits the environment
     config = load(file, overrides)
@@ -162,9 +162,9 @@ def live_run(
     folder = None
     try:
         refuse_early(config, file)
-        from sync.keys import transport_keys
-        from tandem.report import figures
-        from tandem.supervise import supervise
+        from sync.transport.keys import transport_keys
+        from tandem.reports.run_figures import figures
+        from tandem.supervisor.supervise import supervise
 
         source = _opened(config, file)
         for role in ("daq", "sim"):

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.made import packed, unpacked
-from sim_service.multibody.mechanism import Described
+from sim_service.machines.recorded_parameters import packed, unpacked
+from sim_service.multibody.mechanism_file import Described
 from sim_service.multibody.natural.api import Record, State, System
 from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.clock import now_ns

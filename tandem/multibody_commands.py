@@ -29,7 +29,7 @@ def mechanism(
     with errors():
         build.ensure("everything")
         with status("reading"), compiling("mechanism"):
-            from tandem import mechanism as work
+            from tandem import mechanism_run as work
 
             described, state = work.load(file, seconds, step)
         with progress(described.file.name) as update:
@@ -55,9 +55,9 @@ def bench_multibody(
 
     build.ensure("everything")
     with compiling("mechanism"):
-        from tandem.bench import multibody
-    from tandem.html.page import json_ready
-    from tandem.html.plain import write_plain
+        from tandem.studies.bench import multibody
+    from tandem.reports.html.page import json_ready
+    from tandem.reports.html.plain import write_plain
 
     with errors(), progress("bench multibody") as update:
         result = multibody.measure(quick, update)

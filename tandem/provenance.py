@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sync import sources
+from sync import code_dependencies
 from sync.config import Config, View
 from sync.realtime import permitted
 from sync.record import Run
@@ -45,7 +45,7 @@ def machine_facts() -> dict[str, str]:
     return {
         "utc": wall_clock(),
         "software": f"tandem {_version('tandem')}",
-        "sources": sources.fingerprint(),  # the same sources on the same machine type give the same bits
+        "sources": code_dependencies.fingerprint(),  # the same sources on the same machine type give the same bits
         "machine": platform.machine(),
         "system": platform.platform(),
         "processor": _processor(),

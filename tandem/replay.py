@@ -23,7 +23,7 @@ from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER, RESET
 from sim_service.machines import FILE, configured_machine, make_machine, recorded
 from sim_service.machines.contract import Machine
-from sim_service.machines.made import made_words, recorded_machine
+from sim_service.machines.recorded_parameters import made_words, recorded_machine
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sim_service.simulation import Simulation
 from sim_service.step_record import STEP_CHANNELS, output_layout
@@ -35,9 +35,9 @@ from sync.record import Run, RunError, Topic, open_run
 from sync.record.settings import recorded_files, recorded_settings
 from sync.ring import RingWriter, push
 from sync.toml import check
-from tandem.deviation import deviation, sentence
 from tandem.provenance import other_facts
 from tandem.replay_efforts import efforts_again, in_words
+from tandem.reports.deviation import deviation, sentence
 from tandem.terminal import single_lines
 
 MODES = ("exact", "ideal")
@@ -190,7 +190,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     _command(plan, run, config, model, instants)
     simulated_s = len(plan) * config.step_ns * 1e-9
     begun_steps = now_ns()
-    told = np.zeros((len(plan), len(replay_flags.TOLD)), np.int64)
+    told = np.zeros((len(plan), len(replay_flags.REPORTED)), np.int64)
     results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress, watch, told)
     step_ns = now_ns() - begun_steps
     wall_s = (now_ns() - begun) * 1e-9
@@ -204,7 +204,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "steps_before": plan.first,  # recorded, but from a simulator that had begun before the record
         "stopped": plan.stopped,
         "diverged": len(results) < len(plan),
-        "diverged_steps": int(np.count_nonzero(done.told[:, replay_flags.TOLD.index(DIVERGED)])),
+        "diverged_steps": int(np.count_nonzero(done.told[:, replay_flags.REPORTED.index(DIVERGED)])),
         "simulated_s": round(simulated_s, 6),
         "wall_s": round(wall_s, 4),
         "read_s": round(read_ns * 1e-9, 4),
@@ -312,8 +312,8 @@ def status_told(told: np.ndarray) -> np.ndarray:
     stages, beyond, diverged = told.T
     found: np.ndarray = (
         np.where(stages, step_record.STALE, 0)
-        | np.where(beyond, step_record.BEYOND, 0)
-        | np.where(diverged, step_record.NOT_FINITE, 0)
+        | np.where(beyond, step_record.CLIPPED, 0)
+        | np.where(diverged, step_record.DIVERGED, 0)
     )
     return found
 

@@ -94,7 +94,7 @@ def _command_words(done: Replayed) -> np.ndarray:
 
 def _fill(steps: np.ndarray, done: Replayed) -> None:
     steps["input_stages"] = done.told[:, 0]
-    told = step_record.STALE | step_record.BEYOND | step_record.NOT_FINITE
+    told = step_record.STALE | step_record.CLIPPED | step_record.DIVERGED
     steps["status"] = steps["status"] & ~told | status_told(done.told)
     for name, values in done.columns().items():
         steps[name] = values
@@ -126,7 +126,7 @@ def _step_words(done: Replayed) -> np.ndarray:
     if done.plan.obeyed is not None:
         steps["commands"], steps["command_epoch"] = done.plan.obeyed[:n, 1], _lives(done.plan)[:n]
         reset = resets(done.plan)
-        steps["status"][reset[reset < n]] |= step_record.RESUMED
+        steps["status"][reset[reset < n]] |= step_record.RESTARTED
     steps["time"] = (steps["step"] + 1) * (done.config.step_ns * 1e-9)
     _fill(steps, done)
     return words

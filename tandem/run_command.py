@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from tandem.live_run import live_run
-from tandem.outcome import INTERRUPTED, verdict
+from tandem.reports.outcome import INTERRUPTED, verdict
 from tandem.shipped_configs import CONFIGS
 from tandem.terminal import AsJson, Overrides, Runs, TokenFile, errors, output, report, run_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tandem.html.page import PageSection
+    from tandem.reports.html.page import PageSection
 
 DEFAULT = CONFIGS / "drive.toml"
 ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show_default="configs/drive.toml")]
@@ -91,8 +91,8 @@ def run_and_report(
             token_file=token_file,
             channels=own.channels if own else (),
         )
-        from tandem.html import RunData
-        from tandem.report import figures, print_run
+        from tandem.reports.html import RunData
+        from tandem.reports.run_figures import figures, print_run
 
         result = figures(checked, outcome)
         if as_json and (outcome.failure or result["steps"]):
@@ -126,6 +126,6 @@ def _end_without_steps(word: str, failure: str | None, code: int, folder: Path |
 def write_run_report(
     folder: Path, title: str, data: list[Any], bare: dict[str, Any] | None = None, own: "Sequence[PageSection]" = ()
 ) -> None:
-    from tandem.html import write_report
+    from tandem.reports.html import write_report
 
     report(folder, lambda place: write_report(place, title, data, bare, own)[0])

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tandem.html.page import PageSection
+    from tandem.reports.html.page import PageSection
 
 BUGGY = CONFIGS / "vehicles" / "buggy.toml"
 
@@ -60,14 +60,14 @@ def drive(
 
 
 def _report(console: "Console | None", result: dict[str, Any]) -> "Sequence[PageSection]":
-    from tandem.vehicle.drive_report import SECTIONS, print_beside_source
+    from tandem.studies.vehicle.drive_report import SECTIONS, print_beside_source
 
     if console is not None:
         print_beside_source(console, result)
     return SECTIONS
 
 
-# of the channels tandem/vehicle/drive_report.py draws the drive
+# of the channels tandem/studies/vehicle/drive_report.py draws the drive
 _OF_A_DRIVE = Own(("vx", "yaw_rate", "steering_angle"), _report)
 
 
@@ -90,9 +90,9 @@ def vehicle_report(
         changed = parameters(settings)
         build.ensure("everything")
         with status("reading"), compiling("vehicle"):
-            from tandem.vehicle import shown
-            from tandem.vehicle.parameters import load_vehicle
-            from tandem.vehicle.report import examine
+            from tandem.studies.vehicle import shown
+            from tandem.studies.vehicle.figures import examine
+            from tandem.studies.vehicle.parameters import load_vehicle
 
             loaded = load_vehicle(vehicle, changed)
         with progress("vehicle report") as update:

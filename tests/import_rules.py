@@ -21,12 +21,10 @@ APART = (
     ("sim_service.multibody", "sim_service.machines", "multibody knows no machine"),
     ("sim_service.machines", "sim_service.loop", "a machine does not know what steps it"),
     ("sim_service.machines", "sim_service.service", "a machine does not know what steps it"),
-    ("sim_service.machines", "sync.wire", "a machine knows no transport"),
-    ("sim_service.machines", "sync.socket_guard", "a machine knows no transport"),
+    ("sim_service.machines", "sync.transport", "a machine knows no transport"),
     ("sim_service.machines", "sync.ring", "a machine knows no transport"),
     ("sim_service.inputs", "sim_service.machines", "inputs serve any machine"),
     ("sim_service.loop", "sim_service.service", "the service runs the loop"),
-    ("sim_service.loop", "sim_service.view", "the loop does not know what shows it"),
 )
 _COMPILERS = {"kernel", "njit", "jit", "intrinsic", "cfunc", "vectorize"}  # decorators that make compiled functions
 

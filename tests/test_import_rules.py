@@ -175,7 +175,7 @@ def test_every_way_to_compile_is_known(tmp_path, decorated):
     "importer, imported",
     [
         ("sim_service/multibody/natural/a.py", "sim_service/machines/car.py"),
-        ("sim_service/machines/car/a.py", "sync/wire.py"),
+        ("sim_service/machines/car/a.py", "sync/transport/wire.py"),
         ("sim_service/machines/car/a.py", "sim_service/loop.py"),
         ("sim_service/inputs/a.py", "sim_service/machines/car.py"),
     ],

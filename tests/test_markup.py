@@ -67,23 +67,23 @@ def test_pages_take_nothing_but_literals_and_escaped_values_as_markup() -> None:
     ],
 )  # fmt: skip
 def test_the_reader_of_the_sources_finds(source: str) -> None:
-    assert list(faults(source, "sim_service/view/x.py"))
+    assert list(faults(source, "tandem/view/x.py"))
 
 
 # ---- reports: text with tags in it takes escaped values, figures, and parts that are made so -------------------------
 
 # per file: parts that are markup already, and attributes that are literals of ours
 OURS: dict[str, set[str]] = {
-    "tandem/html/chart.py": {"_curve", "band", "colour"},
-    "tandem/html/page.py": {"STYLE", "overview", "sayings", "words"},
-    "tandem/html/sections.py": {"body", "colour", "head", "inside", "join", "key", "kind", "leads", "picture"},
-    "tandem/html/svg.py": {
+    "tandem/reports/html/chart.py": {"_curve", "band", "colour"},
+    "tandem/reports/html/page.py": {"STYLE", "overview", "sayings", "words"},
+    "tandem/reports/html/sections.py": {"body", "colour", "head", "inside", "join", "key", "kind", "leads", "picture"},
+    "tandem/reports/html/svg.py": {
         "_curve", "anchor", "band", "colour", "extra", "fill", "head", "join", "kind", "spot", "style", "thick",
         "title", "width", "y - 9",
     },
-    "tandem/vehicle/shown.py": {"picture"},
+    "tandem/studies/vehicle/shown.py": {"picture"},
 }  # fmt: skip
-NOT_SHOWN = ("tandem/bench/other_codes.py",)  # a model for another program
+NOT_SHOWN = ("tandem/studies/bench/other_codes.py",)  # a model for another program
 
 
 def _is_safe(part: ast.FormattedValue, ours: set[str]) -> bool:
@@ -115,7 +115,7 @@ def test_reports_escape_what_they_put_between_tags() -> None:
 
 @pytest.mark.parametrize("source", ['f"<p>{title}</p>"', 'f"<b>{run.name}</b>"', "Raw(title)", 'f"<td>{a(b)}</td>"'])
 def test_the_reader_of_the_reports_finds(source: str) -> None:
-    assert list(report_faults(source, "tandem/html/page.py"))
+    assert list(report_faults(source, "tandem/reports/html/page.py"))
 
 
 # ---- the function itself ---------------------------------------------------------------------------------------------

@@ -21,18 +21,18 @@ OF_THE_CAR = (
     "sim_service/machines/buggy",
     "sim_service/machines/single_track",
     "sim_service/roads",
-    "tandem/iso",
+    "tandem/studies/iso",
     "tandem/iso_commands.py",
-    "tandem/vehicle",
+    "tandem/studies/vehicle",
     "tandem/vehicle_commands.py",
 )
 Allowed = Mapping[str, tuple[str, str]]  # a file or a folder: the words, and why they stand there
 ALLOWED: Allowed = {
-    "daq_service/driver.py": ("*", "the driver of the emulated car"),
-    "daq_service/sdl.py": ("steering", "a constant of SDL"),
-    "daq_service/sources/gamepad.py": ("pedal pedals", "an axis from released to pressed, of any machine"),
-    "daq_service/sources/virtual.py": ("*", "the emulated car's sensors"),
-    "daq_service/sources/virtual_settings.py": ("*", "the emulated car's sensors"),
+    "daq_service/devices/virtual_driver.py": ("*", "the driver of the emulated car"),
+    "daq_service/devices/sdl.py": ("steering", "a constant of SDL"),
+    "daq_service/devices/gamepad.py": ("pedal pedals", "an axis from released to pressed, of any machine"),
+    "daq_service/devices/virtual.py": ("*", "the emulated car's sensors"),
+    "daq_service/devices/virtual_settings.py": ("*", "the emulated car's sensors"),
     "sim_service/machines/__init__.py": ("buggy", "the table of the machines that tandem ships"),
     "sim_service/multibody": ("drive drives driven", "a drive prescribes a coordinate of a mechanism"),
     "sync/record/format_1.py": ("*", "records of before, which were all of cars"),
@@ -40,13 +40,13 @@ ALLOWED: Allowed = {
     "tandem/__main__.py": ("drive", "the name of the car's command"),
     "tandem/cli.py": ("drive vehicle", "the names of the car's commands"),
     "tandem/run_command.py": ("drive", "configs/drive.toml, with which several commands begin"),
-    "tandem/view.py": ("drive", "configs/drive.toml, with which it begins"),
-    "tandem/report.py": ("vehicle drive", "where the source's figures are explained"),
+    "tandem/view_command.py": ("drive", "configs/drive.toml, with which it begins"),
+    "tandem/reports/run_figures.py": ("vehicle drive", "where the source's figures are explained"),
     "sim_service/machines/scene.py": ("wheel wheels steer axle pedal", "things to draw, whatever machine has them"),
-    "sim_service/view/fork.py": ("buggy", "what its figures were measured on"),
-    "sim_service/view/ground.py": ("road roads", "the package that reads surfaces"),
-    "sim_service/view/service.py": ("roads", "the package that reads surfaces"),
-    "sim_service/view/stage.py": ("wheel wheels steer axle", "things to draw, whatever machine has them"),
+    "tandem/view/fork.py": ("buggy", "what its figures were measured on"),
+    "tandem/view/ground.py": ("road roads", "the package that reads surfaces"),
+    "tandem/view/process.py": ("roads", "the package that reads surfaces"),
+    "tandem/view/scene_view.py": ("wheel wheels steer axle", "things to draw, whatever machine has them"),
 }
 
 
@@ -113,7 +113,7 @@ def test_a_word_of_a_car_is_found_wherever_it_stands(tmp_path: Path, line: str, 
 
 def test_words_that_only_look_like_it_pass(tmp_path: Path) -> None:
     source(tmp_path, "sync/one.py", "carry, card, driver, wheeled, broad, retire, attire = 1, 2, 3, 4, 5, 6, 7\n")
-    source(tmp_path, "tandem/iso/two.py", "car = 1\n")
+    source(tmp_path, "tandem/studies/iso/two.py", "car = 1\n")
     source(tmp_path, "sim_service/machines/car/three.py", "car = 1\n")
     assert complaints(tmp_path, {}) == []
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from checks import promises
-from checks.schedule import CALM, SETTINGS, Recorded, Stage, run
+from checks.schedule import CALM, SETTINGS, Recorded, Setup, run
 from checks.schedules import one
 from sim_service import step_record as rec
 from sync.virtual_clock import AT, BLOCK, KIND, PUSH
@@ -36,7 +36,7 @@ def test_schedules_are_as_wild_as_they_are_meant_to_be() -> None:
             ended |= 1 << segment.ended
     for bit in (
         rec.STALE, rec.REPEATED, rec.NEW_EPOCH, rec.MISSED, rec.SKIPPED, rec.LOCKED, rec.HOLDOVER, rec.LAPPED,
-        rec.WAITED, rec.RESUMED, rec.SLOWED,
+        rec.WAITED, rec.RESTARTED, rec.SLOWED,
     ):  # fmt: skip
         assert seen & bit, rec.STATUS[bit]
     for how in (rec.STOPPED, rec.RING_CLOSED, rec.INPUT_LOST):
@@ -104,7 +104,7 @@ def test_a_loop_that_breaks_a_promise_is_caught(mutate: Callable[[Recorded], Non
 
 
 def test_a_lock_that_is_not_found_is_caught() -> None:
-    recorded = run(Stage(SETTINGS[CALM], "trivial"), 8, calm=True)
+    recorded = run(Setup(SETTINGS[CALM], "trivial"), 8, calm=True)
     assert promises.phase_lock(recorded) is None
     recorded.steps["status"][100] &= ~(rec.LOCKED | rec.HOLDOVER)
     assert promises.phase_lock(recorded) == "step 100 is not locked"

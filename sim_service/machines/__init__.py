@@ -8,8 +8,8 @@ A machine is a module, in this folder or of another package (sync/plugins.py), t
                                             name)}; `given` are the files of [sim.files]
 
 `sim.machine` is a TOML file that names the machine, or the name of a machine that needs no file. Everything a machine
-is made from passes through `Sources`, bytes under the names they have in a record; so a recorded run is replayed from
-its record alone, by the same code that made it from files.
+is made from passes through `MachineFiles`, bytes under the names they have in a record; so a recorded run is replayed
+from its record alone, by the same code that made it from files.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ FILE = "machine.toml"  # its name in a record
 
 
 @dataclass(frozen=True)
-class Sources:
+class MachineFiles:
     files: dict[str, bytes]  # by their names in a record
     names: dict[str, str]  # what messages call them
 
@@ -43,7 +43,7 @@ class Sources:
         return parse_toml(self.files[key], self.name(key))
 
 
-def gather(machine: str | Path, given: Mapping[str, Path] | None = None) -> Sources:
+def gather(machine: str | Path, given: Mapping[str, Path] | None = None) -> MachineFiles:
     """Read a machine's file (a path) and whatever it is made from besides; or take a machine by its name alone."""
     given = given or {}
     path = Path(machine)
@@ -62,12 +62,12 @@ def gather(machine: str | Path, given: Mapping[str, Path] | None = None) -> Sour
             raise ConfigError(f"sim.files.{key} = {str(file)!r}: {data['machine']} reads no further files")
     for key, (content, shown) in (read(data, path, given) if read is not None else {}).items():
         files[key], names[key] = content, shown
-    return Sources(files, names)
+    return MachineFiles(files, names)
 
 
-def recorded(files: dict[str, bytes], where: str) -> Sources:
+def recorded(files: dict[str, bytes], where: str) -> MachineFiles:
     """The same from a record, see `recorded_files` in sync/record/settings.py."""
-    return Sources(files, {key: f"{where} ({key})" for key in (*files, FILE)})
+    return MachineFiles(files, {key: f"{where} ({key})" for key in (*files, FILE)})
 
 
 def load_machine(
@@ -80,7 +80,7 @@ def load_machine(
     return make_machine(gather(machine, given), changed)
 
 
-def configured(config: Config, folder: Path) -> Sources:
+def configured(config: Config, folder: Path) -> MachineFiles:
     """What the machine of a configuration is made from; paths in it are relative to `folder`."""
     machine = config.sim.machine
     given = {key: folder / name for key, name in config.sim.files.items() if name}
@@ -102,7 +102,7 @@ def check_effort(config: Config, machine: Machine, file: str) -> None:
         raise ConfigError(f"{file}: source.effort.channel = {effort['channel']!r}: efforts of {machine.name}: {there}")
 
 
-def make_machine(sources: Sources, changed: dict[str, float] | None = None) -> tuple[Machine, np.ndarray]:
+def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None) -> tuple[Machine, np.ndarray]:
     data = sources.toml()
     module = _module(data, sources.name())
     if (make := getattr(module, "make", None)) is not None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines.contract import Machine, Parameter
-from sim_service.machines.made import made_vector
+from sim_service.machines.recorded_parameters import made_vector
 from sync.errors import ConfigError
 from sync.toml import Section, check
 

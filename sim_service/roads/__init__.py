@@ -4,8 +4,8 @@
 `docs/roads.md`, why it is so in `docs/decisions/0013-roads.md`.
 """
 
-from sim_service.roads.description import describe
 from sim_service.roads.make import make_road, road_from_sources, sources
+from sim_service.roads.summary import describe
 from sim_service.roads.surface import outside, surface
 
 __all__ = ["describe", "make_road", "outside", "road_from_sources", "sources", "surface"]

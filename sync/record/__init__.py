@@ -20,10 +20,10 @@ each a file of the same form: one every `record.part_minutes`, and one wherever 
     metadata     tandem.end: the reason why it ended, and what was lost. A file without it was cut short,
     metadata     tandem.next: or goes on in the file of this name
 
-A message is the very message of the wire (a msgpack map of fixed form, see sync/message.py) and the instant at which it
-was received. Its schema is a JSON Schema with a unit for every channel. Log time is the monotonic instant at which a
-block came into its ring, publish time its sample instant; the sequence number is the block's position in the ring, so
-that a gap has a number.
+A message is the very message of the wire (a msgpack map of fixed form, see sync/transport/message.py) and the instant
+at which it was received. Its schema is a JSON Schema with a unit for every channel. Log time is the monotonic instant
+at which a block came into its ring, publish time its sample instant; the sequence number is the block's position in the
+ring, so that a gap has a number.
 
 A chunk is finished and written several times a second: what was written stays readable whatever ends the recorder.
 """

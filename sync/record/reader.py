@@ -31,8 +31,6 @@ from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.block import Layout
 from sync.jit import kernel
 from sync.limits import Budget, DecodedTooLarge
-from sync.message import MALFORMED, decode_record
-from sync.message_form import Form, read_message
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED, ChunkContents, Index, after_chunk, described, read_index
 from sync.record.heads import PART, SAID, START, read_head
@@ -41,6 +39,8 @@ from sync.record.rings import LEFT, RING, Ring
 from sync.record.run import Part, Run, RunError, Topic
 from sync.record.schema import ENCODING, MESSAGES, to_layout
 from sync.record.writer import END, FILE, FORMAT, NEXT, PROFILE, parts
+from sync.transport.message import MALFORMED, decode_record
+from sync.transport.message_form import Form, read_message
 
 _MOST_RECORD = 1 << 30
 _CHUNK_HEAD = 8 + 8 + 8 + 4 + 4 + 8  # times, size and checksum, then the lengths of two texts

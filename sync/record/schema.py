@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from sync.block import HEADER, RESERVED_NAMES, TYPES, Channel, Layout
-from sync.message import VERSION
+from sync.transport.message import VERSION
 
 NAME, ENCODING, MESSAGES = "tandem.block", "jsonschema", "msgpack"
 _HEADER_UNITS = {"t_ns": "ns", "pushed_ns": "ns", "sent_ns": "ns", "received_ns": "ns"}

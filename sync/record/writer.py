@@ -13,11 +13,11 @@ from numba import types, uint8
 from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.block import PUSHED, RECEIVED, Layout, T
 from sync.jit import kernel
-from sync.message_form import Form, write_message
 from sync.record import schema
 from sync.record.heads import PART, SAID, START
 from sync.record.rings import RING, Ring
 from sync.record.sink import Sink
+from sync.transport.message_form import Form, write_message
 
 FILE = "run.mcap"  # the first part, and nearly always the only one
 PROFILE = "tandem"

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sync.config import Config, forced_transport
-from sync.errors import ConfigError, RingError, SourceError, TandemError
+from sync.errors import ConfigError, DeviceError, RingError, TandemError
 from sync.ring import RingReader, remove_stale
-from tandem.launch import DAQ, Service
+from tandem.supervisor.launch import DAQ, Service
 
 
 def alone(name: str) -> list[str]:
@@ -31,7 +31,7 @@ class LoneDaq:
         if code is None:
             return
         self._service.end()  # its last words too
-        for refusal in (ConfigError, SourceError):
+        for refusal in (ConfigError, DeviceError):
             if code == refusal.code:
                 raise refusal(self._service.last_words)
         said = f": {self._service.last_words}" if self._service.last_words else ""

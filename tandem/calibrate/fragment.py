@@ -68,10 +68,10 @@ def text(calibration: Calibration, config: Config, file: Path, out: Path, utc: s
 
 def objection(config: Config, file: Path, overrides: Sequence[str], out: Path) -> str | None:
     """What the source has against the fragment: some know their own scale. Opening it touches no device."""
-    from daq_service.sources import open_source
+    from daq_service.devices import open_device
 
     try:
-        open_source(load(file, [*overrides, f"include={json.dumps(include(config, file, out))}"]), file)
+        open_device(load(file, [*overrides, f"include={json.dumps(include(config, file, out))}"]), file)
     except TandemError as error:
         return str(error)
     return None

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from daq_service.nidaqmx_driver import on_loopback
-from daq_service.sources import SOURCES, require
+from daq_service.devices import DEVICES, require
+from daq_service.devices.nidaqmx_driver import on_loopback
 from sync.errors import TandemError
 from tandem.doctor.findings import Case, Finding, failed, passed, warned
 
@@ -37,7 +37,7 @@ def look(kind: str, case: Case) -> Finding:
     source = case.config.source
     wanted = source.get("kind") == kind
     try:
-        module = importlib.import_module(SOURCES[kind])
+        module = importlib.import_module(DEVICES[kind])
         if wanted:
             require(case.config, case.file)
         if not hasattr(module, "devices"):
@@ -46,7 +46,7 @@ def look(kind: str, case: Case) -> Finding:
     except TandemError as error:
         return _missing(kind, str(error), "install or connect what this message names, then ask again", wanted)
     except ModuleNotFoundError as error:
-        if error.name != SOURCES[kind]:
+        if error.name != DEVICES[kind]:
             why, remedy = f"the package {error.name} is not installed", f"`pip install {error.name}`"
         else:
             why, remedy = (

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
-from sync import jit, realtime, sources
+from sync import code_dependencies, jit, realtime
 from sync.errors import RingError, TandemError
 from sync.ring import SHM, RingReader
 from sync.streams import DAQ, SOCKETS, STREAMS, ring_name
@@ -28,11 +28,11 @@ _SLOW_GOVERNORS = ("powersave", "conservative")
 
 def configuration(case: Case) -> Finding:
     with jit.compiling("check"):
-        from daq_service.sources import open_source
+        from daq_service.devices import open_device
         from sim_service.machines import configured_machine
 
         try:
-            open_source(case.config, case.file)
+            open_device(case.config, case.file)
             configured_machine(case.config, case.file.parent)
         except TandemError as error:
             return failed(str(error), f"edit {case.file} as the message says")
@@ -289,6 +289,6 @@ def cache(case: Case) -> Finding:
             "set TANDEM_CACHE to a folder you can write to",
             place=str(jit.CACHE),
         )
-    warm = all(sources.marker(service).exists() for service in ("daq", "sim"))
+    warm = all(code_dependencies.marker(service).exists() for service in ("daq", "sim"))
     remark = "warm" if warm else "cold, so the first run compiles before it starts"
     return passed(f"{jit.CACHE} is {remark}", place=str(jit.CACHE), warm=warm)

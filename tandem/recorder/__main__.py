@@ -2,7 +2,7 @@
 
 import sys
 
-from sync.service import main
+from sync.service_process import main
 from tandem.recorder.process import prepare
 
 if __name__ == "__main__":

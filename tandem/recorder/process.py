@@ -14,7 +14,7 @@ from typing import Any
 from sync.clock import now_ns
 from sync.config import Config
 from sync.realtime import this_thread
-from sync.service import EVERY, Prepared, Reporter
+from sync.service_process import EVERY, Prepared, Reporter
 from tandem.recorder.recorder import LOOK_S, Note, Recorder
 
 _PRIORITY = 1  # of real time; the least there is

@@ -8,8 +8,8 @@ import cantools
 import numpy as np
 from can.interfaces.virtual import VirtualBus
 
-from daq_service.sources import Host, Source, open_source
-from daq_service.sources.can import CanSource
+from daq_service.devices import Device, Host, open_device
+from daq_service.devices.can import CanDevice
 from sync.clock import REAL, Clock
 from sync.config import Config, load
 from sync.virtual_clock import virtual_clock
@@ -84,16 +84,16 @@ def can_config(channel: str, *overrides: str) -> Config:
     return load(CAN, [*usual, *overrides])
 
 
-def open_can_source(channel: str, *overrides: str, host: Host | None = None) -> CanSource:
-    source = open_source(can_config(channel, *overrides), CAN, host or Host())
-    assert isinstance(source, CanSource)
+def open_can_device(channel: str, *overrides: str, host: Host | None = None) -> CanDevice:
+    source = open_device(can_config(channel, *overrides), CAN, host or Host())
+    assert isinstance(source, CanDevice)
     return source
 
 
 class Fed:
     """For the contract: a source, in virtual time, and a car that sends whenever it is listened to."""
 
-    def __init__(self, source: CanSource, car: Car):
+    def __init__(self, source: CanDevice, car: Car):
         self._source, self._car = source, car
         self.find, self.stop = source.find, source.stop
 
@@ -106,7 +106,7 @@ class Fed:
         return self._source.read(scans, t_ns, wait_ns)
 
 
-def open_can(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
+def open_can(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     channel = unique()
     signals = {
         "brake": ("i2", f"{BRAKE}.MasterPressure"),
@@ -121,6 +121,6 @@ def open_can(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
     )
     config = drive_config(f"daq.rate_hz={rate_hz}", f"daq.channels=[{channels}]", f"source={source}")
     clock = virtual_clock(look_ns=0)
-    opened = open_source(config, DRIVE, Host(clock=clock))
-    assert isinstance(opened, CanSource)
+    opened = open_device(config, DRIVE, Host(clock=clock))
+    assert isinstance(opened, CanDevice)
     return Fed(opened, Car(channel, clock)), clock

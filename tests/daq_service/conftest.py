@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daq_service import nidaqmx_driver
+from daq_service.devices import nidaqmx_driver
 from sync.block import SEQ, Layout
 from sync.config import Config, load
 from sync.record import RunWriter

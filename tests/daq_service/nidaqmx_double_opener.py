@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from daq_service.sources import Host, Source, open_source
-from daq_service.sources.nidaqmx import NiSource
+from daq_service.devices import Device, Host, open_device
+from daq_service.devices.nidaqmx import NiDevice
 from sync.clock import Clock, VirtualClock
 from sync.config import Config, load
 from sync.virtual_clock import virtual_clock
@@ -84,13 +84,13 @@ def four_config(server: str, *overrides: str, bits: int = 32) -> Config:
     return load(MASS_SPRING, [f"name={unique()}", source, channels, *overrides])
 
 
-def open_ni(config: Config, host: Host | None = None) -> NiSource:
-    source = open_source(config, ONBOARD, host or Host())
-    assert isinstance(source, NiSource)
+def open_ni(config: Config, host: Host | None = None) -> NiDevice:
+    source = open_device(config, ONBOARD, host or Host())
+    assert isinstance(source, NiDevice)
     return source
 
 
-def open_nidaqmx(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
+def open_nidaqmx(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     """For the contract of sources."""
     config = onboard_config(
         double().server,

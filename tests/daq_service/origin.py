@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from daq_service.acquire import Acquisition
-from daq_service.sources import Host, Source, open_source
+from daq_service.devices import Device, Host, open_device
 from sync.clock import REAL, Clock
 from sync.config import Config
-from sync.hostclock import Artificial, ClockServer
-from sync.keys import make_keys, read_keys
 from sync.ring import RingReader, RingWriter
-from sync.socket_guard import SocketGuard
-from sync.wire import Publisher, context
+from sync.transport.host_clock import Artificial, ClockServer
+from sync.transport.keys import make_keys, read_keys
+from sync.transport.socket_guard import SocketGuard
+from sync.transport.wire import Publisher, context
 from tests.ports import free_port
 
 from .conftest import DRIVE, drive_config
@@ -53,7 +53,7 @@ class Origin:
             waiting=round(10 * self.config.daq.rate_hz) + 64,
         )  # fmt: skip
         self._stack.callback(self.every.close)
-        source = open_source(self.config, DRIVE)
+        source = open_device(self.config, DRIVE)
         self.acquisition = Acquisition(self.config, source, self.writer, None, self.every)
         work: list[Callable[[], None]] = [lambda: self.acquisition.run(self._stop)]
         if clock_port:
@@ -109,7 +109,7 @@ class Chained:
     def __init__(self, rate_hz: float, buffer_scans: int):
         self._port, self._rate = free_port(), f"daq.rate_hz={rate_hz}"
         config = remote_config(self._port, self._rate, buffer_blocks=buffer_scans)
-        self._source = open_source(config, DRIVE, Host())
+        self._source = open_device(config, DRIVE, Host())
         self._origin: Origin | None = None
 
     def start(self) -> None:
@@ -126,5 +126,5 @@ class Chained:
             self._origin = None
 
 
-def open_remote(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
+def open_remote(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     return Chained(rate_hz, buffer_scans), REAL

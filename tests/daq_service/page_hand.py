@@ -7,7 +7,7 @@ import weakref
 import msgpack
 import zmq
 
-from daq_service.sources import Host, Source, open_source
+from daq_service.devices import Device, Host, open_device
 from sync.clock import Clock
 from sync.virtual_clock import virtual_clock
 
@@ -16,17 +16,17 @@ from .conftest import DRIVE, drive_config
 _PERIOD_S = 0.02
 
 
-def open_page(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
+def open_page(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     """A page source that somebody drives for as long as it is open."""
     config = drive_config(f"daq.rate_hz={rate_hz}", f"source={{kind='page', buffer_blocks={buffer_scans}}}")
     clock = virtual_clock(look_ns=0)
-    source = open_source(config, DRIVE, Host(clock=clock))
+    source = open_device(config, DRIVE, Host(clock=clock))
     endpoint, there = f"ipc://{config.socket('hand')}", weakref.ref(source)
     threading.Thread(target=_drive, args=(endpoint, there), daemon=True).start()
     return source, clock
 
 
-def _drive(endpoint: str, there: "weakref.ref[Source]") -> None:
+def _drive(endpoint: str, there: "weakref.ref[Device]") -> None:
     with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
         socket.set(zmq.LINGER, 0)
         socket.set(zmq.IMMEDIATE, 1)

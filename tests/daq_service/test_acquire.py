@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daq_service.acquire import MOST_BLOCKS, Acquisition
-from daq_service.sources import Host, open_source
+from daq_service.devices import Host, open_device
 from sync.clock import REAL, Clock, now_ns
 from sync.config import Config
 from sync.ring import RingReader, RingWriter
+from sync.transport.wire import Publisher, Receiver, context
 from sync.virtual_clock import virtual_clock
-from sync.wire import Publisher, Receiver, context
 from tests.examples import few
 from tests.ports import free_port
 
@@ -270,7 +270,7 @@ def test_newest_block_rises_with_a_ramp_while_the_source_runs(
     config = drive_config("daq.rate_hz=5000", f'source.manoeuvre="{path}"')
     writer, reader = rings.pair(config.daq.layout)
     clock = virtual_clock(look_ns=0)
-    acquisition = Acquisition(config, open_source(config, DRIVE, Host(clock=clock)), writer, None, clock=clock)
+    acquisition = Acquisition(config, open_device(config, DRIVE, Host(clock=clock)), writer, None, clock=clock)
     seen: list[tuple[int, int]] = []
     end = clock.now_ns() + 400_000_000
 

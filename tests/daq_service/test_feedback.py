@@ -6,7 +6,7 @@ import numpy as np
 
 from daq_service.service import unfit
 from sync.block import Channel, Layout
-from sync.wire import Publisher, Receiver, context
+from sync.transport.wire import Publisher, Receiver, context
 
 from .conftest import Rings, drive_config
 

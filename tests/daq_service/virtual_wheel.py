@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from daq_service import sdl as joysticks
-from daq_service.sources import Host, Source, open_source
+from daq_service.devices import Device, Host, open_device
+from daq_service.devices import sdl as joysticks
 from sync.clock import Clock
 from sync.config import Config, load
-from sync.errors import SourceError
+from sync.errors import DeviceError
 from sync.virtual_clock import virtual_clock
 
 from .conftest import CONFIGS, unique
@@ -22,7 +22,7 @@ LOWEST, HIGHEST = -32768, 32767
 def need_sdl() -> Any:
     try:
         return joysticks.load()
-    except SourceError as error:
+    except DeviceError as error:
         pytest.skip(str(error))
 
 
@@ -75,7 +75,7 @@ def gamepad_config(*overrides: str) -> Config:
 _lasting: list[VirtualWheel] = []
 
 
-def open_gamepad(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
+def open_gamepad(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     """For the contract of sources: a wheel that stays, in the columns of configs/drive.toml, which have no ages."""
     if not _lasting:
         _lasting.append(VirtualWheel("Lasting wheel", product=99, at={THROTTLE: HIGHEST, BRAKE: HIGHEST}))
@@ -89,7 +89,7 @@ def open_gamepad(rate_hz: float, buffer_scans: int) -> tuple[Source, Clock]:
         "source.device='Lasting wheel'",
     )
     clock = virtual_clock(look_ns=0)
-    return open_source(config, GAMEPAD, Host(clock=clock)), clock
+    return open_device(config, GAMEPAD, Host(clock=clock)), clock
 
 
 def unplug_lasting() -> None:

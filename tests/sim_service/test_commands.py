@@ -226,7 +226,7 @@ def test_a_pause_is_a_pause_and_single_steps_are_single(commanded: Commanded) ->
     push_until(world, stood + 10)
     world.ask(step_record.NOW)
     steps = world.join()
-    resumed = np.flatnonzero(steps["status"] & step_record.RESUMED)
+    resumed = np.flatnonzero(steps["status"] & step_record.RESTARTED)
     assert resumed.tolist() == [stood, stood + 3]
     assert (np.diff(steps["step"]) == 1).all()
 
@@ -246,7 +246,7 @@ def test_slow_motion_is_as_slow_as_asked_and_reset_stands_where_it_began(command
     steps = world.join()
     slow = np.flatnonzero(steps["status"] & step_record.SLOWED)
     assert (np.diff(steps["t_ns"])[slow[:-1]] == 8 * world.h_ns).all()
-    again = int(np.flatnonzero(steps["status"] & step_record.RESUMED)[-1])
+    again = int(np.flatnonzero(steps["status"] & step_record.RESTARTED)[-1])
     # the first step after the reset moves as far as the first of all
     assert abs(steps["x"][again]) <= abs(steps["x"][again - 1]) and abs(steps["vx"][again]) < 0.1
 

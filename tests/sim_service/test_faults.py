@@ -16,14 +16,14 @@ from sim_service import step_record
 from sim_service.inputs.stages import EXTRAPOLATED, FRESH, HELD, RAMPED, SAFE, in_words, stage_of
 from sim_service.inputs.stale import stale_value
 from sim_service.notices import CALM_NS, WINDOW_NS, ClippedInput, Overload, StaleInput
-from sim_service.replay import INITIAL, TOLD, Plan, obeyed_as_recorded, replay
+from sim_service.replay import INITIAL, REPORTED, Plan, obeyed_as_recorded, replay
 from sim_service.step_result import OVER
 from sync.clock import now_ns, sleep_until
 from sync.config import load
 from sync.errors import ConfigError
 from sync.ring import RingReader, newest
 from sync.ring_follower import RingFollower
-from sync.wire import Publisher, Receiver, context
+from sync.transport.wire import Publisher, Receiver, context
 from tests.examples import few
 
 from .conftest import DRIVE, World
@@ -48,11 +48,11 @@ def stages(steps: np.ndarray, channel: int) -> np.ndarray:
 def assert_replays(found: Record) -> None:
     """The same bits, and the same words about them."""
     plan = found.plan()
-    told = np.zeros((len(plan), len(TOLD)), np.int64)
+    told = np.zeros((len(plan), len(REPORTED)), np.int64)
     assert_same(found, replay(afresh(found.world), plan, told=told))
     assert (told[:, 0] == found.steps["input_stages"]).all()
-    assert ((told[:, 1] != 0) == flagged(found.steps, step_record.BEYOND)).all()
-    assert ((told[:, 2] != 0) == flagged(found.steps, step_record.NOT_FINITE)).all()
+    assert ((told[:, 1] != 0) == flagged(found.steps, step_record.CLIPPED)).all()
+    assert ((told[:, 2] != 0) == flagged(found.steps, step_record.DIVERGED)).all()
 
 
 # ---- what age does to a value ----------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_a_source_that_freezes_is_held_extrapolated_ramped_and_waited_for(world:
     assert old["drive_torque"][-1] < 0.6 * old["drive_torque"][0]
     # fresh again: from the start, after a pause that is told
     again = steps[steps["input_seq"] > frozen]
-    assert flagged(again, step_record.RESUMED)[0] and (again["steering_speed"] == 0).all()
+    assert flagged(again, step_record.RESTARTED)[0] and (again["steering_speed"] == 0).all()
     assert again["input_stages"][0] == 0 and again["throttle"][0] == 0.5
     assert_replays(record(live, steps))
 
@@ -277,8 +277,8 @@ def test_slow_and_corrupted_sources_are_told_and_replayed(world: Make) -> None:
     live.let_pass(30 * MS)
     live.ask(step_record.NOW)
     steps = live.join()
-    assert (flagged(steps, step_record.BEYOND) == np.isin(steps["input_seq"], [3, 4, 6])).all()
-    assert live.count(step_record.CLIPS) == flagged(steps, step_record.BEYOND).sum() > 0
+    assert (flagged(steps, step_record.CLIPPED) == np.isin(steps["input_seq"], [3, 4, 6])).all()
+    assert live.count(step_record.CLIPS) == flagged(steps, step_record.CLIPPED).sum() > 0
     limit = math.radians(1800)
     assert (np.abs(steps["steering_angle"]) <= limit).all() and (steps["throttle"] <= 1).all()
     assert (steps["brake_pressure_bar"] >= 0).all() and np.isfinite(steps["steering_speed"]).all()
@@ -390,15 +390,15 @@ def test_a_model_that_diverges_leaves_nothing_behind_that_is_no_number(
     live = world(*settings, f"sim.on_divergence={then}", puppet(bad_bar=5.0))
     found = braking(live, [False, False, True, False, True, False])
     steps = found.steps
-    diverged = flagged(steps, step_record.NOT_FINITE)
+    diverged = flagged(steps, step_record.DIVERGED)
     assert live.count(step_record.DIVERGENCES) == diverged.sum() > 0
     for channel in (*(q.name for q in live.simulation.model.inputs), "steps", "wheel_speed_rear"):
         assert np.isfinite(steps[channel]).all() and np.abs(steps[channel]).max() < 1e9
     assert np.isfinite(live.simulation.state).all() and np.isfinite(live.simulation.work).all()
     assert (diverged == (steps["brake_pressure_bar"] > 5.0)).all()  # with the inputs that did it
-    assert live.simulation.guard.offending[4] > 5.0
+    assert live.simulation.divergence.offending[4] > 5.0
     if then == "end":
-        assert live.ended == step_record.DIVERGED and np.flatnonzero(diverged).tolist() == [len(steps) - 1]
+        assert live.ended == step_record.ENDED_DIVERGED and np.flatnonzero(diverged).tolist() == [len(steps) - 1]
         assert steps["steps"][-1] == steps["steps"][-2] == len(steps) - 1
     else:
         assert live.ended == step_record.STOPPED and 0 < diverged.sum() < len(steps)
@@ -424,7 +424,7 @@ def test_divergence_upon_divergence_ends_a_run_unless_there_is_calm_between(
     flags = np.zeros(n, np.int64)
     flags[0] = INITIAL
     plan = Plan(record(sick, np.zeros(0)).words, np.arange(n), np.zeros(n, np.int64), flags, np.zeros(n, np.int64))
-    told = np.zeros((n, len(TOLD)), np.int64)
+    told = np.zeros((n, len(REPORTED)), np.int64)
     results = replay(afresh(sick), plan, told=told)
     assert len(results) == n - 10 and np.isfinite(results).all()
     assert np.flatnonzero(told[:, 2]).tolist() == np.flatnonzero(pattern).tolist()
@@ -445,7 +445,7 @@ def test_a_parameter_set_to_what_cannot_be_is_survived_and_replayed(puppet: Call
         live.wait_for_steps(live.results.head + 10)
         live.ask(step_record.NOW)
         found = record(live, live.join())
-        bad = flagged(found.steps, step_record.NOT_FINITE)
+        bad = flagged(found.steps, step_record.DIVERGED)
         assert live.ended == step_record.STOPPED and (np.diff(bad.astype(int)) == 1).sum() == 2 and not bad[-1]
         told = RingReader(live.config.ring("command"))
         commands, _, _ = told.since(0, 100)

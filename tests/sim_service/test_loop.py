@@ -331,9 +331,9 @@ def test_model_that_leaves_the_numbers_ends_the_run_with_its_last_good_output(
     sick = world("sim.step_ms=1", puppet(nan_at=12))
     sick.push()
     outputs = sick.run(100)
-    assert sick.ended == step_record.DIVERGED
+    assert sick.ended == step_record.ENDED_DIVERGED
     assert len(outputs) == sick.count(step_record.STEPS) == 13
-    assert np.flatnonzero(flagged(outputs, step_record.NOT_FINITE)).tolist() == [12]
+    assert np.flatnonzero(flagged(outputs, step_record.DIVERGED)).tolist() == [12]
     assert outputs["steps"].tolist() == [*range(1, 13), 12]  # the last good one
 
 
@@ -343,8 +343,8 @@ def test_car_with_impossible_parameters_ends_the_run_at_its_first_step(world: Ma
     sick.simulation.params[: len(sick.simulation.model.parameters)] = value
     sick.push()
     outputs = sick.run(100)
-    assert sick.ended == step_record.DIVERGED
-    assert len(outputs) == 1 and flagged(outputs, step_record.NOT_FINITE).all()
+    assert sick.ended == step_record.ENDED_DIVERGED
+    assert len(outputs) == 1 and flagged(outputs, step_record.DIVERGED).all()
 
 
 def assert_no_time_is_unaccounted_for(world: World, outputs: np.ndarray) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daq_service.sources import open_source
+from daq_service.devices import open_device
 from sim_service.machines import load_machine
 from sim_service.simulation import Simulation
 from sync import plugins
@@ -58,7 +58,7 @@ class Still:
     def stop(self): ...
 
 
-def open_source(config, settings, file, host):
+def open_device(config, settings, file, host):
     return Still(settings.amplitude)
 """
 
@@ -107,10 +107,10 @@ def test_a_file_may_name_it_with_its_parameters(elsewhere: Path) -> None:
 
 @pytest.mark.usefixtures("elsewhere")
 def test_a_device_of_another_package_is_found_by_name_and_checks_its_settings() -> None:
-    source = open_source(load(DRIVE, ["source={kind='still', amplitude=3}"]), DRIVE)
+    source = open_device(load(DRIVE, ["source={kind='still', amplitude=3}"]), DRIVE)
     assert source.amplitude == 3  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=r"source\.amplitud = 3: unknown key; did you mean amplitude\?"):
-        open_source(load(DRIVE, ["source={kind='still', amplitud=3}"]), DRIVE)
+        open_device(load(DRIVE, ["source={kind='still', amplitud=3}"]), DRIVE)
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -120,7 +120,7 @@ def test_an_unknown_name_is_refused_with_all_there_are() -> None:
     ):
         load_machine("mas")
     with pytest.raises(ConfigError, match=r"source\.kind = 'stil': must be one of virtual, .*, broken, empty, still$"):
-        open_source(load(DRIVE, ["source={kind='stil'}"]), DRIVE)
+        open_device(load(DRIVE, ["source={kind='stil'}"]), DRIVE)
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -141,7 +141,7 @@ def test_a_plugin_that_is_no_machine_or_device_is_said_to_be_none() -> None:
     with pytest.raises(ConfigError, match=r"machine = 'empty': .* has no MACHINE and no make"):
         load_machine("empty")
     with pytest.raises(ConfigError, match=r"source\.kind = 'empty': .* has no Settings"):
-        open_source(load(DRIVE, ["source={kind='empty'}"]), DRIVE)
+        open_device(load(DRIVE, ["source={kind='empty'}"]), DRIVE)
 
 
 def test_no_package_takes_a_name_of_ours_and_two_of_others_are_told_apart(elsewhere: Path) -> None:

@@ -403,7 +403,7 @@ def test_stale_input_is_held_and_does_not_move(world: Make) -> None:
     blocks["t_ns"] = MS * np.arange(200)
     instants = np.arange(100 * MS, 400 * MS, 2 * MS)
     plan = as_available(instants, found.words, blocks, blocks["t_ns"])
-    told = np.zeros((len(plan), len(again.TOLD)), np.int64)
+    told = np.zeros((len(plan), len(again.REPORTED)), np.int64)
     results = replay(afresh(live), plan, told=told)
     stale = told[:, 0] != 0
     assert (stale == (instants - np.minimum(instants, 199 * MS) > 20 * MS)).all() and 0 < stale.sum() < len(stale)

@@ -29,7 +29,7 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Realtime
 from sync.errors import *
 from sync.ring import *
-from sync.wire import Publisher, Receiver, context
+from sync.transport.wire import Publisher, Receiver, context
 """
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sync.block import Channel, Layout
-from sync.wire import Context, context
+from sync.transport.wire import Context, context
 from tests.sync.actors import Actor, Nursery
 
 SHM = Path("/dev/shm")

@@ -42,7 +42,7 @@ def tree(tmp_path: Path) -> Path:
     for package in ("sync", "daq_service", "sim_service"):
         (tree / package).mkdir(parents=True)
         (tree / package / "__init__.py").touch()
-    for file in ("build.py", "errors.py", "jit.py", "numba_shortcuts.py", "sources.py"):
+    for file in ("build.py", "errors.py", "jit.py", "numba_shortcuts.py", "code_dependencies.py"):
         shutil.copy(ROOT / "sync" / file, tree / "sync" / file)
     _write(tree, "sync.one", "", "1")
     _write(tree, "daq_service.two", "from sync.one import one", "one(x)")
@@ -98,7 +98,7 @@ def test_processes_that_ask_together_wait_for_the_one_that_compiles(tree: Path) 
 
 
 def test_every_module_comes_after_those_it_needs() -> None:
-    files = build.missing() or [file for file in build.sources.all_sources() if build.sources.kernels_in(file)]
+    files = build.missing() or [file for file in build.code.all_sources() if build.code.kernels_in(file)]
     before = build.order(files)
     assert sorted(file for job in before for file in job) == sorted(files)
     ready: set[tuple[Path, ...]] = set()

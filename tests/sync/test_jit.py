@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sync import sources
+from sync import code_dependencies
 from tests.sync.actors import PATIENCE_S, ROOT, environment
 
 # imports all kernels of the ring; says where the cache is, what came from it and what had to be compiled
@@ -79,11 +79,11 @@ def asked(root: Path, program: str, cache: str = "/somewhere", **more: str) -> A
     env = {**environment(TANDEM_CACHE=cache, **more), "PYTHONPATH": str(root)}
     if not cache:
         del env["TANDEM_CACHE"]
-    command = [sys.executable, "-c", f"import json\nfrom sync import sources\nprint(json.dumps({program}))"]
+    command = [sys.executable, "-c", f"import json\nfrom sync import code_dependencies\nprint(json.dumps({program}))"]
     return json.loads(subprocess.run(command, check=True, env=env, cwd=root, capture_output=True, text=True).stdout)
 
 
-STAMPS = "{sources.module_name(f): sources.stamp(f) for f in sources.all_sources()}"
+STAMPS = "{code_dependencies.module_name(f): code_dependencies.stamp(f) for f in code_dependencies.all_sources()}"
 
 
 def test_an_edit_changes_the_stamps_of_what_depends_on_it_and_of_nothing_else(copied: Path) -> None:
@@ -98,7 +98,7 @@ def test_an_edit_changes_the_stamps_of_what_depends_on_it_and_of_nothing_else(co
         return {name for name in before if before[name] != after[name]}
 
     assert "sim_service.loop" in edited("sim_service/loop.py")
-    assert edited("sim_service/loop.py").isdisjoint({"sync.ring", "sim_service.phase", "sim_service.turn"})
+    assert edited("sim_service/loop.py").isdisjoint({"sync.ring", "sim_service.phase", "sim_service.step_kernel"})
     reached = edited("sync/ring.py")
     assert {"sync.ring", "sim_service.loop", "daq_service.acquire"} <= reached
     assert reached.isdisjoint({"sync.atomics", "sync.ledger", "sim_service.multibody.natural.cholesky"})
@@ -109,21 +109,21 @@ def test_an_edit_changes_the_stamps_of_what_depends_on_it_and_of_nothing_else(co
 
 
 def test_contents_count_neither_place_nor_date(copied: Path) -> None:
-    before = asked(copied, STAMPS), asked(copied, "sources.fingerprint()")
+    before = asked(copied, STAMPS), asked(copied, "code_dependencies.fingerprint()")
     moved = copied.rename(copied.with_name("moved"))
     os.utime(moved / "sync" / "atomics.py", (0, 0))
-    assert (asked(moved, STAMPS), asked(moved, "sources.fingerprint()")) == before
+    assert (asked(moved, STAMPS), asked(moved, "code_dependencies.fingerprint()")) == before
 
 
 def test_the_fingerprint_is_another_one_after_any_change_of_a_source(copied: Path) -> None:
-    found = [asked(copied, "sources.fingerprint()")]
+    found = [asked(copied, "code_dependencies.fingerprint()")]
     atomics = copied / "sync" / "atomics.py"
     atomics.write_text(atomics.read_text().replace('_loader("acquire")', '_loader("monotonic")'))
-    found.append(asked(copied, "sources.fingerprint()"))
+    found.append(asked(copied, "code_dependencies.fingerprint()"))
     (copied / "sim_service" / "machines" / "new.py").write_text("")
-    found.append(asked(copied, "sources.fingerprint()"))
+    found.append(asked(copied, "code_dependencies.fingerprint()"))
     (copied / "sim_service" / "machines" / "new.py").rename(copied / "daq_service" / "new.py")
-    found.append(asked(copied, "sources.fingerprint()"))
+    found.append(asked(copied, "code_dependencies.fingerprint()"))
     assert len(set(found)) == 4
 
 
@@ -140,10 +140,10 @@ def _imports_by_syntax(file: Path, package: str) -> set[str]:
 
 
 def test_the_imports_read_from_the_text_are_those_of_the_syntax() -> None:
-    for file in [*sources.all_sources(), *(ROOT / "tandem").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
-        name = sources.module_name(file)
+    for file in [*code_dependencies.all_sources(), *(ROOT / "tandem").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
+        name = code_dependencies.module_name(file)
         package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-        missed = _imports_by_syntax(file, package) - sources.imported_names(file.read_text(), package)
+        missed = _imports_by_syntax(file, package) - code_dependencies.imported_names(file.read_text(), package)
         assert not missed, f"{file}: {missed}"
 
 
@@ -158,7 +158,7 @@ def test_the_imports_read_from_the_text_are_those_of_the_syntax() -> None:
     ],
 )
 def test_imports_are_found_however_they_are_written(line: str, named: str) -> None:
-    assert named in sources.imported_names(f"x = 1\n{line}\n", "a.x")
+    assert named in code_dependencies.imported_names(f"x = 1\n{line}\n", "a.x")
 
 
 def test_an_edit_recompiles_what_depends_on_it_and_going_back_recompiles_nothing(
@@ -178,7 +178,7 @@ def test_an_edit_recompiles_what_depends_on_it_and_going_back_recompiles_nothing
 
 
 def test_the_cache_is_where_the_environment_says(copied: Path) -> None:
-    where = "str(sources.cache_directory())"
+    where = "str(code_dependencies.cache_directory())"
     assert asked(copied, where, "/somewhere") == "/somewhere/numba"
     assert asked(copied, where, "", XDG_CACHE_HOME="/elsewhere") == "/elsewhere/tandem/numba"
     assert asked(copied, where, "", XDG_CACHE_HOME="", HOME="/home/me") == "/home/me/.cache/tandem/numba"

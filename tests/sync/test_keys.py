@@ -13,12 +13,12 @@ import zmq
 from sync.block import Layout
 from sync.config import Config
 from sync.errors import ConfigError
-from sync.hostclock import Artificial, ClockClient, ClockServer
-from sync.keys import Keys, make_keys, read_keys, transport_keys
 from sync.ring import RingWriter
-from sync.socket_guard import SocketGuard
 from sync.toml import check, read_toml
-from sync.wire import Context, Publisher, Receiver, context
+from sync.transport.host_clock import Artificial, ClockClient, ClockServer
+from sync.transport.keys import Keys, make_keys, read_keys, transport_keys
+from sync.transport.socket_guard import SocketGuard
+from sync.transport.wire import Context, Publisher, Receiver, context
 from tests.ports import free_port
 from tests.sync.test_config import DRIVE
 from tests.sync.test_wire import PATIENCE_S, block_of

@@ -15,7 +15,7 @@ import pytest
 from sync.block import Layout
 from sync.config import load
 from sync.ring import RingWriter, push
-from sync.service import Reporter, Worker, held, join, look_after
+from sync.service_process import Reporter, Worker, held, join, look_after
 from sync.waiting import Waiting
 from tests.sync.actors import PATIENCE_S, ROOT, environment
 
@@ -25,7 +25,7 @@ DRIVE = ROOT / "configs" / "drive.toml"
 SERVICE = """
 import sys, time
 from sync.errors import RingBusy
-from sync.service import Prepared, serve
+from sync.service_process import Prepared, serve
 def run(config, file, stop, reporter):
     reporter.say("begun")
     reporter.say("said once", once=True)

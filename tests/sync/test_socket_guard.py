@@ -16,12 +16,12 @@ import pytest
 
 from sync import realtime
 from sync.block import Layout
-from sync.hostclock import Artificial, ClockServer
-from sync.keys import admitted, make_keys, read_keys
 from sync.realtime import Warden
 from sync.ring import RingWriter
-from sync.socket_guard import SocketGuard, _received
-from sync.wire import Publisher, Receiver, context
+from sync.transport.host_clock import Artificial, ClockServer
+from sync.transport.keys import admitted, make_keys, read_keys
+from sync.transport.socket_guard import SocketGuard, _received
+from sync.transport.wire import Publisher, Receiver, context
 from tests.ports import free_port
 from tests.sync.actors import environment
 from tests.sync.test_wire import PATIENCE_S, block_of
@@ -31,7 +31,7 @@ Port = tuple[str, int]
 TOO_LONG = bytes([2]) + struct.pack(">Q", 1 << 20) + bytes(1024)
 
 
-class Doors:
+class Sockets:
     """A publisher of every block with its receiver, and a clock: all at work in threads until closed."""
 
     def __init__(self, layout: Layout, ring_name: str, keys: Path | None = None):
@@ -101,8 +101,8 @@ class Doors:
 
 
 @pytest.fixture
-def doors(car: Layout, ring_name: str) -> Iterator[Doors]:
-    made = Doors(car, ring_name)
+def sockets(car: Layout, ring_name: str) -> Iterator[Sockets]:
+    made = Sockets(car, ring_name)
     made.still_right()
     yield made
     made.close()
@@ -134,86 +134,86 @@ def _resident_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def test_a_subscriber_that_never_stops_asking_is_cut_off_and_its_topics_are_forgotten(doors: Doors) -> None:
+def test_a_subscriber_that_never_stops_asking_is_cut_off_and_its_topics_are_forgotten(sockets: Sockets) -> None:
     before = _resident_mb()
-    assert _flood(doors.blocks, b"SUB", (frame(b"\1%0200d" % k) for k in range(1_000_000)))
-    doors.until(lambda: doors.guard.cut == 1)
+    assert _flood(sockets.blocks, b"SUB", (frame(b"\1%0200d" % k) for k in range(1_000_000)))
+    sockets.until(lambda: sockets.guard.cut == 1)
     assert _resident_mb() - before < 100  # all of them would take gigabytes
-    assert any("cut off" in text for text in doors.guard.news())
-    doors.still_right()
+    assert any("cut off" in text for text in sockets.guard.news())
+    sockets.still_right()
 
 
-def test_a_message_without_end_is_cut_off(doors: Doors) -> None:
-    assert _flood(doors.clock, b"REQ", (frame(bytes(2000), more=True) for _ in range(1_000_000)))
-    doors.until(lambda: doors.guard.cut == 1)
+def test_a_message_without_end_is_cut_off(sockets: Sockets) -> None:
+    assert _flood(sockets.clock, b"REQ", (frame(bytes(2000), more=True) for _ in range(1_000_000)))
+    sockets.until(lambda: sockets.guard.cut == 1)
 
 
 QUESTION = frame(b"", more=True) + frame(b"\x81\xa2a0\x01")
 
 
-def test_who_has_asked_honestly_for_long_may_leave_no_more_unread_than_others(doors: Doors) -> None:
+def test_who_has_asked_honestly_for_long_may_leave_no_more_unread_than_others(sockets: Sockets) -> None:
     sent, pieces = 0, frame(bytes(2000), more=True) * 32
-    with dial(doors.clock, b"REQ") as peer:
+    with dial(sockets.clock, b"REQ") as peer:
         threading.Thread(target=_told_until_cut, args=(peer,), daemon=True).start()
         for _ in range(500):
             peer.sendall(QUESTION * 100)
-        doors.until(lambda: doors.server.asked == 50_000)
-        assert doors.server.malformed == doors.guard.cut == 0
-        asked = doors.received()
+        sockets.until(lambda: sockets.server.asked == 50_000)
+        assert sockets.server.malformed == sockets.guard.cut == 0
+        asked = sockets.received()
         try:
             while sent < 64 << 20:
                 peer.sendall(pieces)
                 sent += len(pieces)
-                doors.until(lambda all_=asked + sent: doors.guard.cut == 1 or doors.counted() >= all_)
+                sockets.until(lambda all_=asked + sent: sockets.guard.cut == 1 or sockets.counted() >= all_)
         except OSError:
             pass
     assert 512 << 10 < sent < 2 << 20
-    doors.until(lambda: doors.guard.cut == 1)
+    sockets.until(lambda: sockets.guard.cut == 1)
 
 
-def test_who_never_greets_makes_room_for_those_who_do(doors: Doors) -> None:
-    silent = [socket.create_connection(doors.clock) for _ in range(40)]
-    doors.until(lambda: doors.guard.cut == 40 - 32)
-    with dial(doors.clock, b"REQ") as peer:
+def test_who_never_greets_makes_room_for_those_who_do(sockets: Sockets) -> None:
+    silent = [socket.create_connection(sockets.clock) for _ in range(40)]
+    sockets.until(lambda: sockets.guard.cut == 40 - 32)
+    with dial(sockets.clock, b"REQ") as peer:
         peer.sendall(QUESTION)
         assert peer.recv(4096)
-        silent += [socket.create_connection(doors.clock) for _ in range(40)]
-        doors.until(lambda: doors.guard.cut == 80 + 1 - 32)
+        silent += [socket.create_connection(sockets.clock) for _ in range(40)]
+        sockets.until(lambda: sockets.guard.cut == 80 + 1 - 32)
         peer.sendall(QUESTION)  # it was none of them
         assert peer.recv(4096)
     for each in silent:
         each.close()
 
 
-def test_every_message_that_is_too_long_ends_its_connection_and_is_counted(doors: Doors) -> None:
-    for where, kind in ((doors.blocks, b"SUB"), (doors.clock, b"REQ")):
+def test_every_message_that_is_too_long_ends_its_connection_and_is_counted(sockets: Sockets) -> None:
+    for where, kind in ((sockets.blocks, b"SUB"), (sockets.clock, b"REQ")):
         for _ in range(20):
             with dial(where, kind) as peer:
                 peer.sendall(TOO_LONG)
                 _told_until_cut(peer)
-    doors.until(lambda: doors.guard.cut == 40)
-    doors.still_right()
+    sockets.until(lambda: sockets.guard.cut == 40)
+    sockets.still_right()
 
 
-def test_every_question_that_is_none_is_counted_and_whoever_asks_waits(doors: Doors) -> None:
-    with dial(doors.clock, b"REQ") as peer:
+def test_every_question_that_is_none_is_counted_and_whoever_asks_waits(sockets: Sockets) -> None:
+    with dial(sockets.clock, b"REQ") as peer:
         threading.Thread(target=_told_until_cut, args=(peer,), daemon=True).start()
         begun = time.monotonic()
         for _ in range(3000):
             peer.sendall(frame(b"", more=True) + frame(b"\xc1"))
-        doors.until(lambda: doors.server.count() == {"asked": 3000, "malformed": 3000})
+        sockets.until(lambda: sockets.server.count() == {"asked": 3000, "malformed": 3000})
         assert time.monotonic() - begun > 3000 / 32 * 1e-3
-    assert doors.guard.count() == {"refused": 0, "cut": 0, "flooded": 0}
+    assert sockets.guard.count() == {"refused": 0, "cut": 0, "flooded": 0}
 
 
-def test_so_many_connections_and_no_more(doors: Doors) -> None:
-    there = [socket.create_connection(doors.blocks) for _ in range(60)]  # and the receiver's own
-    doors.until(lambda: doors.guard.cut == 60 + 1 - 32)
-    doors.still_right()
+def test_so_many_connections_and_no_more(sockets: Sockets) -> None:
+    there = [socket.create_connection(sockets.blocks) for _ in range(60)]  # and the receiver's own
+    sockets.until(lambda: sockets.guard.cut == 60 + 1 - 32)
+    sockets.still_right()
     for peer in there:
         peer.close()
-    doors.until(lambda: len(doors.guard._watched[0][1]._connections) == 1)
-    assert doors.guard.cut == 29  # who leaves is not cut off
+    sockets.until(lambda: len(sockets.guard._watched[0][1]._connections) == 1)
+    assert sockets.guard.cut == 29  # who leaves is not cut off
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.0\r\n\r\n", os.urandom(200), greeting(b"SUB") + frame(b"\1")])
@@ -222,20 +222,20 @@ def test_where_there_are_keys_a_stranger_gets_a_greeting_and_nothing_else(
 ) -> None:
     for name in ("daq", "sim"):
         make_keys(tmp_path / "keys", name)
-    doors = Doors(car, ring_name, tmp_path / "keys")
+    sockets = Sockets(car, ring_name, tmp_path / "keys")
     try:
-        doors.still_right()
-        with socket.create_connection(doors.blocks, PATIENCE_S) as peer:
+        sockets.still_right()
+        with socket.create_connection(sockets.blocks, PATIENCE_S) as peer:
             peer.sendall(said)
             if not said.startswith(b"\xff"):
                 with contextlib.suppress(OSError):  # we were cut off already
                     peer.shutdown(socket.SHUT_WR)
             assert _told_until_cut(peer) <= 64  # the greeting, which is the same for everyone
-        doors.until(lambda: doors.guard.refused == 1)
-        assert doors.guard.cut == 0
-        doors.still_right()
+        sockets.until(lambda: sockets.guard.refused == 1)
+        assert sockets.guard.cut == 0
+        sockets.still_right()
     finally:
-        doors.close()
+        sockets.close()
 
 
 def test_key_files_that_do_not_count_are_said(tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 import zmq
 
-from sync import wire
 from sync.block import Layout
 from sync.clock import now_ns
 from sync.errors import WireError
 from sync.ring import HEARTBEAT_WORD, RingReader, RingWriter, peek, push
-from sync.socket_guard import SocketGuard
-from sync.wire import Context, Publisher, Receiver, context, wait_beyond
+from sync.transport import wire
+from sync.transport.socket_guard import SocketGuard
+from sync.transport.wire import Context, Publisher, Receiver, context, wait_beyond
 from tests.ports import free_port
 from tests.sync.actors import PATIENCE_S, Actor, environment
 from tests.sync.strategies import words_of
@@ -411,7 +411,8 @@ def test_a_port_that_is_taken_is_an_error_that_names_it(zmq_context: Context, ca
         with pytest.raises(WireError, match=rf"{endpoint}: address already in use; .* another port"):
             Publisher(zmq_context, endpoint, car)
         program = (
-            "from sync.block import *\nfrom sync.errors import WireError\nfrom sync.wire import *\nimport sys\n"
+            "from sync.block import *\nfrom sync.errors import WireError\nfrom sync.transport.wire import *\n"
+            "import sys\n"
             "try: Publisher(context(), sys.argv[1], Layout((Channel('x', 'i2'),)))\n"
             "except WireError as error: print(error)"
         )

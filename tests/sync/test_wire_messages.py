@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sync.block import PAYLOAD, RECEIVED, Channel, Layout
-from sync.message import MALFORMED, MOST_BYTES, decode
-from sync.message_form import Form, read_message, write_message
 from sync.ring import RingReader, RingWriter
-from sync.wire import RECEIVED_COUNTS, Context, Receiver
+from sync.transport.message import MALFORMED, MOST_BYTES, decode
+from sync.transport.message_form import Form, read_message, write_message
+from sync.transport.wire import RECEIVED_COUNTS, Context, Receiver
 from tests.examples import few
 from tests.sync.strategies import PROPERTY, blocks, words_of
 

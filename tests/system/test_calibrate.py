@@ -17,7 +17,7 @@ from sync.block import Layout
 from sync.clock import now_ns
 from sync.config import load
 from sync.record import open_run
-from sync.wire import Publisher, context
+from sync.transport.wire import Publisher, context
 from tandem.replay import Asked, replay_run
 from tests.ports import free_port
 from tests.system.conftest import DRIVE, ROOT, Program, leftovers, ring_of, until

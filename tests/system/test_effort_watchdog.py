@@ -16,7 +16,7 @@ from sync.config import Config, load
 from sync.record import open_run
 from sync.ring_follower import RingFollower
 from tandem.replay_efforts import efforts_again
-from tandem.supervise import sweep
+from tandem.supervisor.supervise import sweep
 from tests.daqmx_double.handle import Double
 from tests.system.conftest import DRIVE, ROOT, Program, pid_of, ring_of, until, wait_for_steps
 

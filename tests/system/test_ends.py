@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sync.record import open_run
-from tandem.outcome import INTERRUPTED, RECORD_INCOMPLETE, SHORT
+from tandem.reports.outcome import INTERRUPTED, RECORD_INCOMPLETE, SHORT
 from tests.ports import free_port
 from tests.system.conftest import DRIVE, ROOT, Program, pid_of, ring_of, until, wait_for_steps
 

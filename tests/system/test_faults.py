@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from sim_service.inputs.stages import counted
-from sim_service.step_record import RESUMED, STALE
+from sim_service.step_record import RESTARTED, STALE
 from sync.errors import InputLost
 from sync.record import open_run
-from tandem.look.info import info
+from tandem.inspect.info import info
 from tandem.replay import Asked, replay_run
 from tests.system.conftest import DRIVE, Program, leftovers, pid_of, ring_of, until, wait_for_steps
 
@@ -56,7 +56,7 @@ def test_a_frozen_daq_is_survived_said_and_replayed(
     passed = set(counted(found["input_stages"], channels))
     assert passed and passed <= words
     assert ((found["status"] & STALE != 0) == (found["input_stages"] != 0)).all()
-    assert (found["status"] & RESUMED != 0).sum() >= 1
+    assert (found["status"] & RESTARTED != 0).sum() >= 1
     assert set(info(record)["steps"]["status"]) >= passed
     assert any("stands still" in text for _, text in record.said)
     again = replay_run(tmp_path / "runs", Asked()).figures

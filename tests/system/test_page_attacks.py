@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from sim_service.multibody.mechanism import read_mechanism
-from sim_service.view.listen import close_page, open_page
-from sim_service.view.service import Page
-from sim_service.view.workshop import Bench, MechanismFeed, Workshop, with_hands
+from sim_service.multibody.mechanism_file import read_mechanism
 from sync.config import View
-from tandem.mechanism import prepare
-from tests.sim_service.pages import TOKEN, page_of, port_of
+from tandem.mechanism_run import prepare
+from tandem.view.listen import close_page, open_page
+from tandem.view.mechanism_page import Bench, MechanismData, MechanismPage, with_hands
+from tandem.view.process import Page
 from tests.system.browser import browser, lacking, window
 from tests.system.conftest import PATIENCE_S, ROOT, until
+from tests.tandem.view.pages import TOKEN, page_of, port_of
 
 pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking() or "there is one")
 
@@ -165,7 +165,7 @@ def test_the_title_of_a_mechanism_is_text(tab: Any) -> None:
     _, state = prepare(described)
     server, door, address = open_page(View(port=0), EVIL, TOKEN)
     try:
-        workshop = Workshop(server, MechanismFeed(EVIL, Bench(state)))
+        workshop = MechanismPage(server, MechanismData(EVIL, Bench(state)))
         workshop.tell()
         tab.goto(address)
         tab.get_by_text(EVIL).first.wait_for()

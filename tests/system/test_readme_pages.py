@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.sim_service.pages import get, session
 from tests.system.conftest import Program, Recorded, processes_of
 from tests.system.test_readme import PAGES
+from tests.tandem.view.pages import get, session
 
 Start = Callable[..., Program]
 

@@ -16,11 +16,11 @@ from sync.config import load
 from sync.errors import TandemError
 from sync.record import open_run
 from tandem.exchange.exporter import export as run_export
-from tandem.look.info import info
-from tandem.outcome import RECORD_INCOMPLETE
+from tandem.inspect.info import info
 from tandem.provenance import model_parameters
 from tandem.replay import Asked, replay_run
 from tandem.replay_save import save
+from tandem.reports.outcome import RECORD_INCOMPLETE
 from tests.system.conftest import DRIVE, WEAVE, Program, Recorded, processes_of, ring_of, tandem, until, wait_for_steps
 
 Start = Callable[..., Program]

@@ -105,7 +105,7 @@ def test_a_drive_behind_another_daq_knows_its_ages_with_their_bound(start: Start
 def test_a_drive_with_wrong_keys_does_not_start(tmp_path: Path, what: str) -> None:
     keys = tmp_path / "keys"
     if what == "readable":
-        from sync.keys import make_keys
+        from sync.transport.keys import make_keys
 
         make_keys(keys, "daq")
         make_keys(keys, "sim")

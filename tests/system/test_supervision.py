@@ -193,8 +193,8 @@ def test_a_drive_that_is_interrupted_while_it_starts_leaves_nothing(drive: Start
 def test_forks_have_one_thread_to_begin_with(tmp_path: Path) -> None:
     """A thread of the template would not survive a fork: neither imports nor the model may start one."""
     code = (
-        "import os; from pathlib import Path; from tandem.template import _Builder; "
-        "from tandem.launch import PROCESSES;"
+        "import os; from pathlib import Path; from tandem.supervisor.template import _Builder; "
+        "from tandem.supervisor.launch import PROCESSES;"
         f"b = _Builder(Path({str(ROOT / 'configs' / 'drive.toml')!r}), []);"
         "[b.prepare(p) for p in PROCESSES]; print(len(os.listdir('/proc/self/task')))"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sync.keys import make_keys
+from sync.transport.keys import make_keys
 from tests.system.conftest import PATIENCE_S, ROOT, Program, ring_of, wait_for_steps
 
 OFFSET_MS, PPM = 3_000.0, 50.0

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tandem.bench import multibody, other_codes, problems
-from tandem.bench.trial import FORMULATIONS, instants
 from tandem.cli import app
-from tandem.html.chart import Series, curves, paths
+from tandem.reports.html.chart import Series, curves, paths
+from tandem.studies.bench import multibody, other_codes, problems
+from tandem.studies.bench.trial import FORMULATIONS, instants
 
 
 def perfect(bars: other_codes.Bars, step: float, observed: int) -> other_codes.Outcome:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from daq_service.sources import SOURCES
+from daq_service.devices import DEVICES
 from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.config import Config, load
 from sync.errors import ConfigError
@@ -388,10 +388,10 @@ def test_a_source_that_knows_better_is_heard(file: Path, monkeypatch: pytest.Mon
             manoeuvre: str
 
         @staticmethod
-        def open_source(config: Config, *_: Any) -> None:
+        def open_device(config: Config, *_: Any) -> None:
             raise ConfigError(f"full_counts = {config.inputs['throttle'].full_counts:g}: I have 300")
 
-    monkeypatch.setitem(sys.modules, SOURCES["virtual"], Knowing("virtual"))
+    monkeypatch.setitem(sys.modules, DEVICES["virtual"], Knowing("virtual"))
     assert fragment.objection(load(file), file, [], out) == "full_counts = 321: I have 300"
 
 

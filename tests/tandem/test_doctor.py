@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from daq_service.sources import SOURCES
+from daq_service.devices import DEVICES
 from sync.config import Config, load, runtime_directory
-from sync.errors import RingError, SourceError
+from sync.errors import DeviceError, RingError
 from sync.ring import SHM, RingWriter
 from sync.streams import SOCKETS
 from tandem import doctor
@@ -38,7 +38,7 @@ from tandem.doctor import (
     measure,
     print_findings,
 )
-from tandem.supervise import sweep
+from tandem.supervisor.supervise import sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "configs" / "drive.toml"
@@ -337,10 +337,10 @@ def test_a_socket_that_a_dead_run_left_is_named_and_swept(config: Config, socket
 
 def _driver(kind: str, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A source of that kind whose `devices` does so; it is handed what the doctor asks with."""
-    module = types.ModuleType(SOURCES[kind])
-    module.__dict__.update(asked=[], SourceError=SourceError, Settings=None, open_source=None)
+    module = types.ModuleType(DEVICES[kind])
+    module.__dict__.update(asked=[], DeviceError=DeviceError, Settings=None, open_device=None)
     exec(f"def devices(*arguments):\n    asked.append(arguments)\n    {body}", module.__dict__)
-    monkeypatch.setitem(sys.modules, SOURCES[kind], module)
+    monkeypatch.setitem(sys.modules, DEVICES[kind], module)
 
 
 def _wanting(kind: str, name: str, **settings: str) -> Case:
@@ -359,7 +359,7 @@ def test_devices_that_are_there_are_listed(kind: str, config: Config, monkeypatc
 @pytest.mark.parametrize(
     "body, said",
     [
-        ("raise SourceError('its driver is missing: pip install it')", "its driver is missing: pip install it"),
+        ("raise DeviceError('its driver is missing: pip install it')", "its driver is missing: pip install it"),
         ("raise ModuleNotFoundError('no', name='somebody')", "somebody is not installed"),
         ("raise OSError('cannot open shared object')", "OSError: cannot open shared object"),
     ],
@@ -434,13 +434,13 @@ def test_a_bus_off_the_network_is_said(
 
 
 def test_a_source_that_is_not_part_of_this_tandem_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SOURCES, "can", "daq_service.sources.no_such_source")
+    monkeypatch.setitem(DEVICES, "can", "daq_service.devices.no_such_source")
     assert devices.look("can", _case(load(DRIVE))).verdict == "pass"
     found = devices.look("can", _wanting("can", name))
     assert found.verdict == "fail" and "no such source" in found.reason
-    module = types.ModuleType(SOURCES["can"])
-    module.__dict__.update(Settings=None, open_source=None)
-    monkeypatch.setitem(sys.modules, SOURCES["can"], module)
+    module = types.ModuleType(DEVICES["can"])
+    module.__dict__.update(Settings=None, open_device=None)
+    monkeypatch.setitem(sys.modules, DEVICES["can"], module)
     assert devices.look("can", _wanting("can", name)).verdict == "pass"  # it is there, but lists nothing
 
 
@@ -448,7 +448,7 @@ def test_the_server_of_the_configuration_is_asked(name: str, monkeypatch: pytest
     _driver("nidaqmx", "return []", monkeypatch)
     devices.look("nidaqmx", _wanting("nidaqmx", name, server="192.0.2.1:31763"))
     devices.look("nidaqmx", _case(load(DRIVE)))
-    assert sys.modules[SOURCES["nidaqmx"]].asked == [("192.0.2.1:31763",), ("",)]
+    assert sys.modules[DEVICES["nidaqmx"]].asked == [("192.0.2.1:31763",), ("",)]
 
 
 # ---- what other machines would hear ----------------------------------------------------------------------------------

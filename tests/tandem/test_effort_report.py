@@ -14,7 +14,7 @@ from sync.errors import ConfigError
 from sync.markup import escape
 from sync.record import RunError
 from tandem.replay_efforts import efforts_again, in_words
-from tandem.report import ROUND_TRIP, _effort_line
+from tandem.reports.run_figures import ROUND_TRIP, _effort_line
 
 DRIVE = Path(__file__).resolve().parents[2] / "configs" / "drive.toml"
 STEP = Layout((Channel("step", "i8"), Channel("steering_torque", "f8")))
@@ -34,8 +34,8 @@ def test_the_report_says_whether_the_port_was_passive() -> None:
 
 
 def test_the_page_has_the_round_trip_and_what_was_done_to_efforts() -> None:
-    from tandem.html.figures import RunData
-    from tandem.html.sections import effort_section
+    from tandem.reports.html.figures import RunData
+    from tandem.reports.html.sections import effort_section
 
     steps = np.zeros(0, np.dtype([("step", np.int64)]))
     assert effort_section([RunData("ipc", {"effort": None}, steps)]) == ""

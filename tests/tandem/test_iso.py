@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from tandem.cli import app
-from tandem.iso import lanes, runner
-from tandem.iso.manoeuvres import MANOEUVRES
-from tandem.iso.report import headline, page_sections
-from tandem.iso.result import Result
-from tandem.iso.runner import Diverged, Drive, H, plan
-from tandem.iso.theory import turn
-from tandem.iso.vehicle import Vehicle, load_vehicle
+from tandem.studies.iso import lanes, runner
+from tandem.studies.iso.manoeuvres import MANOEUVRES
+from tandem.studies.iso.result import Result
+from tandem.studies.iso.runner import Diverged, Drive, H, plan
+from tandem.studies.iso.tables import headline, page_sections
+from tandem.studies.iso.theory import turn
+from tandem.studies.iso.vehicle import Vehicle, load_vehicle
 
 ROOT = Path(__file__).resolve().parents[2]
 BUGGY = ROOT / "configs" / "vehicles" / "buggy.toml"
@@ -211,7 +211,7 @@ def test_what_is_wrong_is_told_in_a_line(arguments, said):
 
 
 def test_a_car_that_diverges_has_its_own_exit_code(monkeypatch, tmp_path):
-    from tandem.iso import manoeuvres
+    from tandem.studies.iso import manoeuvres
 
     def diverges(vehicle, speed, update):
         raise Diverged("the car diverged 1.00 s after the start")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daq_service.sources import refuse_early
+from daq_service.devices import refuse_early
 from sim_service.machines import check_effort, load_machine
 from sync import build, plugins
 from sync.config import load
@@ -31,8 +31,8 @@ def test_what_a_machine_and_its_device_need_is_compiled_ahead_and_nothing_of_oth
     for file in (DRIVE, MASS_SPRING):
         compile_ahead(load(file), file)
     car, spring = asked.values()
-    assert {"sim_service.machines.buggy.dynamics", "daq_service.sources.virtual", "sim_service.service"} <= set(car)
-    assert {"sim_service.machines.mass_spring", "daq_service.sources.waves", "sim_service.service"} <= set(spring)
+    assert {"sim_service.machines.buggy.dynamics", "daq_service.devices.virtual", "sim_service.service"} <= set(car)
+    assert {"sim_service.machines.mass_spring", "daq_service.devices.waves", "sim_service.service"} <= set(spring)
     assert "sim_service.machines.mass_spring" not in car
     assert not [name for name in spring if name.startswith(("sim_service.multibody", "sim_service.machines.buggy"))]
     asked_before = dict(asked)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from sim_service.multibody import sections
-from sim_service.multibody.mechanism import describe, read_mechanism
+from sim_service.multibody.mechanism_file import describe, read_mechanism
 from sync.errors import ConfigError
 from sync.record import open_run
-from tandem import mechanism
+from tandem import mechanism_run
 from tandem.cli import app
-from tandem.look.compare import compare
-from tandem.look.info import info
-from tandem.look.plot import panels
+from tandem.inspect.compare import compare
+from tandem.inspect.info import info
+from tandem.inspect.plot import panels
 from tandem.mechanism_record import columns
 from tests.examples import few
 
@@ -40,16 +40,16 @@ def four_bar(**tables: Any) -> dict[str, Any]:
 
 def refused(data: dict[str, Any]) -> str:
     with pytest.raises(ConfigError) as error:
-        mechanism.prepare(describe(data, "m.toml"))
+        mechanism_run.prepare(describe(data, "m.toml"))
     assert all(line.startswith("m.toml: ") for line in str(error.value).split("\n"))
     return str(error.value)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_a_shipped_mechanism_closes_moves_and_keeps_its_constraints(file):
-    described, state = mechanism.load(file, seconds=0.1)
+    described, state = mechanism_run.load(file, seconds=0.1)
     before = state.q.copy()
-    simulated = mechanism.simulate(described, state, lambda share, words: None)
+    simulated = mechanism_run.simulate(described, state, lambda share, words: None)
     figures = simulated.figures
     assert figures["ended"] == "finished"
     assert figures["steps"] == round(100 / described.file.run.step_ms)
@@ -73,9 +73,9 @@ def test_the_command_prints_figures_and_writes_a_run(tmp_path):
 
 
 def test_the_record_is_one_like_any_other(tmp_path):
-    described, state = mechanism.load(FOLDER / "four_bar.toml", seconds=0.5)
-    simulated = mechanism.simulate(described, state, lambda *_: None)
-    mechanism.write_run(tmp_path / "run", simulated)
+    described, state = mechanism_run.load(FOLDER / "four_bar.toml", seconds=0.5)
+    simulated = mechanism_run.simulate(described, state, lambda *_: None)
+    mechanism_run.write_run(tmp_path / "run", simulated)
     run = open_run(tmp_path / "run")
     steps = run.topics["/step"]
     assert run.whole and run.end["reason"] == "finished" and len(steps) == 500
@@ -90,8 +90,8 @@ def test_the_record_is_one_like_any_other(tmp_path):
 
 @pytest.mark.parametrize("seconds", [0.5, 5.001])
 def test_the_solver_s_figures_stand_beside_their_own_step(tmp_path, seconds):
-    described, state = mechanism.load(FOLDER / "four_bar.toml", seconds=seconds)
-    record = mechanism.simulate(described, state, lambda *_: None).record
+    described, state = mechanism_run.load(FOLDER / "four_bar.toml", seconds=seconds)
+    record = mechanism_run.simulate(described, state, lambda *_: None).record
     found = {name: values for name, _, values in columns(record)}
     steps = np.round(record.t[1:] / 1e-3).astype(int) - 1
     np.testing.assert_array_equal(found["energy_residual"], record["energy_residual"][steps])
@@ -106,12 +106,12 @@ def test_an_inertia_of_another_shape_is_refused(inertia):
 
 
 def test_a_run_that_ends_between_kept_instants_keeps_every_step(tmp_path):
-    described, state = mechanism.load(FOLDER / "pendulum.toml", seconds=9.137, step_ms=1.0)
-    simulated = mechanism.simulate(described, state, lambda share, words: None)
+    described, state = mechanism_run.load(FOLDER / "pendulum.toml", seconds=9.137, step_ms=1.0)
+    simulated = mechanism_run.simulate(described, state, lambda share, words: None)
     assert simulated.figures["steps"] == 9137 == len(simulated.record.diagnostics)
     assert state.time == pytest.approx(9.137)
     assert np.all(np.diff(simulated.record.t) > 0)
-    assert mechanism.write_run(tmp_path / "run", simulated).exists()
+    assert mechanism_run.write_run(tmp_path / "run", simulated).exists()
 
 
 def test_a_divergence_is_said_and_has_its_exit_code(tmp_path):
@@ -246,14 +246,14 @@ DRIVEN = plane(
 
 @pytest.mark.parametrize("kind", JOINTS)
 def test_a_joint_of_each_kind_holds(kind):
-    described, state = mechanism.prepare(describe(plane(joints={"j": JOINTS[kind]}), "m.toml"), seconds=0.05)
-    figures = mechanism.simulate(described, state, lambda share, words: None).figures
+    described, state = mechanism_run.prepare(describe(plane(joints={"j": JOINTS[kind]}), "m.toml"), seconds=0.05)
+    figures = mechanism_run.simulate(described, state, lambda share, words: None).figures
     assert figures["phi_max"] <= 1e-9 and figures["phid_max"] <= 1e-8
 
 
 def test_an_angle_can_be_driven_sprung_and_limited():
-    described, state = mechanism.prepare(describe(DRIVEN, "m.toml"), 0.2)
-    figures = mechanism.simulate(described, state, lambda share, words: None).figures
+    described, state = mechanism_run.prepare(describe(DRIVEN, "m.toml"), 0.2)
+    figures = mechanism_run.simulate(described, state, lambda share, words: None).figures
     assert figures["phi_max"] <= 1e-9
     assert state["turn"][0] == pytest.approx(0.4, abs=1e-9)
 
@@ -306,7 +306,7 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
 @pytest.mark.filterwarnings("ignore")
 def test_a_damaged_file_either_starts_or_is_refused(data):
     try:
-        described, state = mechanism.prepare(describe(data, "m.toml"))
+        described, state = mechanism_run.prepare(describe(data, "m.toml"))
     except ConfigError as error:
         said = str(error)
     else:
@@ -324,8 +324,8 @@ def test_the_shipped_files_say_what_they_are():
 def test_the_example_of_the_documentation_runs():
     text = (FOLDER.parents[1] / "docs" / "mechanisms.md").read_text()
     example = text.split("```toml\n")[1].split("```")[0]
-    described, state = mechanism.prepare(describe(tomllib.loads(example), "door.toml"), seconds=0.5)
-    figures = mechanism.simulate(described, state, lambda share, words: None).figures
+    described, state = mechanism_run.prepare(describe(tomllib.loads(example), "door.toml"), seconds=0.5)
+    figures = mechanism_run.simulate(described, state, lambda share, words: None).figures
     assert figures["ended"] == "finished" and figures["phi_max"] < 1e-9
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sim_service.multibody.references import chains, linkages, one_freedom
-from tandem.bench.other_codes import Bars, installed, mujoco_model, runners
+from tandem.studies.bench.other_codes import Bars, installed, mujoco_model, runners
 
 Z = np.array([0.0, 0.0, 1.0])
 DOWN = np.array([0.0, -9.81, 0.0])

@@ -18,12 +18,12 @@ from sync.record.damage import read_index
 from sync.ring import RingWriter, push
 from tandem import cli, latency, run_command
 from tandem.follow import Steps
-from tandem.html import RunData, headline
 from tandem.live_run import figures_line
-from tandem.outcome import DAMAGED, FAILED, INTERRUPTED, RECORD_INCOMPLETE, SHORT, verdict
-from tandem.report import figures, print_run
-from tandem.restart_policy import Crash
-from tandem.supervise import Outcome, Supervisor
+from tandem.reports.html import RunData, headline
+from tandem.reports.outcome import DAMAGED, FAILED, INTERRUPTED, RECORD_INCOMPLETE, SHORT, verdict
+from tandem.reports.run_figures import figures, print_run
+from tandem.supervisor.restart_policy import Crash
+from tandem.supervisor.supervise import Outcome, Supervisor
 from tandem.terminal import progress_bar
 from tests.tandem.runs import BEGIN_NS, CONFIG, CONFIGS, MS, STEP, step_words, write_drive
 

@@ -19,10 +19,10 @@ from sync.record import FILE, RunError, RunWriter, left_off, new_folder, open_ru
 from sync.record.heads import Earlier
 from sync.record.retention import Limits, older_runs, plan
 from sync.virtual_clock import NOW, virtual_clock
-from tandem.look.info import info, info_of
-from tandem.outcome import RECORD_INCOMPLETE, verdict
+from tandem.inspect.info import info, info_of
 from tandem.recorder.recorder import Note
 from tandem.replay import Asked, replay_run
+from tandem.reports.outcome import RECORD_INCOMPLETE, verdict
 from tests.examples import few
 from tests.sync.strategies import PROPERTY
 from tests.tandem.runs import BEGIN_NS, CONFIG, CONFIGS, DAQ, STEP, daq_words, step_words

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from checks.golden_runs import GOLDEN, store
 from sim_service.machines.contract import tables
-from sim_service.machines.made import made_words, packed, recorded_machine, unpacked
+from sim_service.machines.recorded_parameters import made_words, packed, recorded_machine, unpacked
 from sync.record import open_run
 from tandem.replay import Asked, configuration, print_replay, replay_run
 

@@ -29,7 +29,7 @@ from sync.config import Config, load
 from sync.record import FILE, Run, RunError, Topic, left_off, open_run, parts
 from sync.record.reader import find
 from sync.ring import CLOSED, SHM, STATE_WORD, RingWriter, poke, push
-from tandem.look.info import info
+from tandem.inspect.info import info
 from tandem.recorder.recorder import CannotRecord, Recorder
 from tests.examples import few
 from tests.sync.actors import PATIENCE_S
@@ -44,7 +44,7 @@ SETTINGS = ("transport.kind=shm", "sim.machine=vehicles/buggy_single_track.toml"
 _number = itertools.count()
 
 
-class Feed:
+class RingWriters:
     """Two rings and all that was ever pushed into them, each block with a number of its own."""
 
     def __init__(self, config: Config, capacity: int):
@@ -109,7 +109,7 @@ class Desk:
     def __init__(self, folder: Path, capacity: int = 4096, settings: tuple[str, ...] = (), clock: Clock = REAL):
         self.folder, self._clock = folder, clock
         self.config = load(DRIVE, [f"name=parts_{os.getpid()}_{next(_number)}", *SETTINGS, *settings])
-        self.feed = Feed(self.config, capacity)
+        self.feed = RingWriters(self.config, capacity)
         self.recorder = self.begin(again=False)
 
     def begin(self, again: bool = True) -> Recorder:
@@ -208,7 +208,7 @@ def told_to(recorder: "subprocess.Popen[str]", **what: Any) -> None:
 def test_recorders_killed_at_any_instant_lose_nothing(tmp_path: Path) -> None:
     config = load(DRIVE, [f"name=parts_{os.getpid()}_{next(_number)}", *SETTINGS])
     chance, stop = random.Random(7), threading.Event()
-    feed = Feed(config, 32768)
+    feed = RingWriters(config, 32768)
     crew = [supervised(config) for _ in range(4)]
 
     def written() -> int:

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from daq_service.driver import evaluate, profile_tables, read_manoeuvre
+from daq_service.devices.virtual_driver import evaluate, profile_tables, read_manoeuvre
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER
 from sync.block import SEQ, Channel, Layout
@@ -22,7 +22,7 @@ from sync.errors import ConfigError
 from sync.record import CompleteRun, CompleteTopic, Run, RunError, RunWriter, open_run, write_complete
 from sync.ring import RingReader
 from tandem.cli import app
-from tandem.look.info import info, print_info
+from tandem.inspect.info import info, print_info
 from tandem.provenance import attachments, start_facts
 from tandem.replay import Asked, replay_run
 from tandem.replay_save import save

@@ -11,8 +11,8 @@ import pytest
 from sync.config import load
 from sync.ring import HEARTBEAT_WORD, RingWriter, poke, push
 from sync.ring_follower import RingFollower
-from tandem.launch import SIM
-from tandem.restart_policy import Slot
+from tandem.supervisor.launch import SIM
+from tandem.supervisor.restart_policy import Slot
 from tests.tandem.runs import CONFIGS
 
 S = 10**9

@@ -18,7 +18,7 @@ from checks.bomb_files import packed
 from sync.visible import visible
 from tandem.cli import app
 from tandem.terminal import Terminal
-from tandem.view import _say
+from tandem.view_command import _say
 
 EVIL = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e[/red][bold"
 

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from sync.errors import ConfigError
 from tandem.cli import app
+from tandem.studies.vehicle import shown
+from tandem.studies.vehicle.comparison import compare
+from tandem.studies.vehicle.figures import examine
+from tandem.studies.vehicle.parameters import Loaded, load_vehicle
 from tandem.terminal import parameters
-from tandem.vehicle import shown
-from tandem.vehicle.comparison import compare
-from tandem.vehicle.parameters import Loaded, load_vehicle
-from tandem.vehicle.report import examine
 
 VEHICLES = Path(__file__).resolve().parents[2] / "configs" / "vehicles"
 BUGGY = VEHICLES / "buggy.toml"

@@ -3,11 +3,11 @@
 | file | holds |
 |---|---|
 | `description.py` | outputs, parameters, their places |
-| `mechanism.py` | bodies and joints |
+| `bodies.py` | bodies and joints |
 | `forces.py` | the hook: contact, tyres, brakes, springs, driveline, air |
 | `driveline.py`, `brakes.py` | what they say |
 | `dynamics.py` | the step |
-| `making.py` | from a vehicle file to a model that can be stepped |
+| `build.py` | from a vehicle file to a model that can be stepped |
 | `scene.py` | what it looks like |
 | `analysis/` | the same car by other means: suspension kinematics, linear theory |
 """
@@ -19,14 +19,14 @@ from sim_service.machines.car.files import car_files as files
 if TYPE_CHECKING:
     import numpy as np
 
-    from sim_service.machines import Sources
+    from sim_service.machines import MachineFiles
     from sim_service.machines.contract import Machine
 
 
 __all__ = ["files", "make"]
 
 
-def make(data: dict[str, Any], sources: "Sources", changed: dict[str, float]) -> "tuple[Machine, np.ndarray]":
-    from sim_service.machines.buggy import making  # here: no file of the car should need all others to be compiled
+def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float]) -> "tuple[Machine, np.ndarray]":
+    from sim_service.machines.buggy import build  # here: no file of the car should need all others to be compiled
 
-    return making.make(data, sources, changed)
+    return build.make(data, sources, changed)

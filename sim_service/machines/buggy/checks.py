@@ -12,7 +12,7 @@ import numpy as np
 from sim_service.machines.buggy.analysis.corner import spring_length, spring_rate
 from sim_service.machines.buggy.analysis.geometry import HardpointError
 from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel, double_wishbone, macpherson, rates
-from sim_service.machines.buggy.mechanism import Points
+from sim_service.machines.buggy.bodies import Points
 
 GRAVITY = 9.81
 _DRAWN_HEIGHTS = 0.7, 1.1  # of the wheel centres as drawn, in radii of the tyre

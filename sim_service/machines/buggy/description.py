@@ -9,7 +9,7 @@ a new start. The defaults are those of `configs/vehicles/buggy.toml`, which name
 """
 
 from sim_service.machines.buggy import brake_parameters, driveline_parameters
-from sim_service.machines.buggy.mechanism import FRONT, REAR, WHEELS
+from sim_service.machines.buggy.bodies import FRONT, REAR, WHEELS
 from sim_service.machines.contract import Parameter, Quantity, places
 
 _CAR = (

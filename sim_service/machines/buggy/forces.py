@@ -26,8 +26,8 @@ from math import atan2, sqrt
 import numpy as np
 
 from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters
+from sim_service.machines.buggy.bodies import Car
 from sim_service.machines.buggy.description import PARAMETERS, WHEEL, P, V
-from sim_service.machines.buggy.mechanism import Car
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import effective_radius
 from sim_service.machines.car.tyres.transient import OUT, OUTPUTS, tyre

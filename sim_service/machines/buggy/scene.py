@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_service.machines.buggy.mechanism import WHEELS, Car, Points, side
+from sim_service.machines.buggy.bodies import WHEELS, Car, Points, side
 from sim_service.machines.natural_scene import LinearFrames, place_of
 from sim_service.machines.scene import Arrow, Bar, Lever, Point, PushPoints, Scene, Solid, Wheel, skin, usual_cameras
 from sim_service.multibody.natural.linear import Linear

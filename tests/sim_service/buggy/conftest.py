@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sim_service.machines import gather, load_machine
-from sim_service.machines.buggy.making import Assembled, assemble
+from sim_service.machines.buggy.build import Assembled, assemble
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import index
 

@@ -9,9 +9,9 @@ import pytest
 from sim_service.machines import gather
 from sim_service.machines.buggy import forces
 from sim_service.machines.buggy.analysis.suspension import at_travel
+from sim_service.machines.buggy.bodies import FRONT, REAR
+from sim_service.machines.buggy.build import Assembled, assemble, suspensions
 from sim_service.machines.buggy.description import PARAMETERS, V
-from sim_service.machines.buggy.making import Assembled, assemble, suspensions
-from sim_service.machines.buggy.mechanism import FRONT, REAR
 from sim_service.multibody.natural import problems
 from sim_service.multibody.natural.api import State
 from sim_service.multibody.natural.tables import P as Part

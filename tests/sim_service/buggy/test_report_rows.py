@@ -9,7 +9,7 @@ import pytest
 from sim_service.machines.buggy.analysis.car import Tyre, suspensions
 from sim_service.machines.buggy.analysis.corner import corner
 from sim_service.machines.buggy.analysis.linear import to_json
-from sim_service.machines.buggy.analysis.report import COARSE, FINE, VehicleReport, steer_rows, vehicle_report
+from sim_service.machines.buggy.analysis.report_rows import COARSE, FINE, VehicleReport, steer_rows, vehicle_report
 
 from .figures import BUGGY
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sim_service.multibody.natural.api import Settings, run
-from tandem.bench import problems
-from tandem.bench.multibody import chain_costs, stabilisation
-from tandem.bench.trial import FORMULATIONS, begin, energies, error, instants, observed_order, simulate
+from tandem.studies.bench import problems
+from tandem.studies.bench.multibody import chain_costs, stabilisation
+from tandem.studies.bench.trial import FORMULATIONS, begin, energies, error, instants, observed_order, simulate
 
 PROBLEMS = {p.key: p for p in problems.everything()}
 SMOOTH = [key for key, p in PROBLEMS.items() if p.smooth]

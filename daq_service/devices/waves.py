@@ -1,0 +1,117 @@
+"""The waves source: channels that move as a formula says, for machines whose device is not there yet.
+
+    [source.channels.handle]
+    wave = "sine"  # or "triangle", "square", "constant"
+    hz = 0.5
+    amplitude_counts = 400.0
+    offset_counts = 0.0
+
+Counts are rounded down, as an encoder's are, and wrap where the channel is a counter. Scans become available at their
+instants and wait in a buffer of finite size; what no longer fits is lost, and counted. An effort goes to an actuator
+that moves nothing.
+"""
+
+import math
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numba import int64, types
+from pydantic import Field
+
+from daq_service.devices import Host
+from daq_service.devices.due_scans import NEVER, NEXT, PERIOD, START, begin, stopped, take_due, wait_for_due
+from daq_service.effort_settings import EffortSettings
+from sync.array_types import MATRIX, WORDS, WORDS_2D
+from sync.clock import RealClock
+from sync.config import Config
+from sync.errors import ConfigError
+from sync.jit import kernel
+from sync.toml import Section
+
+WAVES = ("constant", "sine", "triangle", "square")
+_WAVE, _HZ, _AMPLITUDE, _OFFSET, _SKEW_S, _MASK = range(6)
+
+
+class Wave(Section):
+    wave: Literal["constant", "sine", "triangle", "square"] = "sine"
+    hz: float = Field(1.0, gt=0, le=1e5)
+    amplitude_counts: float = Field(0.0, ge=0, lt=2**31)
+    offset_counts: float = Field(0.0, gt=-(2**31), lt=2**31)
+
+
+class Settings(Section):
+    kind: str
+    channels: dict[str, Wave] = {}
+    buffer_blocks: int = Field(50_000, ge=1)
+    effort: EffortSettings | None = None
+
+
+@kernel()
+def _unit_wave(wave, turns):
+    """From -1 to 1, zero and rising at 0 (a square: 1 from there on)."""
+    phase = turns - math.floor(turns)
+    if wave == 1:
+        return math.sin(2.0 * math.pi * phase)
+    if wave == 2:
+        return 1.0 - abs(4.0 * (phase + 0.25 - math.floor(phase + 0.25)) - 2.0)
+    if wave == 3:
+        return 1.0 if phase < 0.5 else -1.0
+    return 0.0
+
+
+@kernel(types.UniTuple(int64, 2)(WORDS_2D, WORDS, int64, WORDS, MATRIX))
+def _make_scans(scans, t_ns, now, state, channels):
+    """Every scan that is due by `now`, at least one. See Device.read."""
+    count, lost = take_due(state, now, scans.shape[0])
+    for row in range(count):
+        since = state[NEXT] * state[PERIOD]
+        t_ns[row] = state[START] + since
+        state[NEXT] += 1
+        for k in range(channels.shape[0]):
+            c = channels[k]
+            value = c[_OFFSET] + c[_AMPLITUDE] * _unit_wave(int64(c[_WAVE]), c[_HZ] * (1e-9 * since + c[_SKEW_S]))
+            scans[row, k] = int64(math.floor(value)) & int64(c[_MASK])
+    return count, lost
+
+
+class WavesDevice:
+    def __init__(self, config: Config, settings: Settings, host: Host):
+        self._clock = host.clock or RealClock()
+        self._state = stopped(config.period_ns, settings.buffer_blocks)
+        rows = []
+        for channel in config.daq.channels:
+            w = settings.channels.get(channel.name, Wave(wave="constant"))
+            mask = -1 if channel.counter_bits is None else (1 << channel.counter_bits) - 1
+            rows.append((WAVES.index(w.wave), w.hz, w.amplitude_counts, w.offset_counts, 1e-6 * channel.skew_us, mask))
+        self._channels = np.array(rows, np.float64)
+        self.effort = settings.effort
+        self.wants = settings.effort.wants if settings.effort else ()
+        self._actuator = np.zeros(1)
+
+    @property
+    def compiled_put(self) -> tuple[Any, np.ndarray]:
+        from daq_service.effort import keep  # compiled, and only needed with an effort
+
+        return keep, self._actuator
+
+    def start(self) -> None:
+        begin(self._state, self._clock)
+
+    def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
+        now = wait_for_due(self._state, self._clock, wait_ns)
+        if now is None:
+            return 0, 0
+        count, lost = _make_scans(scans, t_ns, now, self._state, self._channels)
+        return int(count), int(lost)
+
+    def stop(self) -> None:
+        self._state[START] = NEVER
+
+
+def open_device(config: Config, settings: Settings, file: Path, host: Host) -> WavesDevice:
+    names = [channel.name for channel in config.daq.channels]
+    for name in settings.channels:
+        if name not in names:
+            raise ConfigError(f"{file}: source.channels.{name}: daq.channels has {', '.join(names)}, and no {name}")
+    return WavesDevice(config, settings, host)

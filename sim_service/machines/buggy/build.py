@@ -1,0 +1,331 @@
+"""From a vehicle file to a car that can be stepped.
+
+`make` checks the file as a whole, builds the mechanism and compiles its tables. `initial` stands the car on its road,
+at rest in static equilibrium, brakes on: left to settle by the same steps that drive it, for nothing else knows all its
+forces.
+"""
+
+import hashlib
+import json
+import re
+import warnings
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sim_service import roads
+from sim_service.machines.buggy import brake_parameters, checks, driveline, dynamics, forces
+from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel
+from sim_service.machines.buggy.bodies import FRONT, REAR, WHEELS, Car, Points, build
+from sim_service.machines.buggy.description import OUTPUTS, PARAMETERS, P, W
+from sim_service.machines.buggy.scene import Frames, scene
+from sim_service.machines.car.display import car_display
+from sim_service.machines.car.files import road_files
+from sim_service.machines.car.tyres.keys import T
+from sim_service.machines.car.tyres.tir import parse_tir, tyre_vector
+from sim_service.machines.car.vehicle import VEHICLE_INPUTS
+from sim_service.machines.contract import Machine, Quantity, Tables, index, tables
+from sim_service.machines.parameters import checked
+from sim_service.machines.scene import Scene
+from sim_service.multibody.natural import tables as core
+from sim_service.multibody.natural.errors import IllConditioned, MechanismError
+from sim_service.multibody.natural.settings import REAL_TIME
+from sim_service.multibody.natural.system import System
+from sim_service.multibody.natural.tables import P as Part
+from sim_service.portable import norm, product
+from sync.array_types import read_only
+from sync.errors import ConfigError
+from sync.toml import Section, check
+
+STEP = 5e-3  # s, for which the penalties are chosen; others work too
+SETTINGS = replace(REAL_TIME, cap=12)  # a wheel that breaks loose takes some more
+_SETTLE = 600  # steps at most until what is left of a drop of the car is rounding
+_AWHILE = 60  # steps
+_HOLD = 600  # steps at most with brakes on, until the tyres hold it on a slope
+
+_BRAKE = index(VEHICLE_INPUTS, "brake_pressure_bar")
+_LIMITS = {parameter.name: parameter for parameter in PARAMETERS}
+_SIDES = dict(zip(WHEELS, ("front left", "front right", "rear left", "rear right"), strict=True))
+_PARTS = {  # of the mechanism, and what of the vehicle file makes them
+    "chassis": "sprung_mass, sprung_cg_x to _z, sprung_ixx to _ixz, rack_mass",
+    "upper arm": "front.UAF, UAR, UBJ; front_upper_arm_mass",
+    "lower arm": "front.LAF, LAR, LBJ; front_lower_arm_mass",
+    "arm": "rear.LAF, LAR, LBJ; rear_arm_mass",
+    "tie rod": "front.TRI, TRO",
+    "toe link": "rear.TRI, TRO",
+    "strut rod": "rear.TOP, SPL, CLAMP; strut_rod_mass",
+    "strut": "rear.TOP, CLAMP",
+    "front knuckle": "front.UBJ, LBJ, TRO, WC; front_knuckle_mass, front_knuckle_inertia",
+    "rear knuckle": "rear.LBJ, TRO, CLAMP, WC; rear_knuckle_mass, rear_knuckle_inertia",
+}
+_FALLEN = 0.7  # rad
+_WIDTH = 0.155  # m, of a tyre; only drawn
+_STOP_DIGITS = 9  # of a length in m: found with functions of the mathematical library, so its last digits are not ours
+_ON_STOP = 1e-3  # m; beyond the beginning of a stop by so much, a spring stands on it
+Point = Annotated[list[float], Field(min_length=3, max_length=3)]
+
+
+class VehicleFile(Section):
+    machine: str
+    tyre_front: str
+    tyre_rear: str
+    parameters: dict[str, float]
+    front: dict[str, Point]
+    rear: dict[str, Point]
+
+
+@dataclass(frozen=True)
+class Assembled:
+    car: Car
+    system: System
+    params: np.ndarray
+    tables: Tables
+    scene: Scene
+    frames: Frames
+
+
+def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+    built = assemble(data, sources, changed)
+    return _machine(built, sources.name()), built.params
+
+
+def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> Assembled:
+    """The mechanism, the parameters and the tables."""
+    path = sources.name()
+    file = check(VehicleFile, data, path)
+    given = file.parameters | _flat(file.front, "front", FRONT, path) | _flat(file.rear, "rear", REAR, path)
+    values = checked("buggy", PARAMETERS, given, changed, path)
+    p = {parameter.name: float(value) for parameter, value in zip(PARAMETERS, values, strict=True)}
+    front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
+    tyres = [_tyre(sources, key) for key in ("tyre_front", "tyre_rear")]
+    surface = road_files(sources.files)
+    road = roads.road_from_sources(surface) if surface else roads.make_road({"surface": {"kind": "flat"}})
+    radii = float(tyres[0][T.UNLOADED_RADIUS]), float(tyres[1][T.UNLOADED_RADIUS])
+    wrong = checks.findings(p, front, rear, radii, changed)
+    if wrong:
+        raise ConfigError("\n".join(f"{path}: {finding}" for finding in wrong))
+    stops = _stops(p, front, rear)
+    try:
+        car = build(p, front, rear)
+        for_a_step = np.concatenate([values, np.zeros(forces.GIVEN - len(values))])
+        forces.add_forces(car, _numbers(car, stops, tyres, road), for_a_step)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", IllConditioned)
+            system = car.mechanism.compile(h=STEP, settings=SETTINGS, hook=forces.hook)
+    except (MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
+        raise ConfigError(f"{path}: {_translated(str(error))}") from None
+    return Assembled(car, system, values, _tables(system), *scene(car, system, p, front, rear, radii, _WIDTH))
+
+
+def _flat(points: dict[str, list[float]], axle: str, known: tuple[str, ...], path: str) -> dict[str, float]:
+    """Hardpoints as parameters."""
+    strange = [name for name in points if name not in known]
+    wrong = [f"{path}: {axle}.{name}: no such point; there are {', '.join(known)}" for name in strange]
+    wrong += [f"{path}: {axle}.{name}: is missing, a hardpoint [x, y, z] in m" for name in known if name not in points]
+    for name, axis in ((name, axis) for name in known if name in points for axis in range(3)):
+        limit, value = _LIMITS[f"{axle}_{name}_{'xyz'[axis]}"], points[name][axis]
+        if not limit.low <= value <= limit.high:
+            right = f"must be from {limit.low:g} to {limit.high:g} m" + "; points are of the left side" * (axis == 1)
+            wrong.append(f"{path}: {axle}.{name}[{axis}] = {value:g}: {right}")
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    return {f"{axle}_{name}_{axis}": v for name, at in points.items() for axis, v in zip("xyz", at, strict=True)}
+
+
+def _points(p: dict[str, float], axle: str, names: tuple[str, ...]) -> Points:
+    return {name: np.array([p[f"{axle}_{name}_{axis}"] for axis in "xyz"]) for name in names}
+
+
+def _tyre(sources: Any, key: str) -> np.ndarray:
+    name = sources.name(key)
+    if key not in sources.files:
+        raise ConfigError(f"{name}: is missing")
+    return np.asarray(tyre_vector(parse_tir(sources.files[key].decode("utf-8", "replace"), name)))
+
+
+def suspensions(p: dict[str, float], front: Points, rear: Points) -> tuple[Suspension, Suspension]:
+    return checks.suspension(p, "front", front), checks.suspension(p, "rear", rear)
+
+
+def _translated(error: str) -> str:
+    """What the mechanism says of its parts, with what of the vehicle file they are made of."""
+    for name, words in _SIDES.items():
+        error = re.sub(rf"\b{name}\b", words, error)
+    parts = {part for part in _PARTS if part in error}
+    # the longest name counts: a lower arm is no arm
+    parts = {part for part in parts if not any(part != other and part in other for other in parts)}
+    return error + "".join(f"; made of {_PARTS[part]}" for part in sorted(parts))
+
+
+def _stops(p: dict[str, float], front: Points, rear: Points) -> list[float]:
+    """Spring lengths at the wheel travel where the stops begin: front pressed and extended, rear."""
+    out = []
+    for suspension in suspensions(p, front, rear):
+        for travel in (p["stop_travel"], -p["stop_travel"]):
+            points = at_travel(suspension, travel).points
+            out.append(round(norm(points["SPU"] - points["SPL"]), _STOP_DIGITS))
+    return out
+
+
+def _numbers(car: Car, stops: list[float], tyres: list[np.ndarray], road: np.ndarray) -> np.ndarray:
+    """The hook's constants, in the order of forces.py."""
+    out = np.zeros(forces.TYRES)
+    where = car.mechanism.where
+    cg = where(car.centre)
+    out[forces.STOPS : forces.STOPS + 4] = stops
+    out[forces.CENTRE : forces.CENTRE + 3] = car.chassis.components(cg - car.chassis.drawn_origin)
+    out[forces.DRAWN : forces.DRAWN + 4] = [(where(c.centre) - cg)[2] for c in car.corners]
+    out[forces.RACK_SIGN] = car.rack_sign
+    out[forces.FRAMES :] = forces.frames(car)
+    return np.concatenate([out, *tyres, road])
+
+
+def _tables(system: System) -> Tables:
+    places = np.zeros(dynamics.HEAD, np.int32)
+    first = len(system.part(Part.EL_KIND))  # the hook's forces come last
+    places[dynamics.SIZE] = system.state_size
+    places[dynamics.NUMBERS] = system.span(Part.PARAM).start + system.part(Part.EL_PARAM)[first]
+    places[dynamics.RACK_ROW] = system.rows("rack.x")[0]
+    places[dynamics.RACK_INPUT] = system.input("rack").start
+    places[dynamics.PORTS] = system.part(Part.EL_PORT)[first]
+    return tables(np.concatenate([places, system.ints]), system.reals)
+
+
+def _machine(built: Assembled, path: str) -> Machine:
+    system = built.system
+
+    def initial(state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray) -> None:
+        _stand(system, state, params, constants, work)
+        _refuse_unsound(state, params, constants, work, path)
+
+    return Machine(
+        name="buggy",
+        inputs=VEHICLE_INPUTS,
+        states=_states(system),
+        outputs=OUTPUTS,
+        parameters=PARAMETERS,
+        tables=built.tables,
+        work_size=len(OUTPUTS) + system.work_size,
+        step=dynamics.step,
+        initial=initial,
+        efforts=("steering_torque", "rack_force"),
+        display=car_display(OUTPUTS),
+        scene=built.scene,
+        frames=built.frames,
+        layout=_layout(),
+        remade=(int(built.tables.ints[dynamics.NUMBERS]) + forces.ROAD, system.span(Part.PARAM).stop),
+    )
+
+
+def _layout() -> str:
+    """A hash of what stands where in the tables."""
+    said = [[p.name for p in Part], [t.name for t in T], core.SETTINGS, forces.TYRES, forces.FRAMES, dynamics.HEAD]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+
+
+def _states(system: System) -> tuple[Quantity, ...]:
+    """Names of the state: of the core's coordinates, their derivatives and multipliers, then of the elements."""
+    axes = ("x", "y", "z")
+    names = [
+        f"{node.name}.{axes[i]}" if len(node.columns) > 1 else node.name
+        for node in system.mechanism.nodes.values()
+        for i in range(len(node.columns))
+    ]
+    out = [Quantity("time", "s", "")]
+    out += [Quantity(f"{prefix}{n}", "", "") for prefix in ("", "rate of ", "second derivative of ") for n in names]
+    out += [Quantity(f"multiplier of {c.name}", "", "") for c in system.constraints]
+    out += [Quantity(f"rest {i}", "", "") for i in range(system.state_size + dynamics.MEMORY - len(out))]
+    return tuple(out)
+
+
+# standing
+
+
+def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray) -> None:
+    """The car at rest on its road, centre of gravity above the origin, in static equilibrium."""
+    params, floats = params.copy(), constants.floats.copy()  # to settle, they are changed
+    constants = Tables(constants.ints, read_only(floats))
+    size = system.state_size
+    state[:] = 0.0
+    work[:] = 0.0
+    drawn = system.state()
+    state[:size] = drawn.vector
+    normal = _place(system, state[:size], constants)
+    inputs = np.zeros(len(VEHICLE_INPUTS))
+    inputs[_BRAKE] = 40.0
+    memory = state[size:]
+    elements = state[system.span(Part.ELEMENT)]
+    driveline.start(params[dynamics.DRIVELINE :], elements, forces.ENGINE, memory[dynamics.SHIFT :], 0.0)
+    memory[dynamics.ABS :: len(brake_parameters.MEMORY)] = brake_parameters.OPEN_BAR
+    kept = state[size:].copy(), elements.copy()
+    params[P.gear_mode] = 0.0  # no torque: an automatic would creep
+
+    # first without grip and with gravity square to the road, so that it sinks straight down
+    weight = floats[system.span(Part.CONSTANT_FORCE)]
+    down = weight.reshape(-1).copy()
+    for node in system.mechanism.nodes.values():
+        if len(node.columns) == 3:
+            z = node.columns[2]
+            weight[list(node.columns)] = down[z] * normal
+    points = [node.columns for node in system.mechanism.nodes.values() if node.kind == "point"]
+    q = state[system.span(Part.Q)]
+    for _ in range(_SETTLE // _AWHILE):
+        dynamics.settle(state, inputs, params, constants, work, STEP, _AWHILE, True)
+        for x, y, _ in points:  # where the road is uneven it slid a little
+            q[x] -= work[W.x]
+            q[y] -= work[W.y]
+        work[W.x] = work[W.y] = 0.0
+    weight[:] = down
+    dynamics.settle(state, inputs, params, constants, work, STEP, _HOLD, False)  # with brakes and grip, as on a slope
+    state[0] = 0.0
+    state[system.span(Part.QD)] = 0.0
+    state[system.span(Part.QDD)] = 0.0
+    state[system.span(Part.POWER)] = 0.0
+    memory[:], elements[forces.ENGINE : forces.LEFT] = kept[0], kept[1][forces.ENGINE : forces.LEFT]
+    memory[dynamics.YAW] = work[W.yaw]
+
+
+def _refuse_unsound(state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray, path: str) -> None:
+    """A car that stands with a wheel in the air or on its stops, or fell over, is not the one anybody meant."""
+    told = work[: len(OUTPUTS)]
+    if not (np.isfinite(state).all() and np.isfinite(told).all()):
+        raise ConfigError(f"{path}: the car finds no rest on its road; its masses, springs and points do not agree")
+    numbers = _hooks(constants)
+    wrong: dict[str, list[str]] = {}
+    for w, name in enumerate(WHEELS):
+        at = w * dynamics.PER_WHEEL
+        load, length = told[W.load_fl + at], told[W.spring_length_fl + at]
+        short, long = numbers[forces.STOPS + 2 * (w // 2) :][:2]
+        if load <= 0.0:
+            wrong.setdefault("carries no load", []).append(_SIDES[name])
+        elif not short - _ON_STOP <= length <= long + _ON_STOP:
+            said = f"rests on its stop, its spring {length:.3f} m long and free from {short:.3f} to {long:.3f} m"
+            wrong.setdefault(said, []).append(_SIDES[name])
+    lean = float(max(abs(told[W.roll]), abs(told[W.pitch])))
+    if wrong or lean > _FALLEN:
+        given = ", ".join(f"{n} = {params[P[n]]:g}" for n in ("sprung_cg_x", "sprung_cg_y", "sprung_cg_z"))
+        lines = [f"the {' and the '.join(names)} wheel {said}" for said, names in wrong.items()]
+        lines += [f"the chassis leans by {np.degrees(lean):.0f} degrees"] * (lean > _FALLEN)
+        right = f"it must stand on four wheels between their stops; see parameters {given}, springs, and the road there"
+        raise ConfigError("\n".join(f"{path}: at rest on its road {line}; {right}" for line in lines))
+
+
+def _hooks(constants: Tables) -> np.ndarray:
+    """The hook's constants."""
+    return constants.floats[constants.ints[dynamics.NUMBERS] :]
+
+
+def _place(system: System, car: np.ndarray, constants: Tables) -> np.ndarray:
+    """Turn and lift the drawn car onto the plane that touches the road below it; that plane's normal."""
+    z, slope_x, slope_y, _ = roads.surface(_hooks(constants)[forces.ROAD :], 0.0, 0.0)
+    normal: np.ndarray = np.array([-slope_x, -slope_y, 1.0]) / np.sqrt(1.0 + slope_x**2 + slope_y**2)
+    ahead = np.array([1.0, 0.0, slope_x]) / np.sqrt(1.0 + slope_x**2)
+    turned = np.array([ahead, np.cross(normal, ahead), normal]).T
+    q = car[system.span(Part.Q)]
+    for node in system.mechanism.nodes.values():
+        if len(node.columns) == 3:
+            at = list(node.columns)
+            q[at] = product(turned, q[at]) + (np.array([0.0, 0.0, z]) if node.kind == "point" else 0.0)
+    return normal

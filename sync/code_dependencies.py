@@ -1,0 +1,250 @@
+"""Which source files a module's compiled code depends on, and where compiled code is kept.
+
+A kernel inlines kernels and constants of the modules its own module imports, directly or through others. The *stamp* of
+a file is therefore a digest of its contents and of those of everything of ours it imports, imports inside functions
+included, and of a package's own file where a name is taken from that; an edit changes the stamps of just the files it
+can reach. Contents count, places and dates do not. What importing a file *runs* is another question: the files of the
+packages it lies in as well, but nothing that is imported inside functions.
+
+Imports are found in the text, not by importing: this module needs nothing but the standard library and takes some ten
+milliseconds for the whole tree, so that a command may ask it first thing.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from sync.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[1]
+_OTHERS_WRITE = 0o022
+_PACKAGES = ("daq_service", "sim_service", "sync")  # whose kernels others inline
+_DECORATES = "sync.jit"  # every kernel's module imports it; its options matter, what it imports itself does not
+
+_COMMENT = re.compile(r"#[^\n]*")
+_FROM = re.compile(r"^([ \t]*)from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n;]*)", re.MULTILINE)
+_IMPORT = re.compile(r"^([ \t]*)import[ \t]+([^\n;]*)", re.MULTILINE)
+_KERNEL = re.compile(r"^[ \t]*@kernel\b", re.MULTILINE)
+
+
+def cache_directory() -> Path:
+    base = os.environ.get("TANDEM_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tandem"
+    )
+    return Path(base) / "numba"
+
+
+@functools.cache
+def own_cache() -> None:
+    """Make the folder of the cache, or look whose it is; once, before anything is taken from it."""
+    for folder in (cache_directory().parent, cache_directory()):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = folder.stat()
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: compiled code cannot be kept there: {error.strerror}; set TANDEM_CACHE to a folder you can"
+                " write to"
+            ) from None
+        if found.st_uid not in (os.geteuid(), 0):
+            wrong, right = "belongs to another user", ""
+        elif found.st_mode & _OTHERS_WRITE and (folder == cache_directory() or not found.st_mode & stat.S_ISVTX):
+            # a sticky folder above is enough: nobody can rename ours in it; in ours, others could put files beside
+            wrong, right = "others may write it", "empty it and chmod 700 it, or "
+        else:
+            continue
+        raise ConfigError(
+            f"{folder}: {wrong}, and compiled code is run from there; {right}set TANDEM_CACHE to a folder of your own"
+        )
+
+
+@functools.cache
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+@functools.cache
+def _digest(file: Path) -> bytes:
+    return hashlib.sha256(_text(file).encode()).digest()
+
+
+def _is_root(folder: Path) -> bool:
+    return not (folder / "__init__.py").exists()
+
+
+@functools.cache
+def root_of(file: Path) -> Path:
+    """The folder that a file's top-level package, or the file itself, lies in."""
+    folder = file.parent
+    while not _is_root(folder) and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(root_of(file)).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+@functools.cache
+def _files_of(root: Path, name: str) -> tuple[Path, ...]:
+    """A module's file behind those of its packages; those that exist below this root, or ours."""
+    for base in dict.fromkeys((root, ROOT)):
+        found, place = [], base
+        for part in name.split("."):
+            place = place / part
+            if (place / "__init__.py").is_file():
+                found.append(place / "__init__.py")
+            elif place.with_suffix(".py").is_file():
+                found.append(place.with_suffix(".py"))
+                break
+            else:
+                break
+        if found:
+            return tuple(found)
+    return ()
+
+
+def _imports(text: str, package: str) -> Iterator[tuple[str, str, bool]]:
+    """(module, name taken from it or "", whether importing the source runs it) of every import in a source."""
+    text = _COMMENT.sub("", text.replace("\\\n", " "))
+    for indent, module, listed in _FROM.findall(text):
+        base = module.lstrip(".")
+        if level := len(module) - len(base):
+            above = package.split(".")
+            base = ".".join([*above[: len(above) - level + 1], *([base] if base else [])])
+        for one in listed.strip("() \t\n").split(","):
+            if one.split():
+                yield base, one.split()[0], not indent
+    for indent, listed in _IMPORT.findall(text):
+        for one in listed.split(","):
+            if one.split():
+                yield one.split()[0], "", not indent
+
+
+def imported_names(text: str, package: str) -> set[str]:
+    """Dotted names that a source imports; `from a import b` may mean the module a.b, so both are named."""
+    found = list(_imports(text, package))
+    return {module for module, _, _ in found} | {f"{module}.{name}" for module, name, _ in found if name}
+
+
+@functools.cache
+def _imported(file: Path) -> tuple[tuple[tuple[Path, ...], bool], ...]:
+    """The files of every module that a file imports, its packages first, and whether importing the file runs them."""
+    name = module_name(file)
+    if name == _DECORATES:
+        return ()
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    root = root_of(file)
+    found = set()
+    for module, taken, runs in _imports(_text(file), package):
+        files = _files_of(root, module)
+        within = _files_of(root, f"{module}.{taken}") if taken else files
+        found.add((within if len(within) > len(files) else files, runs))
+    return tuple(found)
+
+
+@functools.cache
+def _read(file: Path) -> frozenset[Path]:
+    return frozenset(files[-1] for files, _ in _imported(file) if files)
+
+
+@functools.cache
+def _run(file: Path) -> frozenset[Path]:
+    package = module_name(file).rpartition(".")[0]
+    found = set(_files_of(root_of(file), package)) if package else set()
+    return frozenset(found.union(*(files for files, runs in _imported(file) if runs)))
+
+
+def _closure(file: Path, step: Callable[[Path], frozenset[Path]]) -> frozenset[Path]:
+    found, waiting = {file}, [file]
+    while waiting:
+        for each in step(waiting.pop()):
+            if each not in found:
+                found.add(each)
+                waiting.append(each)
+    return frozenset(found)
+
+
+@functools.cache
+def dependencies(file: Path) -> frozenset[Path]:
+    """The file and every file of ours whose contents can be part of its compiled code."""
+    return _closure(file, _read)
+
+
+@functools.cache
+def runs(file: Path) -> frozenset[Path]:
+    """The file and every file of ours that importing it runs."""
+    return _closure(file, _run)
+
+
+@functools.cache
+def stamp(file: Path) -> str:
+    known = _remembered()
+    name = module_name(file)
+    if root_of(file) != ROOT or name not in known:
+        return _stamp(file)
+    return known[name]
+
+
+def _stamp(file: Path) -> str:
+    digest = hashlib.sha256()
+    for name, content in sorted((module_name(each), _digest(each)) for each in dependencies(file)):
+        digest.update(name.encode() + b"\0" + content)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _remembered() -> dict[str, str]:
+    """The stamps of all modules with kernels, worked out once for these sources (0.1 s)."""
+    place = cache_directory() / f"stamps-{fingerprint()}.json"
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(place.read_text())
+        return found if isinstance(found, dict) else {}
+    made = {module_name(file): _stamp(file) for file in all_sources() if kernels_in(file)}
+    with contextlib.suppress(OSError):  # a cache that cannot be written is somebody else's to report
+        partial = place.with_name(f"{place.name}.{os.getpid()}")
+        partial.write_text(json.dumps(made))
+        partial.replace(place)
+    return made
+
+
+def folder_of(file: Path) -> Path:
+    """Where compiled code of this file is kept."""
+    return cache_directory() / f"{module_name(file)}-{stamp(file)[:16]}"
+
+
+def kernels_in(file: Path) -> int:
+    return len(_KERNEL.findall(_text(file)))
+
+
+def file_of(module: str) -> Path:
+    files = _files_of(ROOT, module)
+    if not files or module_name(files[-1]) != module:
+        raise ModuleNotFoundError(f"no module {module!r} below {ROOT}")
+    return files[-1]
+
+
+def all_sources() -> list[Path]:
+    """Every file that may have kernels."""
+    return [file for package in _PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
+
+
+def marker(name: str) -> Path:
+    return cache_directory() / f"{name}-{fingerprint()}.cached"
+
+
+@functools.cache
+def fingerprint() -> str:
+    """A name for all sources together: the same sources on the same type of machine give the same bits."""
+    digest = hashlib.sha256()
+    for file in all_sources():
+        digest.update(file.relative_to(ROOT).as_posix().encode())
+        digest.update(_digest(file))
+    return digest.hexdigest()[:16]

@@ -1,0 +1,229 @@
+"""`tandem mechanism FILE`: a mechanism from a file, simulated, drawn, and its figures said.
+
+The start closes the mechanism as drawn; if it cannot be closed, every constraint that is left open is told with how far
+it is off. `write_run` is the one place that fills the run's folder.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from sim_service.multibody.mechanism_file import Described, describe, read_mechanism, residuals
+from sim_service.multibody.natural.api import AssemblyError, MechanismError, Record, Scheme, Settings, State, run, start
+from sim_service.multibody.sections import Run
+from sync.clock import now_ns
+from sync.errors import ConfigError
+from sync.record import Run as RecordedRun
+from sync.record import RunError
+from sync.toml import check, parse_toml
+from tandem.mechanism_record import MADE, put_back, write_record
+from tandem.reports.html.chart import Series, curves, paths
+from tandem.reports.html.plain import write_plain
+from tandem.reports.html.sections import section, table
+from tandem.studies.bench.trial import energies
+
+KEPT = 4000  # states of a run, at most
+CHUNKS = 50  # a run is made in so many pieces, between which progress is said
+TOLD = 8  # open constraints in a message
+INSTANTS_DRAWN = 6  # besides the start
+
+
+@dataclass(frozen=True)
+class Simulated:
+    described: Described
+    record: Record
+    figures: dict[str, Any]
+
+
+def load(path: Path, seconds: float | None = None, step_ms: float | None = None) -> tuple[Described, State]:
+    """The mechanism of a file at its start; `seconds` and `step_ms` go before the file's."""
+    return prepare(read_mechanism(path), seconds, step_ms)
+
+
+def load_recorded(run: RecordedRun) -> tuple[Described, State]:
+    """The mechanism of a recorded run at its start, with the recorded words where their layout is that of here."""
+    described, state = recorded_file(run)
+    put_back(run, state)
+    return described, state
+
+
+def recorded_file(run: RecordedRun) -> tuple[Described, State]:
+    """The same, made here from the recorded file."""
+    where = f"{run.path} (mechanism.toml)"
+    if "mechanism.toml" not in run.attachments:
+        raise RunError(f"{where}: is missing or damaged; a run of `tandem mechanism` has one")
+    data = parse_toml(run.attachments["mechanism.toml"], where)
+    return prepare(describe({**data, "run": run.json(MADE).get("run", data.get("run", {}))}, where))
+
+
+def prepare(
+    described: Described, seconds: float | None = None, step_ms: float | None = None
+) -> tuple[Described, State]:
+    """A consistent start; whatever is wrong with the mechanism is said before anything runs."""
+    file = described.file
+    given = {k: v for k, v in (("seconds", seconds), ("step_ms", step_ms)) if v is not None}
+    chosen = check(Run, file.run.model_dump() | given, described.path, "run")
+    described = replace(described, file=file.model_copy(update={"run": chosen}))
+    settings = Settings(scheme=Scheme[chosen.scheme.upper()], xi=chosen.dissipation)
+    try:
+        state = described.mechanism.compile(h=1e-3 * chosen.step_ms, settings=settings).state()
+    except MechanismError as error:
+        raise ConfigError(f"{described.path}: {error}") from None
+    try:
+        return described, start(state, rates=described.velocities)
+    except AssemblyError as error:
+        raise ConfigError(_open(described, state, error)) from None
+
+
+def _open(described: Described, state: State, error: AssemblyError) -> str:
+    """Which constraints cannot be met, at the best position found; or which velocities contradict them."""
+    left = residuals(described.mechanism, state.q, state.inputs[:, 0])
+    wide = {name: value for name, value in left.items() if abs(value) > 1e-9}
+    if not wide:
+        named = ", ".join(f"start.velocity.{name}" for name in described.velocities)
+        return f"{described.path}: {named}: {error}; give fewer, the rest follows from the constraints"
+    count = len(left)
+    free = described.mechanism.n
+    lines = [
+        f"{described.path}: the mechanism cannot be closed as drawn: of {count} constraints on {free} coordinates"
+        f" {len(wide)} stay open at the nearest position:"
+    ]
+    lines += [f"{described.path}:   {name} is off by {value:+.3g} m" for name, value in list(wide.items())[:TOLD]]
+    if len(wide) > TOLD:
+        lines.append(f"{described.path}:   and {len(wide) - TOLD} more")
+    return "\n".join(lines)
+
+
+def simulate(described: Described, state: State, progress: Callable[[float, str], None]) -> Simulated:
+    """Runs it; `progress` hears how much is done and a line of figures."""
+    chosen = described.file.run
+    h, steps = 1e-3 * chosen.step_ms, chosen.steps
+    every = max(1, -(-steps // KEPT))
+    pieces: list[Record] = []
+    done, spent = 0, 0
+    while done < steps:
+        # whole strides, so that the pieces fit together; what is left over at the end is run, not kept
+        size = min(steps - done, max(every, steps // CHUNKS // every * every))
+        then = now_ns()
+        record = run(state, size * h, h, every=min(every, size))
+        spent += now_ns() - then
+        pieces.append(record)
+        done += record.steps
+        factor = h * done / max(spent / 1e9, 1e-9)
+        progress(done / steps, f"|Φ| {record['phi_error'].max():.1e}, {factor:.0f} times real time")
+        if record.steps < size:
+            break
+    whole = _joined(pieces)
+    return Simulated(described, whole, _figures(described, whole, done, spent / 1e9))
+
+
+def _joined(pieces: list[Record]) -> Record:
+    states = np.vstack([pieces[0].states[:1], *(p.states[1:] for p in pieces)])
+    return Record(pieces[0].system, states, np.vstack([p.diagnostics for p in pieces]), sum(p.steps for p in pieces))
+
+
+def _figures(described: Described, record: Record, done: int, spent: float) -> dict[str, Any]:
+    chosen = described.file.run
+    energy = energies(record)
+    simulated = 1e-3 * chosen.step_ms * done
+    finite = bool(np.all(np.isfinite(record.states[-1])))
+    return {
+        "name": described.file.name,
+        "file": described.path,
+        "scheme": chosen.scheme,
+        "coordinates": record.system.n,
+        "constraints": record.system.m,
+        "step_ms": chosen.step_ms,
+        "seconds": simulated,
+        "steps": done,
+        "phi_max": float(record["phi_error"].max()),
+        "phid_max": float(record["phid_error"].max()),
+        "energy_start": float(energy[0]),
+        "energy_change": float(np.abs(energy - energy[0]).max()),
+        "iterations": float(record["iterations"].mean()),
+        "iterations_max": int(record["iterations"].max()),
+        "capped_steps": int(record["capped"].sum()),
+        "us_per_step": 1e6 * spent / max(done, 1),
+        "real_time_factor": simulated / spent if spent > 0 else 0.0,
+        "ended": "finished" if finite and done == chosen.steps else f"diverged after {done} steps",
+    }
+
+
+def print_figures(console: Console, figures: dict[str, Any]) -> None:
+    shown = Table(title=f"{figures['name']}, {figures['scheme']}", title_justify="left", show_header=False)
+    for name, value in said(figures):
+        shown.add_row(name, value)
+    console.print(shown)
+
+
+def said(f: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        ("coordinates, constraints", f"{f['coordinates']}, {f['constraints']}"),
+        ("steps", f"{f['steps']} of {f['step_ms']:g} ms: {f['seconds']:g} s"),
+        ("constraints, at worst", f"|Φ| {f['phi_max']:.1e} m, |dΦ/dt| {f['phid_max']:.1e} m/s"),
+        ("energy", f"{f['energy_start']:.4g} J at the start, then off by at most {f['energy_change']:.2e} J"),
+        ("iterations a step", f"{f['iterations']:.2f}, most {f['iterations_max']}, {f['capped_steps']} steps capped"),
+        ("cost", f"{f['us_per_step']:.1f} µs a step: {f['real_time_factor']:.0f} times real time"),
+        ("ended", f["ended"]),
+    ]
+
+
+def _sticks(record: Record, first: int, second: int) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+    """Every body as the line through its points, at the start and at some instants after it."""
+    lines = []
+    for body in record.system.mechanism.bodies.values():
+        points = [record.values(node) for node in body.nodes if getattr(node, "kind", "") == "point"]
+        if len(points) > 1:
+            lines.append((np.stack([p[:, first] for p in points]), np.stack([p[:, second] for p in points])))
+    at = np.unique(np.linspace(0, len(record.states) - 1, 1 + INSTANTS_DRAWN).astype(int))
+    return [[(x[:, k], y[:, k]) for x, y in lines] for k in at.tolist()]
+
+
+def write_run(folder: Path, simulated: Simulated) -> Path:
+    """The folder of a run: report.html, report.json, and the record like that of any run."""
+    described, record, figures = simulated.described, simulated.record, simulated.figures
+    file = described.file
+    first, second = ("xyz".index(axis) for axis in (file.show.plane if file.dimension == 3 else "xy"))
+    places = {name: record[name] for name in described.shown}
+    drawn = [Series(name, place[:, first], place[:, second]) for name, place in places.items()]
+    over_time = [
+        curves(
+            f"{name}, m",
+            [Series("xyz"[axis], record.t, place[:, axis]) for axis in range(file.dimension)],
+            height=190,
+        )
+        for name, place in places.items()
+    ]
+    steps_s = 1e-3 * file.run.step_ms * np.arange(1, len(record.diagnostics) + 1)
+    energy = energies(record)
+    kept = [
+        curves(
+            "constraints left after each step, m and m/s",
+            [Series("|Φ|", steps_s, record["phi_error"]), Series("|dΦ/dt|", steps_s, record["phid_error"])],
+            logarithmic=True,
+        ),
+        curves("energy against the start, J", [Series("kinetic + potential", record.t, energy - energy[0])]),
+        curves("iterations", [Series("iterations", steps_s, record["iterations"])], height=170),
+    ]
+    axes = file.show.plane if file.dimension == 3 else "xy"
+    lead = "At true scale; dots are where points begin. The bodies as they start, and fainter at some instants later."
+    pieces = [
+        section("figures", "Figures", "Everything below is of this run.", table(("", ""), said(figures), "figures")),
+        section("paths", "Paths", lead, paths(f"{axes[1]} over {axes[0]}, m", drawn, _sticks(record, first, second))),
+        section("motion", "Motion over time", "Coordinates of the points shown.", *over_time),
+        section("quality", "How well it was solved", "After every step, and energy at the kept instants.", *kept),
+    ]
+    headline = (
+        f"{figures['steps']} steps of {figures['step_ms']:g} ms at {figures['real_time_factor']:.0f} times real time;"
+        f" constraints kept to {figures['phi_max']:.0e} m, energy to {figures['energy_change']:.1e} J."
+    )
+    if figures["ended"] != "finished":
+        headline = f"The run {figures['ended']}."
+    html, _ = write_plain(folder, file.title or file.name, headline, pieces, {"figures": figures})
+    write_record(folder, described, record, figures, Path(described.path).read_bytes())
+    return html

@@ -1,0 +1,1 @@
+"""Studies of machines offline: manoeuvres, kinematics and compliance, formulations beside other codes."""

@@ -1,0 +1,400 @@
+"""The processes of a run: one table, and how they are started and ended.
+
+What a person waits for is mostly imports. They happen once: this module needs nothing but the standard library and
+starts the template (tandem/supervisor/template.py), which imports, loads the compiled code, builds the model and then
+forks every process of the run, at the start and whenever one must be replaced. Meanwhile the supervisor imports what it
+needs itself. A process that is ready waits for a line on its standard input before it begins; closing it calls it off.
+
+The forked processes are children of this one, not of the template: it forks them through a process that ends at once,
+and this process adopts orphans. So their exit status comes from the kernel, whatever happens to the template; if it
+ends, another one is started, and the run goes on meanwhile.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from sync.threads import joined
+
+_PATIENCE_S = 20.0  # to end after being asked to, on a machine that is busy with others; then the process is killed
+_LOOK_S = 0.005
+_ANSWER_S = 30.0  # a template that takes longer to fork what it has forked before hangs
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # between starts of a template that ends before it has forked anything
+_SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37  # prctl
+
+
+def adopt_orphans(adopt: bool) -> bool:
+    """Whether processes whose parent ends become children of this one; returns what held before."""
+    libc, before = ctypes.CDLL(None), ctypes.c_int()
+    libc.prctl(_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    libc.prctl(_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
+    return bool(before.value)
+
+
+@dataclass(frozen=True)
+class Process:
+    name: str
+    module: str  # `python -m` runs it alone
+    prepare: str  # the module whose `prepare` builds it in the template
+    title: str
+    without: str  # what happens once it may not be started again; "": the run ends with it
+    ring: str  # whose header holds its heartbeat; "": its status lines are its heartbeat
+    silent_s: float  # without a heartbeat for so long it hangs, whatever the kernel says
+    ends: frozenset[int]  # exit codes of an end on purpose: starting it again would not help
+    real_time: bool = True  # locked memory
+    waits: bool = True  # for a line before it begins; else it reads its own first line
+
+
+_ON_PURPOSE = frozenset({0, 2, 3, 8})  # asked to, by its configuration, by its model, by its input
+
+# In the order of stopping. All are asked at once: the simulator drains what the DAQ sent last; the recorder is told how
+# the run ended, so it ends last. A driver of a device may hang for a second, a disk for several.
+DAQ = Process("daq", "daq_service", "daq_service.service", "the DAQ", "", "daq", 2.0, _ON_PURPOSE)
+SIM = Process("sim", "sim_service", "sim_service.service", "the simulator", "", "sim", 1.0, _ON_PURPOSE)
+VIEW = Process(
+    "view", "tandem.view", "tandem.view.process", "the view", "the run goes on without its page", "", 15.0,
+    frozenset({0, 2, 7}), real_time=False,
+)  # fmt: skip
+RECORDER = Process(
+    "record", "tandem.recorder", "tandem.recorder.process", "the recorder", "the run goes on unrecorded", "", 15.0,
+    frozenset({0, 1, 2}), real_time=False, waits=False,
+)  # fmt: skip
+SERVICES = (DAQ, SIM)
+PROCESSES = (DAQ, SIM, VIEW, RECORDER)
+
+
+class Service:
+    """A process of a run: what it has written so far, and how it ended."""
+
+    def __init__(self, process: Process, report: Callable[[str], None]):
+        self.process = process
+        self.status: dict[str, Any] = {}
+        self.statuses = 0  # how many there were
+        self.report: dict[str, Any] = {}
+        self.last_words = ""
+        self.facts: dict[str, Any] = {}  # what it sent when it was ready to begin
+        self.pid = 0  # not started yet
+        self.poll: Callable[[], int | None] = lambda: self._code
+        self._code: int | None = None
+        self._ready = False
+        self._report = report
+        self._stdin: TextIO | None = None
+        self._stdout: TextIO | None = None
+        self._reader: threading.Thread | None = None
+
+    # ---- starting it
+
+    def pipes(self) -> tuple[int, int]:
+        """Its standard input and output, to be closed here once it has them. What came of an earlier try is dropped."""
+        self._close_stdin()
+        self._ready, self.pid = False, 0
+        stdin, write = os.pipe()
+        read, stdout = os.pipe()
+        self._stdin, self._stdout = open(write, "w"), open(read, errors="replace")  # noqa: SIM115
+        self._reader = threading.Thread(target=self._read, args=(self._stdout,), daemon=True)
+        self._reader.start()
+        return stdin, stdout
+
+    def execute(self, file: Path, overrides: list[str]) -> "Service":
+        """Start it by itself, without a template."""
+        command = [sys.executable, "-m", self.process.module, str(file), "--supervised"]
+        command += [word for override in overrides for word in ("--set", override)]
+        stdin, stdout = self.pipes()
+        try:
+            # a session of its own: Ctrl-C in the terminal reaches the supervisor alone, which stops things in order
+            popen = subprocess.Popen(command, stdin=stdin, stdout=stdout, start_new_session=True)
+        finally:
+            os.close(stdin)
+            os.close(stdout)
+        self.pid, self.poll = popen.pid, popen.poll
+        return self
+
+    def forked(self, pid: int) -> None:
+        """The template has started it."""
+        self.pid, self.poll = pid, self._wait_for_fork
+
+    def failed(self, code: int, why: str = "") -> None:
+        """It could not be started."""
+        self._code, self.last_words = code, why or self.last_words
+
+    def _wait_for_fork(self) -> int | None:
+        if self._code is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                pid, status = self.pid, signal.SIGKILL  # somebody else has waited for it: all we know is that it ended
+            if pid:
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+    # ---- while it runs
+
+    def _read(self, stdout: TextIO) -> None:
+        with stdout:
+            for line in stdout:
+                if stdout is self._stdout:  # else of an earlier try to start it
+                    self._take(line)
+
+    def _take(self, line: str) -> None:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):  # a library that prints: it must not stop us from reading on
+            message = {"text": line.rstrip()}
+        kind = message.pop("kind", "say")
+        if kind == "status":
+            self.status = message
+            self.statuses += 1
+        elif kind == "report":
+            self.report = message
+        elif kind == "ready":
+            self.facts = message
+            self._ready = True
+        else:
+            self.last_words = str(message.get("text", ""))
+            self._report(f"{self.process.name}: {self.last_words}")
+
+    @property
+    def ready(self) -> bool:
+        """To begin."""
+        return self._ready and self.pid != 0
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code (negative: the signal that ended it); None while it runs."""
+        return self.poll()
+
+    def say(self, line: str) -> None:
+        """A line on its standard input."""
+        with contextlib.suppress(OSError, ValueError):  # it has ended: seen elsewhere
+            if self._stdin is not None:
+                self._stdin.write(line + "\n")
+                self._stdin.flush()
+
+    # ---- its end
+
+    def _signal(self, number: int) -> None:
+        if self.pid and self.code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def ask_to_end(self) -> None:
+        self._signal(signal.SIGTERM)
+        self._close_stdin()  # wherever it still waits for the word to begin
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def end(self, patience_s: float = _PATIENCE_S) -> int:
+        """Wait for it to end, insist; the exit code (negative: the signal that ended it)."""
+        looks, insisted = 0, False
+        while (code := self.code) is None:
+            looks += 1  # none while everything was stopped, it too
+            if not insisted and looks * _LOOK_S > patience_s:
+                insisted = True
+                self._report(f"{self.process.title} does not end; killed")
+                if not self.pid:
+                    self.failed(-signal.SIGKILL)
+                self.kill()
+            time.sleep(_LOOK_S)
+        if self._reader is not None:
+            joined(self._reader, 1.0)  # what it wrote last
+        self._close_stdin()
+        return code
+
+    def _close_stdin(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            if self._stdin is not None:
+                self._stdin.close()
+
+    def exit_message(self) -> str:
+        code = self.code
+        if code is not None and code < 0:
+            known = -code in list(signal.Signals)
+            return f"{self.process.title} was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
+        return f"{self.process.title} ended with exit code {code}"
+
+
+_early: list[tuple[socket.socket, subprocess.Popen[bytes]]] = []
+
+
+def start_early() -> None:
+    """Start the template of the run that will be asked for, first thing: what every run imports it imports beside
+    us. Where none is made after all, it ends with this process."""
+    with contextlib.suppress(OSError):  # then it is started when it is needed, and says why it cannot be
+        _early.append(_start_template(sys.argv[2:]))
+
+
+def _start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a thread would not survive the fork
+    environment.pop("TANDEM_TOKEN", None)  # only the view needs it, and gets it through its pipe (sync/token.py)
+    with theirs:
+        popen = subprocess.Popen(
+            [sys.executable, "-m", "tandem.supervisor.template", str(theirs.fileno()), *words],
+            stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()], start_new_session=True, env=environment,
+        )  # fmt: skip
+    return ours, popen
+
+
+class Template:
+    """The process that forks the others, as its supervisor sees it. To be looked at some times a second."""
+
+    def __init__(self, file: Path, overrides: list[str], report: Callable[[str], None]):
+        self._words = [str(file), *overrides]
+        self._report = report
+        self._waiting: list[Service] = []  # to be asked for
+        self._asked: list[tuple[Service, float]] = []  # since when; answered in this order
+        self._forked: set[str] = set()  # the names of what this one has forked; the first time it has to build
+        self._build: set[str] = set()  # the names of what the one before it had forked
+        self._worked = False  # this one or one before it has forked something
+        self._pause_s, self._due = 0.0, 0.0
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._closed = False
+        self._start()
+
+    def _start(self) -> None:
+        self._socket, self._popen = _early.pop() if _early else _start_template(self._words)
+        with contextlib.suppress(OSError):  # it has just ended: seen at the next look
+            self._socket.send(json.dumps(self._words).encode())
+        self._build, self._forked = self._forked, set()
+
+    def fork(self, service: Service) -> None:
+        """Start this service, as soon as it can be."""
+        self._waiting.append(service)
+        self.look()
+
+    def look(self) -> None:
+        if self._closed:
+            return
+        if self._popen is None and time.monotonic() >= self._due:
+            try:
+                self._start()
+            except OSError as error:
+                self._report(f"processes cannot be started: {error.strerror}")
+                self._pause()
+        if self._popen is None:
+            return
+        self._take_answers()
+        if self._popen.poll() is not None:
+            self._take_answers()  # the last ones
+            self._lost(self._popen.returncode)
+            return
+        while self._waiting:
+            service = self._waiting.pop(0)
+            fds = service.pipes()
+            self._asked.append((service, time.monotonic()))
+            try:
+                socket.send_fds(self._socket, [service.process.name.encode()], list(fds))
+            except OSError:  # it has just ended: seen at the next look
+                break
+            finally:
+                for fd in fds:
+                    os.close(fd)
+        while self._build:  # what may be needed again
+            with contextlib.suppress(OSError):
+                self._socket.send(self._build.pop().encode())
+        if self._asked:
+            service, since = self._asked[0]
+            if service.process.name in self._forked and time.monotonic() - since > _ANSWER_S:
+                self._popen.kill()
+
+    def _take_answers(self) -> None:
+        with contextlib.suppress(OSError):  # nothing there, or it has ended
+            while answer := self._socket.recv(4096):
+                service, _ = self._asked.pop(0)
+                self._worked = True
+                self._forked.add(service.process.name)
+                pid, _, error = answer.decode().partition(" ")
+                service.failed(1, error) if error else service.forked(int(pid))
+
+    def _lost(self, code: int) -> None:
+        """It has ended. What it was asked for last may have been forked or not: such a fork ends by itself, for its
+        standard input is closed, and it had not begun."""
+        self._socket.close()
+        self._popen = None
+        asked, self._asked = [service for service, _ in self._asked], []
+        if not self._worked:
+            self._closed = True
+            for service in (*asked, *self._waiting):
+                service.failed(code)
+            return
+        self._report("the process that starts the others has ended: started anew")
+        self._waiting = asked + self._waiting
+        self._pause()
+
+    def _pause(self) -> None:
+        self._pause_s = 0.0 if self._forked else min(2 * self._pause_s or _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        self._due = time.monotonic() + self._pause_s
+
+    def close(self) -> None:
+        """It ends; nothing more is started."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._popen is not None:
+            self._popen.kill()  # it has nothing to lose
+            self._popen.wait()
+            self._take_answers()
+            self._socket.close()
+        for service in (*(service for service, _ in self._asked), *self._waiting):
+            service.failed(-signal.SIGTERM)
+
+
+class ProcessGroup:
+    """All processes of a run, and what starts them."""
+
+    def __init__(self, file: Path, overrides: list[str], recorded: bool):
+        self._unread: list[str] = []
+        self._listener: Callable[[str], None] = self._unread.append
+        self._there: list[Service] = []
+        self._adopted_before = adopt_orphans(True)  # what the template forks is to be our child
+        self.template = Template(file, overrides, self._report)
+        # the recorder first: the others wait until it watches
+        self.recorder = self.start(RECORDER) if recorded else None
+        self.services = [self.start(process) for process in SERVICES]
+
+    def _report(self, text: str) -> None:
+        self._listener(text)
+
+    def listen(self, listener: Callable[[str], None]) -> None:
+        """From now on what they write is passed on; also what they have written already."""
+        self._listener = listener
+        unread, self._unread = self._unread, []
+        for text in unread:
+            listener(text)
+
+    def start(self, process: Process) -> Service:
+        """One more of its kind."""
+        service = Service(process, self._report)
+        self._there.append(service)
+        self.template.fork(service)
+        return service
+
+    def reap(self, service: Service) -> None:
+        """It has ended: nothing of it is kept."""
+        service.end()
+        self._there.remove(service)
+
+    def call_off(self) -> None:
+        """All that are still there end, and nothing they write is passed on."""
+        self._listener = lambda _: None
+        self.template.close()
+        for service in self._there:
+            service.ask_to_end()
+        for service in self._there:  # also one that was forked and not reported: its output ends when it has ended
+            service.end()
+        adopt_orphans(self._adopted_before)

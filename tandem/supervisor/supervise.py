@@ -1,0 +1,467 @@
+"""Starting the services, watching them, stopping them in order, and leaving nothing behind.
+
+The services share nothing but blocks; what the supervisor knows of them it reads from their standard output (a JSON
+object a line) and, as a reader like any other, from their rings. They have been started already
+(tandem/supervisor/launch.py) and begin together, once the recorder watches. A process that crashes is replaced
+(tandem/supervisor/restart_policy.py). The recorder ends last, and is told how the run ended; a run goes on without it.
+"""
+
+import collections
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sync.config import Config, runtime_directory
+from sync.errors import ConfigError, DeviceError, RingBusy, RingError
+from sync.ring import RingReader, remove_stale
+from sync.streams import SOCKETS, STREAMS
+from sync.token import new_token, redacted
+from tandem.follow import Produced, Steps
+from tandem.provenance import as_text
+from tandem.supervisor.launch import SERVICES, SIM, VIEW, Process, ProcessGroup, Service
+from tandem.supervisor.notify import alive, notify
+from tandem.supervisor.restart_policy import Crash, RestartPolicy, Slot
+
+LOOK_S = 0.05
+_HASTY_S = 0.005  # while something is being started
+_RECORDER_PATIENCE_S = 20.0  # a slow disk
+_MOST_SAID = 2000
+_MOST_REPEATED = 8 * 1024  # bytes of notes that a recorder's successor is told once more
+_MOST_NOTES = 32 * 1024  # bytes: a recorder that does not listen must not stop the supervisor at a full pipe
+_START_S = 600.0  # to compile everything on a slow machine (80 s on ours) and see a first step
+
+
+class _Recording:
+    """The recorder beside a run: it may fail at any time, and the run goes on."""
+
+    def __init__(
+        self, service: Service | None, begin: Callable[[], dict[str, Any] | None], tell: Callable[[str], None]
+    ):
+        self._first, self._begin, self._tell = service, begin, tell
+        self._slot: Slot | None = None
+        self._waiting_since: float | None = None
+        self._missed = False  # it crashed before it began
+        self._noted, self._full = 0, False
+        self._number = 0  # of the last note
+        self._unsaid: list[str] = []  # while there is nobody to tell
+        self._latest: collections.deque[str] = collections.deque()  # of those that were told
+        self._lock = threading.Lock()
+
+    @property
+    def _service(self) -> Service | None:
+        return self._slot.service if self._slot else self._first
+
+    def note(self, text: str, ours: bool = False) -> None:
+        """Something worth keeping with the record; what the supervisor itself has to say always finds room."""
+        with self._lock:  # services are heard in threads of their own
+            if self._service is None or (self._full and not ours):
+                return
+            self._noted += len(text)
+            if self._noted > _MOST_NOTES and not self._full:
+                self._full = True
+                text = f"{text}; what the services say from here on is not recorded"
+            self._number += 1
+            self._unsaid.append(json.dumps({"note": text, "number": self._number, "at_ns": time.monotonic_ns()}))
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            slot = self._slot
+            if slot is None or slot.service is None or not slot.begun:
+                return
+            unsaid, self._unsaid = self._unsaid, []
+            for line in unsaid:
+                slot.service.say(line)
+                self._latest.append(line)
+            while sum(map(len, self._latest)) > _MOST_REPEATED:
+                self._latest.popleft()
+
+    @property
+    def ready(self) -> bool:
+        """It watches for rings, or there is nothing to wait for (any longer: a disk may hang)."""
+        if self._service is None or self._service.status or self._service.code is not None:
+            return True
+        self._waiting_since = self._waiting_since or time.monotonic()
+        if time.monotonic() - self._waiting_since > _RECORDER_PATIENCE_S:
+            self._tell("the recorder is not ready; the run does not wait for it")
+            return True
+        return False
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self._service.status if self._service else {}
+
+    def look(self, policy: RestartPolicy) -> None:
+        """Tell it where to write, as soon as it and the model's parameters are there."""
+        first = self._first
+        if first is not None and self._slot is None:
+            if first.code is not None:
+                if not self._missed:
+                    self._missed = True
+                    self._tell(f"{first.exit_message()}; {first.process.without}")
+            elif first.ready and (task := self._begin()) is not None:
+                first.say(json.dumps(task))
+                self._slot = policy.adopt(first, lambda service: self._go_on(service, task))
+        self._pass_on()
+
+    def _go_on(self, service: Service, task: dict[str, Any]) -> None:
+        """The next one writes the next part, and has room for notes of its own."""
+        service.say(json.dumps({**task, "again": True}))
+        with self._lock:  # what the one before it was told last may not stand in its files; this one will know
+            self._unsaid = [*self._latest, *self._unsaid]
+            self._latest.clear()
+        self._noted, self._full = 0, False
+
+    def settle(self, elapsed_s: float) -> None:
+        """If it has just died, its successor must hold the rings before the services let go of them."""
+        if self._slot is not None:
+            if (why := self._slot.look(time.monotonic(), elapsed_s, False)) is not None:  # it may have died just now
+                self._tell(f"{why}; {self._slot.process.without}")
+            self._slot.wait(_RECORDER_PATIENCE_S)
+            self._pass_on()
+
+    def end(self, begun: bool, reason: str, summary: dict[str, Any]) -> dict[str, Any] | None:
+        if self._first is None:
+            return None
+        service = self._service
+        if service is None or (self._slot is None and service.code is not None):
+            return self._incomplete(self._slot.last or self._first if self._slot else self._first)
+        if not begun and self._slot is None:  # there was nothing to record
+            service.ask_to_end()
+            service.end(_RECORDER_PATIENCE_S)
+            return None
+        service.say(json.dumps({"reason": reason, "summary": summary}))
+        code = service.end(_RECORDER_PATIENCE_S)
+        if code != 0:
+            self._tell(service.exit_message())
+        return service.report or self._incomplete(service)
+
+    def _incomplete(self, last: Service) -> dict[str, Any]:
+        why = f" ({last.last_words})" if last.last_words else ""
+        return {**last.status, "whole": False, "state": last.exit_message() + why}
+
+
+def sweep(config: Config) -> list[str]:
+    """Remove what dead owners left; never what a living one holds. Returns what was removed."""
+    removed = [config.ring(name) for name in STREAMS if remove_stale(config.ring(name))]
+    for name, owned_with in SOCKETS.items():
+        socket = config.socket(name)
+        if socket.exists() and not _ring_in_use(config.ring(owned_with.name)):
+            socket.unlink(missing_ok=True)
+            removed.append(str(socket))
+    return removed
+
+
+@contextlib.contextmanager
+def only_one(config: Config) -> Iterator[None]:
+    """There is no other run of this name meanwhile: a lock that the kernel drops with its holder, however it dies.
+
+    It is a byte of one file, at a place that the name chooses, so that the dead leave nothing behind.
+    """
+    busy = RingBusy(
+        f"a run named {config.name!r} is going on already; wait for it, end it, or give this one another `name`"
+    )
+    place = int.from_bytes(hashlib.blake2b(config.name.encode(), digest_size=8).digest(), "little") >> 2
+    fd = os.open(runtime_directory() / "runs.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0))
+        except (BlockingIOError, PermissionError):
+            raise busy from None
+        # services that somebody started by hand hold no such lock
+        if any(_ring_in_use(config.ring(process.ring)) for process in SERVICES):
+            raise busy
+        yield
+    finally:
+        os.close(fd)
+
+
+def _ring_in_use(name: str) -> bool:
+    try:
+        ring = RingReader(name)
+    except RingError:
+        return False
+    alive = ring.writer_alive
+    ring.close()
+    return alive
+
+
+@dataclass
+class Outcome:
+    """What a run was."""
+
+    seconds: float = 0.0  # from the start of the first step to the end of the last
+    first_step_s: float | None = None  # from the start of this process, or of this run where it makes several
+    failure: str | None = None
+    code: int = 0
+    reports: dict[str, dict[str, Any]] = field(default_factory=dict)
+    followed: dict[str, int] = field(default_factory=dict)
+    crashes: list[Crash] = field(default_factory=list)
+    past: dict[str, list[dict[str, int]]] = field(default_factory=dict)  # the last figures of those who died
+    said: list[str] = field(default_factory=list)
+    record: dict[str, Any] | None = None  # what the recorder says of its file; None: there was to be none
+    steps: np.ndarray = field(default_factory=lambda: np.zeros(0, [("step", "<i8")]))
+
+
+def _process_age_s() -> float:
+    """How long this process has been there: what a person waits also counts the imports."""
+    started = int(Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
+Update = Callable[[float, dict[str, dict[str, Any]]], None]
+
+
+class Supervisor:
+    """One run: both services, the recorder and the page beside them, until its end."""
+
+    def __init__(
+        self,
+        config: Config,
+        group: ProcessGroup,
+        update: Update,
+        tell: Callable[[str], None],
+        folder: Path | None,
+        conclude: Callable[["Outcome"], dict[str, Any]],
+        begun_at: float | None = None,
+        token: str = "",
+        channels: tuple[str, ...] = (),
+    ):
+        self._token = token
+        self._config, self._group, self._update, self._tell, self._conclude = config, group, update, tell, conclude
+        self._folder = folder
+        self.outcome = Outcome()
+        self._begun_at = time.monotonic() - _process_age_s() if begun_at is None else begun_at
+        self._first_step: float | None = None
+        self._begun = False
+        self._policy = RestartPolicy(config, group, self._note)
+        self._recording = _Recording(group.recorder if folder else None, self._what_to_record, self._note)
+        self._produced = Produced(config.ring("daq"))
+        self._steps = Steps(config.ring("sim"), config.step_ns, channels)
+        self._asked_s = 0.0
+        self._stopped_ns = 0
+        self.interrupted = threading.Event()
+
+    # ---- what is said
+
+    def _keep(self, text: str, ours: bool) -> None:
+        # the token of the page is for the person at this terminal, not for the readers of the record
+        kept = redacted(text, self._token)
+        if ours or len(self.outcome.said) < _MOST_SAID:
+            self.outcome.said.append(kept)
+        self._recording.note(kept, ours)
+        self._tell(text)
+
+    def _hear(self, text: str) -> None:
+        self._keep(text, ours=False)
+
+    def _note(self, text: str) -> None:
+        self._keep(text, ours=True)
+
+    # ---- its course
+
+    def _service(self, process: Process) -> Service:
+        """The one in its slot, or the first of its kind."""
+        slot = self._policy.slots.get(process.name)
+        found = (slot.service or slot.last) if slot else None
+        return found or self._group.services[SERVICES.index(process)]
+
+    def _what_to_record(self) -> dict[str, Any] | None:
+        sim = self._group.services[SERVICES.index(SIM)]
+        if not sim.ready:
+            return None
+        return {"folder": str(self._folder), "parameters": as_text(sim.facts).decode()}
+
+    def run(self, seconds: float) -> Outcome:
+        self._asked_s = seconds
+        try:
+            while not self.interrupted.wait(LOOK_S if self._settled else _HASTY_S) and self._turn(seconds):
+                pass
+            self.outcome.seconds = time.monotonic() - self._first_step if self._first_step else 0.0
+            self._stopped_ns = time.monotonic_ns()
+        finally:
+            self._end()
+        if self.outcome.failure and not self.outcome.code:
+            self.outcome.code = 1
+        return self.outcome
+
+    @property
+    def _settled(self) -> bool:
+        return self._first_step is not None and self._policy.settled
+
+    def _turn(self, seconds: float) -> bool:
+        """One look at everything; False if the run has come to its end."""
+        self._recording.look(self._policy)
+        if not self._begun:
+            self._begin()
+        self._produced.look()
+        self._steps.look()
+        now = time.monotonic()
+        elapsed = now - self._first_step if self._first_step else -1.0
+        for slot, why in self._policy.look(max(elapsed, 0.0)):
+            if not slot.process.without:
+                self._group.listen(self._hear)
+                # a start that failed is explained in one line
+                words = slot.last.last_words if self._first_step is None and slot.last is not None else ""
+                self.outcome.failure = f"{why}: {words}" if words else why
+                self.outcome.code = max(slot.last.code or 0, 0) or 1 if slot.last else 1
+                self._note(why)
+                return False
+            self._note(f"{why}; {slot.process.without}")
+        self._look_for_the_first_step()
+        if self._first_step is None and now - self._begun_at > _START_S:
+            self.outcome.failure = f"no step within {_START_S:g} s"
+            return False
+        alive()
+        slots = self._policy.slots
+        status = {process.name: self._service(process).status for process in SERVICES}
+        view = slots["view"].service if "view" in slots else None
+        self._update(elapsed, {**status, "record": self._recording.status, "view": view.status if view else {}})
+        return not (self._first_step is not None and 0 < seconds <= elapsed)
+
+    def _begin(self) -> None:
+        """The word to both, once they are ready and the recorder watches."""
+        services = self._group.services
+        for service in services:
+            if service.code is None:
+                continue
+            service.end()  # its last words, too, have been read then
+            for refusal in (ConfigError, DeviceError):
+                if service.code == refusal.code:
+                    raise refusal(service.last_words)
+        if any(service.code is not None for service in services) or (
+            all(service.ready for service in services) and self._recording.ready
+        ):
+            daq, sim = services
+            if daq.ready and sim.ready and (missing := set(daq.facts.get("wants", ())) - set(sim.facts["outputs"])):
+                raise ConfigError(
+                    f"the source wants {', '.join(sorted(missing))} of the simulator, whose model has none;"
+                    f" it has {', '.join(sim.facts['outputs'])}"
+                )
+            self._begun = True
+            self._group.listen(self._hear)
+            for service in services:
+                service.say("begin")
+                self._policy.adopt(service, _say_begin)
+
+    def _look_for_the_first_step(self) -> None:
+        if self._first_step is None and self._steps.first_ns:
+            self._first_step = self._steps.first_ns * 1e-9  # CLOCK_MONOTONIC, as time.monotonic() here
+            self.outcome.first_step_s = round(self._first_step - self._begun_at, 3)
+            notify("READY=1")
+            if self._config.view.enabled:
+                try:
+                    page = self._group.start(VIEW)
+                    self._policy.adopt(page, self._begin_view, begun=False)
+                except OSError as error:
+                    self._note(f"no page: {error}")
+
+    def _begin_view(self, service: Service) -> None:
+        """Its token goes through the pipe: a command line is readable by everybody."""
+        service.say(json.dumps({"token": self._token}))
+
+    def _end(self) -> None:
+        notify("STOPPING=1")
+        try:
+            self._stop()
+        finally:
+            self._finish()
+
+    def _stop(self) -> None:
+        slots, outcome = self._policy.slots, self.outcome
+        self._recording.settle(outcome.seconds)
+        self._group.template.close()
+        view = slots["view"].service if "view" in slots else None
+        if view is not None:
+            view.ask_to_end()
+        services = [self._service(process) for process in SERVICES]
+        for service in services:
+            service.ask_to_end()
+        for service in services:
+            code, name = service.end(), service.process.name
+            waiting = name in slots and not slots[name].begun  # a replacement that we ourselves called off
+            early = self.interrupted.is_set() and self._first_step is None
+            asked_early = code == -signal.SIGTERM and (early or waiting)
+            if code != 0 and outcome.failure is None and not asked_early:
+                outcome.failure, outcome.code = service.exit_message(), max(code, 0) or 1
+            outcome.reports[name] = service.report or service.status
+            outcome.past[name] = slots[name].past if name in slots else []
+            self._produced.look()
+            self._steps.look()
+        if view is not None:
+            view.end()
+            outcome.reports["view"] = view.report or view.status
+
+    def _finish(self) -> None:
+        """Whatever went wrong: the record gets its end, and nothing is left behind."""
+        outcome = self.outcome
+        for process in SERVICES:
+            outcome.reports.setdefault(process.name, {})
+        outcome.crashes = self._policy.crashes
+        self._count_due_steps()
+        outcome.seconds = self._steps.seconds
+        outcome.followed = {**self._produced.as_dict(), **self._steps.as_dict()}
+        reason = outcome.failure or ("interrupted" if self.interrupted.is_set() else "all seconds done")
+        outcome.record = self._recording.end(self._begun, reason, self._conclude(outcome))
+        outcome.steps = self._steps.all()
+        self._produced.close()
+        self._steps.close()
+        self._policy.close()
+        for left in sweep(self._config):
+            self._note(f"removed what was left behind: {left}")
+
+    def _count_due_steps(self) -> None:
+        """Steps that were due when there was no simulator any more: until now, or until the end that was asked for."""
+        sim = [crash for crash in self.outcome.crashes if crash.process == SIM.name]
+        failed = self.outcome.failure is not None and not self.outcome.reports[SIM.name].get("ended")
+        if failed and self._asked_s > 0 and self._first_step is not None:
+            self._steps.absent_until(round((self._first_step + self._asked_s) * 1e9))
+        elif sim and sim[-1].outage_s is None:
+            self._steps.absent_until(self._stopped_ns)
+
+
+def _say_begin(service: Service) -> None:
+    service.say("begin")
+
+
+def supervise(
+    config: Config,
+    group: ProcessGroup,
+    seconds: float,
+    update: Update,
+    tell: Callable[[str], None],
+    folder: Path | None = None,
+    conclude: Callable[[Outcome], dict[str, Any]] = lambda _: {},
+    begun_at: float | None = None,
+    token: str = "",
+    channels: tuple[str, ...] = (),
+) -> Outcome:
+    """Both services, until `seconds` after the first step (0: until interrupted), or until one of them is given up.
+
+    With a `folder` the run is recorded there, with the parameters of the model, as the simulator tells them;
+    `conclude` makes the summary at its end; `begun_at` (monotonic seconds) is when the wait for the first step began,
+    the start of this process if it is not given; `token` opens the page, a new one if none is given; `channels` of the
+    machine are kept of every step (tandem/follow.py). What the services find wrong with the configuration before they
+    begin is a ConfigError, what they miss a DeviceError.
+    """
+    with only_one(config):
+        sweep(config)
+        supervisor = Supervisor(config, group, update, tell, folder, conclude, begun_at, token or new_token(), channels)
+        before = {n: signal.signal(n, lambda *_: supervisor.interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            return supervisor.run(seconds)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

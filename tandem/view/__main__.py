@@ -1,0 +1,11 @@
+"""python -m tandem.view CONFIG"""
+
+import sys
+
+from sync.jit import compiling
+from sync.service_process import main
+
+if __name__ == "__main__":
+    with compiling("view"):
+        from tandem.view.process import prepare
+    sys.exit(main("view", prepare, real_time=False))

@@ -1,0 +1,203 @@
+"""Where frames come from. The stage and the panel know nothing but this.
+
+A frame is one step: every channel of its output by name, and the state of the model after it. A feed that is live reads
+the newest of a running simulation's rings, and all steps since the last look for the plots; one from a record has a
+time that can be moved.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from sim_service.machines.contract import Machine
+from sync.block import PAYLOAD, T
+from sync.config import Config
+from sync.ring import RingReader, newest
+from sync.ring_follower import RingFollower
+from sync.streams import DAQ, SHOWN, SIM, STATE, Stream
+
+_MOST_STEPS = 8192  # taken at one look
+_RETRY_NS = 100_000_000  # asking the file system for a ring is not free
+
+
+@dataclass(frozen=True)
+class Frame:
+    t_ns: int  # the instant of the step
+    step: Any  # a record with named fields: the channels of the step's output (sim_service/step_record.py)
+    state: Any  # of the model, after the step: an array; None where it is not known, as with a record that was cut
+
+
+class DataSource(Protocol):
+    title: str
+    model: Machine
+    params: np.ndarray  # as the model began
+    config: Config
+    live: bool
+    files: dict[str, bytes]  # what the run is made of, by the names in a record
+
+    def look(self) -> Frame | None:
+        """The newest frame, or that of the chosen time; None while there is none."""
+
+    def steps(self) -> np.ndarray:
+        """All steps since the last call, oldest first, as records with named fields; at most some thousands.
+
+        A record whose time was moved begins anew: with the steps before its new time, older ones than given last or
+        not adjoining them.
+        """
+
+    def alive(self) -> dict[str, bool]:
+        """Which of `daq` and `sim` are there (a record: both)."""
+
+    def close(self) -> None: ...
+
+
+class LiveData:
+    """A running simulation on this host."""
+
+    live = True
+
+    def __init__(
+        self, config: Config, model: Machine, params: np.ndarray, files: dict[str, bytes] | None = None
+    ) -> None:
+        self.config, self.model, self.params = config, model, params
+        self.files = files or {}
+        self.title = config.name
+        self._followers = {
+            stream: RingFollower(config.ring(stream.name), living=True, from_now=True, retry_ns=_RETRY_NS)
+            for stream in SHOWN
+        }
+        self._block = np.zeros(0, np.int64)
+
+    def _ring(self, stream: Stream) -> RingReader | None:
+        """The last one there was: what has ended is shown as it ended, until there is another."""
+        self._followers[stream].attached()
+        return self._followers[stream].ring
+
+    def look(self) -> Frame | None:
+        sim, state = self._ring(SIM), self._ring(STATE)
+        if sim is None or state is None:
+            return None
+        if len(self._block) != state.layout.words:
+            self._block = np.zeros(state.layout.words, np.int64)
+        for _ in range(3):
+            step = sim.newest()
+            if newest(state.words, self._block) < 0 or step is None or self._block[T] == step["t_ns"]:
+                break  # of one step, unless the loop was between its two pushes again and again
+        if step is None or newest(state.words, self._block) < 0 or len(state.layout.names) != len(self.model.states):
+            return None
+        return Frame(int(step["t_ns"]), step, self._block.view(np.float64)[PAYLOAD:].copy())
+
+    def steps(self) -> np.ndarray:
+        found = self._followers[SIM].blocks(_MOST_STEPS)
+        return np.zeros(0, [("t_ns", "<i8")]) if found is None else found
+
+    def alive(self) -> dict[str, bool]:
+        for stream in (DAQ, SIM):
+            self._ring(stream)
+        return {stream.name: self._followers[stream].alive for stream in (DAQ, SIM)}
+
+    def blocks_pushed(self) -> int | None:
+        """By the DAQ so far; None where its ring is not on this host."""
+        ring = self._ring(DAQ)
+        return None if ring is None else ring.head
+
+    def close(self) -> None:
+        for follower in self._followers.values():
+            follower.close()
+
+
+class RecordData:
+    """A record: its steps, the states that a replay gave again, and a time that can be moved.
+
+    `kept` are the steps after which a state is known; between two of them it is taken to change evenly, which for
+    positions of bodies over some milliseconds is true enough, unless one of `breaks` (a model that began anew) lies
+    there.
+    """
+
+    live = False
+
+    def __init__(
+        self, title: str, config: Config, model: Machine, params: np.ndarray, steps: np.ndarray,
+        kept: np.ndarray | None = None, states: np.ndarray | None = None, breaks: np.ndarray | None = None,
+        files: dict[str, bytes] | None = None,
+    ):  # fmt: skip
+        self.title, self.config, self.model, self.params = title, config, model, params
+        self.files = files or {}  # of the record: what it was made from
+        self.recorded = steps
+        self.instants = np.maximum.accumulate(steps["taken_ns"])  # of the blocks' use: the same in every replay
+        self.at = 0  # the step shown
+        self._given = 0
+        self._kept, self._states, self._breaks = kept, states, np.zeros(0, np.int64) if breaks is None else breaks
+
+    def __len__(self) -> int:
+        return len(self.recorded)
+
+    @property
+    def seconds(self) -> float:
+        """From its first step to its last."""
+        return float(self.instants[-1] - self.instants[0]) * 1e-9 if len(self) else 0.0
+
+    @property
+    def time(self) -> float:
+        """Of the step shown, from the first on."""
+        return float(self.instants[self.at] - self.instants[0]) * 1e-9 if len(self) else 0.0
+
+    @property
+    def knows_states(self) -> bool:
+        return self._states is not None and len(self._states) > 0
+
+    def go_to(self, seconds: float) -> None:
+        """The last step by then."""
+        if len(self):
+            instant = self.instants[0] + round(seconds * 1e9)
+            self.show(int(np.searchsorted(self.instants, instant, "right")) - 1)
+
+    def go_near(self, instant: int) -> None:
+        """The step closest to an instant."""
+        if len(self):
+            after = int(np.clip(np.searchsorted(self.instants, instant), 1, max(len(self) - 1, 1)))
+            closer = instant - self.instants[after - 1] <= self.instants[min(after, len(self) - 1)] - instant
+            self.show(after - 1 if closer else after)
+
+    def show(self, step: int) -> None:
+        self.at = max(0, min(step, len(self) - 1))
+
+    def look(self) -> Frame | None:
+        if not len(self):
+            return None
+        step = self.recorded[self.at]
+        return Frame(int(step["t_ns"]), step, self._state(self.at))
+
+    def _state(self, step: int) -> np.ndarray | None:
+        if self._kept is None or self._states is None or not len(self._states):
+            return None
+        before = int(np.searchsorted(self._kept, step, "right")) - 1
+        found: np.ndarray = self._states[max(before, 0)].astype(np.float64)
+        if before < 0 or before + 1 == len(self._kept) or self._kept[before] == step:
+            return found
+        low, high = self._kept[before], self._kept[before + 1]
+        broken = np.searchsorted(self._breaks, high, "right") > np.searchsorted(self._breaks, low, "right")
+        if not broken:
+            found += (step - low) / (high - low) * (self._states[before + 1] - found)
+        return found
+
+    def steps(self) -> np.ndarray:
+        end, begin = self.at + 1, self._given
+        if not 0 <= end - begin <= _MOST_STEPS:
+            begin = max(0, end - _MOST_STEPS)
+        self._given = end
+        return self.recorded[begin:end]
+
+    def alive(self) -> dict[str, bool]:
+        return {"daq": True, "sim": True}
+
+    def close(self) -> None: ...
+
+
+def aligned_by_blocks(one: RecordData, other: RecordData) -> bool:
+    """Whether both used the same blocks, so that an instant of one is the same instant of the other."""
+    names = (one.recorded.dtype.names or (), other.recorded.dtype.names or ())
+    if not all("input_t_ns" in n for n in names) or not len(one) or not len(other):
+        return False
+    return bool(np.isin(one.recorded["input_t_ns"][:1000], other.recorded["input_t_ns"]).any())

@@ -1,0 +1,207 @@
+"""The instruments: what is done to the machine, what it does, how fresh that is; and a banner when something is not
+right. Text and figures only, made as HTML and replaced in place some times a second.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sim_service import step_record
+from sim_service.inputs.stages import STAGES, in_words, stage_of
+from sim_service.machines.contract import Machine, Quantity
+from sim_service.machines.display import Tile
+from sync.input_rows import Affine, Row
+from sync.markup import Markup, joined, markup
+from tandem.view.history import Balance, Pace
+
+SILENT_S = 0.3  # without a step
+RED, _AMBER, _BLUE, _QUIET = "#c92a2a", "#d9730d", "#1c6fd1", "rgba(128,128,128,.16)"
+_FAINT = "opacity:.62"
+
+
+_GENERIC = 12  # figures of a machine that names none
+
+
+def tiles(machine: Machine) -> tuple[tuple[Tile, ...], tuple[Tile, ...]]:
+    """(inputs, with bars; outputs), as the machine has them shown; else its inputs, and the first of its outputs."""
+    shown = machine.display
+    hands = shown.hands or tuple(_plain(q) for q in machine.inputs if not q.optional)
+    return hands, shown.figures or tuple(_plain(q) for q in machine.outputs[:_GENERIC])
+
+
+def _plain(q: Quantity) -> Tile:
+    return Tile(q.name.replace("_", " "), q.name, "" if q.unit == "1" else q.unit, 1.0, 3)
+
+
+def number(value: float, digits: int) -> str:
+    if not math.isfinite(value):
+        return "–"
+    text = f"{value:.{digits}f}"
+    return text[1:] if text.startswith("-") and not text.strip("-0.") else text
+
+
+def duration(ns: float) -> str:
+    return f"{ns * 1e-3:.0f} µs" if abs(ns) < 1e6 else f"{ns * 1e-6:.2f} ms" if abs(ns) < 1e9 else f"{ns * 1e-9:.1f} s"
+
+
+# ---- the banner ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Health:
+    """What the banner is made of."""
+
+    silent_s: float | None  # since the newest step; None: there never was one
+    step_s: float
+    sim: bool
+    daq: bool
+    pace: Pace | None
+    paused: bool = False
+    slow: float = 1.0
+    rows: tuple[str, ...] = ()  # of inputs
+
+
+def trouble(h: Health) -> tuple[str, str] | None:
+    """(colour, what to say), the worst first; None if all is well."""
+    if not h.sim:
+        return RED, "simulator gone" + (f": no step for {h.silent_s:.0f} s" if h.silent_s is not None else "")
+    if h.silent_s is None:
+        return _AMBER, "waiting for the first step"
+    status = h.pace.status if h.pace is not None else 0
+    if status & step_record.DIVERGED:
+        return RED, "the model diverged: it left the numbers, or what it declares possible"
+    if h.paused and h.silent_s > SILENT_S:
+        return _BLUE, "paused"
+    stages = in_words(h.pace.stages, h.rows) if h.pace is not None else ""
+    still = h.silent_s > max(SILENT_S, 3.0 * h.step_s * h.slow)
+    if not h.daq:
+        goes = "the model stands still" if still else stages or "the model goes on with the last block"
+        return RED, f"input gone: the DAQ has ended; {goes}"
+    if still and stages:
+        return RED, f"input lost: the model stands still until it is fresh again ({stages})"
+    if still:
+        return RED, f"no step for {h.silent_s:.1f} s"
+    if status & step_record.STALE:
+        most = duration(h.pace.age_most) if h.pace is not None else "?"
+        return RED, f"stale input, {most} old: {stages or 'it was held'}"
+    if status & step_record.SKIPPED and h.slow <= 1.0:
+        return RED, "the simulator gave steps up: it is too slow for real time"
+    if h.pace is not None and h.pace.misses and h.slow <= 1.0:
+        return _AMBER, f"late: {h.pace.misses} deadline{'s' * (h.pace.misses > 1)} missed in the last second"
+    if h.paused:
+        return _BLUE, "paused"
+    if h.slow > 1.0 or status & step_record.SLOWED:
+        return _BLUE, f"slow motion: {h.slow:g} times slower than real time"
+    return None
+
+
+def banner(found: tuple[str, str] | None) -> Markup:
+    """Always as high as itself, so that nothing below jumps when it lights up."""
+    colour, text = found or (_QUIET, "running")
+    face = "color:#fff;font-weight:700" if found else _FAINT
+    return markup(
+        '<div style="background:{};{};font-size:1.1rem;line-height:1.3;min-height:1.3em;'
+        'padding:.45em .7em;margin:.3em .6em .5em;border-radius:4px">{}</div>',
+        colour, face, text,
+    )  # fmt: skip
+
+
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
+_GRID = "display:grid;grid-template-columns:repeat(auto-fit,minmax(6.6rem,1fr));gap:.35rem;margin:.25rem .6rem .5rem"
+_BOX = "border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:.3rem .5rem"
+_BIG = "font-size:1.35rem;font-weight:600;line-height:1.2;font-variant-numeric:tabular-nums;white-space:nowrap"
+
+
+def _tile(tile: Tile, value: float) -> Markup:
+    return markup(
+        '<div style="{}"><div style="font-size:.72rem;{}">{}</div><div style="{}">{}'
+        '<span style="font-size:.72rem;font-weight:400;{}"> {}</span></div></div>',
+        _BOX, _FAINT, tile.label, _BIG, number(value * tile.factor, tile.digits), _FAINT, tile.unit,
+    )  # fmt: skip
+
+
+def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> Markup:
+    """A tile with a bar: from the left, or from the middle, where positive is to the left. What is not fresh says so
+    beside its name."""
+    shown, unit = value * tile.factor, tile.unit
+    share = min(max(shown / full, -1.0), 1.0) if math.isfinite(shown) else 0.0
+    width = abs(share) * (50.0 if middle else 100.0)
+    left = (50.0 - width if share > 0 else 50.0) if middle else 0.0
+    colour = tile.colour or "#1c7ed6"
+    if middle and tile.ways:  # which way says more than a sign
+        unit += f" {tile.ways[0]}" * (shown > 0.5) + f" {tile.ways[1]}" * (shown < -0.5)
+        shown = abs(shown)
+    label = f"{tile.label}: {STAGES[stage]}" if 0 < stage < len(STAGES) else tile.label
+    line = markup('<div style="position:absolute;left:50%;width:1px;height:100%;background:currentColor"></div>')
+    return markup(
+        '<div style="{}"><div style="font-size:.72rem;{}">{}</div><div style="{}">{}'
+        '<span style="font-size:.72rem;font-weight:400;{}"> {}</span></div>'
+        '<div style="position:relative;height:.4rem;border-radius:2px;background:rgba(128,128,128,.3)">'
+        '<div style="position:absolute;left:{}%;width:{}%;height:100%;border-radius:2px;background:{}"></div>{}</div>'
+        "</div>",
+        _BOX, f"color:{RED}" if stage else _FAINT, label, _BIG, number(shown, tile.digits), _FAINT, unit,
+        f"{left:.1f}", f"{width:.1f}", colour, line if middle else "",
+    )  # fmt: skip
+
+
+def dials(
+    hands: Sequence[Tile], figures: Sequence[Tile], value: Callable[[str], float], rows: dict[str, Row]
+) -> Markup:
+    row_of = {to: number for number, row in enumerate(rows.values()) for to in row.to}
+    scale = {to: row.full for row in rows.values() if isinstance(row, Affine) for to in row.to}
+    word = value("input_stages")
+    stages = int(word) if math.isfinite(word) else 0
+    feet = joined(
+        _bar(
+            t, value(t.channel), (t.full or scale.get(t.channel, math.tau)) * t.factor, t.channel not in scale,
+            stage_of(stages, row_of[t.channel]) if t.channel in row_of else 0,
+        )
+        for t in hands
+    )  # fmt: skip
+    rest = joined(_tile(t, value(t.channel)) for t in figures)
+    return markup('<div style="{}">{}</div><div style="{}">{}</div>', _GRID, feet, _GRID, rest)
+
+
+def status_words(now: int, lately: int) -> str:
+    """The newest step's status in words; what others of the last second said is added."""
+    said = [text for bit, text in step_record.STATUS.items() if now & bit]
+    others = [text for bit, text in step_record.STATUS.items() if lately & ~now & bit]
+    text = ", ".join(said) or "free running"
+    return text + (f" (in the last second: {', '.join(others)})" if others else "")
+
+
+def _row(label: str, text: str, hint: str = "") -> Markup:
+    return markup(
+        '<tr title="{}"><td style="padding:.1rem .8rem .1rem 0;white-space:nowrap;{}">{}</td>'
+        '<td style="font-variant-numeric:tabular-nums">{}</td></tr>',
+        hint, _FAINT, label, text,
+    )  # fmt: skip
+
+
+def _pair(median: float, most: float) -> str:
+    return f"{duration(median)}, at most {duration(most)}"
+
+
+def books(step: Any, pace: Pace | None, balance: Balance, seconds: float, waiting: int | None) -> Markup:
+    """Age, cost, lateness of the last second; what became of the blocks; status and commands."""
+    rows = []
+    if pace is not None:
+        rows = [
+            _row("age at use", _pair(pace.age_median, pace.age_most), "of the input block, last second"),
+            _row("step cost", _pair(pace.cost_median, pace.cost_most), "from taking the block to the pushed result"),
+            _row("lateness", _pair(pace.lateness_median, pace.lateness_most), "start of a step after its instant"),
+        ]
+    blocks = f"{balance.used} used, {balance.superseded} superseded"
+    blocks += f", {balance.again} used again" * bool(balance.again) + f", {balance.gaps} gaps" * bool(balance.gaps)
+    rows.append(_row(f"blocks, {seconds:.0f} s", blocks, "used + superseded are all there were"))
+    if waiting is not None:
+        rows.append(_row("newer blocks", str(waiting), "pushed by the DAQ since the one that was used last"))
+    rows.append(_row("status", status_words(int(step["status"]), pace.status if pace is not None else 0)))
+    rows.append(_row("commands obeyed", str(int(step["commands"]))))
+    rows.append(_row("step", f"{int(step['step'])}  ({float(step['time']):.1f} s)"))
+    return markup(
+        '<table style="border-collapse:collapse;font-size:.8rem;line-height:1.35;margin:.2rem .8rem .5rem">{}</table>',
+        joined(rows),
+    )

@@ -1,0 +1,175 @@
+"""Access to the page over HTTP: who has the token gets a session, who has a session gets the page and its web socket.
+
+The library that serves the page (viser) lets everyone in who reaches its port, and its client obeys what stands in the
+address: it would load a scene, and run script, from anywhere. So every request is checked before it:
+
+- Host is the address that was configured (a name that somebody rebinds to the loopback is not), a web socket's Origin
+  is this very page, and the browser does not want it for a frame or as a part of another page (Sec-Fetch-Dest);
+- the address has no query but ours: `/?token=…` once, and nothing afterwards;
+- the token, compared in constant time, opens a session: a random path, and a cookie that a browser sends to this path
+  only. A cookie knows no port: with `Path=/` every other server on this host would be sent it. The cookie is a MAC of
+  its path under the token, so that a view that is restarted with the same token knows the sessions of the one before;
+- every answer, also a refusal, forbids framing, foreign script, `eval` and foreign connections, and sends no referrer.
+"""
+
+import base64
+import hashlib
+import hmac
+import http
+import ipaddress
+import re
+import secrets
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from sync.markup import markup
+from sync.token import new_token
+
+MOST_PAGES = 32
+MOST_PAGES_OF_ONE = 24  # address
+_DESTINATIONS = {"", "document", "websocket", "empty"}  # Sec-Fetch-Dest
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,64}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
+_PLACE = re.compile(r"/([A-Za-z0-9_-]{22})/?")
+_FIXED = {
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+Refusal = tuple[http.HTTPStatus, str]
+_FORBIDDEN, _BAD, _NOT_FOUND = http.HTTPStatus.FORBIDDEN, http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.NOT_FOUND
+
+
+def policy(scripts: tuple[bytes, ...], host: str = "") -> str:
+    """Content-Security-Policy: these scripts and no others, inline or from elsewhere; connections to this page only."""
+    hashes = "".join(f" 'sha256-{base64.b64encode(hashlib.sha256(s).digest()).decode()}'" for s in scripts)
+    socket = f" ws://{host}" if host else ""  # not all browsers count a web socket as 'self'
+    return (
+        f"default-src 'none'; script-src 'wasm-unsafe-eval'{hashes}; style-src 'unsafe-inline';"
+        " img-src 'self' data: blob:; font-src 'self' data:; worker-src blob: data:;"
+        f" connect-src 'self'{socket} data: blob:;"
+        " frame-ancestors 'none'; base-uri 'none'; form-action 'none'; object-src 'none'"
+    )
+
+
+class PageAccess:
+    def __init__(self, host: str, token: str = "", port: int = 0, scripts: tuple[bytes, ...] = ()):
+        self._host, self._token, self._cookie, self._scripts = host, token or new_token(), f"tandem_{port}", scripts
+        self.refused = 0  # requests
+        self.rejected = 0  # messages
+        self.pages: dict[Any, str] = {}  # open web sockets, and whose
+
+    # ---- the parts of a request
+
+    def _known_host(self, header: str) -> bool:
+        if not _HOST.fullmatch(header):
+            return False
+        name, ours = urlsplit(f"//{header}").hostname or "", ipaddress.ip_address(self._host)
+        if name == "localhost":  # what browsers never ask anybody for
+            return ours.is_loopback or ours.is_unspecified
+        try:
+            asked = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return ours.is_unspecified or asked == ours or (asked.is_loopback and ours.is_loopback)
+
+    def _session(self, place: str) -> str:
+        return hmac.new(self._token.encode(), b"session " + place.encode(), hashlib.sha256).hexdigest()
+
+    def _has_session(self, place: str, request: Any) -> bool:
+        ours = self._session(place).encode()
+        cookies = (part.strip().partition("=") for part in request.headers.get("Cookie", "").split(";"))
+        return any(n == self._cookie and hmac.compare_digest(v.encode(), ours) for n, _, v in cookies)
+
+    def _has_token(self, query: str) -> bool:
+        given = parse_qs(query, keep_blank_values=True, strict_parsing=True, max_num_fields=1)
+        if set(given) != {"token"}:
+            raise ValueError("another key")
+        return hmac.compare_digest(given["token"][0].encode(), self._token.encode())
+
+    # ---- whether it passes
+
+    def refusal(self, request: Any, address: str = "") -> Refusal | None:
+        """Why this request may not pass; None if it may."""
+        try:
+            host, upgrade = request.headers.get("Host", ""), request.headers.get("Upgrade")
+            if not self._known_host(host):
+                return _FORBIDDEN, "wrong Host"
+            if request.headers.get("Sec-Fetch-Dest", "") not in _DESTINATIONS:
+                return _FORBIDDEN, "not to be shown within another page"
+            if upgrade and urlsplit(request.headers.get("Origin", "")).netloc != host:
+                return _FORBIDDEN, "another site"
+            return self._refused_place(request, host, upgrade) or (self._full(address) if upgrade else None)
+        except (ValueError, LookupError):  # no address; a header that is there twice; a query that is not ours
+            return _BAD, "not understood"
+
+    def _refused_place(self, request: Any, host: str, upgrade: str | None) -> Refusal | None:
+        path, _, query = request.path.partition("?")
+        found = _PLACE.fullmatch(path)
+        if found is not None:
+            # the client writes where its socket is into its address, for when it is loaded again
+            if query and query != f"websocket=ws://{host}/{found[1]}":
+                return _BAD, "a query that is not ours"
+            return (
+                None if self._has_session(found[1], request) else (_FORBIDDEN, "no session: open the printed address")
+            )
+        if query and not self._has_token(query):
+            return _FORBIDDEN, "wrong token"
+        if not query:
+            return _FORBIDDEN, "the address lacks its token: open the one that was printed"
+        return (_NOT_FOUND, "not found") if path != "/" or upgrade else None
+
+    def _full(self, address: str) -> Refusal | None:
+        of_one = sum(1 for other in self.pages.values() if other == address)
+        if len(self.pages) >= MOST_PAGES or of_one >= MOST_PAGES_OF_ONE:
+            return http.HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open"
+        return None
+
+    # ---- what is answered
+
+    def look(self, request: Any, serve: Any, connection: Any) -> Any:
+        """The library's own answer to a request that passes (None: a web socket), a session for one with the token, or
+        a refusal."""
+        address = str((getattr(connection, "remote_address", None) or ("",))[0])
+        why = self.refusal(request, address)
+        if why is not None:
+            self.refused += 1
+            return self._answer(why[0], f"tandem view: {why[1]}\n".encode(), "text/plain")
+        if request.headers.get("Upgrade"):
+            self.pages[connection] = address
+            return None
+        if not request.path.startswith("/?"):
+            request.path = "/"  # all there is
+            return serve(connection, request)
+        # not by a redirect: after a click in another page a browser would send no cookie of ours to where it leads
+        place = secrets.token_urlsafe(16)
+        text = markup(
+            '<!doctype html><meta http-equiv="refresh" content="0;url=/{}/"><link rel="icon" href="data:,">'
+            "<title>tandem</title>",
+            place,
+        )
+        answer = self._answer(http.HTTPStatus.OK, text.encode(), "text/html; charset=utf-8")
+        answer.headers["Set-Cookie"] = (
+            f"{self._cookie}={self._session(place)}; HttpOnly; SameSite=Strict; Path=/{place}"
+        )
+        return answer
+
+    @staticmethod
+    def _answer(status: http.HTTPStatus, body: bytes, kind: str) -> Any:
+        from websockets.datastructures import Headers
+        from websockets.http11 import Response
+
+        headers = Headers([("Content-Type", kind), ("Content-Length", str(len(body)))])
+        return Response(status.value, status.phrase, headers, body)
+
+    def close_off(self, request: Any, answer: Any) -> None:
+        """The headers of every answer."""
+        hosts = request.headers.get_all("Host")
+        host = hosts[0] if len(hosts) == 1 and self._known_host(hosts[0]) else ""
+        for name, value in {**_FIXED, "Content-Security-Policy": policy(self._scripts, host)}.items():
+            if name in answer.headers:
+                del answer.headers[name]
+            answer.headers[name] = value

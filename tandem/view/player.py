@@ -1,0 +1,243 @@
+"""Time, for a record: where in it the page is, how fast it goes on, and how far a second record is from the first.
+
+Whatever a person does on the page comes on threads of viser's; it is put into a queue and done by the one thread that
+shows frames. Time stands while nobody watches.
+"""
+
+import math
+import queue
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sync.markup import Markup, markup, paragraphs, show
+from tandem.view.data_source import Frame, RecordData, aligned_by_blocks
+
+SPEEDS = ("0.1", "0.2", "0.5", "1", "2", "5", "10")
+_HELD_S = 0.4  # while a hand moves the slider it is not moved from here, and time stands
+_TEXT_S = 0.1  # between two changes of the texts
+_PLOT_S = 0.5  # between two of the cursor in the plots
+_POINTS = 600  # of a curve
+_COLOURS = ("#1971c2", "#e8590c", "#868e96")
+
+
+def distance(one: Any, other: Any) -> float:
+    """Between two steps' positions, in m; NaN where a model has none."""
+    names = [n for n in ("x", "y", "z") if all(n in (s.dtype.names or ()) for s in (one, other))]
+    return math.sqrt(sum((float(one[n]) - float(other[n])) ** 2 for n in names)) if names else math.nan
+
+
+def _apart(one: RecordData, other: RecordData) -> int:
+    return int(one.instants[0] - other.instants[0]) if len(one.instants) and len(other.instants) else 0
+
+
+class Player:
+    def __init__(self, server: Any, feed: RecordData, other: RecordData | None = None):
+        self._feed, self._other = feed, other
+        self._asked: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.playing, self.speed, self.again = True, 1.0, False
+        self._time = 0.0  # finer than steps
+        self._now: float | None = None
+        self._held_until = self._wrote = self._drew = -math.inf
+        self._by_blocks = other is not None and aligned_by_blocks(feed, other)
+        self._offset = 0 if other is None or self._by_blocks else _apart(other, feed)
+        gui = server.gui
+        with gui.add_folder("replay", order=-100):
+            self._text = gui.add_html("")
+            step_s = feed.config.step_ns * 1e-9
+            self._longest = round(max(math.ceil(feed.seconds / step_s), 1) * step_s, 6)
+            self._slider = gui.add_slider("time [s]", min=0.0, max=self._longest, step=step_s, initial_value=0.0)
+            self._play = gui.add_button("pause", icon="player-pause")
+            self._steps = gui.add_button_group("step", ("first", "-1", "+1", "last"))
+            self._speed = gui.add_dropdown("speed", tuple(f"{s} x" for s in SPEEDS), initial_value="1 x")
+            self._again = gui.add_checkbox("again", initial_value=False, hint="at the end, begin anew")
+        self._slider.on_update(self._by_hand(self._seek))
+        self._play.on_click(lambda _: self._asked.put(self.toggle))
+        self._steps.on_click(self._by_hand(self._step))
+        self._speed.on_update(self._by_hand(self._go_at))
+        self._again.on_update(self._by_hand(self._repeat))
+        self._box = None if feed.knows_states else _box(server)
+        self._comparison = _Comparison(server, feed, other, self._offset, self._by_blocks) if other else None
+
+    # ---- what a person does ----------------------------------------------------------------------------------------
+
+    def _by_hand(self, what: Callable[[Any], None]) -> Callable[[Any], None]:
+        def put(event: Any) -> None:
+            if event.client is not None:  # the slider also moves by itself
+                self._asked.put(partial(what, event.target.value))
+
+        return put
+
+    def _seek(self, seconds: float) -> None:
+        self._time = min(max(float(seconds), 0.0), self._feed.seconds)
+        self._feed.go_to(self._time)
+        self._held_until = (self._now or 0.0) + _HELD_S
+        self._wrote = -math.inf
+
+    def toggle(self) -> None:
+        if not self.playing and self._time >= self._feed.seconds:
+            self._time = 0.0
+        self._set_playing(not self.playing)
+
+    def _set_playing(self, playing: bool) -> None:
+        if playing != self.playing:
+            self.playing = playing
+            self._play.label = "pause" if playing else "play"
+            self._play.icon = "player-pause" if playing else "player-play"
+
+    def _step(self, which: str) -> None:
+        ends = {"first": 0, "last": len(self._feed) - 1}
+        self._feed.show(ends[which] if which in ends else self._feed.at + int(which))
+        self._time = self._feed.time
+        self._set_playing(False)
+        self._wrote = -math.inf
+
+    def _go_at(self, text: str) -> None:
+        self.speed = float(text.removesuffix(" x"))
+
+    def _repeat(self, again: bool) -> None:
+        self.again = again
+
+    # ---- what time does --------------------------------------------------------------------------------------------
+
+    def advance(self, now: float) -> None:
+        """Called before every frame, with a monotonic time in s."""
+        since, self._now = now - self._now if self._now is not None else 0.0, now
+        while not self._asked.empty():
+            self._asked.get()()
+        if self.playing and now >= self._held_until:
+            self._time += min(since, 0.5) * self.speed  # nobody watched, or this process did not run: no jump
+            end = self._feed.seconds
+            if self._time >= end:
+                self._time = 0.0 if self.again and end > 0.0 else end
+                self._set_playing(self.again)
+            self._feed.go_to(self._time)
+        if self._other is not None and len(self._feed):
+            self._other.go_near(int(self._feed.instants[self._feed.at]) + self._offset)
+
+    def show(self, frame: Frame, other: Frame | None) -> None:
+        now = self._now or 0.0
+        if self._box is not None:
+            _place(self._box, frame.step)
+        if now - self._wrote >= _TEXT_S:
+            self._wrote = now
+            show(self._text, self._words(frame, other))
+            if now >= self._held_until:
+                self._slider.value = min(round(self._feed.time, 3), self._longest)
+        if self._comparison is not None and now - self._drew >= _PLOT_S:
+            self._drew = now
+            self._comparison.draw(self._feed.time)
+
+    def _words(self, frame: Frame, other: Frame | None) -> Markup:
+        lines = [
+            markup(
+                "<b>{} s</b> of {} s, step {} ({} of {})", f"{self._feed.time:.3f}", f"{self._feed.seconds:.3f}",
+                int(frame.step["step"]), self._feed.at + 1, len(self._feed),
+            )
+        ]  # fmt: skip
+        if self._box is not None:
+            lines.append(markup("only what was recorded: the states of the model could not be made again"))
+        if other is not None and self._other is not None:
+            apart = distance(frame.step, other.step)
+            shown = "unknown" if math.isnan(apart) else f"{apart:.3f} m" if apart < 1e3 else f"{apart:.0f} m"
+            lines.append(markup("distance to {}: <b>{}</b>", self._other.title, shown))
+        return paragraphs(lines)
+
+
+def _box(server: Any) -> Any:
+    """Where the machine was, as far as the outputs say."""
+    return server.scene.add_box("/outputs", dimensions=(2.5, 1.5, 1.0), color=(120, 130, 140), opacity=0.8)
+
+
+def _place(box: Any, step: Any) -> None:
+    names = step.dtype.names or ()
+    x, y, z, yaw = (float(step[n]) if n in names else 0.0 for n in ("x", "y", "z", "yaw"))
+    if math.isfinite(x + y + z + yaw):
+        box.position = (x, y, z + 0.5)
+        box.wxyz = (math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))
+
+
+class _Comparison:
+    """Two records over the same time: one channel of both, and the distance between the two machines."""
+
+    def __init__(self, server: Any, one: RecordData, other: RecordData, offset: int, by_blocks: bool):
+        self._one = one
+        n = len(one)
+        self._which = np.unique(np.linspace(0, max(n - 1, 0), min(n, _POINTS)).astype(np.int64))
+        instants = one.instants[self._which] + offset
+        after = np.clip(np.searchsorted(other.instants, instants), 1, max(len(other) - 1, 1))
+        after = np.minimum(after, len(other) - 1)
+        before = np.maximum(after - 1, 0)
+        near = np.where(instants - other.instants[before] <= other.instants[after] - instants, before, after)
+        # where the other one has ended or not begun, it stands
+        self._a, self._b = one.recorded[self._which], other.recorded[near]
+        self._seconds = (one.instants[self._which] - one.instants[0]) * 1e-9
+        names = [
+            q.name for q in (*one.model.outputs, *one.model.inputs)
+            if q.name in (self._a.dtype.names or ()) and q.name in (self._b.dtype.names or ())
+        ]  # fmt: skip
+        self._units = {q.name: q.unit for q in (*one.model.outputs, *one.model.inputs)}
+        self._apart = self._distances()
+        self._cursor = -1.0
+        shown = [tile.channel for tile in one.model.display.figures]
+        self._channel = next((c for c in (*shown, *names) if c in names), "")
+        self._changed = True
+        how = "at the same instants: both used the same blocks" if by_blocks else "from the first step of each"
+        gui = server.gui
+        with gui.add_folder("comparison", order=-99):
+            text = markup("{} and {}, {}{}", one.title, other.title, how, _furthest(self._seconds, self._apart))
+            show(gui.add_html(""), paragraphs([text]))
+            self._distance = self._plot(gui, ("distance (m)",))
+            self._choice = gui.add_dropdown(
+                "compared channel", tuple(names) or ("",), initial_value=self._channel or None
+            )
+            self._curves = self._plot(gui, (one.title, other.title))
+        self._choice.on_update(lambda event: self._choose(event.target.value))
+
+    def _choose(self, name: str) -> None:
+        self._channel, self._changed = name, True
+
+    def _distances(self) -> np.ndarray:
+        a, b = self._a, self._b
+        names = [n for n in ("x", "y", "z") if all(n in (s.dtype.names or ()) for s in (a, b))]
+        found: np.ndarray = np.sqrt(sum(((a[n] - b[n]) ** 2 for n in names), np.zeros(len(a))))
+        return found
+
+    def _plot(self, gui: Any, labels: tuple[str, ...]) -> Any:
+        series: list[dict[str, Any]] = [{"label": "t (s)"}]
+        series += [{"label": t, "stroke": c, "width": 1.5} for t, c in zip(labels, _COLOURS, strict=False)]
+        series.append({"label": "now", "stroke": _COLOURS[2], "width": 1})
+        data = tuple(np.zeros(2) for _ in series)
+        return gui.add_uplot(
+            data, tuple(series), scales={"x": {"time": False}}, height=170, padding=(10, 24, 0, 0)
+        )  # fmt: skip
+
+    def draw(self, seconds: float) -> None:
+        """The curves and where the page is in them; nothing while nothing changed."""
+        if seconds == self._cursor and not self._changed:
+            return
+        self._cursor, self._changed = seconds, False
+        self._distance.data = _with_cursor(self._seconds, (self._apart,), seconds)
+        if self._channel:
+            curves = (self._a[self._channel], self._b[self._channel])
+            self._curves.data = _with_cursor(self._seconds, curves, seconds)
+
+
+def _with_cursor(x: np.ndarray, curves: tuple[np.ndarray, ...], at: float) -> tuple[np.ndarray, ...]:
+    """The data of a plot, with a last curve that stands up at `at`. uPlot finds no scale where there is a NaN."""
+    curves = tuple(np.nan_to_num(c.astype(np.float64), posinf=0.0, neginf=0.0) for c in curves)
+    low, high = min(c.min() for c in curves), max(c.max() for c in curves)
+    place = int(np.searchsorted(x, at))
+    # the curves go on through the three points of the line
+    through = [np.insert(c, place, [np.interp(at, x, c)] * 3) for c in curves]
+    line = np.insert(np.full(len(x), low), place, [low, high, low])
+    return (np.insert(x, place, [at] * 3), *through, line)
+
+
+def _furthest(seconds: np.ndarray, apart: np.ndarray) -> str:
+    if not np.isfinite(apart).any():
+        return ""
+    most = int(np.nanargmax(apart))
+    return f"; furthest apart: {apart[most]:.3f} m, at {seconds[most]:.2f} s"

@@ -1,0 +1,459 @@
+"""The scene of a page: the machine, its wheels, the ground below it, forces, the path behind it, cameras.
+
+Nodes are made once; a frame only moves them. What hangs on the machine hangs on one node that moves with it, so that
+nothing lags behind anything else. The ground is sent once, or again when the machine has left what was sent of it. Two
+stages may share a page: one of them is a ghost, translucent and without a world of its own. Numbers that are not finite
+leave everything where it was.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sim_service.machines.scene import Scene, poses, usual_cameras
+from tandem.view import shapes
+from tandem.view.cameras import Cameras, Subject
+from tandem.view.data_source import DataSource, Frame
+from tandem.view.ground import Ground, way_of
+
+Colour = tuple[int, int, int]
+
+_SHELL: Colour = (52, 98, 148)
+_FRAME: Colour = (58, 62, 68)
+_TREAD: Colour = (38, 38, 40)
+_RIM: Colour = (186, 190, 196)
+_DARK: Colour = (30, 30, 32)
+_BARS: dict[str, Colour] = {
+    "rod": (120, 124, 130), "arm": (112, 118, 128), "link": (206, 152, 52), "upright": (150, 153, 158),
+    "strut": (86, 90, 98), "rack": (206, 152, 52), "spring": (190, 60, 48),
+}  # fmt: skip
+_LOAD: Colour = (60, 130, 200)
+_FORCE: Colour = (214, 74, 50)
+_PATH: Colour = (36, 120, 210)
+_WAY: Colour = (236, 168, 40)
+_CONE: Colour = (236, 110, 30)
+_GROUND: dict[str, Colour] = {"even": (124, 128, 130), "odd": (115, 119, 122), "slippery": (88, 122, 150)}
+_SKY: Colour = (226, 233, 240)
+
+_LONG = 0.5  # m, the arrow of a wheel's load at rest
+_AWAY = np.array([0.0, 0.0, -200.0])  # below any ground
+_LEAST = 0.02  # m; shorter arrows are not drawn
+_RENEW = 14.0  # m from the middle of the ground that was sent, before it is sent anew
+_STRIDE = 0.8  # m between points of the path
+_CHUNK, _CHUNKS = 48, 20  # points of the path in a node, and nodes: some 750 m
+_FASTEST, _UNSEEN_S = 100.0, 1.5  # m/s and s; what moves faster, or was not seen for longer, was put there
+_ABOVE = 0.02  # m, lines over the ground
+
+
+class SceneView:
+    def __init__(
+        self, server: Any, feed: DataSource, prefix: str = "", colour: Colour | None = None, ghost: bool = False
+    ) -> None:
+        self._server, self._feed, self._prefix, self._ghost = server, feed, prefix.rstrip("/"), ghost
+        self._opacity = 0.3 if ghost else None
+        self._colour = colour
+        self.scene: Scene = feed.model.scene or Scene()
+        files = getattr(feed, "files", {})
+        self.ground = Ground.of(files, self.scene.ground)
+        self._renewed: np.ndarray | None = None
+        self._ground_nodes: dict[str, Any] = {}
+        self._whole = self.ground.flat
+        self._toggles: dict[str, Any] = {}
+        self._world = poses(self.scene.frames)
+        self._poses = self._world.copy()
+        self._bar_frames = np.array([(b.start.frame, b.end.frame) for b in self.scene.bars], np.int64).reshape(-1, 2)
+        self._bar_at = np.array([(b.start.at, b.end.at) for b in self.scene.bars], float).reshape(-1, 2, 3)
+        self._spins = np.zeros(len(self.scene.wheels))
+        self._time = math.nan
+        with server.atomic():
+            if not ghost:
+                self._make_world()
+                self._make_way(files)
+            self._make_machine()
+            self._make_arrows()
+            self._make_path()
+        self.cameras = None if ghost else Cameras(server, self.scene.cameras or usual_cameras(self.scene.size))
+        if not ghost:
+            self._make_toggles()
+
+    # ---- a frame -----------------------------------------------------------------------------------------------------
+
+    def show(self, frame: Frame) -> None:
+        if len(frame.state) != len(self._feed.model.states) or not np.isfinite(frame.state).all():
+            return
+        self._poses[:] = self._world
+        self._feed.model.frames(frame.state, self._feed.params, self._poses)
+        if not np.isfinite(self._poses).all():
+            return
+        origin, turned = self._pose()
+        self._root.position = origin
+        self._root.wxyz = shapes.quaternion(turned)
+        self._turn_wheels(frame.step)
+        self._move_bars(origin, turned)
+        self._move_wheels(origin, turned)
+        self._move_solids(origin, turned)
+        self._move_levers(frame.step)
+        self._move_arrows(frame.step, origin, turned)
+        self._lengthen_path(origin, frame.t_ns)
+        if not self._ghost:
+            self._renew_ground(origin)
+        if self.cameras is not None:
+            self.cameras.follow(Subject(origin, turned), frame.t_ns)
+
+    # ---- poses -------------------------------------------------------------------------------------------------------
+
+    def _pose(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the machine is and how it is turned: as its first solid."""
+        if not self.scene.solids:
+            return np.zeros(3), np.eye(3)
+        pose = self._poses[self.scene.solids[0].frame]
+        return pose[0].copy(), _turned(pose[1:])
+
+    def _turn_wheels(self, step: Any) -> None:
+        """Those that a step gives a steer angle or a rate, and their frame does not; axes in the world."""
+        time = _channel(step, "time")
+        passed = time - self._time if 0.0 < time - self._time < 1.0 else 0.0
+        self._time = time
+        self._centres, self._axes = [], []
+        for k, wheel in enumerate(self.scene.wheels):
+            axes = _turned(self._poses[wheel.centre.frame, 1:])
+            if wheel.rate:
+                rate = _channel(step, wheel.rate)
+                self._spins[k] = (self._spins[k] + passed * rate) % (2.0 * math.pi) if math.isfinite(rate) else 0.0
+            if wheel.steer and math.isfinite(angle := _channel(step, wheel.steer)):
+                axes = axes @ _about(2, angle)
+            if self._spins[k]:
+                axes = axes @ _about(1, self._spins[k])
+            self._centres.append(wheel.centre.where(self._poses))
+            self._axes.append(axes)
+
+    # ---- the machine -------------------------------------------------------------------------------------------------
+
+    def _name(self, name: str) -> str:
+        return f"{self._prefix}/{name}"
+
+    def _tint(self, colour: Colour) -> Colour:
+        """Of a ghost everything has its one colour, lighter where it was."""
+        if self._colour is None:
+            return colour
+        light = 0.6 + 0.4 * sum(colour) / 765.0
+        r, g, b = (round(light * c) for c in self._colour)
+        return r, g, b
+
+    def _mesh(self, name: str, mesh: shapes.Mesh, colour: Colour, opacity: float | None = None, **more: Any) -> Any:
+        return self._server.scene.add_mesh_simple(
+            self._name(name), *mesh, color=self._tint(colour), opacity=opacity or self._opacity, **more
+        )
+
+    def _make_machine(self) -> None:
+        scene, add = self.scene, self._server.scene
+        self._root = add.add_frame(self._name("machine"), show_axes=False)
+        self._solids: list[Any] = []
+        self._shells: list[Any] = []
+        for k, solid in enumerate(scene.solids):
+            name = f"machine/{solid.name}"
+            self._solids.append(self._root if k == 0 else add.add_frame(self._name(name), show_axes=False))
+            shell = (solid.shell, solid.faces) if len(solid.shell) else shapes.box(solid.low, solid.high)
+            node = self._mesh(
+                f"{name}/shell", shapes.flat(shell), _SHELL, 0.45 if not self._ghost else 0.2, side="double",
+                flat_shading=True, receive_shadow=False,
+            )  # fmt: skip
+            self._shells.append(node)
+            if len(solid.tubes):
+                self._mesh(f"{name}/frame", shapes.tubes(solid.tubes, solid.tube_radius), _FRAME)
+        self._make_bars()
+        self._make_wheels()
+        self._levers = []
+        for lever in scene.levers:
+            name = f"machine/{lever.name}"
+            handle = add.add_frame(self._name(name), show_axes=False, position=lever.at)
+            base = _with_y(lever.axis) if lever.kind == "wheel" else np.array([1.0, 0.0, 0.0, 0.0])
+            handle.wxyz = base
+            self._mesh(f"{name}/it", _lever_mesh(lever.kind, lever.size), _DARK)
+            self._levers.append((handle, lever, base))
+
+    def _make_wheels(self) -> None:
+        """Instances of one tread and one rim, of radius and width 1."""
+        n = len(self.scene.wheels)
+        self._wheels = []
+        if n == 0:
+            return
+        scales = np.array([(w.radius, w.width, w.radius) for w in self.scene.wheels])
+        ratio = self.scene.wheels[0].rim / self.scene.wheels[0].radius or 0.62
+        for name, mesh, colour in (
+            ("treads", shapes.tread(1.0, 1.0, ratio), _TREAD),
+            ("rims", shapes.flat(shapes.rim(ratio, 1.0)), _RIM),
+        ):
+            self._wheels.append(
+                self._server.scene.add_batched_meshes_simple(
+                    self._name(f"machine/{name}"), *mesh, np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)), np.zeros((n, 3)),
+                    batched_scales=scales, batched_colors=_light(self._tint(colour)), opacity=self._opacity, lod="off",
+                    side="double",
+                )
+            )  # fmt: skip
+
+    def _make_bars(self) -> None:
+        """Bars of one shape are instances of one mesh."""
+        self._batches = []
+        kinds = [bar.kind for bar in self.scene.bars]
+        for shape, mesh in (("spring", shapes.helix()), ("bar", shapes.cylinder())):
+            which = np.array([k for k, kind in enumerate(kinds) if (kind == "spring") == (shape == "spring")], np.int64)
+            if not len(which):
+                continue
+            radii = np.array([self.scene.bars[k].radius for k in which])
+            colours = np.array([_light(self._tint(_BARS.get(kinds[k], _BARS["rod"]))) for k in which], np.uint8)
+            n = len(which)
+            handle = self._server.scene.add_batched_meshes_simple(
+                self._name(f"machine/{shape}s"), *mesh, np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)), np.zeros((n, 3)),
+                batched_scales=np.full((n, 3), 1e-3), batched_colors=colours, opacity=self._opacity, lod="off",
+            )  # fmt: skip
+            self._batches.append((handle, which, radii))
+
+    def _move_bars(self, origin: np.ndarray, turned: np.ndarray) -> None:
+        if not self._batches:
+            return
+        frames = self._poses[self._bar_frames]
+        own = (frames[:, :, 0] + np.einsum("nei,neij->nej", self._bar_at, frames[:, :, 1:]) - origin) @ turned
+        for handle, which, radii in self._batches:
+            start, end = own[which, 0], own[which, 1]
+            way = end - start
+            length = np.maximum(np.linalg.norm(way, axis=1), 1e-6)
+            handle.batched_positions = start.astype(np.float32)
+            handle.batched_wxyzs = shapes.along(way).astype(np.float32)
+            handle.batched_scales = np.column_stack([radii, radii, length]).astype(np.float32)
+
+    def _move_wheels(self, origin: np.ndarray, turned: np.ndarray) -> None:
+        if not self._wheels:
+            return
+        places = ((np.array(self._centres) - origin) @ turned).astype(np.float32)
+        wxyzs = np.array([shapes.quaternion(turned.T @ axes) for axes in self._axes], np.float32)
+        for handle in self._wheels:
+            handle.batched_positions = places
+            handle.batched_wxyzs = wxyzs
+
+    def _move_solids(self, origin: np.ndarray, turned: np.ndarray) -> None:
+        for handle, solid in zip(self._solids[1:], self.scene.solids[1:], strict=True):
+            pose = self._poses[solid.frame]
+            handle.position = (pose[0] - origin) @ turned
+            handle.wxyz = shapes.quaternion(turned.T @ _turned(pose[1:]))
+
+    def _move_levers(self, step: Any) -> None:
+        for handle, lever, base in self._levers:
+            angle = lever.factor * _channel(step, lever.channel)
+            if math.isfinite(angle):
+                handle.wxyz = shapes.times(shapes.about(lever.axis, angle), base)
+
+    # ---- forces ------------------------------------------------------------------------------------------------------
+
+    def _make_arrows(self) -> None:
+        n = len(self.scene.arrows)
+        self._loads = self._forces = None
+        if n == 0 or self._ghost:
+            return
+        for name, colour in (("loads", _LOAD), ("forces", _FORCE)):
+            handle = self._server.scene.add_arrows(
+                self._name(f"machine/{name}"), np.zeros((n, 2, 3)), _light(self._tint(colour)), shaft_radius=0.016,
+                head_radius=0.038, head_length=0.09,
+            )  # fmt: skip
+            if name == "loads":
+                self._loads = handle
+            else:
+                self._forces = handle
+
+    def _move_arrows(self, step: Any, origin: np.ndarray, turned: np.ndarray) -> None:
+        if self._loads is None or self._forces is None or not self._loads.visible:
+            return
+        scale = _LONG / (self.scene.load or 2000.0)
+        ends = np.zeros((2, len(self.scene.arrows), 2, 3))
+        for k, arrow in enumerate(self.scene.arrows):
+            wheel = self.scene.wheels[arrow.wheel]
+            centre, axle = self._centres[arrow.wheel], self._axes[arrow.wheel][:, 1]
+            normal = self.ground.normal(centre[0], centre[1])
+            down = shapes.unit(float(normal @ axle) * axle - normal)
+            foot = centre + wheel.radius * down
+            foot[2] = max(foot[2], self.ground.height(foot[0], foot[1]))
+            ahead = shapes.unit(shapes.cross(axle, normal))
+            left = shapes.cross(normal, ahead)
+            along, across, load = (
+                arrow.share * scale * _channel(step, name) for name in (arrow.along, arrow.across, arrow.load)
+            )
+            # beside the wheel, where it is not hidden by it
+            outwards = math.copysign(0.5 * wheel.width + 0.06, float((centre - origin) @ turned[:, 1]))
+            ends[:, k] = foot + 0.02 * normal + outwards * left
+            ends[0, k, 1] += load * normal
+            ends[1, k, 1] += along * ahead + across * left
+        if not np.isfinite(ends).all():
+            return
+        ends = (ends - origin) @ turned
+        short = np.linalg.norm(ends[:, :, 1] - ends[:, :, 0], axis=-1) < _LEAST
+        ends[short] = _AWAY  # an arrow of no length still has a head
+        self._loads.points = ends[0].astype(np.float32)
+        self._forces.points = ends[1].astype(np.float32)
+
+    # ---- the path ----------------------------------------------------------------------------------------------------
+
+    def _make_path(self) -> None:
+        colour = self._colour or _PATH
+        add = self._server.scene.add_line_segments
+        self._path_root = self._server.scene.add_frame(self._name("path"), show_axes=False)
+        self._chunks = [
+            add(self._name(f"path/{k}"), np.zeros((_CHUNK, 2, 3)), colour, thickness=2.5, thickness_units="screen")
+            for k in range(_CHUNKS)
+        ]
+        self._drawn = np.zeros((_CHUNK, 2, 3), np.float32)
+        self._at_chunk, self._at_point = 0, 0
+        self._last, self._last_ns = np.zeros(3), -(1 << 62)
+        self._newest = add(self._name("path/now"), np.zeros((1, 2, 3)), colour, thickness=2.5, thickness_units="screen")
+
+    def _lengthen_path(self, origin: np.ndarray, t_ns: int) -> None:
+        here = np.array([origin[0], origin[1], self.ground.height(origin[0], origin[1]) + _ABOVE])
+        passed = 1e-9 * (t_ns - self._last_ns)
+        self._last_ns = t_ns
+        gone = float(np.linalg.norm(here - self._last))
+        jumped = not 0.0 <= passed < _UNSEEN_S or gone > _STRIDE + _FASTEST * passed
+        if jumped:  # put somewhere else, or nobody looked: no line leads there
+            self._last = here
+        self._newest.points = np.array([[self._last, here]], np.float32)
+        if jumped or gone < _STRIDE:
+            return
+        self._drawn[self._at_point :] = here  # what is still ahead has no length
+        self._drawn[self._at_point, 0] = self._last
+        self._chunks[self._at_chunk].points = self._drawn
+        self._last = here
+        self._at_point += 1
+        if self._at_point == _CHUNK:  # the oldest node begins anew
+            self._at_point, self._at_chunk = 0, (self._at_chunk + 1) % _CHUNKS
+
+    # ---- the world ---------------------------------------------------------------------------------------------------
+
+    def _make_world(self) -> None:
+        scene = self._server.scene
+        scene.set_up_direction("+z")
+        scene.world_axes.visible = False
+        scene.set_background_image(_sky(), format="png")
+        scene.configure_fog(60.0, 320.0, color=_SKY)
+        if not self.ground.flat:
+            return
+        scene.add_grid(
+            self._name("ground"), infinite_grid=True, cell_size=1.0, section_size=10.0, cell_color=(190, 194, 197),
+            section_color=(158, 163, 168), cell_thickness=0.8, section_thickness=1.2, fade_distance=160.0,
+            plane_color=(206, 210, 213), plane_opacity=1.0, shadow_opacity=0.2,
+        )  # fmt: skip
+
+    def _renew_ground(self, origin: np.ndarray) -> None:
+        if self._renewed is not None and (self._whole or np.linalg.norm(origin[:2] - self._renewed) < _RENEW):
+            return
+        self._renewed = origin[:2].copy()
+        if self.ground.flat:
+            return
+        x, y, self._whole = self.ground.axes_around(float(origin[0]), float(origin[1]))
+        meshes = self.ground.meshes(x, y)
+        for name in set(self._ground_nodes) - set(meshes):
+            self._ground_nodes.pop(name).remove()
+        for name, mesh in meshes.items():  # one of the same name takes the place of the one before
+            self._ground_nodes[name] = self._server.scene.add_mesh_simple(
+                self._name(f"surface/{name}"), *mesh, color=_GROUND[name], side="double", cast_shadow=False
+            )
+
+    def _make_way(self, files: dict[str, bytes]) -> None:
+        self._way: Any = None
+        found = way_of(files)
+        if found is None:
+            return
+        points, line = found
+        scene = self._server.scene
+        self._way = scene.add_frame(self._name("course"), show_axes=False)
+        line = np.column_stack([line, [self.ground.height(*p) + _ABOVE for p in line]])
+        scene.add_line_segments(
+            self._name("course/line"), np.stack([line[:-1], line[1:]], axis=1), _WAY, thickness=2.0,
+            thickness_units="screen",
+        )  # fmt: skip
+        # a cone either side of every waypoint
+        nearest = [int(np.argmin(np.linalg.norm(line[:, :2] - p, axis=1))) for p in points]
+        ahead = np.gradient(line[:, :2], axis=0)[nearest]
+        ahead /= np.maximum(np.linalg.norm(ahead, axis=1), 1e-9)[:, None]
+        left = 1.75 * np.column_stack([-ahead[:, 1], ahead[:, 0]])
+        feet = np.concatenate([points + left, points - left])
+        feet = np.column_stack([feet, [self.ground.height(*p) for p in feet]])
+        scene.add_batched_meshes_simple(
+            self._name("course/cones"), *shapes.cone(), np.tile([1.0, 0.0, 0.0, 0.0], (len(feet), 1)), feet,
+            batched_scales=np.tile([0.11, 0.11, 0.4], (len(feet), 1)), batched_colors=_light(_CONE), lod="off",
+        )  # fmt: skip
+
+    # ---- what is shown -----------------------------------------------------------------------------------------------
+
+    def _make_toggles(self) -> None:
+        gui = self._server.gui
+        things = {
+            "forces of the ground": [h for h in (self._loads, self._forces) if h is not None],
+            "path behind it": [self._path_root],
+            "course": [self._way] if self._way is not None else [],
+            "body": self._shells,
+        }
+        with gui.add_folder("shown"):
+            for text, handles in things.items():
+                if not handles:
+                    continue
+                box = gui.add_checkbox(text, True)
+                self._toggles[text] = box
+                box.on_update(lambda _, box=box, handles=handles: _set_visible(handles, box.value))
+
+
+def _light(colour: Colour) -> Colour:
+    """Of instances: the page takes their colours for amounts of light, those of meshes for what a screen is told."""
+    r, g, b = (round(255.0 * (c / 255.0) ** 2.2) for c in colour)
+    return r, g, b
+
+
+def _set_visible(handles: list[Any], visible: bool) -> None:
+    for handle in handles:
+        handle.visible = visible
+
+
+def _channel(step: Any, name: str) -> float:
+    try:
+        return float(step[name])
+    except (KeyError, ValueError, IndexError):
+        return 0.0
+
+
+def _turned(directions: np.ndarray) -> np.ndarray:
+    """The rotation nearest to three directions (rows): those of a step are unit and square but for its tolerance."""
+    ahead = shapes.unit(directions[0])
+    left = shapes.unit(directions[1] - float(directions[1] @ ahead) * ahead)
+    return np.array([ahead, left, shapes.cross(ahead, left)]).T
+
+
+def _about(axis: int, angle: float) -> np.ndarray:
+    """A turn about one of the axes."""
+    c, s = math.cos(angle), math.sin(angle)
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    out = np.eye(3)
+    out[i, i], out[j, j], out[i, j], out[j, i] = c, c, -s, s
+    return out
+
+
+def _with_y(axis: np.ndarray) -> np.ndarray:
+    """A turn that brings y into the axis, and x across the machine: a wheel's spokes are level ahead."""
+    across = np.cross([0.0, 1.0, 0.0], axis)
+    z = across / np.linalg.norm(across) if np.linalg.norm(across) > 1e-9 else np.array([0.0, 0.0, 1.0])
+    return shapes.quaternion(np.column_stack([np.cross(axis, z), axis, z]))
+
+
+def _lever_mesh(kind: str, size: float) -> shapes.Mesh:
+    if kind == "wheel":
+        ring = shapes.torus(size, 0.09 * size)
+        spoke = shapes.box(np.array([-size, -0.03 * size, -0.1 * size]), np.array([size, 0.03 * size, 0.1 * size]))
+        down = shapes.box(np.array([-0.1 * size, -0.03 * size, -size]), np.array([0.1 * size, 0.03 * size, 0.0]))
+        return shapes.merged([ring, spoke, down])
+    arm = shapes.box(np.array([-0.006, -0.008, -size]), np.array([0.006, 0.008, 0.0]))
+    pad = shapes.box(np.array([-0.012, -0.035, -size - 0.02]), np.array([0.012, 0.035, -size + 0.06]))
+    return shapes.merged([arm, pad])
+
+
+def _sky() -> np.ndarray:
+    """Lighter towards the horizon."""
+    t = np.linspace(0.0, 1.0, 64)[:, None, None]
+    high, low = np.array([186, 204, 222.0]), np.array(_SKY, float)
+    return np.asarray(np.broadcast_to(high + (low - high) * np.minimum(2.0 * t, 1.0), (64, 8, 3)).astype(np.uint8))

@@ -1,0 +1,255 @@
+"""`tandem view`: the page over a recorded run, or over two; without one, over the run that is going on.
+
+What a record holds are blocks and outputs. The states that a scene is drawn from are made again by an exact replay, so
+the page shows what the loop computed on board, not what a viewer makes of it. Where that cannot be (a record that
+begins in the middle, or other channels), it shows the outputs alone, and says so.
+"""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sync.errors import ConfigError
+from sync.visible import visible
+from tandem.shipped_configs import CONFIGS
+from tandem.terminal import Overrides, TokenFile, errors, progress
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from sim_service.machines.contract import Machine
+    from sim_service.simulation import Simulation
+    from sync.config import View
+    from tandem.replay import Asked
+    from tandem.view.data_source import RecordData
+
+_CONFIG = CONFIGS / "drive.toml"
+_STATES_S = 0.03  # between two states that are kept
+_MOST_BYTES = 256 << 20  # of them
+
+Say = Callable[[str], None]
+
+
+class _States:
+    """Keeps the model's state every so many steps of a replay: in single precision, within bounds."""
+
+    def __init__(self, step_ns: int, say: Say):
+        self._step_ns, self._say = step_ns, say
+        self.kept: list[int] = []
+        self.states: list[np.ndarray] = []
+
+    def every(self, steps: int, model: "Machine") -> int:
+        wished = max(1, round(_STATES_S * 1e9 / self._step_ns))
+        fit = max(1, _MOST_BYTES // (4 * max(len(model.states), 1)))
+        every = max(wished, -(-steps // fit))
+        if every > wished:
+            self._say(
+                f"a long run: a state every {every * self._step_ns * 1e-9:.2f} s is kept, and drawn evenly in between"
+            )
+        return every
+
+    def look(self, done: int, simulation: "Simulation") -> None:
+        import numpy as np
+
+        self.kept.append(done - 1)
+        self.states.append(simulation.state.astype(np.float32))
+
+
+def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, float], None]) -> "RecordData":
+    """A recorded run as a feed; as it was, or as it is asked to be run again."""
+    import numpy as np
+
+    from sim_service.step_record import RESTARTED
+    from sync.config import Config
+    from sync.record import RunError, open_run
+    from sync.record.settings import recorded_settings
+    from sync.toml import check
+    from tandem.replay import Watch, configuration, replay_run
+    from tandem.replay_save import replayed_steps
+    from tandem.view.data_source import RecordData
+
+    run = open_run(path, progress=lambda share: update("reading", share))
+    title = run.path.parent.name or run.name
+    step_ns = check(Config, settings, str(run.path)).step_ns if (settings := recorded_settings(run)) else 5_000_000
+    recorded = run.topics.get("/step")
+    if asked.mode == "exact" and not asked.changed and (recorded is None or not len(recorded)):
+        say(f"{run.path}: holds no steps; they are made from its blocks, as --mode ideal does")
+        asked.mode = "ideal"
+    states = _States(step_ns, say)
+    try:
+        done = replay_run(path, asked, update, Watch(states.every, states.look))
+    except RunError as error:
+        if asked.mode != "exact" or recorded is None or not len(recorded):
+            raise
+        say(f"{error}")
+        say("the page shows the recorded outputs alone: a box for the machine, and the plots")
+        config, model, params = configuration(run, asked)
+        return RecordData(title, config, model, params, recorded.blocks, files=run.attachments)
+    if done.figures["stopped"]:
+        say(f"{run.path}: {done.figures['stopped']}; the page ends before it")
+    if asked.mode == "exact" and not asked.changed and not done.figures["identical"] and not done.figures["stopped"]:
+        say(f"{run.path}: its replay is not identical (tandem replay says where); the page shows the replay")
+    steps = replayed_steps(done)
+    breaks = np.flatnonzero((steps["step"] == 0) | (steps["status"] & RESTARTED != 0))
+    if asked.mode == "ideal":
+        title += f", {asked.delay_ms:g} ms of delay" if asked.delay_ms else ", ideal"
+    return RecordData(
+        title, done.config, done.model, done.params, steps, np.array(states.kept, np.int64), np.array(states.states),
+        breaks, run.attachments,
+    )  # fmt: skip
+
+
+def _asked(mode: str, delay_ms: float, config: Path | None, overrides: list[str] | None) -> "Asked":
+    from tandem.replay import Asked
+
+    return Asked(mode, delay_ms, config=config, overrides=list(overrides or []))
+
+
+def serve(where: "View", feed: "RecordData", other: "RecordData | None", token: str, opened: bool) -> None:
+    """The page of a record, until Ctrl-C."""
+    from tandem.view.address import announced
+    from tandem.view.process import Page
+
+    stop = _until_told()
+    page = Page(where, feed, other, _say, token)
+    try:
+        with announced(page.address, _say, opened):
+            page.run(stop)
+    finally:
+        page.close()
+        feed.close()
+
+
+def _until_told() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _say(text: str) -> None:
+    print(f"view: {visible(text)}", file=sys.stderr, flush=True)
+
+
+def view(
+    run: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A run's folder or file; a folder of runs means its latest. A mechanism (.toml). None: the live run."
+        ),
+    ] = None,
+    other: Annotated[Path | None, typer.Argument(help="A second run, drawn beside the first.")] = None,
+    against: Annotated[str, typer.Option(help="ideal: the same run without transport, drawn beside it.")] = "",
+    mode: Annotated[str, typer.Option(help="Of RUN. exact: as it was. ideal: without transport.")] = "exact",
+    delay_ms: Annotated[float, typer.Option(help="Of what is ideal: blocks are there so much later.")] = 0.0,
+    config: Annotated[
+        Path | None, typer.Option(help="Of the run; of a recorded one, another than its own.", show_default=False)
+    ] = None,
+    overrides: Overrides = None,
+    host: Annotated[str | None, typer.Option(help="Address to serve at. Default: the configuration's.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Exactly this one; 0: any. Default: the first free from 8790.")
+    ] = None,
+    token_file: TokenFile = None,
+    opened: Annotated[bool, typer.Option("--open", help="Open it in the browser, too.")] = False,
+) -> None:
+    """Show a recorded run on a page: time can be moved; or two runs over each other; or the run that is going on.
+
+    A mechanism runs on its page, and can be held, pushed and changed by hand.
+    """
+    from sync import build
+    from sync.config import View
+    from sync.jit import compiling
+    from sync.token import page_token
+    from sync.toml import check, with_overrides
+
+    with errors():
+        token = page_token(token_file)
+        if run is None:
+            _live(config or _CONFIG, overrides, (host, port), token, opened)
+            return
+        if run.suffix == ".toml":
+            _mechanism(run, (host, port), token, opened)
+            return
+        if other is not None and against:
+            raise ConfigError("--against: is for one run; give either a second one or --against ideal")
+        if against not in ("", "ideal"):
+            raise ConfigError(f"--against {against}: must be ideal, or give a second run")
+        if delay_ms and mode == "exact" and not against:
+            raise ConfigError(f"--delay-ms {delay_ms:g}: needs --mode ideal or --against ideal")
+        build.ensure("everything")
+        with compiling("replay"):
+            import tandem.replay  # noqa: F401
+        with progress("view") as update:
+            feed = record_feed(
+                run, _asked(mode, 0.0 if against else delay_ms, config, overrides), _say, update
+            )  # fmt: skip
+            second = None
+            if other is not None:
+                second = record_feed(other, _asked("exact", 0.0, config, overrides), _say, update)
+            elif against:
+                second = record_feed(run, _asked(against, delay_ms, config, overrides), _say, update)
+                second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
+        # not as the record says: whoever made it does not decide who may look at it here
+        asked_view = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})
+        serve(_where(check(View, asked_view, "--set", "view"), (host, port)), feed, second, token, opened)
+
+
+def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) -> None:
+    """A mechanism in the hand, until Ctrl-C."""
+    from sync import build
+    from sync.config import View
+    from sync.jit import compiling
+
+    build.ensure("everything")
+    with compiling("mechanism"):
+        from sim_service.multibody.mechanism_file import read_mechanism
+        from tandem.mechanism_run import prepare
+        from tandem.view.address import announced
+        from tandem.view.listen import close_page, open_page
+        from tandem.view.mechanism_page import Bench, MechanismData, MechanismPage, with_hands
+    described = read_mechanism(file)
+    with_hands(described.mechanism)
+    described, state = prepare(described)
+    where = _where(View(), chosen)
+    server, _, address = open_page(where, described.file.name, token)
+    stop = _until_told()
+    try:
+        workshop = MechanismPage(server, MechanismData(described.file.title or described.file.name, Bench(state)))
+        with announced(address, _say, opened):
+            workshop.run(stop, where.rate_hz)
+    finally:
+        close_page(server)
+
+
+def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any], token: str, opened: bool) -> None:
+    """The run of this name on this host, also while it has not begun: the very service that a run starts."""
+    from sync.config import load
+    from sync.jit import compiling
+    from sync.service_process import Reporter
+
+    class Quiet(Reporter):
+        def status(self, content: dict[str, Any]) -> None: ...
+
+    config = load(file, overrides or [])
+    config = config.model_copy(update={"view": _where(config.view, chosen)})
+    with compiling("view"):
+        from tandem.view.process import live_feed, serve_live
+    feed = live_feed(config, file)
+    stop = _until_told()
+    serve_live(config, feed, stop, Quiet("view", False, stop), token, opened)
+
+
+def _where(view: "View", chosen: tuple[str | None, int | None]) -> "View":
+    """A page's address, with what the command line says of it."""
+    from sync.config import View
+    from sync.toml import check
+
+    named = zip(("host", "port"), chosen, strict=True)
+    asked = view.model_dump() | {key: value for key, value in named if value is not None}
+    return check(View, asked, "the command line", "view")

@@ -1,0 +1,393 @@
+"""What models look like, against what is known of them otherwise; and the stage, without a browser."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim_service.machines import gather, make_machine
+from sim_service.machines.natural_scene import scene_of
+from sim_service.machines.scene import Bar, Scene, poses
+from sim_service.multibody.mechanism_file import read_mechanism
+from sim_service.multibody.natural.api import start
+from sim_service.multibody.natural.api import step as natural_step
+from sim_service.step_record import output_layout
+from sync.config import load
+from tandem.view import shapes
+from tandem.view.data_source import Frame
+from tandem.view.ground import Ground, way_of
+from tests.sim_service.buggy.conftest import Car
+
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+WHEELS = ("fl", "fr", "rl", "rr")
+MIRROR = np.array([1.0, -1.0, 1.0])
+
+
+@pytest.fixture(scope="module")
+def resting() -> Car:
+    return Car()
+
+
+def _scene(car: Car) -> Scene:
+    assert car.model.scene is not None
+    return car.model.scene
+
+
+def _poses(car: Car) -> np.ndarray:
+    out = poses(_scene(car).frames)
+    car.model.frames(car.state, car.params, out)
+    return out
+
+
+def _length(bar: Bar, out: np.ndarray) -> float:
+    return float(np.linalg.norm(bar.end.where(out) - bar.start.where(out)))
+
+
+# ---- the buggy -------------------------------------------------------------------------------------------------------
+
+
+def test_wheels_stand_where_the_vehicle_file_puts_them(resting: Car) -> None:
+    at = {w.name: w.centre.where(_poses(resting)) for w in _scene(resting).wheels}
+    assert tuple(at) == WHEELS
+    # hardpoints of configs/vehicles/buggy.toml; at rest the springs are where they were drawn, to millimetres
+    for axle, half_track in (("f", 0.66), ("r", 0.67)):
+        assert at[f"{axle}l"][1] == pytest.approx(half_track, abs=1e-3)
+        assert at[f"{axle}l"][1] - at[f"{axle}r"][1] == pytest.approx(2.0 * half_track, abs=2e-3)
+    assert at["fl"][0] - at["rl"][0] == pytest.approx(2.25, abs=1e-3)
+
+
+def test_both_sides_are_mirrored_at_rest(resting: Car) -> None:
+    scene, out = _scene(resting), _poses(resting)
+    bars = {(b.name, b.kind, k): (b.start.where(out), b.end.where(out)) for k, b in enumerate(scene.bars)}
+    left = [ends for (name, _, _), ends in bars.items() if name[:2] in ("fl", "rl")]
+    right = [ends for (name, _, _), ends in bars.items() if name[:2] in ("fr", "rr")]
+    assert len(left) == len(right) > 15
+    for one, other in zip(left, right, strict=True):
+        np.testing.assert_allclose(one, np.array(other) * MIRROR, atol=1e-6)
+    wheels = {w.name: w.centre.where(out) for w in scene.wheels}
+    np.testing.assert_allclose(wheels["fl"], MIRROR * wheels["fr"], atol=1e-6)
+
+
+def test_hubs_are_a_loaded_radius_above_the_ground(resting: Car) -> None:
+    # the tyre's own law: load over vertical stiffness is what the unloaded radius shrinks by (upright wheels)
+    tyre = (CONFIGS / "tyres" / "155_80_r13.tir").read_text()
+    figures = {
+        line.split("=")[0].strip(): line.split("=")[1].split("$")[0] for line in tyre.splitlines() if "=" in line
+    }
+    radius, stiffness = float(figures["UNLOADED_RADIUS"]), float(figures["VERTICAL_STIFFNESS"])
+    for wheel, weight in zip(_scene(resting).wheels, resting.each("load"), strict=True):
+        assert wheel.radius == pytest.approx(radius)
+        assert wheel.centre.where(_poses(resting))[2] == pytest.approx(radius - weight / stiffness, abs=2e-4)
+
+
+def test_what_is_rigid_keeps_its_length_in_a_lane_change() -> None:
+    car = Car()
+    rigid = [b for b in _scene(car).bars if b.kind in ("arm", "upright", "link")]
+    assert len(rigid) > 30
+    first = np.array([_length(b, _poses(car)) for b in rigid])
+    springs = [b for b in _scene(car).bars if b.kind == "spring"]
+    lengths = []
+    car.drive(4.0, throttle=0.6)
+    for k in range(500):
+        car.set(steering_angle=1.2 * np.sin(2.0 * np.pi * 0.4 * 5e-3 * k), throttle=0.3)
+        car.step()
+        if k % 10 == 0:
+            np.testing.assert_allclose([_length(b, _poses(car)) for b in rigid], first, atol=1e-6)
+            lengths.append([_length(b, _poses(car)) for b in springs])
+    assert abs(car["ay"]) > 0.0 and car["vx"] > 5.0
+    assert np.ptp(lengths, axis=0).min() > 2e-3  # the springs did work
+    np.testing.assert_allclose([_length(b, _poses(car)) for b in springs], car.each("spring_length"), atol=1e-6)
+
+
+def test_axles_and_spin_follow_the_outputs() -> None:
+    car = Car()
+    car.drive(3.0, throttle=0.4, steering_angle=1.0)
+    scene = _scene(car)
+    solid = scene.solids[0]
+    out = _poses(car)
+    ahead, left = out[solid.frame, 1:3]
+    for wheel, steer in zip(scene.wheels, car.each("steer"), strict=True):
+        axle = out[wheel.centre.frame, 2]
+        assert np.arctan2(-axle @ ahead, axle @ left) == pytest.approx(steer, abs=1e-3)
+        np.testing.assert_allclose(out[wheel.centre.frame, 1:] @ out[wheel.centre.frame, 1:].T, np.eye(3), atol=1e-9)
+    car.step()
+    after = _poses(car)
+    for wheel, speed in zip(scene.wheels, car.each("wheel_speed"), strict=True):
+        # forwards, the top of a wheel goes ahead: it turns right-handed about its axle
+        k = wheel.centre.frame
+        turned = np.arctan2(np.cross(out[k, 1], after[k, 1]) @ out[k, 2], out[k, 1] @ after[k, 1])
+        assert turned / 5e-3 == pytest.approx(speed, rel=0.02)
+
+
+def test_arrows_and_levers_name_channels_there_are(resting: Car) -> None:
+    scene, names = _scene(resting), output_layout(resting.model).names
+    assert {c for a in scene.arrows for c in (a.along, a.across, a.load)} <= set(names)
+    assert {lever.channel for lever in scene.levers} <= set(names)
+    assert scene.load == pytest.approx(resting.each("load").mean(), rel=1e-3)
+
+
+# ---- mechanisms ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["four_bar", "bricard", "double_pendulum", "spatial_slider_crank"])
+def test_bars_of_a_mechanism_keep_their_lengths(name: str) -> None:
+    described = read_mechanism(CONFIGS / "mechanisms" / f"{name}.toml")
+    h = 1e-3
+    system = described.mechanism.compile(h=h)
+    state = start(system.state(), rates=described.velocities)
+    scene, frames = scene_of(system)
+    out = poses(scene.frames)
+    frames(state.vector, np.zeros(0), out)
+    assert {b.name for b in scene.bars} | {s.name for s in scene.solids} == set(described.mechanism.bodies)
+    first = np.array([_length(b, out) for b in scene.bars])
+    places = np.array([b.end.where(out) for b in scene.bars])
+    assert (first > 0.0).all()
+    work = system.work()
+    for _ in range(200):
+        natural_step(system.ints, system.reals, state.vector, work, system.hook, h)
+    frames(state.vector, np.zeros(0), out)
+    np.testing.assert_allclose([_length(b, out) for b in scene.bars], first, atol=1e-6)
+    assert np.abs(np.array([b.end.where(out) for b in scene.bars]) - places).max() > 1e-3
+    assert scene.size > 0.0
+
+
+def test_a_mechanism_of_the_plane_stands_upright() -> None:
+    described = read_mechanism(CONFIGS / "mechanisms" / "four_bar.toml")
+    system = described.mechanism.compile(h=1e-3)
+    state = system.state()
+    scene, frames = scene_of(system)
+    out = poses(scene.frames)
+    frames(state.vector, np.zeros(0), out)
+    crank = next(b for b in scene.bars if b.name == "crank")
+    np.testing.assert_allclose(crank.end.where(out), [0.276318298200866, 0.0, 0.116825502692595], atol=1e-12)
+
+
+# ---- the single-track car --------------------------------------------------------------------------------------------
+
+
+class _DataSource:
+    """The single-track car or the buggy, at one frame."""
+
+    title, live = "test", False
+
+    def __init__(self, vehicle: str, road: str | None = None):
+        sources = gather(CONFIGS / "vehicles" / vehicle, {"road": CONFIGS / "roads" / road} if road else None)
+        self.model, self.params = make_machine(sources)
+        self.config = load(CONFIGS / "drive.toml")
+        self.files = {**sources.files, "manoeuvre.toml": _manoeuvre("follow_circuit")}
+        self.state = np.zeros(len(self.model.states))
+        work = np.zeros(self.model.work_size)
+        self.model.initial(self.state, self.params, self.model.tables, work)
+        self.record = np.zeros(1, output_layout(self.model).dtype)
+        for quantity, value in zip(self.model.outputs, work, strict=False):
+            self.record[quantity.name] = value
+
+    def look(self) -> Frame:
+        return Frame(int(self.record["t_ns"][0]), self.record[0], self.state)
+
+    def steps(self) -> np.ndarray:
+        return self.record[:0]
+
+    def alive(self) -> dict[str, bool]:
+        return {"daq": True, "sim": True}
+
+    def close(self) -> None: ...
+
+
+def _manoeuvre(name: str) -> bytes:
+    return (CONFIGS / "manoeuvres" / f"{name}.toml").read_bytes()
+
+
+def test_the_single_track_car_stands_on_four_wheels_where_its_state_has_it() -> None:
+    feed = _DataSource("buggy_single_track.toml")
+    scene = feed.model.scene
+    assert scene is not None
+    feed.state[:3] = 10.0, -4.0, 0.5
+    out = poses(scene.frames)
+    feed.model.frames(feed.state, feed.params, out)
+    wheels = {w.name: w.centre.where(out) for w in scene.wheels}
+    assert np.linalg.norm(wheels["fl"] - wheels["fr"]) == pytest.approx(1.32)
+    assert np.linalg.norm(0.5 * (wheels["fl"] + wheels["fr"] - wheels["rl"] - wheels["rr"])) == pytest.approx(2.25)
+    ahead = np.array([np.cos(0.5), np.sin(0.5), 0.0])
+    np.testing.assert_allclose(0.5 * (wheels["fl"] + wheels["fr"]), [10, -4, 0.275] + 1.288 * ahead, atol=1e-9)
+    names = output_layout(feed.model).names
+    assert {c for a in scene.arrows for c in (a.along, a.across, a.load)} <= set(names)
+    assert {c for w in scene.wheels for c in (w.steer, w.rate) if c} <= set(names)
+
+
+def test_wheels_turn_with_the_channels_that_their_scene_names(server: Any) -> None:
+    from tandem.view.scene_view import SceneView
+
+    feed = _DataSource("buggy_single_track.toml")
+    feed.state[2] = 0.5
+    feed.record["road_wheel_angle"], feed.record["time"] = 0.2, 1.0
+    stage = SceneView(server, feed)
+    stage.show(feed.look())
+    axles = [axes[:, 1] for axes in stage._axes]
+    np.testing.assert_allclose(axles[0], [-np.sin(0.7), np.cos(0.7), 0.0], atol=1e-12)
+    np.testing.assert_allclose(axles[2], [-np.sin(0.5), np.cos(0.5), 0.0], atol=1e-12)
+    feed.record["wheel_speed_rear"], feed.record["time"] = 10.0, 1.05
+    stage.show(feed.look())
+    np.testing.assert_allclose(stage._spins, [0.0, 0.0, 0.5, 0.5], atol=1e-9)
+    np.testing.assert_allclose(stage._axes[2][:, 1], axles[2], atol=1e-12)
+    assert stage._axes[2][:, 0] @ [np.cos(0.5), np.sin(0.5), 0.0] == pytest.approx(np.cos(0.5))
+
+
+def test_a_machine_without_a_scene_has_a_page_too(server: Any) -> None:
+    from dataclasses import replace
+
+    from tandem.view.scene_view import SceneView
+
+    feed = _DataSource("buggy_single_track.toml")
+    feed.model = replace(feed.model, scene=None)
+    SceneView(server, feed).show(feed.look())
+
+
+# ---- the ground and the way ------------------------------------------------------------------------------------------
+
+
+def test_the_ground_is_the_road_within_its_budget() -> None:
+    for name in ("demo_track", "bump", "mu_split", "slope_10_percent", "rough_c"):
+        ground = Ground.of({f"road:{k}": v for k, v in gather_road(name).items()}, "road")
+        assert not ground.flat
+        x, y, _ = ground.axes_around(3.0, -5.0)
+        assert (np.diff(x) > 0.0).all() and (np.diff(y) > 0.0).all()
+        assert x[0] < -100.0 and x[-1] > 100.0
+        meshes = ground.meshes(x, y)
+        assert sum(len(faces) for _, faces in meshes.values()) <= 60_000
+        vertices = np.concatenate([v for v, _ in meshes.values()])
+        for v in vertices[:: len(vertices) // 20]:
+            assert v[2] == pytest.approx(ground.height(v[0], v[1]), abs=1e-9)
+        assert ("slippery" in meshes) == (name in ("demo_track", "mu_split"))
+        for v, faces in meshes.values():  # triangles look upwards
+            a, b, c = v[faces[:, 0]], v[faces[:, 1]], v[faces[:, 2]]
+            assert (np.cross(b - a, c - a)[:, 2] > 0.0).all()
+
+
+def gather_road(name: str) -> dict[str, bytes]:
+    from sim_service import roads
+
+    return roads.sources(CONFIGS / "roads" / f"{name}.toml")
+
+
+def test_bad_files_draw_nothing() -> None:
+    assert Ground.of({}, "road").flat
+    assert Ground.of({"road:a.toml": b"\xff"}, "road").flat
+    assert Ground.of({"road:a.toml": b"[surface]\nkind = 'nowhere'"}, "road").flat
+    bump = {f"road:{k}": v for k, v in gather_road("bump").items()}
+    assert Ground.of(bump, "").flat and not Ground.of(bump, "road").flat  # the machine says which of its files it is
+    for text in (
+        b"",
+        b"\xff",
+        b"follow = 3",
+        b"[follow]",
+        b"[follow]\npath = [[0, 0]]",
+        b"[follow]\npath = [[0], [1]]",
+    ):
+        assert way_of({"manoeuvre.toml": text}) is None
+    assert way_of({}) is None
+
+
+def test_the_way_passes_its_points() -> None:
+    for name in ("follow_circuit", "follow_lane_change"):
+        found = way_of({"manoeuvre.toml": _manoeuvre(name)})
+        assert found is not None
+        points, line = found
+        assert max(np.linalg.norm(line - p, axis=1).min() for p in points) < 1e-9
+        assert np.linalg.norm(np.diff(line, axis=0), axis=1).max() < 2.5
+
+
+# ---- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def test_turning() -> None:
+    generator = np.random.default_rng(1)
+    for _ in range(50):
+        q = generator.normal(size=4)
+        q /= np.linalg.norm(q)
+        matrix = np.column_stack([shapes.rotated(e, q) for e in np.eye(3)])
+        np.testing.assert_allclose(matrix.T @ matrix, np.eye(3), atol=1e-12)
+        again = shapes.quaternion(matrix)
+        assert abs(again @ q) == pytest.approx(1.0)
+        other = generator.normal(size=4)
+        other /= np.linalg.norm(other)
+        p = generator.normal(size=3)
+        np.testing.assert_allclose(
+            shapes.rotated(p, shapes.times(other, q)), shapes.rotated(shapes.rotated(p, q), other), atol=1e-12
+        )
+    directions = np.array([[0, 0, 2.0], [0, 0, -1.0], [1, 2, 3.0], [0, 0, 0]])
+    for d, q in zip(directions[:3], shapes.along(directions), strict=False):
+        np.testing.assert_allclose(shapes.rotated(np.array([0, 0, 1.0]), q), d / np.linalg.norm(d), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [shapes.cylinder(), shapes.tread(0.3, 0.15, 0.18), shapes.torus(0.2, 0.02), shapes.box(-np.ones(3), np.ones(3))],
+)
+def test_closed_meshes_look_outwards(mesh: shapes.Mesh) -> None:
+    v, f = mesh
+    # the volume within, by Gauss: positive if every side is the right way round
+    assert np.einsum("ij,ij->", v[f[:, 0]], np.cross(v[f[:, 1]], v[f[:, 2]])) > 0.0
+
+
+# ---- a stage, without a browser --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    viser = pytest.importorskip("viser")
+    made = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
+    yield made
+    made.stop()
+
+
+def test_two_stages_share_a_page(server: Any) -> None:
+    from tandem.view.scene_view import SceneView
+
+    feed = _DataSource("buggy.toml", "demo_track.toml")
+    first = SceneView(server, feed)
+    ghost = SceneView(
+        server, _DataSource("buggy_single_track.toml"), prefix="/ghost", colour=(240, 120, 40), ghost=True
+    )
+    frame = feed.look()
+    for k in range(60):  # some metres on, so that the path and the road are made too
+        moved = frame.state.copy()
+        first.show(Frame(k, frame.step, moved))
+    ghost.show(_DataSource("buggy_single_track.toml").look())
+    assert ghost.cameras is None and first.cameras is not None
+
+
+def test_no_numbers_and_strange_states_end_nothing(server: Any) -> None:
+    from tandem.view.scene_view import SceneView
+
+    feed = _DataSource("buggy.toml")
+    stage = SceneView(server, feed)
+    frame = feed.look()
+    stage.show(frame)
+    kept = stage._root.position.copy()
+    stage.show(Frame(1, frame.step, np.full_like(frame.state, np.nan)))
+    stage.show(Frame(2, frame.step, frame.state[:5]))
+    np.testing.assert_array_equal(stage._root.position, kept)
+    broken = feed.record.copy()
+    for name in ("load_fl", "force_x_fr", "steering_angle"):
+        broken[name] = np.nan
+    stage.show(Frame(3, broken[0], frame.state))
+
+
+def test_an_endless_road_is_sent_anew_and_nothing_of_the_old_one_stays(server: Any) -> None:
+    from tandem.view.scene_view import SceneView
+
+    feed = _DataSource("buggy.toml", "mu_split.toml")
+    stage = SceneView(server, feed)
+    frame = feed.look()
+    columns = [k for k, q in enumerate(feed.model.states) if q.name.endswith(".x") and " of " not in q.name]
+    points = [k for k in columns if not feed.model.states[k].name.startswith(("ahead", "left", "up"))]
+    points = [k for k in points if not any(v in feed.model.states[k].name for v in ("axle", "normal", "strut"))]
+    for k, x in enumerate((0.0, 1.0, 30.0, -600.0)):
+        moved = frame.state.copy()
+        moved[points] += x
+        stage.show(Frame(k, frame.step, moved))
+        assert stage._root.position[0] == pytest.approx(stage._poses[stage.scene.solids[0].frame, 0, 0])
+        assert ("slippery" in stage._ground_nodes) == (x > -600.0)
