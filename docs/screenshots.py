@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.system.browser import browser, lacking, picture  # noqa: E402
+from tests.system.browser import browser, click, lacking, open_tab, picture, press  # noqa: E402
 
 _MOST_BYTES = 150_000
 _LOADED_S = 4.0  # for everything to be drawn, in software
@@ -62,16 +62,8 @@ def open_page(chromium: Any, where: str) -> Any:
     time.sleep(_LOADED_S)
     # viser says that there is no graphics card here; those who read have one
     for button in page.locator(".mantine-Notification-closeButton").all():
-        button.click()
+        click(button)
     return page
-
-
-def choose(page: Any, label: str) -> None:
-    """A tab or a folder of the panel, by what it says; nothing if the panel has none of that name."""
-    found = page.get_by_text(label, exact=True)
-    if found.count():
-        found.first.click()
-        time.sleep(1.0)
 
 
 def main() -> int:
@@ -91,7 +83,8 @@ def main() -> int:
             time.sleep(options.seconds)
             keep(page, options.out / "live.jpg")
             for tab, name in (("plots", "instruments"), ("tune", "tuning")):
-                choose(page, tab)
+                open_tab(page, tab)
+                time.sleep(1.0)
                 keep(page, options.out / f"{name}.jpg")
             page.close()
             drive.send_signal(signal.SIGINT)
@@ -100,7 +93,7 @@ def main() -> int:
         against = ("--against", "ideal", "--delay-ms", "50", "--port", str(options.port))
         with tandem("view", record, *against) as (_, where):
             page = open_page(chromium, where)
-            page.get_by_role("slider").first.press("End")
+            press(page.get_by_role("slider").first, "End")
             time.sleep(_LOADED_S)
             keep(page, options.out / "replay.jpg")
             page.close()

@@ -18,7 +18,7 @@ from tandem.mechanism_run import prepare
 from tandem.view.listen import close_page, open_page
 from tandem.view.mechanism_page import Bench, MechanismData, MechanismPage, with_hands
 from tandem.view.process import Page
-from tests.system.browser import browser, lacking, window
+from tests.system.browser import answer, browser, lacking, visit, window
 from tests.system.conftest import PATIENCE_S, ROOT, until
 from tests.tandem.view.pages import TOKEN, page_of, port_of
 
@@ -86,8 +86,7 @@ def site() -> Iterator[Site]:
 
 def opened(tab: Any, port: int) -> str:
     """The page, by its token; its address from then on."""
-    tab.goto(f"http://127.0.0.1:{port}/?token={TOKEN}")
-    tab.get_by_text(re.compile("^tandem: ")).first.wait_for()
+    visit(tab, f"http://127.0.0.1:{port}/?token={TOKEN}", re.compile("^tandem: "))
     found: str = tab.url.partition("?")[0]
     assert TOKEN not in tab.url
     return found
@@ -98,8 +97,7 @@ def test_a_scene_of_another_site_is_not_loaded(tab: Any, page: Page, site: Site)
     evil = f"playbackPath=http://localhost:{site.port}/scene.viser"
     own = opened(tab, port_of(page))
     for address in (f"http://127.0.0.1:{port_of(page)}/?{evil}", f"{own}?{evil}", f"{own}?token={TOKEN}&{evil}"):
-        answer = tab.goto(address)
-        assert answer.status == 400
+        assert answer(tab, address).status == 400
         assert "<script" not in tab.content()
     # and if it were: script of the page itself cannot reach another site
     opened(tab, port_of(page))
@@ -111,11 +109,11 @@ def test_a_scene_of_another_site_is_not_loaded(tab: Any, page: Page, site: Site)
 def test_a_site_cannot_frame_the_page_nor_open_its_socket(tab: Any, page: Page, site: Site) -> None:
     port = port_of(page)
     own = opened(tab, port)
-    pages = len(page.door.pages)
+    until(lambda: len(page.door.pages) == 1, lambda: f"{len(page.door.pages)} pages")  # those of other tests are closed
     site.framed = f'<iframe src="{own}"></iframe><iframe src="http://127.0.0.1:{port}/?token={TOKEN}"></iframe>'
     refused = page.door.refused
     other = tab.context.new_page()
-    other.goto(f"http://localhost:{site.port}/")
+    answer(other, f"http://localhost:{site.port}/")
     until(lambda: page.door.refused >= refused + 2, "the frames are not refused")
     assert all("tandem:" not in frame.content() for frame in other.frames[1:])
     connect = """url => new Promise(done => {
@@ -123,13 +121,13 @@ def test_a_site_cannot_frame_the_page_nor_open_its_socket(tab: Any, page: Page, 
         socket.onopen = () => done("open"); socket.onerror = () => done("refused");
     })"""
     assert other.evaluate(connect, own.replace("http", "ws").rstrip("/")) == "refused"
-    assert len(page.door.pages) == pages
+    until(lambda: len(page.door.pages) == 1, lambda: f"{len(page.door.pages)} pages")
 
 
 def test_other_servers_of_this_host_are_not_sent_the_session(tab: Any, page: Page, site: Site) -> None:
     """A cookie has no port: the browser sends it to every server at 127.0.0.1 that is asked for its path."""
     opened(tab, port_of(page))
-    tab.goto(f"http://127.0.0.1:{site.port}/")
+    answer(tab, f"http://127.0.0.1:{site.port}/")
     assert site.asked and not any(site.cookies)
 
 
@@ -167,8 +165,7 @@ def test_the_title_of_a_mechanism_is_text(tab: Any) -> None:
     try:
         workshop = MechanismPage(server, MechanismData(EVIL, Bench(state)))
         workshop.tell()
-        tab.goto(address)
-        tab.get_by_text(EVIL).first.wait_for()
+        visit(tab, address, EVIL)
         tab.get_by_text(re.compile("iterations")).first.wait_for()
         assert tab.evaluate("window.pwned") is None
         assert tab.locator("iframe").count() == 0

@@ -21,7 +21,21 @@ from sync.config import load
 from sync.record import open_run
 from sync.token import VARIABLE, new_token
 from tests.stranger import as_stranger, command_lines, environment_of
-from tests.system.browser import browser, drawings, lacking, picture, window
+from tests.system.browser import (
+    act_until,
+    browser,
+    choose,
+    click,
+    drawings,
+    lacking,
+    open_tab,
+    picture,
+    press,
+    type_into,
+    visit,
+    window,
+    words,
+)
 from tests.system.conftest import (
     DRIVE,
     PATIENCE_S,
@@ -78,19 +92,8 @@ def opened(chromium: Any, where: str) -> Any:
         page.sockets.append(socket)
 
     page.on("websocket", note)
-    page.goto(where, timeout=1e3 * PATIENCE_S)
-    page.get_by_text(re.compile("^tandem: ")).first.wait_for(timeout=1e3 * PATIENCE_S)
+    visit(page, where, re.compile("^tandem: "))
     return page
-
-
-def click(target: Any) -> None:
-    """At once: a page that is drawn in software hardly ever stands still, which a real click would wait for."""
-    target.click(force=True, timeout=1e3 * PATIENCE_S)
-
-
-def words(page: Any) -> str:
-    found: str = page.locator("body").inner_text()
-    return found
 
 
 def speed(page: Any) -> float | None:
@@ -131,7 +134,10 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     assert status(where, Host="evil.example") == 403
     _the_token_is_in_no_list_of_processes(run, token)
     page = opened(chromium, where)
-    assert any(not socket.is_closed() for socket in page.sockets)
+    until(
+        lambda: words(page) and any(not socket.is_closed() for socket in page.sockets),
+        lambda: f"none of {len(page.sockets)} sockets is open",
+    )
     _the_car_moves(page)
     changed = _a_parameter_is_changed_by_hand(page, name)
     _stale_data_are_said(page, name)
@@ -178,31 +184,40 @@ def spring_rate(steps: np.ndarray) -> float:
 
 def _the_car_moves(page: Any) -> None:
     seen = {until(lambda: speed(page), "no speed above 0")}
-    until(lambda: seen.add(speed(page)) or len(seen) > 2, f"the speed stays at {seen}")
+    until(lambda: seen.add(speed(page)) or len(seen) > 2, lambda: f"the speed stays at {seen}")
 
 
 def _a_parameter_is_changed_by_hand(page: Any, name: str) -> str:
     """A number typed into a field of the page is a parameter of the model; its name."""
-    tab = page.get_by_text("tune", exact=True)
-    client = CommandClient(load(DRIVE, [f"name={name}"]), PATIENCE_S)
+    client, steps = CommandClient(load(DRIVE, [f"name={name}"]), PATIENCE_S), ring_of(name, "sim")
     try:
-        click(tab.first)
         known = client.ask()["parameters"]
-        label, parameter = until(lambda: _first_parameter(page, known), f"no parameter on the page: {words(page)}")
+        label, parameter = act_until(
+            lambda: choose(page, "tune"), lambda: _first_parameter(page, known),
+            lambda: f"no parameter on the page: {words(page)}",
+        )  # fmt: skip
         field = label.locator("xpath=ancestor::*[.//input][1]").locator("input").last
         p = known[parameter]
         wanted = 1.1 * p["value"] if 0 < 1.1 * p["value"] < p["high"] else 0.5 * (p["low"] + p["high"])
-        field.fill(f"{wanted:.8g}")
-        field.press("Enter")
 
-        def there() -> bool:  # a field that is being typed into may pass other values on its way
-            return bool(abs(client.ask()["parameters"][parameter]["value"] - wanted) <= 0.02 * abs(wanted))
+        def write() -> None:
+            choose(page, "tune")  # a page that was built again is at its first tab
+            type_into(field, f"{wanted:.8g}")
 
-        until(there, f"{parameter} does not become {wanted}")
-        click(page.get_by_text("controls", exact=True).first)
+        def value() -> float:
+            return float(client.ask()["parameters"][parameter]["value"])
+
+        # a field that is being typed into may pass other values on its way
+        act_until(
+            write, lambda: abs(value() - wanted) <= 0.02 * abs(wanted),
+            lambda: f"{parameter} is {value()} and does not become {wanted}: {words(page)}",
+        )  # fmt: skip
+        wait_for_steps(steps, steps.head + 400)  # as it is now
+        open_tab(page, "controls")
         return str(parameter)
     finally:
         client.close()
+        steps.close()
 
 
 def _first_parameter(page: Any, known: dict[str, Any]) -> Any:
@@ -265,16 +280,23 @@ def test_a_record_on_a_page(recorded: Callable[[str], Recorded], start: Start, c
         found = until(lambda: re.search(r"([\d.]+) s of [\d.]+ s, step (\d+) ", words(page)), "no time is shown")
         return float(found[1]), int(found[2])
 
-    click(page.get_by_role("button", name="first", exact=True))  # it stands then
-    until(lambda: shown()[1] == 0, "not at the first step")
-    click(page.get_by_role("button", name="+1", exact=True))
-    until(lambda: shown()[1] == 1, "not one step further")
-    click(page.get_by_role("button", name="play", exact=True))
-    until(lambda: shown()[1] > 20, "time does not go on")
-    click(page.get_by_role("button", name="first", exact=True))
-    until(lambda: shown()[1] == 0, "not at the first step again")
-    page.get_by_role("slider").first.press("End")
-    until(lambda: shown()[0] > 2.5, "the slider does not move time")
+    def button(label: str) -> Any:
+        return page.get_by_role("button", name=label, exact=True)
+
+    def to_the_first() -> None:  # it stands then
+        act_until(lambda: click(button("first")), lambda: shown()[1] == 0, lambda: f"not at the first: {words(page)}")
+
+    def from_the_first(label: str) -> None:  # once from there, however often it is tried
+        to_the_first()
+        click(button(label))
+
+    act_until(lambda: from_the_first("+1"), lambda: shown()[1] == 1, lambda: f"not one step further: {words(page)}")
+    act_until(lambda: from_the_first("play"), lambda: shown()[1] > 20, lambda: f"time stands: {words(page)}")
+    to_the_first()
+    slider = page.get_by_role("slider").first
+    act_until(
+        lambda: press(slider, "End"), lambda: shown()[0] > 2.5, lambda: f"the slider moves nothing: {words(page)}"
+    )
     away = until(lambda: re.search(r"distance to 50 ms of delay: ([\d.]+) m", words(page)), "no distance is shown")
     assert float(away[1]) > 0.0
     assert PICTURES or until(lambda: drawings(page), "the scene is not drawn")
@@ -299,8 +321,12 @@ def test_a_machine_that_is_no_car_is_moved_from_its_page(
     page = opened(chromium, address(run))
     steps = ring_of(name, "sim")
     until(lambda: "handle [m]" in words(page), "no slider for the row")
-    page.get_by_role("slider").first.press("End")
-    until(lambda: steps.newest()["handle"] > 0.049, lambda: f"the handle is at {steps.newest()['handle']}")
+    slider = page.get_by_role("slider").first
+    act_until(
+        lambda: press(slider, "End"),
+        lambda: steps.newest()["handle"] > 0.049,
+        lambda: f"the handle is at {steps.newest()['handle']}: {words(page)}",
+    )
     page.close()
     until(lambda: abs(steps.newest()["handle"]) < 1e-3, lambda: f"it is not let go: {steps.newest()['handle']}")
     steps.close()
