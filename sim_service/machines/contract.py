@@ -92,10 +92,10 @@ class Machine:
     scene: Scene | None = None  # what it looks like
     frames: Callable[[np.ndarray, np.ndarray, np.ndarray], None] = still  # (state, params, out), see scene.py
     layout: str = ""  # a hash of what stands where in `tables`
-    remade: tuple[int, int] = (
-        0,
-        0,
-    )  # of `tables.floats`: what its files give as it is, such as a map: not recorded
+    # of `tables.floats`: what its files give as it is, such as a map, and is not recorded
+    remade: tuple[int, int] = (0, 0)
+    # of `tables.floats`: what says how often or in which way something is computed, and is not taken from a record
+    counts: tuple[int, ...] = ()
     bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
 
     def __post_init__(self) -> None:

@@ -60,7 +60,8 @@ def made_vector(model: Machine, params: np.ndarray) -> dict[str, Any]:
 
 def recorded_machine(model: Machine, params: np.ndarray, kept: Any) -> tuple[Machine, np.ndarray] | None:
     """A machine that was made here, with `params`, as a record has it; None if its words mean something else here, or
-    are none that a machine has: a parameter beyond its limits, a number that is not finite."""
+    are none that a machine has: a parameter beyond its limits, a number that is not finite, another number of
+    iterations (a file of somebody else does not decide how long a step takes)."""
     if not isinstance(kept, dict) or kept.get("layout") != layout_id(model, params):
         return None
     made = made_words(model, params)
@@ -73,6 +74,8 @@ def recorded_machine(model: Machine, params: np.ndarray, kept: Any) -> tuple[Mac
     values, floats = words[: len(params)], words[len(params) :]
     first, behind = model.remade
     floats = np.concatenate([floats[:first], model.tables.floats[first:behind], floats[first:]])
+    if any(floats[place] != model.tables.floats[place] for place in model.counts):
+        return None
     return replace(model, tables=tables(model.tables.ints, floats)), values
 
 

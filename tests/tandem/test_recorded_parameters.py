@@ -76,6 +76,21 @@ def test_a_record_never_says_where_compiled_code_finds_its_tables() -> None:
     assert recorded_machine(replace(model, tables=tables(ints, model.tables.floats)), params, made) is None
 
 
+def test_a_record_does_not_decide_how_long_a_step_takes(tmp_path: Path) -> None:
+    """A step that iterates without end is compiled code: nobody could even interrupt it."""
+    run = open_run(GOLDEN / "town.mcap")
+    _, model, params = configuration(run, Asked())
+    made = run.json("parameters.json")["made"]
+    first, behind = made["remade"]
+    assert len(model.counts) == 3
+    for place in model.counts:
+        words = made_words(model, params)
+        at = len(params) + place - (behind - first) * (place >= behind)
+        assert words[at] == model.tables.floats[place] == int(words[at]) <= 20
+        words[at] += 1e15
+        assert recorded_machine(model, params, {**made, "zlib": packed(words)}) is None
+
+
 def test_a_changed_replay_makes_its_parameters(tmp_path: Path) -> None:
     asked = Asked(overrides=["sim.parameters.mass=700.0"])
     done = replay_run(changed(tmp_path, heavier), asked)

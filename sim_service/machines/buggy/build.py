@@ -216,6 +216,7 @@ def _machine(built: Assembled, path: str) -> Machine:
         frames=built.frames,
         layout=_layout(),
         remade=(int(built.tables.ints[dynamics.NUMBERS]) + forces.ROAD, system.span(Part.PARAM).stop),
+        counts=tuple(system.span(Part.SETTING).start + place for place in (core.SCHEME, core.CAP, core.PASSES)),
     )
 
 
