@@ -14,8 +14,8 @@ than that are the drive's own), and once more for every further period.
 
 Exit code 1 if the drive under load misses more deadlines, in all rounds together, than the bare loop under load and 2
 in 10 000 steps: so much is chance between two things measured one after the other. Exit code 2 if the bare loop under
-load misses in most rounds: the machine itself stops it, and the figures say nothing about the drive. Exit code 3
-without permission for SCHED_FIFO: they would say nothing either.
+load misses in most rounds: the machine itself stops it, and the figures mean nothing for the drive. Exit code 3
+without permission for SCHED_FIFO: they would mean nothing either.
 """
 
 import argparse
@@ -193,7 +193,7 @@ def main() -> int:
         f" ({result['chance']} for chance)"
     )
     if code == 2:
-        print("says nothing: the machine itself stops the bare loop")
+        print("no result: the machine itself stops the bare loop")
     return code
 
 

@@ -58,7 +58,7 @@ def children(pid: int) -> dict[str, int]:
 
 def round_of(victim: str, name: str, runs: Path, chance: random.Random, transport: str) -> dict[str, Any]:
     # hands that move from the first instant: a wheel at rest would replay the same whatever was lost
-    # and nobody who takes the place of the dead: that is another drill (benchmarks/soak.py)
+    # and no restart of a crashed process: that is another drill (benchmarks/soak.py)
     settings = [f"name={name}", f'transport.kind="{transport}"', 'source.manoeuvre="manoeuvres/weave.toml"']
     settings += ["supervision.restart=false", "view.enabled=false"]
     config = load(CONFIG, settings)
@@ -81,7 +81,7 @@ def round_of(victim: str, name: str, runs: Path, chance: random.Random, transpor
         if victim == "recorder":
             time.sleep(0.3)
             drive.send_signal(signal.SIGINT)  # the drive goes on without it; end it as a user would
-        said = drive.communicate(timeout=60)[1]
+        output = drive.communicate(timeout=60)[1]
     finally:
         if drive.poll() is None:
             drive.kill()
@@ -108,11 +108,11 @@ def round_of(victim: str, name: str, runs: Path, chance: random.Random, transpor
             if not figures["identical"]:  # of all recorded steps
                 result["problem"] = f"replay differs: {figures['first_difference'] or figures['stopped']}"
             if figures["steps"] > 20 and not run.topics["/step"].blocks["steering_speed"].any():
-                result["problem"] = "nobody steered: the replay proves nothing"
+                result["problem"] = "there was no steering: the replay proves nothing"
         if result["lost_s"] > LIMIT_S:
             result["problem"] = f"{result['lost_s']:.2f} s lost"
     except (TandemError, KeyError, IndexError) as error:
-        result["problem"] = f"{type(error).__name__}: {error}; the drive said: {said[-300:]}"
+        result["problem"] = f"{type(error).__name__}: {error}; the drive printed: {output[-300:]}"
     result["killed_ns"] = killed_ns
     return result
 

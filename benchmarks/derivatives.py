@@ -9,7 +9,7 @@ how untouched they are).
 
 Error: rms against the truth (of the angle: without its mean, for the zero of a count is arbitrary). Over signals of so
 different size the table has the geometric mean of their rms, and the worst ratio to that of the source's N = 4. Delay:
-the lag at which the truth fits best, over all signals that tell it, each scaled to the same size. At rest: rms of an
+the lag at which the truth fits best, over all signals that show it, each scaled to the same size. At rest: rms of an
 answer that should be 0, while the count dithers. Cost: the blocks of one step and its answer, in nopython code.
 
     python benchmarks/derivatives.py    # the table; --json for one object, --verbose for every signal
@@ -384,7 +384,7 @@ def show(results: dict[str, Any], title: str, verbose: bool) -> None:
         console.print(
             f"{estimator} against {BASE}: speed better on {r['speed_better_on']} of {count} signals, acceleration on"
             f" {r['acceleration_better_on']}; earlier on {r['speed_earlier_on']} of {r['speed_delays_known']} and"
-            f" {r['acceleration_earlier_on']} of {r['acceleration_delays_known']} whose delay can be told"
+            f" {r['acceleration_earlier_on']} of {r['acceleration_delays_known']} whose delay is known"
         )
 
 

@@ -1,14 +1,14 @@
 """What a flood does to a drive: every door of it flooded in turn, and the same drive left alone in between, in one run.
 
 DAQ and simulator talk over TCP on the loopback, without keys, so that everyone gets as far as their peers do; the
-blocks pass through somebody in the middle who can add rubbish to them. Before each of these nobody floods for a while:
+blocks pass through a relay that can add malformed messages to them. Before each there is a while without a flood:
 
     publisher    a process in the DAQ's place sends malformed messages between its blocks
     clock        malformed questions at the DAQ's clock: each is answered, and counted
     commands     malformed requests at the simulator's local socket (a tenth)
     blocks …     topics without end, asked of the sockets that publish: newest blocks, every block, steps
     oversized    messages longer than any of ours, at all doors that others can connect to
-    strangers    connections that say nothing of the protocol
+    strangers    connections that send nothing of the protocol
 
 For each: what was sent, what was counted for it, by how much the processes grew at their largest, and how late the
 steps began (quantiles of every step in the simulator's ring meanwhile, of the quiet time before it and of the flood).
@@ -63,7 +63,7 @@ _PATIENCE_S = 300.0
 _SETTLE_S = 2.0
 
 
-# ---- who floods -----------------------------------------------------------------------------------------------------
+# ---- the floods -- ---------------------------------------------------------------------------------------------------
 
 
 def _drain(peer: socket.socket) -> None:
@@ -107,7 +107,7 @@ def knock(where: Where, count: int) -> int:
 
 
 class Middle:
-    """Passes the DAQ's messages on to the simulator, with rubbish between them when told to."""
+    """Passes the DAQ's messages on to the simulator, with malformed ones between them when asked to."""
 
     def __init__(self, source: int, to: int):
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -130,7 +130,7 @@ class Middle:
                 peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 peer.sendall(greeting(b"PUB"))
                 threading.Thread(target=_drain, args=(peer,), daemon=True).start()
-                time.sleep(0.1)  # it has greeted, and said what it wants, by then
+                time.sleep(0.1)  # it has greeted and subscribed by then
                 self._peer = peer
 
     def _pass_on(self) -> None:
@@ -184,7 +184,7 @@ class Service:
             cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.last: dict[str, Any] = {}
-        self.said: list[str] = []
+        self.notices: list[str] = []
         self.ready = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -197,13 +197,13 @@ class Service:
             if kind == "ready":
                 self.ready.set()
             elif kind == "say":
-                self.said.append(message["text"])
+                self.notices.append(message["text"])
             else:
                 self.last = message
 
     def begin(self) -> None:
         if not self.ready.wait(_PATIENCE_S):
-            raise SystemExit(f"a service does not get ready; it said {self.said}")
+            raise SystemExit(f"a service does not get ready; its notices: {self.notices}")
         assert self._popen.stdin is not None
         self._popen.stdin.write("go\n")
         self._popen.stdin.flush()

@@ -80,7 +80,7 @@ def _resident() -> int:
 
 
 class WorkerPool:
-    """Targets, workers that throw inputs at them, and who watches the workers."""
+    """Targets, workers that throw inputs at them, and the watch over the workers."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class WorkerPool:
         self.folder = Path(tempfile.mkdtemp(prefix="tandem-fuzz-"))
         self.makers, self.seed, self.seconds, self.processes, self.hang_s = makers, seed, seconds, processes, hang_s
         begun = time.monotonic()
-        self.targets = make(makers, self.folder / "first")  # compiles, before anybody forks
+        self.targets = make(makers, self.folder / "first")  # compiles, before any fork
         print(f"ready after {time.monotonic() - begun:.1f} s", flush=True)
         self.plan = _plan(self.targets, inputs)
         words = _COUNTS + 3 * len(self.targets)
@@ -156,7 +156,7 @@ class WorkerPool:
         self._odd: dict[tuple[int, int], int] = {}  # inputs without a count: those that were findings
         begun = time.monotonic()
         pool = [self._start(me) for me in range(self.processes)]
-        said = begun
+        reported = begun
         while any(process is not None for process in pool):
             time.sleep(0.05)
             self._collect()
@@ -175,13 +175,14 @@ class WorkerPool:
                         pool[me] = None
                         continue
                     self._collect()
-                    self._note(me, f"the process died of it: exit code {process.exitcode}")
+                    self._note(me, f"the process crashed: exit code {process.exitcode}")
                     pool[me] = self._start(me)
-            if time.monotonic() - said > 10.0:
-                said = time.monotonic()
+            if time.monotonic() - reported > 10.0:
+                reported = time.monotonic()
                 done = sum(int(self._counts(me)[:, :2].sum()) for me in range(self.processes))
                 print(
-                    f"{done:9} inputs, {done / (said - begun):.0f} a second, {len(self.findings)} findings", flush=True
+                    f"{done:9} inputs, {done / (reported - begun):.0f} a second, {len(self.findings)} findings",
+                    flush=True,
                 )
             if len(self.findings) >= MOST_FINDINGS:
                 for process in pool:
@@ -228,9 +229,9 @@ class WorkerPool:
         if known is not None:
             known["times"] += 1
             return
-        kept = Path(tempfile.gettempdir()) / "tandem-fuzz-findings"
-        kept.mkdir(exist_ok=True)
-        file = kept / f"{name}-{self.seed}-{index}"
+        findings_folder = Path(tempfile.gettempdir()) / "tandem-fuzz-findings"
+        findings_folder.mkdir(exist_ok=True)
+        file = findings_folder / f"{name}-{self.seed}-{index}"
         file.write_bytes(self.targets[k].input(self.seed, index))
         repeat = f"python benchmarks/fuzz.py --target {name} --seed {self.seed} --only {index}"
         self.findings[kind] = {"what": what, "times": 1, "file": str(file), "repeat": repeat}
@@ -290,8 +291,8 @@ def _guided(name: str, seconds: float, seed: int) -> int:
     corpus.mkdir()
     for number, data in enumerate(target.seeds):
         (corpus / str(number)).write_bytes(data)
-    kept = Path(tempfile.gettempdir()) / "tandem-fuzz-findings"
-    kept.mkdir(exist_ok=True)
+    findings_folder = Path(tempfile.gettempdir()) / "tandem-fuzz-findings"
+    findings_folder.mkdir(exist_ok=True)
 
     def change(data: bytes, most: int, number: int) -> bytes:
         r = Random(number)
@@ -309,7 +310,11 @@ def _guided(name: str, seconds: float, seed: int) -> int:
         if sum(counts) % 1000 == 0:
             print(f"{counts[0]} accepted, {counts[1]} refused", file=sys.stderr, flush=True)
 
-    options = [f"-max_total_time={round(seconds) or 60}", f"-timeout={HANG_S:.0f}", f"-artifact_prefix={kept}/{name}-"]
+    options = [
+        f"-max_total_time={round(seconds) or 60}",
+        f"-timeout={HANG_S:.0f}",
+        f"-artifact_prefix={findings_folder}/{name}-",
+    ]
     options += [f"-seed={seed}", "-max_len=200000", "-rss_limit_mb=4096"]
     atheris.Setup([sys.argv[0], *options, str(corpus)], run, custom_mutator=change)
     atheris.Fuzz()

@@ -1,7 +1,7 @@
 """Inputs for benchmarks/fuzz.py: real ones, changed. The same seed makes the same input.
 
 What a checksum or a parser would turn away at the door is changed inside and made sound again outside: a tree of TOML
-or msgpack is changed as a tree and written anew, a chunk of a record gets its length and checksum right again. A part
+or msgpack is changed as a tree and written again, a chunk of a record gets its length and checksum right again. A part
 of the inputs is left broken, for the doors are to be tried too.
 """
 
@@ -346,7 +346,7 @@ def _chunk(r: Random, body: bytes) -> bytes:
 
 
 def _message(r: Random, body: bytes) -> bytes:
-    """One of our own form has its numbers in fixed places; now and then it is somebody else's."""
+    """One of our own form has its numbers in fixed places; now and then it is another program's."""
     head, message = bytearray(body[:22]), bytearray(body[22:])
     if r.random() < 0.1:
         struct.pack_into("<I", head, 2, r.choice(INTEGERS) & 0xFFFFFFFF)

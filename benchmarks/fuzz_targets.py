@@ -1,6 +1,6 @@
 """What benchmarks/fuzz.py throws inputs at: everything of tandem that reads what others wrote.
 
-A target takes bytes and says whether they were accepted. A refusal is one of its documented errors, caught here;
+A target takes bytes and returns whether they were accepted. A refusal is one of its documented errors, caught here;
 whatever else it raises is a finding. Each goes as deep as a user would: a record that could be read is looked at,
 exported and replayed, a vehicle makes steps, a road is driven on, a command is obeyed.
 """
@@ -280,10 +280,10 @@ def commands(folder: Path) -> Target:
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def _said(error: Exception) -> bool:
-    """A refusal; it has to say why."""
+def _refused(error: Exception) -> bool:
+    """A refusal; its error must have a text."""
     if not str(error).strip():
-        raise AssertionError("an error that says nothing")
+        raise AssertionError("an error without a text")
     return False
 
 
@@ -292,7 +292,7 @@ def _refusing(errors: Any, what: Callable[[bytes], None]) -> Callable[[bytes], b
         try:
             what(data)
         except errors as error:
-            return _said(error)
+            return _refused(error)
         return True
 
     return run
@@ -330,10 +330,10 @@ def config(folder: Path) -> Target:
         return _PART.join(parts)
 
     def what(data: bytes) -> None:
-        main, over, said = (*data.split(_PART), b"", b"")[:3]
+        main, over, lines = (*data.split(_PART), b"", b"")[:3]
         _written(folder / "main.toml", main)
         _written(folder / "over.toml", over)
-        overrides = [line for line in said.decode("utf-8", "replace").split("\n") if line]
+        overrides = [line for line in lines.decode("utf-8", "replace").split("\n") if line]
         found = load(folder / "main.toml", ['include=["over.toml"]', *overrides])
         assert found.daq.layout.words > 0 and found.step_ns > 0 and found.period_ns > 0
         _ = found.transport.clock_mode, found.endpoint("daq"), found.clock_endpoint, found.daq.layout.struct
@@ -587,7 +587,7 @@ def keys(folder: Path) -> Target:
 
 
 def measurement(folder: Path) -> Target:
-    """Somebody else's measurement, as `tandem import` takes it, up to the writing."""
+    """A measurement of another program, as `tandem import` takes it, up to the writing."""
     from sync.errors import ConfigError
     from tandem.exchange.errors import ExchangeError
     from tandem.exchange.importer import Asked, _content, _summary, open_measurement
@@ -633,18 +633,18 @@ def _a_run(folder: Path) -> Path:
     blocks["pushed_ns"] = blocks["t_ns"] + 10_000
     blocks["steering"], blocks["throttle"] = np.arange(120) // 3, 100
     orders = np.zeros((3, LAYOUT.words), np.int64)
-    told = LAYOUT.view(orders)
-    told["seq"], told["epoch"], told["t_ns"] = np.arange(3), 1, blocks["t_ns"][[10, 40, 80]]
-    told["kind"], told["index"], told["value"] = (PARAMETER, RESET, PARAMETER), (2, 0, 3), (1.0, 0.0, 0.4)
+    commands = LAYOUT.view(orders)
+    commands["seq"], commands["epoch"], commands["t_ns"] = np.arange(3), 1, blocks["t_ns"][[10, 40, 80]]
+    commands["kind"], commands["index"], commands["value"] = (PARAMETER, RESET, PARAMETER), (2, 0, 3), (1.0, 0.0, 0.4)
     topics = {
         "/daq": CompleteTopic(settings.daq.layout, words, np.arange(120)),
         "/command": CompleteTopic(LAYOUT, orders, np.arange(3)),
     }
     begun = 5_000_000_000
     start = start_facts(settings)
-    kept = attachments(settings, CONFIGS / "drive.toml")
+    attached = attachments(settings, CONFIGS / "drive.toml")
     (folder / "a").mkdir()
-    write_complete(folder / "a", CompleteRun(start, kept, topics, begun, begun, "made by hand", {"steps": 0}))
+    write_complete(folder / "a", CompleteRun(start, attached, topics, begun, begun, "made by hand", {"steps": 0}))
     return save(replay_run(folder / "a", Asked(mode="ideal")), folder / "b", {})
 
 
@@ -702,8 +702,8 @@ def _remade(files: list[Path]) -> Change:
             schema = writer.register_schema(NAME, ENCODING, to_schema(layout))
             channel = writer.register_channel(name, MESSAGES, schema)
             words = np.zeros((len(topic), layout.words), np.int64)
-            kept = min(layout.words, topic.words.shape[1])
-            words[:, :kept] = topic.words[:, :kept]
+            columns = min(layout.words, topic.words.shape[1])
+            words[:, :columns] = topic.words[:, :columns]
             for _ in range(r.choice((0, 1, 3, 30))):
                 words[r.randrange(len(words)), r.randrange(layout.words)] = r.choice(change.INTEGERS[:31]) & (2**63 - 1)
             if r.random() < 0.1:
@@ -778,11 +778,11 @@ def replay(folder: Path) -> Target:
                 save(done, folder / "saved", {})
                 accepted = True
             except refusals as error:
-                _said(error)
+                _refused(error)
         try:
             export(place, "csv", folder / "csv")
         except refusals as error:
-            _said(error)
+            _refused(error)
         return accepted
 
     return Target("replay", seeds, run, _remade([saved, folder / "a" / FILE]), 0.008, 5_000)

@@ -9,14 +9,14 @@ acquires; a release fence dresses the relaxed stores behind it, an acquire fence
 have met. All interleavings and all choices of loads are gone through, each state once; a broken promise is printed as
 the shortest execution that breaks it.
 
-Then every ordering in the source is taken out, one at a time, and the check must fail: what it cannot tell from nothing
-it does not check. docs/verification.md has the promises, the model's limits and what was found.
+Then every ordering in the source is taken out, one at a time, and the check must fail: otherwise it
+does not check that ordering. docs/verification.md has the promises, the model's limits and what was found.
 
     python benchmarks/ring_check.py            larger bounds, a minute or two
     python benchmarks/ring_check.py --quick    those of the tests
     python benchmarks/ring_check.py --show     with the executions that break the weakened ones
 
-Exits with 1 if a promise is broken, or if a weakening is not what it is said to be.
+Exits with 1 if a promise is broken, or if a weakening is not what it is declared to be.
 """
 
 import argparse
@@ -173,7 +173,7 @@ WEAKENED: dict[str, Mutation] = {
     "head loaded relaxed by since": {("since", "load_acquire", 0): "load_relaxed"},
     "even stamp and head stored relaxed": {_STAMP: "store_relaxed", _HEAD_STORE: "store_relaxed"},
 }
-# whoever comes by way of the head has taken over the block with it: these two matter to a slot read by itself only
+# a reader that comes by way of the head has acquired the block with it: these two matter to a slot read by itself only
 ONLY_FOR_A_SLOT_ALONE = ("even stamp stored relaxed", "stamp loaded relaxed")
 
 
@@ -194,7 +194,7 @@ class _Memory:
         none = (0,) * len(self.places)
         self.entries: list[list[tuple[int, Views]]] = [[(0, none)] for _ in self.places]
         self.there: list[Views] = [tuple(1 for _ in none)]  # after each store, entries of each word
-        self.said: list[str] = []  # of each store
+        self.texts: list[str] = []  # of each store
         self.operations = 0
         self.ended = False  # the first life came to its end, the second began
         self.published: dict[int, int] = {}  # position: which push it is
@@ -239,7 +239,7 @@ class _Memory:
                 dressed[place] = self._view[place]
                 self.entries[place].append((stored, tuple(dressed)))
                 self.there.append(tuple(len(entries) for entries in self.entries))
-                self.said.append(f"{what:13} {self.name(word)} = {stored}")
+                self.texts.append(f"{what:13} {self.name(word)} = {stored}")
                 if word == HEAD:
                     self.published[stored - 1] = self._serial
 
@@ -279,16 +279,16 @@ class _Search:
     def run(self) -> Verdict:
         memory = self.memory
         none = (0,) * len(memory.places)
-        first: _Tuple = (0 if self.interleaved else len(memory.said), 0, (), none, none, 0, -1, 0)
+        first: _Tuple = (0 if self.interleaved else len(memory.texts), 0, (), none, none, 0, -1, 0)
         came: dict[_Tuple, tuple[_Tuple, str] | None] = {first: None}
         queue = deque([first])
         calls = len(self.scenario.calls)
         while queue:
             state = queue.popleft()
             try:
-                for new, said in self._after(state, calls):
+                for new, text in self._after(state, calls):
                     if new not in came:
-                        came[new] = (state, said)
+                        came[new] = (state, text)
                         queue.append(new)
             except Broken as broken:
                 return Verdict(len(came), 1, str(broken), self._trace(state, came))
@@ -298,8 +298,8 @@ class _Search:
         stored, call, read, view, met, cursor, last, epoch = state
         memory = self.memory
         if call == calls:
-            return  # what the writer does from here on nobody sees
-        if stored < len(memory.said):
+            return  # what the writer does from here on is not read
+        if stored < len(memory.texts):
             yield (stored + 1, *state[1:]), f"writer  {stored}"
         what, *arguments = self._step(call, read, cursor)
         if what.startswith("load"):
@@ -394,7 +394,7 @@ class _Search:
             if (position == ring_module.EMPTY and last >= 0) or 0 <= position < last:
                 raise Broken(f"newest went backwards: {position} after {last}")
             if position == ring_module.LAPPED and self._known(met) < memory.header.capacity:
-                raise Broken("newest says that it was lapped, but nobody has gone around")
+                raise Broken("newest reports that it was lapped, but no writer has gone around")
             return cursor, max(last, position), epoch
         if kind == "since":
             count, after, lost, rows = got
@@ -426,10 +426,10 @@ class _Search:
         lines = []
         before = came[state]
         while before is not None:
-            state, said = before
-            if said.startswith("writer"):
-                said = "writer  " + self.memory.said[int(said.split()[1])]
-            lines.append(said)
+            state, text = before
+            if text.startswith("writer"):
+                text = "writer  " + self.memory.texts[int(text.split()[1])]
+            lines.append(text)
             before = came[state]
         return tuple(reversed(lines))
 
@@ -446,7 +446,8 @@ def check(scenario: Scenario, mutation: Mutation | None = None, interleaved: boo
     """Go through all executions of a scenario.
 
     Without `interleaved` the writer is done before the reader begins, which loses nothing: an entry, once stored, can
-    be read ever after by whoever has met no newer one, and the writer never looks at the reader. Tests compare the two.
+    be read ever after by a reader that has met no newer one, and the writer never looks at the
+    reader. Tests compare the two.
     """
     names, found = functions(mutation or {})
     assert set(mutation or {}) <= set(found), f"{SOURCE} has no {set(mutation or {}) - set(found)} any more"

@@ -1,12 +1,12 @@
 """Long drives in which everything that can be killed is killed, and much is stopped, filled, shifted and started again.
 
-    python benchmarks/soak.py kills --minutes 20 --kills 200     one drive; somebody dies every few seconds
+    python benchmarks/soak.py kills --minutes 20 --kills 200     one drive; a process is killed every few seconds
     python benchmarks/soak.py stops --minutes 3                  SIGSTOP and SIGCONT, the supervisor included
     python benchmarks/soak.py restarts --times 100               whole drives, ended and killed in every way
     python benchmarks/soak.py disk                               a disk that is full for a while
     python benchmarks/soak.py clock --minutes 2                  over tcp, the DAQ's clock hours off; with kills
 
-What is asserted is read from the record and from outside (rings, processes, files), not from what the drive says of
+What is asserted is read from the record and from outside (rings, processes, files), not from what the drive reports of
 itself. CPU load and floods have programs of their own: benchmarks/cpu_load.py, benchmarks/flood.py. Exit code 1 if a
 promise is broken.
 """
@@ -94,7 +94,7 @@ class Drive:
         self._out.append(self.popen.stdout.read())
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         self._errors.seek(0)
         return self._errors.read()
 
@@ -103,9 +103,9 @@ class Drive:
         begun = time.monotonic()
         while not what():
             if self.popen.poll() is not None:
-                raise SystemExit(f"the drive ended (exit {self.popen.returncode}) while {why}:\n{self.said[-2000:]}")
+                raise SystemExit(f"the drive ended (exit {self.popen.returncode}) while {why}:\n{self.output[-2000:]}")
             if time.monotonic() - begun > seconds:
-                raise SystemExit(f"{why}: not within {seconds:g} s:\n{self.said[-2000:]}")
+                raise SystemExit(f"{why}: not within {seconds:g} s:\n{self.output[-2000:]}")
             time.sleep(0.005)
         return time.monotonic() - begun
 
@@ -119,7 +119,7 @@ class Drive:
         ring = self.ring("sim")
         if ring is None:
             return 0
-        # of somebody who is killed the memory goes before the locks: for a moment nobody seems to be alive
+        # of a killed process the memory goes before the locks: for a moment none seems to run
         head = ring.head if ring.writer_alive and ring.writer_pid in processes_of(self.name) else 0
         ring.close()
         return head
@@ -147,7 +147,7 @@ class Drive:
         for pid in self.pids()[role]:
             if self._works(role, pid):
                 return pid
-        raise SystemExit(f"nobody works as {role}:\n{self.said[-1500:]}")
+        raise SystemExit(f"no process works as {role}:\n{self.output[-1500:]}")
 
     def _works(self, role: str, pid: int) -> bool:
         """The recorder has the file open, the view its port."""
@@ -160,7 +160,7 @@ class Drive:
         return f"socket:[{_listening(self.port)}]" in links
 
     def back(self, role: str, dead: int, head: int) -> bool:
-        """Somebody else does that work."""
+        """Another process does that work."""
         if role in ("daq", "sim"):
             ring = self.ring(role)
             if ring is None:
@@ -215,7 +215,7 @@ def _memory_mb(name: str) -> float:
 
 
 def _burden(pid: int) -> tuple[int, int, int]:
-    """Open files, threads and dead children of a process."""
+    """Open files, threads and zombies of a process."""
     dead = 0
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         try:
@@ -278,7 +278,7 @@ def quantile(values: list[float], share: float) -> float:
 
 
 def record_of(drive: Drive, problems: list[str], deaths: dict[str, int]) -> dict[str, Any]:
-    """What the record must tell of so many deaths, and that it replays to the bit."""
+    """What the record must hold of so many kills, and that it replays to the bit."""
     run = open_run(drive.runs)
     blocks, steps = run.topics["/daq"].blocks, run.topics["/step"].blocks
     found = {
@@ -298,12 +298,12 @@ def record_of(drive: Drive, problems: list[str], deaths: dict[str, int]) -> dict
             problems.append(f"{what}: {there} in the record, {wanted} wanted")
     if run.lacking or not run.whole:  # the flush bound would allow some; the rings remember, so there is no need for it
         problems.append(f"the record is not whole: {run.lacking} blocks are missing, {found['missing']}, {run.cut}")
-    told = [text for _, text in run.said]
+    notices = [text for _, text in run.notices]
     titles = {"daq": "the DAQ was", "sim": "the simulator was", "record": "the recorder was", "view": "the view was"}
     for role, title in titles.items():
-        count = sum(title in text and "SIGKILL" in text for text in told)
+        count = sum(title in text and "SIGKILL" in text for text in notices)
         if count != deaths[role]:
-            problems.append(f"the record tells of {count} deaths of {role}, there were {deaths[role]}")
+            problems.append(f"the record has {count} crashes of {role}, there were {deaths[role]}")
     figures = replay_run(drive.runs, Asked()).figures
     found["replayed"], found["identical"] = figures["steps"], figures["identical"]
     if not figures["identical"]:
@@ -314,7 +314,7 @@ def record_of(drive: Drive, problems: list[str], deaths: dict[str, int]) -> dict
 def ended_badly(drive: Drive) -> list[str]:
     """What is wrong with how it ended and what it left."""
     code = drive.popen.returncode
-    wrong = [f"exit code {code}: {drive.said[-2000:]}"] if code != 0 else []
+    wrong = [f"exit code {code}: {drive.output[-2000:]}"] if code != 0 else []
     time.sleep(0.5)
     return wrong + [f"left behind: {left}" for left in drive.left()]
 
@@ -378,7 +378,7 @@ def kills(
         memory.append(_memory_mb(name))
         burden_now = _burden(drive.popen.pid)
         if any(now > before + 2 for now, before in zip(burden_now, burden, strict=True)):
-            problems.append(f"open files, threads, dead children of the supervisor: {burden}, now {burden_now}")
+            problems.append(f"open files, threads, zombies of the supervisor: {burden}, now {burden_now}")
         head = drive.steps()
         time.sleep(0.5)
         if drive.steps() <= head:
@@ -411,7 +411,7 @@ def kills(
 
 
 def stops(name: str, runs: Path, chance: random.Random, minutes: float) -> dict[str, Any]:
-    """Processes that stand still for a while: short of their limit they go on, beyond it they are replaced."""
+    """Processes that hang for a while: short of their limit they go on, beyond it they are replaced."""
     problems: list[str] = []
     drive = Drive(name, runs, [])
     replaced = dict.fromkeys(ROLES, 0)
@@ -429,9 +429,9 @@ def stops(name: str, runs: Path, chance: random.Random, minutes: float) -> dict[
             os.kill(pid, signal.SIGSTOP)
             stopped += 1
             if long:
-                taken = drive.wait_for(lambda r=role, p=pid, h=head: drive.back(r, p, h), 30, f"{role} stands still")  # type: ignore[misc]
+                taken = drive.wait_for(lambda r=role, p=pid, h=head: drive.back(r, p, h), 30, f"{role} hangs")  # type: ignore[misc]
                 replaced[role] += 1
-                say(f"{role} stood still: replaced after {taken:.2f} s")
+                say(f"{role} hung: replaced after {taken:.2f} s")
                 time.sleep(6.0)
             else:
                 time.sleep(chance.uniform(0.05, 0.6))
@@ -484,7 +484,8 @@ def restarts(name: str, runs: Path, chance: random.Random, times: int) -> dict[s
                 drive.end(signal.Signals[way])
                 if drive.popen.returncode != 0 or drive.left():
                     problems.append(
-                        f"{way}, start {k + 1}: exit {drive.popen.returncode}, left {drive.left()}: {drive.said[-800:]}"
+                        f"{way}, start {k + 1}: exit {drive.popen.returncode}, left {drive.left()}:"
+                        f" {drive.output[-800:]}"
                     )
                     say(problems[-1])
             drive.popen.wait(30)

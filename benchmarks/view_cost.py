@@ -60,7 +60,7 @@ async def _page(port: int, path: str, cookie: str, version: str, got: dict[str, 
         f"ws://127.0.0.1:{port}{path}", origin=f"http://127.0.0.1:{port}", subprotocols=[f"viser-v{version}"],
         max_size=None, compression=None, proxy=None, additional_headers={"Cookie": cookie},
     ) as socket:  # fmt: skip
-        await socket.send(msgpack.packb(camera))  # who has sent one is a page
+        await socket.send(msgpack.packb(camera))  # a client that has sent one is a page
         got["open"] += 1
         async for data in socket:
             got["messages"] += 1
@@ -68,7 +68,7 @@ async def _page(port: int, path: str, cookie: str, version: str, got: dict[str, 
 
 
 def be_pages(port: int, pages: int) -> int:
-    """A process: so many pages, until told to stop; then what they got, as JSON."""
+    """A process: so many pages, until it is stopped; then what they got, as JSON."""
     import viser
 
     os.nice(10)
@@ -138,7 +138,7 @@ class View:
                 return str(text.removeprefix("the page: "))
 
     def watch(self, seconds: float) -> None:
-        """What it says must be read, or it would wait for that."""
+        """Its output must be read, or it would wait for that."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self._read()
@@ -148,8 +148,8 @@ class View:
         got: dict[str, Any] = json.loads(self._pages.communicate(timeout=20)[0] or "{}")
         self._left.close()
         self._view.terminate()
-        said = self._view.communicate(timeout=20)[0]
-        reports = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        output = self._view.communicate(timeout=20)[0]
+        reports = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
         frames = next((r["frames"] for r in reversed(reports) if "frames" in r), self.status.get("frames", 0))
         return {**got, "frames": frames}
 

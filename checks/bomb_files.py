@@ -428,7 +428,7 @@ def a_hundred_thousand_nodes() -> bytes:
 
 
 @bomb("tir")
-def sections_of_nobody() -> bytes:
+def sections_without_owner() -> bytes:
     return b"".join(b"[SOMETHING_ELSE_%d]\n" % k for k in range(40_000))
 
 

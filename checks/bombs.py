@@ -104,20 +104,20 @@ def resident_mb(what: str) -> float:
 
 
 def attempt(kind: str, path: Path) -> dict[str, Any]:
-    """Read it here; how long it took, how much more memory than before, and what was said."""
-    Path("/proc/self/clear_refs").write_text("5")  # the largest resident set begins anew
+    """Read it here; how long it took, how much more memory than before, and the message."""
+    Path("/proc/self/clear_refs").write_text("5")  # resets the largest resident set
     before, began = resident_mb("VmRSS"), time.monotonic()
     try:
         READERS[kind](path)
-        said, refused = "cut short or damaged", True
+        message, refused = "cut short or damaged", True
     except TandemError as error:
-        said, refused = str(error).splitlines()[0], True
+        message, refused = str(error).splitlines()[0], True
     except NotRefused:
-        said, refused = "was taken for a sound file", False
+        message, refused = "was taken for a sound file", False
     except Exception as error:  # what a user would see as a traceback
-        said, refused = f"{type(error).__name__}: {error}", False
+        message, refused = f"{type(error).__name__}: {error}", False
     return {
-        "seconds": time.monotonic() - began, "mb": max(resident_mb("VmHWM") - before, 0.0), "said": said,
+        "seconds": time.monotonic() - began, "mb": max(resident_mb("VmHWM") - before, 0.0), "said": message,
         "refused": refused,
     }  # fmt: skip
 
@@ -162,8 +162,8 @@ def run(kind: str, path: Path) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"seconds": HANGS_S, "mb": float("nan"), "said": "never came back", "refused": False}
     if done.returncode:
-        said = (done.stderr.strip() or "killed").splitlines()[-1]
-        return {"seconds": float("nan"), "mb": float("nan"), "said": f"{done.returncode}: {said}", "refused": False}
+        message = (done.stderr.strip() or "killed").splitlines()[-1]
+        return {"seconds": float("nan"), "mb": float("nan"), "said": f"{done.returncode}: {message}", "refused": False}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -116,7 +116,7 @@ class Disk:
         what = self._open[op.fd]
         if isinstance(what, Folder):
             what.sync()
-        elif op.kind == WRITE:  # nobody seeks
+        elif op.kind == WRITE:  # nothing seeks
             what.since.append((what.size, op.data))
             what.size += len(op.data)
         else:

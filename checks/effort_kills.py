@@ -55,9 +55,9 @@ def main() -> int:
             drive.wait(_PATIENCE_S)
         found = silences(Path(folder))
     print(f"{asked.transport}, {ZERO_MS:g} ms promised: zero after " + ", ".join(f"{ms:.1f}" for ms in found) + " ms")
-    kept = sum(ms <= ZERO_MS for ms in found)
-    print(f"{kept} of {len(found)} in time, of {asked.kills} kills")
-    return 0 if kept == len(found) >= asked.kills else 1
+    in_time = sum(ms <= ZERO_MS for ms in found)
+    print(f"{in_time} of {len(found)} in time, of {asked.kills} kills")
+    return 0 if in_time == len(found) >= asked.kills else 1
 
 
 def _simulator_at_the_limit(efforts: str, steps: str) -> int:

@@ -2,7 +2,7 @@
 
     python -m checks.golden_runs replay     replays each: identical or not, and by how much (--json: for programs)
     python -m checks.golden_runs update     stores what this version makes of the same blocks: after a wanted change
-    python -m checks.golden_runs make       drives all of them anew, with real processes, one after the other (NAME ...)
+    python -m checks.golden_runs make       drives them again, with real processes, one after the other (NAME ...)
 
 A commit that changes a golden run says why, and by how much: that is what `replay` prints before it. `make` is only
 needed for another scenario or another form of the record; new drives cannot be compared with the old ones step by step.
@@ -154,7 +154,7 @@ def _tuned(drive: Drive) -> Path:
 
 
 def _killed(drive: Drive) -> Path:
-    drive.wait_for(640)  # who is killed younger is not replaced at once
+    drive.wait_for(640)  # a process killed sooner is not replaced at once
     return drive.end(drive.kill_daq() + 150)
 
 
@@ -193,7 +193,7 @@ DRIVES = {
 # ---- storing ---------------------------------------------------------------------------------------------------------
 
 
-def store(path: Path, run: Any, topics: dict[str, Any] | None = None, kept: dict[str, bytes] | None = None) -> None:
+def store(path: Path, run: Any, topics: dict[str, Any] | None = None, attached: dict[str, bytes] | None = None) -> None:
     """A run as a golden one: one file, what is needed to replay it, nothing about where it was made."""
     from sync.record import RunWriter
 
@@ -203,7 +203,7 @@ def store(path: Path, run: Any, topics: dict[str, Any] | None = None, kept: dict
         writer = RunWriter(Path(folder))
         begun = int(run.start["monotonic_ns"])
         left = ("summary.json", "config.toml")
-        attachments = {name: data for name, data in (kept or run.attachments).items() if name not in left}
+        attachments = {name: data for name, data in (attached or run.attachments).items() if name not in left}
         writer.begin({key: run.start[key] for key in _FACTS if key in run.start}, attachments, begun)
         for name in wanted:
             topic = source[name]
@@ -303,8 +303,8 @@ def update(names: list[str]) -> None:
             make([name])
             continue
         done = replay_run(path, Asked(remake=True))
-        kept, topics = saved_run(done)
-        store(path, open_run(path), topics, kept)
+        attached, topics = saved_run(done)
+        store(path, open_run(path), topics, attached)
         print(f"{name}: {path.stat().st_size} bytes", flush=True)
 
 

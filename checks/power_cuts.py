@@ -187,7 +187,7 @@ def main() -> int:
         print(f"{len(ops)} operations on the disk, {kinds.count(FSYNC)} syncs, {kinds.count(UNLINK)} removals")
         chance = random.Random(options.seed)
         cuts = [*sorted(chance.sample(range(1, len(ops)), options.cuts - 1)), len(ops)]
-        disk, done, kept, oldest_s = Disk(root), 0, 0, 0.0
+        disk, done, readable, oldest_s = Disk(root), 0, 0, 0.0
         for seed, cut in enumerate(cuts):
             for op in ops[done:cut]:
                 disk.do(op)
@@ -199,10 +199,10 @@ def main() -> int:
             if wrong or late_s > _LATE_S:
                 print(f"cut after operation {cut}: {wrong or f'nothing newer than {late_s:.1f} s was promised'}")
             else:
-                kept += 1
-    print(f"{kept} of {len(cuts)} records readable up to what was promised;"
+                readable += 1
+    print(f"{readable} of {len(cuts)} records readable up to what was promised;"
           f" the newest promised block was at most {oldest_s:.2f} s old")  # fmt: skip
-    return int(kept < len(cuts))
+    return int(readable < len(cuts))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def balance(recorded: Recorded) -> str | None:
         stops = _rows(recorded, CONTROL)[:, BLOCK]
         drained = segment.ended == rec.STOPPED and segment.last_seq >= 0 and rec.NOW not in stops
         if (drained or segment.ended == rec.RING_CLOSED) and segment.last_seq + 1 != segment.head:
-            return f"ended with {segment.head - segment.last_seq - 1} blocks that nobody accounts for"
+            return f"ended with {segment.head - segment.last_seq - 1} blocks that are not accounted for"
     return None
 
 
@@ -141,7 +141,7 @@ def asked_to_end(recorded: Recorded) -> str | None:
     for control in _rows(recorded, CONTROL):
         after = steps[steps["started_ns"] > control[AT]]
         if control[BLOCK] == rec.NOW and len(after):
-            return f"{len(after)} steps were begun after the loop was told to end at once"
+            return f"{len(after)} steps were begun after the loop was asked to end at once"
         if control[BLOCK] == rec.DRAIN and _flagged(after, rec.REPEATED).any():
             return "a step without a new block, after the loop was asked to end"
     return None
@@ -177,11 +177,11 @@ def commanded(recorded: Recorded) -> str | None:
             return f"step {step['step']} was made during a pause"
         left -= paused
         if fresh_start and not step["status"] & rec.RESTARTED:
-            return f"step {step['step']} follows a reset and does not say so"
+            return f"step {step['step']} follows a reset without the flag"
         rested = k not in firsts and 2 * (step["t_ns"] - steps["t_ns"][k - 1]) > 3 * h
         explained = was_slow or slow > 1.0 or (stops <= step["started_ns"]).any()
         if rested and not explained and not step["status"] & (rec.RESTARTED | rec.SKIPPED):
-            return f"step {step['step']} follows instants without a step and does not say so"
+            return f"step {step['step']} follows instants without a step without the flag"
         if slowed[k] != (slow > 1.0):
             return f"step {step['step']}: slowed is flagged {bool(slowed[k])}, {slow} times is what was asked for"
     return None
@@ -225,14 +225,14 @@ def replayed(recorded: Recorded) -> str | None:
     rows = _rows(recorded, COMMAND)
     plan.commands = np.ascontiguousarray(rows[:, BLOCK : BLOCK + COMMANDS.words])
     plan.obeyed = obeyed_as_recorded(steps, COMMANDS.view(plan.commands))
-    told = np.zeros((len(plan), len(REPORTED)), np.int64)
-    results = replay(stage.twin, plan, told=told)
+    reported = np.zeros((len(plan), len(REPORTED)), np.int64)
+    results = replay(stage.twin, plan, reported=reported)
     names = [q.name for q in (*stage.twin.model.inputs, *stage.twin.model.outputs)]
     live = np.stack([steps[name] for name in names], axis=1) if len(steps) else np.zeros((0, len(names)))
     if len(results) != len(steps) or (results.view(np.int64) != live.view(np.int64)).any():
         unequal = (results.view(np.int64) != live[: len(results)].view(np.int64)).any(axis=1)
         return f"the replay differs from step {int(np.argmax(unequal))} on"
-    if (told[:, 0] != steps["input_stages"]).any():
+    if (reported[:, 0] != steps["input_stages"]).any():
         return "the replay's stages differ"
     return None
 

@@ -2,7 +2,7 @@
 
     python checks/repeat.py tests/sync/test_ring.py tests/tandem --times 50 --busy 4
 
-A test that fails once in a thousand runs is broken: it depends on something it does not say, mostly on when it runs.
+A test that fails once in a thousand runs is broken: it depends on something it does not state, mostly on when it runs.
 Every file runs in a process of its own, all its tests in order, then again; the seeds of property tests differ each
 time. Exit code 0 if nothing failed. `--busy N` runs N processes at nice 0 beside it that do nothing but count.
 `--fresh` starts a new process for every repetition, for what a process does only once (imports, compiled code, files).
@@ -87,7 +87,7 @@ def pause_now_and_then(process: "subprocess.Popen[str]", which: str) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(random.uniform(0.5, 4.0))
             return
-        tree = [pid for pid in _tree(process.pid) if not _stopped(pid)]  # by a test: it goes on when the test says so
+        tree = [pid for pid in _tree(process.pid) if not _stopped(pid)]  # by a test: the test continues it
         stopped = tree if which == "all" else [random.choice(tree)]
         for number in (signal.SIGSTOP, signal.SIGCONT):
             for pid in stopped:

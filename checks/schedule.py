@@ -43,7 +43,7 @@ _MS = 1_000_000
 _RINGS = 2
 _COMMAND_BLOCKS = 64
 _RESULTS = 2048
-_GUARD_NS = 400 * _MS  # after the end was asked for, the loop is told to end at once
+_GUARD_NS = 400 * _MS  # after the end was asked for, the loop is asked to end at once
 
 # settings that a schedule is tried with, over those of configs/drive.toml
 _STALE = "inputs.steering.stale={hold_ms=5, extrapolate_ms=0, ramp_ms=20, safe=3}"
@@ -71,7 +71,7 @@ def _arrays(simulation: Simulation) -> list[np.ndarray]:
 
 
 class Setup:
-    """A simulation of some settings that can be begun anew without being made anew; and its twin for the replay."""
+    """A simulation of some settings that can be reset without being built again; and its twin for the replay."""
 
     def __init__(self, settings: tuple[str, ...], machine: str):
         self.config: Config = load(DRIVE, ["name=schedules", *settings])
@@ -155,13 +155,13 @@ def _blocks(stage: Setup, random: np.random.Generator, calm: bool, span_ns: int)
     jitter = random.exponential(8_000 if calm else float(random.choice([5_000, 100_000, 1_000_000])), n)
     there = sent + 20_000 + jitter.astype(np.int64)
     gaps = []
-    kept = np.ones(n, bool)
+    remains = np.ones(n, bool)
     for _ in range(random.integers(0, 2) if calm else random.integers(0, 4)):  # the writer stalls, or loses scans
         begin = START_NS + span_ns // 2 if calm else START_NS + int(random.integers(0, span_ns))
         length = int(6 * stage.config.step_ns if calm else random.choice([3, 20, 80]) * _MS * random.uniform(0.5, 1.5))
         inside = (there >= begin) & (there < begin + length)
         if random.random() < 0.4 and not calm:
-            kept &= ~inside
+            remains &= ~inside
             gaps.append(begin + length)
         else:
             there[inside] = begin + length
@@ -176,7 +176,7 @@ def _blocks(stage: Setup, random: np.random.Generator, calm: bool, span_ns: int)
     steering = np.cumsum(random.integers(-4, 6, n))
     brake, throttle = random.integers(0, 3000, n), random.integers(0, 420, n)
     rows[:, BLOCK + PAYLOAD] = brake | throttle << 16 | steering << 32
-    return rows[kept], np.array(gaps, np.int64)
+    return rows[remains], np.array(gaps, np.int64)
 
 
 def _commands(stage: Setup, random: np.random.Generator, width: int, span_ns: int) -> np.ndarray:

@@ -1,11 +1,11 @@
 """The trivial machine of checks/schedules.py: an integrator of its inputs, quick to step, whose bits depend on every
-input, and whose step takes the time that a virtual clock is told (`BUSY`)."""
+input, and whose step takes the time that it sets on a virtual clock (`BUSY`)."""
 
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity
 from sync.jit import kernel
 
-BUSY = 2  # the word of `work` that says what a step takes, ns
+BUSY = 2  # the word of `work` for the time of a step, ns
 _GAIN, _STEP_NS = range(2)
 
 

@@ -147,12 +147,12 @@ def main() -> int:
                     if mb - first_mb > MOST_GROWTH_MB:
                         failures.append(f"memory grew by {mb - first_mb:.1f} MB since day 1")
         finally:
-            told = recorder.finish("the week is over", {}, supervised=True)
+            summary = recorder.finish("the week is over", {}, supervised=True)
             feed.close()
-        recorded = told["topics"]["/daq"]["recorded"]
-        print(f"{told['state']}; {recorded} blocks, at most {most_bytes / 1e6:.1f} MB on the disk")
-        if not told["whole"] or recorded != feed.counts["/daq"]:
-            failures.append(f"the record is not what passed the rings: {told}")
+        recorded = summary["topics"]["/daq"]["recorded"]
+        print(f"{summary['state']}; {recorded} blocks, at most {most_bytes / 1e6:.1f} MB on the disk")
+        if not summary["whole"] or recorded != feed.counts["/daq"]:
+            failures.append(f"the record is not what passed the rings: {summary}")
         # what is stated to be deleted goes once that is synced, and the disk's seconds are not accelerated
         if most_bytes > options.keep_gb * 1e9 * (1 + WAITING):
             failures.append(f"{most_bytes / 1e6:.1f} MB on the disk, {options.keep_gb * 1e3:g} MB are allowed")

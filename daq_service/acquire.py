@@ -1,7 +1,7 @@
 """Take all blocks available: the acquisition loop.
 
 Every turn takes all whole scans the source has, makes blocks of them (counters unwrapped, values packed), pushes all
-of them into the ring and puts only the newest on the wire; all of them, in order, where somebody asked for every block
+of them into the ring and puts only the newest on the wire; all of them, in order, where every block is asked for
 (`transport.every_port`). No scan at all is a normal turn. Turns, blocks, bytes, gaps and implausible values are
 counted; nothing is dropped without a number.
 """
@@ -65,7 +65,7 @@ _push_scans_on = for_any_clock(_push_scans, *_ARGUMENTS, returns=types.UniTuple(
 
 
 class Acquisition:
-    """Runs in a thread of its own until told to stop."""
+    """Runs in a thread of its own until it is stopped."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Acquisition:
             self._published_ns = self._clock.now_ns()
 
     def _farewell(self) -> None:
-        """The last block once more, and again: ZeroMQ may have dropped it, and nobody shall miss the end."""
+        """The last block once more, and again: ZeroMQ may have dropped it, and no subscriber shall miss the end."""
         end = self._clock.now_ns() + _FAREWELL_NS
         while self.count.blocks and self._clock.now_ns() < end:
             self._repeat()

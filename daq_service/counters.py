@@ -28,7 +28,7 @@ def counter_table(channels: list[ChannelConfig], rate_hz: float) -> np.ndarray:
 
 @kernel()
 def unwrap(row, register):
-    """The running count for a register reading; says whether the move was implausible."""
+    """The running count for a register reading, and whether the move was implausible."""
     if row[STARTED] == 0:
         row[STARTED] = 1
         row[LAST] = register

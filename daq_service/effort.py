@@ -421,7 +421,7 @@ class Actuator(Protocol):
 
 
 class EffortLoop:
-    """The effort loop on whatever ring there is, and its figures. Runs in a thread of its own until told to stop."""
+    """The effort loop on whatever ring there is, and its figures. Runs in a thread of its own until it is stopped."""
 
     def __init__(
         self,
@@ -468,7 +468,7 @@ class EffortLoop:
             pass
 
     def run_on_ring(self) -> int:
-        """Until it is told to stop, or to change to another ring, or its ring is closed."""
+        """Until it is stopped, or has to change to another ring, or its ring is closed."""
         poke(self.control, rec.LEAVE, 0)
         ring = self._feedback()
         if ring is not None and (ring is self._spent or not self._fits(ring.layout)):
@@ -549,7 +549,7 @@ class DeviceThread:
         self._clock.sleep_until(self._due)
         there = newest(self._efforts, self._block) >= 0
         if self._clock.now_ns() - peek(self._efforts, HEARTBEAT_WORD) > self._hung_ns:
-            there = False  # the effort loop hangs: nobody watches the steps
+            there = False  # the effort loop hangs: the steps are not watched
         self.value = float(self._block.view(np.float64)[rec.AT_GIVEN]) if there else 0.0
         self._actuator.put(self.value)
         sampled = int(self._block[rec.AT_SAMPLED])

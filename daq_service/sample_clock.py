@@ -5,10 +5,11 @@ sample is seen before it was taken, so the true line from number to instant lies
 best of them, those with the least delay, touch it: the line is the edge of their lower hull under the middle of the
 last seconds. What remains is the least delay of all, which no host can see from inside (docs/nidaqmx.md).
 
-Instants are told in order, never ahead of the clock, and do not jump: a better line is approached by two per cent of a
-period a sample. Only an observation quicker than any before it, which shows what would be told to lie ahead of the
-clock, is followed at once, by the samples since the last ones told. Where the caller knows an instant before which
-nothing was sampled, the first are told from there on: too early by the time that a start takes, and then better.
+Instants are returned in order, never ahead of the clock, and do not jump: a better line is approached by two per cent
+of a period a sample. Only an observation quicker than any before it, which shows that the next instants would lie
+ahead of the clock, is followed at once, by the samples since the last ones returned. Where the caller knows an instant
+before which nothing was sampled, the first are placed from there on: too early by the time that a start takes, and
+then better.
 """
 
 import itertools
@@ -19,7 +20,7 @@ from sync.units import SECOND
 
 _SLOT_NS = SECOND // 4  # of each slot the quickest observation is kept
 _SLOTS = 80  # twenty seconds
-_SLOPE_FROM_NS = 4 * SECOND  # shorter spans say nothing about the crystal
+_SLOPE_FROM_NS = 4 * SECOND  # shorter spans show nothing of the crystal
 _CRYSTAL = 5e-4  # no crystal is further off
 _SLEW = 0.02
 
@@ -36,7 +37,7 @@ class SampleClock:
         self._newest = self._reference = (0, 0)
         self._line: tuple[float, float] | None = None  # what the slots say, until they change
         self._period = self._nominal
-        self._last: float | None = None  # the last instant told, against the reference
+        self._last: float | None = None  # the last instant returned, against the reference
 
     @property
     def ppm(self) -> float:
@@ -89,11 +90,11 @@ class SampleClock:
         if before is None:
             step = self._period
         else:
-            # from what was told, not more than so much faster or slower
+            # from what was returned, not more than so much faster or slower
             step = (wanted - before) / count
             step = min(max(step, self._period - _SLEW * self._nominal), self._period + _SLEW * self._nominal)
             wanted = before + count * step
-        # a line that has not come down yet must not tell the future
+        # a line that has not come down yet must not give an instant in the future
         seen, seen_ns = self._newest
         latest = (seen_ns - t0) - (seen - last) * self._period
         if wanted > latest:

@@ -4,7 +4,7 @@ A scan is due every period from the start on. It has of every channel the last r
 far as it was known when the scan was taken, with its age where the configuration has a channel for it. Readings may
 come in any order; one that is older than what its channel has already is of no use any more. Nothing is invented:
 before every channel has been read once there are no scans. After `lose` there are none until what was lost has been
-read anew; what would have been due in between is lost, and counted.
+read again; what would have been due in between is lost, and counted.
 """
 
 from bisect import insort_right
@@ -32,7 +32,7 @@ class SampleHold:
     def __init__(self, config: Config, buffer_blocks: int, clock: RealClock | VirtualClock = REAL):
         names = [c.name for c in config.daq.channels]
         self.names = tuple(n for n in names if not n.endswith(AGE))  # to be read, in the order of the columns
-        self.aged = tuple(n + AGE in names for n in self.names)  # whether a scan tells this channel's age
+        self.aged = tuple(n + AGE in names for n in self.names)  # whether a scan holds this channel's age
         self._columns = [names.index(n) for n in self.names]
         self._age_columns = [names.index(n + AGE) if n + AGE in names else -1 for n in self.names]
         self._period, self._buffer = config.period_ns, buffer_blocks
@@ -50,7 +50,7 @@ class SampleHold:
         self._earliest = [_NEVER for _ in channels]  # readings from before are not ours
         self._due = _NEVER
         self._delivered = False  # a scan, since the start
-        self._lost = 0  # known to be lost, told with the next scan
+        self._lost = 0  # known to be lost, reported with the next scan
         self._news: list[_Reading] = []  # not applied yet, by instant
         self._values = [0 for _ in channels]
         self._instants = [-_NEVER for _ in channels]  # of these values

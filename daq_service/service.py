@@ -31,13 +31,13 @@ _AWAITED_NS = 1_000_000_000  # without a scan for so long it waits for one
 
 
 class _Surroundings:
-    """What the source is told and what it says, before and while it runs."""
+    """What the source gets and what it reports, before and while it runs."""
 
     def __init__(self, config: Config):
         self.peer = Peer("the simulator", config.ring("sim"))
         self.received: RingReader | None = None
         self._shm = config.transport.kind == "shm"
-        self._said: list[str] = []
+        self._pending: list[str] = []
         self._reporter: Reporter | None = None
 
     def feedback(self) -> RingReader | None:
@@ -45,13 +45,13 @@ class _Surroundings:
 
     def say(self, text: str) -> None:
         if self._reporter is None:
-            self._said.append(text)
+            self._pending.append(text)
         else:
             self._reporter.say(text)
 
     def listen(self, reporter: Reporter) -> None:
         self._reporter = reporter
-        for text in self._said:
+        for text in self._pending:
             reporter.say(text)
 
 
@@ -147,8 +147,8 @@ def run(
         scanned = Progress()
 
         def look(turn: int) -> None:
-            if said := around.peer.poll():
-                reporter.say(said)
+            if text := around.peer.poll():
+                reporter.say(text)
             if not reporter.supervised:
                 awaited = (simulator.poll(around.peer.ring is not None), scans.poll(scanned.moves(ring.head)))
                 for text in awaited:
@@ -234,12 +234,12 @@ def in_words(report: dict[str, Any]) -> str:
 
 
 def unfit(steps: Receiver) -> str | None:
-    """What to say of steps that came and could not be used: a wrong channel is silent otherwise."""
+    """A notice on steps that came and could not be used: a wrong channel is silent otherwise."""
     if not any(steps.count()[k] for k in _UNFIT):
         return None
     wanted = ", ".join(steps.ring.layout.names)
     return (
-        f"the simulator's steps lack {wanted}, or are of another version, or somebody else sends on {steps.endpoint}:"
+        f"the simulator's steps lack {wanted}, or are of another version, or another program sends on {steps.endpoint}:"
         " counted and ignored"
     )
 

@@ -2,7 +2,7 @@
 
 The simulator owns a ring of commands. One thread beside the loop takes requests off a local socket, checks them against
 the model's description and pushes what is right; the loop obeys, before a step, every command there is by then, and
-every step says how many it has obeyed. Commands are recorded like blocks, so a replay obeys the same ones before the
+every step records how many it has obeyed. Commands are recorded like blocks, so a replay obeys the same ones before the
 same steps.
 
 A request is a msgpack map of `set` (parameters by name) and of what else can be done to a simulation:
@@ -10,8 +10,8 @@ A request is a msgpack map of `set` (parameters by name) and of what else can be
     {"set": {name: value, …}}    {"pause": true|false}    {"steps": n}, that many and then pause again
     {"slow": factor}, 1 is real time, 10 ten times slower    {"reset": true}, the model as it stood at its start
 
-or {} to ask only. All of it or nothing; the answer always tells all parameters and whether it stands, except to what
-is no request at all.
+or {} to ask only. All of it is applied or nothing; the answer always has all parameters and whether the model is
+paused, except to a malformed request.
 """
 
 from collections.abc import Callable
@@ -68,7 +68,7 @@ _STRICT: dict[str, Any] = {
 
 @kernel()
 def obey(block, params, state, work, first_state, first_work, mode):
-    """Do what one command says."""
+    """Apply one command."""
     kind, value = block[AT_KIND], block.view(np.float64)[AT_VALUE]
     if kind == PARAMETER:
         params[block[AT_INDEX]] = value
@@ -96,7 +96,7 @@ def obey_all(ring, cursor, block, params, state, work, first_state, first_work, 
 
 
 def understood(parts: list[bytes]) -> dict[Any, Any] | None:
-    """The request; None if it is none."""
+    """The request; None if it is malformed."""
     try:
         (data,) = parts
         request = msgpack.unpackb(data, **_STRICT)
@@ -163,7 +163,7 @@ class CommandServer:
         self._block = np.zeros(LAYOUT.words, np.int64)
         self.requests = self.refused = 0
         self._paused, self._slow = False, 1.0
-        self._moved: dict[str, str] = {}  # to be said when it has come to rest: every command is recorded anyway
+        self._moved: dict[str, str] = {}  # reported when it has come to rest: every command is recorded anyway
         self._moved_ns = 0
         self._zmq_context = zmq_context
         self._endpoint = endpoint
@@ -194,16 +194,16 @@ class CommandServer:
         error = _RIGHT if request is None else self._take(request)
         if error:
             self.refused += 1
-        told = self._told() if request is not None else {}  # rubbish is not worth the work
+        parameters = self._parameters() if request is not None else {}  # a malformed request is not worth the work
         answer = {
-            "ok": error is None, "error": error or "", "model": self._model.name, "parameters": told,
+            "ok": error is None, "error": error or "", "model": self._model.name, "parameters": parameters,
             "paused": self._paused, "slow": self._slow,
         }  # fmt: skip
         try:
             self._socket.send(msgpack.packb(answer))
             if error:
                 self._connections.count_invalid()
-        except zmq.ZMQError:  # whoever asked does not listen; a socket that owes an answer takes no more questions
+        except zmq.ZMQError:  # the client does not listen; a socket that owes a reply takes no more requests
             self._socket.close()
             self._open()
 
@@ -216,8 +216,8 @@ class CommandServer:
         if not isinstance(asked, dict):
             return 'set: expected a map such as {"name": value}'
         wrong = [fault for name, value in asked.items() if (fault := self._wrong(name, value))]
-        others, said = self._others(request)
-        wrong += [text for kind, text in zip(others, said, strict=True) if kind is None]
+        others, texts = self._others(request)
+        wrong += [text for kind, text in zip(others, texts, strict=True) if kind is None]
         if wrong:
             return "\n".join(wrong)
         if self._ring.head + len(asked) + len(others) - self._obeyed() > _MOST_WAITING:
@@ -228,7 +228,7 @@ class CommandServer:
             self._wanted[self._places[name]] = value
             self._moved[name] = f"{name} = {value:g}" + f" {p.unit}" * (p.unit != "1")
             self._moved_ns = now_ns()
-        for kind, text in zip(others, said, strict=True):
+        for kind, text in zip(others, texts, strict=True):
             assert kind is not None
             self._push(kind[0], 0, kind[1])
             self._paused = kind[0] == PAUSE if kind[0] in (PAUSE, RESUME) else self._paused
@@ -237,39 +237,39 @@ class CommandServer:
         return None
 
     def _others(self, request: dict[Any, Any]) -> tuple[list[tuple[int, float] | None], list[str]]:
-        """(kind and value, or None where it is wrong) of what is asked besides parameters; what to say of each."""
+        """(kind and value, or None where it is wrong) of what is asked besides parameters; notice or error of each."""
         found: list[tuple[int, float] | None] = []
-        said = []
+        texts = []
         for key, value in request.items():
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if key == "pause":
                 right = isinstance(value, bool)
                 found.append(((PAUSE if value else RESUME), 0.0) if right else None)
-                said.append(
+                texts.append(
                     ("paused" if value else "goes on") if right else f"pause = {value!r}: must be true or false"
                 )
             elif key == "steps":
                 right = number and 1 <= value <= 100_000 and value == int(value)
                 found.append((PAUSE, float(value)) if right else None)
-                said.append(
+                texts.append(
                     f"{value} steps" if right else f"steps = {value!r}: must be a whole number from 1 to 100000"
                 )
             elif key == "slow":
                 right = number and 1.0 <= value <= MOST_SLOW
                 found.append((SLOW, float(value)) if right else None)
                 slower = "in real time" if value == 1 else f"{value!r} times slower than real time"
-                said.append(slower if right else f"slow = {value!r}: must be from 1 to {MOST_SLOW:g}")
+                texts.append(slower if right else f"slow = {value!r}: must be from 1 to {MOST_SLOW:g}")
             elif key == "reset":
                 found.append((RESET, 0.0) if value is True else None)
-                said.append("the model stands as it started" if value is True else f"reset = {value!r}: must be true")
-        return found, said
+                texts.append("the model stands as it started" if value is True else f"reset = {value!r}: must be true")
+        return found, texts
 
     def _wrong(self, name: Any, value: Any) -> str | None:
         if name not in self._places:
             return f"{name}: no parameter of {self._model.name}"
         p = self._model.parameters[self._places[name]]
         if not p.live:
-            return f"{name}: shapes the model; set sim.parameters.{name} and start anew"
+            return f"{name}: shapes the model; set sim.parameters.{name} and start again"
         if isinstance(value, bool) or not isinstance(value, int | float) or not p.low <= value <= p.high:
             return f"{name} = {value!r}: must be from {p.low:g} to {p.high:g} {p.unit}"
         return None
@@ -283,7 +283,7 @@ class CommandServer:
         block.view(np.float64)[AT_VALUE] = value
         push(self._ring.words, block)
 
-    def _told(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, Any]:
         return {
             p.name: {
                 "value": float(now), "first": float(first), "low": p.low, "high": p.high, "unit": p.unit,

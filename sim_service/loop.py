@@ -95,7 +95,7 @@ def _choose_first_instant(clock, rings, buffers, settings, control, lock, at):
             at.position = newest(rings.blocks, buffers.block)
             _time_arrivals(rings, buffers, settings, lock, at)
         at.planned = align(lock.state, buffers.block[T], now(clock) + settings.h_ns // 2)
-        # arrivals while the processes were still starting say nothing about those to come
+        # arrivals while the processes were still starting do not represent those to come
         lock.arrivals[:, :] = 0
         lock.state[SEEN] = 0.0
     at.begun = now(clock)
@@ -107,7 +107,7 @@ def _choose_first_instant(clock, rings, buffers, settings, control, lock, at):
 @kernel(inline="always")
 def _wait_for_instant(clock, rings, settings, control, mode, at):
     while mode[SLOWNESS] > 1.0 and at.planned - now(clock) > settings.h_ns:
-        # in slow motion a step may be seconds away; whoever stops or commands does not wait for it
+        # in slow motion a step may be seconds away; a stop or a command does not wait for it
         sleep(clock, now(clock) + settings.h_ns)
         beat_at(rings.steps, now(clock))
         if load_acquire(control, rec.STOP) or load_acquire(rings.commands, HEAD_WORD) > at.obeyed:
@@ -119,20 +119,20 @@ def _wait_for_instant(clock, rings, settings, control, mode, at):
 
 @kernel(inline="always")
 def _obey(rings, buffers, control, machine, at):
-    """What was commanded. Returns whether the machine stands still."""
+    """Apply the commands. Returns whether the machine is paused."""
     at.obeyed = obey_all(
         rings.commands, at.obeyed, buffers.command, machine.params, machine.state, machine.work,
         machine.first_state, machine.first_work, machine.mode,
     )  # fmt: skip
     store_release(control, rec.OBEYED, at.obeyed)
-    if machine.mode[RESTART] > 0.0:  # until a step says so, be it on another ring
+    if machine.mode[RESTART] > 0.0:  # until a step has recorded it, be it on another ring
         at.status |= rec.RESTARTED
     return machine.mode[PAUSED] > 0.0 and machine.mode[STEPS_LEFT] <= 0.0
 
 
 @kernel(inline="always")
 def _give_up_blocks(buffers, books, at):
-    """The loop ends: what came since the last step was for steps that nobody made."""
+    """The loop ends: what came since the last step was for steps that were not made."""
     if at.position > at.used:
         books.counters[rec.SUPERSEDED] += at.position - at.used
         books.control[rec.LAST_SEQ] = buffers.block[SEQ]
@@ -174,7 +174,7 @@ def _judge_block(clock, rings, buffers, settings, books, rows, at):
     closed = load_acquire(rings.blocks, STATE_WORD) != LIVE
     more = load_acquire(rings.blocks, HEAD_WORD) > at.position + 1  # came while we looked at the clock
     if at.position == at.used and closed and not more and at.stop == 0:
-        return rec.RING_CLOSED  # its writer has ended; whoever called us looks for a new one
+        return rec.RING_CLOSED  # its writer has ended; the caller looks for a new one
     if at.stop == rec.DRAIN and at.position == at.used:
         # asked to end: whatever is still on its way is waited for, but no step is made without a new block
         if at.taken - block[T] > settings.drain_ns and not more:
@@ -188,9 +188,9 @@ def _judge_block(clock, rings, buffers, settings, books, rows, at):
         at.seen, at.seen_ns = at.position, at.taken
     row, older = oldest(block, rows)
     if 0 < settings.most_age_ns < at.age + older:
-        # nobody knows what the driver does: a model that goes on would go anywhere
+        # the real input is not known: a model that goes on would go anywhere
         control[rec.LOST_ROW], control[rec.LOST_NS] = row if older > 0 else -1, at.age + older
-        # what was old when we came is no loss of ours: whoever follows a dead simulator may follow a dead DAQ, too
+        # what was old at our start is no loss of ours: after a crash of the simulator the DAQ may have crashed, too
         ends = settings.lost_ends != 0 and at.taken - at.begun > settings.most_age_ns
         if more or (at.stop == 0 and not ends and not closed):
             counters[rec.STARVED] += 1

@@ -21,7 +21,7 @@ class Rings(NamedTuple):
     blocks: Words  # of the DAQ; read
     steps: Words
     commands: Words  # read
-    states: Words  # the state after every step, for whoever looks
+    states: Words  # the state after every step, for the view
 
 
 class Buffers(NamedTuple):
@@ -72,7 +72,7 @@ class MachineData(NamedTuple):
 
 
 class Divergence(NamedTuple):
-    """What catches a machine that leaves the numbers, see sim_service/step_kernel.py."""
+    """What catches a machine whose state becomes non-finite or out of bounds, see sim_service/step_kernel.py."""
 
     limits: Vector
     previous: Vector  # state and outputs as they were before the step

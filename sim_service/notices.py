@@ -20,13 +20,15 @@ from sync.ring_follower import RingFollower
 
 CALM_NS = 500_000_000  # input that is fresh for so long is fresh again
 WINDOW_NS = 3_000_000_000
-_LEAST_NS = 1_000_000_000  # looked at before a share says something
+_LEAST_NS = 1_000_000_000  # looked at before a share means something
 TOO_MANY, FEW = 0.05, 0.01  # shares of the steps of a window: it cannot keep up; it can again
 
 
-def _worse(stages: int, said: int) -> int:
+def _worse(stages: int, reported: int) -> int:
     """Of every row the later stage."""
-    return sum(max(stages >> shift & MASK, said >> shift & MASK) << shift for shift in range(0, MOST_ROWS * BITS, BITS))
+    return sum(
+        max(stages >> shift & MASK, reported >> shift & MASK) << shift for shift in range(0, MOST_ROWS * BITS, BITS)
+    )
 
 
 class StaleInput:
@@ -35,10 +37,10 @@ class StaleInput:
     def __init__(self, config: Config, blocks: RingFollower, steps: RingReader, control: np.ndarray):
         self._limit_ns = round(config.sim.stale_after_ms * 1e6)
         self._blocks, self._steps, self._control = blocks, steps, control
-        self._ends = config.sim.stale.stop == "end"  # said by the end itself
+        self._ends = config.sim.stale.stop == "end"  # reported by the end itself
         self._rows = list(config.inputs)
         self._stale = self._lost = False
-        self._said = 0
+        self._reported = 0
         self._fresh_since = 0
 
     def poll(self) -> list[str]:
@@ -57,14 +59,14 @@ class StaleInput:
         found = []
         if stages or age_ns > self._limit_ns:
             self._fresh_since = 0
-            worse = _worse(stages, self._said)
-            if not self._stale or worse != self._said:
+            worse = _worse(stages, self._reported)
+            if not self._stale or worse != self._reported:
                 words = in_words(stages, self._rows)
                 still = "still " if self._stale else ""
                 found.append(
                     f"input is {still}stale: the newest block is {age_ns / 1e6:.0f} ms old" + f"; {words}" * bool(words)
                 )
-            self._stale, self._said = True, worse
+            self._stale, self._reported = True, worse
             if self._control[step_record.LOST_NS] and not self._lost and not self._ends:
                 self._lost = True
                 found.append(
@@ -74,7 +76,7 @@ class StaleInput:
             self._fresh_since = self._fresh_since or now
             if now - self._fresh_since >= CALM_NS:
                 self._stale = self._lost = False
-                self._said = self._fresh_since = 0
+                self._reported = self._fresh_since = 0
                 found.append("input is fresh again")
         return found
 
@@ -90,15 +92,15 @@ class ClippedInput:
 
     def __init__(self, rows: dict[str, Row], clipped: np.ndarray):
         self._rows, self._clipped = rows, clipped
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def poll(self) -> list[str]:
         """With the last value of each row that had to be clipped."""
         found = []
         for (name, row), value in zip(self._rows.items(), self._clipped.tolist(), strict=True):
-            if math.isnan(value) or name in self._said:
+            if math.isnan(value) or name in self._reported:
                 continue
-            self._said.add(name)
+            self._reported.add(name)
             what = f"= {row.from_si(value):.6g}" if math.isfinite(value) else "is not finite"
             least, most = ("no limit" if limit is None else f"{limit:g}" for limit in (row.least, row.most))
             found.append(
@@ -149,14 +151,14 @@ class Divergence:
 
     def __init__(self, simulation: Simulation, config: Config):
         self._simulation = simulation
-        self._then = {"anew": "it begins anew", "keep": "it goes on from its last good state"}.get(
+        self._then = {"anew": "it is reset", "keep": "it goes on from its last good state"}.get(
             config.sim.on_divergence, ""
         )
-        self._said = 0
+        self._reported = 0
 
     def poll(self) -> list[str]:
         count = int(self._simulation.counters[step_record.DIVERGENCES])
-        more, self._said = count - self._said, count
+        more, self._reported = count - self._reported, count
         if more <= 0 or not self._then:
             return []
         times = f" {more} times, last" if more > 1 else ""

@@ -14,7 +14,7 @@ A proportional-integral loop on the sample instants, which are free of transport
     planned += h + limited(kp e + f),   f += ki e       f the frequency, in ns a step; |correction| <= slew * h
 
 D itself changes with the arrivals. The step follows it with what the correction leaves of the slew, outside the loop: a
-new choice of D says nothing about the crystals and must not pass for their drift.
+new choice of D shows nothing of the crystals and must not pass for their drift.
 
 Without a new block the frequency alone carries on (holdover). After a gap the loop pulls in again at the slew limit.
 """

@@ -4,7 +4,7 @@ A replay is a list of steps, each with the block it uses and what the loop knew 
 restart after a gap, how old), and the blocks in the order in which they stood in the ring. It runs the very step of
 the loop over a private ring that the recorded blocks are pushed into. Given what a run recorded, its outputs are those
 of the run to the last bit, on any machine (docs/decisions/0022); given other blocks, a delay or other
-parameters, they say what those change.
+parameters, they show what those change.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from sync.ring import private_ring, push
 
 INITIAL, RESTART, LAPPED = 1, 2, 4
 _PUSHED, _SHOWN, _OVER = range(3)
-REPORTED = (STAGES, CLIPPED, DIVERGED)  # what a replayed step says of itself, as in sim_service/step_kernel.py
+REPORTED = (STAGES, CLIPPED, DIVERGED)  # what a replayed step reports, as in sim_service/step_kernel.py
 _BATCH = 2000  # steps between two looks at the clock
 
 
@@ -130,14 +130,14 @@ def replay(
     plan: Plan,
     batch: int = _BATCH,
     each: Callable[[int, np.ndarray], None] = lambda *_: None,
-    told: np.ndarray | None = None,
+    reported: np.ndarray | None = None,
 ) -> np.ndarray:
     """The inputs and outputs of every step, a row a step; fewer rows than planned if a model that diverges ends it.
 
-    `each` is called after every `batch` steps with how many are done and the results so far. `told`, a row a step, is
-    filled with what each says of itself (REPORTED).
+    `each` is called after every `batch` steps with how many are done and the results so far. `reported`, a row a step,
+    is filled with what each step reports (REPORTED).
     """
-    told = np.zeros((len(plan), len(REPORTED)), np.int64) if told is None else told
+    reported = np.zeros((len(plan), len(REPORTED)), np.int64) if reported is None else reported
     ring = private_ring(simulation.input_layout, 1 << (2 * simulation.settings.most_blocks).bit_length())
     results = np.zeros((len(plan), len(simulation.model.inputs) + len(simulation.model.outputs)))
     obeyed = np.zeros((len(plan), 2), np.int64) if plan.obeyed is None else np.ascontiguousarray(plan.obeyed)
@@ -147,7 +147,7 @@ def replay(
     machine = simulation.machine._replace(
         first_state=simulation.state.copy(), first_work=simulation.work.copy(), mode=mode()
     )
-    out = Results(results, told, np.array([0, -1, 0], np.int64))
+    out = Results(results, reported, np.array([0, -1, 0], np.int64))
     done = 0
     while done < len(plan):
         upto = min(done + batch, len(plan))
@@ -194,7 +194,7 @@ def as_recorded(steps: np.ndarray, blocks: np.ndarray, words: np.ndarray, rings:
 
 def _find(steps: np.ndarray, blocks: np.ndarray) -> np.ndarray:
     """Index of the block that each step used, -1 where it is not there. A number can stand in several rings: every
-    restarted simulator gets the newest block again; the instant of reception tells them apart."""
+    restarted simulator gets the newest block again; the instant of reception distinguishes them."""
     found = np.full(len(steps), -1, np.int64)
     for epoch in np.unique(steps["input_epoch"]):
         here = np.flatnonzero(blocks["epoch"].astype(np.int64) == epoch)

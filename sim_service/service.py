@@ -76,18 +76,20 @@ def run(
         stack.callback(peer.close)
         ring_out = RingWriter(config.ring("sim"), simulation.layout, streams.SIM.capacity(config))
         stack.push(held(ring_out, reporter))
-        told = RingWriter(config.ring("command"), COMMANDS, streams.COMMAND.capacity(config))
-        stack.push(held(told, reporter))
-        simulation.listen(told.words)
+        command_ring = RingWriter(config.ring("command"), COMMANDS, streams.COMMAND.capacity(config))
+        stack.push(held(command_ring, reporter))
+        simulation.listen(command_ring.words)
         states = RingWriter(config.ring("state"), simulation.state_layout, streams.STATE.capacity(config))
         stack.push(held(states, reporter))
         simulation.states = states.words
-        prefault(ring_out, told, states)
+        prefault(ring_out, command_ring, states)
         workers: list[Worker] = []
         receiver = clock = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to
         if config.transport.kind == "shm":
-            blocks = RingFollower(config.ring("daq"), config.daq.layout, living=True)  # a dead DAQ's are no input
+            blocks = RingFollower(
+                config.ring("daq"), config.daq.layout, living=True
+            )  # blocks of a DAQ that has ended are no input
             stack.callback(blocks.close)
             if _await_ring(blocks, stop, reporter, ring_out) is None:
                 return {**simulation.figures(), "ended": "stopped before there was a DAQ"}
@@ -138,7 +140,7 @@ def run(
                 )
             )
         server = CommandServer(
-            zmq_context, config.command_endpoint, told, simulation.model, simulation.params,
+            zmq_context, config.command_endpoint, command_ring, simulation.model, simulation.params,
             lambda: int(simulation.control[step_record.OBEYED]), reporter.say,
         )  # fmt: skip
         stack.callback(server.close)
@@ -168,9 +170,9 @@ def run(
             )
 
         def look(turn: int) -> None:
-            said = [peer.poll(), *stale.poll(), *overload.poll(simulation.counters), *divergence.poll()]
-            said += clipping.poll()
-            for text in (*said, *guard.news()):
+            texts = [peer.poll(), *stale.poll(), *overload.poll(simulation.counters), *divergence.poll()]
+            texts += clipping.poll()
+            for text in (*texts, *guard.news()):
                 if text:
                     reporter.say(text)
             if not reporter.supervised and (awaited := waiting.poll(_fresh(blocks.ring))):
@@ -209,7 +211,7 @@ def run(
         if clock is not None and age["n"]:
             reporter.say(f"age at use: median {age['p50']:.0f} us, at most {age['max']:.0f} us, each ± {bound:.0f} us")
             if bound > age["p50"]:
-                reporter.say("the bound is larger than the age itself: the ages say little")
+                reporter.say("the bound is larger than the age itself: the ages mean little")
         if job.result == step_record.ENDED_DIVERGED:
             raise Diverged(f"the model diverged {divergence_message(simulation)}")
         if job.result == step_record.INPUT_LOST:
@@ -273,8 +275,8 @@ def _await_ring(
         beat(ring_out.words)
         if (ring := blocks.attached()) is not None and blocks.alive:
             return ring
-        if said := waiting.poll(False):
-            reporter.say(said)
+        if text := waiting.poll(False):
+            reporter.say(text)
         stop.wait(_LOOK_S)
     return None
 

@@ -53,9 +53,9 @@ class Simulation:
         self.phase = phase_state(config.sim.phase, config.step_ns, config.period_ns, config.sim.phase_slew)
         self.arrivals = arrival_histograms()
         self.counters = np.zeros(len(step_record.COUNTERS), np.int64)
-        self.commands = private_ring(command_record.LAYOUT, 16)  # an empty one, unless somebody is to be obeyed
+        self.commands = private_ring(command_record.LAYOUT, 16)  # an empty one, unless there is a command server
         self.state_layout = Layout(tuple(Channel(q.name, "f8", q.unit) for q in model.states))
-        self.states = private_ring(self.state_layout, 16)  # the state after every step, for whoever looks
+        self.states = private_ring(self.state_layout, 16)  # the state after every step, for the view
         layouts = (self.input_layout, self.input_layout, self.layout, command_record.LAYOUT, self.state_layout)
         self.buffers = Buffers(*(np.zeros(layout.words, np.int64) for layout in layouts))
         self._cursor = np.zeros(1, CURSOR)

@@ -3,8 +3,8 @@
 Live, the loop calls it (sim_service/loop.py); from a record, replay does (sim_service/replay.py). What it does
 depends on its arguments alone, never on the clock: the same blocks, restarts and ages give the same bits.
 
-A model that leaves the numbers, or what it declares possible, is caught here: what a step leaves behind is always
-finite and sound. It goes on from the last good state ("keep") or from the start ("anew"); too often without a second
+A model whose state becomes non-finite or out of bounds is caught here: what a step leaves behind is always finite and
+within bounds. It goes on from the last good state ("keep") or from the start ("anew"); too often without a second
 of good steps between, or with "end" at once, it is over.
 """
 
@@ -21,7 +21,7 @@ from sync.ring import read_slot
 # limits of a divergence: what is possible, what to do beyond it, how often, and how many good steps are calm
 _BOUND, _ON_DIVERGENCE, _MOST, _CALM = range(4)
 _POLICIES = ("end", "anew", "keep")
-_END, _ANEW = 0.0, 1.0
+_END, _RESET = 0.0, 1.0
 
 
 def limits(bound: float, on_divergence: Literal["end", "anew", "keep"], most: int, step_ns: int) -> np.ndarray:
@@ -55,21 +55,21 @@ def _sound(values, count, bound):
 
 @kernel()
 def _catch(settings, rows, machine, divergence):
-    """The machine has left the numbers: what it goes on from, or ended with."""
+    """The state is non-finite or out of bounds: what the machine goes on from, or ended with."""
     result, limits, n = divergence.result, divergence.limits, machine.state.size
     if result[GOOD_STEPS] >= limits[_CALM]:
         result[IN_A_ROW] = 0
     result[IN_A_ROW] += 1
     result[GOOD_STEPS] = 0
     result[DIVERGED] = OVER if limits[_ON_DIVERGENCE] == _END or result[IN_A_ROW] > limits[_MOST] else ONCE_MORE
-    if result[DIVERGED] == ONCE_MORE and limits[_ON_DIVERGENCE] == _ANEW:
+    if result[DIVERGED] == ONCE_MORE and limits[_ON_DIVERGENCE] == _RESET:
         machine.state[:] = machine.first_state
         machine.work[:] = machine.first_work
         forget(rows)
     else:
         machine.state[:] = divergence.previous[:n]
         machine.work[: settings.outputs] = divergence.previous[n:]
-        machine.work[settings.outputs :] = 0.0  # nothing that matters is kept there, but what is no number could stay
+        machine.work[settings.outputs :] = 0.0  # nothing that matters is stored there, but a NaN could stay
 
 
 @kernel()
@@ -79,7 +79,7 @@ def advance_step(
     """Step the machine with `buffers.block`, which stands at `position`; blocks up to `shown` have been shown before.
 
     `restart`: what came before is no continuation. `lapped`: act as if blocks had been overwritten. Returns whether
-    they had been (or were said to be): the estimators then begin anew with the newest block alone.
+    they had been (or `lapped` was set): the estimators then restart with the newest block alone.
     """
     block, result, outputs, n = buffers.block, divergence.result, settings.outputs, machine.state.size
     if restart:

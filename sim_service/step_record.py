@@ -1,19 +1,19 @@
 """What a step records: the channels of its output, its status word, the ledger's rows, the counters and the words that
 the loop shares with its process.
 
-Integers and names only: whoever reads a step, a report or a record imports this module and compiles nothing. The loop
+Integers and names only: code that reads a step, a report or a record imports this module and compiles nothing. The loop
 (sim_service/loop.py) fills what is named here.
 """
 
 from sync.block import PAYLOAD, Channel, Layout
 
 # the status word of a step
-STALE = 1  # an input is older than allowed; its stage says what became of it
+STALE = 1  # an input is older than allowed; what became of it is in its stage
 REPEATED = 2  # no new block since the last step
 NEW_EPOCH = 4  # first block after a gap: derivatives restart
 MISSED = 8  # the step before this one ended after this one was due
 SKIPPED = 16  # steps were given up before this one
-DIVERGED = 32  # the model left the numbers or its bound; the outputs are those it goes on from, or ended with
+DIVERGED = 32  # the state was non-finite or out of bounds; the outputs are those it goes on from, or ended with
 LOCKED = 64  # the step's instant is locked to the block stream
 HOLDOVER = 128  # locked before, but no new block to follow
 LAPPED = 256  # blocks before it were overwritten, or an earlier simulator's: only its own was used, derivatives restart

@@ -17,11 +17,11 @@ def get_integer(block, row):
 
 @kernel()
 def put_integer(block, row, value):
-    """Write one channel of at most 32 bits into a zeroed payload, saturated to its range; says whether it had to be."""
+    """Write one channel of at most 32 bits into a zeroed payload, limited to its range; returns whether it was."""
     signed = row[3] == 0
     span = np.int64(1) << row[2]
     low = -(span >> 1) if signed else np.int64(0)
     high = (span >> 1 if signed else span) - 1
-    kept = min(max(value, low), high)
-    block[row[0]] |= (kept & (span - 1)) << row[1]
-    return kept != value
+    limited = min(max(value, low), high)
+    block[row[0]] |= (limited & (span - 1)) << row[1]
+    return limited != value

@@ -4,7 +4,7 @@ A module's kernels are compiled when it is imported, one after the other. Here w
 kernels each, as soon as the modules that this runs are done; those on which the longest chain of others waits come
 first. Modules that run each other (through the file of their package) are one job. What is done is marked in the folder
 of its compiled code (sync/code_dependencies.py), so only what an edit has changed is compiled again. A module that
-cannot be imported here (its device's software is missing) is left to who needs it, and to the error that it then gets.
+cannot be imported here (its device's software is missing) is skipped: the process that needs it reports the error.
 
 Standard library only: a command may ask before it imports anything.
 """
@@ -106,13 +106,13 @@ class _Worker:
     def give(self, job: tuple[Path, ...]) -> None:
         self.job = job
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended: who listens for its answer will see it
+        with contextlib.suppress(BrokenPipeError):  # it has ended: the reader of its answer will see it
             self.process.stdin.write(" ".join(code.module_name(file) for file in job) + "\n")
             self.process.stdin.flush()
 
     def end(self) -> None:
         if self.job:
-            self.process.terminate()  # nobody waits for what it compiles any longer
+            self.process.terminate()  # what it compiles is no longer needed
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             with contextlib.suppress(BrokenPipeError):
@@ -178,7 +178,7 @@ def _work() -> None:
 def _compile(name: str) -> None:
     try:
         importlib.import_module(name)
-    except Exception:  # said by who needs it; here it is only not done
+    except Exception:  # reported by the process that needs it; here it is only skipped
         return
     folder = code.folder_of(code.file_of(name))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -97,7 +97,7 @@ class RealClock(NamedTuple):
 
 
 class VirtualClock(NamedTuple):
-    """Time that passes only when somebody looks or sleeps, and what acts meanwhile. Made by sync/virtual_clock.py."""
+    """Time that passes only when code reads it or sleeps, and what acts meanwhile. Made by sync/virtual_clock.py."""
 
     advance: Any  # a C callback of type ADVANCE
     words: Any

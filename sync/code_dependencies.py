@@ -55,7 +55,7 @@ def own_cache() -> None:
         if found.st_uid not in (os.geteuid(), 0):
             wrong, right = "belongs to another user", ""
         elif found.st_mode & _OTHERS_WRITE and (folder == cache_directory() or not found.st_mode & stat.S_ISVTX):
-            # a sticky folder above is enough: nobody can rename ours in it; in ours, others could put files beside
+            # a sticky folder above is enough: no other user can rename ours in it; in ours, others could add files
             wrong, right = "others may write it", "empty it and chmod 700 it, or "
         else:
             continue
@@ -208,7 +208,7 @@ def _remembered() -> dict[str, str]:
         found = json.loads(place.read_text())
         return found if isinstance(found, dict) else {}
     made = {module_name(file): _stamp(file) for file in all_sources() if kernels_in(file)}
-    with contextlib.suppress(OSError):  # a cache that cannot be written is somebody else's to report
+    with contextlib.suppress(OSError):  # a cache that cannot be written is reported elsewhere
         partial = place.with_name(f"{place.name}.{os.getpid()}")
         partial.write_text(json.dumps(made))
         partial.replace(place)

@@ -1,6 +1,6 @@
 """Configuration: one TOML file per use, checked as a whole before anything starts.
 
-How it is read, and what is said of what is wrong in it: sync/toml.py. Paths inside a file are relative to that file.
+How it is read, and how errors in it are reported: sync/toml.py. Paths inside a file are relative to that file.
 Quantities are SI; where another unit is usual it stands in the key.
 """
 
@@ -334,10 +334,10 @@ def runtime_directory() -> Path:
         raise ConfigError(
             f"{path}: cannot be made: {error.strerror}; set XDG_RUNTIME_DIR to a writable folder"
         ) from None
-    told = path.lstat()
-    if not stat.S_ISDIR(told.st_mode):
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         raise ConfigError(f"{path}: is no directory; remove it, or set XDG_RUNTIME_DIR to a directory of your own")
-    if told.st_uid != os.getuid():
+    if status.st_uid != os.getuid():
         raise ConfigError(f"{path}: belongs to another user; set XDG_RUNTIME_DIR to a directory of your own")
     path.chmod(0o700)
     if len(str(path)) + 45 > _SOCKET_PATH_MAX:

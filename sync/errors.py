@@ -14,7 +14,7 @@ class ConfigError(TandemError):
 
 
 class DeviceError(TandemError):
-    """A device, or the software it needs, is missing, held by somebody else, or cannot do what is asked."""
+    """A device, or the software it needs, is missing, in use by another program, or cannot do what is asked."""
 
     code = 7
 

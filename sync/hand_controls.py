@@ -4,7 +4,7 @@
     least = -0.05             # everything is in the row's unit; without limits the row's own
     most = 0.05
     rate_per_s = 0.5          # a slider jumps, a hand does not; without it the value is there at once
-    springs_back = false      # where it stays when nobody holds it; otherwise it returns to at_rest
+    springs_back = false      # it stays where it is when released; otherwise it returns to at_rest
     keys.L = { by = 0.005 }   # or { to = 0.0 }; one key may move several rows
     buttons.middle = { to = 0.0 }
 

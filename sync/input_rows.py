@@ -156,7 +156,7 @@ class Encoder(_Row):
         if self.stale.extrapolate_ms > 0 and self.estimator in ("source", "full_rate"):
             raise ValueError(
                 f"stale.extrapolate_ms = {self.stale.extrapolate_ms:g}: estimator must be 'kalman' or 'edges'; for"
-                f" {self.estimator!r} what has no new blocks stands still"
+                f" {self.estimator!r} the rate is zero without new blocks"
             )
         return self
 
@@ -254,8 +254,8 @@ def _kinds_known(rows: Any) -> Any:
     for name, row in rows.items() if isinstance(rows, dict) else ():
         kind = row.get("kind") if isinstance(row, dict) else getattr(row, "kind", None)
         if not isinstance(kind, str) or kind not in KINDS:
-            said = "is missing" if kind is None else f"= {kind!r}"
-            raise ValueError(f"{name}.kind {said}: must be one of {', '.join(KINDS)}")
+            problem = "is missing" if kind is None else f"= {kind!r}"
+            raise ValueError(f"{name}.kind {problem}: must be one of {', '.join(KINDS)}")
     return rows
 
 

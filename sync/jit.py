@@ -96,7 +96,7 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
 def compiling(what: str) -> Iterator[None]:
     """Import modules with kernels inside: alone while `what` is not in the cache yet, beside others once it is.
 
-    What is there waits for nobody: a run that replaces a process must not wait for another checkout that compiles.
+    What is in the cache loads at once: a run that replaces a process must not wait for another checkout that compiles.
     """
     code_dependencies.own_cache()
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def _age_s(path: Path) -> float:
 
 
 def _sweep() -> None:
-    """Remove what was compiled from sources that nobody has run for a week."""
+    """Remove what was compiled from sources that have not been run for a week."""
     for old in CACHE.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process sweeps too
             if old.name != "lock" and _age_s(old) > _KEEP_S:

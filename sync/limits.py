@@ -1,6 +1,6 @@
 """How much a file may become when it is decoded.
 
-A file from somebody else may be small and still fill the memory: it is compressed, or it states how many rows it has.
+A file from another source may be small and still fill the memory: it is compressed, or it states how many rows it has.
 A reader therefore takes what it is about to decode from a `Budget`, before it decodes it, and decodes no more than it
 took, because sizes that a file states may be wrong. The budget grows with the file: 32 times its size, and 16 MiB,
 which is ten times what records, exports and measurements take. What small inputs cost beyond their bytes (objects, rows

@@ -43,7 +43,7 @@ def _one_hash(self: Any) -> int:
     return _hashes[kind]
 
 
-# ---- loading: a fifth of the time to start. A cached kernel is kept as object code and, for those who inline it, as
+# ---- loading: a fifth of the time to start. A cached kernel is kept as object code and, for kernels that inline it, as
 # ---- bitcode. numba parses that whenever it loads one; a run inlines nothing any more. Here: when needed.
 
 

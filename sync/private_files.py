@@ -4,7 +4,7 @@ What a run leaves (records, reports, exports) is readable by the user who made i
 its umask at its start (`only_for_this_user`), and folders and records are made with these modes whatever the umask is.
 
 A file whose bytes were synced is found after a power cut only if the entry in its folder was synced too, and so on for
-the folders above it. Whoever needs a name afterwards makes, renames or removes it with the functions here.
+the folders above it. Names that must survive are made, renamed and removed with the functions here.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ def rename(part: Path, target: Path) -> None:
     _sync_quietly({part.parent, target.parent})
 
 
-def write_anew(path: Path, content: bytes) -> None:
+def rewrite(path: Path, content: bytes) -> None:
     """A file with this content instead of whatever has its name: a link that somebody put there is replaced, and what
     it leads to stays as it is; raises OSError."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")

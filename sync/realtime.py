@@ -92,7 +92,7 @@ _MOST_QUIET = 12
 _FIND_LOOKS = 40  # between looks for threads of libzmq's, and at all threads of a core together
 _FORGOTTEN_NS = 600_000_000_000  # so long without a flood, and it is as if there had been none
 _CROWDED = 0.85  # of a core, for all real-time threads of ours; the kernel lets them have 0.95
-_CROWDED_NS = 500_000_000  # over less than this a share says nothing
+_CROWDED_NS = 500_000_000  # over less than this a share means nothing
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Warden:
     Threads that serve others run above the sampling on the same core, which is right as long as there is little to do.
     One that does nothing else any more is being flooded: it would starve the sampling, and at 95 % of a core the
     kernel stops every real-time thread there for a while. It then runs like any program until it has been quiet for
-    some seconds. Watched are libzmq's own threads, and those told.
+    some seconds. Watched are libzmq's own threads, and those given to `watch`.
 
     What the kernel stops is all real-time threads of a core together, so those of this process, the sampling and the
     loop too, are also added up; of other processes on that core nothing is known here.
@@ -119,7 +119,7 @@ class Warden:
 
     def __init__(self) -> None:
         self.flooded = 0  # times that a thread lost its priority
-        self._told: list[threading.Thread] = []
+        self._registered: list[threading.Thread] = []
         self._watched: dict[int, _Watched] = {}
         self._looks = 0
         self._used: dict[int, int] = {}  # ns, of every real-time thread that has a core
@@ -128,12 +128,12 @@ class Warden:
         self._refused = ""
 
     @property
-    def said(self) -> list[str]:
-        """What a person should read."""
+    def notices(self) -> list[str]:
+        """Messages for the user."""
         return [*self._crowded.values(), *([self._refused] if self._refused else [])]
 
     def watch(self, *threads: threading.Thread) -> None:
-        self._told += threads
+        self._registered += threads
         self._looks = 0
 
     def look(self) -> None:
@@ -149,7 +149,7 @@ class Warden:
                 del self._watched[thread]
 
     def _find(self) -> None:
-        found = {t.native_id for t in self._told if t.is_alive() and t.native_id is not None}
+        found = {t.native_id for t in self._registered if t.is_alive() and t.native_id is not None}
         for task in Path("/proc/self/task").glob("*"):
             try:
                 if (task / "comm").read_text().startswith("ZMQbg/IO"):

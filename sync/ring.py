@@ -1,7 +1,7 @@
 """Ring: lock-free, one writer, any number of readers, in POSIX shared memory.
 
 `newest` never returns a torn block and never an older one than before. `since` returns every block in order and says
-how many were overwritten before it came. Neither ever waits for the writer, not even for one that died in the middle
+how many were overwritten before it came. Neither ever waits for the writer, not even for one that crashed in the middle
 of a push; the writer never waits for anyone. This text is the specification; a C program can read a ring from it.
 
 Storage
@@ -15,8 +15,8 @@ A segment `/NAME` (on Linux the file `/dev/shm/NAME`, mode 0600), seen as 8-byte
           4  block_words  words of a block
           5  slot_words   distance between slots: 1 + block_words rounded up to a multiple of 8 (a cache line)
           6  first_slot   word at which slot 0 begins, a multiple of 512 (a page)
-          7  pid          of the writer, for people; whether it lives is told by the lock below
-          8  epoch        bumped by a reborn writer and at every gap
+          7  pid          of the writer, for people; whether it runs is shown by the lock below
+          8  epoch        bumped by a restarted writer and at every gap
           9  state        1 live, 2 closed by its writer, 3 replaced by a segment of another shape
          10  heartbeat    monotonic ns of the writer's last sign of life
          11  bound        by how many ns the instants of its blocks may be off, as its writer knows; 0 exact
@@ -26,14 +26,14 @@ A segment `/NAME` (on Linux the file `/dev/shm/NAME`, mode 0600), seen as 8-byte
           0  stamp        2n+1 while block n is being written, 2n+2 when it is whole; n = position, k = n mod capacity
           1… block        block_words words
 
-The writer holds an exclusive open-file-description lock (F_OFD_SETLK) on the whole segment as long as it lives. The
+The writer holds an exclusive open-file-description lock (F_OFD_SETLK) on the whole segment as long as it runs. The
 kernel drops the lock with the process, so a stale segment is known for certain, whatever pids have been reused. A new
 writer of the same shape adopts a stale segment: positions go on, the epoch is bumped, attached readers just read on.
-A stale segment of another shape is marked replaced, unlinked and made anew. Readers map read-only and never unlink.
+A stale segment of another shape is marked replaced, unlinked and made again. Readers map read-only and never unlink.
 
 Writing block n (one thread)
 ----------------------------
- 1. n = head                                  relaxed (nobody else writes it)
+ 1. n = head                                  relaxed (nothing else writes it)
  2. stamp of slot n = 2n+1                    relaxed
  3. fence                                     release: no word of the block may become visible before the odd stamp
  4. words of the block                        relaxed, 8 bytes each
@@ -52,7 +52,7 @@ Overwritten means that the writer has gone around the whole ring meanwhile: `new
 block n as lost and goes on with n+1. As head only grows and every read begins with it, `newest` never goes backwards.
 The writer is never inside the slot of the newest block unless it has lapped the reader, so a reader retries only then.
 
-Every read begins with the head: a slot that a dead writer had filled, but not yet counted, is filled again under the
+Every read begins with the head: a slot that a crashed writer had filled, but not yet counted, is filled again under the
 same stamp by the next one, and stamps alone cannot tell the two. benchmarks/ring_check.py goes through all executions.
 """
 
@@ -206,11 +206,11 @@ def _still_named(fd: int, path: Path) -> bool:
 
 
 def _not_ours(fd: int) -> str | None:
-    """Why a file is not to be trusted: whoever owns it may change or shorten it under us."""
-    told = os.fstat(fd)
-    if not stat.S_ISREG(told.st_mode):
+    """Why a file is not to be trusted: its owner may change or shorten it under us."""
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
         return "is no ordinary file"
-    return "belongs to another user" if told.st_uid != os.geteuid() else None
+    return "belongs to another user" if status.st_uid != os.geteuid() else None
 
 
 def _open_owned(name: str) -> int:
@@ -246,8 +246,8 @@ def _map(fd: int, access: int = mmap.ACCESS_WRITE) -> np.ndarray:
     return np.frombuffer(mapped, np.int64, len(mapped) // 8)
 
 
-def _layout_told(words: np.ndarray) -> Layout | None:
-    """The layout a header tells of; None if header and segment do not fit, for the kernels would follow it blindly."""
+def _layout_in_header(words: np.ndarray) -> Layout | None:
+    """The layout in a header; None if header and segment do not fit, for the kernels would follow it blindly."""
     capacity, block_words, slot_words, first_slot = words[_CAPACITY : _FIRST_SLOT + 1].tolist()
     text_bytes = int(words[_TEXT_BYTES])
     if not (
@@ -317,7 +317,7 @@ class RingWriter:
             self.words[_TEXT_BYTES] = len(text)
             self.words[_TEXT:first_slot].view(np.uint8)[: len(text)] = np.frombuffer(text, np.uint8)
             self.words[_VERSION : len(shape)] = shape[1:]
-            # a ring made anew must not repeat its predecessor's epoch, not even at once or after a reboot
+            # a new ring must not repeat its predecessor's epoch, not even at once or after a reboot
             self.words[EPOCH_WORD] = int.from_bytes(os.urandom(4), "little")
         beat(self.words)
         poke(self.words, STATE_WORD, LIVE)
@@ -325,10 +325,10 @@ class RingWriter:
 
     def _is(self, shape: list[int]) -> bool:
         words = _map(self._fd)
-        return words[: len(shape)].tolist() == shape and _layout_told(words) == self.layout
+        return words[: len(shape)].tolist() == shape and _layout_in_header(words) == self.layout
 
     def _replace(self) -> None:
-        """A dead owner left another shape: tell its readers, and start with a new segment under the same name."""
+        """A crashed owner left another shape: mark it replaced, and start with a new segment under the same name."""
         if os.fstat(self._fd).st_size >= 512 * 8:
             poke(_map(self._fd), STATE_WORD, REPLACED)
         os.unlink(SHM / self.name)
@@ -361,7 +361,7 @@ class RingWriter:
         return self.epoch
 
     def leave(self) -> None:
-        """Let go of the ring as the dead do: whoever takes our place goes on in it."""
+        """Release the ring as a crash would: the next writer adopts it and goes on in it."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -371,7 +371,7 @@ class RingWriter:
             poke(self.words, STATE_WORD, CLOSED)
             if _still_named(self._fd, SHM / self.name):
                 os.unlink(SHM / self.name)
-            os.close(self._fd)  # the lock goes last: nobody adopts what is being taken down
+            os.close(self._fd)  # the lock goes last: a segment being removed is not adopted
             self._fd = -1
 
 
@@ -389,11 +389,11 @@ class RingReader:
         if self.words[_VERSION] != VERSION:
             self.close()
             raise RingError(f"ring {name}: version {self.words[_VERSION]}, this program reads version {VERSION}")
-        told = _layout_told(self.words)
-        if told is None:
+        found = _layout_in_header(self.words)
+        if found is None:
             self.close()
             raise RingError(f"ring {name}: {SHM / name} is damaged, its header does not fit it; remove the file")
-        self.layout = told
+        self.layout = found
         if layout is not None and self.words[_LAYOUT] != layout.hash:
             self.close()
             raise LayoutMismatch(
@@ -435,7 +435,7 @@ class RingReader:
 
     @property
     def segment(self) -> int:
-        """Tells this segment from another of the same name."""
+        """Identifies this segment among others of the same name."""
         return os.fstat(self._fd).st_ino
 
     @property

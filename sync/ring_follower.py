@@ -1,4 +1,4 @@
-"""A reader of a ring that may be made anew.
+"""A reader of a ring that may be replaced by another of its name.
 
 A ring outlives a writer that crashed: the next one adopts it, and positions go on. It does not outlive a writer that
 closed it, nor a next one of another layout or capacity: then another ring appears under the same name. A reader that is
@@ -64,7 +64,7 @@ class RingFollower:
         """What has happened to the ring or its writer since the last call: one thing at a time."""
         ring = self.ring
         if ring is not None:
-            epoch = ring.epoch  # before the look at the lock: that of a writer found dead is then not its successor's
+            epoch = ring.epoch  # before the look at the lock: that of a crashed writer is then not its successor's
             if ring.writer_alive:
                 return self._adopted(ring, epoch)
             closed = ring.closed

@@ -2,7 +2,7 @@
 
 Run by hand, a service talks to the terminal. Run with --supervised it waits, with everything imported and compiled, for
 a line on standard input before it begins; writes one JSON object a line on standard output (`kind`: ready, say,
-status, report); and ends when nobody reads them any more, so it never outlives its supervisor.
+status, report); and ends when its output is no longer read, so it never outlives its supervisor.
 """
 
 import argparse
@@ -34,12 +34,12 @@ _COLUMNS = 80
 
 
 class Reporter:
-    """Says things once, in the way whoever started the service can read."""
+    """Reports notices, status and results: JSON lines for a supervisor, text for a terminal."""
 
     def __init__(self, role: str, supervised: bool, stop: threading.Event, words: "Words | None" = None):
         self._role, self.supervised, self._stop, self._words = role, supervised, stop, words
         self.begin_line = ""  # what the supervisor wrote for it to begin
-        self._said: set[str] = set()
+        self._reported_once: set[str] = set()
         self._lines = 0
         self._lock = threading.Lock()
 
@@ -54,9 +54,9 @@ class Reporter:
 
     def say(self, text: str, once: bool = False) -> None:
         if once:
-            if text in self._said:
+            if text in self._reported_once:
                 return
-            self._said.add(text)
+            self._reported_once.add(text)
         if self.supervised:
             self._line("say", {"text": text})
         else:
@@ -146,7 +146,7 @@ def start(workers: list[Worker], reporter: Reporter) -> None:
 
 
 def look_after(workers: list[Worker], stop: threading.Event, look: Callable[[int], None]) -> None:
-    """Watch the workers until told to stop or one of them ends; `look` is called all the while, with a number."""
+    """Watch the workers until `stop` is set or one of them ends; `look` is called all the while, with a number."""
     turn = 0
     while not stop.wait(STATUS_S) and all(worker.is_alive() for worker in workers):
         look(turn)
@@ -189,8 +189,8 @@ def main(role: str, prepare: Prepare, words: Words | None = None, real_time: boo
     parser.add_argument("--json", action="store_true", help="report as one JSON object at the end, not in words")
     options = parser.parse_args()
     only_for_this_user()
-    said = None if options.json else words
-    return serve(role, prepare, options.config, options.set, options.supervised, real_time, waits, said)
+    report_words = None if options.json else words
+    return serve(role, prepare, options.config, options.set, options.supervised, real_time, waits, report_words)
 
 
 def serve(
@@ -203,8 +203,8 @@ def serve(
     waits: bool = True,
     words: Words | None = None,
 ) -> int:
-    """Prepare a service and run it to its end; returns the exit code. By hand its report is told in `words`, else as
-    JSON."""
+    """Prepare a service and run it to its end; returns the exit code. By hand its report is written in `words`, else
+    as JSON."""
 
     def build() -> tuple[Config, Prepared]:
         config = load(file, overrides)

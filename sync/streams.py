@@ -55,7 +55,7 @@ DAQ = Stream(
     "daq.channels", "daq.ring_blocks", topic="/daq", socket="daq", shown=True,
 )  # fmt: skip
 COMMAND = Stream(
-    "command", "sim", "what the simulator was told to change or do", "as commanded",
+    "command", "sim", "commands to the simulator: what to change or do", "as commanded",
     "kind, index, value", 1024, topic="/command",
 )  # fmt: skip
 DAQ_IN = Stream(
@@ -68,12 +68,12 @@ RECORDED = tuple(stream for stream in STREAMS.values() if stream.topic)
 SHOWN = tuple(stream for stream in STREAMS.values() if stream.shown)
 BLOCK_TOPICS = (DAQ.topic, SIM_IN.topic)  # of a record: blocks as sampled, and as the simulator received them
 
-# local sockets of a run, by name, and the stream whose writer owns each: blocks, and what is asked or told
+# local sockets of a run, by name, and the stream whose writer owns each: blocks, requests and replies
 SOCKETS = {stream.socket: stream for stream in STREAMS.values() if stream.socket} | {"command": SIM, "hand": DAQ}
 
 
 def ring_name(run: str, stream: str) -> str:
-    """The segment's name. The user is in it: names in shared memory belong to whoever is first, and two users may run
+    """The segment's name. The user is in it: names in shared memory belong to the first user, and two users may run
     the same configuration."""
     return f"tandem.{run}.{STREAMS[stream].name}.{os.getuid()}"
 

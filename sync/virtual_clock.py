@@ -1,12 +1,12 @@
 """A virtual clock: time that passes only when code looks at it or sleeps, and a scripted world that acts in it.
 
-A look costs what it is said to cost: a fixed time, a random part, and now and then a stall, all from a seed. So does a
+A look has a set cost: a fixed time, a random part, and now and then a stall, all from a seed. So does a
 model's step, if the model says so in the word it shares with the clock (`busy`). Whatever the script has for an instant
 that passes is done before the call returns: blocks are pushed into rings, a writer closes its ring or begins a new
 epoch, commands are pushed, words are set. Everything happens in the one thread that looks, so the same seed and script
 give the same bits, and a minute of steps takes milliseconds.
 
-Where a test wants to decide as it goes, it gives the clock a limit. At its limit time stands still, and whoever looked
+Where a test wants to decide as it goes, it gives the clock a limit. At its limit time stops, and the code that looked
 waits there until the test, which by then has seen what it wanted, moves the limit on (`let_pass`). Two threads, but
 never both at work: what comes out is as certain as before.
 """
@@ -22,7 +22,7 @@ from sync.clock import ADVANCE, VirtualClock, now_ns, sleep_until
 from sync.jit import kernel
 from sync.ring import EPOCH_WORD, HEAD_WORD, STATE_WORD, push
 
-# the clock's words: time; where it stands still, and where it stands; the next row of the script; what a look costs
+# the clock's words: time; where it stops, and where it has stopped; the next row of the script; what a look costs
 NOW, LIMIT, PARKED, CURSOR, RANDOM, LOOK_NS, SPREAD_NS, STALL_PER_MILLION, STALL_NS, LOOKS = range(10)
 WORDS_OF_CLOCK = 10
 FOREVER = 2**62
@@ -129,7 +129,7 @@ def virtual_clock(
 
 
 def let_pass(clock: VirtualClock, duration_ns: int, going_on: Callable[[], bool] = lambda: True) -> bool:
-    """Move the limit on; returns when whoever looks stands there again, or False when he is not `going_on` any more."""
+    """Move the limit on; returns when the code waits there again, or False when it is not `going_on` any more."""
     limit = int(clock.words[LIMIT]) + duration_ns
     store_word(clock.words, LIMIT, limit)
     while load_word(clock.words, PARKED) != limit:

@@ -1,4 +1,4 @@
-"""What a service waits for, where, and since when: said at once, and again at growing intervals while nothing comes."""
+"""What a service waits for, where, and since when: reported at once and at growing intervals while nothing comes."""
 
 from sync.clock import now_ns
 
@@ -7,7 +7,7 @@ _LONGEST_S = 600.0
 
 
 class Waiting:
-    """One thing that should come; whoever waits looks at it again and again."""
+    """One thing that should come; the waiting service polls it."""
 
     def __init__(self, what: str, where: str):
         self._what, self._where = what, where

@@ -47,7 +47,7 @@ NO_LOG = np.zeros((0, 2), np.int64)
 
 
 class Peer:
-    """The other service on this host, known by its ring: the kernel tells for certain whether its writer lives."""
+    """The other service on this host, known by its ring: the lock on it shows for certain whether its writer runs."""
 
     def __init__(self, title: str, ring: str):
         self.title = title

@@ -73,7 +73,7 @@ def named(source: str) -> Path:
             return shipped
         there = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.toml") if not p.stem.endswith("_calibration")))
         raise ConfigError(f"{source}: neither a file nor a configuration in {CONFIGS}, which has {there}")
-    return path  # reading it says what is wrong
+    return path  # reading it reports what is wrong
 
 
 def _wanted(asked: list[str], there: Iterable[str], file: Path) -> list[str]:
@@ -102,7 +102,7 @@ def _run(
     config = load(file, overrides)
     configured = calibratable(config.inputs)
     wanted = _wanted(asked, configured, file)
-    # Ctrl-C too: whoever starts it in the background may have made it deaf to that
+    # Ctrl-C too: a shell that starts it in the background may have set it to be ignored
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with Screen() as screen, Keys() as keys:
@@ -115,7 +115,7 @@ def _run(
 
                 require(config, file)
             own = [*overrides, *alone(config.name)]
-            with contextlib.closing(LoneDaq(file, own, screen.tell)) as daq:
+            with contextlib.closing(LoneDaq(file, own, screen.show)) as daq:
                 readings = _attached(daq, load(file, own), screen)
                 counting = {c.name for c in config.daq.channels if c.counter_bits is not None}
                 counters = frozenset(name for name, row in configured.items() if row.channel in counting)
@@ -156,7 +156,7 @@ def _show(daq: "LoneDaq", readings: "Readings", calibration: "Calibration", keys
         readings.look()
         screen.live(live_line(readings, calibration))
         if not keys.at_once:
-            sleep_until(now_ns() + round(LOOK_S * 1e9))  # a pipe has nothing to say here
+            sleep_until(now_ns() + round(LOOK_S * 1e9))  # a pipe has no input here
         elif "q" in keys.typed(LOOK_S):
             return
 

@@ -3,7 +3,7 @@
 Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 a configuration or a file is wrong; 3 the model
 diverged; 6 a clean run, but its record is not whole; 7 a device or its driver is missing or refuses; 8 input
 was lost for longer than allowed; 9 less was simulated than was due, because a process crashed and was not back at the
-end; 10 a record was read, but a part of it is damaged; 70 a service failed in a way nobody foresaw; 130 Ctrl-C before
+end; 10 a record was read, but a part of it is damaged; 70 a service failed unexpectedly; 130 Ctrl-C before
 the first step, or during a command that was not finished.
 """
 
@@ -81,7 +81,7 @@ def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) 
     from sync.jit import compiling
     from sync.service_process import serve
 
-    with errors():  # said before the compiler has its minute
+    with errors():  # reported before the compiler has its minute
         from daq_service.devices import require
         from sync.config import load
         from sync.transport.keys import transport_keys
@@ -198,7 +198,7 @@ def replay(
 
 
 def _report_damage(losses: list[str]) -> None:
-    """The last word of whoever has read a record: what was damaged in it, with an exit code of its own."""
+    """The last line of a command that has read a record: what was damaged in it, with an exit code of its own."""
     for loss in losses:
         print(f"tandem: {on_one_line(loss)}", file=sys.stderr)
     if losses:

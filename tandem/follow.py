@@ -46,7 +46,7 @@ class Steps:
         self._fields = (*STEP_FIELDS, *channels)  # and those of the machine that a report draws
         self._steps = RingFollower(name)
         self._step_ns = step_ns
-        self._kept = 0
+        self._steps_stored = 0
         self._parts: deque[np.ndarray] = deque()
         self._last: tuple[int, int] | None = None  # (number, planned instant) of the newest step
         self.first_ns = self._done_ns = 0
@@ -58,7 +58,7 @@ class Steps:
         for blocks in self._steps.batches():
             fields = [name for name in self._fields if name in (blocks.dtype.names or ())]
             self._parts.append(structured.repack_fields(blocks[fields]))
-            self._kept += len(blocks)
+            self._steps_stored += len(blocks)
             # in the DAQ's ring numbers go on, also where the DAQ or the simulator is another one than before
             numbers = blocks["input_seq"].astype(np.int64)
             self._look_for_outages(blocks["step"].astype(np.int64), blocks["t_ns"].astype(np.int64), numbers)
@@ -66,8 +66,8 @@ class Steps:
             self._done_ns = int(blocks["pushed_ns"][-1])
             self.used += int((np.diff(numbers, prepend=self.last_seq) > 0).sum())
             self.last_seq = int(numbers[-1])
-            while self._kept - len(self._parts[0]) > _MOST_STEPS:
-                self._kept -= len(self._parts.popleft())
+            while self._steps_stored - len(self._parts[0]) > _MOST_STEPS:
+                self._steps_stored -= len(self._parts.popleft())
 
     def _look_for_outages(self, steps: np.ndarray, planned: np.ndarray, numbers: np.ndarray) -> None:
         """A simulator that was restarted counts its steps from 0: what was due between the two was not made."""

@@ -71,9 +71,9 @@ def iso(
         else:
             iso_report.print_results(output(), results)
         if results:
-            said, pieces = iso_report.headline(car, results), iso_report.page_sections(results)
+            headline, pieces = iso_report.headline(car, results), iso_report.page_sections(results)
             folder = to or run_folder(runs, f"iso_{test}")
-            report(folder, lambda place: write_plain(place, f"tandem iso {test}", said, pieces, figures)[0])
+            report(folder, lambda place: write_plain(place, f"tandem iso {test}", headline, pieces, figures)[0])
     for name, why in failed.items():
         print(f"tandem: {name}: {why}", file=sys.stderr)
     if failed:

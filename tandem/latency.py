@@ -32,7 +32,7 @@ def measure(
     for transport in transports:
         for mode in ("free", "locked") if phase else (config.sim.phase,):
             settings = [*overrides, *forced_transport(transport), "sim.probe_rest_ms=0", f'sim.phase="{mode}"']
-            settings += ["view.enabled=false", "supervision.restart=false"]  # nobody else on the machine
+            settings += ["view.enabled=false", "supervision.restart=false"]  # nothing else of ours on the machine
             if phase and "clock_ppm" not in config.source:
                 settings.append(f"source.clock_ppm={_CRYSTAL_PPM}")
             label = f"{transport}, {mode}" if phase else transport

@@ -26,8 +26,8 @@ def _opened(config: "Config", file: Path) -> Any:
 def refuse_early(config: "Config", file: Path) -> None:
     """Raises ConfigError for whatever can be found wrong without compiled code: keys, values, files that are missing.
 
-    A person who mistyped a setting has the answer before anything is started or compiled; the rest is found by those
-    who use it, before they begin.
+    A person who mistyped a setting has the answer before anything is started or compiled; the rest is found by the
+    processes that use it, before they begin.
     """
     from daq_service import devices
     from sync.toml import read_toml
@@ -88,7 +88,7 @@ def refuse_unknown_machine(config: "Config", file: Path) -> None:
     from sync import plugins
 
     name, known = _machine(config, file), plugins.known(plugins.MACHINES, MACHINES)
-    if name and name not in known:  # a file that names none is refused by who reads the rest of it
+    if name and name not in known:  # a file that names none is refused where the rest of it is read
         machine = config.sim.machine
         where = f"{file.parent / machine}: machine" if machine.endswith(".toml") else "sim.machine"
         raise ConfigError(f"{where} = {name!r}: must be one of {', '.join(known)}")

@@ -1,9 +1,9 @@
 """The record of a mechanism's run: the same file as that of any run, so that info, compare, plot and export know it.
 
 One topic, /step: every kept instant with the place and velocity of every free point, every vector and coordinate, and
-what the solver said of that step. The attachment made.json keeps what the file was made into (the system's real tables
-and its start, which closing the mechanism found with a library's matrices), so that the run can be made again to the
-bit (`put_back`, `differences`) on another machine.
+the solver's diagnostics of that step. The attachment made.json keeps what the file was made into (the system's real
+tables and its start, which closing the mechanism found with a library's matrices), so that the run can be made again
+to the bit (`put_back`, `differences`) on another machine.
 """
 
 import hashlib
@@ -80,10 +80,13 @@ def _made(record: Record, described: Described) -> bytes:
 
 def put_back(run: Run, state: State) -> bool:
     """The recorded tables and start into a state made here; False if their layout is not that of here."""
-    kept, system = run.json(MADE), state.system
-    if kept.get("layout") != _layout_id(system):
+    recorded, system = run.json(MADE), state.system
+    if recorded.get("layout") != _layout_id(system):
         return False
-    reals, start = unpacked(kept.get("reals"), len(system.reals)), unpacked(kept.get("start"), system.state_size)
+    reals, start = (
+        unpacked(recorded.get("reals"), len(system.reals)),
+        unpacked(recorded.get("start"), system.state_size),
+    )
     if reals is None or start is None:
         raise RunError(f"{run.path}: attachment {MADE} is damaged")
     system.reals[:], state.vector[:] = reals, start
@@ -115,6 +118,6 @@ def write_record(folder: Path, described: Described, record: Record, figures: di
     facts = {"name": name, "mechanism": name, **machine_facts()}
     topics = {"/step": CompleteTopic(layout, words, np.arange(len(words)))}
     ended = int(steps["t_ns"][-1]) if len(steps) else begun
-    kept = {"mechanism.toml": file, MADE: _made(record, described)}
-    run = CompleteRun(facts, kept, topics, begun, ended, str(figures["ended"]), figures)
+    attached = {"mechanism.toml": file, MADE: _made(record, described)}
+    run = CompleteRun(facts, attached, topics, begun, ended, str(figures["ended"]), figures)
     return write_complete(folder, run)

@@ -1,7 +1,7 @@
-"""`tandem mechanism FILE`: a mechanism from a file, simulated, drawn, and its figures said.
+"""`tandem mechanism FILE`: a mechanism from a file, simulated, drawn, and its figures printed.
 
-The start closes the mechanism as drawn; if it cannot be closed, every constraint that is left open is told with how far
-it is off. `write_run` is the one place that fills the run's folder.
+The start closes the mechanism as drawn; if it cannot be closed, every constraint left open is listed with how far it
+is off. `write_run` is the one place that fills the run's folder.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,8 @@ from tandem.reports.html.sections import section, table
 from tandem.studies.bench.trial import energies
 
 KEPT = 4000  # states of a run, at most
-CHUNKS = 50  # a run is made in so many pieces, between which progress is said
-TOLD = 8  # open constraints in a message
+CHUNKS = 50  # a run is made in so many pieces, between which progress is shown
+LISTED = 8  # open constraints in a message
 INSTANTS_DRAWN = 6  # besides the start
 
 
@@ -64,7 +64,7 @@ def recorded_file(run: RecordedRun) -> tuple[Described, State]:
 def prepare(
     described: Described, seconds: float | None = None, step_ms: float | None = None
 ) -> tuple[Described, State]:
-    """A consistent start; whatever is wrong with the mechanism is said before anything runs."""
+    """A consistent start; whatever is wrong with the mechanism is reported before anything runs."""
     file = described.file
     given = {k: v for k, v in (("seconds", seconds), ("step_ms", step_ms)) if v is not None}
     chosen = check(Run, file.run.model_dump() | given, described.path, "run")
@@ -93,9 +93,9 @@ def _open(described: Described, state: State, error: AssemblyError) -> str:
         f"{described.path}: the mechanism cannot be closed as drawn: of {count} constraints on {free} coordinates"
         f" {len(wide)} stay open at the nearest position:"
     ]
-    lines += [f"{described.path}:   {name} is off by {value:+.3g} m" for name, value in list(wide.items())[:TOLD]]
-    if len(wide) > TOLD:
-        lines.append(f"{described.path}:   and {len(wide) - TOLD} more")
+    lines += [f"{described.path}:   {name} is off by {value:+.3g} m" for name, value in list(wide.items())[:LISTED]]
+    if len(wide) > LISTED:
+        lines.append(f"{described.path}:   and {len(wide) - LISTED} more")
     return "\n".join(lines)
 
 
@@ -156,12 +156,12 @@ def _figures(described: Described, record: Record, done: int, spent: float) -> d
 
 def print_figures(console: Console, figures: dict[str, Any]) -> None:
     shown = Table(title=f"{figures['name']}, {figures['scheme']}", title_justify="left", show_header=False)
-    for name, value in said(figures):
+    for name, value in figure_rows(figures):
         shown.add_row(name, value)
     console.print(shown)
 
 
-def said(f: dict[str, Any]) -> list[tuple[str, str]]:
+def figure_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("coordinates, constraints", f"{f['coordinates']}, {f['constraints']}"),
         ("steps", f"{f['steps']} of {f['step_ms']:g} ms: {f['seconds']:g} s"),
@@ -201,7 +201,7 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
     ]
     steps_s = 1e-3 * file.run.step_ms * np.arange(1, len(record.diagnostics) + 1)
     energy = energies(record)
-    kept = [
+    charts = [
         curves(
             "constraints left after each step, m and m/s",
             [Series("|Φ|", steps_s, record["phi_error"]), Series("|dΦ/dt|", steps_s, record["phid_error"])],
@@ -213,10 +213,12 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
     axes = file.show.plane if file.dimension == 3 else "xy"
     lead = "At true scale; dots are where points begin. The bodies as they start, and fainter at some instants later."
     pieces = [
-        section("figures", "Figures", "Everything below is of this run.", table(("", ""), said(figures), "figures")),
+        section(
+            "figures", "Figures", "Everything below is of this run.", table(("", ""), figure_rows(figures), "figures")
+        ),
         section("paths", "Paths", lead, paths(f"{axes[1]} over {axes[0]}, m", drawn, _sticks(record, first, second))),
         section("motion", "Motion over time", "Coordinates of the points shown.", *over_time),
-        section("quality", "How well it was solved", "After every step, and energy at the kept instants.", *kept),
+        section("quality", "How well it was solved", "After every step, and energy at the kept instants.", *charts),
     ]
     headline = (
         f"{figures['steps']} steps of {figures['step_ms']:g} ms at {figures['real_time_factor']:.0f} times real time;"

@@ -65,8 +65,8 @@ def bench_multibody(
         print(json.dumps(json_ready(result)), flush=True)
     else:
         multibody.print_bench(output(), result)
-    said, pieces = multibody.headline(result), multibody.page_sections(result)
+    headline, pieces = multibody.headline(result), multibody.page_sections(result)
     report(
         run_folder(runs, "bench_multibody"),
-        lambda folder: write_plain(folder, "tandem bench multibody", said, pieces, result)[0],
+        lambda folder: write_plain(folder, "tandem bench multibody", headline, pieces, result)[0],
     )

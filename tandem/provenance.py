@@ -1,4 +1,4 @@
-"""What a record says about itself: software, machine, configuration, model parameters."""
+"""What a record holds about its origin: software, machine, configuration, model parameters."""
 
 import contextlib
 import ctypes
@@ -104,16 +104,16 @@ def _blas() -> str:
 
 def attachments(config: Config, file: Path, parameters: bytes | None = None) -> dict[str, bytes]:
     """The configuration in force, the files it came from, and the model's parameters with their units."""
-    # where a page was served, and for whom, is nobody else's: not that of a record either
-    kept = config.model_copy(update={"view": View()})
+    # where a page was served, and for whom, is private: it does not go into a record
+    public = config.model_copy(update={"view": View()})
     found = {
-        "config.json": as_text(kept.model_dump(mode="json")),
+        "config.json": as_text(public.model_dump(mode="json")),
         "parameters.json": parameters or model_parameters(config, file),
         "config.toml": file.read_bytes(),
         **model_files(config, file),
     }
     for number, name in enumerate(config.include, 1):
-        with contextlib.suppress(OSError):  # what it said is in config.json
+        with contextlib.suppress(OSError):  # its content is in config.json
             found[f"include_{number}.toml"] = (file.parent / name).read_bytes()
     manoeuvre = config.source.get("manoeuvre")
     if isinstance(manoeuvre, str) and (file.parent / manoeuvre).is_file():

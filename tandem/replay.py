@@ -80,7 +80,7 @@ class Replayed:
     params: np.ndarray
     plan: Plan
     results: np.ndarray
-    told: np.ndarray  # what each step said of itself, as in sim_service/replay.py
+    reported: np.ndarray  # what each step reported, as in sim_service/replay.py
     instants: np.ndarray  # of the steps
     figures: dict[str, Any]
 
@@ -112,13 +112,13 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     if asked.config is not None:
         config = load(asked.config, asked.overrides)
         return (config, *configured_machine(config, asked.config.parent))
-    kept = recorded_settings(run)
-    if not kept:
+    settings = recorded_settings(run)
+    if not settings:
         raise RunError(f"{run.path}: holds no configuration; give one with --config")
     where = f"{run.path} (config.json)"
-    was = check(Config, kept, where)
+    was = check(Config, settings, where)
     # its fragments are in it already, whatever has become of their files; new ones go over it
-    config = assembled(kept, [], asked.overrides, Path(), where)
+    config = assembled(settings, [], asked.overrides, Path(), where)
     if (config.sim.machine, config.sim.files) != (was.sim.machine, was.sim.files):
         return (config, *configured_machine(config, Path()))
     sources = recorded(recorded_files(run), str(run.path))
@@ -127,7 +127,9 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     except ConfigError:
         raise RunError(f"{run.path}: its {FILE} is missing or damaged; give --config") from None
     for key, name in config.sim.files.items():
-        if name and not any(kept == key or kept.startswith(f"{key}:") for kept in sources.files):
+        if name and not any(
+            recorded_name == key or recorded_name.startswith(f"{key}:") for recorded_name in sources.files
+        ):
             raise RunError(f"{run.path}: the files of its {key} {name} are missing; give --config")
     return (config, *make_machine(sources, config.sim.parameters))
 
@@ -142,7 +144,7 @@ def _same_layout(run: Run, topic: Topic, config: Config) -> None:
 
 @dataclass
 class Watch:
-    """Who looks at the model itself while it is replayed: after so many steps each, with how many are done."""
+    """Callbacks that see the model itself while it is replayed: after so many steps each, with how many are done."""
 
     every: Callable[[int, Machine], int]  # of so many steps of this model
     look: Callable[[int, Simulation], None]
@@ -190,12 +192,12 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
     _command(plan, run, config, model, instants)
     simulated_s = len(plan) * config.step_ns * 1e-9
     begun_steps = now_ns()
-    told = np.zeros((len(plan), len(replay_flags.REPORTED)), np.int64)
-    results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress, watch, told)
+    reported = np.zeros((len(plan), len(replay_flags.REPORTED)), np.int64)
+    results = _run_plan(Simulation(config, model, params.copy()), plan, config, asked, progress, watch, reported)
     step_ns = now_ns() - begun_steps
     wall_s = (now_ns() - begun) * 1e-9
     n = len(results)
-    done = Replayed(run, config, model, params, plan, results, told[:n], instants[:n], {})
+    done = Replayed(run, config, model, params, plan, results, reported[:n], instants[:n], {})
     done.figures = {
         "mode": asked.mode,
         "run": str(run.path),
@@ -204,7 +206,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "steps_before": plan.first,  # recorded, but from a simulator that had begun before the record
         "stopped": plan.stopped,
         "diverged": len(results) < len(plan),
-        "diverged_steps": int(np.count_nonzero(done.told[:, replay_flags.REPORTED.index(DIVERGED)])),
+        "diverged_steps": int(np.count_nonzero(done.reported[:, replay_flags.REPORTED.index(DIVERGED)])),
         "simulated_s": round(simulated_s, 6),
         "wall_s": round(wall_s, 4),
         "read_s": round(read_ns * 1e-9, 4),
@@ -230,17 +232,17 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
 
 
 def _known_steps(run: Run) -> None:
-    """Steps must tell what a replay asks of them, in the words of this program."""
+    """Steps must have the channels that a replay needs, with the types of this program."""
     topic = run.topics.get("/step")
     if topic is None or not len(topic):
         return
-    told = {c.name: c.type for c in topic.layout.channels}
+    types = {c.name: c.type for c in topic.layout.channels}
     wrong = [
-        c.name for c in STEP_CHANNELS if told.get(c.name, "" if c.name in _ASKED else c.type) != c.type
+        c.name for c in STEP_CHANNELS if types.get(c.name, "" if c.name in _ASKED else c.type) != c.type
     ]  # fmt: skip
-    if wrong or ("commands" in told) != ("command_epoch" in told):
+    if wrong or ("commands" in types) != ("command_epoch" in types):
         raise RunError(
-            f"{run.path}: /step does not tell {', '.join(wrong) or 'commands'} as this program does; use the version"
+            f"{run.path}: /step does not have {', '.join(wrong) or 'commands'} as this program does; use the version"
             f" that recorded it ({run.start.get('software', 'unknown')})"
         )
 
@@ -307,9 +309,9 @@ def _command(plan: Plan, run: Run, config: Config, model: Machine, instants: np.
     plan.flags[resets(plan)] |= replay_flags.RESTART  # as on board
 
 
-def status_told(told: np.ndarray) -> np.ndarray:
-    """The bits of the status word that the steps' own words mean."""
-    stages, beyond, diverged = told.T
+def status_bits(reported: np.ndarray) -> np.ndarray:
+    """The bits of the status word that follow from what the steps reported."""
+    stages, beyond, diverged = reported.T
     found: np.ndarray = (
         np.where(stages, step_record.STALE, 0)
         | np.where(beyond, step_record.CLIPPED, 0)
@@ -335,7 +337,7 @@ def _run_plan(
     asked: Asked,
     progress: Progress,
     watch: Watch | None,
-    told: np.ndarray,
+    reported: np.ndarray,
 ) -> np.ndarray:
     if watch is not None:
         shown = 0.0
@@ -347,16 +349,16 @@ def _run_plan(
                 shown += 0.01
                 progress("stepping", done / len(plan))
 
-        return replay(simulation, plan, watch.every(len(plan), simulation.model), look, told)
+        return replay(simulation, plan, watch.every(len(plan), simulation.model), look, reported)
     if asked.speed is None:
-        return replay(simulation, plan, each=lambda done, _: progress("stepping", done / len(plan)), told=told)
-    return _paced(simulation, plan, config, asked.speed, progress, told)
+        return replay(simulation, plan, each=lambda done, _: progress("stepping", done / len(plan)), reported=reported)
+    return _paced(simulation, plan, config, asked.speed, progress, reported)
 
 
 def _paced(
-    simulation: Simulation, plan: Plan, config: Config, speed: float, progress: Progress, told: np.ndarray
+    simulation: Simulation, plan: Plan, config: Config, speed: float, progress: Progress, reported: np.ndarray
 ) -> np.ndarray:
-    """At so many times real time, each result into the simulator's ring, where whoever watches finds it."""
+    """At so many times real time, each result into the simulator's ring, where the view finds it."""
     layout = output_layout(simulation.model)
     ring = RingWriter(config.ring("sim"), layout, config.sim.ring_blocks)
     begun = now_ns()
@@ -368,7 +370,7 @@ def _paced(
         sleep_until(due)
         record["seq"], record["epoch"], record["t_ns"], record["pushed_ns"] = ring.head, ring.epoch, due, now_ns()
         record["step"], record["time"] = done - 1, done * config.step_ns * 1e-9
-        record["status"], record["input_stages"] = status_told(told[done - 1 : done])[0], told[done - 1, 0]
+        record["status"], record["input_stages"] = status_bits(reported[done - 1 : done])[0], reported[done - 1, 0]
         for name, value in zip(layout.names[first_input:], results[done - 1], strict=True):
             record[name] = value
         push(ring.words, record.view(np.int64))
@@ -376,7 +378,7 @@ def _paced(
             progress("stepping", done / len(plan))
 
     try:
-        return replay(simulation, plan, batch=1, each=show, told=told)
+        return replay(simulation, plan, batch=1, each=show, reported=reported)
     finally:
         ring.close()
 

@@ -14,18 +14,18 @@ from sync.clock import now_ns
 from sync.private_files import make_folder
 from sync.record import CompleteRun, CompleteTopic, RunError, parts, write_complete
 from tandem.provenance import parameters_json
-from tandem.replay import Replayed, resets, status_told
+from tandem.replay import Replayed, resets, status_bits
 
 
 def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
     """The replay as a run of its own: the same blocks, the new steps."""
     if folder.is_dir() and parts(folder):
         raise RunError(f"{folder}: holds a record already; nothing is overwritten")
-    kept, topics = saved_run(done)
+    attached, topics = saved_run(done)
     start = {key: value for key, value in done.run.start.items() if key not in ("format", "monotonic_ns")}
     origin = {"replay_of": str(done.run.path), "mode": done.figures["mode"], "recorded_utc": start.get("utc", "")}
     begun, reason = now_ns(), f"replayed, {done.figures['mode']}"
-    run = CompleteRun({**start, **facts, **origin}, kept, topics, begun, begun, reason, done.figures)
+    run = CompleteRun({**start, **facts, **origin}, attached, topics, begun, begun, reason, done.figures)
     try:
         make_folder(folder)
         return write_complete(folder, run)
@@ -35,10 +35,10 @@ def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
 
 def saved_run(done: Replayed) -> tuple[dict[str, bytes], dict[str, CompleteTopic]]:
     """Attachments and topics of the run that a replay is."""
-    kept = {name: data for name, data in done.run.attachments.items() if name != "summary.json"}
-    kept["config.json"] = done.config.model_dump_json(indent=1).encode()
-    kept["parameters.json"] = parameters_json(done.model, done.params)
-    return kept, _saved_topics(done)
+    attached = {name: data for name, data in done.run.attachments.items() if name != "summary.json"}
+    attached["config.json"] = done.config.model_dump_json(indent=1).encode()
+    attached["parameters.json"] = parameters_json(done.model, done.params)
+    return attached, _saved_topics(done)
 
 
 def replayed_steps(done: Replayed) -> np.ndarray:
@@ -51,8 +51,8 @@ def _saved_topics(done: Replayed) -> dict[str, CompleteTopic]:
     """An exact replay keeps the blocks and the steps' own words; another one gets what the loop would have written."""
     layout = output_layout(done.model)
     if done.figures["mode"] == "exact":
-        kept = done.run.topics
-        steps = kept["/step"]
+        recorded = done.run.topics
+        steps = recorded["/step"]
         if steps.layout != layout:
             raise RunError(
                 f"{done.run.path}: its steps have other channels than {done.model.name} has here; an exact replay of it"
@@ -61,7 +61,7 @@ def _saved_topics(done: Replayed) -> dict[str, CompleteTopic]:
         part = slice(done.plan.first, done.plan.first + len(done.results))
         words = steps.words[part].copy()
         _fill(layout.view(words), done)
-        found = {name: CompleteTopic(t.layout, t.words, t.positions) for name, t in kept.items()}
+        found = {name: CompleteTopic(t.layout, t.words, t.positions) for name, t in recorded.items()}
         return found | {"/step": CompleteTopic(layout, words, steps.positions[part])}
     source = done.run.topics[done.run.source_topic]
     blocks, words = done.plan.blocks, _step_words(done)
@@ -82,7 +82,7 @@ def _lives(plan: Plan) -> np.ndarray:
 
 
 def _command_words(done: Replayed) -> np.ndarray:
-    """The commands, numbered as the steps of `_step_words` tell; a life of a simulator is an epoch."""
+    """The commands, numbered as in the steps of `_step_words`; each start of a simulator is an epoch."""
     words = done.plan.commands.copy()
     fields = COMMANDS.view(words)
     fields["seq"], fields["epoch"] = np.arange(len(fields)), 0
@@ -93,9 +93,9 @@ def _command_words(done: Replayed) -> np.ndarray:
 
 
 def _fill(steps: np.ndarray, done: Replayed) -> None:
-    steps["input_stages"] = done.told[:, 0]
-    told = step_record.STALE | step_record.CLIPPED | step_record.DIVERGED
-    steps["status"] = steps["status"] & ~told | status_told(done.told)
+    steps["input_stages"] = done.reported[:, 0]
+    reported_bits = step_record.STALE | step_record.CLIPPED | step_record.DIVERGED
+    steps["status"] = steps["status"] & ~reported_bits | status_bits(done.reported)
     for name, values in done.columns().items():
         steps[name] = values
 

@@ -38,7 +38,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Ours are told in a line each, and have their exit code."""
+    """Ours are printed in a line each, and have their exit code."""
     try:
         yield
     except TandemError as error:
@@ -48,7 +48,7 @@ def errors() -> Iterator[None]:
 
 
 def parameters(settings: list[str] | None) -> dict[str, float]:
-    """What `--set PARAMETER=VALUE` gives; whether there is such a parameter, the model says."""
+    """What `--set PARAMETER=VALUE` gives; whether there is such a parameter is checked by the model."""
     found = {}
     for setting in settings or []:
         name, _, text = (part.strip() for part in setting.partition("="))
@@ -116,7 +116,7 @@ def progress(title: str) -> Iterator[Update]:
 
 
 def new_run_folder(runs: Path, name: str) -> Path:
-    """A folder of its own for a record. Raises ConfigError if it cannot be made: said before anything is recorded."""
+    """A folder of its own for a record. Raises ConfigError if it cannot be made, before anything is recorded."""
     from sync.record import new_folder
     from tandem.provenance import utc_stamp
 
@@ -130,7 +130,7 @@ def new_run_folder(runs: Path, name: str) -> Path:
 
 
 def run_folder(runs: Path, name: str) -> Path:
-    """The same for a report alone: its name if it cannot be made; `report` then says why."""
+    """The same for a report alone: its name if it cannot be made; `report` then prints why."""
     from tandem.provenance import utc_stamp
 
     try:
@@ -140,7 +140,7 @@ def run_folder(runs: Path, name: str) -> Path:
 
 
 def report(folder: Path, write: Callable[[Path], Path]) -> None:
-    """Write a report and say where; a disk that takes none is no reason to lose the figures."""
+    """Write a report and print where; a disk that takes none is no reason to lose the figures."""
     try:
         make_folder(folder)
         print(f"report: {write(folder)}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """`tandem tune`: the parameters of a running simulation, seen and changed while it runs.
 
-A change takes effect before the next step, is said, and is part of the record: a replay makes it before the same step.
+A change takes effect before the next step, is reported and recorded: a replay makes it before the same step.
 """
 
 import difflib

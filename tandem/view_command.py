@@ -2,7 +2,7 @@
 
 What a record holds are blocks and outputs. The states that a scene is drawn from are made again by an exact replay, so
 the page shows what the loop computed on board, not what a viewer makes of it. Where that cannot be (a record that
-begins in the middle, or other channels), it shows the outputs alone, and says so.
+begins in the middle, or other channels), it shows the outputs alone, and reports that.
 """
 
 import signal
@@ -40,7 +40,7 @@ class _States:
 
     def __init__(self, step_ns: int, say: Say):
         self._step_ns, self._say = step_ns, say
-        self.kept: list[int] = []
+        self.steps: list[int] = []
         self.states: list[np.ndarray] = []
 
     def every(self, steps: int, model: "Machine") -> int:
@@ -56,7 +56,7 @@ class _States:
     def look(self, done: int, simulation: "Simulation") -> None:
         import numpy as np
 
-        self.kept.append(done - 1)
+        self.steps.append(done - 1)
         self.states.append(simulation.state.astype(np.float32))
 
 
@@ -99,7 +99,7 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
     if asked.mode == "ideal":
         title += f", {asked.delay_ms:g} ms of delay" if asked.delay_ms else ", ideal"
     return RecordData(
-        title, done.config, done.model, done.params, steps, np.array(states.kept, np.int64), np.array(states.states),
+        title, done.config, done.model, done.params, steps, np.array(states.steps, np.int64), np.array(states.states),
         breaks, run.attachments,
     )  # fmt: skip
 
@@ -115,7 +115,7 @@ def serve(where: "View", feed: "RecordData", other: "RecordData | None", token: 
     from tandem.view.address import announced
     from tandem.view.process import Page
 
-    stop = _until_told()
+    stop = _stop_signal()
     page = Page(where, feed, other, _say, token)
     try:
         with announced(page.address, _say, opened):
@@ -125,7 +125,7 @@ def serve(where: "View", feed: "RecordData", other: "RecordData | None", token: 
         feed.close()
 
 
-def _until_told() -> threading.Event:
+def _stop_signal() -> threading.Event:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -195,7 +195,7 @@ def view(
             elif against:
                 second = record_feed(run, _asked(against, delay_ms, config, overrides), _say, update)
                 second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
-        # not as the record says: whoever made it does not decide who may look at it here
+        # not as the record has it: its author does not decide who may look at it here
         asked_view = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})
         serve(_where(check(View, asked_view, "--set", "view"), (host, port)), feed, second, token, opened)
 
@@ -218,7 +218,7 @@ def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) ->
     described, state = prepare(described)
     where = _where(View(), chosen)
     server, _, address = open_page(where, described.file.name, token)
-    stop = _until_told()
+    stop = _stop_signal()
     try:
         workshop = MechanismPage(server, MechanismData(described.file.title or described.file.name, Bench(state)))
         with announced(address, _say, opened):
@@ -241,7 +241,7 @@ def _live(file: Path, overrides: list[str] | None, chosen: tuple[Any, Any], toke
     with compiling("view"):
         from tandem.view.process import live_feed, serve_live
     feed = live_feed(config, file)
-    stop = _until_told()
+    stop = _stop_signal()
     serve_live(config, feed, stop, Quiet("view", False, stop), token, opened)
 
 

@@ -1,7 +1,7 @@
 """Sources: where scans come from. Each is one file here, behind the one protocol below.
 
 A source delivers whole scans, oldest first, as raw register readings: a row a scan, a column a channel of the
-configuration, int64. It never splits a scan, never invents one, and says how many it knows to be lost.
+configuration, int64. It never splits a scan, never invents one, and reports how many it knows to be lost.
 
 Our own are files of this folder; other packages declare theirs as entry points `tandem.devices` (sync/plugins.py), each
 a module with `Settings`, a table of sync/toml.py, and `open_device(config, settings, file, host)`.
@@ -98,7 +98,7 @@ def find(source: Device) -> None:
 
 
 def refuse_early(config: Config, file: Path) -> None:
-    """Raises ConfigError for what is wrong in `[source]`, as far as that can be told without compiled code."""
+    """Raises ConfigError for what is wrong in `[source]`, as far as that can be checked without compiled code."""
     kind = _known_kind(config, file)
     if kind in QUICKLY_CHECKED:
         _settings(importlib.import_module(QUICKLY_CHECKED[kind]).Settings, config, file)

@@ -5,7 +5,7 @@ not applied: raw values travel, and [inputs] converts them. Every block has of e
 instant, and its age where the configuration has a channel `<name>_age_us` (daq_service/sample_hold.py).
 
 A frame that cannot be what the DBC says is counted and not used; frames of other ids cost next to nothing. A signal
-that no longer comes is said once, and counted. Where the blocks tell its age, they go on and the simulator sees it;
+that no longer comes is reported once, and counted. Where the blocks have its age, they go on and the simulator sees it;
 where they do not, they stop until it is back. A bus that fails is tried again, ever more slowly, up to once a second;
 what comes after is a new epoch. None of this ends the run.
 
@@ -53,7 +53,7 @@ _FIRST_PAUSE_NS, _LONGEST_PAUSE_NS = 100_000_000, 1_000_000_000  # between attem
 _STAMP_SLACK_NS = 50_000_000  # by how much a stamp may be older than our last look at an empty bus
 _AHEAD_NS = 1_000_000  # and ahead of now: rounding, and two clocks that are not read at once
 _LAST_STAMP_S = 9e9  # of a wall clock: as many ns as a word holds
-_BUS_OFF = 0x40  # class of an error frame, as the kernel tells it
+_BUS_OFF = 0x40  # class of an error frame, as the kernel reports it
 _MOST_FILTERS = 500  # of a socket: the kernel takes 512
 _FD_LENGTHS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48, 64)
 
@@ -89,7 +89,7 @@ def devices() -> list[str]:
     require(None)
     import can
 
-    # others would ask drivers that may not be there; who has one names it in the configuration
+    # others would ask drivers that may not be there; a user of one names it in the configuration
     found = can.detect_available_configs(["socketcan"])
     return [f"{config['interface']} {config['channel']}" for config in found]
 
@@ -102,7 +102,7 @@ _BYTES_OF_FRAME = 400  # of the object that it makes of one
 
 
 class BusOffError(OSError):
-    """Told by an error frame."""
+    """Reported by an error frame."""
 
 
 # ---- a log in the bus' place -----------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class CanDevice:
         log: list[Any],
         host: Host,
     ):
-        # here, not above: they compile, and what is missing is said before
+        # here, not above: they compile, and what is missing is reported before
         from daq_service.sample_hold import SampleHold
         from sync.clock import RealClock
 
@@ -203,12 +203,12 @@ class CanDevice:
         self.seconds = max(log[-1].timestamp - log[0].timestamp, _LEAST_LOG_S) if log else None
         self._where = settings.replay or f"{settings.interface} {settings.channel}"
         self._bus: Any = None
-        self._started = self._said_undated = False
+        self._started = self._reported_undated = False
         self._stale = [False] * len(self._held.names)
         self._counts = dict.fromkeys(
             ("frames", "malformed", "invalid", "undated", "stale", "error_frames", "bus_errors", "reconnects"), 0
         )
-        self._failing = False  # said, and not yet back
+        self._failing = False  # reported, and not yet back
         self._pause_ns, self._next_try = _FIRST_PAUSE_NS, 0
         self._emptied_ns = 0  # when the bus had no more frames for us
 
@@ -251,7 +251,7 @@ class CanDevice:
         try:
             bus = self._open()
             try:
-                bus.recv(0)  # a socket can be bound to an interface that is down; only reading tells
+                bus.recv(0)  # a socket can be bound to an interface that is down; only reading shows it
             finally:
                 bus.shutdown()
         except TypeError as error:
@@ -334,9 +334,9 @@ class CanDevice:
             if self._emptied_ns - _STAMP_SLACK_NS <= t <= now + _AHEAD_NS:
                 return min(t, now)
         self._counts["undated"] += 1
-        if not self._said_undated:
+        if not self._reported_undated:
             self._say(f"{self._where}: frames have no time stamps of this computer's clock; dated when they are read")
-            self._said_undated = True
+            self._reported_undated = True
         return now
 
     def _drain(self) -> None:
@@ -370,7 +370,7 @@ class CanDevice:
                     held.note(channel, t, value)
 
     def _watch(self) -> None:
-        """Say which signals have gone and which are back."""
+        """Report which signals have gone and which are back."""
         now, held = self._now(), self._held
         for channel, name in enumerate(held.names):
             old = held.age_ns(channel, now) > self._stale_ns[channel]
@@ -388,7 +388,7 @@ class CanDevice:
             else:
                 self._say(
                     f"{name}: no frame for {self._stale_ns[channel] / 1e6:g} ms; no blocks until it is back, since"
-                    f" there is no channel {name}{AGE} to tell its age"
+                    f" there is no channel {name}{AGE} for its age"
                 )
                 held.lose(channel)
 
@@ -432,7 +432,7 @@ class CanDevice:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """What a bus raises when it fails. ValueError: of a socket that somebody closed."""
+    """What a bus raises when it fails. ValueError: of a socket that was closed."""
     import can
 
     return (can.CanError, OSError, ValueError)

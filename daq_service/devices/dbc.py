@@ -1,7 +1,7 @@
 """DBC files: which bits of which frame a signal is, and what a configuration may ask of them.
 
 Values are the raw integers of a frame; factor and offset are not applied here. `calibration` says what they would make
-of [inputs], for whoever wants to compare.
+of [inputs], for comparison.
 """
 
 import difflib
@@ -26,7 +26,7 @@ class Mapped(Section):
 
     signal: str = Field(pattern=r"^[^.]+\.[^.]+$")  # Message.Signal
     stale_ms: float | None = Field(None, gt=0, le=60_000)
-    invalid: list[int | str] = []  # raw values, or their names in the DBC, that say that there is none
+    invalid: list[int | str] = []  # raw values, or their names in the DBC, that mean "not available"
 
 
 # ---- the bits of a frame ---------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class Frame:
     wanted: tuple[tuple[int, Bits, frozenset[int]], ...]  # channel, where it is, what it never is
 
     def read(self, data: bytes | bytearray) -> list[tuple[int, int | None]] | None:
-        """(channel, raw value or None for one that says there is none) of all that are there; None if malformed."""
+        """(channel, raw value or None where it is not available) of all that are there; None if malformed."""
         if len(data) not in self.lengths:
             return None
         data = data[: self.lengths[0]]
@@ -105,7 +105,7 @@ def near_to(name: str, known: Iterable[str]) -> str:
 
 _MOST_BYTES = 64 << 20
 _MOST_BITS = 8 * 1785  # of a frame: the longest that J1939 puts together of many
-# as cantools tells them apart, which takes comments for blanks and needs no blank between a number and a word
+# as cantools separates them, which takes comments for blanks and needs no blank between a number and a word
 _TOKEN = re.compile(
     r'[ \r\n\t]++|//[^\n]*+\n?|([-+]?\d++\.?\d*+(?:[eE][+-]?\d++)?|[A-Za-z0-9_]++|"(?:\\"|[^"])*?"|.)', re.DOTALL
 )
@@ -124,7 +124,7 @@ _DEEPEST_SELECTORS = 16
 
 
 def _tokens(text: str) -> str:
-    """What the parser sees, strings emptied: nothing that is said in them counts."""
+    """What the parser sees, strings emptied: nothing in them counts."""
     return " ".join('""' if token[0] == '"' and len(token) > 1 else token for token in _TOKEN.findall(text) if token)
 
 
@@ -134,7 +134,7 @@ def _beyond(number: str, most: int) -> bool:
 
 
 def _beyond_any_frame(tokens: str) -> str:
-    """A signal or frame that the parser would make room for, wherever in gigabytes it is said to be."""
+    """A signal or frame that the parser would make room for, wherever in gigabytes it is declared to be."""
     for place in _PLACES.finditer(tokens):
         if any(_beyond(number, _MOST_BITS) for number in place.groups()):
             at, wide = map(_shown, place.groups())
@@ -183,7 +183,7 @@ def load_dbc(path: Path, key: str) -> Any:
         _check_cost(tokens, budget)
         if wrong := _beyond_any_frame(tokens):
             raise ValueError(wrong)
-        # not strict: overlapping signals are common in the field, and those that we read are told apart by their bits
+        # not strict: overlapping signals are common in the field, and those that we read are separated by their bits
         with budget.enforced("its messages"):
             return cantools.database.load_string(text, database_format="dbc", strict=False)
     except DecodedTooLarge as error:
@@ -236,7 +236,7 @@ def check_type(channel: ChannelConfig, signal: Any, at: str, file: Path) -> None
 
 
 def never_valid(mapped: Mapped, signal: Any, key: str) -> frozenset[int]:
-    """The raw values that say that there is none."""
+    """The raw values that mean "not available"."""
     choices = {str(name): int(value) for value, name in (signal.choices or {}).items()}
     for name in mapped.invalid:
         if isinstance(name, str) and name not in choices:

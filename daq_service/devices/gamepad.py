@@ -5,9 +5,9 @@
     axis = 0
 
 SDL is asked for the axes a moment before each scan is due; a scan has what was read at or before its instant. A
-controller reports only what moves, and one report tells all axes, so a reading is new when any axis has changed, and
+controller reports only what moves, and one report holds all axes, so a reading is new when any axis has changed, and
 otherwise confirmed every hundredth of a second: the age of a value (channels `..._age_us`) is that of the report as far
-as anybody outside the controller can know.
+as can be known outside the controller.
 
 What travels are counts: a centred axis has -32767 to 32767, from end to end, a pedal 0 (released) to 32767; inverted
 and with dead zones as configured. Before an axis has moved for the first time a controller may not have reported where
@@ -51,7 +51,7 @@ from sync.toml import CHOICE, Section
 _LEAD_NS = 200_000  # the axes are read this long before a scan is due, or a quarter of a period
 _CONFIRM_NS = 10_000_000
 _LOOK_FIRST_NS, _LOOK_LAST_NS = 100_000_000, 2_000_000_000  # from one look for a lost device to the next
-_REFUSALS = 50  # in a row, before the motor's are said: some come with every unplugging
+_REFUSALS = 50  # in a row, before the motor's are reported: some come with every unplugging
 _NEVER = 2**62
 
 
@@ -177,7 +177,7 @@ class GamepadDevice:
         self._moved = [False] * len(self._roles)
         self._look_ns, self._look_again_ns = _LOOK_FIRST_NS, 0
         self._polls = self._unplugged = self._refused = self._refused_in_a_row = 0
-        self._forceless = False  # has been said
+        self._forceless = False  # has been reported
         self._most_force = 0.0  # rises from zero when a device is opened
 
     # finding it
@@ -257,7 +257,7 @@ class GamepadDevice:
         self._read_ns = self._next = 0
         self._held.start()
         self._running = True
-        self._poll()  # scans are due from now on, whenever somebody reads them
+        self._poll()  # scans are due from now on, whenever they are read
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         until = self._now() + wait_ns

@@ -12,8 +12,8 @@ Analog inputs are read in volts, which the driver has corrected with the device'
 again (`full_counts` at `max_v`): counts are what travels and what a calibration of ours is made for. Counters come as
 the register reads them; the acquisition unwraps.
 
-Whatever the driver answers is looked up in one table, ACTIONS. After an overrun all tasks begin anew; when the device
-is gone they are made anew until it is back. Both are a gap, counted and said. Registers then begin anew too: readings
+Whatever the driver answers is looked up in one table, ACTIONS. After an overrun all tasks restart; when the device is
+gone they are made again until it is back. Both are a gap, counted and reported. Registers then begin again: readings
 go on in software from where they were, so what moved during the gap is missing from them for good (docs/nidaqmx.md).
 
 `server` names a machine whose NI gRPC device server has the device; without one it is the driver of this machine.
@@ -81,7 +81,7 @@ class _Ended(Exception):
     """The source was stopped meanwhile."""
 
 
-# ---- for whoever looks for devices -----------------------------------------------------------------------------------
+# ---- for a search for devices ----------------------------------------------------------------------------------------
 
 
 def require(settings: Settings) -> None:
@@ -157,7 +157,7 @@ class _Stream:
             raise _Misaligned(f"{got} samples came where at most {count} were asked for")
         # channel after channel, without gaps: of a read that ended early, too (ni/nidaqmx-python, issue 528)
         values = place[: self._channels * got]
-        # some servers tell how many there were and keep them: then this task is ahead of the others
+        # some servers report how many there were and keep them: then this task is ahead of the others
         if short and got and (np.isnan(values) if values.dtype == np.float64 else values == _UNFILLED).all():
             raise _Misaligned(f"{got} samples were read but not handed over")
         self.pending[:, self.count : self.count + got] = values.reshape(self._channels, got)
@@ -173,7 +173,7 @@ class _Stream:
 
 
 class _Misaligned(Exception):
-    """The tasks can no longer be told to be at the same sample."""
+    """It is no longer certain that the tasks are at the same sample."""
 
     error_code = -200279
 
@@ -229,12 +229,12 @@ class NiDevice:
         self._offset = [0] * len(self._encoders)
         self._retry_ns = 0
         self._back_off = self._settings.back_off_first_s
-        self._said_gone = self._said_held = False
+        self._reported_gone = self._reported_held = False
         self._ao_failed = 0  # writes in a row
         self._ao_retry_ns = 0
         self._ao_back_off = self._settings.back_off_first_s
         self._ao_error = ""
-        self._said_output = False
+        self._reported_output = False
 
     def counts(self) -> dict[str, int]:
         return {**self._counts, "clock_ppb": round(self._clock.ppm * 1e3)}
@@ -429,7 +429,7 @@ class NiDevice:
         converter.begin()
 
     def _halt(self) -> None:
-        """The converter first: its clock paces the others. All of them, whatever one says of its end."""
+        """The converter first: its clock paces the others. All of them, whatever errors stopping one reports."""
         failed: Exception | None = None
         for stream in self._streams:
             try:
@@ -437,7 +437,7 @@ class NiDevice:
             except Exception as error:
                 if server_lost(error):
                     raise
-                if action(error) is not Action.RESTART:  # a task tells once more why it had ended
+                if action(error) is not Action.RESTART:  # a task reports once more why it had ended
                     failed = failed or error
         if failed is not None:
             raise failed
@@ -483,7 +483,7 @@ class NiDevice:
                 self._handle(error)
                 if not self._streams:
                     return 0, 0
-                until = self._now() + wait_ns  # it has begun anew: the first scans are worth the wait
+                until = self._now() + wait_ns  # it was restarted: the first scans are worth the wait
             else:
                 self._mend_output()
                 return self._deliver(scans, t_ns)
@@ -496,7 +496,7 @@ class NiDevice:
         if room > 0:
             available = converter.task.in_stream.avail_samp_per_chan
             self._clock.saw(converter.total + available, self._now())
-            # not more than can come: a wait that ends with a sample tells when that was, one that times out does not
+            # not more than can come: a wait that ends with a sample shows when that was, one that times out does not
             coming = min(self._settings.scans_per_read, max(-int(-wait_ns // self._period), 1))
             wanted = min(max(available, coming), room)
             left = max(until - self._now(), 0) * 1e-9
@@ -533,7 +533,7 @@ class NiDevice:
             lost = max(round((int(t_ns[0]) - self._last_ns) / self._period) - 1, 1)
         self._gap = False
         self._last_ns = int(t_ns[count - 1])
-        self._said_gone = self._said_held = False
+        self._reported_gone = self._reported_held = False
         self._back_off = self._settings.back_off_first_s
         return count, lost
 
@@ -553,12 +553,12 @@ class NiDevice:
             times = self._counts["overruns"]
             if times & (times - 1) == 0:  # the first, second, fourth: one that comes again and again is no news
                 again = f" (overrun {times})" if times > 1 else ""
-                self._say(f"{self._settings.device}: scans were lost, sampling begins anew{again}: {text(error)}")
+                self._say(f"{self._settings.device}: scans were lost, sampling is restarted{again}: {text(error)}")
             try:
                 self._halt()
                 self._begin()
             except Exception as second:
-                if action(second) in (Action.RESTART, Action.KEEP):  # tasks that cannot even be stopped are made anew
+                if action(second) in (Action.RESTART, Action.KEEP):  # tasks that cannot even be stopped are made again
                     self._lose(second)
                 else:
                     self._handle(second)
@@ -582,16 +582,16 @@ class NiDevice:
         device = self._settings.device
         what = action(error)
         if what is Action.HELD:
-            if not self._said_held:
+            if not self._reported_held:
                 self._say(f"{device} is held by another process; it is tried again until it is free: {text(error)}")
-            self._said_held = True
-        elif not self._said_gone:
+            self._reported_held = True
+        elif not self._reported_gone:
             which = f"is not a device of {self._link.where}{self._present()}" if what is Action.UNKNOWN else "is gone"
             self._say(f"{device} {which}; it is looked for until it is back: {text(error)}")
-            self._said_gone = True
+            self._reported_gone = True
 
     def _reconnect(self, until: int) -> bool:
-        """Whatever a device says while it comes back, it is tried again; but for a rate it will never do."""
+        """Whatever a device reports while it comes back, it is tried again; but for a rate it will never do."""
         if self._stopped:
             return False
         if self._now() < self._retry_ns:
@@ -638,20 +638,20 @@ class NiDevice:
         return None
 
     def _mend_output(self) -> None:
-        """An output that fails while the inputs are well is made anew, ever more rarely."""
+        """An output that fails while the inputs work is made again, ever more rarely."""
         if self.effort is None or self._stopped:
             return
         name = f"{self._settings.device}/{self._ao_name}"
         if self._ao_failed == 0:
-            if self._said_output and self._ao is not None:
-                self._said_output, self._ao_back_off = False, self._settings.back_off_first_s
+            if self._reported_output and self._ao is not None:
+                self._reported_output, self._ao_back_off = False, self._settings.back_off_first_s
                 self._say(f"{name} is back")
             return
         if self._ao_failed < _FAILED_WRITES or self._now() < self._ao_retry_ns:
             return
-        if not self._said_output:
-            self._said_output = True
-            self._say(f"{name} does not take the effort; it is made anew until it does: {self._ao_error}")
+        if not self._reported_output:
+            self._reported_output = True
+            self._say(f"{name} does not take the effort; it is made again until it does: {self._ao_error}")
         self._ao_retry_ns = self._now() + round(self._ao_back_off * 1e9)
         self._ao_back_off = min(2.0 * self._ao_back_off, self._settings.back_off_most_s)
         with self._ao_lock:
@@ -667,7 +667,7 @@ class NiDevice:
                 if self._stopped:
                     raise _Ended
                 self._ao_task, self._ao, self._ao_since_ns = made[0], writer, self._now()
-        except Exception:  # of a device that is gone the next read tells
+        except Exception:  # the next read reports a device that is gone
             self._close(made)
 
     def _end_output(self) -> Exception | None:

@@ -2,7 +2,7 @@
 
 Every answer is looked up in one table, ACTIONS. A call to a server has a deadline, for the client sets none; after one
 that had no answer no further call is made (`Link.cut`), and the ends of tasks that a hanging server has not heard of
-are told to it when it listens again.
+are sent to it when it listens again.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ from sync.errors import DeviceError
 
 class Action(Enum):
     KEEP = "keep what was read, go on"
-    RESTART = "an overrun: all tasks begin anew"
+    RESTART = "an overrun: all tasks are restarted"
     RATE = "a rate the device cannot do: the configuration is wrong"
     RECONNECT = "the device is gone: try until it is back"
     HELD = "held by another process: refused before the run, tried again within it"
@@ -39,7 +39,7 @@ ACTIONS = {
     -201003: Action.RECONNECT,  # cannot be accessed
     -200045: Action.RECONNECT,  # removed
     -200175: Action.RECONNECT,  # not responding
-    -200088: Action.RECONNECT,  # a device server that was started anew knows no task of ours
+    -200088: Action.RECONNECT,  # a device server that was restarted knows no task of ours
     -50103: Action.HELD,
     -200022: Action.HELD,
     -200220: Action.UNKNOWN,
@@ -99,7 +99,7 @@ def no_driver(error: Exception) -> DeviceError:
 
 
 def on_loopback(server: str) -> bool:
-    """HOST:PORT of this machine; a name, but for localhost, may be anybody's."""
+    """HOST:PORT of this machine; a name, but for localhost, may be any machine's."""
     host = server.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -165,7 +165,7 @@ class Link:
             self._unheard.append((method, request))
 
     def clear_unheard(self) -> None:
-        """A server that only hung has our tasks still, and would tell us that its device is held by somebody."""
+        """A server that only hung has our tasks still, and would report that its device is in use."""
         self.options()
         while self._unheard:
             method, request = self._unheard[0]

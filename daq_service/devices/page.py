@@ -1,7 +1,7 @@
 """The page source: rows of `[inputs]` that are moved by hand from a page, or by any program of this user.
 
 It is a device that is always there: from its start on it has a scan every period, at first with everything at rest.
-Whoever moves it sends, some twenty times a second, a msgpack map of all rows that are moved (sync/hand_controls.py)
+A page that moves it sends, some twenty times a second, a msgpack map of all rows that are moved (sync/hand_controls.py)
 
     {row: value in the row's unit, ...}
 
@@ -34,7 +34,7 @@ from sync.transport.message import MALFORMED, STRICT
 from sync.transport.wire import bind, context
 
 MOST_BYTES = 1024
-_REFUSE_BYTES = 64 * 1024  # libzmq itself cuts the connection of whoever sends more
+_REFUSE_BYTES = 64 * 1024  # libzmq itself cuts the connection of a peer that sends more
 _AT_ONCE = 16  # messages taken before a scan; the others wait
 _LEAD_NS = 2_000_000  # values are moved this far ahead, at most a period: a scan due meanwhile has them
 _NEVER = 2**62
@@ -48,7 +48,7 @@ class Settings(Section):
 
 
 def decoded(data: bytes, rows: Collection[str]) -> dict[str, float]:
-    """The value of each of these rows in a message; raises one of MALFORMED if it is none."""
+    """The value of each of these rows in a message; raises one of MALFORMED if it is malformed."""
     if len(data) > MOST_BYTES:
         raise ValueError("oversized")
     message = msgpack.unpackb(data, **STRICT)
@@ -100,7 +100,7 @@ class Page:
     def _rest(self) -> None:
         self._next_ns = _NEVER
         self._heard_ns = -_NEVER
-        self._in_use = False  # by somebody who is still heard
+        self._in_use = False  # by a page that still sends
         self._moving = {row: _Moving(control) for row, control in self._controls.items()}
         by_channel = {moving.control.channel: moving for moving in self._moving.values()}
         self._columns = [by_channel.get(channel) for channel in self._held.names]
@@ -169,7 +169,7 @@ class Page:
                 moving.let_go()
             self._say(f"nobody has the controls: {', '.join(_at_rest(*item) for item in self._controls.items())}")
         behind = (now - self._next_ns) // self._period - self._settings.buffer_blocks
-        if behind > 0:  # nobody will have those scans
+        if behind > 0:  # those scans are lost
             self._advance(behind * self._period)
             self._next_ns += behind * self._period
         while self._next_ns <= now + min(_LEAD_NS, self._period):

@@ -3,7 +3,7 @@
 The other host publishes every block (`transport.every_port`); a thread of ours takes them off the wire into a private
 ring, another keeps the other host's clock, so that instants are ours. Nothing is invented and nothing is delivered
 twice: numbers left out, by whomever, are as many lost scans; another epoch over there is a gap here. Blocks come out
-only while the other clock is known. The other host may start later, end, and come back; that is said, and counted.
+only while the other clock is known. The other host may start later, end, and come back; that is reported, and counted.
 
 Blocks must be of the configuration's own channels. Others are counted as foreign and ignored.
 """
@@ -110,7 +110,7 @@ class _Link:
             if self._times.enabled:
                 realtime.this_thread(self._times.wire_priority, self._core)
             job()
-        except BaseException as error:  # raised again where somebody reads
+        except BaseException as error:  # raised again by the next read
             self.error = error
 
     def _receive(self) -> None:
@@ -208,7 +208,7 @@ class RemoteDevice:
         found, after, _ = since(words, self._position, self._blocks)
         first = 0
         if self._last is None and found:
-            ours = self._blocks[:found, T] >= self._earliest  # a block from before the start, sent again, is none
+            ours = self._blocks[:found, T] >= self._earliest  # not a block from before the start, sent again
             first = int(np.argmax(ours)) if ours.any() else found
         taken = self._blocks[first:found]
         follows = (taken[1:, EPOCH] == taken[:-1, EPOCH]) & (taken[1:, SEQ] == taken[:-1, SEQ] + 1)
@@ -267,7 +267,7 @@ class RemoteDevice:
             self._say_once(f"messages that are no blocks on {self.endpoint}: counted and ignored")
         if count["undated"] and self._last is None and now - self._earliest > _CLOCK_PATIENCE_NS:
             self._say_once(
-                f"blocks come, but {tcp(self._settings.host, self._settings.clock_port)} does not tell the time: there,"
+                f"blocks come, but {tcp(self._settings.host, self._settings.clock_port)} gives no time: there,"
                 ' transport.clock must be "estimate" or "disciplined", and clock_port the same'
             )
         if self._span[0] >= _RATE_FROM:

@@ -2,7 +2,7 @@
 
 Each recorded block becomes due when as much time has passed since the start as had passed on board; its raw values are
 those of the record. Gaps of the record are gaps again. After the last block nothing more comes, or, with `again`, the
-record begins anew (a gap too). Counters in a record are unwrapped already, so the acquisition takes them as they are.
+record begins again (a gap too). Counters in a record are unwrapped already, so the acquisition takes them as they are.
 """
 
 from pathlib import Path

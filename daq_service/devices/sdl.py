@@ -39,8 +39,8 @@ def begin() -> Any:
     sdl.SDL_SetHint(b"SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", b"1")
     if sdl.SDL_InitSubSystem(sdl.SDL_INIT_JOYSTICK) < 0:
         raise DeviceError(f"source: SDL cannot look for joysticks: {last_error(sdl)}")
-    sdl.SDL_InitSubSystem(sdl.SDL_INIT_HAPTIC)  # without it there is no force, which is said where one is asked for
-    sdl.SDL_JoystickEventState(sdl.SDL_IGNORE)  # nobody would ever empty the queue
+    sdl.SDL_InitSubSystem(sdl.SDL_INIT_HAPTIC)  # without it there is no force, which is reported where one is asked for
+    sdl.SDL_JoystickEventState(sdl.SDL_IGNORE)  # the queue would never be emptied
     return sdl
 
 
@@ -86,7 +86,7 @@ def each_device(sdl: Any) -> Iterator[Device]:
 
 
 def watch(say: Callable[[str], None], seconds: float) -> None:
-    """Says which joysticks there are, and then of every axis that moves where it is: so numbers of axes are found."""
+    """Prints which joysticks there are, and then every axis that moves with its value: so numbers of axes are found."""
     from sync.clock import now_ns, sleep_until
 
     sdl = begin()
@@ -153,7 +153,7 @@ def none_there() -> str:
     if closed:
         return (
             f"no joystick is there that may be read: {closed} of {len(events)} /dev/input/event* may not; as a member"
-            " of the group input you may (sudo usermod -aG input $USER, then log in anew)"
+            " of the group input you may (sudo usermod -aG input $USER, then log in again)"
         )
     return "no joystick is there: is the device plugged in, has it power, is its switch on the right mode?"
 

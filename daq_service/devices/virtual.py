@@ -104,8 +104,8 @@ def _make_scans(
                 value[channel] = memory[channel] + (memory[channel] - memory[BEFORE + channel]) * back
             else:
                 value[channel] = _profiles(profiles, channel, (t + skew_ns - state[START]) * 1e-9)
-        turned = int64(math.floor(value[STEERING] / par[_DEG]))
-        scans[row, columns[STEERING, 0]] = (fixed[_STEERING_0] + turned) & fixed[_MASK]
+        steering_counts = int64(math.floor(value[STEERING] / par[_DEG]))
+        scans[row, columns[STEERING, 0]] = (fixed[_STEERING_0] + steering_counts) & fixed[_MASK]
         pressed = int64(math.floor(value[THROTTLE] * par[_THROTTLE_FULL]))
         scans[row, columns[THROTTLE, 0]] = (fixed[_THROTTLE_0] + pressed) & fixed[_MASK]
         counts = value[BRAKE] / par[_BAR] * par[_BAR_COUNTS] + par[_OFFSET] + par[_NOISE] * _normal(state)

@@ -1,13 +1,13 @@
 """Inputs: raw counts of a block into the inputs of a machine, by the rows of a table. The one place of conversion.
 
-A row (sync/input_rows.py says what a configuration may say of it) reads channels or other rows, converts
+A row (sync/input_rows.py defines its configuration) reads channels or other rows, converts
 (sim_service/inputs/conversions.py), is clipped to its limits, goes the way of its policy when it is stale
 (sim_service/inputs/stale.py), and is written into the machine's inputs. Nothing here knows what a row is called, or
 what machine it serves.
 
 Rates and accelerations of an encoder are estimated (sim_service/inputs/estimators.py), at every step or from every
 block. A gap (new epoch) restarts an estimator: nothing is differentiated across it. A value that was held for some
-blocks (a bus slower than they are) is observed once, at the instant its age tells. A row reads what another row makes
+blocks (a bus slower than they are) is observed once, at the instant its age gives. A row reads what another row makes
 before its age makes something of it: each row's policy is for its own result.
 
 Every input is finite, and none is beyond its row's limits: what is, is clipped and reported.
@@ -89,7 +89,7 @@ def forget(rows):
 
 @kernel()
 def forget_what_was_stale(block, age_ns, stages, rows):
-    """A row that was stale at the last step, and is fresh with this new block, begins anew. While it stays old, its
+    """A row that was stale at the last step, and is fresh with this new block, is reset. While it stays old, its
     last rate is what an extrapolation goes on with."""
     if stages == 0:
         return

@@ -18,7 +18,7 @@ that was read: at most half a count from the source's, and equal to it at rest. 
 within a count, so the middle of the first one is as good a zero as its lower end, and the angle at rest stays what it
 was.) None of them is delayed.
 
-Kalman and edges start anew by themselves after 0.1 s without a block, when time runs backwards as far, or when the
+Kalman and edges restart by themselves after 0.1 s without a block, when time runs backwards as far, or when the
 count jumps faster than 100 rad/s: nothing is differentiated across such a place. A block that is not newer than the
 last (by more than a microsecond) is ignored: a held value, with its age, is one observation.
 """
@@ -42,7 +42,7 @@ LASTING = 0.2  # counts of travel for which an error of quantisation lasts
 WINDOW_S, REACH_S = 0.04, 0.15  # edges no older than the window are fitted; at least four, if they are within reach
 FEWEST_EDGES = 4
 GAP_S = 0.1
-SAME_S = 1e-6  # ages are told in whole microseconds: instants as near as this are one
+SAME_S = 1e-6  # ages are in whole microseconds: instants as near as this are one
 FASTEST = 100.0  # rad/s
 
 # parameters: kind, scale, and what the kind needs
@@ -162,18 +162,18 @@ def _track(memory, par, kind, t_ns, counts):
         return
     move = counts - memory[_COUNT]
     # two counts of tolerance: quantisation and an encoder that trembles
-    anew = memory[_SEEN] == 0.0 or dt < 0.0 or dt > GAP_S or abs(move) > par[_LIMIT] * dt + 2.0
-    if anew:
+    restart = memory[_SEEN] == 0.0 or dt < 0.0 or dt > GAP_S or abs(move) > par[_LIMIT] * dt + 2.0
+    if restart:
         memory[:] = 0.0
     memory[_SEEN] += 1.0
     memory[_T] = t_ns
     memory[_COUNT] = counts
     if kind == KALMAN:
-        if anew:
+        if restart:
             _kalman_start(memory, par, counts)
         else:
             _kalman_step(memory, par, dt, counts)
-    elif not anew and move != 0.0:
+    elif not restart and move != 0.0:
         _edge(memory, t_ns, dt, counts - 0.5 * move + 0.5)
 
 
@@ -197,7 +197,7 @@ def _kalman_step(memory, par, dt, counts):
     brisk = memory[_STATES + _STATE : _STATES + 2 * _STATE]
     p = memory[_P_BRISK]
 
-    # how much a reading says at this speed, where a sixth of what is not known of the speed is taken for speed
+    # how much a reading is worth at this speed, where a sixth of what is not known of the speed is taken for speed
     v = (1.0 - p) * calm[_V] + p * brisk[_V]
     spread = (1.0 - p) * calm[_VV] + p * brisk[_VV] + p * (1.0 - p) * (calm[_V] - brisk[_V]) ** 2
     travel = dt * math.sqrt(v * v + spread / 36.0) + 1e-12

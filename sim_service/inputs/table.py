@@ -66,7 +66,7 @@ ROWS = group(Rows, WORDS_2D, array_types.WORDS, WORDS_2D, MATRIX, MATRIX, VECTOR
 
 
 def check_rows(given: dict[str, Row], layout: Layout, machine: Sequence[Quantity], file: str = "") -> None:
-    """Whether these rows give the machine what it needs, and nothing else; else it is said of `file`."""
+    """These rows must give the machine what it needs, and nothing else; raises ConfigError, naming `file`, if not."""
     where = f"{file}: " if file else ""
     units = {q.name: q.unit for q in machine}
     for name, row in given.items():

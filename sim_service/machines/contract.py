@@ -10,9 +10,9 @@ advances `state` by `h` in place and leaves the outputs in the first `len(output
 were made before the first step, are constant: their types are read-only, so that a step that writes into them does not
 compile. Between two steps live tuning may change `params`.
 
-An optional input that nobody measures comes as NaN: the step makes it itself and puts it there, so that whoever looks
-sees what was used. What the next step depends on is in the state: with a `work` of zeros it goes on just the same. It
-allocates nothing, raises nothing and draws on nothing but its arguments, so the same arguments give the same bits.
+An optional input that is not measured comes as NaN: the step computes it and puts it there, so that a reader of the
+inputs sees what was used. What the next step depends on is in the state: with a `work` of zeros it goes on just the
+same. It allocates nothing, raises nothing and uses nothing but its arguments, so the same arguments give the same bits.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,10 +1,10 @@
 """The numbers that a machine was made into, as a record keeps them: its parameters and those of its tables.
 
 Making a machine may take many thousand operations on its file. They give the same words on every computer
-(sim_service/portable.py), but not for ever: somebody will improve them. So a record keeps the words themselves, and a
+(sim_service/portable.py), but not for ever: they will be improved. So a record keeps the words themselves, and a
 replay that changes nothing takes them instead of what it would make today. What the words mean is named by a hash of
 their layout, the integers of the tables included; where that is another one, they cannot be used and the machine is
-made anew. Integers are never taken from a record: they are places, where compiled code finds things.
+made again. Integers are never taken from a record: they are places, where compiled code finds things.
 
 What a machine is given by its files as it is, such as a large map, is not kept twice (`Machine.remade`).
 """
@@ -29,8 +29,8 @@ def layout_id(model: Machine, params: np.ndarray) -> str:
     names = [[q.name for q in of] for of in (model.inputs, model.states, model.outputs, model.parameters)]
     ints, floats = model.tables
     layout = model.layout + (hashlib.sha256(ints.tobytes()).hexdigest()[:16] if len(ints) else "")
-    said = [model.name, names, model.work_size, len(params) + len(floats), list(model.remade), layout]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+    content = [model.name, names, model.work_size, len(params) + len(floats), list(model.remade), layout]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 def packed(words: np.ndarray) -> str:
@@ -58,14 +58,14 @@ def made_vector(model: Machine, params: np.ndarray) -> dict[str, Any]:
     }
 
 
-def recorded_machine(model: Machine, params: np.ndarray, kept: Any) -> tuple[Machine, np.ndarray] | None:
+def recorded_machine(model: Machine, params: np.ndarray, recorded: Any) -> tuple[Machine, np.ndarray] | None:
     """A machine that was made here, with `params`, as a record has it; None if its words mean something else here, or
-    are none that a machine has: a parameter beyond its limits, a number that is not finite, another number of
-    iterations (a file of somebody else does not decide how long a step takes)."""
-    if not isinstance(kept, dict) or kept.get("layout") != layout_id(model, params):
+    are invalid: a parameter out of range, a number that is not finite, another number of iterations (a file from
+    elsewhere does not decide how long a step takes)."""
+    if not isinstance(recorded, dict) or recorded.get("layout") != layout_id(model, params):
         return None
     made = made_words(model, params)
-    words = unpacked(kept.get("zlib"), len(made))
+    words = unpacked(recorded.get("zlib"), len(made))
     if words is None:
         return None
     within = all(p.low <= value <= p.high for p, value in zip(model.parameters, words.tolist(), strict=False))

@@ -2,7 +2,7 @@
 
 `read_mechanism` checks a file as a whole: every table against its sections, then every name against what the file
 defines, then the drawing itself. Whatever is wrong is a `ConfigError` that names file, key, value and what would be
-right; nothing else escapes. `residuals` tells constraint by constraint how far a drawing is from closing.
+right; nothing else escapes. `residuals` returns constraint by constraint how far a drawing is from closing.
 """
 
 import difflib
@@ -44,7 +44,7 @@ def read_mechanism(path: str | Path) -> Described:
 
 
 def describe(data: dict[str, Any], path: str) -> Described:
-    """From what TOML says; `path` is for the messages."""
+    """From parsed TOML; `path` is for the messages."""
     file = check(MechanismFile, data, path)
     return _Builder(file, path).build()
 
@@ -289,8 +289,8 @@ class _Builder:
         def choose(entry: dict[str, Any]) -> type[Section]:
             kind = entry.get("kind")
             if not isinstance(kind, str) or kind not in kinds:
-                said = "is missing" if kind is None else f"= {kind!r}: is not known"
-                raise MechanismError(f"kind {said}; must be one of {', '.join(sorted(kinds))}")
+                problem = "is missing" if kind is None else f"= {kind!r}: is not known"
+                raise MechanismError(f"kind {problem}; must be one of {', '.join(sorted(kinds))}")
             return kinds[kind]
 
         return choose

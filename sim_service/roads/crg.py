@@ -92,12 +92,12 @@ def parse_crg(data: bytes, file: str, fill_sides: bool = False, ignore_options: 
 
 
 def _check_ends(ends: tuple[float, float, float], length: float, road: dict[str, float], file: str) -> None:
-    """Where the line is said to end, it must; the rounding of headings in a file moves it by far less than this."""
+    """The line must end where the file declares it; the rounding of headings moves it by far less than this."""
     for axis, end in zip("XYZ", ends, strict=True):
-        said = road.get(f"REFERENCE_LINE_END_{axis}")
-        if said is not None and abs(end - said) > 0.1 + 1e-3 * length:
+        given = road.get(f"REFERENCE_LINE_END_{axis}")
+        if given is not None and abs(end - given) > 0.1 + 1e-3 * length:
             raise ConfigError(
-                f"{file}: $ROAD_CRG: REFERENCE_LINE_END_{axis} = {said:g}: by its headings and slopes the line ends at"
+                f"{file}: $ROAD_CRG: REFERENCE_LINE_END_{axis} = {given:g}: by its headings and slopes the line ends at"
                 f" {end:g}; give REFERENCE_LINE_START_{axis} too, or correct either"
             )
 
@@ -156,7 +156,7 @@ def _refuse_unsupported(
     if sections.get("ROAD_CRG_MODS"):
         raise ConfigError(
             f"{file}: $ROAD_CRG_MODS: {sections['ROAD_CRG_MODS'][0][:80]}: modifiers are not supported; apply them and"
-            " write the file anew (at, heading_deg and lift in the road's TOML move it)"
+            " write the file again (at, heading_deg and lift in the road's TOML move it)"
         )
     if "ROAD_CRG" not in sections:
         raise ConfigError(f"{file}: $ROAD_CRG: is missing; it must give REFERENCE_LINE_INCREMENT")

@@ -1,4 +1,4 @@
-"""The surface of a road over many points at once, for whoever draws it; kernels of a step do not need it."""
+"""The surface of a road over many points at once, for drawing; kernels of a step do not need it."""
 
 from sim_service.roads.surface import surface
 from sync.jit import kernel

@@ -1,4 +1,4 @@
-"""A road in words and figures, for reports: read from its vector, so it tells what the kernels see."""
+"""A road in words and figures, for reports: read from its vector, so it shows what the kernels see."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ def describe(road: np.ndarray) -> dict[str, Any]:
     layers = int(road[Head.LAYERS])
     entries = [(Kind(int(road[HEAD + 2 * k])), road[int(road[HEAD + 2 * k + 1]) :]) for k in range(layers)]
     patches = [road[int(road[HEAD + 2 * layers + k]) :] for k in range(int(road[Head.PATCHES]))]
-    tell = {Kind.SLOPE: _slope, Kind.GRID: _grid, Kind.BUMP: _bump, Kind.CURVED: _curved}
+    describe_layer = {Kind.SLOPE: _slope, Kind.GRID: _grid, Kind.BUMP: _bump, Kind.CURVED: _curved}
     return {
         "numbers": int(road[Head.LENGTH]),
         "friction": float(road[Head.FRICTION]),
-        "layers": [tell[kind](block) for kind, block in entries],
+        "layers": [describe_layer[kind](block) for kind, block in entries],
         "patches": [_patch(block) for block in patches],
     }
 

@@ -10,12 +10,12 @@ each a file of the same form: one every `record.part_minutes`, and one wherever 
                  the machine)
     /daq         every block of the DAQ's ring, in order
     /received    every block the simulator took off the wire (absent with shared memory: there it reads /daq itself)
-    /command     what the simulator was told to change or do, in order (absent where it was told nothing)
+    /command     commands to the simulator, in order (absent where there were none)
     /step        every step's output: which block it used, when, its inputs, its outputs
     /effort      every effort handed over to the device, and the step it comes from (absent where there is none)
     metadata     tandem.ring: which ring the blocks of a topic come from, from which position on; where it was read to
                  its end; where another recorder took it up (sync/record/rings.py)
-    metadata     tandem.said: what was said during the run, and when, such as a device that was lost; one each
+    metadata     tandem.said: notices during the run with their instants, such as a lost device; one each
     attachment   summary.json: the figures of the run
     metadata     tandem.end: the reason why it ended, and what was lost. A file without it was cut short,
     metadata     tandem.next: or goes on in the file of this name

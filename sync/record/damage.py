@@ -139,7 +139,7 @@ class ChunkContents:
 
 
 def after_chunk(stream: BinaryIO, size: int, place: int) -> tuple[int, ChunkContents] | None:
-    """Without an index: where to read on behind a damaged chunk, and what it held; None if nobody knows."""
+    """Without an index: where to read on behind a damaged chunk, and what it held; None if that is not known."""
     stream.seek(place)
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size or head[0] != Opcode.CHUNK:

@@ -57,8 +57,8 @@ def _rows(signals: dict[str, Any], stale: dict[str, Any]) -> dict[str, Any]:
 
 
 def translated(settings: dict[str, Any], model: str) -> dict[str, Any]:
-    """A recorded configuration, with rows where it had channels; `model` is what its machine was called. What is none
-    stays as it is: whoever checks it says what is wrong."""
+    """A recorded configuration, with rows where it had channels; `model` is what its machine was called. An invalid
+    one stays as it is: its validation reports what is wrong."""
     try:
         sim = dict(settings["sim"])
         signals, stale = dict(sim.pop("signals", {})), dict(sim.get("stale", {}))
@@ -77,9 +77,12 @@ def with_machine(settings: dict[str, Any]) -> dict[str, Any]:
     sim = settings.get("sim")
     if not isinstance(sim, dict) or "vehicle" not in sim:
         return settings
-    kept = {key: value for key, value in sim.items() if key not in ("vehicle", "road")}
+    other_settings = {key: value for key, value in sim.items() if key not in ("vehicle", "road")}
     road = sim.get("road")
-    settings = {**settings, "sim": {**kept, "machine": sim["vehicle"], "files": {"road": road} if road else {}}}
+    settings = {
+        **settings,
+        "sim": {**other_settings, "machine": sim["vehicle"], "files": {"road": road} if road else {}},
+    }
     source = settings.get("source")
     if isinstance(source, dict) and isinstance(source.get("effort"), dict):
         effort = {"channel": "steering_torque", **source["effort"]}

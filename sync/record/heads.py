@@ -35,7 +35,7 @@ class Left:
     state: str = OPEN
     before: int = 0
     dropped: int = 0
-    gone: bool = False  # one of its rings, with an end that nobody read
+    gone: bool = False  # one of its rings, with an end that was not read
     layout: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Earlier:
     deleted_bytes: int = 0
     begun_ns: int = 0  # of the run
     at_ns: int = 0  # where the part that says this begins
-    noted: int = 0  # the number of the last note; a successor is told some of them once more
+    noted: int = 0  # the number of the last note; a successor gets some of them once more
     unsynced: list[str] = field(default_factory=list)  # stretches that may be missing because a sync failed
 
     def as_json(self) -> dict[str, Any]:

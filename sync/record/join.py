@@ -5,8 +5,8 @@ the file of the first one ends (sync/record/resume.py). Joined, each topic is on
 parts hold, and a number for what is missing between them. The end of a part that was cut off is no loss if the next one
 goes on there. Parts that were deleted to make room are no loss either: the start of those behind them states it.
 
-Parts are joined one after the other. Whoever wants only figures gets the blocks of each part as they come and keeps
-nothing (`consume`); long runs that are kept lie in a file that has no name, not in memory.
+Parts are joined one after the other. A caller that wants only figures gets the blocks of each part as they come and
+stores nothing (`consume`); long runs that are kept lie in a file that has no name, not in memory.
 """
 
 import tempfile
@@ -42,7 +42,7 @@ class Joining:
         self._cut: dict[int, str | None] = {}
         self._attachments: dict[str, bytes] = {}
         self._damaged: set[str] = set()
-        self._said: list[tuple[int, str]] = []
+        self._notices: list[tuple[int, str]] = []
         self._deleted, self._begun_ns, self._unsynced = _earlier(files, heads)
         self.deleted = self._deleted.parts if self._deleted is not None else 0
         start = heads.get(self.deleted + 1)
@@ -58,9 +58,9 @@ class Joining:
             return
         self._topics.add(number, read)
         goes_on = self._last is not None and bool(self._last.next)
-        self._said += read.said
+        self._notices += read.notices
         if number > 1 and not (first and self.deleted):
-            self._said += self._taken_up(number, read, goes_on)
+            self._notices += self._taken_up(number, read, goes_on)
         self._own.append(number)
         self._cut[number] = read.cut
         self._attachments = {**read.attachments, **self._attachments}  # those of the first
@@ -77,11 +77,11 @@ class Joining:
         lost, gone = self._topics.lost[number], self._topics.gone[number]
         if goes_on and not lost and not gone:
             return []
-        said = f"{lost} blocks were lost" if lost else "no block was lost"
+        text = f"{lost} blocks were lost" if lost else "no block was lost"
         if gone:
-            said = f"{said} that could be counted, but {' and '.join(gone)} had gone"
+            text = f"{text} that could be counted, but {' and '.join(gone)} had gone"
         at = run.start.get("monotonic_ns", "")
-        return [(int(at) if at.isdecimal() else 0, f"the record was taken up again in {part_file(number)}: {said}")]
+        return [(int(at) if at.isdecimal() else 0, f"the record was taken up again in {part_file(number)}: {text}")]
 
     def run(self) -> Run:
         """What was added; an error if that is nothing."""
@@ -99,7 +99,7 @@ class Joining:
             self._last.end,
             self._attachments,
             topics.joined(),
-            sorted(self._said, key=lambda said: said[0]),
+            sorted(self._notices, key=lambda notice: notice[0]),
             self._damaged - set(self._attachments),
             "; ".join(trouble) or None,
             sum(self._sizes.values()),
@@ -119,7 +119,7 @@ class Joining:
         for number in sorted(number for number in self._files if before < number <= self._own[-1]):
             if number == before + 2:
                 yield f"{part_file(number - 1)} is not there"
-            elif number > before + 2:  # the numbers are whatever somebody called the files
+            elif number > before + 2:  # the numbers are those of the file names
                 yield f"{part_file(before + 1)} to {part_file(number - 1)} are not there"
             if number in self._sound and number not in self._own:
                 yield f"{part_file(number)} is of another run"
@@ -151,9 +151,11 @@ def _earlier(files: dict[int, Path], heads: dict[int, Head]) -> tuple[Deleted | 
     gone = next((number for number in range(last.deleted, 0, -1) if number not in files), 0)
     deleted = None
     if gone:
-        kept = heads[gone + 1].earlier if gone + 1 in heads else None
-        rows = {name: left.account.rows for name, left in kept.topics.items()} if kept is not None else {}
-        deleted = Deleted(gone, last.deleted_bytes, kept.at_ns if kept is not None else 0, rows)
+        next_earlier = heads[gone + 1].earlier if gone + 1 in heads else None
+        rows = (
+            {name: left.account.rows for name, left in next_earlier.topics.items()} if next_earlier is not None else {}
+        )
+        deleted = Deleted(gone, last.deleted_bytes, next_earlier.at_ns if next_earlier is not None else 0, rows)
     return deleted, last.begun_ns or None, last.unsynced
 
 
@@ -166,7 +168,7 @@ def _blocks(number: int) -> str:
     return "1 block is" if number == 1 else f"{number} blocks are"
 
 
-class _Kept:
+class _Stored:
     """Rows of a topic, in memory or, if they are many, in a file without a name."""
 
     def __init__(self, layout: Layout, folder: Path):
@@ -218,7 +220,7 @@ class _Sequence:
     """A topic, as far as it has been joined."""
 
     account: Account = field(default_factory=Account)
-    kept: _Kept | None = None
+    stored: _Stored | None = None
     rows: int = 0
     rings: list[Ring] = field(default_factory=list)
 
@@ -237,7 +239,7 @@ class _Topics:
     def add(self, number: int, run: Run) -> None:
         self.lost[number], self.gone[number] = 0, []
         for name in {**run.topics, **run.rings}:
-            topic, before = run.topics.get(name), self._found.get(name, _Sequence()).kept
+            topic, before = run.topics.get(name), self._found.get(name, _Sequence()).stored
             if topic is not None and before is not None and topic.layout != before.layout:
                 self.trouble.append(f"{part_file(number)}: {name} has another layout; left out")
                 continue
@@ -248,7 +250,7 @@ class _Topics:
         account, missing, begun = sequence.account, sequence.account.missing, False
         later = number > 1
         rows = len(topic) if topic is not None else 0
-        if topic is not None and (not rings or rings[0].row > 0):  # of somebody who leaves no notes
+        if topic is not None and (not rings or rings[0].row > 0):  # of a writer that leaves no notes
             self._keep(sequence, topic, 0, rings[0].row if rings else rows)
             account.missing += topic.missing if not rings else 0
         for ring, end in zip(rings, [*(ring.row for ring in rings[1:]), rows], strict=False):
@@ -261,8 +263,8 @@ class _Topics:
             if ring.state == GONE:
                 self.gone[number].append(name)
                 self.trouble.append(
-                    f"the ring of {name} had gone before {part_file(number)} was begun: nobody knows how much of it is"
-                    " missing"
+                    f"the ring of {name} had gone before {part_file(number)} was begun: it is not known how much of it"
+                    " is missing"
                 )
             if topic is None or first == end:
                 continue
@@ -277,15 +279,15 @@ class _Topics:
             self.lost[number] += account.missing - missing
 
     def _keep(self, sequence: _Sequence, topic: Topic, first: int, end: int) -> None:
-        if sequence.kept is None:
-            sequence.kept = _Kept(topic.layout, self._folder)
+        if sequence.stored is None:
+            sequence.stored = _Stored(topic.layout, self._folder)
         part = slice(first, end)
         rows = Topic(topic.name, topic.layout, topic.words[part], topic.positions[part], topic.logged_ns[part])
         sequence.rows += len(rows)
         if self._consume is not None:
             self._consume(rows)
         else:
-            sequence.kept.add(rows)
+            sequence.stored.add(rows)
 
     @property
     def rings(self) -> dict[str, list[Ring]]:
@@ -293,7 +295,7 @@ class _Topics:
 
     def joined(self) -> dict[str, Topic]:
         return {
-            name: sequence.kept.topic(name, tuple(sequence.rings), sequence.account.missing)
+            name: sequence.stored.topic(name, tuple(sequence.rings), sequence.account.missing)
             for name, sequence in self._found.items()
-            if sequence.kept is not None
+            if sequence.stored is not None
         }

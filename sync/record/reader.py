@@ -1,7 +1,7 @@
 """Reading a record, whole or cut short, in one part or in several.
 
 The mcap package reads the records of the file; the messages of a chunk, which are by far the most of it, are found and
-decoded by nopython code, and indexes are passed over: whoever wants everything needs none. A file that ends in the
+decoded by nopython code, and indexes are passed over: reading everything needs none. A file that ends in the
 middle (the recorder was killed, the disk was full) is read up to its last whole chunk, and `Run.cut` says where and why
 it ends. Damage in the middle is stepped over (sync/record/damage.py), and `Run.damage` says what is missing there.
 Nothing here trusts the file: what it may become in memory is bounded (sync/limits.py), chunks are checked against their
@@ -71,8 +71,8 @@ def _decode_all(data, rows, text, changes, fields, blocks):
 
 def _sound(attachment: bytes) -> bool:
     """Whether its checksum is right, or 0: there is none."""
-    told = attachment[-4:]
-    return told == bytes(4) or told == zlib.crc32(attachment[:-4]).to_bytes(4, "little")
+    checksum = attachment[-4:]
+    return checksum == bytes(4) or checksum == zlib.crc32(attachment[:-4]).to_bytes(4, "little")
 
 
 Progress = Callable[[float], None]  # share of the file that has been read
@@ -215,7 +215,7 @@ class _Reading:
         return run
 
     def _step_over(self, stream: BinaryIO, place: int, why: str, cut: str) -> bool:
-        """Go on behind damage at this place; the record is `cut` if nobody knows where. True: nothing follows."""
+        """Go on behind damage at this place; the record is `cut` if that is not known. True: nothing follows."""
         index = self._known_index()
         if index is None:
             found = after_chunk(stream, self.run.size, place)
@@ -318,7 +318,7 @@ class _Reading:
             elif record.name == NEXT:
                 run.next = record.metadata["file"]
             elif record.name == SAID:
-                run.said.append((int(record.metadata["monotonic_ns"]), record.metadata["text"]))
+                run.notices.append((int(record.metadata["monotonic_ns"]), record.metadata["text"]))
             elif record.name == PART:
                 run.run = record.metadata["run"]
             elif record.name == RING:
@@ -332,9 +332,9 @@ class _Reading:
         elif isinstance(record, Channel):
             self._channel(record)
 
-    def _ring(self, told: dict[str, str]) -> None:
-        topic = told["topic"]
-        ring = Ring.read(told, row=sum(len(rows) for rows, _ in self._batches.get(topic, ())))
+    def _ring(self, metadata: dict[str, str]) -> None:
+        topic = metadata["topic"]
+        ring = Ring.read(metadata, row=sum(len(rows) for rows, _ in self._batches.get(topic, ())))
         if ring.state != LEFT and (self._wanted is None or topic in self._wanted):
             self.run.rings.setdefault(topic, []).append(ring)
 
@@ -388,5 +388,5 @@ class _Reading:
             try:
                 decode_record(form.layout, message, blocks[n])
             except MALFORMED as error:
-                raise ValueError(f"a message of {topic} that is none of its schema: {error}") from None
+                raise ValueError(f"a message of {topic} that does not fit its schema: {error}") from None
         self._batches.setdefault(topic, []).append((rows[:, [SEQUENCE, LOGGED]], blocks))

@@ -1,6 +1,6 @@
 """Where a record that was broken off ends: for the recorder that goes on with it.
 
-What counts is what stands in the files, not what the dead recorder had read. The start of the newest part says how far
+What counts is what is in the files, not what the crashed recorder had read. The start of the newest part says how far
 those before it go; that part itself (and any behind it whose start cannot be read) is walked through by the lengths of
 its records, and of its chunks only the last of each topic is unpacked. That takes a tenth of a second for an hour
 in one part. The last chunk may be half written: as for every reader, it is not there.

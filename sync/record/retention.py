@@ -2,7 +2,7 @@
 
 Nothing is deleted unless the configuration asks for it (`record.keep_gb`, `record.keep_free_gb`). Then the oldest go
 first: with `record.delete_runs` older runs of the same name in the same folder, each as a whole; then the first parts
-of the run itself. Its newest two parts stay, whatever the limits are, and so does a run that somebody is still writing.
+of the run itself. Its newest two parts stay, whatever the limits are, and so does a run that is still being written.
 
 The start of the next part states what is deleted, and it is on the disk before anything is: a record never lacks parts
 without saying so.
@@ -88,7 +88,7 @@ def plan(folder: Path, name: str, limits: Limits, free: int, deleted: int = 0) -
 
 
 def older_runs(folder: Path, name: str) -> list[Path]:
-    """Runs of this name beside this one that began before it and that nobody writes any more, the oldest first.
+    """Runs of this name beside this one that began before it and are no longer being written, the oldest first.
 
     By what their parts state: `rig-2` may be the second run of `rig`, or one of another name, and a folder without a
     part that can be read is none of ours.

@@ -1,4 +1,4 @@
-"""Which ring the blocks of a topic came from, as the record tells it.
+"""Which ring the blocks of a topic came from, as the record has it.
 
 A note stands in the record wherever a recorder begins with a ring, comes to its end, or takes the record up again. From
 the notes, and the positions of the blocks after them, follows what is missing, what is there twice, and where the next
@@ -12,7 +12,7 @@ RING = "tandem.ring"
 OPEN = "open"  # its blocks follow, from this position on
 CLOSED = "closed"  # its writer closed it, and it was read to its end, this position
 AGAIN = "again"  # another recorder took it up at this position
-GONE = "gone"  # another recorder came, and it was not there any more: nobody knows how far it went
+GONE = "gone"  # another recorder came, and it was not there any more: how far it went is not known
 LEFT = "left"  # found without a living writer before any block: what stands before this position is of another run
 STATES = (OPEN, CLOSED, AGAIN, GONE, LEFT)
 
@@ -36,11 +36,11 @@ class Ring:
 
     @classmethod
     def read(cls, fields: dict[str, str], row: int = 0) -> "Ring":
-        """Raises KeyError or ValueError if it is none."""
+        """Raises KeyError or ValueError if it is invalid."""
         number = {key: int(fields[key]) for key in ("segment", "position", "recorded", "before", "channel")}
         ring = cls(fields["topic"], fields["state"], layout=fields["layout"], row=row, **number)
         if ring.state not in STATES or min(ring.position, ring.recorded, ring.before) < 0:
-            raise ValueError("a note of a ring that is none")
+            raise ValueError("an invalid note of a ring")
         return ring
 
 

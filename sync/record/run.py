@@ -30,7 +30,7 @@ class Topic:
     positions: np.ndarray  # in the ring, modulo 2**32
     logged_ns: np.ndarray
     rings: tuple[Ring, ...] = ()  # where its blocks came from; none if the record does not say
-    counted_missing: int | None = None  # by whoever joined it from parts
+    counted_missing: int | None = None  # counted when it was joined from parts
 
     @cached_property
     def blocks(self) -> np.ndarray:
@@ -59,14 +59,14 @@ class Topic:
             sources = [ring for ring, end in self._spans if end > ring.row]
             changes = [b.row for a, b in itertools.pairwise(sources) if a.segment != b.segment]
             starts = np.array([0, *changes])
-        else:  # where the positions begin anew
+        else:  # where the positions begin again
             starts = np.flatnonzero(np.concatenate([[True], self._apart >= 1 << 31]))
         sizes = np.diff(np.append(starts, len(self)))
         return np.repeat(starts, sizes).astype(np.int64)
 
     @cached_property
     def missing(self) -> int:
-        """Blocks that are not in the record although they passed the ring. A new ring (its positions begin anew) is
+        """Blocks that are not in the record although they passed the ring. A new ring (its positions begin again) is
         none."""
         if self.counted_missing is not None:
             return self.counted_missing
@@ -135,7 +135,7 @@ class Run:
     end: dict[str, str] | None = None
     attachments: dict[str, bytes] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
-    said: list[tuple[int, str]] = field(default_factory=list)  # during the run, and when
+    notices: list[tuple[int, str]] = field(default_factory=list)  # during the run, and when
     damaged: set[str] = field(default_factory=set)  # attachments whose checksum is wrong
     cut: str | None = None  # why the record ends before its end, or what is not there in the middle
     size: int = 0
@@ -171,7 +171,7 @@ class Run:
 
     @property
     def lacking(self) -> int:
-        """Blocks that passed the rings and are not here, as the recorder counted them and as positions tell."""
+        """Blocks that passed the rings and are not here, as the recorder counted them and as positions show."""
         counted = 0
         for topic in self.topics.values():
             counts = [(self.end or {}).get(f"{what} {topic.name}", "0") for what in ("lost", "dropped")]

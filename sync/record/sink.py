@@ -46,7 +46,7 @@ class Sink:
     def __init__(self, path: Path, most_bytes: int, fsync_s: float, behind: "Sink | None" = None):
         """`behind`: another file that is still being ended; what waits for it counts as well."""
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-        with contextlib.suppress(OSError):  # whoever wants to delete old records can see that this one is in use
+        with contextlib.suppress(OSError):  # so that a deletion of old records can see that this one is in use
             fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._path = path
         self._most = most_bytes

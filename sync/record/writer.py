@@ -77,7 +77,7 @@ class RunWriter:
             self._attach(name, data, at_ns)
 
     def belongs(self, run: str, earlier: dict[str, Any] | None = None) -> None:
-        """Which run this is a part of, and how far the parts before it go (sync/record/resume.py); said before the
+        """Which run this is a part of, and how far the parts before it go (sync/record/resume.py); written before the
         start."""
         known = {"earlier": json.dumps(earlier)} if earlier is not None else {}
         self._writer.add_metadata(PART, {"run": run, "part": str(self.part), **known})
@@ -120,7 +120,7 @@ class RunWriter:
         self._writer.add_metadata(RING, {**ring.as_metadata(), "channel": str(channel)})
 
     def note(self, text: str, at_ns: int, number: int = 0) -> None:
-        """What was said during the run: a device lost and found again, a service that died. Those with a number come in
+        """A notice during the run: a device lost and found again, a service that crashed. Those with a number come in
         its order."""
         known = {"number": str(number)} if number else {}
         self._writer.add_metadata(SAID, {"monotonic_ns": str(at_ns), "text": text, **known})

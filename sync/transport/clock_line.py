@@ -1,6 +1,6 @@
 """Lines between walls: the kernel behind the clock of another host (sync/transport/host_clock.py).
 
-A file of its own, imported by who measures another clock: nobody else compiles it.
+A file of its own: only a process that measures another clock imports and compiles it.
 """
 
 import math

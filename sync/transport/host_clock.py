@@ -34,14 +34,14 @@ from sync.units import SECOND
 VERSION = 1
 Fit = Callable[[np.ndarray, np.ndarray, float, float], tuple[float, float, float, float]]
 _SPAN_NS = 20 * SECOND  # how far back walls are remembered
-_KEPT = 3  # exchanges a second
+_PER_SECOND = 3  # exchanges a second
 _DRIFT_LIMIT = 1e-3  # no clock is further off
 _WANDER = 2e-8  # by how much the drift may change within the span
 _QUICK_S, _SLOW_S = 0.02, 0.2  # between exchanges, at first and later
 _QUICK = 50  # exchanges
 _MOST_BYTES = 4096  # of a question or an answer
 _MOST_WAITING = 16  # questions of one asker
-_UNANSWERED = 3  # questions, more than a second: whoever answers next may have another clock
+_UNANSWERED = 3  # requests, more than a second: the next to answer may have another clock
 _SILENT = 8  # questions without an answer: some two seconds
 
 
@@ -64,25 +64,25 @@ class Walls:
     """The exchanges of the last seconds, and the lines that fit between them."""
 
     def __init__(self) -> None:
-        from sync.transport.clock_line import fit  # compiled by who measures another clock, before the first exchange
+        from sync.transport.clock_line import fit  # compiled where a clock is measured, before the first exchange
 
         self._fit = fit
-        self._kept: list[tuple[int, int, int, int]] = []  # a0, b1, b2, a3
+        self._exchanges: list[tuple[int, int, int, int]] = []  # a0, b1, b2, a3
         self.exchanges = self.steps = 0
 
     def add(self, a0: int, b1: int, b2: int, a3: int) -> None:
         self.exchanges += 1
-        # the newest always, however slow it was: it alone tells of a clock that has jumped just now
-        self._kept = [*_quickest(self._kept, a3), (a0, b1, b2, a3)]
+        # the newest always, however slow it was: it alone shows a clock that has jumped just now
+        self._exchanges = [*_quickest(self._exchanges, a3), (a0, b1, b2, a3)]
 
     def estimate(self, now: int) -> Estimate | None:
-        while self._kept:
-            a0, b1, b2, a3 = np.array(self._kept).T
+        while self._exchanges:
+            a0, b1, b2, a3 = np.array(self._exchanges).T
             found = _between(self._fit, np.column_stack([a3, b2 - a3]), np.column_stack([a0, b1 - a0]), now)
             if found is not None:
                 return found
             self.steps += 1  # the clock was stepped (or ours was): what is older cannot be true any more
-            self._kept = self._kept[len(self._kept) // 2 + 1 :]
+            self._exchanges = self._exchanges[len(self._exchanges) // 2 + 1 :]
         return None
 
 
@@ -92,8 +92,8 @@ def _quickest(exchanges: list[tuple[int, int, int, int]], now: int) -> list[tupl
     for exchange in exchanges:
         if now - exchange[3] < _SPAN_NS:
             seconds.setdefault(exchange[3] // SECOND, []).append(exchange)
-    kept = [sorted(group, key=lambda e: (e[3] - e[0]) - (e[2] - e[1]))[:_KEPT] for group in seconds.values()]
-    return sorted(exchange for group in kept for exchange in group)
+    quickest = [sorted(group, key=lambda e: (e[3] - e[0]) - (e[2] - e[1]))[:_PER_SECOND] for group in seconds.values()]
+    return sorted(exchange for group in quickest for exchange in group)
 
 
 def _between(fit: Fit, lower: np.ndarray, upper: np.ndarray, now: int) -> Estimate | None:
@@ -254,7 +254,7 @@ class ClockClient:
     def reading(self) -> np.ndarray:
         """How a receiver reads the other host's instants by now (sync.transport.wire.Receiver.clock).
 
-        Not at all before the clock is settled, after a jump of it, and when nobody has answered for a while: that host
+        Not at all before the clock is settled, after a jump of it, and without an answer for a while: that host
         may come back with another clock, and no bound holds across that.
         """
         estimate = self.estimate

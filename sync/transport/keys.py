@@ -1,9 +1,9 @@
 """Keys on the wire: who may connect, and to whom we connect (CURVE, ZeroMQ's own).
 
 Each host has a key pair: `NAME.key` is public, `NAME.key_secret` stays where it was made and is readable by its owner
-alone. A folder of keys holds the host's own pair and the public keys of all others it has to do with. Whoever binds a
-socket lets in only those whose public key is in the folder; whoever connects presents the own key and demands the one
-the other side is known by. What travels is encrypted and cannot be changed or replayed on the way.
+alone. A folder of keys holds the host's own pair and the public keys of all its peers. A bound socket admits only
+peers whose public key is in the folder; a connecting one presents its own key and demands the one that the other side
+is known by. What travels is encrypted and cannot be changed or replayed on the way.
 
 The folder is looked into at every connection: a key copied there counts from then on. Connections are checked
 against these keys in sync/transport/socket_guard.py.
@@ -55,7 +55,7 @@ def read_keys(folder: Path, own: str, their: str) -> Keys:
     file = folder / (own + SECRET)
     public, secret = _read(file, f"`tandem keys {own} --folder {folder}` makes it, on the host it is for")
     if file.stat().st_mode & _OTHERS:
-        raise ConfigError(f"{file}: a secret key that others may read is none; chmod 600 {file}, or make another")
+        raise ConfigError(f"{file}: a secret key that others may read is not used; chmod 600 {file}, or make another")
     _need_owner(file)
     if secret is None:
         raise ConfigError(f"{file}: holds no secret key; it must be the {own}{SECRET} that `tandem keys {own}` made")
@@ -66,7 +66,7 @@ def read_keys(folder: Path, own: str, their: str) -> Keys:
 
 
 def _need_owner(path: Path) -> None:
-    """Whoever owns it may change it, whatever its mode is now."""
+    """Its owner may change it, whatever its mode is now."""
     if path.stat().st_uid not in (os.geteuid(), 0):
         raise ConfigError(f"{path}: belongs to another user, who may change it; chown it to the one who runs tandem")
 
@@ -151,9 +151,9 @@ _known: dict[Path, tuple[_Signature, set[bytes]]] = {}
 
 
 def admitted(folder: Path) -> tuple[set[bytes], dict[str, str]]:
-    """(public keys of all who may connect, names of files that let nobody in, and why).
+    """(public keys of all peers that may connect, names of files that are not used, and why).
 
-    Files are read again only when one of them has changed: everyone who knocks makes us look.
+    Files are read again only when one of them has changed: every connection makes us look.
     """
     from zmq.auth import load_certificate  # brings asyncio with it
 

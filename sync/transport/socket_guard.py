@@ -1,23 +1,23 @@
-"""The socket guard: who connects to the sockets of a service, and what becomes of those who may not or who flood.
+"""The socket guard: which peers connect to the sockets of a service; the others are refused, and floods are cut off.
 
-With keys (sync/transport/keys.py) only those get in whose public key is in the folder. With or without, whoever is
-connected is held to what a peer of ours does:
+With keys (sync/transport/keys.py) only those get in whose public key is in the folder. With or without, a
+connection is held to what a peer of ours does:
 
-- a subscriber has next to nothing to say: libzmq would keep every topic it asks for, in memory and in the time of
-  whoever publishes. One that says more than a few kilobytes is cut off;
+- a subscriber sends next to nothing: libzmq would store every topic it asks for, and that costs the publisher memory
+  and time. One that sends more than a few kilobytes is cut off;
 - what a peer sends must be read before it may send much more: parts of a message that never ends would be kept too.
-  Nothing tells whose message was read, so what came over all connections of a socket is held against what was read
-  from it, and who has sent most since that was last even is cut off;
-- there are `_MOST` places at a socket. Beyond that the oldest of those that have not said who they are makes room, and
-  without such a one the newest has none. Who does not greet within seconds is ended, and so is who is gone without a
-  word: the kernel asks after the silent ones;
-- who sends invalid that has to be read and counted is read slowly: it then waits, not we;
+  libzmq does not report whose message was read, so what came over all connections of a socket is held against what
+  was read from it, and the peer that has sent most since that was last even is cut off;
+- there are `_MOST` places at a socket. Beyond that the oldest of those that have not finished their handshake is cut
+  off, or else the newest. A connection without a handshake within seconds is ended, and so is one whose peer is gone
+  without closing it: the kernel probes the silent ones;
+- a peer that sends invalid messages, which have to be read and counted, is read slowly: it then waits, not we;
 - a thread of the wire that has a core for itself is flooded, and loses its real-time priority until that is over
   (sync/realtime.py): a flood then has the time that is left over, and neither sampling nor steps notice.
 
-Everyone refused and everyone cut off is a number. pyzmq's own authenticator would let in and refuse as well, but never
-sees those who do not get as far as showing a key; hence the few lines of ZAP here, beside libzmq's monitors that see
-them all. A monitor that nobody reads stops libzmq's own thread, so they are read whatever happens.
+Connections refused and cut off are counted. pyzmq's own authenticator would let in and refuse as well, but never
+sees peers that do not get as far as showing a key; hence the few lines of ZAP here, beside libzmq's monitors that see
+them all. A monitor that is not read stops libzmq's own thread, so they are read whatever happens.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from sync.realtime import Warden
 from sync.threads import joined
 from sync.transport.keys import PUBLIC, Keys, admitted
 
-SUBSCRIBERS = 128 * 1024  # bytes that one may say in all: a greeting, a subscription, now and then a sign of life
+SUBSCRIBERS = 128 * 1024  # bytes that one may send in all: a greeting, a subscription, now and then a sign of life
 ASKERS = 1024 * 1024  # bytes that may be unread
 _MOST = 32  # connections at a socket
 _GREETING_MS = 10_000
@@ -52,7 +52,7 @@ _SURE = 3  # handshakes broken off without a reason: once may be chance
 _INVALID_AT_ONCE, _INVALID_NAP_S = 32, 0.001
 _BYTES_ACKED = 120  # where the kernel's tcp_info has them, and those received after them
 _LEAST, _LEAST_WITH_KEYS = 90, 400  # bytes of a greeting that was completed
-_SAID_WITH_KEYS = 64 + 170  # bytes: a greeting and a welcome, which everyone gets
+_SENT_WITH_KEYS = 64 + 170  # bytes: a greeting and a welcome, which everyone gets
 _DOMAIN = b"tandem"
 _numbers = itertools.count()
 
@@ -102,13 +102,13 @@ class Connections:
         return size + (2 if size < _SHORT else 9)
 
     def count_invalid(self) -> None:
-        """It was invalid: after some of these whoever sends them waits."""
+        """It was invalid: after some of these their sender has to wait."""
         self.invalid += 1
         if self.invalid % _INVALID_AT_ONCE == 0:
             time.sleep(_INVALID_NAP_S)
 
     def leave(self) -> None:
-        """The owner has disconnected. libzmq tells nobody, and our handles would keep those connections open.
+        """The owner has disconnected. libzmq reports nothing, and our handles would keep those connections open.
 
         Only noted here: all else is done by the guard's own thread.
         """
@@ -136,14 +136,14 @@ class Connections:
 
     def _miss(self, number: int) -> None:
         self._unseen.add(number)
-        self._unread += (self._limit or 0) // _EVEN  # what it said can still be read, and is nobody else's
+        self._unread += (self._limit or 0) // _EVEN  # what it sent can still be read, and is no other connection's
 
     def _greeted(self, connection: _Connection) -> bool:
-        """libzmq tells that somebody has greeted, but not who. With keys only who is in is told more than a welcome."""
+        """libzmq reports a handshake, but not whose. With keys only an admitted peer is sent more than a welcome."""
         if connection.handle.family == socket.AF_UNIX:
             return True
-        said, received = _passed(connection.handle)
-        return said > _SAID_WITH_KEYS if self._keyed else received >= _LEAST
+        sent, received = _passed(connection.handle)
+        return sent > _SENT_WITH_KEYS if self._keyed else received >= _LEAST
 
     def failed(self) -> None:
         """A greeting went wrong; the end of that connection comes next."""
@@ -152,7 +152,7 @@ class Connections:
     def ended(self, number: int) -> tuple[int, int]:
         """A connection ended; (1 if it never got in, 1 if libzmq has ended it and not the peer: it broke the protocol).
 
-        Of one that was gone before anybody could look the worse is assumed.
+        Of one that was gone before it could be looked at the worse is assumed.
         """
         failing, self._failing = self._failing, False
         there = self._connections.get(number)
@@ -168,7 +168,7 @@ class Connections:
         return int(refused), int(cut)
 
     def look(self) -> int:
-        """Cut off who says too much; returns how many."""
+        """Cut off peers that send too much; returns how many."""
         left, self._left = self._left, []
         for number, connection in left:
             if self._connections.get(number) is connection:
@@ -187,7 +187,7 @@ class Connections:
             for connection in self._connections.values():
                 connection.even = connection.counted
         cut = 0
-        # what ended connections have left behind is not to the charge of those who are here
+        # what ended connections have left behind is not charged to those that are here
         while min(self._unread, since := sum(c.since for c in self._connections.values())) > self._limit:
             cut += self._cut(max(self._connections, key=lambda n: self._connections[n].since))
         self._unread = min(self._unread, since + _LEFT_BEHIND * self._limit)
@@ -234,15 +234,15 @@ def _received(connection: socket.socket) -> int:
 
 
 def _passed(connection: socket.socket) -> tuple[int, int]:
-    """Bytes that we said over this connection and that came; 0 of a local one, whose other end is this user's."""
+    """Bytes sent and received over this connection; 0 of a local one, whose other end is this user's."""
     if connection.family == socket.AF_UNIX:
         return 0, 0
     try:
-        told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-        said, received = struct.unpack_from("=QQ", told, _BYTES_ACKED)
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        sent, received = struct.unpack_from("=QQ", info, _BYTES_ACKED)
     except (OSError, struct.error):
         return 0, 0
-    return int(said), int(received)
+    return int(sent), int(received)
 
 
 class SocketGuard:
@@ -256,9 +256,9 @@ class SocketGuard:
         self.warden = Warden()
         self._context = zmq_context
         self._watched: list[tuple[zmq.Socket[bytes], Connections]] = []
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._sure = False
-        self._skipped: dict[str, str] = {}  # files that let nobody in, and why
+        self._skipped: dict[str, str] = {}  # key files that are not used, and why
         self._failed = ""
         self._stop = threading.Event()
         self._zap: zmq.Socket[bytes] | None = None
@@ -278,8 +278,8 @@ class SocketGuard:
             made.set(zmq.CURVE_PUBLICKEY, self.keys.public)
             made.set(zmq.CURVE_SECRETKEY, self.keys.secret)
             made.set(zmq.ZAP_DOMAIN, _DOMAIN)
-            made.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a guard nobody gets in, instead of everybody
-        each = made.get(zmq.TYPE) in (zmq.PUB, zmq.XPUB)  # libzmq reads itself what they are told
+            made.set(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a guard no peer gets in, instead of every one
+        each = made.get(zmq.TYPE) in (zmq.PUB, zmq.XPUB)  # libzmq itself reads what they are sent
         return self._watch(made, True, unread, each)
 
     def present(self, made: "zmq.Socket[bytes]", unread: int | None = None) -> Connections:
@@ -327,7 +327,7 @@ class SocketGuard:
                 "the wire is busy: flooded, or more subscribers than its core can serve; threads of it run without"
                 " real-time priority until that is over; counted"
             )
-        found += self.warden.said
+        found += self.warden.notices
         if self.keys is not None and (self._sure or self.shut_out >= _SURE):
             found.append(
                 f"we are not let in: the other host must have our {self.keys.own}{PUBLIC} in its folder of keys, be"
@@ -337,8 +337,8 @@ class SocketGuard:
             found += [f"{self.keys.folder / name}: {why}" for name, why in self._skipped.items()]
         if self._failed:
             found.append(f"keys are not looked at any more, and nobody else is let in: {self._failed}")
-        new = [text for text in found if text not in self._said]
-        self._said.update(new)
+        new = [text for text in found if text not in self._reported]
+        self._reported.update(new)
         return new
 
     def _run(self) -> None:
@@ -373,10 +373,10 @@ class SocketGuard:
     def _read(self, monitor: "zmq.Socket[bytes]", connections: Connections) -> None:
         for _ in range(_AT_ONCE):
             try:
-                told = monitor.recv_multipart(zmq.NOBLOCK)
+                parts = monitor.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            event, value = struct.unpack("=HI", told[0])
+            event, value = struct.unpack("=HI", parts[0])
             self._note(event, value, connections)
 
     def _note(self, event: int, value: int, connections: Connections) -> None:
@@ -401,7 +401,7 @@ class SocketGuard:
             self._answer(zap)
         except zmq.ContextTerminated:
             raise
-        except Exception as error:  # nobody gets in any more; those who are in go on
+        except Exception as error:  # no peer gets in any more; those that are in go on
             self._failed = f"{type(error).__name__}: {error}"
 
     def _answer(self, zap: "zmq.Socket[bytes]") -> None:

@@ -62,7 +62,7 @@ def context(priority: int | None = None, core: int | None = None) -> Context:
 
 
 def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    """Bind or say why not; a local socket is nobody else's."""
+    """Bind or raise with the reason; a local socket is this user's only."""
     try:
         socket.bind(endpoint)
     except zmq.ZMQError as error:
@@ -128,7 +128,7 @@ class Publisher:
         self._socket = zmq_context.socket(zmq.PUB)
         self._socket.set(*((zmq.SNDHWM, waiting) if waiting else (zmq.CONFLATE, 1)))
         self._socket.set(zmq.LINGER, 0)
-        self._socket.set(zmq.RCVHWM, 8)  # subscriptions are obeyed by whoever publishes: a few at a time
+        self._socket.set(zmq.RCVHWM, 8)  # subscriptions are obeyed by the publisher: a few at a time
         self._socket.set(zmq.MAXMSGSIZE, _SUBSCRIPTION_BYTES)
         if guard is not None:
             guard.serve(self._socket, SUBSCRIBERS)
@@ -187,7 +187,7 @@ def _to_ours(theirs, clock):
 def _accept(ring, block, counts, transfer, clock):
     """A block off the wire into the ring, unless it is known already. The transfer ends when it can be read there.
 
-    A number far ahead, from whoever sent false blocks, must not make all that follow old: once so many in a row are
+    A number far ahead, from a sender of false blocks, must not make all that follow old: once so many in a row are
     older than it, yet each newer than the one before, they are the stream, and it goes on with them.
     """
     epoch, seq = block[EPOCH], block[SEQ]
@@ -198,7 +198,7 @@ def _accept(ring, block, counts, transfer, clock):
         if seq == counts[_SEQ_SEEN]:
             counts[REPEATS] += 1
             return False
-        if seq != counts[_BEHIND_SEQ]:  # a repeated one says nothing
+        if seq != counts[_BEHIND_SEQ]:  # a repeated one proves nothing
             counts[_BEHIND] = counts[_BEHIND] + 1 if seq > counts[_BEHIND_SEQ] else 1
             counts[_BEHIND_SEQ] = seq
         if counts[_BEHIND] < _CONVINCED:
@@ -211,7 +211,7 @@ def _accept(ring, block, counts, transfer, clock):
         return False
     if epoch != counts[_EPOCH_SEEN]:
         counts[EPOCHS] += 1
-    # a producer made anew counts from 0 again; one that goes on, or was reborn in its old ring, continues
+    # a new producer counts from 0 again; one that goes on, or was restarted in its old ring, continues
     counts[SUPERSEDED] += seq - counts[_SEQ_SEEN] - 1 if seq > counts[_SEQ_SEEN] else seq
     counts[_EPOCH_SEEN], counts[_SEQ_SEEN] = epoch, seq
     counts[BLOCKS] += 1
@@ -255,7 +255,7 @@ class Receiver:
         self.counts = np.zeros(len(RECEIVED_COUNTS) + 4, np.int64)
         self.counts[[_EPOCH_SEEN, _SEQ_SEEN, _BEHIND_SEQ]] = -1
         self.transfer = histogram()
-        self.clock = SAME_CLOCK  # replaced as a whole, by whoever keeps the other host's clock
+        self.clock = SAME_CLOCK  # replaced as a whole, by the estimator of the other host's clock
         self._any_layout = any_layout
         self._form = Form(ring.layout)
         self._block = np.zeros(ring.layout.words, np.int64)
@@ -287,7 +287,7 @@ class Receiver:
             self._silent += 1
             if self._silent % _SILENT_POLLS == 0:
                 # libzmq never returns to a peer that broke its protocol (a message beyond _REFUSE_BYTES, a socket of
-                # another kind), not even when a sound one has taken its place; connecting anew does
+                # another kind), not even when a sound one has taken its place; connecting again does
                 self._socket.disconnect(self.endpoint)
                 self._connections.leave()
                 self.connect()
@@ -302,7 +302,7 @@ class Receiver:
         return bool(done == 1) if done >= 0 else self._receive_other(data)
 
     def _receive_other(self, data: bytes) -> bool:
-        """A message from somebody else's hand, which may mean the same, or nothing."""
+        """A message from another program, which may mean the same, or nothing."""
         try:
             if decode(self.ring.layout, data, self._block, self._any_layout):
                 return bool(_accept(self.ring.words, self._block, self.counts, self.transfer, self.clock))

@@ -1,4 +1,4 @@
-"""The DAQ of a configuration, alone and under a name of its own, as long as somebody calibrates."""
+"""The DAQ of a configuration, alone and under a name of its own, during a calibration."""
 
 import os
 from collections.abc import Callable
@@ -19,8 +19,8 @@ def alone(name: str) -> list[str]:
 class LoneDaq:
     """Ends with its `close`, whatever was before."""
 
-    def __init__(self, file: Path, overrides: list[str], tell: Callable[[str], None]):
-        self._service = Service(DAQ, tell).execute(file, overrides)
+    def __init__(self, file: Path, overrides: list[str], show: Callable[[str], None]):
+        self._service = Service(DAQ, show).execute(file, overrides)
         self._begun = False
         self._ring: RingReader | None = None
         self._config: Config | None = None
@@ -34,8 +34,8 @@ class LoneDaq:
         for refusal in (ConfigError, DeviceError):
             if code == refusal.code:
                 raise refusal(self._service.last_words)
-        said = f": {self._service.last_words}" if self._service.last_words else ""
-        raise TandemError(f"{self._service.exit_message()}{said}")
+        last_words = f": {self._service.last_words}" if self._service.last_words else ""
+        raise TandemError(f"{self._service.exit_message()}{last_words}")
 
     def ring(self, config: Config) -> RingReader | None:
         """Its ring, once there is one."""

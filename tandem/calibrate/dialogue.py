@@ -77,7 +77,7 @@ class Dialogue:
 
     def run(self) -> None:
         """Returns when what was captured shall be written; raises Quit, Ended, or what `watch` raises."""
-        self._screen.tell(KEYS)
+        self._screen.show(KEYS)
         at = 0
         while True:
             at = self._step(at) if at < len(self._steps) else self._last(at)
@@ -91,7 +91,7 @@ class Dialogue:
         if answer == "q":
             raise Quit
         if answer == "s":
-            self._screen.tell(f"{step.row}: skipped, it stays as configured")
+            self._screen.show(f"{step.row}: skipped, it stays as configured")
             self._calibration.forget(step.row)
             return max(i for i, s in enumerate(self._steps) if s.row == step.row) + 1
         if answer == "r":
@@ -101,14 +101,14 @@ class Dialogue:
                 self._calibration.amount[step.row] = self._amount(step.row, answer)
                 return at + 1
             if answer:
-                raise Again(f"{answer!r} is none of the keys: {KEYS}")
+                raise Again(f"{answer!r} is not one of the keys: {KEYS}")
             captured = self._capture(step)
         except Again as again:
-            self._screen.tell(f"{step.row}: {again}", "yellow")
+            self._screen.show(f"{step.row}: {again}", "yellow")
             return at
         if captured.end is not None and step not in self._warned:
             self._warned.add(step)
-            self._screen.tell(
+            self._screen.show(
                 f"{step.row}: reads {captured.end}, the end of its range: whatever lies beyond cannot be seen. If"
                 " this is its stop, Enter once more takes it; if not, move it less",
                 "yellow",
@@ -123,16 +123,16 @@ class Dialogue:
             calibration.zero[row] = captured
             calibration.full.pop(row, None)
             self._doubted[row] = self._doubts()
-            self._screen.tell(f"{row}: {words(step, calibration)} at {captured.counts:.1f} counts", "green")
+            self._screen.show(f"{row}: {words(step, calibration)} at {captured.counts:.1f} counts", "green")
             return at + 1
         gap = captured.epoch != calibration.zero[row].epoch
         if counter and (gap or self._doubts() != self._doubted[row]):
             why = "there was a gap in the blocks" if gap else "the counter made a move no encoder can make"
-            self._screen.tell(f"{row}: {why}, so the counts before and after do not belong together", "yellow")
+            self._screen.show(f"{row}: {why}, so the counts before and after do not belong together", "yellow")
             calibration.forget(row)
             return self._steps.index(Step(row, "zero"))
         calibration.full[row] = captured
-        self._screen.tell(f"{row}: {words(step, calibration)} at {captured.counts:.1f} counts", "green")
+        self._screen.show(f"{row}: {words(step, calibration)} at {captured.counts:.1f} counts", "green")
         return at + 1
 
     def _back(self, at: int) -> int:
@@ -148,13 +148,13 @@ class Dialogue:
         """Everything has been asked: the person looks at the live line and decides."""
         calibration = self._calibration
         if not calibration.done:
-            self._screen.tell("every row was skipped")
+            self._screen.show("every row was skipped")
             raise Quit
         counters = [row for row in calibration.done if row in calibration.counters]
         question = "Move everything and look at the values. Enter writes them, r repeats the last step, q quits"
         if counters:
             written = calibration.write_counter_zeros
-            self._screen.tell(
+            self._screen.show(
                 f"{', '.join(counters)}: an incremental encoder counts from 0 where it stood when the DAQ started, so a"
                 " zero holds for that start only. "
                 + (
@@ -175,7 +175,7 @@ class Dialogue:
             if answer == "z" and counters:
                 calibration.write_counter_zeros = not calibration.write_counter_zeros
                 return at
-            self._screen.tell(f"{answer!r} is none of the keys", "yellow")
+            self._screen.show(f"{answer!r} is not one of the keys", "yellow")
 
     # ---- questions and answers -------------------------------------------------------------------------------------
 

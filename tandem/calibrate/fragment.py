@@ -20,7 +20,7 @@ def default_place(file: Path) -> Path:
 
 
 def check_place(out: Path, force: bool) -> None:
-    """Said before a person has moved anything."""
+    """Reported before a person has moved anything."""
     if out.is_dir():
         raise ConfigError(f"--out {out}: is a folder; give a file, such as {out / 'calibration.toml'}")
     if out.exists() and not force:
@@ -31,8 +31,8 @@ def check_place(out: Path, force: bool) -> None:
 
 def include(config: Config, file: Path, out: Path) -> list[str]:
     """What the configuration must include for the fragment to count: all it did, and that at last."""
-    kept = [name for name in config.include if (file.parent / name).absolute() != out.absolute()]
-    return [*kept, out.name if out.absolute().parent == file.absolute().parent else str(out.absolute())]
+    others = [name for name in config.include if (file.parent / name).absolute() != out.absolute()]
+    return [*others, out.name if out.absolute().parent == file.absolute().parent else str(out.absolute())]
 
 
 def number(value: float | int) -> str:
@@ -40,7 +40,7 @@ def number(value: float | int) -> str:
 
 
 def text(calibration: Calibration, config: Config, file: Path, out: Path, utc: str, steps: dict[str, str]) -> str:
-    """`steps` says what was asked for at both ends of every row: `left zero` and `left full`, and so on."""
+    """`steps` holds what was asked for at both ends of every row: `left zero` and `left full`, and so on."""
     lines = [
         "Written by `tandem calibrate`. It counts where a configuration includes it:",
         f"    include = {json.dumps(include(config, file, out))}",
@@ -87,7 +87,7 @@ def write(content: str, config: Config, file: Path, overrides: Sequence[str], ou
         included = [*include(config, file, out)[:-1], str(made.absolute())]
         load(file, [*overrides, f"include={json.dumps(included)}"])
         if not force:
-            open(out, "x").close()  # the name is ours now, or somebody else's
+            open(out, "x").close()  # the name is ours now, or already taken
         os.replace(made, out)
     except FileExistsError:
         raise ConfigError(f"{out}: there is one already; --force replaces it, --out writes another") from None

@@ -24,7 +24,7 @@ _PLAIN_EVERY_S = 1.0
 
 
 class Ended(Exception):
-    """Nobody will answer any more."""
+    """The terminal or pipe is closed: no answer will come."""
 
 
 class Keys:
@@ -87,14 +87,14 @@ class Screen:
         if self._live:
             self._live.stop()
 
-    def tell(self, text: str, style: str = "") -> None:
+    def show(self, text: str, style: str = "") -> None:
         self.console.print(Text(text, style), soft_wrap=self._live is None)  # a pipe has no width
 
     def ask(self, question: str) -> None:
-        """A question begins; where nothing is redrawn it is said once."""
+        """A question begins; where nothing is redrawn it is printed once."""
         self._asked = question
         if not self._live:
-            self.tell(question)
+            self.show(question)
 
     def live(self, line: str, typed: str = "") -> None:
         if self._live:
@@ -104,4 +104,4 @@ class Screen:
             self._live.update(Group(*parts), refresh=True)
         elif line != self._line and time.monotonic() - self._shown_s >= _PLAIN_EVERY_S:
             self._line, self._shown_s = line, time.monotonic()
-            self.tell(line)
+            self.show(line)

@@ -20,7 +20,7 @@ _OF_NOISE = 5.0  # standard deviations: nine of ten readings of mere noise lie w
 
 
 class Again(Exception):
-    """This cannot be captured; says why, and what would help."""
+    """This cannot be captured; the text has the reason and what would help."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Readings:
         if channel + AGE in (blocks.dtype.names or ()):
             held_ns = int(blocks[channel + AGE][-1]) * 1000
             if held_ns > self._held_ns:
-                raise Again(f"the value of {channel} is {held_ns * 1e-9:.1f} s old: nobody sends it any more")
+                raise Again(f"the value of {channel} is {held_ns * 1e-9:.1f} s old: it is no longer sent")
         counts = blocks[channel].astype(np.float64)
         if since is not None:
             expected = abs(float(counts.mean()) - since.counts)

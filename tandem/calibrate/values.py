@@ -31,8 +31,8 @@ class Calibration:
     full: dict[str, Captured] = field(default_factory=dict)
 
     def forget(self, name: str) -> None:
-        for kept in (self.zero, self.amount, self.full):
-            kept.pop(name, None)
+        for values in (self.zero, self.amount, self.full):
+            values.pop(name, None)
 
     @property
     def done(self) -> list[str]:

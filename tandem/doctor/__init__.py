@@ -1,4 +1,4 @@
-"""`tandem doctor`: measures this machine and says, line by line, what is well, what is not, and what to do about it.
+"""`tandem doctor`: measures this machine and reports, line by line, what is well, what is not, and what to do about it.
 
 Every check is one function in the table `CHECKS`. It tries the thing itself rather than guess from settings (asks for
 the priority, makes the rings, binds the ports, writes and syncs the disk, sleeps thousands of times), is bounded in
@@ -81,7 +81,7 @@ def examine(
         progress(check.name)
         try:
             found = check.look(case)
-        except TandemError as error:  # these say themselves what would be right
+        except TandemError as error:  # these contain what would be right
             found = failed(str(error), "do as this message says, then ask again")
         except Exception as error:
             found = failed(

@@ -1,6 +1,6 @@
 """Which devices this machine has for the optional sources, a check a kind.
 
-Each source module knows how to look (`devices`), and says in a sentence what is missing if it cannot. That is worth
+Each source module knows how to look (`devices`), and reports in a sentence what is missing if it cannot. That is worth
 knowing and no fault, unless the configuration's own source is of that kind: then a run will not start.
 """
 
@@ -41,7 +41,7 @@ def look(kind: str, case: Case) -> Finding:
         if wanted:
             require(case.config, case.file)
         if not hasattr(module, "devices"):
-            return passed("this source cannot say which devices there are")
+            return passed("this source cannot list its devices")
         found = [str(device) for device in module.devices(*KINDS[kind](source if wanted else {}, case.file.parent))]
     except TandemError as error:
         return _missing(kind, str(error), "install or connect what this message names, then ask again", wanted)
@@ -54,7 +54,7 @@ def look(kind: str, case: Case) -> Finding:
                 "install a tandem that has it, or choose another source.kind",
             )
         return _missing(kind, why, remedy, wanted)
-    except Exception as error:  # of somebody else's package; without need for it no reason to stop a run
+    except Exception as error:  # of another package; without need for it no reason to stop a run
         why = f"looking for devices failed: {type(error).__name__}: {error}"
         return _missing(kind, why, "try that package and its driver by themselves first", wanted)
     server = str(source.get("server", "")) if wanted and kind == "nidaqmx" else ""
@@ -69,7 +69,7 @@ def look(kind: str, case: Case) -> Finding:
         return warned(
             f"source.interface = {source.get('interface')!r} takes frames off the network, without keys: everyone who"
             " reaches this machine can move the model",
-            'use a bus of this machine (source.interface = "socketcan"), or a network that nobody else is on',
+            'use a bus of this machine (source.interface = "socketcan"), or a network of its own',
             devices=found,
         )
     if found:

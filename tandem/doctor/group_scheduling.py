@@ -66,7 +66,7 @@ def _groups() -> list[tuple[str, list[str], str]]:
 
 
 def _built_in() -> bool:
-    """Whether the kernel was built with it and not told at boot to leave it."""
+    """Whether the kernel was built with it and not set at boot to leave it."""
     if "rt_group_sched=0" in text("/proc/cmdline").split():
         return False
     settings = text(f"/boot/config-{os.uname().release}")

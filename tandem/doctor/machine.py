@@ -111,7 +111,7 @@ def virtual_machine(case: Case) -> Finding:
     }
     seen = [sign for sign, there in signs.items() if there]
     if not seen and stolen_ticks()[0] == 0:
-        return passed("nothing tells of a virtual machine", virtual=False)
+        return passed("there is no sign of a virtual machine", virtual=False)
     return passed(
         f"a virtual machine ({seen[0] if seen else 'time was stolen'}): its host may take time from it, see timer",
         virtual=True,
@@ -235,7 +235,7 @@ def other_runs(case: Case) -> Finding:
     left = [config.ring(role) for role, owner in owners.items() if owner == "dead"]
     left += [str(config.socket(role)) for role in SOCKETS if config.socket(role).exists()]
     if left:
-        return warned(f"a dead run left {', '.join(left)}", "the next run of this name sweeps them", left=left)
+        return warned(f"a run that crashed left {', '.join(left)}", "the next run of this name sweeps them", left=left)
     others = [p.name for p in sorted(SHM.glob(ring_name("*", DAQ.name))) if _owner(p.name) == "living"]
     if others:
         return warned(

@@ -1,7 +1,7 @@
 """What the machine does: checks that measure the ring, the disk, the transport and the timer.
 
 Each is a function from a `Case` to a `Finding`, is bounded in time and leaves nothing behind. Rings and sockets are as
-a run's (layout, rate, priority where permitted), under a name nobody else has.
+a run's (layout, rate, priority where permitted), under a name of its own.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ _BATCH = 256  # pushes or reads between two looks at the clock
 
 
 def _private(config: Config, on_time: bool = True) -> Config:
-    """The same configuration under a name nobody has; without real time where we may not have it."""
+    """The same configuration under a name of its own; without real time where we may not have it."""
     name = f"doctor_{os.getpid()}_{threading.get_native_id()}"
     times = config.realtime if on_time else config.realtime.model_copy(update={"enabled": False})
     return config.model_copy(update={"name": name, "realtime": times})
@@ -181,18 +181,18 @@ def disk(case: Case) -> Finding:
         "folder": str(folder), "mb_s": round(rate, 1), "need_mb_s": round(need_mb_s, 3),
         "worst_fsync_ms": round(worst, 2), "free_gb": round(free_gb, 1),
     }  # fmt: skip
-    said = f"{folder}: {rate:.0f} MB/s with fsync, worst fsync {worst:.1f} ms; a run writes {need_mb_s:.2f} MB/s"
+    result = f"{folder}: {rate:.0f} MB/s with fsync, worst fsync {worst:.1f} ms; a run writes {need_mb_s:.2f} MB/s"
     if rate < need_mb_s or worst > patience_ms:
         return failed(
-            f"{said}, and its rings hold {patience_ms:.0f} ms",
+            f"{result}, and its rings hold {patience_ms:.0f} ms",
             "start tandem in a folder on a faster disk, or set larger ring_blocks",
             **figures,
         )
     if rate < DISK_MARGIN * need_mb_s or worst > patience_ms / 4:
-        return warned(f"{said}: not much to spare", "start tandem in a folder on a faster disk", **figures)
+        return warned(f"{result}: not much to spare", "start tandem in a folder on a faster disk", **figures)
     if free_gb < DISK_FREE_GB:
-        return warned(f"{said}; {free_gb:.1f} GB are left", f"make room in {folder}", **figures)
-    return passed(said, **figures)
+        return warned(f"{result}; {free_gb:.1f} GB are left", f"make room in {folder}", **figures)
+    return passed(result, **figures)
 
 
 def transport(case: Case) -> Finding:
@@ -201,12 +201,12 @@ def transport(case: Case) -> Finding:
         return passed("shm: no socket is used")
     times, own = config.realtime, os.sched_getaffinity(0)
     core = realtime.cores(times)[0]
-    # libzmq ends the whole process (SIGABRT) when its thread may not have the priority or core it was told to have
+    # libzmq ends the whole process (SIGABRT) when its thread may not have the priority or core that was set
     on_time = times.enabled and realtime.permitted(times.wire_priority) and (core is None or core in own)
     seconds = min(case.seconds, TRANSPORT_S)
     measured = bare_ipc(_private(config, on_time), seconds)
     period_us, step_us = config.period_ns / 1e3, config.step_ns / 1e3
-    said = (
+    result = (
         f"a bare ZeroMQ pair at {config.daq.rate_hz:g} Hz: p50 {measured['p50']:.0f} us, p99 {measured['p99']:.0f} us"
         + " over a local socket" * (config.transport.kind == "tcp")
     )
@@ -218,13 +218,13 @@ def transport(case: Case) -> Finding:
             **figures,
         )
     if measured["p99"] < period_us:
-        return passed(said, **figures)
+        return passed(result, **figures)
     if not on_time:
-        return warned(f"{said}, without real-time priority", _GRANT, **figures)
+        return warned(f"{result}, without real-time priority", _GRANT, **figures)
     remedy = 'end other programs, or set transport.kind = "shm"'
     if measured["p99"] < step_us:
-        return warned(f"{said}: longer than from block to block", remedy, **figures)
-    return failed(f"{said}: longer than a step", remedy, **figures)
+        return warned(f"{result}: longer than from block to block", remedy, **figures)
+    return failed(f"{result}: longer than a step", remedy, **figures)
 
 
 def timer(case: Case) -> Finding:
@@ -237,21 +237,21 @@ def timer(case: Case) -> Finding:
     misses = measured["deadline_misses"]
     on_time = config.realtime.enabled and realtime.permitted(config.realtime.sim_priority)
     figures = {**measured, "p999_share": round(share, 4), "steal_percent": round(steal, 2), "real_time": on_time}
-    said = (
+    result = (
         f"{measured['n']} wake-ups every {config.sim.step_ms:g} ms were late by p50 {measured['p50']:.0f}, p99"
         f" {measured['p99']:.0f}, p99.9 {measured['p999']:.0f}, at most {measured['max']:.0f} us"
         f" (p99.9 is {share:.1%} of the step; {misses} missed)"
     )
     if not on_time:
-        said += ", without real-time priority"
+        result += ", without real-time priority"
     if steal >= STEAL_WARN:
-        said += f"; the host took {steal:.1f} % of our time"
+        result += f"; the host took {steal:.1f} % of our time"
     if share < TIMER_PASS and not misses and steal < STEAL_WARN:
-        return passed(said, **figures)
+        return passed(result, **figures)
     if not on_time:
-        return warned(said, _GRANT, **figures)
+        return warned(result, _GRANT, **figures)
     core = realtime.cores(config.realtime)[1]
     remedy = f"put isolcpus={core} on the kernel's command line" if core is not None else "give the loop its own core"
     if steal >= STEAL_WARN:
         remedy = "ask the host for processors of your own (dedicated or pinned), or use a real machine"
-    return (warned if share < TIMER_WARN else failed)(said, f"{remedy}, and end other programs", **figures)
+    return (warned if share < TIMER_WARN else failed)(result, f"{remedy}, and end other programs", **figures)

@@ -126,7 +126,7 @@ class _Text:
             with open(path, encoding=encoding, newline="") as file:
                 head, skip = file.readline(1 << 20), 1
                 separator = ""
-                if head.startswith("sep="):  # how Excel is told
+                if head.startswith("sep="):  # how Excel is informed
                     separator, head, skip = head[4:5], file.readline(1 << 20), 2
                 if not head.strip():
                     raise ExchangeError(f"{path}: is empty; a line with the names of the columns is expected")
@@ -226,13 +226,13 @@ class _Text:
 
 
 def _are_units(cells: list[str]) -> bool:
-    """A second line of units: no number but 1, and at least one unit that is none."""
+    """A second line of units: no number but 1, and at least one unit that is not 1."""
     numbers = {cell.strip() for cell in cells if _is_number(cell)}
     return numbers <= {"1"} and any(unit(cell.strip().strip("[]()")) and not _is_number(cell) for cell in cells)
 
 
 def _plain(cells: tuple[str, ...], decimal_comma: bool = False) -> tuple[str, ...]:
-    """Python reads 1_000 as a number; nobody else does."""
+    """Python reads 1_000 as a number; no other program does."""
     if any("_" in cell for cell in cells):
         raise ValueError("an underscore")
     return tuple(cell.replace(",", ".") for cell in cells) if decimal_comma else cells

@@ -19,7 +19,7 @@ KINDS = ("csv", "parquet", "mf4")
 
 
 def kind_of_file(kind: str) -> ModuleType:
-    """Its module; says which extra is missing."""
+    """Its module; raises with the name of the missing extra."""
     return importlib.import_module(f"tandem.exchange.{kind}")
 
 

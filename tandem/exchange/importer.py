@@ -2,7 +2,7 @@
 
 What travels are raw counts in blocks of the configuration's layout. Instants are those of the file; a file whose time
 begins below zero is shifted to begin at zero. Columns of a row count as sampled together: the skews of the layout are
-the real DAQ's and say nothing about the file.
+the real DAQ's and mean nothing for the file.
 """
 
 import functools
@@ -37,7 +37,7 @@ from tandem.exchange.tables import (
 )
 from tandem.provenance import attachments, start_facts, utc_stamp
 
-_NOT_KEPT = ("format", "monotonic_ns")  # the writer says them itself
+_NOT_COPIED = ("format", "monotonic_ns")  # the writer sets them itself
 _ENDINGS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".mf4": "mf4", ".mdf": "mf4", ".dat": "mf4",
@@ -143,8 +143,8 @@ def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) 
             f"{path}: holds {', '.join(topics) or 'none of its topics'}, but no blocks of inputs; give the file of"
             " /daq, or the whole export"
         )
-    start = {key: value for key, value in passport["start"].items() if key not in _NOT_KEPT}
-    kept = {name: data for name, data in attachments_of(passport).items() if name != "summary.json"}
+    start = {key: value for key, value in passport["start"].items() if key not in _NOT_COPIED}
+    attached = {name: data for name, data in attachments_of(passport).items() if name != "summary.json"}
     if asked.config_given:
         config = load(asked.config, asked.overrides)
         layout = topics[inputs[0]].layout
@@ -153,7 +153,7 @@ def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) 
                 f"{path}: its blocks are {layout.text}, {asked.config} has {config.daq.layout.text}; leave --config out"
             )
         start = {**start, **start_facts(config), "recorded_utc": start.get("utc", "")}
-        kept = attachments(config, asked.config)
+        attached = attachments(config, asked.config)
     start["imported_from"] = path.name
     try:
         begun = max(int(passport["start"].get("monotonic_ns", "0")), 0)
@@ -165,7 +165,7 @@ def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) 
     name = start.setdefault("name", "imported")
     if not NAME_OF_RUN.fullmatch(name):
         raise ExchangeError(f"{path}: start.name = {name[:80]!r}: becomes the name of a folder, {NAME_RULE}")
-    return _Content(name, start, kept, topics, begun, reason, figures)
+    return _Content(name, start, attached, topics, begun, reason, figures)
 
 
 def _file(measurement: Measurement, sheet: Sheet) -> Path:
@@ -200,7 +200,7 @@ def _foreign(asked: Asked, config: Config, measurement: Measurement) -> _Content
             option = functools.partial("--map {0}={1}".format, m.channel.name, m.column)
             records[m.channel.name] = to_counts(value, m.channel, config.inputs, m.unit, option)[0]
     figures = {
-        "instants": "kept" if blocks.kept else "resampled",
+        "instants": "kept" if blocks.unchanged else "resampled",
         "samples": max(len(s.t_ns) for s in series.values()),
         "superseded": blocks.superseded,
         "shift_ns": shift,
@@ -238,9 +238,9 @@ def _of_config(
     start = start_facts(config) | {"imported_from": measurement.path.name}
     if measurement.utc is not None:
         start["recorded_utc"] = measurement.utc
-    kept = attachments(config, asked.config)
+    attached = attachments(config, asked.config)
     reason = f"imported from {measurement.path.name}"
-    return _Content(config.name, start, kept, {"/daq": topic}, begun_ns, reason, {"channels": {}, **figures})
+    return _Content(config.name, start, attached, {"/daq": topic}, begun_ns, reason, {"channels": {}, **figures})
 
 
 # ---- writing it ------------------------------------------------------------------------------------------------------

@@ -56,20 +56,22 @@ def mapped(measurement: Measurement, maps: list[str], layout: Layout, rows: Rows
 
 
 def _one(measurement: Measurement, text: str, channel: Channel, wanted: str, rows: Rows) -> Mapped:
-    sheet, column, said = _place(measurement.sheets, wanted)
-    insists, said = said.endswith("!"), said.removesuffix("!")
+    sheet, column, unit_text = _place(measurement.sheets, wanted)
+    insists, unit_text = unit_text.endswith("!"), unit_text.removesuffix("!")
     constant = _number(column) if sheet is None else 0.0
     if constant is None:
         raise ExchangeError(f"--map {text}: {_no_such_column(measurement, column)}")
     in_file = sheet.columns[column] if sheet else ""
-    if not said and not in_file:
+    if not unit_text and not in_file:
         raise ExchangeError(
             f"--map {text}: {measurement.path} does not say in which unit {column} is; add it, such as"
             f" {channel.name}={column}:{usual_unit(channel, rows)}"
         )
-    given = unit(said or in_file)
+    given = unit(unit_text or in_file)
     if given is None:
-        raise ExchangeError(f"--map {text}: unit {said or in_file!r} is not known; {suggestion(said or in_file)}")
+        raise ExchangeError(
+            f"--map {text}: unit {unit_text or in_file!r} is not known; {suggestion(unit_text or in_file)}"
+        )
     labelled = unit(in_file)
     if labelled and labelled != given and not insists:
         raise ExchangeError(
@@ -85,9 +87,9 @@ def _one(measurement: Measurement, text: str, channel: Channel, wanted: str, row
 
 
 def _place(sheets: list[Sheet], wanted: str) -> tuple[Sheet | None, str, str]:
-    """(sheet, column, unit that was said) of `COLUMN:UNIT` or `GROUP:COLUMN:UNIT`. Names may hold colons themselves."""
-    name, _, said = wanted.rpartition(":")
-    for candidate, about in ((wanted, ""), (name, said)):
+    """(sheet, column, given unit) of `COLUMN:UNIT` or `GROUP:COLUMN:UNIT`. Names may hold colons themselves."""
+    name, _, unit_text = wanted.rpartition(":")
+    for candidate, about in ((wanted, ""), (name, unit_text)):
         for text in (candidate, split_unit(candidate)[0]):
             found = [
                 (sheet, column)
@@ -101,7 +103,7 @@ def _place(sheets: list[Sheet], wanted: str) -> tuple[Sheet | None, str, str]:
                 raise ExchangeError(f"{text}: is in several groups; say {groups}")
             if found:
                 return *found[0], about.strip()
-    return None, name or wanted, said.strip() if name else ""
+    return None, name or wanted, unit_text.strip() if name else ""
 
 
 def _number(text: str) -> float | None:
@@ -153,10 +155,10 @@ def _ascending(path: Path, sheet: Sheet, name: str, values: np.ndarray, given: U
 def _time_column(measurement: Measurement, sheet: Sheet, asked: str | None) -> tuple[str, Unit]:
     path = measurement.path
     if asked:
-        found, name, said = _place([sheet], asked)
+        found, name, unit_text = _place([sheet], asked)
         if found is None:
             raise ExchangeError(f"--time {asked}: {_no_such_column(measurement, name)}")
-        text = said or sheet.columns[name]
+        text = unit_text or sheet.columns[name]
         source = f"--time {asked}"
     else:
         names = [name for name in sheet.columns if _TIME_NAME.match(name)]
@@ -191,7 +193,7 @@ def _to_ns(path: Path, sheet: Sheet, name: str, values: np.ndarray, given: Unit)
     return values.astype(np.int64) * scale
 
 
-# ---- what to say -----------------------------------------------------------------------------------------------------
+# ---- error texts -----------------------------------------------------------------------------------------------------
 
 
 def _listing(measurement: Measurement) -> str:
@@ -218,8 +220,8 @@ def _what_to_map(measurement: Measurement, missing: list[Channel], rows: Rows) -
     for channel in missing:
         alike = _comparable(name for name in units if channel.name[:2] in name.lower())
         near = (get_close_matches(channel.name, alike, 1, 0.0) or ["COLUMN"])[0]
-        said = units.get(near) or usual_unit(channel, rows)
-        example.append("--map " + shlex.quote(f"{channel.name}={near}:{said}"))
+        unit_text = units.get(near) or usual_unit(channel, rows)
+        example.append("--map " + shlex.quote(f"{channel.name}={near}:{unit_text}"))
     return (
         f"{measurement.path}: no column is mapped to {', '.join(c.name for c in missing)}; {_listing(measurement)}.\n"
         f"For example: tandem import {measurement.path} {' '.join(example)}"

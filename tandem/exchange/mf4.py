@@ -42,8 +42,8 @@ def write(tables: list[Table], passport: dict[str, Any], place: Path, progress: 
         start = started(passport["start"], tables)
         if start is not None:
             mdf.start_time = start
-        said = passport["start"]
-        mdf.header.comment = f"run {said.get('name', '')} of {said.get('utc', '')}, {said.get('software', 'tandem')}"
+        facts = passport["start"]
+        mdf.header.comment = f"run {facts.get('name', '')} of {facts.get('utc', '')}, {facts.get('software', 'tandem')}"
         for k, table in enumerate(tables):
             progress(f"writing {table.topic}", k / (len(tables) + 1))
             seconds = table.columns[0].values

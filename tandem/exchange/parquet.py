@@ -80,11 +80,11 @@ def _sheet(path: Path) -> tuple[Sheet, dict[str, Any] | None]:
     units, names = {}, {}
     for k, field in enumerate(schema):
         name, in_name = split_unit(field.name)
-        said = (field.metadata or {}).get(b"unit", b"").decode("utf-8", "replace")
+        in_metadata = (field.metadata or {}).get(b"unit", b"").decode("utf-8", "replace")
         if name in units:
             name = f"{name}@{k + 1}"
         # an Arrow timestamp is loaded as nanoseconds
-        units[name] = "ns" if pa.types.is_timestamp(field.type) else said or in_name
+        units[name] = "ns" if pa.types.is_timestamp(field.type) else in_metadata or in_name
         names[name] = k
 
     def load(wanted: list[str]) -> dict[str, np.ndarray]:

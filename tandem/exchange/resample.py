@@ -31,7 +31,7 @@ class Blocks:
     t_ns: np.ndarray
     epoch: np.ndarray
     counts: list[np.ndarray]
-    kept: bool  # the instants are the file's own
+    unchanged: bool  # the instants are the file's own
     superseded: int  # samples that no block holds
 
 

@@ -218,7 +218,7 @@ def _not_a_table(path: Path, sheet: Sheet, layout: Layout) -> str:
 
 
 def whole(values: np.ndarray, kind: np.dtype[Any], where: Callable[[int], str]) -> np.ndarray:
-    """Values as integers of that type; refuses those that are none, or do not fit."""
+    """Values as integers of that type; refuses those that are not integers, or do not fit."""
     limits = np.iinfo(kind)
     if values.dtype.kind == "f":
         broken = np.flatnonzero(~(values == np.rint(values)))  # not a number is not whole either

@@ -1,6 +1,6 @@
 """Units of measured columns: what they measure, and how many of the dimension's own unit they are.
 
-Two units can be converted if they measure the same. `count` is a dimension of its own: what a count means is said by
+Two units can be converted if they measure the same. `count` is a dimension of its own: what a count means is set by
 the configuration's calibration, not by a factor.
 """
 

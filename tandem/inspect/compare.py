@@ -105,13 +105,13 @@ def print_compare(console: Console, found: dict[str, Any]) -> None:
         for key, (x, y) in found[what].items():
             console.print(f"{what}: {key}: {json.dumps(x)} → {json.dumps(y)}", soft_wrap=True, markup=False)
     for name, topic in found["topics"].items():
-        said = f"{name}: {topic['compared']} compared"
+        text = f"{name}: {topic['compared']} compared"
         if topic["a"] != topic["b"]:
-            said += f" ({topic['a']} and {topic['b']} there)"
-        said += f", {len(topic['same'])} channels equal to the bit, {len(topic['differ'])} differ"
+            text += f" ({topic['a']} and {topic['b']} there)"
+        text += f", {len(topic['same'])} channels equal to the bit, {len(topic['differ'])} differ"
         if topic["only"]:
-            said += f"; only in one: {', '.join(topic['only'])}"
-        console.print(said, soft_wrap=True, markup=False)
+            text += f"; only in one: {', '.join(topic['only'])}"
+        console.print(text, soft_wrap=True, markup=False)
         for channel, (x, y) in topic["units"].items():
             console.print(f"{name} {channel}: unit {x} against {y}", markup=False)
         if topic["differ"]:

@@ -59,7 +59,7 @@ class _TopicFigures:
         if self._period > 0:
             self._gaps += int((apart > _GAP_PERIODS * self._period).sum())
 
-    def facts(self, missing: int, told: dict[str, str]) -> dict[str, Any]:
+    def facts(self, missing: int, counts: dict[str, str]) -> dict[str, Any]:
         self._count_gaps()
         first_ns = self._first_ns
         return {
@@ -70,7 +70,7 @@ class _TopicFigures:
             "longest_gap_ms": round(self._longest_ns / 1e6, 3),
             "epochs": self._epochs,
             "missing": missing,
-            **{what: int(number) if number.isdecimal() else None for what, number in told.items()},
+            **{what: int(number) if number.isdecimal() else None for what, number in counts.items()},
             "first_ns": first_ns,
             "last_ns": self._last_ns if first_ns is not None else None,
             "channels": {c.name: c.unit for c in self._layout.channels},
@@ -86,8 +86,8 @@ class _StepFigures:
         self._steps = 0
 
     def add(self, topic: Topic) -> None:
-        told = {c.name: c.type for c in topic.layout.channels}
-        if not len(topic) or (told.get("input_age_ns"), told.get("status")) != ("i8", "i8"):
+        types = {c.name: c.type for c in topic.layout.channels}
+        if not len(topic) or (types.get("input_age_ns"), types.get("status")) != ("i8", "i8"):
             return  # of a mechanism, which has no input from outside
         steps = topic.blocks
         ages = steps["input_age_ns"] / 1e3
@@ -98,11 +98,11 @@ class _StepFigures:
         while len(self._ages) > _MOST_AGES:
             self._skip += self._stride * (len(self._ages) % 2)
             self._ages, self._stride = self._ages[::2].copy(), 2 * self._stride
-        said = {word: int((steps["status"] & bit != 0).sum()) for bit, word in STATUS.items()}
-        if told.get("input_stages") == "i8":
+        flagged = {word: int((steps["status"] & bit != 0).sum()) for bit, word in STATUS.items()}
+        if types.get("input_stages") == "i8":
             for stages, count in zip(*np.unique(steps["input_stages"], return_counts=True), strict=True):
                 self._stages[int(stages)] = self._stages.get(int(stages), 0) + int(count)
-        for word, count in said.items():
+        for word, count in flagged.items():
             self._status[word] = self._status.get(word, 0) + count
 
     def facts(self, rows: Sequence[str]) -> dict[str, Any]:
@@ -178,7 +178,9 @@ def _info(run: Run, figures: _Figures) -> dict[str, Any]:
         "parts": [{"file": p.file, "bytes": p.size, "cut": p.cut, "lost": p.lost} for p in run.parts],
         "topics": topics,
         "steps": figures.steps.facts(recorded_rows(run)),
-        "said": [{"s": round((at - min(firsts)) * 1e-9, 3) if firsts else None, "text": text} for at, text in run.said],
+        "said": [
+            {"s": round((at - min(firsts)) * 1e-9, 3) if firsts else None, "text": text} for at, text in run.notices
+        ],
         "model": parameters.get("model"),
         "parameters": named if isinstance(named := parameters.get("parameters"), dict) else {},
         "start": run.start,
@@ -189,18 +191,18 @@ def _info(run: Run, figures: _Figures) -> dict[str, Any]:
 def _deleted(run: Run) -> dict[str, Any] | None:
     if run.deleted is None:
         return None
-    kept = len(run.parts) - sum(part.cut is not None and part.cut.startswith("not read") for part in run.parts)
+    readable = len(run.parts) - sum(part.cut is not None and part.cut.startswith("not read") for part in run.parts)
     return {
-        "parts": run.deleted.parts, "kept": kept, "bytes": run.deleted.bytes, "rows": run.deleted.rows,
+        "parts": run.deleted.parts, "kept": readable, "bytes": run.deleted.bytes, "rows": run.deleted.rows,
         "text": run.deleted.sentence(run.begun),
     }  # fmt: skip
 
 
 def _part(part: dict[str, Any], later: bool) -> str:
-    said = [f"{part['bytes'] / 1e6:.2f} MB", *([part["cut"]] if part["cut"] else [])]
+    facts = [f"{part['bytes'] / 1e6:.2f} MB", *([part["cut"]] if part["cut"] else [])]
     if later and not str(part["cut"]).startswith("not read"):
-        said.append(f"{part['lost']} blocks lost before it" if part["lost"] else "goes on where those before it end")
-    return f"  {part['file']}: {'; '.join(said)}"
+        facts.append(f"{part['lost']} blocks lost before it" if part["lost"] else "goes on where those before it end")
+    return f"  {part['file']}: {'; '.join(facts)}"
 
 
 def _print_parts(console: Console, parts: list[dict[str, Any]]) -> None:
@@ -256,8 +258,8 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
         status = ", ".join(f"{count} {word}" for word, count in found["steps"]["status"].items())
         console.print(f"age at use: p50 {age['p50']:.0f} us, p99 {age['p99']:.0f} us, max {age['max']:.0f} us")
         console.print(f"steps: {status}", soft_wrap=True)
-    for said in found["said"]:
-        at = "" if said["s"] is None else f"{said['s']:9.3f} s  "
-        console.print(f"{at}{said['text']}", soft_wrap=True, markup=False, highlight=False)
+    for notice in found["said"]:
+        at = "" if notice["s"] is None else f"{notice['s']:9.3f} s  "
+        console.print(f"{at}{notice['text']}", soft_wrap=True, markup=False, highlight=False)
     if found["model"]:
         console.print(f"model {escape(found['model'])}, {len(found['parameters'])} parameters (--json lists them)")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from sync.errors import ConfigError, TandemError
-from sync.private_files import write_anew
+from sync.private_files import rewrite
 from sync.record import Run
 from sync.record.settings import recorded_tiles
 from tandem.reports.html.chart import COLOURS, Series, curves, paths
@@ -96,7 +96,7 @@ def _chosen(runs: list[tuple[str, Run]], channels: list[str] | None) -> list[tup
 
 def write_page(file: Path, title: str, found: list[Panel]) -> None:
     header = f"<header><h1>{e(title)}</h1></header>"
-    write_anew(file, document(title, [header, *(_picture(panel) for panel in found)]).encode())
+    rewrite(file, document(title, [header, *(_picture(panel) for panel in found)]).encode())
 
 
 def _picture(panel: Panel) -> Raw:
@@ -133,4 +133,4 @@ def write_png(file: Path, title: str, found: list[Panel]) -> None:
             axis.legend(loc="best", fontsize="small")
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=120, format="png")
-    write_anew(file, drawn.getvalue())
+    rewrite(file, drawn.getvalue())

@@ -1,7 +1,7 @@
 """The recorder: a process of its own that reads the rings in order and writes every block and every step to a file.
 
 It is a reader like any other: killed, slow or without a disk it costs the loop nothing. Steps are taken before the
-blocks, so that in the file, too, no step stands without the block it used. When a ring is made anew (a restarted DAQ)
+blocks, so that in the file, too, no step stands without the block it used. When a ring is replaced (a restarted DAQ)
 it follows. What it could not record has a number: `lost` was overwritten before it came, `dropped` found no room
 because the disk took nothing.
 
@@ -16,5 +16,5 @@ deleted (sync/record/retention.py), which the next part states first.
     recorder.py   the record: its parts, what goes into them, how it ends
     tap.py        one ring, read into one topic
     presence.py   whether the file can still be found under its name
-    process.py    the process: told by the supervisor, or run by hand
+    process.py    the process: commanded by the supervisor, or run by hand
 """

@@ -11,7 +11,7 @@ _PRESENCE_S = 0.5  # between two looks for the file
 
 class Presence(threading.Thread):
     """Watches, in a thread of its own because a disk may hang, whether the file being written can still be found under
-    its name: one that was deleted takes every byte, and nobody will ever read it."""
+    its name: one that was deleted takes every byte, and can never be read."""
 
     def __init__(self, path: Path, measures: bool = False):
         """`measures`: also how much room the disk has."""

@@ -1,4 +1,4 @@
-"""The process of the recorder: supervised it is told on standard input what to record and how the run ended."""
+"""The process of the recorder: supervised it reads from standard input what to record and how the run ended."""
 
 import collections
 import contextlib
@@ -22,8 +22,8 @@ _NICE = -10  # where that is not permitted
 _LEAST_RING_S = 0.5
 
 
-def _listen(stop: threading.Event, said: list[dict[str, Any]], notes: "collections.deque[Note]") -> None:
-    """What is to be noted, and how the run ended, as the supervisor tells it; or that there is none any more."""
+def _listen(stop: threading.Event, messages: list[dict[str, Any]], notes: "collections.deque[Note]") -> None:
+    """What is to be noted, and how the run ended, as the supervisor writes it; or that the supervisor is gone."""
     for line in sys.stdin:
         try:
             message = dict(json.loads(line))
@@ -32,7 +32,7 @@ def _listen(stop: threading.Event, said: list[dict[str, Any]], notes: "collectio
         if "note" in message:
             notes.append(Note(int(message["number"]), int(message["at_ns"]), str(message["note"])))
             continue
-        said.append(message)
+        messages.append(message)
         break
     stop.set()
 
@@ -56,11 +56,11 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     recorder = Recorder(config, file, folder, parameters, again)
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     notes: collections.deque[Note] = collections.deque()
     if supervised:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor's word ends it, or the supervisor's end
-        threading.Thread(target=_listen, args=(stop, said, notes), daemon=True).start()
+        threading.Thread(target=_listen, args=(stop, messages, notes), daemon=True).start()
     for role, blocks, rate in (("daq", config.daq.ring_blocks, config.daq.rate_hz),
                                ("sim", config.sim.ring_blocks, 1e3 / config.sim.step_ms)):  # fmt: skip
         if blocks / rate < _LEAST_RING_S:
@@ -85,10 +85,10 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
         if turn % EVERY == 0:
             reporter.status(recorder.figures())
         turn += 1
-    if supervised and not said:
+    if supervised and not messages:
         recorder.drain(1.0)  # the services end too, a little later
     recorder.note(notes)
-    message = said[0] if said else {}
+    message = messages[0] if messages else {}
     reason = message.get("reason") or ("the supervisor ended without a word" if supervised else "stopped")
     return recorder.finish(reason, message.get("summary") or {}, supervised)
 

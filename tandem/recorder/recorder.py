@@ -24,7 +24,7 @@ _LEAST_PART_NS = 10 * 10**9  # and to be ended because the disk has too little r
 
 
 class Note(NamedTuple):
-    """What the supervisor wants to be kept. The latest of them it tells a successor again: the number says which."""
+    """A notice for the record. The supervisor sends the latest of them to a successor again, with the same number."""
 
     number: int
     at_ns: int
@@ -63,8 +63,8 @@ class Recorder:
         self._ending: list[Sink] = []  # earlier parts that the disk has not taken yet
         self._deletions: list[tuple[Sink, Deletion]] = []  # each once the part that states it is on the disk
         self._failed: dict[str, SyncFailure] = {}  # by file, of this recorder
-        self._told_failed = 0
-        self.notices: collections.deque[str] = collections.deque()  # to be said
+        self._failed_reported = 0
+        self.notices: collections.deque[str] = collections.deque()  # for the supervisor
         self.presence = Presence(self.writer.path, bool(self._limits.free_bytes))
         self.presence.start()
         self._run = left.run or os.urandom(8).hex()
@@ -183,9 +183,11 @@ class Recorder:
             return True
         self._note_failures()
         # a disk that fails again and again gets ever fewer new files
-        if len(self._failed) > self._told_failed and now - self._part_ns > _FIRST_PART_NS << min(self._told_failed, 10):
-            self.notices.extend(self._earlier.unsynced[-(len(self._failed) - self._told_failed) :])
-            self._told_failed = len(self._failed)
+        if len(self._failed) > self._failed_reported and now - self._part_ns > _FIRST_PART_NS << min(
+            self._failed_reported, 10
+        ):
+            self.notices.extend(self._earlier.unsynced[-(len(self._failed) - self._failed_reported) :])
+            self._failed_reported = len(self._failed)
             return True
         free, age = self.presence.free, now - self._part_ns
         low = free is not None and free < self._limits.free_bytes
@@ -305,9 +307,9 @@ class Recorder:
             for tap in self._taps
             for what in ("recorded", "lost", "dropped", "before")
         }
-        kept = {"deleted_parts": str(self._earlier.deleted)} if self._earlier.deleted else {}
+        deleted = {"deleted_parts": str(self._earlier.deleted)} if self._earlier.deleted else {}
         unsynced = {"unsynced": json.dumps(self._earlier.unsynced)} if self._earlier.unsynced else {}
-        return {"reason": reason, **lost, **kept, **unsynced}
+        return {"reason": reason, **lost, **deleted, **unsynced}
 
     def _state_failure_in_a_new_part(self, reason: str, summary: dict[str, Any]) -> bool:
         """The last sync failed: the end that stands in that file knows nothing of it, so another one follows."""

@@ -20,7 +20,7 @@ class Tap:
         self._position = 0  # how far the record goes in the ring that was noted last
         self._layout = ""  # of the blocks that were recorded
         self._blocks = np.zeros((0, 0), np.int64)
-        self._before: tuple[int, int] | None = None  # (segment, head) of a ring that was dead when first seen
+        self._before: tuple[int, int] | None = None  # (segment, head) of a ring without a writer when first seen
         self._done = -1  # the segment that was read to its end
         self._noted: tuple[str, int] | None = None  # the last note: its state and segment
         self.trouble: str | None = None
@@ -105,7 +105,7 @@ class Tap:
         left = self._position if again else 0
         if self._before and self._before[0] == ring.segment:
             left = max(left, self._before[1])
-        # what passed before there was a recorder is none of its losses; what passed while one should have been there is
+        # what passed before there was a recorder is not lost by it; what passed while one should have been there is
         begin = left if self._watched else max(ring.head - ring.capacity, left)
         if self._read(ring, begin):
             self.before += begin - left

@@ -1,1 +1,1 @@
-"""What is said of a run at its end: its figures, the verdict and exit code, and the page for people (html/)."""
+"""The results of a run at its end: its figures, the verdict and exit code, and the page for people (html/)."""

@@ -47,7 +47,7 @@ HISTOGRAMS = {
 def balance(outcome: Outcome) -> Balance:
     """Where the blocks went.
 
-    Produced comes from the DAQ (from its ring, if it can no longer say), used and superseded from the counters of the
+    Produced comes from the DAQ (from its ring, if it cannot report), used and superseded from the counters of the
     loop and the receiver, lost from sequence numbers: independent sources, so the sum is a check.
     """
     daq, sim = outcome.reports["daq"], outcome.reports["sim"]
@@ -95,12 +95,12 @@ def _wire(daq: dict[str, Any], sim: dict[str, Any], several_lives: bool) -> dict
         "not_sent": daq["blocks"] - daq["sent"],  # overtaken before they were sent
         "sent": daq["sent"],
         "received": received["blocks"],
-        "overtaken": daq["sent"] - received["blocks"],  # by a newer one on the wire, or before anybody listened
+        "overtaken": daq["sent"] - received["blocks"],  # by a newer one on the wire, or before there was a subscriber
     }
 
 
 def _door(report: dict[str, Any]) -> dict[str, Any]:
-    """Who was refused or cut off at the service's sockets, and what was asked there that could not be understood."""
+    """Connections refused or cut off at the service's sockets, and malformed requests there."""
     own: dict[str, Any] = {key: report[key] for key in ("refused", "cut", "flooded", "commands") if key in report}
     asked = report.get("clock", {})
     return {**own, **({"clock": asked} if "asked" in asked else {})}
@@ -148,7 +148,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "source_lost": daq.get("lost", 0),
         "source": daq.get("source", {}),
         "effort": daq.get("effort"),  # None: the source has none
-        "said": outcome.said,
+        "said": outcome.notices,
         "deaths": [dataclasses.asdict(crash) for crash in outcome.crashes],
         "record": outcome.record,
         "view": outcome.reports.get("view"),  # None: there was none, or it did not live to the end
@@ -227,8 +227,8 @@ def _record_line(record: dict[str, Any]) -> str:
     if not record["whole"]:
         return f"[bold red]record not whole[/]: {record['state']} ({where})"
     counts = ", ".join(f"{t['recorded']} {name}" for name, t in record["topics"].items() if t["recorded"])
-    kept = f"[yellow]{record['state']}[/]" if record.get("deleted_parts") else "[green]whole[/]"
-    return f"record {kept}: {counts}; {record['bytes'] / 1e6:.1f} MB in {where}"
+    state = f"[yellow]{record['state']}[/]" if record.get("deleted_parts") else "[green]whole[/]"
+    return f"record {state}: {counts}; {record['bytes'] / 1e6:.1f} MB in {where}"
 
 
 def _phase_line(result: dict[str, Any]) -> str:

@@ -58,7 +58,7 @@ class Process:
 
 _ON_PURPOSE = frozenset({0, 2, 3, 8})  # asked to, by its configuration, by its model, by its input
 
-# In the order of stopping. All are asked at once: the simulator drains what the DAQ sent last; the recorder is told how
+# In the order of stopping. All are asked at once: the simulator drains what the DAQ sent last; the recorder gets how
 # the run ended, so it ends last. A driver of a device may hang for a second, a disk for several.
 DAQ = Process("daq", "daq_service", "daq_service.service", "the DAQ", "", "daq", 2.0, _ON_PURPOSE)
 SIM = Process("sim", "sim_service", "sim_service.service", "the simulator", "", "sim", 1.0, _ON_PURPOSE)
@@ -133,7 +133,7 @@ class Service:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
-                pid, status = self.pid, signal.SIGKILL  # somebody else has waited for it: all we know is that it ended
+                pid, status = self.pid, signal.SIGKILL  # another thread has waited for it: all we know is that it ended
             if pid:
                 self._code = os.waitstatus_to_exitcode(status)
         return self._code
@@ -233,7 +233,7 @@ _early: list[tuple[socket.socket, subprocess.Popen[bytes]]] = []
 def start_early() -> None:
     """Start the template of the run that will be asked for, first thing: what every run imports it imports beside
     us. Where none is made after all, it ends with this process."""
-    with contextlib.suppress(OSError):  # then it is started when it is needed, and says why it cannot be
+    with contextlib.suppress(OSError):  # then it is started when it is needed, and reports why it cannot be
         _early.append(_start_template(sys.argv[2:]))
 
 
@@ -332,7 +332,7 @@ class Template:
             for service in (*asked, *self._waiting):
                 service.failed(code)
             return
-        self._report("the process that starts the others has ended: started anew")
+        self._report("the process that starts the others has ended: it is restarted")
         self._waiting = asked + self._waiting
         self._pause()
 

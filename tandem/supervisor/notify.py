@@ -9,7 +9,7 @@ import socket
 import time
 
 _EVERY_S = 1.0
-_told = [0.0]
+_last = [0.0]
 
 
 def notify(text: str) -> None:
@@ -26,6 +26,6 @@ def notify(text: str) -> None:
 def alive() -> None:
     """Often enough for a watchdog of some seconds."""
     now = time.monotonic()
-    if now - _told[0] >= _EVERY_S:
-        _told[0] = now
+    if now - _last[0] >= _EVERY_S:
+        _last[0] = now
         notify("WATCHDOG=1")

@@ -69,7 +69,7 @@ class Slot:
             self._begin_if_ready(service, now)
         if service.code is not None:
             if self.begun:
-                self._back(service)  # it may have worked since the last look, and its ring tells
+                self._back(service)  # it may have worked since the last look, and its ring shows it
             return self._crashed(service, now, elapsed_s)
         if not trusted:
             self._awake = now  # everything may have been stopped: give it time to move again

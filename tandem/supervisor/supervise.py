@@ -3,7 +3,7 @@
 The services share nothing but blocks; what the supervisor knows of them it reads from their standard output (a JSON
 object a line) and, as a reader like any other, from their rings. They have been started already
 (tandem/supervisor/launch.py) and begin together, once the recorder watches. A process that crashes is replaced
-(tandem/supervisor/restart_policy.py). The recorder ends last, and is told how the run ended; a run goes on without it.
+(tandem/supervisor/restart_policy.py). The recorder ends last and records why; a run goes on without it.
 """
 
 import collections
@@ -37,8 +37,8 @@ from tandem.supervisor.restart_policy import Crash, RestartPolicy, Slot
 LOOK_S = 0.05
 _HASTY_S = 0.005  # while something is being started
 _RECORDER_PATIENCE_S = 20.0  # a slow disk
-_MOST_SAID = 2000
-_MOST_REPEATED = 8 * 1024  # bytes of notes that a recorder's successor is told once more
+_MOST_NOTICES = 2000
+_MOST_REPEATED = 8 * 1024  # bytes of notes that are sent to a recorder's successor once more
 _MOST_NOTES = 32 * 1024  # bytes: a recorder that does not listen must not stop the supervisor at a full pipe
 _START_S = 600.0  # to compile everything on a slow machine (80 s on ours) and see a first step
 
@@ -47,16 +47,16 @@ class _Recording:
     """The recorder beside a run: it may fail at any time, and the run goes on."""
 
     def __init__(
-        self, service: Service | None, begin: Callable[[], dict[str, Any] | None], tell: Callable[[str], None]
+        self, service: Service | None, begin: Callable[[], dict[str, Any] | None], show: Callable[[str], None]
     ):
-        self._first, self._begin, self._tell = service, begin, tell
+        self._first, self._begin, self._show = service, begin, show
         self._slot: Slot | None = None
         self._waiting_since: float | None = None
         self._missed = False  # it crashed before it began
         self._noted, self._full = 0, False
         self._number = 0  # of the last note
-        self._unsaid: list[str] = []  # while there is nobody to tell
-        self._latest: collections.deque[str] = collections.deque()  # of those that were told
+        self._unsent: list[str] = []  # while there is no recorder
+        self._latest: collections.deque[str] = collections.deque()  # of those that were sent
         self._lock = threading.Lock()
 
     @property
@@ -64,16 +64,16 @@ class _Recording:
         return self._slot.service if self._slot else self._first
 
     def note(self, text: str, ours: bool = False) -> None:
-        """Something worth keeping with the record; what the supervisor itself has to say always finds room."""
+        """Something worth keeping with the record; notices of the supervisor itself always find room."""
         with self._lock:  # services are heard in threads of their own
             if self._service is None or (self._full and not ours):
                 return
             self._noted += len(text)
             if self._noted > _MOST_NOTES and not self._full:
                 self._full = True
-                text = f"{text}; what the services say from here on is not recorded"
+                text = f"{text}; notices of the services are not recorded from here on"
             self._number += 1
-            self._unsaid.append(json.dumps({"note": text, "number": self._number, "at_ns": time.monotonic_ns()}))
+            self._unsent.append(json.dumps({"note": text, "number": self._number, "at_ns": time.monotonic_ns()}))
         self._pass_on()
 
     def _pass_on(self) -> None:
@@ -81,7 +81,7 @@ class _Recording:
             slot = self._slot
             if slot is None or slot.service is None or not slot.begun:
                 return
-            unsaid, self._unsaid = self._unsaid, []
+            unsaid, self._unsent = self._unsent, []
             for line in unsaid:
                 slot.service.say(line)
                 self._latest.append(line)
@@ -95,7 +95,7 @@ class _Recording:
             return True
         self._waiting_since = self._waiting_since or time.monotonic()
         if time.monotonic() - self._waiting_since > _RECORDER_PATIENCE_S:
-            self._tell("the recorder is not ready; the run does not wait for it")
+            self._show("the recorder is not ready; the run does not wait for it")
             return True
         return False
 
@@ -104,13 +104,13 @@ class _Recording:
         return self._service.status if self._service else {}
 
     def look(self, policy: RestartPolicy) -> None:
-        """Tell it where to write, as soon as it and the model's parameters are there."""
+        """Send it where to write, as soon as it and the model's parameters are there."""
         first = self._first
         if first is not None and self._slot is None:
             if first.code is not None:
                 if not self._missed:
                     self._missed = True
-                    self._tell(f"{first.exit_message()}; {first.process.without}")
+                    self._show(f"{first.exit_message()}; {first.process.without}")
             elif first.ready and (task := self._begin()) is not None:
                 first.say(json.dumps(task))
                 self._slot = policy.adopt(first, lambda service: self._go_on(service, task))
@@ -119,16 +119,16 @@ class _Recording:
     def _go_on(self, service: Service, task: dict[str, Any]) -> None:
         """The next one writes the next part, and has room for notes of its own."""
         service.say(json.dumps({**task, "again": True}))
-        with self._lock:  # what the one before it was told last may not stand in its files; this one will know
-            self._unsaid = [*self._latest, *self._unsaid]
+        with self._lock:  # the last notes to its predecessor may not be in the files: sent again
+            self._unsent = [*self._latest, *self._unsent]
             self._latest.clear()
         self._noted, self._full = 0, False
 
     def settle(self, elapsed_s: float) -> None:
-        """If it has just died, its successor must hold the rings before the services let go of them."""
+        """If it has just crashed, its successor must hold the rings before the services let go of them."""
         if self._slot is not None:
-            if (why := self._slot.look(time.monotonic(), elapsed_s, False)) is not None:  # it may have died just now
-                self._tell(f"{why}; {self._slot.process.without}")
+            if (why := self._slot.look(time.monotonic(), elapsed_s, False)) is not None:  # it may have crashed just now
+                self._show(f"{why}; {self._slot.process.without}")
             self._slot.wait(_RECORDER_PATIENCE_S)
             self._pass_on()
 
@@ -145,7 +145,7 @@ class _Recording:
         service.say(json.dumps({"reason": reason, "summary": summary}))
         code = service.end(_RECORDER_PATIENCE_S)
         if code != 0:
-            self._tell(service.exit_message())
+            self._show(service.exit_message())
         return service.report or self._incomplete(service)
 
     def _incomplete(self, last: Service) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class _Recording:
 
 
 def sweep(config: Config) -> list[str]:
-    """Remove what dead owners left; never what a living one holds. Returns what was removed."""
+    """Remove what crashed owners left; never what a running one holds. Returns what was removed."""
     removed = [config.ring(name) for name in STREAMS if remove_stale(config.ring(name))]
     for name, owned_with in SOCKETS.items():
         socket = config.socket(name)
@@ -166,9 +166,9 @@ def sweep(config: Config) -> list[str]:
 
 @contextlib.contextmanager
 def only_one(config: Config) -> Iterator[None]:
-    """There is no other run of this name meanwhile: a lock that the kernel drops with its holder, however it dies.
+    """There is no other run of this name meanwhile: a lock that the kernel drops with its holder, however that ends.
 
-    It is a byte of one file, at a place that the name chooses, so that the dead leave nothing behind.
+    It is a byte of one file, at a place that the name chooses, so that a crashed one leaves nothing behind.
     """
     busy = RingBusy(
         f"a run named {config.name!r} is going on already; wait for it, end it, or give this one another `name`"
@@ -180,7 +180,7 @@ def only_one(config: Config) -> Iterator[None]:
             fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0))
         except (BlockingIOError, PermissionError):
             raise busy from None
-        # services that somebody started by hand hold no such lock
+        # services started by hand hold no such lock
         if any(_ring_in_use(config.ring(process.ring)) for process in SERVICES):
             raise busy
         yield
@@ -209,9 +209,9 @@ class Outcome:
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)
     followed: dict[str, int] = field(default_factory=dict)
     crashes: list[Crash] = field(default_factory=list)
-    past: dict[str, list[dict[str, int]]] = field(default_factory=dict)  # the last figures of those who died
-    said: list[str] = field(default_factory=list)
-    record: dict[str, Any] | None = None  # what the recorder says of its file; None: there was to be none
+    past: dict[str, list[dict[str, int]]] = field(default_factory=dict)  # the last figures of crashed processes
+    notices: list[str] = field(default_factory=list)
+    record: dict[str, Any] | None = None  # the recorder's report on its file; None: there was to be none
     steps: np.ndarray = field(default_factory=lambda: np.zeros(0, [("step", "<i8")]))
 
 
@@ -232,7 +232,7 @@ class Supervisor:
         config: Config,
         group: ProcessGroup,
         update: Update,
-        tell: Callable[[str], None],
+        show: Callable[[str], None],
         folder: Path | None,
         conclude: Callable[["Outcome"], dict[str, Any]],
         begun_at: float | None = None,
@@ -240,7 +240,7 @@ class Supervisor:
         channels: tuple[str, ...] = (),
     ):
         self._token = token
-        self._config, self._group, self._update, self._tell, self._conclude = config, group, update, tell, conclude
+        self._config, self._group, self._update, self._show, self._conclude = config, group, update, show, conclude
         self._folder = folder
         self.outcome = Outcome()
         self._begun_at = time.monotonic() - _process_age_s() if begun_at is None else begun_at
@@ -254,15 +254,15 @@ class Supervisor:
         self._stopped_ns = 0
         self.interrupted = threading.Event()
 
-    # ---- what is said
+    # ---- notices
 
     def _keep(self, text: str, ours: bool) -> None:
         # the token of the page is for the person at this terminal, not for the readers of the record
-        kept = redacted(text, self._token)
-        if ours or len(self.outcome.said) < _MOST_SAID:
-            self.outcome.said.append(kept)
-        self._recording.note(kept, ours)
-        self._tell(text)
+        redacted_text = redacted(text, self._token)
+        if ours or len(self.outcome.notices) < _MOST_NOTICES:
+            self.outcome.notices.append(redacted_text)
+        self._recording.note(redacted_text, ours)
+        self._show(text)
 
     def _hear(self, text: str) -> None:
         self._keep(text, ours=False)
@@ -441,7 +441,7 @@ def supervise(
     group: ProcessGroup,
     seconds: float,
     update: Update,
-    tell: Callable[[str], None],
+    show: Callable[[str], None],
     folder: Path | None = None,
     conclude: Callable[[Outcome], dict[str, Any]] = lambda _: {},
     begun_at: float | None = None,
@@ -450,7 +450,7 @@ def supervise(
 ) -> Outcome:
     """Both services, until `seconds` after the first step (0: until interrupted), or until one of them is given up.
 
-    With a `folder` the run is recorded there, with the parameters of the model, as the simulator tells them;
+    With a `folder` the run is recorded there, with the parameters of the model, as the simulator reports them;
     `conclude` makes the summary at its end; `begun_at` (monotonic seconds) is when the wait for the first step began,
     the start of this process if it is not given; `token` opens the page, a new one if none is given; `channels` of the
     machine are kept of every step (tandem/follow.py). What the services find wrong with the configuration before they
@@ -458,7 +458,7 @@ def supervise(
     """
     with only_one(config):
         sweep(config)
-        supervisor = Supervisor(config, group, update, tell, folder, conclude, begun_at, token or new_token(), channels)
+        supervisor = Supervisor(config, group, update, show, folder, conclude, begun_at, token or new_token(), channels)
         before = {n: signal.signal(n, lambda *_: supervisor.interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
             return supervisor.run(seconds)

@@ -7,9 +7,9 @@ set in it; then one message a process: its name, with its standard input and out
 process is only built. It builds what that process needs, unless it has done so already, forks it and answers with its
 pid. All it has built is shared with its forks, page by page, until one of them writes there. So nothing may be in it
 that does not survive a fork: no thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A DAQ whose driver
-would not survive (`daq_service.devices.OWN_PROCESS`) is started anew in the fork, by exec.
+would not survive (`daq_service.devices.OWN_PROCESS`) is started in the fork, by exec.
 
-The configuration is the one the run was started with; what is wrong with it, the process that needs it says. The
+The configuration is the one the run was started with; what is wrong with it, the process that needs it reports. The
 template ends with its supervisor, whatever ends that.
 """
 
@@ -106,8 +106,8 @@ class _Builder:
 
 
 def _fork(process: Process, builder: _Builder, channel: socket.socket, stdin: int, stdout: int) -> str:
-    """The pid of the new process, or " " and why there is none. It becomes a child of whoever adopts orphans (the
-    supervisor), so that it does not depend on the template."""
+    """The pid of the new process, or " " and why there is none. It becomes a child of the process that adopts
+    orphans (the supervisor), so that it does not depend on the template."""
     read, write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -146,7 +146,7 @@ def _fork(process: Process, builder: _Builder, channel: socket.socket, stdin: in
 
 def _import_libraries() -> None:
     """What every run needs, as far as it has no kernels: those may have to be compiled first."""
-    for name in ("sync.jit", "sync.config", "msgpack", "zmq"):  # the first tells numba where compiled code is kept
+    for name in ("sync.jit", "sync.config", "msgpack", "zmq"):  # the first sets where numba stores compiled code
         importlib.import_module(name)
     from numba.core.registry import cpu_target
 

@@ -1,6 +1,6 @@
 """The view: the simulated machine on a page, with its inputs, its age, and hands on it.
 
-A process of its own. It reads rings, newest only, and talks to the simulator as anybody may (sim_service/commands.py):
+A process of its own. It reads rings, newest only, talks to the simulator as any client does (sim_service/commands.py):
 it may be slow, absent or killed without the loop noticing. viser serves the page; nothing here is JavaScript, nothing
 here is compiled.
 

@@ -1,6 +1,6 @@
 """How the address of a page, which has its token in it, gets to the person who may open it, and to nobody else.
 
-It is said on the terminal. A browser that is started with an address shows it to every user of the machine, in its
+It is printed on the terminal. A browser that is started with an address shows it to every user of the machine, in its
 command line, and a journal has readers of its own: these two get the name of a file that only this user can read, which
 leads to the page.
 """
@@ -18,7 +18,7 @@ from sync.markup import markup
 
 @contextmanager
 def announced(address: str, say: Callable[[str], None], opened: bool = False) -> Iterator[None]:
-    """Says where the page is, and opens it in the browser if asked to; a file needed for that is removed at the end."""
+    """Prints where the page is, and opens it in the browser if asked; a file made for that is removed at the end."""
     in_journal = "JOURNAL_STREAM" in os.environ
     if not opened and not in_journal:
         say(f"the page: {address}")

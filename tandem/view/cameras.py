@@ -20,7 +20,7 @@ class Subject:
     """What is looked at."""
 
     position: np.ndarray
-    turned: np.ndarray  # columns: ahead, left, up
+    axes: np.ndarray  # columns: ahead, left, up
 
 
 class Cameras:
@@ -62,7 +62,7 @@ class Cameras:
         with self._lock:
             kinds = dict(self._kinds)
             fresh, self._fresh = self._fresh, set()
-        ahead = subject.turned[:, 0]
+        ahead = subject.axes[:, 0]
         heading = math.atan2(ahead[1], ahead[0])
         passed = 1e-9 * (t_ns - self._t_ns)
         self._t_ns = t_ns
@@ -73,7 +73,7 @@ class Cameras:
             self._heading += off * (1.0 - math.exp(-passed / _LAG_S))
         for number, client in self._server.get_clients().items():
             kind = kinds.get(number, FREE)
-            with contextlib.suppress(AssertionError, ValueError):  # a page that has not said where it looks from yet
+            with contextlib.suppress(AssertionError, ValueError):  # a page that has not sent its camera yet
                 self._put(client.camera, kind, number in fresh, subject, client)
 
     def _put(self, camera: Any, kind: str, fresh: bool, subject: Subject, client: Any) -> None:
@@ -82,7 +82,7 @@ class Cameras:
             if fresh:
                 camera.up_direction = _UP  # a hand turns it about the upright axis
             return
-        axes, up = subject.turned, subject.turned[:, 2]
+        axes, up = subject.axes, subject.axes[:, 2]
         if chosen.axes == "heading":
             c, s = math.cos(self._heading), math.sin(self._heading)
             axes, up = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]), _UP

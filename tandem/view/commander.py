@@ -69,7 +69,7 @@ class Commander:
         self._thread = threading.Thread(target=self._work, name="commander", daemon=True)
         self._thread.start()
 
-    # ---- for whoever wants something ----
+    # ---- for the widgets ----
 
     def put(self, values: dict[str, float]) -> None:
         with self._lock:
@@ -89,13 +89,13 @@ class Commander:
             self._wake.set()
 
     @property
-    def told(self) -> dict[str, Any] | None:
+    def answer(self) -> dict[str, Any] | None:
         """The simulator's newest answer."""
         return self._answer
 
     @property
     def busy(self) -> bool:
-        """Something has not been answered yet: what the simulator told is older than what was wanted."""
+        """Something has not been answered yet: the simulator's answer is older than the newest request."""
         return bool(self._waiting) or self._flying
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class Commander:
         values, action = taken or ({}, {})
         try:
             answer = ask(values, **action)
-        except Exception as error:  # nobody there, or an answer that is none: asked again another time
+        except Exception as error:  # no simulator, or a malformed answer: asked again another time
             if not isinstance(error, NoSimulator):
                 self._stop or self._wake.wait(1.0)
             if taken is not None:

@@ -1,4 +1,4 @@
-"""Controls: hold, step, slow down, begin anew, look ahead; and sliders and keys, where the page is the source.
+"""Controls: hold, step, slow down, reset, look ahead; and sliders and keys, where the page is the source.
 
 Nothing here waits: what is asked for goes to the simulator by the commander, values of sliders to the DAQ by a thread.
 """
@@ -42,7 +42,7 @@ class Controls:
         self._slow.on_update(self._slower)
         self._other = gui.add_button_group("model", ("reset", "fork ahead", "remove fork"))
         self._other.on_click(lambda event: self._model(event.target.value))
-        self._said = gui.add_html("")
+        self._message = gui.add_html("")
         self._frame: Frame | None = None
         self._path: fork.Path | None = None
         self._busy = threading.Lock()
@@ -66,10 +66,10 @@ class Controls:
         else:
             self._path = None
             self._on_fork(None)
-            self._tell("")
+            self._show_note("")
 
-    def _tell(self, text: str) -> None:
-        show(self._said, note(text) if text else markup(""))
+    def _show_note(self, text: str) -> None:
+        show(self._message, note(text) if text else markup(""))
 
     def _fork(self) -> None:
         frame = self._frame
@@ -78,19 +78,19 @@ class Controls:
         try:
             model, params = self._feed.model, self._feed.params.copy()
             if not fork.can_fork(model):
-                self._tell("this model has no place in the world to draw")
+                self._show_note("this model has no place in the world to draw")
                 return
-            told = self._commander.told
-            if told is not None:
+            answer = self._commander.answer
+            if answer is not None:
                 for i, p in enumerate(model.parameters):
-                    params[i] = told["parameters"].get(p.name, {}).get("value", params[i])
+                    params[i] = answer["parameters"].get(p.name, {}).get("value", params[i])
             path = fork.ahead(model, params, frame, self._feed.config.sim.step_ms * 1e-3)
             self._path = path
             self._on_fork(path.points)
-            self._tell(
+            self._show_note(
                 f"ahead by {path.seconds:g} s, inputs held as they are"
                 if path.ok
-                else f"the model leaves the numbers after {(len(path.points) - 1) / path.steps * path.seconds:.2f} s"
+                else f"the model diverges after {(len(path.points) - 1) / path.steps * path.seconds:.2f} s"
             )
         finally:
             self._busy.release()
@@ -99,9 +99,9 @@ class Controls:
         self._frame = frame
         if self._commander.answers != self._answers and not self._commander.busy:
             self._answers = self._commander.answers
-            told = self._commander.told or {}
+            answer = self._commander.answer or {}
             for label, factor in _SLOW.items():
-                if factor == told.get("slow") and self._slow.value != label:
+                if factor == answer.get("slow") and self._slow.value != label:
                     self._slow.value = label
         path = self._path
         if path is not None and path.ok:
@@ -111,14 +111,14 @@ class Controls:
                 there = np.array([float(came["x"]), float(came["y"])])
                 off = float(np.linalg.norm(there - path.points[-1, :2]))
                 way = float(np.linalg.norm(np.diff(path.points[:, :2], axis=0), axis=1).sum())
-                self._tell(
+                self._show_note(
                     f"{path.seconds:g} s later it was {off:.2f} m from the end of that path of {way:.1f} m; the"
                     " difference is what was done to it meanwhile"
                 )
 
 
 class ForkLine:
-    """Draws a fork into the scene, if nobody else does."""
+    """Draws a fork into the scene, if no other page does."""
 
     def __init__(self, server: Any):
         self._server, self._line = server, None
@@ -236,7 +236,7 @@ class HandControls:
 
     def _values(self) -> dict[str, float] | None:
         if not self._watched():
-            # whoever opens a page next does not find a control pressed
+            # the next page that is opened does not find a control pressed
             for slider in self._sliders.values():
                 if slider.control.settings.springs_back:
                     slider.value = slider.control.at_rest

@@ -111,7 +111,7 @@ class RecordData:
     """A record: its steps, the states that a replay gave again, and a time that can be moved.
 
     `kept` are the steps after which a state is known; between two of them it is taken to change evenly, which for
-    positions of bodies over some milliseconds is true enough, unless one of `breaks` (a model that began anew) lies
+    positions of bodies over some milliseconds is true enough, unless one of `breaks` (a model that was reset) lies
     there.
     """
 
@@ -119,7 +119,7 @@ class RecordData:
 
     def __init__(
         self, title: str, config: Config, model: Machine, params: np.ndarray, steps: np.ndarray,
-        kept: np.ndarray | None = None, states: np.ndarray | None = None, breaks: np.ndarray | None = None,
+        state_steps: np.ndarray | None = None, states: np.ndarray | None = None, breaks: np.ndarray | None = None,
         files: dict[str, bytes] | None = None,
     ):  # fmt: skip
         self.title, self.config, self.model, self.params = title, config, model, params
@@ -128,7 +128,11 @@ class RecordData:
         self.instants = np.maximum.accumulate(steps["taken_ns"])  # of the blocks' use: the same in every replay
         self.at = 0  # the step shown
         self._given = 0
-        self._kept, self._states, self._breaks = kept, states, np.zeros(0, np.int64) if breaks is None else breaks
+        self._state_steps, self._states, self._breaks = (
+            state_steps,
+            states,
+            np.zeros(0, np.int64) if breaks is None else breaks,
+        )
 
     def __len__(self) -> int:
         return len(self.recorded)
@@ -170,13 +174,13 @@ class RecordData:
         return Frame(int(step["t_ns"]), step, self._state(self.at))
 
     def _state(self, step: int) -> np.ndarray | None:
-        if self._kept is None or self._states is None or not len(self._states):
+        if self._state_steps is None or self._states is None or not len(self._states):
             return None
-        before = int(np.searchsorted(self._kept, step, "right")) - 1
+        before = int(np.searchsorted(self._state_steps, step, "right")) - 1
         found: np.ndarray = self._states[max(before, 0)].astype(np.float64)
-        if before < 0 or before + 1 == len(self._kept) or self._kept[before] == step:
+        if before < 0 or before + 1 == len(self._state_steps) or self._state_steps[before] == step:
             return found
-        low, high = self._kept[before], self._kept[before + 1]
+        low, high = self._state_steps[before], self._state_steps[before + 1]
         broken = np.searchsorted(self._breaks, high, "right") > np.searchsorted(self._breaks, low, "right")
         if not broken:
             found += (step - low) / (high - low) * (self._states[before + 1] - found)

@@ -1,7 +1,7 @@
 """What lies below a machine and ahead of it, from the files of its run: a surface, and the course its source follows.
 
 Which of its files is the surface the machine says in its scene (`Scene.ground`); they are known by their names in a
-record (`<that file>:NAME`, `manoeuvre.toml`). Whatever is wrong with them was said before the run began; here it only
+record (`<that file>:NAME`, `manoeuvre.toml`). What is wrong with them was reported before the run began; here it only
 means that there is nothing to draw.
 """
 
@@ -36,11 +36,11 @@ class Ground:
         from sim_service import roads
 
         self._surface = roads.surface
-        told = roads.describe(data)
-        self.flat = not told["layers"] and not told["patches"]
-        self._usual = told["friction"]
-        grids = [layer for layer in told["layers"] if layer["kind"] == "grid"]
-        if len(grids) == 1 and len(told["layers"]) == 1:
+        road = roads.describe(data)
+        self.flat = not road["layers"] and not road["patches"]
+        self._usual = road["friction"]
+        grids = [layer for layer in road["layers"] if layer["kind"] == "grid"]
+        if len(grids) == 1 and len(road["layers"]) == 1:
             (x0, x1), (y0, y1) = grids[0]["x"], grids[0]["y"]
             self._extent = np.array([x0, y0]), np.array([x1, y1])
 

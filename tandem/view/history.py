@@ -46,7 +46,7 @@ class Pace:
     """Of the steps within a time; times in ns."""
 
     steps: int
-    status: int  # all that any of them said
+    status: int  # the bits of all of them
     age_median: float
     age_most: float
     cost_median: float
@@ -73,19 +73,19 @@ class History:
         # a very short step would need room without end: every n-th one does
         self._every = max(-(-round(seconds / step_s) // MOST_STEPS), 1)
         self._room = min(round(seconds / step_s / self._every) + 1, MOST_STEPS)
-        self._kept: np.ndarray | None = None
+        self._stored: np.ndarray | None = None
         self._next = 0  # where the next one goes
         self._count = 0
         self._turn = 0
 
     def add(self, steps: np.ndarray) -> None:
-        """Oldest first. Steps that go back in time (a record that is moved) begin the history anew."""
+        """Oldest first. Steps that go back in time (a record that is moved) restart the history."""
         if len(steps) == 0 or "status" not in (steps.dtype.names or ()):
             return
-        if self._kept is None or self._kept.dtype != steps.dtype:  # a simulator with other channels
-            self._kept = np.zeros(self._room, steps.dtype)
+        if self._stored is None or self._stored.dtype != steps.dtype:  # a simulator with other channels
+            self._stored = np.zeros(self._room, steps.dtype)
             self._next = self._count = 0
-        elif self._count and steps["t_ns"][0] <= self._kept["t_ns"][self._next - 1]:
+        elif self._count and steps["t_ns"][0] <= self._stored["t_ns"][self._next - 1]:
             self._next = self._count = 0
         if self._every > 1:
             first = -self._turn % self._every
@@ -93,8 +93,8 @@ class History:
             steps = steps[first :: self._every]
         steps = steps[-self._room :]
         head = min(len(steps), self._room - self._next)
-        self._kept[self._next : self._next + head] = steps[:head]
-        self._kept[: len(steps) - head] = steps[head:]
+        self._stored[self._next : self._next + head] = steps[:head]
+        self._stored[: len(steps) - head] = steps[head:]
         self._next = (self._next + len(steps)) % self._room
         self._count = min(self._count + len(steps), self._room)
 
@@ -103,20 +103,20 @@ class History:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return () if self._kept is None else tuple(self._kept.dtype.names or ())
+        return () if self._stored is None else tuple(self._stored.dtype.names or ())
 
     def _order(self) -> np.ndarray:
         return (self._next - self._count + np.arange(self._count)) % self._room
 
     def last(self, seconds: float | None = None) -> np.ndarray:
         """The steps of the last so many seconds, by their own instants; copies, oldest first."""
-        if self._kept is None or self._count == 0:
+        if self._stored is None or self._count == 0:
             return np.zeros(0, [("t_ns", "<i8")])
         order = self._order()
-        t = self._kept["t_ns"][order]
-        # a model that was reset or a simulator that began anew does not turn time back, but a record's reader may
+        t = self._stored["t_ns"][order]
+        # a model that was reset or a simulator that was restarted does not turn time back, but a record's reader may
         since = t[-1] - round(1e9 * (self.seconds if seconds is None else seconds))
-        found: np.ndarray = self._kept[order[(t >= since) & (t <= t[-1])]]
+        found: np.ndarray = self._stored[order[(t >= since) & (t <= t[-1])]]
         return found
 
     def curves(self, wanted: list[tuple[str, str]]) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -161,7 +161,7 @@ class History:
             return Balance(0, 0, 0, 0)
         between = np.diff(steps["input_seq"])
         same = (np.diff(steps["input_epoch"]) == 0) & (between >= 0)
-        # where every n-th step is kept, those between them have used blocks too; nobody knows which
+        # where every n-th step is kept, those between them have used blocks too; it is not known which
         fresh = same & (between > 0)
         used = int(np.count_nonzero(fresh))
         return Balance(

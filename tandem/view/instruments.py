@@ -63,14 +63,14 @@ class Health:
 
 
 def trouble(h: Health) -> tuple[str, str] | None:
-    """(colour, what to say), the worst first; None if all is well."""
+    """(colour, text), the worst first; None if all is well."""
     if not h.sim:
         return RED, "simulator gone" + (f": no step for {h.silent_s:.0f} s" if h.silent_s is not None else "")
     if h.silent_s is None:
         return _AMBER, "waiting for the first step"
     status = h.pace.status if h.pace is not None else 0
     if status & step_record.DIVERGED:
-        return RED, "the model diverged: it left the numbers, or what it declares possible"
+        return RED, "the model diverged: its state was not finite or out of bounds"
     if h.paused and h.silent_s > SILENT_S:
         return _BLUE, "paused"
     stages = in_words(h.pace.stages, h.rows) if h.pace is not None else ""
@@ -130,7 +130,7 @@ def _bar(tile: Tile, value: float, full: float, middle: bool, stage: int) -> Mar
     width = abs(share) * (50.0 if middle else 100.0)
     left = (50.0 - width if share > 0 else 50.0) if middle else 0.0
     colour = tile.colour or "#1c7ed6"
-    if middle and tile.ways:  # which way says more than a sign
+    if middle and tile.ways:  # which way is clearer than a sign
         unit += f" {tile.ways[0]}" * (shown > 0.5) + f" {tile.ways[1]}" * (shown < -0.5)
         shown = abs(shown)
     label = f"{tile.label}: {STAGES[stage]}" if 0 < stage < len(STAGES) else tile.label
@@ -165,10 +165,10 @@ def dials(
 
 
 def status_words(now: int, lately: int) -> str:
-    """The newest step's status in words; what others of the last second said is added."""
-    said = [text for bit, text in step_record.STATUS.items() if now & bit]
+    """The newest step's status in words; that of others of the last second is added."""
+    words = [text for bit, text in step_record.STATUS.items() if now & bit]
     others = [text for bit, text in step_record.STATUS.items() if lately & ~now & bit]
-    text = ", ".join(said) or "free running"
+    text = ", ".join(words) or "free running"
     return text + (f" (in the last second: {', '.join(others)})" if others else "")
 
 

@@ -1,6 +1,6 @@
 """The server of a page: bound to exactly the port that was asked for, and viser held behind its door.
 
-viser offers no place for any of this, and binds the next port where one is taken, which may be somebody else's by then.
+viser offers no place for any of this, and binds the next port where one is taken, even another program's.
 So the one call by which it opens its server is replaced while it is made: the socket is bound here, connections are
 counted, requests go through the access check (page_access.py) and messages through the allow-list (messages.py). What
 viser itself gets are requests for its page and messages written by us; see
@@ -142,7 +142,7 @@ def _connections(door: PageAccess, waiting: dict[Any, None]) -> type:
             super().connection_made(transport)
 
         def data_received(self, data: bytes) -> None:
-            # a ping is answered by the library: who asks and never reads would fill the memory with answers
+            # a ping is answered by the library: a client that asks and never reads would fill the memory with answers
             if self.transport.get_write_buffer_size() > _MOST_UNREAD:
                 door.refused += 1
                 self.transport.abort()
@@ -210,7 +210,7 @@ class _Held:
 
 
 def _quiet() -> Any:
-    """viser greets whoever reads standard output; ours is read by a supervisor."""
+    """viser prints a greeting on standard output; ours is read by a supervisor."""
     return contextlib.redirect_stdout(io.StringIO())
 
 

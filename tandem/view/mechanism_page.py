@@ -29,7 +29,7 @@ _HISTORY = 600  # points of the plot
 
 
 def with_hands(mechanism: Mechanism) -> Mechanism:
-    """A force on every free point, zero until somebody pushes. Before the mechanism is compiled."""
+    """A force on every free point, zero until a user pushes. Before the mechanism is compiled."""
     for name, node in list(mechanism.nodes.items()):
         if node.kind == "point" and node.columns:
             mechanism.force(_HAND + name, node, np.zeros(node.dim))
@@ -256,22 +256,22 @@ class MechanismPage:
             made = self.bench.advance(seconds)
             if watched:
                 self.stage.show(self._feed.look())
-            told = self.bench.diagnosis()
+            diagnosis = self.bench.diagnosis()
             if made:
                 self._times.append(self.bench.state.time)
-                self._errors.append(told.get("phi_error", 0.0))
+                self._errors.append(diagnosis.get("phi_error", 0.0))
                 del self._times[:-_HISTORY], self._errors[:-_HISTORY]
 
-    def tell(self) -> None:
+    def update_text(self) -> None:
         """What stands beside the scene; some times a second."""
         with self._lock:
-            told, state = self.bench.diagnosis(), self.bench.state
+            diagnosis, state = self.bench.diagnosis(), self.bench.state
             going = (
                 "paused" if self.bench.paused else f"{self.bench.slow:g} times slower" if self.bench.slow > 1 else ""
             )
             figures = (
-                f"{state.time:.2f} s, {told.get('iterations', 0.0):.0f} iterations,"
-                f" constraint error {told.get('phi_error', 0.0):.1e} m"
+                f"{state.time:.2f} s, {diagnosis.get('iterations', 0.0):.0f} iterations,"
+                f" constraint error {diagnosis.get('phi_error', 0.0):.1e} m"
             )
             show(self._text, paragraphs([markup("<b>{}</b> {}", self._feed.title, going), markup("{}", figures)]))
             if self._pause.value != self.bench.paused:
@@ -280,14 +280,14 @@ class MechanismPage:
                 self._plot.data = (np.array(self._times), np.array(self._errors))
 
     def run(self, stop: threading.Event, rate_hz: float) -> None:
-        last, told = time.monotonic(), 0.0
+        last, updated = time.monotonic(), 0.0
         while not stop.wait(1.0 / rate_hz):
             now = time.monotonic()
             watched = bool(self._server.get_clients())
             # what goes wrong with one frame does not end the page
             with contextlib.suppress(Exception), self._server.atomic():
                 self.look(now - last, watched)
-                if watched and now - told > 0.2:
-                    self.tell()
-                    told = now
+                if watched and now - updated > 0.2:
+                    self.update_text()
+                    updated = now
             last = now

@@ -1,4 +1,4 @@
-"""What a page may send: an allow-list of messages, each checked in full and written anew.
+"""What a page may send: an allow-list of messages, each checked in full and written again.
 
 The page's library sets any attribute of a widget that a client names, keeps what is uploaded, and runs handlers for
 messages that no page of ours sends. So it never sees a client's bytes: each message is decoded here, within limits, and

@@ -1,9 +1,9 @@
-"""Access to the page over HTTP: who has the token gets a session, who has a session gets the page and its web socket.
+"""Access to the page over HTTP: the token opens a session, a session gets the page and its web socket.
 
 The library that serves the page (viser) lets everyone in who reaches its port, and its client obeys what stands in the
 address: it would load a scene, and run script, from anywhere. So every request is checked before it:
 
-- Host is the address that was configured (a name that somebody rebinds to the loopback is not), a web socket's Origin
+- Host is the address that was configured (not a name that an attacker rebinds to the loopback), a web socket's Origin
   is this very page, and the browser does not want it for a frame or as a part of another page (Sec-Fetch-Dest);
 - the address has no query but ours: `/?token=…` once, and nothing afterwards;
 - the token, compared in constant time, opens a session: a random path, and a cookie that a browser sends to this path
@@ -68,7 +68,7 @@ class PageAccess:
         if not _HOST.fullmatch(header):
             return False
         name, ours = urlsplit(f"//{header}").hostname or "", ipaddress.ip_address(self._host)
-        if name == "localhost":  # what browsers never ask anybody for
+        if name == "localhost":  # what browsers never look up
             return ours.is_loopback or ours.is_unspecified
         try:
             asked = ipaddress.ip_address(name)

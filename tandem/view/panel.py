@@ -62,7 +62,7 @@ class Panel:
                 self._tuning = Tuning(gui, feed.model, starts, feed.config.name, self.commander, saves)
 
     def tab(self, name: str) -> Any:
-        """Another tab, to be filled by whoever asks: `with panel.tab("scene"): ...`"""
+        """Another tab, to be filled by the caller: `with panel.tab("scene"): ...`"""
         return self._tabs.add_tab(name)
 
     def _watched(self) -> bool:
@@ -119,7 +119,7 @@ class Panel:
     def _health(self, now: int, pace: Any) -> instruments.Health:
         alive = self._feed.alive()
         self._daq_seen = self._daq_seen or alive["daq"]
-        told = (self.commander.told if self.commander is not None else None) or {}
+        answer = (self.commander.answer if self.commander is not None else None) or {}
         return instruments.Health(
             rows=tuple(self._feed.config.inputs),
             silent_s=None if self._newest_ns is None else (now - self._newest_ns) * 1e-9,
@@ -127,8 +127,8 @@ class Panel:
             sim=alive["sim"],
             daq=alive["daq"] or not self._daq_seen,  # of another host there is no ring here, only the age
             pace=pace,
-            paused=bool(told.get("paused", False)),
-            slow=float(told.get("slow", 1.0)),
+            paused=bool(answer.get("paused", False)),
+            slow=float(answer.get("slow", 1.0)),
         )
 
     def close(self) -> None:

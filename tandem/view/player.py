@@ -52,7 +52,7 @@ class Player:
             self._play = gui.add_button("pause", icon="player-pause")
             self._steps = gui.add_button_group("step", ("first", "-1", "+1", "last"))
             self._speed = gui.add_dropdown("speed", tuple(f"{s} x" for s in SPEEDS), initial_value="1 x")
-            self._again = gui.add_checkbox("again", initial_value=False, hint="at the end, begin anew")
+            self._again = gui.add_checkbox("again", initial_value=False, hint="at the end, start again")
         self._slider.on_update(self._by_hand(self._seek))
         self._play.on_click(lambda _: self._asked.put(self.toggle))
         self._steps.on_click(self._by_hand(self._step))
@@ -108,7 +108,7 @@ class Player:
         while not self._asked.empty():
             self._asked.get()()
         if self.playing and now >= self._held_until:
-            self._time += min(since, 0.5) * self.speed  # nobody watched, or this process did not run: no jump
+            self._time += min(since, 0.5) * self.speed  # no page was open, or this process did not run: no jump
             end = self._feed.seconds
             if self._time >= end:
                 self._time = 0.0 if self.again and end > 0.0 else end
@@ -147,7 +147,7 @@ class Player:
 
 
 def _box(server: Any) -> Any:
-    """Where the machine was, as far as the outputs say."""
+    """Where the machine was, as far as the outputs show."""
     return server.scene.add_box("/outputs", dimensions=(2.5, 1.5, 1.0), color=(120, 130, 140), opacity=0.8)
 
 

@@ -66,7 +66,7 @@ def curves(history: History, picked: list[Choice]) -> tuple[np.ndarray, list[np.
 
 
 def power(most: float, now: int) -> int:
-    """The power of ten in which an axis is told, now `now`: uPlot writes no more than three decimals."""
+    """The power of ten in which an axis is written, now `now`: uPlot writes no more than three decimals."""
     if not 0.0 < most < math.inf or 0.02 <= most * 10.0**-now < 1000.0:  # kept while it will do
         return now
     return min(max(3 * math.floor(math.log10(most) / 3), -30), 0)

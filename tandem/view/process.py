@@ -24,7 +24,7 @@ from tandem.view.data_source import DataSource, Frame, LiveData, RecordData
 from tandem.view.listen import close_page, open_page
 
 _IDLE_S = 0.1  # between looks while nobody watches
-_MOST_FAULTS = 20  # said, each once
+_MOST_FAULTS = 20  # reported, each once
 _NICE = 10
 
 Say = Callable[[str], None]
@@ -63,7 +63,7 @@ class Page:
         self._faults: set[str] = set()
 
     def run(self, stop: threading.Event, look: Callable[[int], None] = lambda _: None) -> None:
-        """Until told to stop; `look` is called some times a second with a number."""
+        """Until it is stopped; `look` is called some times a second with a number."""
         due, looked, turn = time.monotonic(), 0.0, 0
         while not stop.is_set():
             watched = bool(self.server.get_clients())
@@ -98,7 +98,7 @@ class Page:
 
     @contextlib.contextmanager
     def _forgiven(self) -> Iterator[None]:
-        """What one frame makes go wrong does not end the page; it is said once."""
+        """What one frame makes go wrong does not end the page; it is reported once."""
         try:
             yield
         except Exception as error:
@@ -119,7 +119,7 @@ def live_feed(config: Config, file: Path) -> LiveData:
         model, params = make_machine(sources, config.sim.parameters)
         surface = ("sim_service.roads.field",) if model.scene is not None and model.scene.ground else ()
         for needed in (*surface, "viser", "tandem.view.panel", "tandem.view.scene_view"):
-            with contextlib.suppress(ImportError):  # said when the page is opened
+            with contextlib.suppress(ImportError):  # reported when the page is opened
                 importlib.import_module(needed)
     return LiveData(config, model, params, {**sources.files, **_manoeuvre(config, file)})
 
@@ -146,7 +146,7 @@ def serve_live(
 
 def _step_back() -> None:
     """What this process does from now on is nothing that others should wait for. A priority is a thread's, and a new
-    thread has that of whoever starts it."""
+    thread has that of the thread that starts it."""
     lowered: set[str] = set()
     while new := set(os.listdir("/proc/self/task")) - lowered:
         for thread in new:

@@ -57,10 +57,10 @@ class Push:
                 )
                 self._torque.on_update(lambda _: self._turn())
             self._text = gui.add_html("")
-            self._tell(_HINT)
+            self._show_note(_HINT)
             gui.add_button("let go").on_click(lambda _: self._let_go())
 
-    def _tell(self, text: str) -> None:
+    def _show_note(self, text: str) -> None:
         show(self._text, paragraphs([markup("{}", text)]))
 
     def _grasp(self) -> None:
@@ -84,7 +84,9 @@ class Push:
         offset = np.array(gizmo.position, float)
         line.points = np.array([[np.zeros(3), offset]])
         values = within_limits(self._by.force, float(self._rate.value) * offset, self._model)
-        self._tell("pushes " + ", ".join(f"{a} {value:.0f} N" for a, value in zip("xyz", values.values(), strict=True)))
+        self._show_note(
+            "pushes " + ", ".join(f"{a} {value:.0f} N" for a, value in zip("xyz", values.values(), strict=True))
+        )
         self._commander.put(values)
 
     def _turn(self) -> None:
@@ -108,7 +110,7 @@ class Push:
         if self._torque is not None:
             self._torque.value = (0.0, 0.0, 0.0)
         self._commander.put(dict.fromkeys((*self._by.force, *(self._by.torque or ())), 0.0))
-        self._tell(_HINT)
+        self._show_note(_HINT)
 
     def show(self, frame: Frame) -> None:
         """The hand goes along."""

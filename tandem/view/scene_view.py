@@ -39,7 +39,7 @@ _SKY: Colour = (226, 233, 240)
 _LONG = 0.5  # m, the arrow of a wheel's load at rest
 _AWAY = np.array([0.0, 0.0, -200.0])  # below any ground
 _LEAST = 0.02  # m; shorter arrows are not drawn
-_RENEW = 14.0  # m from the middle of the ground that was sent, before it is sent anew
+_RENEW = 14.0  # m from the middle of the ground that was sent, before it is sent again
 _STRIDE = 0.8  # m between points of the path
 _CHUNK, _CHUNKS = 48, 20  # points of the path in a node, and nodes: some 750 m
 _FASTEST, _UNSEEN_S = 100.0, 1.5  # m/s and s; what moves faster, or was not seen for longer, was put there
@@ -86,20 +86,20 @@ class SceneView:
         self._feed.model.frames(frame.state, self._feed.params, self._poses)
         if not np.isfinite(self._poses).all():
             return
-        origin, turned = self._pose()
+        origin, rotation = self._pose()
         self._root.position = origin
-        self._root.wxyz = shapes.quaternion(turned)
+        self._root.wxyz = shapes.quaternion(rotation)
         self._turn_wheels(frame.step)
-        self._move_bars(origin, turned)
-        self._move_wheels(origin, turned)
-        self._move_solids(origin, turned)
+        self._move_bars(origin, rotation)
+        self._move_wheels(origin, rotation)
+        self._move_solids(origin, rotation)
         self._move_levers(frame.step)
-        self._move_arrows(frame.step, origin, turned)
+        self._move_arrows(frame.step, origin, rotation)
         self._lengthen_path(origin, frame.t_ns)
         if not self._ghost:
             self._renew_ground(origin)
         if self.cameras is not None:
-            self.cameras.follow(Subject(origin, turned), frame.t_ns)
+            self.cameras.follow(Subject(origin, rotation), frame.t_ns)
 
     # ---- poses -------------------------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class SceneView:
         if not self.scene.solids:
             return np.zeros(3), np.eye(3)
         pose = self._poses[self.scene.solids[0].frame]
-        return pose[0].copy(), _turned(pose[1:])
+        return pose[0].copy(), _rotation(pose[1:])
 
     def _turn_wheels(self, step: Any) -> None:
         """Those that a step gives a steer angle or a rate, and their frame does not; axes in the world."""
@@ -117,7 +117,7 @@ class SceneView:
         self._time = time
         self._centres, self._axes = [], []
         for k, wheel in enumerate(self.scene.wheels):
-            axes = _turned(self._poses[wheel.centre.frame, 1:])
+            axes = _rotation(self._poses[wheel.centre.frame, 1:])
             if wheel.rate:
                 rate = _channel(step, wheel.rate)
                 self._spins[k] = (self._spins[k] + passed * rate) % (2.0 * math.pi) if math.isfinite(rate) else 0.0
@@ -210,11 +210,11 @@ class SceneView:
             )  # fmt: skip
             self._batches.append((handle, which, radii))
 
-    def _move_bars(self, origin: np.ndarray, turned: np.ndarray) -> None:
+    def _move_bars(self, origin: np.ndarray, rotation: np.ndarray) -> None:
         if not self._batches:
             return
         frames = self._poses[self._bar_frames]
-        own = (frames[:, :, 0] + np.einsum("nei,neij->nej", self._bar_at, frames[:, :, 1:]) - origin) @ turned
+        own = (frames[:, :, 0] + np.einsum("nei,neij->nej", self._bar_at, frames[:, :, 1:]) - origin) @ rotation
         for handle, which, radii in self._batches:
             start, end = own[which, 0], own[which, 1]
             way = end - start
@@ -223,20 +223,20 @@ class SceneView:
             handle.batched_wxyzs = shapes.along(way).astype(np.float32)
             handle.batched_scales = np.column_stack([radii, radii, length]).astype(np.float32)
 
-    def _move_wheels(self, origin: np.ndarray, turned: np.ndarray) -> None:
+    def _move_wheels(self, origin: np.ndarray, rotation: np.ndarray) -> None:
         if not self._wheels:
             return
-        places = ((np.array(self._centres) - origin) @ turned).astype(np.float32)
-        wxyzs = np.array([shapes.quaternion(turned.T @ axes) for axes in self._axes], np.float32)
+        places = ((np.array(self._centres) - origin) @ rotation).astype(np.float32)
+        wxyzs = np.array([shapes.quaternion(rotation.T @ axes) for axes in self._axes], np.float32)
         for handle in self._wheels:
             handle.batched_positions = places
             handle.batched_wxyzs = wxyzs
 
-    def _move_solids(self, origin: np.ndarray, turned: np.ndarray) -> None:
+    def _move_solids(self, origin: np.ndarray, rotation: np.ndarray) -> None:
         for handle, solid in zip(self._solids[1:], self.scene.solids[1:], strict=True):
             pose = self._poses[solid.frame]
-            handle.position = (pose[0] - origin) @ turned
-            handle.wxyz = shapes.quaternion(turned.T @ _turned(pose[1:]))
+            handle.position = (pose[0] - origin) @ rotation
+            handle.wxyz = shapes.quaternion(rotation.T @ _rotation(pose[1:]))
 
     def _move_levers(self, step: Any) -> None:
         for handle, lever, base in self._levers:
@@ -261,7 +261,7 @@ class SceneView:
             else:
                 self._forces = handle
 
-    def _move_arrows(self, step: Any, origin: np.ndarray, turned: np.ndarray) -> None:
+    def _move_arrows(self, step: Any, origin: np.ndarray, rotation: np.ndarray) -> None:
         if self._loads is None or self._forces is None or not self._loads.visible:
             return
         scale = _LONG / (self.scene.load or 2000.0)
@@ -279,13 +279,13 @@ class SceneView:
                 arrow.share * scale * _channel(step, name) for name in (arrow.along, arrow.across, arrow.load)
             )
             # beside the wheel, where it is not hidden by it
-            outwards = math.copysign(0.5 * wheel.width + 0.06, float((centre - origin) @ turned[:, 1]))
+            outwards = math.copysign(0.5 * wheel.width + 0.06, float((centre - origin) @ rotation[:, 1]))
             ends[:, k] = foot + 0.02 * normal + outwards * left
             ends[0, k, 1] += load * normal
             ends[1, k, 1] += along * ahead + across * left
         if not np.isfinite(ends).all():
             return
-        ends = (ends - origin) @ turned
+        ends = (ends - origin) @ rotation
         short = np.linalg.norm(ends[:, :, 1] - ends[:, :, 0], axis=-1) < _LEAST
         ends[short] = _AWAY  # an arrow of no length still has a head
         self._loads.points = ends[0].astype(np.float32)
@@ -312,7 +312,7 @@ class SceneView:
         self._last_ns = t_ns
         gone = float(np.linalg.norm(here - self._last))
         jumped = not 0.0 <= passed < _UNSEEN_S or gone > _STRIDE + _FASTEST * passed
-        if jumped:  # put somewhere else, or nobody looked: no line leads there
+        if jumped:  # put somewhere else, or no page was open: no line leads there
             self._last = here
         self._newest.points = np.array([[self._last, here]], np.float32)
         if jumped or gone < _STRIDE:
@@ -322,7 +322,7 @@ class SceneView:
         self._chunks[self._at_chunk].points = self._drawn
         self._last = here
         self._at_point += 1
-        if self._at_point == _CHUNK:  # the oldest node begins anew
+        if self._at_point == _CHUNK:  # the oldest node is used again
             self._at_point, self._at_chunk = 0, (self._at_chunk + 1) % _CHUNKS
 
     # ---- the world ---------------------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ class SceneView:
 
 
 def _light(colour: Colour) -> Colour:
-    """Of instances: the page takes their colours for amounts of light, those of meshes for what a screen is told."""
+    """Of instances: the page takes their colours for amounts of light, those of meshes for screen values."""
     r, g, b = (round(255.0 * (c / 255.0) ** 2.2) for c in colour)
     return r, g, b
 
@@ -418,7 +418,7 @@ def _channel(step: Any, name: str) -> float:
         return 0.0
 
 
-def _turned(directions: np.ndarray) -> np.ndarray:
+def _rotation(directions: np.ndarray) -> np.ndarray:
     """The rotation nearest to three directions (rows): those of a step are unit and square but for its tolerance."""
     ahead = shapes.unit(directions[0])
     left = shapes.unit(directions[1] - float(directions[1] @ ahead) * ahead)

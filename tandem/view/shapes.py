@@ -31,7 +31,7 @@ def _grid(rows: int, columns: int, round_rows: bool, round_columns: bool) -> np.
     return np.concatenate([np.column_stack([a, b, c]), np.column_stack([a, c, d])])
 
 
-def turned_profile(profile: Sequence[tuple[float, float]], parts: int = 36, closed: bool = False) -> Mesh:
+def revolved_profile(profile: Sequence[tuple[float, float]], parts: int = 36, closed: bool = False) -> Mesh:
     """A profile of (radius, y) turned about the y axis."""
     r, y = np.array(profile, float).T
     angle = np.linspace(0.0, 2.0 * np.pi, parts, endpoint=False)
@@ -91,7 +91,7 @@ def helix(turns: float = 6.0, wire: float = 0.16) -> Mesh:
 def torus(radius: float, thick: float) -> Mesh:
     """A ring about the y axis."""
     a = np.linspace(0.0, 2.0 * np.pi, 10, endpoint=False)
-    return turned_profile(list(zip(radius + thick * np.cos(a), thick * np.sin(a), strict=True)), 32, True)
+    return revolved_profile(list(zip(radius + thick * np.cos(a), thick * np.sin(a), strict=True)), 32, True)
 
 
 def tread(radius: float, width: float, rim: float) -> Mesh:
@@ -102,14 +102,16 @@ def tread(radius: float, width: float, rim: float) -> Mesh:
         (radius, -0.4 * w), (radius, 0.4 * w), (radius - 0.2 * shoulder, 0.75 * w), (radius - shoulder, w),
         (0.5 * (rim + radius), w), (rim, 0.8 * w),
     ]  # fmt: skip
-    return turned_profile(profile, 40, True)
+    return revolved_profile(profile, 40, True)
 
 
 def rim(radius: float, width: float, spokes: int = 5) -> Mesh:
     """About the y axis: its bed, a hub and spokes, by which one sees it turn."""
     w = 0.4 * width
-    bed = turned_profile([(radius, -w), (radius, w), (0.88 * radius, w), (0.88 * radius, -w)], 32, True)
-    hub = turned_profile([(0.001, -0.6 * w), (0.24 * radius, -0.6 * w), (0.24 * radius, 0.6 * w), (0.001, 0.6 * w)], 16)
+    bed = revolved_profile([(radius, -w), (radius, w), (0.88 * radius, w), (0.88 * radius, -w)], 32, True)
+    hub = revolved_profile(
+        [(0.001, -0.6 * w), (0.24 * radius, -0.6 * w), (0.24 * radius, 0.6 * w), (0.001, 0.6 * w)], 16
+    )
     parts = [bed, hub]
     for k in range(spokes):
         angle = 2.0 * np.pi * k / spokes

@@ -2,8 +2,8 @@
 
 A live parameter has a slider with a field beside it. Where its limits are far apart the slider covers what is near its
 start, unless all of it is asked for. A number that is being typed is not obeyed digit by digit: a jump waits until it
-has come to rest, while a slider that is drawn acts at once. What shapes the model is told, and needs a new start.
-Values follow what anybody sets.
+has come to rest, while a slider that is drawn acts at once. Parameters that shape the model are
+shown, and need a new start. Values follow what any client sets.
 """
 
 import math
@@ -92,7 +92,7 @@ def slider_range(p: Parameter, start: float) -> tuple[float, float, float, bool]
     return low, high, nice((high - low) / 1000.0), wide
 
 
-def said(value: float) -> str:
+def short(value: float) -> str:
     return f"{value:.6g}"
 
 
@@ -125,26 +125,26 @@ class Changes:
         return self._stack.pop() if self._stack else {}
 
 
-def differing(told: dict[str, dict[str, Any]]) -> dict[str, float]:
+def differing(parameters: dict[str, dict[str, Any]]) -> dict[str, float]:
     """Parameters that are not as they started, of the simulator's answer."""
-    return {name: float(p["value"]) for name, p in told.items() if p["value"] != p["first"]}
+    return {name: float(p["value"]) for name, p in parameters.items() if p["value"] != p["first"]}
 
 
-def back_to_start(told: dict[str, dict[str, Any]]) -> dict[str, float]:
-    return {name: float(told[name]["first"]) for name in differing(told)}
+def back_to_start(parameters: dict[str, dict[str, Any]]) -> dict[str, float]:
+    return {name: float(parameters[name]["first"]) for name in differing(parameters)}
 
 
 # ---- a file ----------------------------------------------------------------------------------------------------------
 
 
-def fragment(name: str, model: str, told: dict[str, dict[str, Any]]) -> str:
+def fragment(name: str, model: str, parameters: dict[str, dict[str, Any]]) -> str:
     """What differs from the start, as part of a configuration."""
     lines = [f"# Parameters of {model} as tuned in a run of {name!r}, where they differ from its start. Used by", "#"]
     lines += ['#   include = ["this file"]', "#", "# in a configuration of the same machine.", "", "[sim.parameters]"]
-    for key, value in differing(told).items():
-        p = told[key]
+    for key, value in differing(parameters).items():
+        p = parameters[key]
         unit = "" if p["unit"] == "1" else f" {p['unit']}"
-        lines.append(f"{key} = {float(value)!r}  # was {said(p['first'])}{unit}; {' '.join(p['text'].split())}")
+        lines.append(f"{key} = {float(value)!r}  # was {short(p['first'])}{unit}; {' '.join(p['text'].split())}")
     return "\n".join(lines) + "\n"
 
 
@@ -185,7 +185,8 @@ class _Knob:
         low, high, step, self.wide = slider_range(p, start)
         self._near = (low, high)
         unit = "" if p.unit == "1" else f" [{p.unit}]".replace("/", _SLASH)
-        limits = f"{said(p.low)} to {said(p.high)}{'' if p.unit == '1' else ' ' + p.unit}, at the start {said(start)}"
+        unit_word = "" if p.unit == "1" else f" {p.unit}"
+        limits = f"{short(p.low)} to {short(p.high)}{unit_word}, at the start {short(start)}"
         self._slider = gui.add_slider(
             p.name.replace("_", " ") + unit, low, high, step, start, hint=f"{p.name}: {p.text}; {limits}"
         )
@@ -201,7 +202,7 @@ class _Knob:
     def follow(self, value: float) -> None:
         """The simulator has it so."""
         self.value = value
-        if not self._slider.min <= value <= self._slider.max:  # somebody went further
+        if not self._slider.min <= value <= self._slider.max:  # another client went further
             self._slider.min, self._slider.max = min(value, self._slider.min), max(value, self._slider.max)
         if self._slider.value != value:
             self._slider.value = value
@@ -243,7 +244,7 @@ class Tuning:
         wide.on_update(lambda event: self._reach(event.target.value))
         self._search.on_update(lambda _: self._filter())
         self._group.on_update(lambda _: self._filter())
-        self._said = gui.add_html("")
+        self._status = gui.add_html("")
         self._knobs = {
             p.name: _Knob(gui, p, starts[p.name], self._tune)
             for members in self._groups.values() for p in members if p.live
@@ -297,10 +298,10 @@ class Tuning:
         self._note = "" if before else "nothing to undo"
 
     def _reset(self) -> None:
-        told = self._parameters()
-        wanted = back_to_start(told)
+        parameters = self._parameters()
+        wanted = back_to_start(parameters)
         with self._lock:
-            self._changes.note({name: float(told[name]["value"]) for name in wanted}, now_ns())
+            self._changes.note({name: float(parameters[name]["value"]) for name in wanted}, now_ns())
         self._set(wanted)
         self._note = "" if wanted else "all is as it started"
 
@@ -311,21 +312,21 @@ class Tuning:
             self._commander.put(values)
 
     def _save(self) -> None:
-        told = {n: p for n, p in self._parameters().items() if n in self._limits and self._limits[n].of_the_file}
-        if not differing(told):
+        parameters = {n: p for n, p in self._parameters().items() if n in self._limits and self._limits[n].of_the_file}
+        if not differing(parameters):
             self._note = "nothing differs from the start"
             return
         try:
             if self._saves is None:
                 raise ValueError("this page has no folder to save into")
-            path = save(fragment(self._name, self._model.name, told), self._path.value, self._saves)
+            path = save(fragment(self._name, self._model.name, parameters), self._path.value, self._saves)
         except ValueError as error:
             self._note = str(error)
             return
         self._note = f'saved; use it by include = ["{path}"]'
 
     def _parameters(self) -> dict[str, dict[str, Any]]:
-        answer = self._commander.told
+        answer = self._commander.answer
         return answer["parameters"] if answer is not None else {}
 
     def _filter(self) -> None:
@@ -355,15 +356,15 @@ class Tuning:
         commander = self._commander
         if not self._settling and commander.answers != self._answers and not commander.busy:
             self._answers = commander.answers
-            for name, told in self._parameters().items():
-                value = float(told["value"])
+            for name, parameter in self._parameters().items():
+                value = float(parameter["value"])
                 if name in self._values and self._values[name] != value:
                     self._values[name] = value
                 if name in self._knobs and self._knobs[name].value != value:
                     self._knobs[name].follow(value)
-        self._tell()
+        self._show_notes()
 
-    def _tell(self) -> None:
+    def _show_notes(self) -> None:
         changed = len(differing(self._parameters()))
         lines = []
         if self._commander.error:
@@ -373,7 +374,7 @@ class Tuning:
         count = f"{changed} changed" if changed else "as it started"
         lines.append(markup('<div style="opacity:.62">{}; {} to undo</div>', count, len(self._changes)))
         show(
-            self._said,
+            self._status,
             markup(
                 '<div style="font-size:.8rem;margin:.1rem .8rem .3rem;overflow-wrap:anywhere">{}</div>', joined(lines)
             ),
@@ -389,7 +390,7 @@ def _fixed_table(parameters: list[Parameter], values: dict[str, float]) -> Marku
             '<tr title="{}"><td style="opacity:.75;padding-right:1rem">{}</td>'
             '<td style="text-align:right;font-variant-numeric:tabular-nums">{}</td>'
             '<td style="opacity:.62;padding-left:.4rem">{}</td></tr>',
-            p.text, p.name, said(values[p.name]), "" if p.unit == "1" else p.unit,
+            p.text, p.name, short(values[p.name]), "" if p.unit == "1" else p.unit,
         )
         for p in parameters
     )  # fmt: skip

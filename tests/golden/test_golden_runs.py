@@ -76,6 +76,6 @@ def test_golden_runs_are_small_and_name_no_machine() -> None:
     for file in files:
         run = open_run(file)
         texts = [*run.attachments.values(), *(f"{k}={v}".encode() for k, v in {**run.start, **(run.end or {})}.items())]
-        assert not run.said
+        assert not run.notices
         for text in texts:
             assert not secret.search(text), file

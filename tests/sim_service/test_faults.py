@@ -49,7 +49,7 @@ def assert_replays(found: Record) -> None:
     """The same bits, and the same words about them."""
     plan = found.plan()
     told = np.zeros((len(plan), len(REPORTED)), np.int64)
-    assert_same(found, replay(afresh(found.world), plan, told=told))
+    assert_same(found, replay(afresh(found.world), plan, reported=told))
     assert (told[:, 0] == found.steps["input_stages"]).all()
     assert ((told[:, 1] != 0) == flagged(found.steps, step_record.CLIPPED)).all()
     assert ((told[:, 2] != 0) == flagged(found.steps, step_record.DIVERGED)).all()
@@ -425,7 +425,7 @@ def test_divergence_upon_divergence_ends_a_run_unless_there_is_calm_between(
     flags[0] = INITIAL
     plan = Plan(record(sick, np.zeros(0)).words, np.arange(n), np.zeros(n, np.int64), flags, np.zeros(n, np.int64))
     told = np.zeros((n, len(REPORTED)), np.int64)
-    results = replay(afresh(sick), plan, told=told)
+    results = replay(afresh(sick), plan, reported=told)
     assert len(results) == n - 10 and np.isfinite(results).all()
     assert np.flatnonzero(told[:, 2]).tolist() == np.flatnonzero(pattern).tolist()
     assert (told[: n - 11, 2] < OVER).all() and told[n - 11, 2] == OVER

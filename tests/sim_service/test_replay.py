@@ -404,7 +404,7 @@ def test_stale_input_is_held_and_does_not_move(world: Make) -> None:
     instants = np.arange(100 * MS, 400 * MS, 2 * MS)
     plan = as_available(instants, found.words, blocks, blocks["t_ns"])
     told = np.zeros((len(plan), len(again.REPORTED)), np.int64)
-    results = replay(afresh(live), plan, told=told)
+    results = replay(afresh(live), plan, reported=told)
     stale = told[:, 0] != 0
     assert (stale == (instants - np.minimum(instants, 199 * MS) > 20 * MS)).all() and 0 < stale.sum() < len(stale)
     names = [q.name for q in live.simulation.model.inputs]

@@ -87,7 +87,7 @@ def test_memory_is_bounded() -> None:
     walls, now = Walls(), 1_000 * SECOND
     for _ in range(5_000):
         now = _exchange(walls, now, 60_000, 60_000, Artificial()) + 10_000_000
-    assert len(walls._kept) <= 70
+    assert len(walls._exchanges) <= 70
 
 
 @pytest.mark.parametrize("declared", [None, 50_000])

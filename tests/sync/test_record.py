@@ -201,7 +201,7 @@ def test_what_was_said_stands_with_its_instant_also_in_a_record_without_an_end(t
     writer.flush()
     writer.sink.close()
     run = open_run(tmp_path)
-    assert run.said == [(7_000, "daq: the device is gone: Dev1 (error -201003)"), (9_000, "daq: the device is back")]
+    assert run.notices == [(7_000, "daq: the device is gone: Dev1 (error -201003)"), (9_000, "daq: the device is back")]
     assert run.end is None and len(run.topics["/daq"]) == 5 and run.topics["/daq"].missing == 0
 
 
@@ -717,7 +717,7 @@ def test_a_chunk_with_a_message_that_is_none_of_its_schema_is_damaged(car: Layou
         bad = change
     run = reading(another_hand(car, [good, bad, good]))
     (said,) = run.losses
-    assert "a message of /daq that is none of its schema" in said and "3 /daq missing" in said
+    assert "a message of /daq that does not fit its schema" in said and "3 /daq missing" in said
     assert not run.topics and not run.whole
 
 

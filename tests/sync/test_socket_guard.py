@@ -293,11 +293,11 @@ def test_a_core_that_real_time_threads_use_up_together_is_said_once(monkeypatch:
     warden = Warden()
     limit = time.monotonic() + PATIENCE_S
     try:
-        while not warden.said:
+        while not warden.notices:
             assert time.monotonic() < limit
             time.sleep(0.02)
             warden.look()
-        (said,) = warden.said
+        (said,) = warden.notices
         assert f"% of core {core}" in said and "realtime.daq_core" in said
         assert warden.flooded == 0
     finally:
@@ -339,10 +339,10 @@ def test_a_thread_that_is_flooded_loses_its_priority_until_that_is_over(monkeypa
         spin.clear()
         with monkeypatch.context() as without_rights:
             without_rights.setattr(os, "sched_setscheduler", _refuse)
-            while not warden.said:
+            while not warden.notices:
                 time.sleep(0.02)
                 warden.look()
-        assert "does not get its real-time priority back" in warden.said[0]
+        assert "does not get its real-time priority back" in warden.notices[0]
         until(os.SCHED_FIFO)
         assert os.sched_getparam(thread.native_id).sched_priority == 1
     finally:

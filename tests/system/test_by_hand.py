@@ -58,7 +58,7 @@ def test_a_handle_moved_by_hand_moves_the_mass(start: Start, name: str, tmp_path
     assert running.end() == 0, running.said
     record = open_run(tmp_path / "runs")
     assert record.whole and running.json()["balance"]["closes"]
-    said = [text for _, text in record.said]
+    said = [text for _, text in record.notices]
     assert any("somebody has the controls" in text for text in said)
     assert any("nobody has the controls: handle to 0 m" in text for text in said)
     counts = record.topics["/daq"].blocks["handle"].astype(np.int64)

@@ -35,7 +35,7 @@ def test_a_killed_service_is_missed_by_the_supervisor_and_by_the_other(
     assert run.end() == 1
     result = run.json()
     assert "SIGKILL" in result["ended"]
-    noted = [text for _, text in open_run(Path(result["record"]["file"])).said]
+    noted = [text for _, text in open_run(Path(result["record"]["file"])).notices]
     assert exit_message in noted and any(text.startswith(says) for text in noted)
     if victim == "daq":  # what it produced is known from its ring, and where every block went from the living
         assert result["balance"]["closes"]

@@ -58,7 +58,7 @@ def test_a_frozen_daq_is_survived_said_and_replayed(
     assert ((found["status"] & STALE != 0) == (found["input_stages"] != 0)).all()
     assert (found["status"] & RESTARTED != 0).sum() >= 1
     assert set(info(record)["steps"]["status"]) >= passed
-    assert any("stands still" in text for _, text in record.said)
+    assert any("stands still" in text for _, text in record.notices)
     again = replay_run(tmp_path / "runs", Asked()).figures
     assert again["identical"] is True and again["steps"] == len(found)
 

@@ -69,6 +69,6 @@ def test_another_user_reads_no_record_report_ring_or_socket(
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o700, 0o600}
     # and it is one run
     found = open_run(folder)
-    assert len(found.parts) > 2 and found.whole and not any("taken up" in text for _, text in found.said)
+    assert len(found.parts) > 2 and found.whole and not any("taken up" in text for _, text in found.notices)
     assert replay_run(folder, Asked()).figures["identical"] is True
     until(lambda: leftovers(name) == [], "something is left")

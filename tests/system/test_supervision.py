@@ -47,7 +47,7 @@ def _recorder(run: Program) -> int:
 def _noted(runs: Path, text: str) -> bool:
     """Whether it stands in a record that is still being written."""
     with contextlib.suppress(TandemError):
-        return any(text in said for _, said in open_run(runs).said)
+        return any(text in said for _, said in open_run(runs).notices)
     return False
 
 
@@ -86,7 +86,7 @@ def test_a_process_that_crashes_or_hangs_is_replaced_and_nothing_recorded_is_los
     assert (record.topics["/step"].blocks["step"] == 0).sum() == 3  # of three simulators
     for topic in record.topics.values():
         assert topic.missing == 0
-    said = [text for _, text in record.said]
+    said = [text for _, text in record.notices]
     for what in ("the simulator was killed by SIGKILL", "the recorder was killed by SIGKILL", "the DAQ is back"):
         assert any(what in text for text in said), said
     assert replay_run(tmp_path / "runs", Asked()).figures["identical"] is True
@@ -148,7 +148,7 @@ def test_a_template_that_crashes_is_started_anew_and_the_drive_goes_on(
     for pid in (template, *(processes_of(run, also) if also else ())):
         os.kill(pid, signal.SIGKILL)
     run.signal(signal.SIGCONT)
-    run.wait_for("the process that starts the others has ended: started anew")
+    run.wait_for("the process that starts the others has ended: it is restarted")
     if not also:
         os.kill(pid_of(name, "sim"), signal.SIGKILL)
     run.wait_for("the simulator is back")

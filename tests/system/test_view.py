@@ -154,7 +154,7 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     assert token not in run.printed and "?" not in result["view"]["address"]
     record = open_run(Path(result["record"]["file"]))
     assert record.whole
-    assert any("the page: " in text for _, text in record.said)
+    assert any("the page: " in text for _, text in record.notices)
     for file in Path(result["record"]["file"]).parent.rglob("*"):  # the record, its attachments and notes, the report
         assert file.is_dir() or token.encode() not in file.read_bytes(), file
     commands = record.topics["/command"].blocks
@@ -264,7 +264,7 @@ def test_a_drive_goes_on_without_its_page(drive: Start, name: str, monkeypatch: 
     result = run.json()
     assert result["view"]["address"] and result["balance"]["closes"]
     record = open_run(Path(result["record"]["file"]))
-    assert record.whole and exit_message in [text for _, text in record.said]
+    assert record.whole and exit_message in [text for _, text in record.notices]
     steps = record.topics["/step"].blocks
     assert len(steps) and (steps["step"][1:] - steps["step"][:-1] == 1).all()
 

@@ -278,7 +278,7 @@ def test_what_cannot_be_is_asked_again(car: Callable[..., Car], capsys: pytest.C
     assert (found.zero["steering"].counts, found.full["steering"].counts) == (12, -488)
     assert found.full["brake"].counts == 32767  # at its stop, the person says
     said = capsys.readouterr().err
-    for part in ("it moves", "none of the keys", "a number above 0", "at least 20", "the end of its range"):
+    for part in ("it moves", "not one of the keys", "a number above 0", "at least 20", "the end of its range"):
         assert part in said
 
 

@@ -79,7 +79,7 @@ def test_a_record_goes_on_in_a_new_part_after_so_many_minutes(hours: Hours) -> N
     told, run = hours.end()
     assert hours.feed.everything(run)
     assert told["whole"] and told["state"] == "whole" and told["parts"] == 4
-    assert run.whole and run.deleted is None and not run.said  # a new part is nothing to talk about
+    assert run.whole and run.deleted is None and not run.notices  # a new part is nothing to talk about
     assert [part.cut for part in run.parts] == [None] * 4 and [part.lost for part in run.parts] == [0] * 4
     assert run.topics["/daq"].begins.tolist() == [0] * len(run.topics["/daq"])
 
@@ -378,5 +378,5 @@ def test_every_note_is_kept_once_whoever_dies_while_it_is_written(share: float) 
         here.begin()
         here.recorder.note(collections.deque(told[2:]))
         _, run = here.end()
-    said = [(at_ns, text) for at_ns, text in run.said if text.startswith("note")]
+    said = [(at_ns, text) for at_ns, text in run.notices if text.startswith("note")]
     assert said == [(note.at_ns, note.text) for note in told]

@@ -27,7 +27,7 @@ def changed(tmp_path: Path, change: Change, golden: str = "single_track", **fact
     change(described["made"])
     run.start.update(facts)
     path = tmp_path / "run.mcap"
-    store(path, run, kept={**run.attachments, "parameters.json": json.dumps(described).encode()})
+    store(path, run, attached={**run.attachments, "parameters.json": json.dumps(described).encode()})
     return path
 
 

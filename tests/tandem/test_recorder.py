@@ -304,9 +304,9 @@ def test_wherever_their_files_end_recorders_after_each_other_hold_every_block_on
         assert run.whole and run.cut is None and run.lacking == 0
         assert run.json("summary.json") == {"steps": 3} and run.ended == "stopped"
         read = [part for part in run.parts[1:] if not (part.cut or "").startswith("not read")]
-        again = [text for _, text in run.said]
+        again = [text for _, text in run.notices]
         assert len(again) == len(read) and all(text.endswith("no block was lost") for text in again)
-        assert [at for at, _ in run.said] == sorted(at for at, _ in run.said)
+        assert [at for at, _ in run.notices] == sorted(at for at, _ in run.notices)
         for topic in run.topics.values():
             assert (topic.begins == 0).all()  # an adopted ring is the same ring
 
@@ -353,7 +353,7 @@ def test_what_was_overwritten_meanwhile_has_a_number(tmp_path: Path) -> None:
     assert not told["whole"] and told["topics"]["/daq"]["lost"] == 36
     assert not run.whole and run.lacking == run.topics["/daq"].missing == 36
     assert run.cut == "36 blocks are missing before run.2.mcap"
-    assert [text for _, text in run.said] == ["the record was taken up again in run.2.mcap: 36 blocks were lost"]
+    assert [text for _, text in run.notices] == ["the record was taken up again in run.2.mcap: 36 blocks were lost"]
 
 
 def test_a_ring_that_went_with_its_end_unread_is_no_whole_record() -> None:
@@ -371,7 +371,7 @@ def test_a_ring_that_went_with_its_end_unread_is_no_whole_record() -> None:
         told, run = here.end()
     assert numbers(run, "/daq") == [*range(40), *range(45, 105)]
     assert not run.whole and run.cut is not None and "the ring of /daq had gone before run.2.mcap" in run.cut
-    assert "/daq had gone" in run.said[0][1] and run.said[1][1].endswith("no block was lost")
+    assert "/daq had gone" in run.notices[0][1] and run.notices[1][1].endswith("no block was lost")
     assert run.topics["/daq"].begins.tolist() == [0] * 40 + [40] * 60
     assert told["topics"]["/daq"]["recorded"] == 100 and not told["whole"]
 
@@ -543,7 +543,7 @@ def test_whichever_part_is_named_the_run_is_opened_and_each_is_a_file_of_its_own
     assert told == sorted(told) and told[-1] == 1.0
     assert run.path == find(files[3]) == find(folder) == files[1]
     assert run.size == sum(path.stat().st_size for path in files.values()) == info(run)["bytes"]
-    assert [text for _, text in run.said if text.startswith("part ")] == ["part 0", "part 1", "part 2"]
+    assert [text for _, text in run.notices if text.startswith("part ")] == ["part 0", "part 1", "part 2"]
     assert list(open_run(folder, ("/step",)).topics) == ["/step"]
     for path in files.values():
         held = alone(path.read_bytes())

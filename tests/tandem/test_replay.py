@@ -316,7 +316,7 @@ def test_a_sound_file_with_strange_content_is_refused_by_name(config: Config, tm
 
     unnamed = with_channels(lambda c: replace(c, name="state_word") if c.name == "status" else c)
     place = again(tmp_path / "unnamed", run, topics={"/step": unnamed})
-    with pytest.raises(RunError, match=r"/step does not tell status as this program does; use the version"):
+    with pytest.raises(RunError, match=r"/step does not have status as this program does; use the version"):
         replay_run(place, Asked())
     assert info(open_run(place))["steps"] == {}
 

@@ -116,7 +116,7 @@ def _rod_centre(at: Points) -> np.ndarray:
 
 
 def build(p: dict[str, float], front: Points, rear: Points) -> Car:
-    """The mechanism of the parameters `p` and of the hardpoints of the left side; forces are added by whoever asks."""
+    """The mechanism of the parameters `p` and of the hardpoints of the left side; forces are added by the caller."""
     m = Mechanism()
     cg = centre_of_gravity(p, front, rear)
     origin = np.array([-cg[0], 0.0, 0.0])

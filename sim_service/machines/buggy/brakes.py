@@ -30,7 +30,7 @@ from sync.jit import kernel
 
 TINY = 1e-300  # keeps a division by zero away
 SLIP_RATE = 4.0  # 1/s; faster growth of slip cannot be waited for, nor can faster recovery
-SLIP_STAYS = 0.5  # 1/s; slower recovery of slip is none
+SLIP_STAYS = 0.5  # 1/s; slower recovery of slip does not count
 
 _OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 

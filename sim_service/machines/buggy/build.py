@@ -150,7 +150,7 @@ def suspensions(p: dict[str, float], front: Points, rear: Points) -> tuple[Suspe
 
 
 def _translated(error: str) -> str:
-    """What the mechanism says of its parts, with what of the vehicle file they are made of."""
+    """The mechanism's description of its parts, with the entries of the vehicle file they are made of."""
     for name, words in _SIDES.items():
         error = re.sub(rf"\b{name}\b", words, error)
     parts = {part for part in _PARTS if part in error}
@@ -222,8 +222,8 @@ def _machine(built: Assembled, path: str) -> Machine:
 
 def _layout() -> str:
     """A hash of what stands where in the tables."""
-    said = [[p.name for p in Part], [t.name for t in T], core.SETTINGS, forces.TYRES, forces.FRAMES, dynamics.HEAD]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+    layout = [[p.name for p in Part], [t.name for t in T], core.SETTINGS, forces.TYRES, forces.FRAMES, dynamics.HEAD]
+    return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]
 
 
 def _states(system: System) -> tuple[Quantity, ...]:
@@ -260,7 +260,7 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     elements = state[system.span(Part.ELEMENT)]
     driveline.start(params[dynamics.DRIVELINE :], elements, forces.ENGINE, memory[dynamics.SHIFT :], 0.0)
     memory[dynamics.ABS :: len(brake_parameters.MEMORY)] = brake_parameters.OPEN_BAR
-    kept = state[size:].copy(), elements.copy()
+    initial = state[size:].copy(), elements.copy()
     params[P.gear_mode] = 0.0  # no torque: an automatic would creep
 
     # first without grip and with gravity square to the road, so that it sinks straight down
@@ -284,30 +284,30 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     state[system.span(Part.QD)] = 0.0
     state[system.span(Part.QDD)] = 0.0
     state[system.span(Part.POWER)] = 0.0
-    memory[:], elements[forces.ENGINE : forces.LEFT] = kept[0], kept[1][forces.ENGINE : forces.LEFT]
+    memory[:], elements[forces.ENGINE : forces.LEFT] = initial[0], initial[1][forces.ENGINE : forces.LEFT]
     memory[dynamics.YAW] = work[W.yaw]
 
 
 def _refuse_unsound(state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray, path: str) -> None:
-    """A car that stands with a wheel in the air or on its stops, or fell over, is not the one anybody meant."""
-    told = work[: len(OUTPUTS)]
-    if not (np.isfinite(state).all() and np.isfinite(told).all()):
+    """A car that stands with a wheel in the air or on its stops, or fell over, is not the one that was meant."""
+    outputs = work[: len(OUTPUTS)]
+    if not (np.isfinite(state).all() and np.isfinite(outputs).all()):
         raise ConfigError(f"{path}: the car finds no rest on its road; its masses, springs and points do not agree")
     numbers = _hooks(constants)
     wrong: dict[str, list[str]] = {}
     for w, name in enumerate(WHEELS):
         at = w * dynamics.PER_WHEEL
-        load, length = told[W.load_fl + at], told[W.spring_length_fl + at]
+        load, length = outputs[W.load_fl + at], outputs[W.spring_length_fl + at]
         short, long = numbers[forces.STOPS + 2 * (w // 2) :][:2]
         if load <= 0.0:
             wrong.setdefault("carries no load", []).append(_SIDES[name])
         elif not short - _ON_STOP <= length <= long + _ON_STOP:
-            said = f"rests on its stop, its spring {length:.3f} m long and free from {short:.3f} to {long:.3f} m"
-            wrong.setdefault(said, []).append(_SIDES[name])
-    lean = float(max(abs(told[W.roll]), abs(told[W.pitch])))
+            problem = f"rests on its stop, its spring {length:.3f} m long and free from {short:.3f} to {long:.3f} m"
+            wrong.setdefault(problem, []).append(_SIDES[name])
+    lean = float(max(abs(outputs[W.roll]), abs(outputs[W.pitch])))
     if wrong or lean > _FALLEN:
         given = ", ".join(f"{n} = {params[P[n]]:g}" for n in ("sprung_cg_x", "sprung_cg_y", "sprung_cg_z"))
-        lines = [f"the {' and the '.join(names)} wheel {said}" for said, names in wrong.items()]
+        lines = [f"the {' and the '.join(names)} wheel {problem}" for problem, names in wrong.items()]
         lines += [f"the chassis leans by {np.degrees(lean):.0f} degrees"] * (lean > _FALLEN)
         right = f"it must stand on four wheels between their stops; see parameters {given}, springs, and the road there"
         raise ConfigError("\n".join(f"{path}: at rest on its road {line}; {right}" for line in lines))
@@ -323,10 +323,10 @@ def _place(system: System, car: np.ndarray, constants: Tables) -> np.ndarray:
     z, slope_x, slope_y, _ = roads.surface(_hooks(constants)[forces.ROAD :], 0.0, 0.0)
     normal: np.ndarray = np.array([-slope_x, -slope_y, 1.0]) / np.sqrt(1.0 + slope_x**2 + slope_y**2)
     ahead = np.array([1.0, 0.0, slope_x]) / np.sqrt(1.0 + slope_x**2)
-    turned = np.array([ahead, np.cross(normal, ahead), normal]).T
+    rotation = np.array([ahead, np.cross(normal, ahead), normal]).T
     q = car[system.span(Part.Q)]
     for node in system.mechanism.nodes.values():
         if len(node.columns) == 3:
             at = list(node.columns)
-            q[at] = product(turned, q[at]) + (np.array([0.0, 0.0, z]) if node.kind == "point" else 0.0)
+            q[at] = product(rotation, q[at]) + (np.array([0.0, 0.0, z]) if node.kind == "point" else 0.0)
     return normal

@@ -1,7 +1,7 @@
 """What the figures of a vehicle file must fulfil together, where each by itself is within its limits.
 
-Every finding names the parameter or the point, its value, and what would be right; whoever asks puts the file before
-it. All of it is said before anything is built, so that nothing has to be read out of a mechanism that cannot be made.
+Every finding names the parameter or the point, its value, and what would be right; the caller puts the file before
+it. All of it is reported before anything is built, so nothing has to be read out of a mechanism that cannot be made.
 """
 
 import itertools
@@ -58,23 +58,23 @@ def suspension(p: dict[str, float], axle: str, points: Points) -> Suspension:
 
 def hardpoint(axle: str, points: Points, error: HardpointError) -> str:
     """The error with the axle and the coordinates of the points it begins with."""
-    names, _, said = str(error).partition(": ")
+    names, _, problem = str(error).partition(": ")
     if not all(name in points for name in names.split(", ")):
         return f"{axle}: {error}"
-    return f"{', '.join(f'{axle}.{n} = {points[n].tolist()}' for n in names.split(', '))}: {said}"
+    return f"{', '.join(f'{axle}.{n} = {points[n].tolist()}' for n in names.split(', '))}: {problem}"
 
 
 def _inertias(p: dict[str, float], named: Named) -> Iterator[str]:
     tensor = np.diag([p["sprung_ixx"], p["sprung_iyy"], p["sprung_izz"]])
     tensor[0, 2] = tensor[2, 0] = p["sprung_ixz"]
     low, middle, high = np.linalg.eigvalsh(tensor)
-    told = ", ".join(named(f"sprung_{i}") for i in ("ixx", "iyy", "izz", "ixz"))
+    moments = ", ".join(named(f"sprung_{i}") for i in ("ixx", "iyy", "izz", "ixz"))
     if low <= 0.0:
         most = np.sqrt(p["sprung_ixx"] * p["sprung_izz"])
-        yield f"{told}: no mass has a principal moment of {low:.4g} kg m2; sprung_ixz must be within ±{most:.4g}"
+        yield f"{moments}: no mass has a principal moment of {low:.4g} kg m2; sprung_ixz must be within ±{most:.4g}"
     elif high > low + middle:
         yield (
-            f"{told}: no mass has principal moments {low:.4g}, {middle:.4g} and {high:.4g} kg m2;"
+            f"{moments}: no mass has principal moments {low:.4g}, {middle:.4g} and {high:.4g} kg m2;"
             f" the largest must not exceed the sum of the others, {low + middle:.4g}"
         )
     if p["wheel_spin_inertia"] > 2.0 * p["wheel_transverse_inertia"]:

@@ -35,7 +35,7 @@ GRAVITY = 9.81  # m/s2
 RACK_SPEED = 0.25  # m/s; five turns of the hand wheel a second
 RACK_ACCELERATION = 10.0  # m/s2; from rest to that speed in a fortieth of a second
 AT_REST = 1e-16  # J; of a motion at its height
-CRAWL = 0.1  # m/s; sideslip is told relative to at least this speed
+CRAWL = 0.1  # m/s; sideslip is relative to at least this speed
 
 # places, in front of the core's integers
 SIZE, NUMBERS, RACK_ROW, RACK_INPUT, PORTS = range(5)
@@ -82,7 +82,7 @@ def steer(inputs, params, sign, memory, rack, h):
 
 
 @kernel(error_model="numpy")
-def tell(places, ints, car, params, numbers, memory, inputs, own, work):
+def write_outputs(places, ints, car, params, numbers, memory, inputs, own, work):
     """The outputs of a step that was made."""
     ports = places[PORTS]
     x, xd = part(ints, own, Part.X)[ports:], part(ints, own, Part.XD)[ports:]
@@ -183,7 +183,7 @@ def step(state, inputs, params, tables, work, h):
         given[forces.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
 
     advance(ints, reals, car, own, forces.hook, h)
-    tell(places, ints, car, params, numbers, memory, inputs, own, work)
+    write_outputs(places, ints, car, params, numbers, memory, inputs, own, work)
 
 
 @kernel(void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64, int64, boolean), error_model="numpy")
@@ -196,11 +196,11 @@ def settle(state, inputs, params, tables, work, h, steps, slide):
     ints = view(places, HEAD, len(places))
     car = state[: places[SIZE]]
     left, qd, qdd = part(ints, car, Part.ELEMENT), part(ints, car, Part.QD), part(ints, car, Part.QDD)
-    said = part(ints, work[_OUTPUTS:], Part.DIAGNOSTIC)
+    diagnostic = part(ints, work[_OUTPUTS:], Part.DIAGNOSTIC)
     last = 0.0
     for _ in range(steps):
         step(state, inputs, params, tables, work, h)
-        energy = said[core.KINETIC]
+        energy = diagnostic[core.KINETIC]
         if energy < last:
             if last < AT_REST:
                 break

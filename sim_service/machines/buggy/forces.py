@@ -17,8 +17,8 @@ is the gradient of k (R0 - l)^2 / 2 with respect to the motion of the wheel, cam
 what it takes. The tyre (sim_service/machines/car/tyres) makes the forces in the plane from the velocity of the carrier
 at the contact point; what of its moments turns the wheel about its axle goes to the spin, the rest to the knuckle.
 
-Behind the states of tyres, brakes and engine the hook leaves what else there is to say of each wheel (`WHEEL` of the
-description): nobody else knows it.
+Behind the states of tyres, brakes and engine the hook leaves the other results of each wheel (`WHEEL` of the
+description): they are known only there.
 """
 
 from math import atan2, sqrt

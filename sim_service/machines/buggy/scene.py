@@ -1,7 +1,7 @@
 """What the buggy looks like: its suspension as it is, on a frame that follows from where the suspension is mounted.
 
 Arms, knuckles, tie rods, rack, struts, springs and wheels are where the mechanism has them. Frame, skin, hand wheel and
-pedals are drawn from the hardpoints and the wheelbase; nobody has measured them, and no step reads them.
+pedals are drawn from the hardpoints and the wheelbase; they were not measured, and no step reads them.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Single-track car: a rigid body in the plane on a front and a rear axle, from standstill to motorway speed.
 
-The physics is told in `dynamics`, the figures in `description`.
+The physics is in `dynamics`, the figures are in `description`.
 """
 
 from dataclasses import replace

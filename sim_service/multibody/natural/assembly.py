@@ -99,7 +99,7 @@ def kinetic_energy(ints, reals, qd):
 def assemble(ints, reals, work, ck, cc):
     """The tangent A into FACTOR, from the port stiffnesses and the Jacobian, which is kept in JAC_FACTOR.
 
-    Whoever solves with this factor later must multiply weights by that Jacobian's transpose and no other: what of
+    Code that solves with this factor later must multiply weights by that Jacobian's transpose and no other: what of
     Phi_q^T W r lies outside its rows is not divided by W but by M, and an angle of 1e-6 between the two is amplified
     by the penalty.
     """

@@ -62,7 +62,7 @@ class Body:
             return False
         ours = {i for e in self.basis for i in e.terms}
         if any(i not in ours and np.abs(c).max() >= SAME_FORM for i, c in form.terms.items()):
-            return False  # it moves where none of ours does; nearly all pairs of a long chain are told apart here
+            return False  # it moves where none of ours does; nearly all pairs of a long chain are separated here
         off = form - combination(self.components(drawn), self.basis)
         return float(max([np.abs(off.const).max(), *(np.abs(c).max() for c in off.terms.values())])) < SAME_FORM
 

@@ -2,7 +2,7 @@
 
 Rigid bodies (rigid.py), joints (joints.py) and forces (forces.py) add to these equations; the compiler (compiler.py)
 turns them into tables. All of them import this module and it imports none of them. `Mechanism` (mechanism.py) puts them
-together for those who build one.
+together.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What can be wrong with a mechanism, said before anything runs."""
+"""What can be wrong with a mechanism, reported before anything runs."""
 
 from sync.errors import TandemError
 

@@ -140,13 +140,13 @@ def angle(
     """
     if m.dimension == 2:
         v = np.array([1.0, 0.0])
-        v_turned = np.array([0.0, 1.0])
+        v_quarter = np.array([0.0, 1.0])
     else:
-        _, v, v_turned = frame(_needed(m, name, axis))
+        _, v, v_quarter = frame(_needed(m, name, axis))
     scalar = m.scalar(name, value) if theta is None else theta
     start = value if theta is None else float(m.where(theta)[0])
     c, s = cos_sin_turns(start / (2.0 * math.pi))
-    n1, n2 = _along(m, a, c * v - s * v_turned), _along(m, a, s * v + c * v_turned)
+    n1, n2 = _along(m, a, c * v - s * v_quarter), _along(m, a, s * v + c * v_quarter)
     m.constrain_angle(f"{name}.angle", b.along(v) @ n1, b.along(v) @ n2, scalar)
     return scalar
 

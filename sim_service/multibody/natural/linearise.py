@@ -3,7 +3,7 @@
 The motion near a state is z -> q(z): the free directions N of the state (orthonormal), closed onto the constraints. The
 accelerations zdd = N^T qdd as a function of z and zd are differentiated centrally, with position, velocity and
 acceleration problem solved at every point, so that everything is in it: curvature, gyroscopic terms, unsymmetric
-forces. Inputs stand still in their values, rates and accelerations; element states are held.
+forces. Inputs are constant in their values, rates and accelerations; element states are held.
 """
 
 from dataclasses import dataclass

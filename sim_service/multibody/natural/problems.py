@@ -144,12 +144,12 @@ def damping(state: State, step: float = 1e-6) -> np.ndarray:
 def _difference(state: State, vector: np.ndarray, step: float) -> np.ndarray:
     out = np.empty((state.system.n, state.system.n))
     for i in range(state.system.n):
-        kept = vector[i]
-        vector[i] = kept + step
+        initial = vector[i]
+        vector[i] = initial + step
         high = state.forces()
-        vector[i] = kept - step
+        vector[i] = initial - step
         out[:, i] = (state.forces() - high) / (2.0 * step)
-        vector[i] = kept
+        vector[i] = initial
     return out
 
 
@@ -158,12 +158,12 @@ def _curvature(state: State, step: float = 1e-4) -> np.ndarray:
     s = state.system
     out = np.zeros((s.n, s.n))
     for i in range(s.n if s.m else 0):
-        kept = state.q[i]
-        state.q[i] = kept + step
+        initial = state.q[i]
+        state.q[i] = initial + step
         high = state.jacobian().T @ state.lam
-        state.q[i] = kept - step
+        state.q[i] = initial - step
         out[:, i] = (high - state.jacobian().T @ state.lam) / (2.0 * step)
-        state.q[i] = kept
+        state.q[i] = initial
     return out
 
 

@@ -26,16 +26,16 @@ def run_steps(advance, ints, reals, state, work, hook, h, steps, every, states, 
     """`steps` steps; every `every`-th state is kept, and the diagnostics of every step. Ends early when not finite."""
     out = part(ints, work, P.DIAGNOSTIC)
     q, qd = part(ints, state, P.Q), part(ints, state, P.QD)
-    kept = 0
+    stored = 0
     for s in range(steps):
         advance(ints, reals, state, work, hook, h)
         if len(diagnostics) > 0:
             for i in range(len(out)):
                 diagnostics[s, i] = out[i]
-        if (s + 1) % every == 0 and kept < len(states):
+        if (s + 1) % every == 0 and stored < len(states):
             for i in range(len(state)):
-                states[kept, i] = state[i]
-            kept += 1
+                states[stored, i] = state[i]
+            stored += 1
         total = 0.0
         for i in range(len(q)):
             total += q[i] + qd[i]
@@ -110,8 +110,10 @@ def run(state: State, seconds: float, h: float | None = None, every: int = 1, di
     steps = round(seconds / h)
     states = np.zeros((steps // every, system.state_size))
     first = state.vector[None, :].copy()
-    kept = np.zeros((steps if diagnostics else 0, len(DIAGNOSTICS)))
+    diagnosis = np.zeros((steps if diagnostics else 0, len(DIAGNOSTICS)))
     work: Any = system.work()
     advance = stepper(system.scheme)
-    done = run_steps(advance, system.ints, system.reals, state.vector, work, system.hook, h, steps, every, states, kept)
-    return Record(system, np.vstack([first, states[: done // every]]), kept[:done], done)
+    done = run_steps(
+        advance, system.ints, system.reals, state.vector, work, system.hook, h, steps, every, states, diagnosis
+    )
+    return Record(system, np.vstack([first, states[: done // every]]), diagnosis[:done], done)

@@ -180,10 +180,10 @@ class System:
         state, h = self.state(), self.h
         state.q[:] = q
         work = self.work()
-        kept = self.part(P.WEIGHT).copy()
+        weights = self.part(P.WEIGHT).copy()
         self.part(P.WEIGHT)[:] = 0.0
         evaluation.tangent(self.ints, self.reals, state.vector, work, self.hook, 0.25 * h * h, 0.5 * h)
-        self.part(P.WEIGHT)[:] = kept
+        self.part(P.WEIGHT)[:] = weights
         A = self.part(P.FACTOR, work)
         return np.maximum([A[self.pattern.entry(i, i)] for i in range(self.n)], np.zeros(self.n))
 

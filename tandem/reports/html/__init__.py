@@ -1,6 +1,6 @@
 """The report of a run for people: `report.html`, one file to look at, and `report.json`, the same figures for programs.
 
-The page says in a sentence how old the data were, then shows where the age comes from, when it was worst, and what
+The page states in a sentence how old the data were, then shows where the age comes from, when it was worst, and what
 happened there. It is one file with its style and its pictures (SVG) inside, needs no network and no script, follows the
 reader's light or dark, and can be printed. A colour always means a hop, a mark always a status; hovering gives figures.
 

@@ -14,7 +14,7 @@ import numpy as np
 from tandem.reports.html.svg import LEFT, RIGHT, WIDE, Scale, _curve, _line, _say, _svg, envelope, rect
 from tandem.reports.html.words import Raw
 
-# Okabe and Ito's, in the order in which neighbours are told apart best
+# Okabe and Ito's, in the order in which neighbours are distinguished best
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7b3294", "#8a8f98")
 _FLOOR = 1e-17  # what a logarithmic axis makes of zero
 
@@ -59,7 +59,7 @@ def curves(
     legend = []
     for k, (s, _) in enumerate(drawn):
         colour = COLOURS[k % len(COLOURS)]
-        said = s.label if len(s.y) else f"{s.label} (no finite value)"
+        legend_text = s.label if len(s.y) else f"{s.label} (no finite value)"
         if len(s.y):
             t, low, middle, high, _ = envelope(s.x, np.maximum(s.y, _FLOOR) if logarithmic else s.y)
             if len(t) < len(s.y):
@@ -70,7 +70,7 @@ def curves(
                 f'<path d="{_curve(x(t), y(middle))}" class="curve" style="stroke:{colour}">'
                 f"<title>{escape(tip)}</title></path>"
             )
-        legend.append((colour, said))
+        legend.append((colour, legend_text))
     return _svg(width, height + _legend(body, legend, bottom, width), title, body)
 
 
@@ -122,7 +122,7 @@ def paths(
 
 
 def _legend(body: list[str], legend: list[tuple[str, str]], bottom: float, width: int) -> float:
-    """Draws it below the axis, in as many rows as it takes; says how much height that is."""
+    """Draws it below the axis, in as many rows as it takes; returns its height."""
     place, row = LEFT + 22.0, bottom + 36
     for colour, text in legend:
         wide = 6.3 * len(text) + 30

@@ -78,7 +78,7 @@ def period_ns(steps: np.ndarray) -> int | None:
 
 
 def summary_us(values: np.ndarray) -> dict[str, Any]:
-    """As sync.ledger says it of a histogram, but of the values themselves (nearest rank)."""
+    """As sync.ledger summarises a histogram, but of the values themselves (nearest rank)."""
     if len(values) == 0:
         return {"n": 0, **dict.fromkeys(("mean", "p50", "p90", "p99", "p999", "max"), 0.0)}
     ranks = np.quantile(values, (0.5, 0.9, 0.99, 0.999, 1.0), method="inverted_cdf") / 1e3
@@ -94,7 +94,7 @@ def hops_us(run: RunData) -> dict[str, dict[str, Any]]:
 
 
 def figure(run: RunData, key: str, values: np.ndarray | None) -> dict[str, Any] | None:
-    """A summary of the run's figures; of the steps, if the run has none; None if nobody knows."""
+    """A summary of the run's figures; of the steps, if the run has none; None if it is not known."""
     own = run.figures.get(key)
     if own and own.get("n"):
         return dict(own)
@@ -172,16 +172,16 @@ def headline(run: RunData) -> str:
     ages = figure(run, "age_us", age(run.steps))
     if ages is None:
         return f"No step was made ({figures.get('ended', 'nothing is known of why')})."
-    said = f"A step used data {say_short(ages['p50'])} old (median), at worst {say_short(ages['max'])}; "
+    text = f"A step used data {say_short(ages['p50'])} old (median), at worst {say_short(ages['max'])}; "
     count = figures.get("balance") or {}
     if not count:
-        said += "how many blocks were lost is not known."
+        text += "how many blocks were lost is not known."
     elif not count.get("closes", True):
-        said += "the balance of blocks does not close."
+        text += "the balance of blocks does not close."
     elif count.get("lost"):
-        said += f"{say_count(count['lost'])} of {say_count(count.get('produced', 0))} blocks were lost."
+        text += f"{say_count(count['lost'])} of {say_count(count.get('produced', 0))} blocks were lost."
     else:
-        said += "nothing was lost."
+        text += "nothing was lost."
     troubles = {
         "deadline_misses": "missed the deadline",
         "skipped": "skipped",
@@ -191,7 +191,7 @@ def headline(run: RunData) -> str:
     bad = [f"{say_count(figures[key])} {words}" for key, words in troubles.items() if figures.get(key)]
     steps = say_count(figures.get("steps") or len(run.steps))
     made = "that were made " if figures.get("steps_not_made") else ""
-    said += f" Of {steps} steps: {', '.join(bad)}." if bad else f" All {steps} steps {made}were in time."
-    said += "".join(f" {sentence}" for sentence in events(figures))
+    text += f" Of {steps} steps: {', '.join(bad)}." if bad else f" All {steps} steps {made}were in time."
+    text += "".join(f" {sentence}" for sentence in events(figures))
     bound = figures.get("bound_us")
-    return said + (f" Ages are known to ±{say_us(bound)}." if isinstance(bound, int | float) and bound > 0 else "")
+    return text + (f" Ages are known to ±{say_us(bound)}." if isinstance(bound, int | float) and bound > 0 else "")

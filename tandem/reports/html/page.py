@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sync.private_files import make_folder, write_anew
+from sync.private_files import make_folder, rewrite
 from tandem.reports.html import sections
 from tandem.reports.html.figures import RunData, headline, hops_us, worst
 from tandem.reports.html.style import STYLE, WORDS
@@ -81,7 +81,7 @@ def write_report(
         for run in runs
     ]
     html, figures = folder / "report.html", folder / "report.json"
-    write_anew(html, (page(title, runs, bare, own)).encode())
+    rewrite(html, (page(title, runs, bare, own)).encode())
     content = json_ready({"title": title, "runs": described, "bare": bare})
-    write_anew(figures, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    rewrite(figures, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
     return html, figures

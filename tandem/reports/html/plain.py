@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sync.private_files import make_folder, write_anew
+from sync.private_files import make_folder, rewrite
 from tandem.reports.html.page import document, json_ready
 from tandem.reports.html.words import e
 
@@ -20,7 +20,7 @@ def write_plain(
     make_folder(folder)
     html, data = folder / "report.html", folder / "report.json"
     header = f'<header class="one"><h1>{e(title)}</h1><p class="headline">{e(headline)}</p></header>'
-    write_anew(html, (document(title, [header, *sections])).encode())
+    rewrite(html, (document(title, [header, *sections])).encode())
     content = json_ready({"title": title, "headline": headline, **figures})
-    write_anew(data, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    rewrite(data, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
     return html, data

@@ -195,7 +195,7 @@ def lateness_section(runs: list[RunData], bare: dict[str, Any]) -> str:
 
 
 def cost_section(runs: list[RunData]) -> str:
-    said, entries, periods = [], [], set()
+    sentences, entries, periods = [], [], set()
     content: list[str] = []
     for run in runs:
         costs, period = cost(run.steps), period_ns(run.steps)
@@ -208,7 +208,7 @@ def cost_section(runs: list[RunData]) -> str:
             periods.add(period)
             free = 1 - 1e3 * spent["max"] / period
             left = f"{free:.1%} of the period always stay free." if free > 0 else "that is more than there is."
-            said.append(
+            sentences.append(
                 f"{run.label}: a step takes {say_us(spent['p50'])} of its {say_ns(period)} (median), at most"
                 f" {say_us(spent['max'])}; {left}"
             )
@@ -216,7 +216,7 @@ def cost_section(runs: list[RunData]) -> str:
         rules = {f"step period {say_ns(p)}": float(p) for p in sorted(periods)}
         x = log_scale([v for _, v in entries] + [np.array([1.2 * p]) for p in periods], LEFT, WIDE - RIGHT)
         content.append(lanes("what a step costs, against its period", HOPS["step"][0], entries, x, WIDE, rules))
-    return section("cost", "Head-room", "\n".join(said) or "What a step costs is not known.", *content)
+    return section("cost", "Head-room", "\n".join(sentences) or "What a step costs is not known.", *content)
 
 
 def _mini(row: dict[str, Any], most_us: float) -> Raw:
@@ -263,11 +263,11 @@ def worst_section(runs: list[RunData]) -> str:
 
 
 def balance_section(runs: list[RunData]) -> str:
-    bars, said = [], []
+    bars, sentences = [], []
     for run in runs:
         count = run.figures.get("balance") or {}
         if not count:
-            said.append(f"{run.label}: no balance was drawn up.")
+            sentences.append(f"{run.label}: no balance was drawn up.")
             continue
         colours = {"used": ("#009e73", "#fff"), "superseded": ("#b9bec6", "#111"), "lost": (BAD, "#fff")}
         parts = [
@@ -275,13 +275,13 @@ def balance_section(runs: list[RunData]) -> str:
         ]
         bars.append((run.label, parts, f"{say_count(count.get('lost', 0))} lost"))
         closes = "closes" if count.get("closes") else "DOES NOT CLOSE"
-        said.append(
+        sentences.append(
             f"{run.label}: {say_count(count.get('produced', 0))} produced = {say_count(count.get('used', 0))} used +"
             f" {say_count(count.get('superseded', 0))} superseded + {say_count(count.get('lost', 0))} lost; the balance"
             f" {closes}."
         )
     picture = stacked(bars, lambda v: say_count(round(v)), "where the blocks went") if bars else ""
-    return section("balance", "Where the blocks went", "\n".join(said), picture)
+    return section("balance", "Where the blocks went", "\n".join(sentences), picture)
 
 
 _EFFORT_COUNTS = {

@@ -1,7 +1,7 @@
 """Pictures as SVG: curves over time, histograms, ranges and stacked bars, with their scales, ticks and tooltips.
 
 A picture is a string that stands by itself and takes its ink from the page's style sheet. Its size is bounded, however
-long the run: curves are thinned to an envelope that keeps every extreme, and too many marks are told together.
+long the run: curves are thinned to an envelope that keeps every extreme, and too many marks are drawn together.
 """
 
 import math
@@ -169,7 +169,7 @@ def over_time(
             wide = max(float(x(b) - x(a)), 1.6)
             band = f"M{x(a) - 0.8:.1f} {top:.0f}h{wide:.1f}V{bottom:.0f}h-{wide:.1f}Z"
             drawn.append((tip, band, f"M{x(a) - 1.8:.1f} {cap:.0f}h{wide + 2:.1f}v3.4h-{wide + 2:.1f}Z"))
-        if len(drawn) > _HOVER:  # too many to tell one by one
+        if len(drawn) > _HOVER:  # too many to list one by one
             _, bands, heads = zip(*drawn, strict=True)
             drawn = [(f"{word}, in {len(drawn)} places", "".join(bands), "".join(heads))]
         for tip, band, head in drawn:
@@ -228,11 +228,11 @@ def lanes(
         if not values.any():
             notes.append(_say(x.first + 8, base - 8, f"{label}: always 0, not on its path", "note"))
             continue
-        said = f"{label}: " * (len(entries) > 1) + " · ".join(
+        figures_text = f"{label}: " * (len(entries) > 1) + " · ".join(
             f"{key} {say_us(figures[key])}" for key in ("p50", "p99", "max")
         )
-        said += f" · {say_count(below)} below 0" * bool(below)  # two hosts, two clocks
-        notes.append(_say(place, base - lane + 13, said, "note", anchor))
+        figures_text += f" · {say_count(below)} below 0" * bool(below)  # two hosts, two clocks
+        notes.append(_say(place, base - lane + 13, figures_text, "note", anchor))
         counts, _ = np.histogram(np.clip(values, x.low, x.high), edges)
         y = Scale(0.5, max(float(counts.max()), 10.0), base, base - lane + 22, logarithmic=True)
         for tick in (1, 100, 10_000):

@@ -410,13 +410,13 @@ def _key(problem: str) -> str:
 def headline(result: dict[str, Any]) -> str:
     ours = [r for r in result["rows"] if r["formulation"] == FORMULATIONS[0].key]
     worst = max(r["phi"] for r in ours)
-    said = f"I3AL on {len(ours)} mechanisms: constraints kept to {worst:.0e} m after every step"
+    text = f"I3AL on {len(ours)} mechanisms: constraints kept to {worst:.0e} m after every step"
     orders = [r["order"] for r in ours if r["order"] is not None]
     if orders:
-        said += f", orders {min(orders):.2f} to {max(orders):.2f}"
+        text += f", orders {min(orders):.2f} to {max(orders):.2f}"
     quicker = [r for r in result["equal_accuracy"] if r["problem"] == "bricard" and r["times_quicker"]]
     quicker = [r for r in quicker if r["ours"] == FORMULATIONS[0].key]
     if quicker:
         listed = ", ".join(f"{r['times_quicker']:.2g} times as quick as {r['code']}" for r in quicker)
-        said += f"; Bricard's linkage at equal accuracy {listed}"
-    return said + "."
+        text += f"; Bricard's linkage at equal accuracy {listed}"
+    return text + "."

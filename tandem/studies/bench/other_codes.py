@@ -1,6 +1,6 @@
 """The same mechanism in other codes: Exudyn and MuJoCo, where they are installed (`pip install tandem[compare]`).
 
-A mechanism is told to them as bars in a row, hinge after hinge, hanging on the ground and closed at its end or not:
+A mechanism is given to them as bars in a row, hinge after hinge, hanging on the ground and closed at its end or not:
 enough for pendulum, chain, four-bar, slider-crank and Bricard's linkage, and nothing of our coordinates is in it. Each
 code gets the settings that suited it best when they were tried on Bricard's linkage (aarch64, Exudyn 1.13, MuJoCo 4.0):
 
@@ -239,13 +239,13 @@ def exudyn_tree(bars: Bars, step: float, observed: int) -> Outcome:
         end = list(bars.points[count] - bars.points[count - 1])
         ours = mbs.AddMarker(MarkerKinematicTreeRigid(objectNumber=tree, linkNumber=count - 1, localPosition=end))
         theirs = mbs.AddMarker(MarkerBodyRigid(bodyNumber=ground, localPosition=list(bars.points[count])))
-        turned = _frame(bars.axes[count])
+        rotation = _frame(bars.axes[count])
         mbs.AddObject(
             GenericJoint(
                 markerNumbers=[theirs, ours],
                 constrainedAxes=_closing(bars),
-                rotationMarker0=turned,
-                rotationMarker1=turned,
+                rotationMarker0=rotation,
+                rotationMarker1=rotation,
             )
         )
     sensor = mbs.AddSensor(

@@ -2,7 +2,7 @@
 
 A problem says how to build the mechanism, how it starts, which node is watched, and where the reference has that node
 at any instants. All positions and velocities at the start come from the reference, so nothing depends on how the start
-is computed. `bars` tells the same mechanism to other codes, where they can have it.
+is computed. `bars` describes the same mechanism for other codes, where they can have it.
 """
 
 import math
@@ -223,8 +223,8 @@ def _top_reference(spin: float) -> Callable[[np.ndarray], np.ndarray]:
         # the reference starts aligned with its axes: gravity is tilted instead
         inertia, rate = np.array([TOP_ACROSS, TOP_ACROSS, TOP_ABOUT]), np.array([0.0, 0.0, spin])
         centre, down = np.array([0.0, 0.0, TOP_HEIGHT]), TOP_AXES @ np.array([0.0, 0.0, -1.0])
-        turned, _ = rigid_body.motion(inertia, rate, t, TOP_MASS, centre, down=down)
-        return np.asarray(turned[:, :, 2] @ TOP_AXES)
+        rotations, _ = rigid_body.motion(inertia, rate, t, TOP_MASS, centre, down=down)
+        return np.asarray(rotations[:, :, 2] @ TOP_AXES)
 
     return reference
 

@@ -1,4 +1,4 @@
-"""Manoeuvres every car is judged by, driven offline, each figure beside what theory says of the same parameters.
+"""Manoeuvres every car is judged by, driven offline, each figure beside what theory predicts for the same parameters.
 
     vehicle    the car that is driven, and what linear theory knows of it
     runner     hands and feet, and the compiled loop that drives

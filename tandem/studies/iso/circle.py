@@ -17,7 +17,7 @@ RADIUS = 100.0  # m
 LINEAR = 1.5  # m/s2; up to here gradients are taken
 LEVELS = (*np.arange(0.25, LINEAR + 0.01, 0.25), *np.arange(2.0, 10.01, 0.5))
 _RAMP, _HOLD, _READ = 2.0, 4.0, 0.5  # s; to the next level, at it, of which read
-_TOLD = 4.0  # m/s2; up to here the hands take theory's word for the angle
+_BY_THEORY = 4.0  # m/s2; up to here the hands take theory's word for the angle
 _LOST = 0.02  # of the curvature: more, and the car no longer follows the circle
 
 
@@ -118,7 +118,7 @@ def _round(vehicle: Vehicle, drive: Drive, way: float, update: Callable[[float],
     """(a_y, steer beyond L/R, roll, sideslip, transfer front, rear, hand wheel) at each level, as of a left turn."""
     car = vehicle.linear
     levels = [_scale(vehicle) * float(level) for level in LEVELS]
-    most = _scale(vehicle) * _TOLD
+    most = _scale(vehicle) * _BY_THEORY
     speed, angle = sqrt(levels[0] * RADIUS), 0.0
     drive.reach(speed)
     found = []

@@ -37,7 +37,7 @@ MANOEUVRES = {
 
 
 def chosen(name: str, speed: float | None) -> list[str]:
-    """The tests a name means; refuses what is none, and a speed where the test has its own."""
+    """The tests a name means; refuses an unknown name, and a speed where the test has its own."""
     if name != "all" and name not in MANOEUVRES:
         raise ConfigError(f"{name}: no such test; there are {', '.join(MANOEUVRES)}, all")
     if speed is not None and (name == "all" or not MANOEUVRES[name].takes_speed):

@@ -1,4 +1,4 @@
-"""What a test has to say: figures beside their predictions, and pictures. No figure is judged here, only told."""
+"""The result of a test: figures beside their predictions, and pictures. No figure is judged here, only reported."""
 
 import math
 from collections.abc import Sequence

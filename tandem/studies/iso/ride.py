@@ -162,6 +162,6 @@ def _rows(theory: list[tuple[float, float, str]], found: list[tuple[float, float
             break
         best = min(left, key=lambda mode: abs(mode[0] / hz - 1.0) + abs(mode[1] - damping))
         left.remove(best)
-        said = name.replace("_", " ")
-        rows += [Row(f"{said}, frequency", "Hz", hz, best[0], by), Row(f"{said}, damping", "1", damping, best[1], by)]
+        title = name.replace("_", " ")
+        rows += [Row(f"{title}, frequency", "Hz", hz, best[0], by), Row(f"{title}, damping", "1", damping, best[1], by)]
     return rows

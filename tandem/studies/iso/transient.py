@@ -100,7 +100,7 @@ def step(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
                 break
             angle *= level / settled
         if not 0.5 * level < settled < 2.0 * level:
-            notes.append(f"{level:g} m/s² is not reached: {settled:.2f} m/s², so nothing is said of it")
+            notes.append(f"{level:g} m/s² is not reached: {settled:.2f} m/s², so it has no figures")
             continue
         predicted = answer(system, log["road_wheel_angle"])
         t = log.t - _BEFORE

@@ -71,9 +71,9 @@ class Vehicle:
 
     def on_road(self, text: str) -> "Vehicle":
         """The same car on a road that is given as the text of its file."""
-        kept = {key: data for key, data in self.sources.files.items() if not key.startswith(f"{ROAD}:")}
+        others = {key: data for key, data in self.sources.files.items() if not key.startswith(f"{ROAD}:")}
         return _made(
-            self.name, MachineFiles(kept | {f"{ROAD}:road.toml": text.encode()}, self.sources.names), self.changed
+            self.name, MachineFiles(others | {f"{ROAD}:road.toml": text.encode()}, self.sources.names), self.changed
         )
 
 
@@ -110,6 +110,6 @@ def _made(name: str, sources: MachineFiles, changed: dict[str, float]) -> Vehicl
 
 
 def _width(tyre: bytes) -> float:
-    """Of a tyre by its file, m; 0 if it does not tell."""
+    """Of a tyre by its file, m; 0 if it is not given there."""
     found = re.search(rb"^\s*WIDTH\s*=\s*([0-9.eE+-]+)", tyre, re.MULTILINE)
     return float(found.group(1)) if found else 0.0

@@ -82,6 +82,6 @@ def _differences(vehicle: Loaded, state: State, travel: float, rack: float) -> t
         off.append(abs(float(np.linalg.norm(state.value(corner.spring))) - spring))
         position[k] = max(position[k], *off)
         # the sine: an arc cosine sees nothing below 1e-8 rad
-        turned = float(np.linalg.norm(np.cross(state[f"{corner.name}.axle"], axle)))
-        angle[k] = max(angle[k], float(np.degrees(np.arcsin(min(turned, 1.0)))))
+        sine = float(np.linalg.norm(np.cross(state[f"{corner.name}.axle"], axle)))
+        angle[k] = max(angle[k], float(np.degrees(np.arcsin(min(sine, 1.0)))))
     return position, angle

@@ -28,7 +28,7 @@ from tandem.studies.vehicle.parameters import AXLES, Loaded, linear_car, standin
 
 COARSE, FINE = 3, 30  # steps of travel each way to the stop
 RACK = 6  # steps of the rack each way
-SPEED = 25.0  # m/s, of the linear theory; nothing that is told here depends on it
+SPEED = 25.0  # m/s, of the linear theory; nothing that is reported here depends on it
 
 
 def examine(vehicle: Loaded, progress: Callable[[float], None] = lambda share: None) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def test_a_very_short_step_does_not_need_room_without_end() -> None:
     for first in range(0, 50_000, 1000):
         history.add(steps(first, 1000))
     assert len(history) <= MOST_STEPS
-    assert len(set(np.diff(history._kept["step"][history._order()]))) == 1  # type: ignore[index]
+    assert len(set(np.diff(history._stored["step"][history._order()]))) == 1  # type: ignore[index]
 
 
 def test_other_channels_begin_a_new_history() -> None:
@@ -179,7 +179,7 @@ def _health(**changes: Any) -> instruments.Health:
         ({"misses": 3}, "3 deadlines"),
         ({"paused": True, "silent_s": 9.0}, "paused"),
         ({"slow": 10.0, "status": step_record.SLOWED | step_record.MISSED, "misses": 2}, "10 times slower"),
-        ({"status": step_record.DIVERGED}, "numbers"),
+        ({"status": step_record.DIVERGED}, "not finite or out of bounds"),
         ({"status": step_record.STALE, "stages": RAMPED << 4 | HELD}, "steering held, throttle ramped to safe"),
         ({"status": step_record.STALE, "stages": SAFE << 4, "silent_s": 1.0}, "stands still until it is fresh again"),
     ],
@@ -303,7 +303,7 @@ def test_nobody_answers_is_said_and_nothing_waits() -> None:
         while not commander.error:
             assert time.monotonic() < end
             time.sleep(0.01)
-        assert "no simulator" in commander.error and commander.told is None
+        assert "no simulator" in commander.error and commander.answer is None
     finally:
         commander.close()
 
@@ -318,7 +318,7 @@ class Told:
         self.error, self.answers, self.busy = "", 0, False
 
     @property
-    def told(self) -> dict[str, Any]:
+    def answer(self) -> dict[str, Any]:
         return {
             "paused": False, "slow": 1.0,
             "parameters": {

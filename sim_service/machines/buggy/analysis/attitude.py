@@ -117,14 +117,14 @@ def _residual(
     rack: float,
 ) -> np.ndarray:
     """Virtual work per unit of rise, pitch, roll and of each wheel's travel."""
-    turned, origin = _frame(q)
+    rotation, origin = _frame(q)
     wheels = _wheels(parameters, pair, q, rack)
     push = -a - GRAVITY * Z  # per mass
     pitch_axis, roll_axis = Y, turn(Y, q[1]) @ X
     out = np.zeros(7)
     moment, force = np.zeros(3), np.zeros(3)  # of all forces on the whole car, about the chassis origin
     masses = parameters["masses"]
-    sprung = turned @ np.array(masses["sprung_cg"], float)
+    sprung = rotation @ np.array(masses["sprung_cg"], float)
     force += masses["sprung"] * push
     moment += cross(sprung, masses["sprung"] * push)
     first = masses["sprung"] * sprung[0]
@@ -133,7 +133,7 @@ def _residual(
     for i, wheel in enumerate(wheels):
         parts = lumps(parameters[f"corner_bodies_{('front', 'rear')[i // 2]}"])
         moving, fixed = sum(m * s for m, s in parts), sum(m * (1.0 - s) for m, s in parts)
-        hung = turned @ (drawn[i // 2] * np.array([1.0, 1.0 if i % 2 == 0 else -1.0, 1.0]))
+        hung = rotation @ (drawn[i // 2] * np.array([1.0, 1.0 if i % 2 == 0 else -1.0, 1.0]))
         at = wheel.centre - origin
         force += (moving + fixed) * push
         moment += cross(at, moving * push) + cross(hung, fixed * push)
@@ -162,7 +162,7 @@ def _residual(
 def _wheels(
     parameters: Mapping[str, Any], pair: tuple[Suspension, Suspension], q: np.ndarray, rack: float
 ) -> list[_Wheel]:
-    turned, origin = _frame(q)
+    rotation, origin = _frame(q)
     tyres = [tyre_of(parameters, name) for name in ("front", "rear")]
     out = []
     for i in range(4):
@@ -172,13 +172,13 @@ def _wheels(
         mirror = np.array([1.0, side, 1.0])
         at = pose(suspension, float(q[3 + i]), side * rack if i < 2 else 0.0)
         motion = rates(suspension, at)
-        centre = origin + turned @ (mirror * at.points["WC"])
-        axle = turned @ (side * mirror * at.axle)
+        centre = origin + rotation @ (mirror * at.points["WC"])
+        axle = rotation @ (side * mirror * at.axle)
         up = (Z - axle[2] * axle) / math.sqrt(1.0 - axle[2] ** 2)
         radius = centre[2] / up[2]
         contact = centre - radius * up
         # back in the left side's chassis axes, where the knuckle's motion is known
-        there = mirror * (turned.T @ (contact - origin))
+        there = mirror * (rotation.T @ (contact - origin))
         push = spring["k"] * (spring["free_length"] - spring_length(at))
         out.append(
             _Wheel(
@@ -186,8 +186,8 @@ def _wheels(
                 axle,
                 contact,
                 load=tyre["vertical_stiffness"] * (tyre["free_radius"] - radius),
-                contact_rate=turned @ (mirror * motion.at(there)),
-                centre_rate=turned @ (mirror * motion.at(at.points["WC"])),
+                contact_rate=rotation @ (mirror * motion.at(there)),
+                centre_rate=rotation @ (mirror * motion.at(at.points["WC"])),
                 spring=-push * spring_rate(suspension, at, motion),
                 travel=float(at.points["WC"][2] - suspension.points["WC"][2]),
             )
@@ -196,8 +196,8 @@ def _wheels(
 
 
 def _frame(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    turned: np.ndarray = turn(Y, float(q[1])) @ turn(X, float(q[2]))
-    return turned, q[0] * Z
+    rotation: np.ndarray = turn(Y, float(q[1])) @ turn(X, float(q[2]))
+    return rotation, q[0] * Z
 
 
 def _four(values: list[float]) -> Four:

@@ -96,13 +96,13 @@ def corner(
     offset = contact - meets
 
     mirror = np.array([1.0, sign, 1.0])
-    turned_axle = axle if side == "left" else np.array([-axle[0], axle[1], -axle[2]])
+    mirrored_axle = axle if side == "left" else np.array([-axle[0], axle[1], -axle[2]])
     return Corner(
         side=side,
         travel=travel,
         rack=rack,
         centre=_three(mirror * centre),
-        axle=_three(turned_axle),
+        axle=_three(mirrored_axle),
         contact=_three(mirror * contact),
         camber=camber,
         steer=sign * steer,

@@ -1,7 +1,7 @@
 """The car's answer to the steering at constant speed, as a linear system: yaw and sideslip alone, or with roll.
 
 Two freedoms: the single-track car, m (v̇ + V r) = Σ F, Iz ṙ = Σ x F − Σ M. With roll three more (body, and each axle on
-its tyres; `steady` tells the geometry), in velocities (v, r, φ̇, ψ̇f, ψ̇r):
+its tyres; `steady` has the geometry), in velocities (v, r, φ̇, ψ̇f, ψ̇r):
 
     M u̇ + V (Σ m B) r + C u + K q = tyres,     M = Σ m Bᵀ B + inertias
 
@@ -75,11 +75,18 @@ def rolling_track(car: Car, speed: float, cornering: tuple[float, float] | None 
     """Yaw, sideslip, roll of the body and of the axles on their tyres."""
     M, gyro, C, K = roll_terms(car)
     # rigid tyres take their axle's roll out of the system
-    kept = [0, 1, 2] + [3 + i for i, axle in enumerate(car.axles) if math.isfinite(axle.tyre.stiffness)]
-    turns = [k - 2 for k in kept[2:]]
-    kept_matrix = np.ix_(kept, kept)
+    retained = [0, 1, 2] + [3 + i for i, axle in enumerate(car.axles) if math.isfinite(axle.tyre.stiffness)]
+    turns = [k - 2 for k in retained[2:]]
+    retained_matrix = np.ix_(retained, retained)
     return _system(
-        car, speed, M[kept_matrix], gyro[kept], C[kept_matrix], K[np.ix_(kept, turns)], _tyres(car, cornering), turns
+        car,
+        speed,
+        M[retained_matrix],
+        gyro[retained],
+        C[retained_matrix],
+        K[np.ix_(retained, turns)],
+        _tyres(car, cornering),
+        turns,
     )
 
 

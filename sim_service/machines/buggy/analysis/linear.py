@@ -1,4 +1,4 @@
-"""Everything linear theory says of a car at a speed, in one call.
+"""Everything linear theory predicts of a car at a speed, in one call.
 
 `predict` collects what `steady`, `handling`, `ride` and `straight` compute; the numbers are plain, and `to_json` turns
 them (and any other dataclass of this package) into what JSON can hold.

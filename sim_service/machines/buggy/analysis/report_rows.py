@@ -1,7 +1,7 @@
 """The rows of the vehicle report: tables over wheel travel and rack, static loads, predictions, as plain data.
 
-Everything here is SI and radians in frozen dataclasses; `linear.to_json` makes JSON of it, whoever prints it chooses
-the units. Tables come coarse for reading and fine for plotting, from the same functions.
+Everything here is SI and radians in frozen dataclasses; `linear.to_json` makes JSON of it, the code that prints it
+chooses the units. Tables come coarse for reading and fine for plotting, from the same functions.
 
 Ackermann. Wheels that roll without slip about a point on the line of the rear axle have cot δ_out − cot δ_in =
 track/wheelbase. `ackermann` is the part of the steer difference of that rule which the linkage makes (1 full, 0

@@ -126,7 +126,7 @@ def _undamped(M: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pairs(M: np.ndarray, C: np.ndarray, K: np.ndarray, shapes: np.ndarray) -> list[tuple[float, float]]:
-    """|λ| and damping of the eigenvalue pair that belongs to each undamped shape, by likeness of the shapes.
+    """|λ| and damping of the eigenvalue pair that belongs to each undamped shape, by similarity of the shapes.
 
     Two real eigenvalues, neighbours in size, make a pair with damping above 1.
     """

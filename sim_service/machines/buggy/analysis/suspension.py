@@ -17,7 +17,7 @@ the left, both from the drawn position, m.
     TOP strut mount on the chassis   CLAMP a point of the strut's axis on the knuckle
 
 Knuckle of the MacPherson: the strut's axis, fixed in the knuckle, always runs through TOP. The distance from LBJ to TOP
-tells how far the strut is pushed in; what is left is a turn about the line LBJ-TOP, and the toe link takes that.
+is how far the strut is pushed in; what is left is a turn about the line LBJ-TOP, and the toe link takes that.
 """
 
 import math
@@ -237,8 +237,8 @@ def _wishbone_knuckle(suspension: Suspension, at: dict[str, np.ndarray]) -> np.n
     at["UBJ"] = about(drawn["UBJ"], drawn["UAF"], hinge, psi)
     radii = tuple(math.dist(drawn["TRO"], drawn[name]) for name in ("LBJ", "UBJ", "TRI"))
     at["TRO"] = three_spheres((at["LBJ"], at["UBJ"], at["TRI"]), radii, side)
-    turned: np.ndarray = triad(at["LBJ"], at["UBJ"], at["TRO"]) @ triad(drawn["LBJ"], drawn["UBJ"], drawn["TRO"]).T
-    return turned
+    rotation: np.ndarray = triad(at["LBJ"], at["UBJ"], at["TRO"]) @ triad(drawn["LBJ"], drawn["UBJ"], drawn["TRO"]).T
+    return rotation
 
 
 def _strut_knuckle(suspension: Suspension, at: dict[str, np.ndarray]) -> np.ndarray:
