@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tandem.reports.html.svg import LEFT, RIGHT, WIDE, Scale, _curve, _line, _say, _svg, envelope, rect
+from tandem.reports.html.svg import LEFT, RIGHT, WIDE, Scale, _curve, _label, _line, _svg, envelope, rect
 from tandem.reports.html.words import Raw
 
 # Okabe and Ito's, in the order in which neighbours are distinguished best
@@ -41,19 +41,19 @@ def curves(
     top, bottom = 28, height - 40
     x = _straight(x_all, LEFT + 10, width - RIGHT, exact=True)
     y = _decades(y_all, bottom, top) if logarithmic else _straight(y_all, bottom, top)
-    body = [_say(LEFT + 10, 14, title, "label")]
+    body = [_label(LEFT + 10, 14, title, "label")]
     ticks = y.ticks(5)
     if logarithmic and len(ticks) > 9:
         ticks = ticks[:: math.ceil(len(ticks) / 9)]
     for at in ticks:
         body += [
             _line(LEFT + 10, y(at), width - RIGHT, y(at)),
-            _say(LEFT + 3, y(at) + 4, _short(at, y), "tick", "end"),
+            _label(LEFT + 3, y(at) + 4, _short(at, y), "tick", "end"),
         ]
     for at in x.ticks(8):
         body += [
             _line(x(at), bottom, x(at), bottom + 4, "axis"),
-            _say(x(at), bottom + 17, f"{at:.6g} {x_label}", "tick", "middle"),
+            _label(x(at), bottom + 17, f"{at:.6g} {x_label}", "tick", "middle"),
         ]
     body.append(_line(LEFT + 10, bottom, width - RIGHT, bottom, "axis"))
     legend = []
@@ -96,11 +96,11 @@ def paths(
     cx, cy = 0.5 * (x_all.min() + x_all.max()), 0.5 * (y_all.min() + y_all.max())
     half_x, half_y = 0.5 * reach * (right - left), 0.5 * reach * (bottom - top)
     x, y = Scale(cx - half_x, cx + half_x, left, right), Scale(cy - half_y, cy + half_y, bottom, top)
-    body = [_say(left, 14, title, "label")]
+    body = [_label(left, 14, title, "label")]
     for at in y.ticks(6):
-        body += [_line(left, y(at), right, y(at)), _say(left - 7, y(at) + 4, _short(at, y), "tick", "end")]
+        body += [_line(left, y(at), right, y(at)), _label(left - 7, y(at) + 4, _short(at, y), "tick", "end")]
     for at in x.ticks(8):
-        body += [_line(x(at), top, x(at), bottom + 4), _say(x(at), bottom + 17, f"{at:.6g} m", "tick", "middle")]
+        body += [_line(x(at), top, x(at), bottom + 4), _label(x(at), bottom + 17, f"{at:.6g} m", "tick", "middle")]
     for k in reversed(range(len(sticks))):
         ink = 0.85 if k == 0 else 0.45 / (1 + 0.35 * k)
         for a, b in sticks[k]:
@@ -128,7 +128,7 @@ def _legend(body: list[str], legend: list[tuple[str, str]], bottom: float, width
         wide = 6.3 * len(text) + 30
         if place + wide > width and place > LEFT + 22:
             place, row = LEFT + 22.0, row + 18
-        body += [rect(place - 12, row - 9, 9, 9, colour), _say(place + 1, row, text, "note")]
+        body += [rect(place - 12, row - 9, 9, 9, colour), _label(place + 1, row, text, "note")]
         place += wide
     return row - bottom - 22
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tandem.reports.html.style import AGE_HOPS, GREY, HOPS, STATUS_COLOURS
-from tandem.reports.html.words import say_count, say_ns, say_short, say_us
+from tandem.reports.html.words import format_count, format_ns, format_short, format_us
 from tandem.reports.outcome import events
 
 WORST = 10
@@ -146,14 +146,14 @@ def worst(run: RunData, count: int = WORST) -> list[dict[str, Any]]:
         if late is not None:
             row["lateness_us"] = late[i] / 1e3
             if late[i] > _UNUSUAL * np.median(late) + _NOTABLE_NS:
-                happened.append(f"started {say_ns(late[i])} late")
+                happened.append(f"started {format_ns(late[i])} late")
         mine = {name: int(values[i]) for name, values in each.items()}
         if "wait" in mine:
             row["hops_us"] = {name: value / 1e3 for name, value in mine.items()}
             row["largest_hop"] = max(AGE_HOPS, key=lambda name: mine[name])
         for name, value in mine.items():
             if value > _UNUSUAL * usual[name] + _NOTABLE_NS:
-                happened.append(f"{name} took {say_ns(value)}, usually {say_ns(usual[name])}")
+                happened.append(f"{name} took {format_ns(value)}, usually {format_ns(usual[name])}")
         if advance is not None and i > 0:
             row["blocks_on"] = int(advance[i - 1])
             row["blocks_on_usual"] = usual_advance
@@ -172,14 +172,14 @@ def headline(run: RunData) -> str:
     ages = figure(run, "age_us", age(run.steps))
     if ages is None:
         return f"No step was made ({figures.get('ended', 'nothing is known of why')})."
-    text = f"A step used data {say_short(ages['p50'])} old (median), at worst {say_short(ages['max'])}; "
+    text = f"A step used data {format_short(ages['p50'])} old (median), at worst {format_short(ages['max'])}; "
     count = figures.get("balance") or {}
     if not count:
         text += "how many blocks were lost is not known."
     elif not count.get("closes", True):
         text += "the balance of blocks does not close."
     elif count.get("lost"):
-        text += f"{say_count(count['lost'])} of {say_count(count.get('produced', 0))} blocks were lost."
+        text += f"{format_count(count['lost'])} of {format_count(count.get('produced', 0))} blocks were lost."
     else:
         text += "nothing was lost."
     troubles = {
@@ -188,10 +188,10 @@ def headline(run: RunData) -> str:
         "stale_steps": "with stale input",
         "capped_steps": "with iterations capped",
     }
-    bad = [f"{say_count(figures[key])} {words}" for key, words in troubles.items() if figures.get(key)]
-    steps = say_count(figures.get("steps") or len(run.steps))
+    bad = [f"{format_count(figures[key])} {words}" for key, words in troubles.items() if figures.get(key)]
+    steps = format_count(figures.get("steps") or len(run.steps))
     made = "that were made " if figures.get("steps_not_made") else ""
     text += f" Of {steps} steps: {', '.join(bad)}." if bad else f" All {steps} steps {made}were in time."
     text += "".join(f" {sentence}" for sentence in events(figures))
     bound = figures.get("bound_us")
-    return text + (f" Ages are known to ±{say_us(bound)}." if isinstance(bound, int | float) and bound > 0 else "")
+    return text + (f" Ages are known to ±{format_us(bound)}." if isinstance(bound, int | float) and bound > 0 else "")

@@ -26,7 +26,7 @@ from tandem.reports.html.svg import (
     stacked,
     time_ticks,
 )
-from tandem.reports.html.words import Raw, e, say_count, say_many, say_ns, say_us
+from tandem.reports.html.words import Raw, e, format_count, format_many, format_ns, format_us
 from tandem.reports.run_figures import ROUND_TRIP
 
 
@@ -69,11 +69,16 @@ def overview(runs: list[RunData]) -> str:
         ages = figure(run, "age_us", age(run.steps)) or {}
         late = figure(run, "lateness_us", lateness(run.steps)) or {}
         spent = figure(run, "step_us", cost(run.steps)) or {}
-        cells = [say_us(ages.get(key)) for key in ("p50", "p99", "p999", "max")]
-        cells += [say_us(late.get("p99")), say_us(late.get("max")), say_us(spent.get("p50")), say_us(spent.get("max"))]
-        cells += [say_count(figures.get(key, "–")) for key in ("deadline_misses", "skipped", "stale_steps")]
+        cells = [format_us(ages.get(key)) for key in ("p50", "p99", "p999", "max")]
+        cells += [
+            format_us(late.get("p99")),
+            format_us(late.get("max")),
+            format_us(spent.get("p50")),
+            format_us(spent.get("max")),
+        ]
+        cells += [format_count(figures.get(key, "–")) for key in ("deadline_misses", "skipped", "stale_steps")]
         lost = (figures.get("balance") or {}).get("lost", "–")
-        rows.append([run.label, say_count(figures.get("steps", len(run.steps))), *cells, say_count(lost)])
+        rows.append([run.label, format_count(figures.get("steps", len(run.steps))), *cells, format_count(lost)])
     headings = ["run", "steps", "age p50", "p99", "p99.9", "max", "lateness p99", "max", "step cost p50", "max"]
     return table([*headings, "missed", "skipped", "stale", "lost"], rows, "figures")
 
@@ -88,19 +93,19 @@ def where_section(runs: list[RunData]) -> str:
         parts = []
         for name, (colour, ink, meaning) in HOPS.items():
             if name in each:
-                tip = f"{name}, {meaning}: median {say_us(each[name]['p50'])}, p99 {say_us(each[name]['p99'])}"
+                tip = f"{name}, {meaning}: median {format_us(each[name]['p50'])}, p99 {format_us(each[name]['p99'])}"
                 parts.append((name, 1e3 * each[name]["p50"], colour, ink, tip))
         ages = figure(run, "age_us", age(run.steps))
-        bars.append((run.label, parts, f"age {say_us(ages['p50'])}" if ages else ""))
+        bars.append((run.label, parts, f"age {format_us(ages['p50'])}" if ages else ""))
     content: list[str] = list(absent)
     if bars:
-        content.append(stacked(bars, say_ns, "where the age comes from", "wait"))
+        content.append(stacked(bars, format_ns, "where the age comes from", "wait"))
         rows = []
         for name, (colour, _, meaning) in HOPS.items():
             first: tuple[Any, ...] = (_swatch(colour, name), meaning)
             for run, each in known:
                 if name in each:
-                    cells = [say_us(each[name][key]) for key in ("p50", "p90", "p99", "p999", "max")]
+                    cells = [format_us(each[name][key]) for key in ("p50", "p90", "p99", "p999", "max")]
                     rows.append([*first, run.label, *cells])
                     first = ("", "")
         content.append(table(["hop", "from … to", "run", "p50", "p90", "p99", "p99.9", "max"], rows, "hops"))
@@ -130,7 +135,7 @@ def _curves(
             continue
         label = f"{run.label}: {what}{' (logarithmic)' * y.logarithmic}"
         worst_here = worst(run) if spots else ()
-        out.append(over_time(run, v, y, time_ticks(y), say_ns, colour, label, 204, spots=worst_here))
+        out.append(over_time(run, v, y, time_ticks(y), format_ns, colour, label, 204, spots=worst_here))
     return out
 
 
@@ -170,7 +175,10 @@ def lateness_section(runs: list[RunData], bare: dict[str, Any]) -> str:
     known = bool(loop.get("n"))
     colour = HOPS["step"][0]
     rules = (
-        {f"bare p50 {say_us(loop['p50'])}": 1e3 * loop["p50"], f"bare p99.9 {say_us(loop['p999'])}": 1e3 * loop["p999"]}
+        {
+            f"bare p50 {format_us(loop['p50'])}": 1e3 * loop["p50"],
+            f"bare p99.9 {format_us(loop['p999'])}": 1e3 * loop["p999"],
+        }
         if known
         else {}
     )
@@ -209,11 +217,11 @@ def cost_section(runs: list[RunData]) -> str:
             free = 1 - 1e3 * spent["max"] / period
             left = f"{free:.1%} of the period always stay free." if free > 0 else "that is more than there is."
             sentences.append(
-                f"{run.label}: a step takes {say_us(spent['p50'])} of its {say_ns(period)} (median), at most"
-                f" {say_us(spent['max'])}; {left}"
+                f"{run.label}: a step takes {format_us(spent['p50'])} of its {format_ns(period)} (median), at most"
+                f" {format_us(spent['max'])}; {left}"
             )
     if entries:
-        rules = {f"step period {say_ns(p)}": float(p) for p in sorted(periods)}
+        rules = {f"step period {format_ns(p)}": float(p) for p in sorted(periods)}
         x = log_scale([v for _, v in entries] + [np.array([1.2 * p]) for p in periods], LEFT, WIDE - RIGHT)
         content.append(lanes("what a step costs, against its period", HOPS["step"][0], entries, x, WIDE, rules))
     return section("cost", "Head-room", "\n".join(sentences) or "What a step costs is not known.", *content)
@@ -224,7 +232,7 @@ def _mini(row: dict[str, Any], most_us: float) -> Raw:
     at, body = 0.0, []
     for name in AGE_HOPS:
         width = 150 * max(row["hops_us"][name], 0.0) / most_us if most_us > 0 else 0.0
-        body.append(rect(at, 2, width, 12, HOPS[name][0], f"{name} {say_us(row['hops_us'][name])}"))
+        body.append(rect(at, 2, width, 12, HOPS[name][0], f"{name} {format_us(row['hops_us'][name])}"))
         at += width
     return Raw(f'<svg class="mini" viewBox="0 0 150 16" role="img" aria-label="hops">{"".join(body)}</svg>')
 
@@ -235,7 +243,7 @@ def _blocks_on(row: dict[str, Any]) -> str:
         return "–"
     if on == 0:
         return "the same block again"
-    return f"{say_many(on - 1, 'block', 'blocks')} passed over" + (
+    return f"{format_many(on - 1, 'block', 'blocks')} passed over" + (
         f" (usually {usual - 1})" if usual and on != usual else ""
     )
 
@@ -251,9 +259,10 @@ def worst_section(runs: list[RunData]) -> str:
         for row in rows:
             bar: str = _mini(row, rows[0]["age_us"]) if "hops_us" in row else "–"
             name = row.get("largest_hop")
-            hop: str = _swatch(HOPS[name][0], f"{name} {say_us(row['hops_us'][name])}") if name else "–"
+            hop: str = _swatch(HOPS[name][0], f"{name} {format_us(row['hops_us'][name])}") if name else "–"
             cells.append(
-                [say_count(row["step"]), f"{row['at_s']:.3f} s", say_us(row["age_us"]), say_us(row.get("lateness_us")),
+                [format_count(row["step"]), f"{row['at_s']:.3f} s", format_us(row["age_us"]),
+                 format_us(row.get("lateness_us")),
                  bar, hop, _blocks_on(row), "; ".join(row["happened"]) or "nothing flagged"]
             )  # fmt: skip
         headings = ("step", "at", "age", "lateness", "its hops", "largest", "since the step before", "what happened")
@@ -271,16 +280,16 @@ def balance_section(runs: list[RunData]) -> str:
             continue
         colours = {"used": ("#009e73", "#fff"), "superseded": ("#b9bec6", "#111"), "lost": (BAD, "#fff")}
         parts = [
-            (k, float(count.get(k, 0)), *c, f"{k}: {say_count(count.get(k, 0))} blocks") for k, c in colours.items()
+            (k, float(count.get(k, 0)), *c, f"{k}: {format_count(count.get(k, 0))} blocks") for k, c in colours.items()
         ]
-        bars.append((run.label, parts, f"{say_count(count.get('lost', 0))} lost"))
+        bars.append((run.label, parts, f"{format_count(count.get('lost', 0))} lost"))
         closes = "closes" if count.get("closes") else "DOES NOT CLOSE"
         sentences.append(
-            f"{run.label}: {say_count(count.get('produced', 0))} produced = {say_count(count.get('used', 0))} used +"
-            f" {say_count(count.get('superseded', 0))} superseded + {say_count(count.get('lost', 0))} lost; the balance"
-            f" {closes}."
+            f"{run.label}: {format_count(count.get('produced', 0))} produced = {format_count(count.get('used', 0))}"
+            f" used + {format_count(count.get('superseded', 0))} superseded + {format_count(count.get('lost', 0))}"
+            f" lost; the balance {closes}."
         )
-    picture = stacked(bars, lambda v: say_count(round(v)), "where the blocks went") if bars else ""
+    picture = stacked(bars, lambda v: format_count(round(v)), "where the blocks went") if bars else ""
     return section("balance", "Where the blocks went", "\n".join(sentences), picture)
 
 
@@ -310,8 +319,8 @@ def effort_section(runs: list[RunData]) -> str:
         for run, effort in found:
             row = (effort.get("round_trip_us") or {}).get(name) or {}
             known = row.get("n", 0) > 0
-            cells = [say_us(row[key]) if known else "–" for key in ("p50", "p99", "p999", "max")]
-            hops.append([meaning, run.label, say_count(row.get("n", 0)), *cells])
+            cells = [format_us(row[key]) if known else "–" for key in ("p50", "p99", "p999", "max")]
+            hops.append([meaning, run.label, format_count(row.get("n", 0)), *cells])
     for name, meaning in _EFFORT_COUNTS.items():
         cells = [_effort_cell(name, effort.get(name)) for _, effort in found]
         if any(cell != "–" for cell in cells):
@@ -332,4 +341,4 @@ def effort_section(runs: list[RunData]) -> str:
 def _effort_cell(name: str, value: Any) -> str:
     if not isinstance(value, int | float):
         return "–"
-    return f"{value:.3g} J" if name.endswith("energy") else say_count(value)
+    return f"{value:.3g} J" if name.endswith("energy") else format_count(value)

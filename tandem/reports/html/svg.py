@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tandem.reports.html.figures import RunData, step_events, summary_us, time_s
-from tandem.reports.html.words import Raw, axis_ns, e, say_count, say_many, say_ns, say_us
+from tandem.reports.html.words import Raw, axis_ns, e, format_count, format_many, format_ns, format_us
 
 WIDE, HALF = 1040, 508  # of a picture, and of one that shares its row; about the pixels on a laptop
 LEFT, RIGHT = 62, 14
@@ -30,7 +30,7 @@ def _svg(width: int, height: float, label: str, body: Iterable[str]) -> Raw:
     )
 
 
-def _say(x: float, y: float, text: Any, kind: str = "", anchor: str = "start", fill: str = "") -> str:
+def _label(x: float, y: float, text: Any, kind: str = "", anchor: str = "start", fill: str = "") -> str:
     style = f' fill="{fill}" style="fill:{fill}"' if fill else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}"{style}>{e(text)}</text>'
 
@@ -106,8 +106,8 @@ def height_scale(values: Sequence[np.ndarray], first: float, last: float) -> Sca
 
 
 def time_ticks(scale: Scale, about: int = 5) -> list[tuple[float, str]]:
-    say = say_ns if scale.logarithmic else axis_ns(scale.high)
-    return [(tick, say(tick)) for tick in scale.ticks(about)]
+    as_text = format_ns if scale.logarithmic else axis_ns(scale.high)
+    return [(tick, as_text(tick)) for tick in scale.ticks(about)]
 
 
 def envelope(t: np.ndarray, values: np.ndarray, points: int = _POINTS) -> tuple[np.ndarray, ...]:
@@ -138,7 +138,7 @@ def over_time(
     values: np.ndarray,
     y: Scale,
     ticks: list[tuple[float, str]],
-    say: Callable[[float], str],
+    as_text: Callable[[float], str],
     colour: str,
     label: str,
     height: int,
@@ -153,11 +153,11 @@ def over_time(
     body: list[str] = []
     legend: list[tuple[str, str]] = []
     for at, text in ticks:
-        body += [_line(LEFT, y(at), WIDE - RIGHT, y(at)), _say(LEFT - 7, y(at) + 4, text, "tick", "end")]
+        body += [_line(LEFT, y(at), WIDE - RIGHT, y(at)), _label(LEFT - 7, y(at) + 4, text, "tick", "end")]
     for at in x.ticks(8):
         body += [
             _line(x(at), bottom, x(at), bottom + 4, "axis"),
-            _say(x(at), bottom + 17, f"{at:g} s", "tick", "middle"),
+            _label(x(at), bottom + 17, f"{at:g} s", "tick", "middle"),
         ]
     body.append(_line(LEFT, bottom, WIDE - RIGHT, bottom, "axis"))
     for word, fill, where in step_events(run.steps, run.rows) if marks else ():
@@ -165,7 +165,7 @@ def over_time(
         cap = top - 4 - 4 * (len(legend) % 3)  # a row for each kind, so that none hides another
         drawn = []
         for a, b, many in spans:
-            tip = f"{word}: {say_many(many, 'step', 'steps')} at {a:.3f} s" + f" to {b:.3f} s" * (b > a)
+            tip = f"{word}: {format_many(many, 'step', 'steps')} at {a:.3f} s" + f" to {b:.3f} s" * (b > a)
             wide = max(float(x(b) - x(a)), 1.6)
             band = f"M{x(a) - 0.8:.1f} {top:.0f}h{wide:.1f}V{bottom:.0f}h-{wide:.1f}Z"
             drawn.append((tip, band, f"M{x(a) - 1.8:.1f} {cap:.0f}h{wide + 2:.1f}v3.4h-{wide + 2:.1f}Z"))
@@ -176,7 +176,7 @@ def over_time(
             body.append(f'<g fill="{fill}"><title>{escape(tip)}</title>')
             body.append(f'<path class="mark" d="{band}"/><path class="cap" d="{head}"/></g>')
         if spans:
-            legend.append((fill, f"{word} ({say_count(int(where.sum()))})"))
+            legend.append((fill, f"{word} ({format_count(int(where.sum()))})"))
     when, low, middle, high, sizes = envelope(t, values)
     if len(when):
         if len(when) < len(values):
@@ -190,21 +190,22 @@ def over_time(
             left = float(x(when[a])) if a else LEFT
             right = float(x(when[b])) if b < len(when) else WIDE - RIGHT
             tip = (
-                f"{when[a]:.2f}–{when[b - 1]:.2f} s, {say_many(int(sizes[a:b].sum()), 'step', 'steps')}: median"
-                f" {say(float(np.median(middle[a:b])))}, {say(float(low[a:b].min()))} to {say(float(high[a:b].max()))}"
+                f"{when[a]:.2f}–{when[b - 1]:.2f} s, {format_many(int(sizes[a:b].sum()), 'step', 'steps')}: median"
+                f" {as_text(float(np.median(middle[a:b])))}, {as_text(float(low[a:b].min()))} to"
+                f" {as_text(float(high[a:b].max()))}"
             )
             body.append(rect(left, top, right - left, bottom - top, "#000", tip, ' class="hover"'))
     for row in spots:
-        tip = f"step {row['step']} at {row['at_s']} s: {say_us(row['age_us'])} old; {'; '.join(row['happened'])}"
+        tip = f"step {row['step']} at {row['at_s']} s: {format_us(row['age_us'])} old; {'; '.join(row['happened'])}"
         spot = f'cx="{x(row["at_s"]):.1f}" cy="{y(1e3 * row["age_us"]):.1f}"'
         body.append(f'<circle {spot} r="4" class="spot"><title>{escape(tip)}</title></circle>')
     if spots:
         legend.append(("none", f"○ the worst {len(spots)}"))
     place = LEFT + 12.0
     for fill, text in legend:
-        body += [rect(place - 12, bottom + 26, 9, 9, fill), _say(place, bottom + 34.5, text, "note")]
+        body += [rect(place - 12, bottom + 26, 9, 9, fill), _label(place, bottom + 34.5, text, "note")]
         place += 6.1 * len(text) + 26
-    body.append(_say(LEFT, 14, label, "label"))
+    body.append(_label(LEFT, 14, label, "label"))
     return _svg(WIDE, height + 18 * bool(legend), label, body)
 
 
@@ -214,9 +215,9 @@ def lanes(
     """A histogram a run, one below the other on one logarithmic time axis; heights are logarithmic too."""
     lane, top = 74, 24
     bottom = top + lane * len(entries)
-    body, notes = [_say(0, 13, title, "label")], []
+    body, notes = [_label(0, 13, title, "label")], []
     for at in x.ticks():
-        body += [_line(x(at), top, x(at), bottom + 4), _say(x(at), bottom + 17, say_ns(at), "tick", "middle")]
+        body += [_line(x(at), top, x(at), bottom + 4), _label(x(at), bottom + 17, format_ns(at), "tick", "middle")]
     edges = np.geomspace(x.low, x.high, round(_PER_DECADE * math.log10(x.high / x.low)) + 1)
     # figures stand where no rule crosses them
     crowded = any(x(at) > (x.first + x.last) / 2 for at in rules.values())
@@ -226,26 +227,27 @@ def lanes(
         body.append(_line(x.first, base, x.last, base, "axis"))
         figures, below = summary_us(values), int((values < 0).sum())
         if not values.any():
-            notes.append(_say(x.first + 8, base - 8, f"{label}: always 0, not on its path", "note"))
+            notes.append(_label(x.first + 8, base - 8, f"{label}: always 0, not on its path", "note"))
             continue
         figures_text = f"{label}: " * (len(entries) > 1) + " · ".join(
-            f"{key} {say_us(figures[key])}" for key in ("p50", "p99", "max")
+            f"{key} {format_us(figures[key])}" for key in ("p50", "p99", "max")
         )
-        figures_text += f" · {say_count(below)} below 0" * bool(below)  # two hosts, two clocks
-        notes.append(_say(place, base - lane + 13, figures_text, "note", anchor))
+        figures_text += f" · {format_count(below)} below 0" * bool(below)  # two hosts, two clocks
+        notes.append(_label(place, base - lane + 13, figures_text, "note", anchor))
         counts, _ = np.histogram(np.clip(values, x.low, x.high), edges)
         y = Scale(0.5, max(float(counts.max()), 10.0), base, base - lane + 22, logarithmic=True)
         for tick in (1, 100, 10_000):
             if tick <= y.high:
                 body.append(_line(x.first - 4, y(tick), x.first, y(tick), "axis"))
-                body.append(_say(x.first - 7, y(tick) + 4, say_count(tick), "tick", "end"))
+                body.append(_label(x.first - 7, y(tick) + 4, format_count(tick), "tick", "end"))
         for count, a, b in zip(counts.tolist(), edges[:-1], edges[1:], strict=True):
             if count:
-                tip = f"{say_ns(a)} to {say_ns(b)}: {say_many(count, 'step', 'steps')} ({count / len(values):.2%})"
+                steps = format_many(count, "step", "steps")
+                tip = f"{format_ns(a)} to {format_ns(b)}: {steps} ({count / len(values):.2%})"
                 body.append(rect(x(a) + 0.4, y(count), x(b) - x(a) - 0.8, base - y(count), colour, tip))
     body += [_line(x(at), top - 4, x(at), bottom, "rule") for at in rules.values()]
     if rules:
-        notes.append(_say(width - RIGHT, 13, f"dashed: {', '.join(rules)}", "note", "end"))
+        notes.append(_label(width - RIGHT, 13, f"dashed: {', '.join(rules)}", "note", "end"))
     return _svg(width, bottom + 24, title, body + notes)
 
 
@@ -255,17 +257,19 @@ def ranges(title: str, rows: list[tuple[str, dict[str, Any], str]], width: int) 
     values = np.array([1e3 * row[key] for _, row, _ in rows for key in ("p50", "p99", "p999", "max")])
     x = log_scale([values], left, width - RIGHT)
     bottom = top + pitch * len(rows)
-    body = [_say(0, 13, title, "label")]
+    body = [_label(0, 13, title, "label")]
     for at in x.ticks():
-        body += [_line(x(at), top, x(at), bottom + 4), _say(x(at), bottom + 17, say_ns(at), "tick", "middle")]
+        body += [_line(x(at), top, x(at), bottom + 4), _label(x(at), bottom + 17, format_ns(at), "tick", "middle")]
     for k, (name, row, colour) in enumerate(rows):
         y = top + pitch * (k + 0.68)
         p50, p99, p999, most = (float(x(1e3 * row[key])) for key in ("p50", "p99", "p999", "max"))
         keys = {"p50": "p50", "p99": "p99", "p99.9": "p999", "max": "max"}
         shown = (
-            " · ".join(f"{word} {say_us(row[key])}" for word, key in keys.items()) if p50 < most else say_us(row["p50"])
+            " · ".join(f"{word} {format_us(row[key])}" for word, key in keys.items())
+            if p50 < most
+            else format_us(row["p50"])
         )
-        body += [_say(left - 12, y + 4, name, "", "end"), _say(width - RIGHT, y - 13, shown, "note", "end")]
+        body += [_label(left - 12, y + 4, name, "", "end"), _label(width - RIGHT, y - 13, shown, "note", "end")]
         body.append(f'<g class="range" style="stroke:{colour}"><title>{escape(f"{name}: {shown}")}</title>')
         for a, b, thick in ((p50, p99, 7), (p99, p999, 3.5), (p999, most, 1.2)):
             body.append(f'<path d="M{a:.1f} {y:.1f}H{b:.1f}" stroke-width="{thick}"/>')
@@ -277,7 +281,7 @@ def ranges(title: str, rows: list[tuple[str, dict[str, Any], str]], width: int) 
 Bar = tuple[str, list[tuple[str, float, str, str, str]], str]  # name, [part, value, colour, ink, tip], words at its end
 
 
-def stacked(rows: list[Bar], say: Callable[[float], str], label: str, until: str = "") -> Raw:
+def stacked(rows: list[Bar], as_text: Callable[[float], str], label: str, until: str = "") -> Raw:
     """Bars of parts on one axis; a mark stands at the end of the part named `until`."""
     left, pitch, right = _margin((name for name, _, _ in rows), 86), 56, 150
     most = max(sum(part[1] for part in parts) for _, parts, _ in rows)
@@ -285,22 +289,22 @@ def stacked(rows: list[Bar], say: Callable[[float], str], label: str, until: str
     body = []
     bottom = 8 + pitch * len(rows)
     for at in x.ticks(6):
-        body += [_line(x(at), 8, x(at), bottom + 4), _say(x(at), bottom + 17, say(at), "tick", "middle")]
+        body += [_line(x(at), 8, x(at), bottom + 4), _label(x(at), bottom + 17, as_text(at), "tick", "middle")]
     for k, (name, parts, words) in enumerate(rows):
         y, at = 8 + pitch * k + 13, 0.0
-        body.append(_say(left - 10, y + 21, name, "strong", "end"))
+        body.append(_label(left - 10, y + 21, name, "strong", "end"))
         for part, value, colour, ink, tip in parts:
             a, b = float(x(at)), float(x(at + value))
             at += value
             if value <= 0:
                 continue
             body.append(rect(a, y, max(b - a, 1.0), 34, colour, tip, ' class="part"'))
-            text = f"{part} {say(value)}"
+            text = f"{part} {as_text(value)}"
             if b - a > 7.2 * len(text) + 8:
-                body.append(_say((a + b) / 2, y + 21, text, "in", "middle", ink))
+                body.append(_label((a + b) / 2, y + 21, text, "in", "middle", ink))
             elif b - a > 7.2 * len(part) + 6:
-                body.append(_say((a + b) / 2, y + 21, part, "in", "middle", ink))
+                body.append(_label((a + b) / 2, y + 21, part, "in", "middle", ink))
             if part == until:
                 body.append(f'<path d="M{b - 5:.1f} {y - 9}h10l-5 8Z" class="until"/>')
-        body.append(_say(float(x(at)) + 9, y + 21, words, "strong"))
+        body.append(_label(float(x(at)) + 9, y + 21, words, "strong"))
     return _svg(WIDE, bottom + 24, label, body)

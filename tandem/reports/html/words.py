@@ -11,14 +11,14 @@ from typing import Any
 from sync.markup import Markup as Raw
 from sync.markup import escape as e
 
-__all__ = ["Raw", "axis_ns", "e", "say_count", "say_many", "say_ns", "say_short", "say_us"]
+__all__ = ["Raw", "axis_ns", "e", "format_count", "format_many", "format_ns", "format_short", "format_us"]
 
 
 def _unit(ns: float) -> tuple[float, str]:
     return next(((s, u) for s, u in ((1.0, "ns"), (1e3, "µs"), (1e6, "ms")) if ns < 999.5 * s), (1e9, "s"))
 
 
-def say_ns(ns: float) -> str:
+def format_ns(ns: float) -> str:
     """Three digits and the unit that suits them."""
     size = abs(ns)
     if size < 0.5:
@@ -35,21 +35,21 @@ def axis_ns(high: float) -> Callable[[float], str]:
     return lambda ns: f"{ns / scale:.6g}\u00a0{unit}" if ns else "0"
 
 
-def say_us(value: Any) -> str:
-    return say_ns(1e3 * value) if isinstance(value, int | float) and math.isfinite(value) else "–"
+def format_us(value: Any) -> str:
+    return format_ns(1e3 * value) if isinstance(value, int | float) and math.isfinite(value) else "–"
 
 
-def say_short(us: float) -> str:
+def format_short(us: float) -> str:
     """Two digits, in ms or s, for sentences."""
     scale, unit = (1e3, "ms") if us < 9.995e5 else (1e6, "s")
     return f"{us / scale:{'.2g' if us / scale < 9.5 else '.0f'}}\u00a0{unit}"
 
 
-def say_count(value: Any) -> str:
+def format_count(value: Any) -> str:
     if not isinstance(value, int | float):
         return str(value)
     return f"{value:,}".replace(",", "\u202f") if math.isfinite(value) else "–"
 
 
-def say_many(count: Any, one: str, more: str) -> str:
-    return f"{'no' if count == 0 else say_count(count)} {one if count == 1 else more}"
+def format_many(count: Any, one: str, more: str) -> str:
+    return f"{'no' if count == 0 else format_count(count)} {one if count == 1 else more}"

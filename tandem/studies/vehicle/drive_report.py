@@ -15,7 +15,7 @@ from tandem.reports.html.figures import RunData, has
 from tandem.reports.html.sections import left_out, section, table
 from tandem.reports.html.style import GREY, HOPS
 from tandem.reports.html.svg import WIDE, Scale, over_time, ranges
-from tandem.reports.html.words import Raw, e, say_count, say_us
+from tandem.reports.html.words import Raw, e, format_count, format_us
 from tandem.reports.run_figures import SOURCE_MS_PER_LOOP
 
 # Table 4.5 of the source: seconds, loops, bytes, blocks of five manoeuvres
@@ -75,11 +75,11 @@ def _with_unit(unit: str) -> Callable[[float], str]:
 
 def source_section(runs: list[RunData], bare: dict[str, Any]) -> str:
     rows: list[list[Any]] = [
-        [f"source, manoeuvre {k}", *map(say_count, row), f"{1e3 * row[0] / row[1]:.2f}", "–"]
+        [f"source, manoeuvre {k}", *map(format_count, row), f"{1e3 * row[0] / row[1]:.2f}", "–"]
         for k, row in enumerate(SOURCE, 1)
     ]
     mean = [round(sum(column) / len(SOURCE)) for column in zip(*SOURCE, strict=True)]
-    rows.append(["source, mean", *map(say_count, mean), f"{SOURCE_MS_PER_LOOP:.2f}", "–"])
+    rows.append(["source, mean", *map(format_count, mean), f"{SOURCE_MS_PER_LOOP:.2f}", "–"])
     constant = dict.fromkeys(("p50", "p99", "p999", "max"), SOURCE_MS_PER_LOOP * 1e3)
     spread: list[tuple[str, dict[str, Any], str]] = [("source, per loop", constant, GREY)]
     pair = bare.get("ipc_us") or {}
@@ -87,9 +87,9 @@ def source_section(runs: list[RunData], bare: dict[str, Any]) -> str:
         spread.append(("bare ZeroMQ pair", pair, GREY))
     for run in runs:
         figures, transfer = run.figures, run.figures.get("transfer_us") or {}
-        cells = [say_count(figures.get(key, "–")) for key in ("seconds", "loops", "bytes", "blocks", "ms_per_loop")]
+        cells = [format_count(figures.get(key, "–")) for key in ("seconds", "loops", "bytes", "blocks", "ms_per_loop")]
         rows.append(
-            [Raw(f"<strong>{e(run.label)}</strong>"), *cells, say_us(transfer["p50"]) if transfer.get("n") else "–"]
+            [Raw(f"<strong>{e(run.label)}</strong>"), *cells, format_us(transfer["p50"]) if transfer.get("n") else "–"]
         )
         if transfer.get("n"):
             spread.append((run.label, transfer, HOPS["wire"][0]))
