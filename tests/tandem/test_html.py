@@ -222,6 +222,16 @@ def test_envelope_keeps_extremes_and_is_short() -> None:
     assert (low.min(), high.max(), many.sum()) == (-99.0, 99.0, 49_999)
 
 
+def test_an_envelope_has_the_median_and_the_middle_of_every_stretch() -> None:
+    for count in (1, 2, 599, 601, 2_500):
+        values = np.random.default_rng(count).normal(size=count)
+        t, _, middle, _, many = envelope(np.arange(float(count)), values)
+        ends = np.cumsum(many)
+        assert ends[-1] == count
+        np.testing.assert_array_equal(middle, [np.median(values[b - n : b]) for n, b in zip(many, ends, strict=True)])
+        np.testing.assert_allclose(t, [b - 0.5 * (n + 1) for n, b in zip(many, ends, strict=True)], rtol=1e-12)
+
+
 # ---- the page --------------------------------------------------------------------------------------------------------
 
 

@@ -42,6 +42,17 @@ def result() -> dict[str, Any]:
     return examine(load_vehicle(BUGGY, {}))
 
 
+@pytest.fixture
+def examined(result: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command on the car as it is finds what was found already: by the same function, of the same car."""
+
+    def same(vehicle: Loaded, progress: Any) -> dict[str, Any]:
+        assert not vehicle.changed and vehicle.path == result["vehicle"]
+        return result
+
+    monkeypatch.setattr("tandem.studies.vehicle.figures.examine", same)
+
+
 @pytest.fixture(scope="module")
 def other() -> Loaded:
     return load_vehicle(BUGGY, OTHER)
@@ -133,7 +144,7 @@ def test_json_is_strict_and_the_page_stands_alone(tmp_path: Path) -> None:
     assert "Mechanism and closed form agree" in page
 
 
-def test_the_command_prints_the_largest_difference() -> None:
+def test_the_command_prints_the_largest_difference(examined: None) -> None:
     done = run(str(BUGGY))
     assert done.exit_code == 0, done.output
     assert "Mechanism and closed form agree: largest difference" in done.stdout
@@ -154,7 +165,7 @@ def test_the_command_prints_the_largest_difference() -> None:
         (["--report", str(VEHICLES)], "cannot be written"),
     ],
 )
-def test_what_is_wrong_is_said_in_lines_with_exit_code_2(words: list[str], said: str) -> None:
+def test_what_is_wrong_is_said_in_lines_with_exit_code_2(examined: None, words: list[str], said: str) -> None:
     done = run(*words)
     assert done.exit_code == 2
     assert said in done.stderr

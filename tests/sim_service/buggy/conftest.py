@@ -1,5 +1,6 @@
 """A car to drive by hand: the shipped buggy, stepped directly."""
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from sim_service.machines import gather, load_machine
 from sim_service.machines.buggy.build import Assembled, assemble
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
-from sim_service.machines.contract import index
+from sim_service.machines.contract import Machine, index
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 VEHICLE = CONFIGS / "vehicles" / "buggy.toml"
@@ -21,7 +22,8 @@ class Car:
     """A model and one life of it."""
 
     def __init__(self, changed: dict[str, float] | None = None, road: Path | None = None, vehicle: Path = VEHICLE):
-        self.model, self.params = load_machine(vehicle, changed, {"road": road} if road else None)
+        self.model, params = _made(vehicle, tuple(sorted((changed or {}).items())), road)
+        self.params = params.copy()
         self.names = [q.name for q in self.model.outputs]
         self.state = np.zeros(len(self.model.states))
         self.work = np.zeros(self.model.work_size)
@@ -52,10 +54,27 @@ class Car:
         return np.array(rows)
 
 
-def assembled(changed: dict[str, float] | None = None) -> Assembled:
+# Putting a car together takes 0.3 s of a processor, and what is made is constant: test_machine_contract.py holds every
+# machine to that. So tests share it; files outside of configs/ are a test's own, and may be others the next time.
+
+
+def _made(vehicle: Path, changed: tuple[tuple[str, float], ...], road: Path | None) -> tuple[Machine, np.ndarray]:
+    shipped = all(CONFIGS in file.parents for file in (vehicle, road) if file is not None)
+    return (_shipped if shipped else _load)(vehicle, changed, road)
+
+
+def _load(vehicle: Path, changed: tuple[tuple[str, float], ...], road: Path | None) -> tuple[Machine, np.ndarray]:
+    return load_machine(vehicle, dict(changed), {"road": road} if road else None)
+
+
+_shipped = functools.cache(_load)
+
+
+@functools.cache
+def assembled() -> Assembled:
     """The mechanism behind the shipped buggy."""
     sources = gather(VEHICLE)
-    return assemble(sources.toml(), sources, changed or {})
+    return assemble(sources.toml(), sources, {})
 
 
 @pytest.fixture
