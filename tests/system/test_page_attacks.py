@@ -164,7 +164,7 @@ def test_the_title_of_a_mechanism_is_text(tab: Any) -> None:
     server, door, address = open_page(View(port=0), EVIL, TOKEN)
     try:
         workshop = MechanismPage(server, MechanismData(EVIL, Bench(state)))
-        workshop.tell()
+        workshop.update_text()
         visit(tab, address, EVIL)
         tab.get_by_text(re.compile("iterations")).first.wait_for()
         assert tab.evaluate("window.pwned") is None

@@ -267,9 +267,9 @@ def test_a_drive_goes_on_without_its_page(drive: Start, name: str, monkeypatch: 
     assert record.whole and exit_message in [text for _, text in record.notices]
     steps = record.topics["/step"].blocks
     # without a gap; one that a machine with other work stops for seconds is replaced, says so, and counts from 0
-    said = [text for _, text in record.said]
-    replaced = sum(text.startswith("the simulator ") and "another takes its place" in text for text in said)
-    assert len(steps) and np.count_nonzero(np.diff(steps["step"].astype(np.int64)) != 1) <= replaced, said
+    notices = [text for _, text in record.notices]
+    replaced = sum(text.startswith("the simulator ") and "another takes its place" in text for text in notices)
+    assert len(steps) and np.count_nonzero(np.diff(steps["step"].astype(np.int64)) != 1) <= replaced, notices
 
 
 @needs_browser
