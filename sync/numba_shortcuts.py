@@ -1,6 +1,6 @@
-"""Two places where numba works longer than it must, and what is done there instead; the results are the same.
+"""Three places where numba works longer than it must, and what is done there instead; the results are the same.
 
-Both reach into numba, so both are taken only in the version they were tried with. In another everything works as it
+All reach into numba, so all are taken only in the version they were tried with. In another everything works as it
 does in numba, and a start takes longer.
 """
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import llvmlite.binding
 import numba
-from numba.core import codegen, targetconfig
+from numba.core import caching, codegen, targetconfig
+from numba.core.runtime import rtsys
 
 _TRIED = "0.68.1"
 
@@ -18,6 +19,7 @@ def take() -> None:
         options = targetconfig.TargetConfig
         options.__eq__, options.__hash__ = _same, _one_hash
         codegen.JITCPUCodegen._library_class = _Library
+        caching.Cache.load_overload = _load
 
 
 # ---- options: a sixth of the time to compile. numba asks some 200 000 times whether two sets of options are equal,
@@ -72,3 +74,17 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]  # numba has no ty
         if self._bitcode is None:
             return int(super().get_pointer_to_function(name))
         return int(self._codegen._engine.get_function_address(name))
+
+
+# ---- loading: 0.3 s of a processor in every process. Before numba looks into its cache it gets ready to compile: all
+# ---- of Python and numpy that it knows is entered into tables. It does so before it compiles, too; here only what
+# ---- loaded code needs is made ready: the memory management of arrays, and C callbacks as arguments.
+
+
+def _load(self: Any, sig: Any, target_context: Any) -> Any:
+    import numba.experimental.function_type  # noqa: F401
+
+    rtsys.initialize(target_context)
+    with self._guard_against_spurious_io_errors():
+        return self._load_overload(sig, target_context)
+    return None
