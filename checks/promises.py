@@ -45,10 +45,9 @@ def balance(recorded: Recorded) -> str | None:
     for segment, steps, rows in _each(recorded):
         if segment.head != len(rows):
             return f"{len(rows)} blocks were pushed, the ring's head is {segment.head}"
-        if segment.used + segment.superseded != segment.last_seq + 1:
-            return (
-                f"used {segment.used} + superseded {segment.superseded} != {segment.last_seq + 1} up to the last block"
-            )
+        due = segment.last_seq + 1 - segment.adopted if segment.last_seq >= 0 else 0
+        if segment.used + segment.superseded != due:
+            return f"used {segment.used} + superseded {segment.superseded} != {due} up to the last block"
         if segment.used != len(np.unique(steps["input_seq"])):
             return f"used {segment.used}, but the steps name {len(np.unique(steps['input_seq']))} blocks"
         # asked to end when there is nothing new, and at a closed ring, every block is accounted for
@@ -119,6 +118,11 @@ def catching_up(recorded: Recorded) -> str | None:
 
 def flags(recorded: Recorded) -> str | None:
     for segment, steps, _ in _each(recorded):
+        if segment.adopted and len(steps):
+            if steps["input_seq"][0] < segment.adopted:
+                return "a step on a block that an earlier simulator received"
+            if not _flagged(steps, rec.LAPPED)[0]:
+                return "the first step on a ring of an earlier simulator shows more than its own block"
         again = np.diff(steps["input_seq"], prepend=-1) == 0
         if (_flagged(steps, rec.REPEATED) != again).any():
             return "a step that repeats a block is not flagged, or one that does not is"

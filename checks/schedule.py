@@ -1,7 +1,8 @@
 """One random schedule: a script from a seed, the loop run on it in virtual time, and what it recorded.
 
-The script has blocks with jitter, bursts, gaps and drops, a writer that closes its ring and is replaced, commands and
-an end; looks at the clock and steps of the model cost random times. checks/promises.py judges what comes out.
+The script has blocks with jitter, bursts, gaps and drops, a writer that closes its ring and is replaced, a ring that an
+earlier simulator began to fill, commands and an end; looks at the clock and steps of the model cost random times.
+checks/promises.py judges what comes out.
 """
 
 from dataclasses import dataclass
@@ -125,6 +126,7 @@ class Segment:
     superseded: int
     last_seq: int
     head: int
+    adopted: int  # blocks that an earlier simulator had received
 
 
 def _cost(stage: Setup, random: np.random.Generator, calm: bool, clock: VirtualClock) -> None:
@@ -236,6 +238,9 @@ def run(stage: Setup, seed: int, calm: bool) -> Recorded:
     _cost(stage, random, calm, clock)
     segments: list[Segment] = []
     counters, control = simulation.counters, simulation.control
+    if not calm and random.random() < 0.15:  # an earlier simulator received the first blocks of the ring
+        pushes = int(((script[:, KIND] == PUSH) & (script[:, WHERE] == 0)).sum())
+        control[rec.BEGIN] = int(random.integers(1, max(pushes // 2, 2)))
     for ring in range(_RINGS):
         before = counters.copy()
         control[rec.LAST_SEQ] = -1
@@ -245,8 +250,10 @@ def run(stage: Setup, seed: int, calm: bool) -> Recorded:
             Segment(
                 ring, int(before[rec.STEPS]), int(counters[rec.STEPS]), ended, int(made[rec.USED]),
                 int(made[rec.SUPERSEDED]), int(control[rec.LAST_SEQ]), int(stage.rings[ring, HEAD_WORD]),
+                int(control[rec.BEGIN]),
             )
         )  # fmt: skip
+        control[rec.BEGIN] = 0
         if ended != rec.RING_CLOSED:
             break
     return Recorded(stage, calm, script[: clock.words[CURSOR]], segments, stage.steps())
