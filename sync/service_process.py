@@ -23,7 +23,7 @@ from sync.config import Config, load
 from sync.errors import TandemError
 from sync.private_files import only_for_this_user
 from sync.ring import RingReader, RingWriter
-from sync.threads import joined
+from sync.threads import joined, set_by_signals
 from sync.visible import visible
 
 STATUS_S = 0.1  # how often a service looks up from its work
@@ -225,8 +225,7 @@ def work(
     """Run what was built to its end; returns the exit code."""
     stop = threading.Event()
     reporter = Reporter(role, supervised, stop, words)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    set_by_signals(stop, signal.SIGINT, signal.SIGTERM)
     try:
         config, service = build()
         if config.realtime.enabled and real_time:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sync.errors import ConfigError
+from sync.threads import set_by_signals
 from sync.visible import visible
 from tandem.shipped_configs import CONFIGS
 from tandem.terminal import Overrides, TokenFile, errors, progress
@@ -127,8 +128,7 @@ def serve(where: "View", feed: "RecordData", other: "RecordData | None", token: 
 
 def _stop_signal() -> threading.Event:
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    set_by_signals(stop, signal.SIGINT, signal.SIGTERM)
     return stop
 
 

@@ -27,6 +27,7 @@ from sync.config import Config, runtime_directory
 from sync.errors import ConfigError, DeviceError, RingBusy, RingError
 from sync.ring import RingReader, remove_stale
 from sync.streams import SOCKETS, STREAMS
+from sync.threads import set_by_signals
 from sync.token import new_token, redacted
 from tandem.follow import Produced, Steps
 from tandem.provenance import as_text
@@ -459,7 +460,7 @@ def supervise(
     with only_one(config):
         sweep(config)
         supervisor = Supervisor(config, group, update, show, folder, conclude, begun_at, token or new_token(), channels)
-        before = {n: signal.signal(n, lambda *_: supervisor.interrupted.set()) for n in (signal.SIGINT, signal.SIGTERM)}
+        before = set_by_signals(supervisor.interrupted, signal.SIGINT, signal.SIGTERM)
         try:
             return supervisor.run(seconds)
         finally:
