@@ -28,6 +28,9 @@ def set_by_signals(event: threading.Event, *numbers: int) -> dict[int, Any]:
     """
 
     def ask(*_: object) -> None:
-        _thread.start_new_thread(event.set, ())
+        try:
+            _thread.start_new_thread(event.set, ())
+        except RuntimeError:  # no memory for another thread: then the small risk, not an end without a clean-up
+            event.set()
 
     return {number: signal.signal(number, ask) for number in numbers}
