@@ -128,7 +128,7 @@ def _differentiated(angle: np.ndarray) -> np.ndarray:
 
 
 # not cached: this file is both run and imported, and numba would cache under one of the two names only
-@kernel(cache=False)
+@kernel(cache=False, allocates=True)
 def _evaluate(points, sines, t):
     angle = np.empty(t.size)
     for i in range(t.size):

@@ -31,7 +31,7 @@ def pattern(position, word):
     return (position + 1) * GOLDEN + word * 1_000_003
 
 
-@kernel(int64(WORDS, int64, int64))
+@kernel(int64(WORDS, int64, int64), allocates=True)
 def write_at_full_speed(ring, words, until_ns):
     block = np.empty(words, np.int64)
     n = np.int64(0)
@@ -51,7 +51,7 @@ def whole(block, position):
     return True
 
 
-@kernel(types.UniTuple(int64, 6)(READ_ONLY, int64, int64))
+@kernel(types.UniTuple(int64, 6)(READ_ONLY, int64, int64), allocates=True)
 def read_newest(ring, words, until_ns):
     """(reads, contended reads, torn, backwards, lapped, ns spent): a read is contended if it found a new block."""
     block = np.zeros(words, np.int64)

@@ -6,6 +6,7 @@ from numba import types
 from daq_service import effort_record as rec
 from daq_service.effort import _CURSOR, _SETTINGS, advance_effort, new_cursor, settings_of
 from daq_service.effort_settings import EffortSettings
+from sync.array_copy import copy
 from sync.array_types import MATRIX, WORDS, WORDS_2D
 from sync.block import EPOCH, SEQ, T
 from sync.jit import kernel
@@ -29,7 +30,7 @@ def _recompute(settings, cursor, steps, efforts, again, compared):
         if known and (new or not blind):
             blind = False
             advance_effort(settings, at, moment, new, came, steps[row, 0], steps[row, 1], epoch)
-            again[row, :] = effort
+            copy(again[row], effort)
             values = again[row].view(np.float64)
             values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
             values[rec.AT_DISPLACEMENT], values[rec.AT_ENERGY] = at.displacement, at.energy

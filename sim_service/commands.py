@@ -39,6 +39,7 @@ from sim_service.command_record import (
     STEPS_LEFT,
 )
 from sim_service.machines.contract import Machine
+from sync.array_copy import copy
 from sync.atomics import load_acquire
 from sync.block import EPOCH, PUSHED, SEQ, T
 from sync.clock import now_ns
@@ -73,8 +74,8 @@ def obey(block, params, state, work, first_state, first_work, mode):
     if kind == PARAMETER:
         params[block[AT_INDEX]] = value
     elif kind == RESET:
-        state[:] = first_state
-        work[:] = first_work
+        copy(state, first_state)
+        copy(work, first_work)
         mode[RESTART] = 1.0
     elif kind == PAUSE:
         mode[PAUSED], mode[STEPS_LEFT] = 1.0, value

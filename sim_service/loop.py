@@ -36,6 +36,7 @@ from sim_service.phase import LOCKED as LOCKED_NOW
 from sim_service.step_kernel import advance_step
 from sim_service.step_result import CLIPPED, OVER, STAGES
 from sim_service.step_result import DIVERGED as DIVERGED_NOW
+from sync.array_copy import copy
 from sync.atomics import load_acquire, load_relaxed, store_release
 from sync.block import EPOCH, PAYLOAD, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import Clock, for_any_clock, now, sleep
@@ -236,7 +237,7 @@ def _account_for_result(settings, books, machine, divergence, at):
         counters[rec.CLIPS] += 1
     if result[DIVERGED_NOW]:
         at.status |= rec.DIVERGED
-        divergence.offending[:] = machine.inputs
+        copy(divergence.offending, machine.inputs)
         books.control[rec.DIVERGED_STEP] = counters[rec.STEPS]
         counters[rec.DIVERGENCES] += 1
     elif settings.capped_output >= 0 and machine.work[settings.capped_output] > 0.0:
@@ -287,8 +288,8 @@ def _publish(clock, rings, buffers, settings, books, lock, machine, divergence, 
     out[T], out[PUSHED] = at.planned, now(clock)
     push(rings.steps, out)
     beat_at(rings.steps, out[PUSHED])
-    buffers.state[:PAYLOAD] = out[:PAYLOAD]
-    buffers.state.view(np.float64)[PAYLOAD:] = machine.state
+    copy(buffers.state, out[:PAYLOAD])
+    copy(buffers.state.view(np.float64)[PAYLOAD:], machine.state)
     push(rings.states, buffers.state)
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from sync.array_copy import copy
 from sync.jit import kernel
 from sync.ledger import BUCKETS, histograms, middle, record
 
@@ -85,7 +86,7 @@ def arrived(phase, arrivals, delay_ns):
     record(arrivals[0], delay_ns)
     phase[SEEN] += 1.0
     if phase[SEEN] % WINDOW == 0.0:
-        arrivals[1, :] = arrivals[0, :]
+        copy(arrivals[1], arrivals[0])
         arrivals[0, :] = 0
     # early on at every arrival, later once in a while: the scan of the buckets is not free
     if phase[SEEN] <= ENOUGH or phase[SEEN] % 64 == 0.0:

@@ -24,6 +24,7 @@ from sim_service.machines.contract import STEP
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import advance_step
 from sim_service.step_result import CLIPPED, DIVERGED, OVER, STAGES
+from sync.array_copy import copy
 from sync.array_types import MATRIX, VECTOR, WORDS, WORDS_2D, group
 from sync.jit import kernel
 from sync.ring import private_ring, push
@@ -96,13 +97,13 @@ def _steps(ring, tape, first, last, buffers, settings, rows, step_machine, machi
             push(ring, tape.blocks[cursor[_PUSHED]])
             cursor[_PUSHED] += 1
         if tape.flags[k] & INITIAL:
-            machine.state[:] = machine.first_state
-            machine.work[:] = machine.first_work
-            machine.params[:] = tape.first_params
+            copy(machine.state, machine.first_state)
+            copy(machine.work, machine.first_work)
+            copy(machine.params, tape.first_params)
             forget(rows)
             divergence.result[:] = 0
             cursor[_SHOWN] = -1
-        buffers.block[:] = tape.blocks[position]
+        copy(buffers.block, tape.blocks[position])
         for n in range(tape.obeyed[k, 0], tape.obeyed[k, 1]):
             obey(
                 tape.commands[n], machine.params, machine.state, machine.work, machine.first_state,
@@ -204,8 +205,8 @@ def _find(steps: np.ndarray, blocks: np.ndarray) -> np.ndarray:
         numbers = blocks["seq"][here].astype(np.int64)
         wanted = steps["input_seq"][mine]
         first = np.searchsorted(numbers, wanted)
-        for copy in range(int(np.unique(numbers, return_counts=True)[1].max())):
-            at = np.minimum(first + copy, len(here) - 1)
+        for repeat in range(int(np.unique(numbers, return_counts=True)[1].max())):
+            at = np.minimum(first + repeat, len(here) - 1)
             index = here[at]
             right = (numbers[at] == wanted) & (blocks["received_ns"][index] == steps["input_received_ns"][mine])
             found[mine[right]] = index[right]

@@ -14,6 +14,7 @@ import numpy as np
 
 from sim_service.inputs import forget, forget_what_was_stale, make_inputs, observe_block
 from sim_service.step_result import CLIPPED, DIVERGED, GOOD_STEPS, IN_A_ROW, ONCE_MORE, OVER, STAGES
+from sync.array_copy import copy
 from sync.block import EPOCH
 from sync.jit import kernel
 from sync.ring import read_slot
@@ -63,12 +64,12 @@ def _catch(settings, rows, machine, divergence):
     result[GOOD_STEPS] = 0
     result[DIVERGED] = OVER if limits[_ON_DIVERGENCE] == _END or result[IN_A_ROW] > limits[_MOST] else ONCE_MORE
     if result[DIVERGED] == ONCE_MORE and limits[_ON_DIVERGENCE] == _RESET:
-        machine.state[:] = machine.first_state
-        machine.work[:] = machine.first_work
+        copy(machine.state, machine.first_state)
+        copy(machine.work, machine.first_work)
         forget(rows)
     else:
-        machine.state[:] = divergence.previous[:n]
-        machine.work[: settings.outputs] = divergence.previous[n:]
+        copy(machine.state, divergence.previous)
+        copy(machine.work, divergence.previous[n:])
         machine.work[settings.outputs :] = 0.0  # nothing that matters is stored there, but a NaN could stay
 
 
@@ -92,8 +93,8 @@ def advance_step(
         observe_block(block, rows)
     h = settings.h_ns * 1e-9
     result[STAGES], result[CLIPPED] = make_inputs(block, age_ns, h, rows, machine.inputs)
-    divergence.previous[:n] = machine.state
-    divergence.previous[n:] = machine.work[:outputs]
+    copy(divergence.previous, machine.state)
+    copy(divergence.previous[n:], machine.work)
     step_machine(machine.state, machine.inputs, machine.params, machine.tables, machine.work, h)
     bound = divergence.limits[_BOUND]
     if _sound(machine.state, n, bound) and _sound(machine.work, outputs, bound):

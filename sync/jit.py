@@ -84,9 +84,14 @@ def _make(folder: Path) -> None:
 
 
 def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """numba.njit with the options every hot function of ours has."""
+    """numba.njit with the options every hot function of ours has.
+
+    Unless given `allocates=True`, it is compiled without numba's memory management: what would allocate (also
+    `a[:] = b`, see sync/array_copy.py) is an error when it is compiled, and no reference is counted. Counting them
+    made the loop half as long again.
+    """
     code_dependencies.own_cache()
-    options = {"cache": True, "nogil": True, **options}
+    options = {"cache": True, "nogil": True, "_nrt": options.pop("allocates", False), **options}
     decorator: Callable[[Callable[..., Any]], Any]
     decorator = numba.njit(**options) if signature is None else numba.njit(signature, **options)
     return decorator

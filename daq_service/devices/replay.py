@@ -12,6 +12,7 @@ from numba import int64, types
 from pydantic import Field
 
 from daq_service.devices import Host
+from sync.array_copy import copy
 from sync.array_types import WORDS, WORDS_2D
 from sync.clock import RealClock
 from sync.config import Config
@@ -55,7 +56,7 @@ def _take(scans, t_ns, now, state, buffer, recorded, offsets, lost_before, turn_
             if count > 0:
                 break  # what comes now is no continuation: it begins the next read
             lost += gap
-        scans[count, :] = recorded[at]
+        copy(scans[count], recorded[at])
         t_ns[count] = state[_START] + state[_NEXT] // size * turn_ns + offsets[at]
         state[_NEXT] += 1
         count += 1

@@ -107,7 +107,7 @@ def _spline(knots: np.ndarray) -> np.ndarray:
     return control
 
 
-@kernel("void(float64[:, ::1], float64[:, ::1], float64[:, ::1])", error_model="numpy")
+@kernel("void(float64[:, ::1], float64[:, ::1], float64[:, ::1])", allocates=True, error_model="numpy")
 def _solve(points, tangents, c):
     """(c[i-1] + 4 c[i] + c[i+1]) / 6 = point, and (c[2] - c[0]) / 2, (c[n+1] - c[n-1]) / 2 = tangents at the ends."""
     n = points.shape[0]

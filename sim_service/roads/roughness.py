@@ -55,7 +55,11 @@ def rough_field(
     return heights
 
 
-@kernel("void(float64[::1], int64, int64, float64, float64, float64, float64, float64[:, ::1])", error_model="numpy")
+@kernel(
+    "void(float64[::1], int64, int64, float64, float64, float64, float64, float64[:, ::1])",
+    allocates=True,
+    error_model="numpy",
+)
 def _synthesise(noise, first, last, density, decay, spacing, station_spacing, heights):
     nodes, stations = heights.shape
     dn = 1.0 / (nodes * spacing)

@@ -10,6 +10,7 @@ import numpy as np
 from mcap.writer import CompressionType, Writer
 from numba import types, uint8
 
+from sync.array_copy import copy
 from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.block import PUSHED, RECEIVED, Layout, T
 from sync.jit import kernel
@@ -42,7 +43,7 @@ def parts(folder: Path) -> dict[int, Path]:
 @kernel(types.void(WORDS_2D, WORDS_2D, BYTES_READ_ONLY, _BYTES_2D))
 def _compose(blocks, fields, text, messages):
     for n in range(blocks.shape[0]):
-        messages[n, :] = text
+        copy(messages[n], text)
         write_message(blocks[n], fields, messages[n])
 
 

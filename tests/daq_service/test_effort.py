@@ -167,8 +167,8 @@ def test_never_beyond_the_limit_nor_faster_than_allowed_nor_late_at_zero(
     found = world.run(t + 400 * MS)
     value, at = found["given"][:-1], found["t_ns"][:-1]
     assert np.isfinite(value).all() and (np.abs(value) <= effort.limit).all()
-    # from one to the next
-    moved, passed = np.abs(np.diff(value)), np.diff(at) * 1e-9
+    # from one to the next; instants, also those at which it must begin to fall and be at zero, are whole nanoseconds
+    moved, passed = np.abs(np.diff(value)), (np.diff(at) + 1) * 1e-9
     falling = found["status"][1:-1] & rec.WATCHDOG != 0
     fastest = np.where(falling, effort.fall, effort.slew)
     assert (moved <= fastest * passed * (1 + 1e-9) + 1e-12 * effort.limit).all()

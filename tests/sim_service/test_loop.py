@@ -434,7 +434,7 @@ def test_steady_loop_misses_and_skips_nothing_it_does_not_say(world: Make, puppe
 # memory
 
 
-@kernel()
+@kernel(allocates=True)
 def _allocates(n):
     total = 0.0
     for k in range(n):

@@ -29,7 +29,7 @@ def whole(block, position):
     return True
 
 
-@kernel(int64(WORDS, int64))
+@kernel(int64(WORDS, int64), allocates=True)
 def write_at_full_speed(ring, until_ns):
     """Blocks without a rest, from wherever the ring is, until then or until it is closed; returns how many."""
     block = np.empty(ring[4], np.int64)
@@ -42,7 +42,7 @@ def write_at_full_speed(ring, until_ns):
     return pushed
 
 
-@kernel(types.void(WORDS, int64, int64))
+@kernel(types.void(WORDS, int64, int64), allocates=True)
 def write_in_steps(ring, blocks, rest_ns):
     """So many blocks, with a rest after each that lets a follower catch up."""
     block = np.empty(ring[4], np.int64)
@@ -54,7 +54,7 @@ def write_in_steps(ring, blocks, rest_ns):
             pass
 
 
-@kernel(types.UniTuple(int64, 3)(READ_ONLY, int64, int64))
+@kernel(types.UniTuple(int64, 3)(READ_ONLY, int64, int64), allocates=True)
 def follow(ring, blocks, until_ns):
     """(read, torn, reported lost) of the first `blocks` blocks, each awaited at the head."""
     row = np.zeros((1, ring[4]), np.int64)
@@ -80,7 +80,7 @@ def newest_unchecked(ring, block):
     return head - 1
 
 
-@kernel(types.UniTuple(int64, 2)(READ_ONLY, int64, types.boolean))
+@kernel(types.UniTuple(int64, 2)(READ_ONLY, int64, types.boolean), allocates=True)
 def count_torn(ring, until_ns, careful):
     """(reads, torn ones); without care until the first torn one."""
     block = np.zeros(ring[4], np.int64)

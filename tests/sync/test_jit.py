@@ -11,9 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numba
+import numpy as np
 import pytest
 
-from sync import code_dependencies
+from sync import code_dependencies, jit
+from sync.array_copy import copy
 from tests.sync.actors import PATIENCE_S, ROOT, environment
 
 # imports all kernels of the ring; says where the cache is, what came from it and what had to be compiled
@@ -221,3 +224,26 @@ def test_what_is_compiled_does_not_wait_for_another_that_compiles(tmp_path: Path
     with open(tmp_path / "numba" / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert code() == 0  # one that waited would hang
+
+
+def test_what_would_allocate_is_refused_when_it_is_compiled_and_references_are_not_counted() -> None:
+    def fresh(n):
+        return np.zeros(n).sum()
+
+    def assign(a, b):
+        a[:] = b
+
+    def both(a, b):
+        part = a[1:]
+        copy(part, b)
+        return part[0]
+
+    a, b = np.zeros(3), np.ones(2)
+    with pytest.raises(numba.core.errors.TypingError):
+        jit.kernel(cache=False)(fresh)(3)
+    with pytest.raises(numba.core.errors.NumbaRuntimeError, match="NRT required"):
+        jit.kernel(cache=False)(assign)(a, a)
+    assert jit.kernel(cache=False, allocates=True)(fresh)(3) == 0.0
+    counted, plain = jit.kernel(cache=False, allocates=True)(both), jit.kernel(cache=False)(both)
+    assert counted(a, b) == plain(a, b) == 1.0 and a.tolist() == [0.0, 1.0, 1.0]
+    assert "NRT_incref" not in plain.inspect_asm(plain.signatures[0])

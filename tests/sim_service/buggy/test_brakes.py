@@ -22,7 +22,7 @@ def parameters(**changed: float) -> np.ndarray:
 PAR = parameters()
 
 
-@kernel()
+@kernel(allocates=True)
 def turn(par, limit, load, spring, states, motion, h):
     """One implicit step of a wheel under a constant torque, on a spring to the ground; motion: angle, speed,
     acceleration. Returns the iterations of Newton's rule."""
@@ -67,7 +67,7 @@ class Wheel:
         return record
 
 
-@kernel()
+@kernel(allocates=True)
 def quarter_car(par, line_bar, mu, speed, record):
     """A quarter of a car braked to rest on a tyre with peak friction mu. Control every 5 ms, motion in 20 parts of it.
 

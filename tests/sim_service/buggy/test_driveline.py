@@ -30,7 +30,7 @@ def resistance(w, grade):
     return T, 2.0 * DRAG * abs(v) * RADIUS * RADIUS + roll * 0.1 / (turn * turn)
 
 
-@kernel()
+@kernel(allocates=True)
 def advance(par, memory, states, motion, throttle, brake, grade, h):
     """One step of the car on its wheels, as the mechanism does it; motion is axle speed and acceleration."""
     after = np.empty_like(states)

@@ -405,7 +405,7 @@ def test_friction_opposes_sliding_at_standstill(direction, speed):
     assert 0.64 * LOAD < size < LOAD
 
 
-@kernel()
+@kernel(allocates=True)
 def work_of(p, course, h, ends):
     """Work done on the tyre by a rim whose velocities go from row to row of `course`, in `ends` steps each."""
     states, after, out = np.zeros(6), np.zeros(6), np.zeros(9)
