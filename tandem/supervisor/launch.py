@@ -30,6 +30,8 @@ from sync.threads import joined
 _PATIENCE_S = 20.0  # to end after being asked to, on a machine that is busy with others; then the process is killed
 _LOOK_S = 0.005
 _ANSWER_S = 30.0  # a template that takes longer to fork what it has forked before hangs
+SPARE = b"spare"  # what the template is asked for besides processes
+_SPARE_PAUSE_S = 1.0  # between two of them
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0  # between starts of a template that ends before it has forked anything
 _SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37  # prctl
 
@@ -72,6 +74,33 @@ RECORDER = Process(
 )  # fmt: skip
 SERVICES = (DAQ, SIM)
 PROCESSES = (DAQ, SIM, VIEW, RECORDER)
+
+
+class _Fork:
+    """A process that the template has forked and this one has adopted; as subprocess.Popen has it."""
+
+    def __init__(self, pid: int):
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                pid, status = self.pid, signal.SIGKILL  # another thread has waited for it: all we know is that it ended
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        while (code := self.poll()) is None:
+            time.sleep(_LOOK_S)
+        return code
 
 
 class Service:
@@ -122,21 +151,11 @@ class Service:
 
     def forked(self, pid: int) -> None:
         """The template has started it."""
-        self.pid, self.poll = pid, self._wait_for_fork
+        self.pid, self.poll = pid, _Fork(pid).poll
 
     def failed(self, code: int, why: str = "") -> None:
         """It could not be started."""
         self._code, self.last_words = code, why or self.last_words
-
-    def _wait_for_fork(self) -> int | None:
-        if self._code is None:
-            try:
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
-            except ChildProcessError:
-                pid, status = self.pid, signal.SIGKILL  # another thread has waited for it: all we know is that it ended
-            if pid:
-                self._code = os.waitstatus_to_exitcode(status)
-        return self._code
 
     # ---- while it runs
 
@@ -237,9 +256,14 @@ def start_early() -> None:
         _early.append(_start_template(sys.argv[2:]))
 
 
-def _start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+def _socket_pair() -> tuple[socket.socket, socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
+    return ours, theirs
+
+
+def _start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    ours, theirs = _socket_pair()
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a thread would not survive the fork
     environment.pop("TANDEM_TOKEN", None)  # only the view needs it, and gets it through its pipe (sync/token.py)
     with theirs:
@@ -251,23 +275,30 @@ def _start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[
 
 
 class Template:
-    """The process that forks the others, as its supervisor sees it. To be looked at some times a second."""
+    """The process that forks the others, as its supervisor sees it. To be looked at some times a second.
+
+    It has a spare, a fork of itself, which takes over where it crashes.
+    """
 
     def __init__(self, file: Path, overrides: list[str], report: Callable[[str], None]):
         self._words = [str(file), *overrides]
         self._report = report
         self._waiting: list[Service] = []  # to be asked for
-        self._asked: list[tuple[Service, float]] = []  # since when; answered in this order
+        self._asked: list[tuple[Service | None, float]] = []  # since when; answered in this order. None: a spare
         self._forked: set[str] = set()  # the names of what this one has forked; the first time it has to build
         self._build: set[str] = set()  # the names of what the one before it had forked
         self._worked = False  # this one or one before it has forked something
         self._pause_s, self._due = 0.0, 0.0
-        self._popen: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | _Fork | None = None
+        self._spare: _Fork | None = None
+        self._spare_socket: socket.socket | None = None
+        self._spare_built: set[str] = set()  # what is built in it
+        self._spare_due = 0.0
         self._closed = False
         self._start()
 
     def _start(self) -> None:
-        self._socket, self._popen = _early.pop() if _early else _start_template(self._words)
+        self._socket, self._process = _early.pop() if _early else _start_template(self._words)
         with contextlib.suppress(OSError):  # it has just ended: seen at the next look
             self._socket.send(json.dumps(self._words).encode())
         self._build, self._forked = self._forked, set()
@@ -280,19 +311,20 @@ class Template:
     def look(self) -> None:
         if self._closed:
             return
-        if self._popen is None and time.monotonic() >= self._due:
+        if self._process is None and time.monotonic() >= self._due:
             try:
                 self._start()
             except OSError as error:
                 self._report(f"processes cannot be started: {error.strerror}")
                 self._pause()
-        if self._popen is None:
+        if self._process is None:
             return
         self._take_answers()
-        if self._popen.poll() is not None:
+        if self._process.poll() is not None:
             self._take_answers()  # the last ones
-            self._lost(self._popen.returncode)
-            return
+            self._lost(self._process.returncode or 0)
+            if self._process is None:
+                return
         while self._waiting:
             service = self._waiting.pop(0)
             fds = service.pipes()
@@ -308,32 +340,69 @@ class Template:
             with contextlib.suppress(OSError):
                 self._socket.send(self._build.pop().encode())
         if self._asked:
-            service, since = self._asked[0]
-            if service.process.name in self._forked and time.monotonic() - since > _ANSWER_S:
-                self._popen.kill()
+            asked, since = self._asked[0]
+            if (asked is None or asked.process.name in self._forked) and time.monotonic() - since > _ANSWER_S:
+                self._process.kill()
+        else:
+            self._keep_a_spare()
+
+    def _keep_a_spare(self) -> None:
+        """One that has built what this one has; another one where it has not, or has ended."""
+        if self._spare is not None and self._spare.poll() is None and self._spare_built == self._forked:
+            return
+        if not self._forked or time.monotonic() < self._spare_due:
+            return
+        self._drop_spare()
+        self._spare_due = time.monotonic() + _SPARE_PAUSE_S
+        try:
+            self._spare_socket, theirs = _socket_pair()
+        except OSError:
+            return  # tried again
+        with theirs:
+            self._asked.append((None, time.monotonic()))
+            with contextlib.suppress(OSError):  # it has just ended: seen at the next look
+                socket.send_fds(self._socket, [SPARE], [theirs.fileno()])
+
+    def _drop_spare(self) -> None:
+        if self._spare_socket is not None:
+            self._spare_socket.close()
+        if self._spare is not None:
+            self._spare.kill()
+            self._spare.wait()
+        self._spare = self._spare_socket = None
 
     def _take_answers(self) -> None:
         with contextlib.suppress(OSError):  # nothing there, or it has ended
             while answer := self._socket.recv(4096):
                 service, _ = self._asked.pop(0)
+                pid, _, error = answer.decode().partition(" ")
+                if service is None:  # a spare that cannot be forked is asked for again
+                    self._spare, self._spare_built = None if error else _Fork(int(pid)), set(self._forked)
+                    continue
                 self._worked = True
                 self._forked.add(service.process.name)
-                pid, _, error = answer.decode().partition(" ")
                 service.failed(1, error) if error else service.forked(int(pid))
 
     def _lost(self, code: int) -> None:
         """It has ended. What it was asked for last may have been forked or not: such a fork ends by itself, for its
         standard input is closed, and it had not begun."""
         self._socket.close()
-        self._popen = None
-        asked, self._asked = [service for service, _ in self._asked], []
+        self._process = None
+        asked, self._asked = [service for service, _ in self._asked if service is not None], []
         if not self._worked:
             self._closed = True
             for service in (*asked, *self._waiting):
                 service.failed(code)
             return
-        self._report("the process that starts the others has ended: it is restarted")
         self._waiting = asked + self._waiting
+        if self._spare is not None and self._spare_socket is not None and self._spare.poll() is None:
+            self._report("the process that starts the others has ended: its spare takes over")
+            self._socket, self._process, self._forked = self._spare_socket, self._spare, self._spare_built
+            self._spare = self._spare_socket = None
+            self._spare_due = 0.0
+            return
+        self._drop_spare()
+        self._report("the process that starts the others has ended: it is restarted")
         self._pause()
 
     def _pause(self) -> None:
@@ -345,12 +414,13 @@ class Template:
         if self._closed:
             return
         self._closed = True
-        if self._popen is not None:
-            self._popen.kill()  # it has nothing to lose
-            self._popen.wait()
+        if self._process is not None:
+            self._process.kill()  # it has nothing to lose
+            self._process.wait()
             self._take_answers()
             self._socket.close()
-        for service in (*(service for service, _ in self._asked), *self._waiting):
+        self._drop_spare()
+        for service in (*(service for service, _ in self._asked if service is not None), *self._waiting):
             service.failed(-signal.SIGTERM)
 
 

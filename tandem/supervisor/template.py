@@ -9,10 +9,14 @@ pid. All it has built is shared with its forks, page by page, until one of them 
 that does not survive a fork: no thread (BLAS included), no socket of ZeroMQ, no device, no CUDA. A DAQ whose driver
 would not survive (`daq_service.devices.OWN_PROCESS`) is started in the fork, by exec.
 
+It is also asked for a spare: a fork of itself with a socket of its own, which has built the same and takes over where
+the template crashes. Importing and building anew would take a second, in which nothing that crashed could be replaced.
+
 The configuration is the one the run was started with; what is wrong with it, the process that needs it reports. The
 template ends with its supervisor, whatever ends that.
 """
 
+import contextlib
 import ctypes
 import errno
 import functools
@@ -24,11 +28,12 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from sync.private_files import only_for_this_user
-from tandem.supervisor.launch import PROCESSES, Process
+from tandem.supervisor.launch import PROCESSES, SPARE, Process
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -105,7 +110,7 @@ class _Builder:
         os._exit(code)  # what is left of the template's is not ours to take down
 
 
-def _fork(process: Process, builder: _Builder, channel: socket.socket, stdin: int, stdout: int) -> str:
+def _fork(title: str, become: Callable[[], NoReturn]) -> str:
     """The pid of the new process, or " " and why there is none. It becomes a child of the process that adopts
     orphans (the supervisor), so that it does not depend on the template."""
     read, write = os.pipe()
@@ -117,7 +122,7 @@ def _fork(process: Process, builder: _Builder, channel: socket.socket, stdin: in
     except OSError as error:
         os.close(read)
         os.close(write)
-        return f" {process.title} cannot be started: {error.strerror}"
+        return f" {title} cannot be started: {error.strerror}"
     if between == 0:
         try:
             pid = os.fork()
@@ -127,21 +132,65 @@ def _fork(process: Process, builder: _Builder, channel: socket.socket, stdin: in
         if pid:
             os.write(write, struct.pack("q", pid))
             os._exit(0)
-        os.setsid()
-        os.dup2(stdin, 0)
-        os.dup2(stdout, 1)
-        for fd in (read, write, stdin, stdout):
-            os.close(fd)
-        channel.close()
-        gc.enable()
-        name_process(process.name)
-        builder.run(process)
+        os.close(read)
+        os.close(write)
+        become()
     os.close(write)
     answer = os.read(read, 8)
     os.close(read)
     os.waitpid(between, 0)  # now it has been adopted
     pid = struct.unpack("q", answer)[0] if len(answer) == 8 else -1
-    return str(pid) if pid > 0 else f" {process.title} cannot be started: {os.strerror(-pid)}"
+    return str(pid) if pid > 0 else f" {title} cannot be started: {os.strerror(-pid)}"
+
+
+def _fork_process(process: Process, builder: _Builder, channel: socket.socket, stdin: int, stdout: int) -> str:
+    def become() -> NoReturn:
+        os.setsid()
+        os.dup2(stdin, 0)
+        os.dup2(stdout, 1)
+        os.close(stdin)
+        os.close(stdout)
+        channel.close()
+        gc.enable()
+        name_process(process.name)
+        builder.run(process)
+
+    return _fork(process.title, become)
+
+
+def _fork_spare(builder: _Builder, channel: socket.socket, fd: int) -> str:
+    """A template that has built all this one has, and waits on a socket of its own."""
+
+    def become() -> NoReturn:
+        channel.close()
+        name_process("spare")
+        os.set_inheritable(fd, False)
+        with contextlib.suppress(KeyboardInterrupt):
+            _serve(socket.socket(fileno=fd), builder)
+        os._exit(0)
+
+    return _fork("a spare of the process that starts the others", become)
+
+
+def _serve(channel: socket.socket, builder: _Builder) -> None:
+    """Until the supervisor has ended, or needs nothing more."""
+    processes = {process.name: process for process in PROCESSES}
+    while True:
+        message, fds, _, _ = socket.recv_fds(channel, 64, 2)
+        if not message:
+            return
+        if message == SPARE:
+            name_process("template")  # a spare that is asked for a spare is none any more
+            answer = _fork_spare(builder, channel, fds[0])
+        else:
+            process = processes[message.decode()]
+            builder.prepare(process)
+            if not fds:
+                continue  # only to be built
+            answer = _fork_process(process, builder, channel, *fds)
+        for fd in fds:
+            os.close(fd)
+        channel.send(answer.encode())
 
 
 def _import_libraries() -> None:
@@ -167,20 +216,7 @@ def main() -> None:
     if not (task := channel.recv(_MOST_BYTES)):
         return  # no run after all
     file, *overrides = json.loads(task)
-    builder = _Builder(Path(file), overrides)
-    processes = {process.name: process for process in PROCESSES}
-    while True:
-        message, fds, _, _ = socket.recv_fds(channel, 64, 2)
-        if not message:
-            return  # the supervisor has ended, or needs nothing more
-        process = processes[message.decode()]
-        builder.prepare(process)
-        if not fds:
-            continue  # only to be built
-        answer = _fork(process, builder, channel, *fds)
-        for fd in fds:
-            os.close(fd)
-        channel.send(answer.encode())
+    _serve(channel, _Builder(Path(file), overrides))
 
 
 if __name__ == "__main__":

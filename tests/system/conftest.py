@@ -181,7 +181,7 @@ def drive(start: Callable[..., Program], name: str, tmp_path: Path) -> Callable[
 
 
 def processes_of(run: Program, role: str) -> list[int]:
-    """The processes of a drive that have this role (daq, sim, record, view, template), by their name."""
+    """The processes of a drive that have this role (daq, sim, record, view, template, spare), by their name."""
     found = []
     for child in Path(f"/proc/{run.popen.pid}/task/{run.popen.pid}/children").read_text().split():
         with contextlib.suppress(OSError):

@@ -136,25 +136,35 @@ def test_a_replacement_that_dies_is_replaced_and_who_dies_too_often_is_given_up(
     assert result["record"]["whole"] and len(result["deaths"]) == 2
 
 
-@pytest.mark.parametrize("also", ["", "sim"])
-def test_a_template_that_crashes_is_started_anew_and_the_drive_goes_on(
-    drive: Start, name: str, tmp_path: Path, also: str
+@pytest.mark.parametrize(
+    ("killed", "then"),
+    [
+        (("template",), "its spare takes over"),
+        (("template", "sim"), "its spare takes over"),
+        (("template", "spare", "sim"), "it is restarted"),
+    ],
+)
+def test_a_template_that_crashes_is_replaced_and_the_drive_goes_on(
+    drive: Start, name: str, tmp_path: Path, killed: tuple[str, ...], then: str
 ) -> None:
     run = drive("--seconds", "0", "--json", *WEAVE)
     steps = ring_of(name, "sim")
     wait_for_steps(steps, 1)
-    (template,) = processes_of(run, "template")
+    _until(run, lambda: len(processes_of(run, "spare")) == 1)
+    (template,), (spare,) = processes_of(run, "template"), processes_of(run, "spare")
     run.signal(signal.SIGSTOP)
-    for pid in (template, *(processes_of(run, also) if also else ())):
+    for pid in [pid for role in killed for pid in processes_of(run, role)]:
         os.kill(pid, signal.SIGKILL)
     run.signal(signal.SIGCONT)
-    run.wait_for("the process that starts the others has ended: it is restarted")
-    if not also:
+    run.wait_for(f"the process that starts the others has ended: {then}")
+    if "sim" not in killed:
         os.kill(pid_of(name, "sim"), signal.SIGKILL)
     run.wait_for("the simulator is back")
     wait_for_steps(steps, steps.head + 20)
     steps.close()
-    assert processes_of(run, "template") not in ([], [template])
+    # and it has a spare again
+    _until(run, lambda: processes_of(run, "template") not in ([], [template]))
+    _until(run, lambda: processes_of(run, "spare") not in ([], [spare]))
     run.signal(signal.SIGINT)
     assert run.end() == 0, run.said
     result = run.json()
@@ -168,8 +178,9 @@ def test_all_processes_end_when_the_supervisor_is_killed(drive: Start, name: str
     steps = ring_of(name, "sim")
     wait_for_steps(steps, 1)
     steps.close()
-    pids = [pid for role in ("template", "daq", "sim", "record") for pid in processes_of(run, role)]
-    assert len(pids) == 4
+    _until(run, lambda: len(processes_of(run, "spare")) == 1)
+    pids = [pid for role in ("template", "spare", "daq", "sim", "record") for pid in processes_of(run, role)]
+    assert len(pids) == 5
     run.signal(signal.SIGKILL)
     run.end()
     _until(run, lambda: not running(pids))
