@@ -42,7 +42,7 @@ def columns(record: Record) -> list[tuple[str, str, np.ndarray]]:
             found += [(f"{name}{axis}{suffix}", per_second, row) for axis, row in zip(axes, values, strict=True)]
     # the step that led to each kept instant
     at = np.clip(
-        np.round((record.t[1:] - record.t[0]) / record.system.h).astype(int) - 1, 0, len(record.diagnostics) - 1
+        np.ceil((record.t[1:] - record.t[0]) / record.system.h - 1e-3).astype(int) - 1, 0, len(record.diagnostics) - 1
     )
     return found + [(name, unit, record[name][at]) for name, unit in _SOLVER.items()]
 

@@ -4,6 +4,7 @@ The start closes the mechanism as drawn; if it cannot be closed, every constrain
 is off. `write_run` is the one place that fills the run's folder.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,20 @@ from rich.console import Console
 from rich.table import Table
 
 from sim_service.multibody.mechanism_file import Described, describe, read_mechanism, residuals
-from sim_service.multibody.natural.api import AssemblyError, MechanismError, Record, Scheme, Settings, State, run, start
+from sim_service.multibody.natural.api import (
+    AssemblyError,
+    LockedMechanism,
+    MechanismError,
+    Record,
+    Scheme,
+    Settings,
+    State,
+    freedoms,
+    locked,
+    redundant,
+    run,
+    start,
+)  # fmt: skip
 from sim_service.multibody.sections import Run
 from sync.clock import now_ns
 from sync.errors import ConfigError
@@ -27,6 +41,7 @@ from tandem.reports.html.plain import write_plain
 from tandem.reports.html.sections import section, table
 from tandem.studies.bench.trial import energies
 
+MOST_COUNTED = 600  # coordinates; beyond, freedoms are not counted
 KEPT = 4000  # states of a run, at most
 CHUNKS = 50  # a run is made in so many pieces, between which progress is shown
 LISTED = 8  # open constraints in a message
@@ -75,7 +90,9 @@ def prepare(
     except MechanismError as error:
         raise ConfigError(f"{described.path}: {error}") from None
     try:
-        return described, start(state, rates=described.velocities)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LockedMechanism)  # the figures say how many freedoms there are
+            return described, start(state, rates=described.velocities)
     except AssemblyError as error:
         raise ConfigError(_open(described, state, error)) from None
 
@@ -109,8 +126,9 @@ def simulate(described: Described, state: State, progress: Callable[[float, str]
     while done < steps:
         # whole strides, so that the pieces fit together; what is left over at the end is run, not kept
         size = min(steps - done, max(every, steps // CHUNKS // every * every))
+        length = size * h if done + size < steps else chosen.seconds - done * h  # the last step may be shorter
         then = now_ns()
-        record = run(state, size * h, h, every=min(every, size))
+        record = run(state, length, h, every=min(every, size), strict=False)
         spent += now_ns() - then
         pieces.append(record)
         done += record.steps
@@ -124,20 +142,26 @@ def simulate(described: Described, state: State, progress: Callable[[float, str]
 
 def _joined(pieces: list[Record]) -> Record:
     states = np.vstack([pieces[0].states[:1], *(p.states[1:] for p in pieces)])
-    return Record(pieces[0].system, states, np.vstack([p.diagnostics for p in pieces]), sum(p.steps for p in pieces))
+    diagnostics, steps = np.vstack([p.diagnostics for p in pieces]), sum(p.steps for p in pieces)
+    return Record(pieces[0].system, states, diagnostics, steps, all(p.finite for p in pieces))
 
 
 def _figures(described: Described, record: Record, done: int, spent: float) -> dict[str, Any]:
     chosen = described.file.run
     energy = energies(record)
-    simulated = 1e-3 * chosen.step_ms * done
-    finite = bool(np.all(np.isfinite(record.states[-1])))
+    simulated = min(1e-3 * chosen.step_ms * done, chosen.seconds)
+    # at the start: far into a run a mechanism may lie stretched, where freedoms come and go
+    start = record.state(0)
+    counted = record.system.n <= MOST_COUNTED
     return {
         "name": described.file.name,
         "file": described.path,
         "scheme": chosen.scheme,
         "coordinates": record.system.n,
         "constraints": record.system.m,
+        "freedoms": int(freedoms(start).shape[1]) if counted else None,
+        "redundant": redundant(start) if counted else None,
+        "locked": locked(start),
         "step_ms": chosen.step_ms,
         "seconds": simulated,
         "steps": done,
@@ -150,7 +174,7 @@ def _figures(described: Described, record: Record, done: int, spent: float) -> d
         "capped_steps": int(record["capped"].sum()),
         "us_per_step": 1e6 * spent / max(done, 1),
         "real_time_factor": simulated / spent if spent > 0 else 0.0,
-        "ended": "finished" if finite and done == chosen.steps else f"diverged after {done} steps",
+        "ended": record.ended,
     }
 
 
@@ -164,6 +188,7 @@ def print_figures(console: Console, figures: dict[str, Any]) -> None:
 def figure_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("coordinates, constraints", f"{f['coordinates']}, {f['constraints']}"),
+        ("freedoms, redundant constraints", _counted(f)),
         ("steps", f"{f['steps']} of {f['step_ms']:g} ms: {f['seconds']:g} s"),
         ("constraints, at worst", f"|Φ| {f['phi_max']:.1e} m, |dΦ/dt| {f['phid_max']:.1e} m/s"),
         ("energy", f"{f['energy_start']:.4g} J at the start, then off by at most {f['energy_change']:.2e} J"),
@@ -171,6 +196,12 @@ def figure_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
         ("cost", f"{f['us_per_step']:.1f} µs a step: {f['real_time_factor']:.0f} times real time"),
         ("ended", f["ended"]),
     ]
+
+
+def _counted(f: dict[str, Any]) -> str:
+    if f["freedoms"] is None:
+        return "not counted: too many coordinates"
+    return f"{f['freedoms']}, {f['redundant']}"
 
 
 def _sticks(record: Record, first: int, second: int) -> list[list[tuple[np.ndarray, np.ndarray]]]:
@@ -225,7 +256,7 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
         f" constraints kept to {figures['phi_max']:.0e} m, energy to {figures['energy_change']:.1e} J."
     )
     if figures["ended"] != "finished":
-        headline = f"The run {figures['ended']}."
+        headline = f"The run {figures['ended']}. {headline}" if record.finite else f"The run {figures['ended']}."
     html, _ = write_plain(folder, file.title or file.name, headline, pieces, {"figures": figures})
     write_record(folder, described, record, figures, Path(described.path).read_bytes())
     return html

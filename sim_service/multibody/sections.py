@@ -4,17 +4,30 @@ A mechanism is drawn once, roughly assembled, in world axes and SI units; everyt
 drawing. Names are those of TOML keys. `KINDS` says which table a joint or a force of a `kind` must be.
 """
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from sim_service.multibody.natural import limits
+from sim_service.multibody.natural.limits import Range
 from sync.toml import Section
+
+
+def _within(allowed: Range) -> dict[str, Any]:
+    """A range of the builder as the limits of a field."""
+    return {"gt" if allowed.above else "ge": allowed.low, "le": allowed.high}
+
 
 NAME = r"^[A-Za-z][A-Za-z0-9_]{0,31}$"
 Name = Annotated[str, Field(pattern=NAME)]
-Number = Annotated[float, Field(ge=-1e6, le=1e6)]  # m, rad, m/s: beyond, it is a slip of the pen
+Number = Annotated[float, Field(**_within(limits.NUMBER))]
 Place = Annotated[list[Number], Field(min_length=2, max_length=3)]
-Mass = Annotated[float, Field(ge=0, le=1e9)]
+Mass = Annotated[float, Field(**_within(limits.MASS))]
+PositiveMass = Annotated[float, Field(**_within(limits.POSITIVE_MASS))]
+Stiffness = Annotated[float, Field(**_within(limits.STIFFNESS))]  # and damping
+PositiveStiffness = Annotated[float, Field(**_within(limits.POSITIVE_STIFFNESS))]
+Length = Annotated[float, Field(**_within(limits.LENGTH))]
 Tables = dict[Name, dict[str, Any]]  # checked one by one, so that a message names the table's own keys
 GROUND = "ground"
 
@@ -25,7 +38,7 @@ class Run(Section):
     seconds: float = Field(10.0, gt=0, le=3600)
     step_ms: float = Field(1.0, ge=0.001, le=100)
     scheme: Literal["i3al", "baumgarte", "projection", "linear_euler"] = "i3al"
-    dissipation: float = Field(0.0, ge=0, le=0.3)  # of Newmark; 0 is the trapezoidal rule
+    dissipation: float = Field(0.0, **_within(limits.DISSIPATION))  # of Newmark; 0 is the trapezoidal rule
 
     @model_validator(mode="after")
     def _bounded(self) -> "Run":
@@ -35,7 +48,8 @@ class Run(Section):
 
     @property
     def steps(self) -> int:
-        return max(1, round(1e3 * self.seconds / self.step_ms))
+        """Steps of the run; the last is shorter where the duration is not a multiple of the step."""
+        return max(1, math.ceil(1e3 * self.seconds / self.step_ms - 1e-6))
 
 
 class Start(Section):
@@ -107,7 +121,7 @@ class Chain(Section):
     begin: str
     count: int = Field(ge=1, le=1000)
     step: Place  # from the beginning of a bar to its end, as drawn
-    mass: Mass = Field(gt=0)  # of each
+    mass: PositiveMass  # of each
 
 
 class Body(Section):
@@ -134,7 +148,7 @@ class Body(Section):
 
 class Particle(Section):
     point: str
-    mass: Mass = Field(gt=0)
+    mass: PositiveMass
 
 
 # ---- joints ----------------------------------------------------------------------------------------------------------
@@ -230,17 +244,17 @@ class Drive(Section):
 class Spring(Section):
     kind: Literal["spring"]
     points: Annotated[list[str], Field(min_length=2, max_length=2)]
-    stiffness: float = Field(ge=0, le=1e12)
-    damping: float = Field(0.0, ge=0, le=1e12)
-    length: float | None = Field(None, ge=0, le=1e6)  # free length; as drawn if not given
+    stiffness: Stiffness
+    damping: Stiffness = 0.0
+    length: Length | None = None  # free length; as drawn if not given
     preload: Number = 0.0
 
 
 class Torsion(Section):
     kind: Literal["torsion"]
     scalar: str
-    stiffness: float = Field(0.0, ge=0, le=1e12)
-    damping: float = Field(0.0, ge=0, le=1e12)
+    stiffness: float = Field(0.0, **_within(limits.FORCE))  # an over-centre spring is negative
+    damping: Stiffness = 0.0
     rest: Number = 0.0
 
 
@@ -261,9 +275,9 @@ class Torque(Section):
 class Friction(Section):
     kind: Literal["friction"]
     scalar: str
-    level: Mass
-    speed: float = Field(gt=0, le=1e6)
-    viscous: Mass = 0.0
+    level: Stiffness
+    speed: float = Field(**_within(limits.SPEED))
+    viscous: Stiffness = 0.0
 
 
 class Limit(Section):
@@ -271,8 +285,8 @@ class Limit(Section):
     scalar: str
     low: Number
     high: Number
-    stiffness: float = Field(gt=0, le=1e12)
-    damping: float = Field(0.0, ge=0, le=1e12)
+    stiffness: PositiveStiffness
+    damping: Stiffness = 0.0
 
 
 JOINTS: dict[str, type[Section]] = {

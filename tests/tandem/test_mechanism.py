@@ -333,3 +333,54 @@ def test_every_kind_of_joint_and_force_is_documented():
     text = (FOLDER.parents[1] / "docs" / "mechanisms.md").read_text()
     for kind in (*sections.JOINTS, *sections.FORCES):
         assert f"`{kind}`" in text, kind
+
+
+# ---- what a run says of itself ---------------------------------------------------------------------------------------
+
+
+def _command(*words: str) -> Any:
+    return CliRunner().invoke(app, ["mechanism", *words])
+
+
+def test_a_duration_that_is_no_multiple_of_the_step_is_kept(tmp_path):
+    result = _command(
+        str(FOLDER / "pendulum.toml"), "--seconds", "0.01", "--step", "3", "--json", "--runs", str(tmp_path)
+    )
+    figures = json.loads(result.stdout)
+    assert figures["seconds"] == pytest.approx(0.01) and figures["steps"] == 4
+    assert figures["freedoms"] == 1 and figures["redundant"] == 0
+    (folder,) = tmp_path.iterdir()
+    assert open_run(folder).topics["/step"].blocks["time"][-1] == pytest.approx(0.01)
+
+
+def test_json_of_a_diverged_run_has_no_bare_nan(tmp_path):
+    text = (FOLDER / "double_pendulum.toml").read_text().replace("[run]", '[run]\nscheme = "baumgarte"')
+    file = tmp_path / "stiff.toml"
+    file.write_text(text + '\n[forces]\ns = { kind = "spring", points = ["A", "C"], stiffness = 1e9 }\n')
+    result = _command(str(file), "--step", "10", "--json", "--runs", str(tmp_path / "runs"))
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    assert "diverged" in json.loads(result.stdout, parse_constant=refuse)["ended"]
+    assert result.exit_code == 3
+
+
+def test_a_run_in_which_no_step_converges_has_its_exit_code(tmp_path, monkeypatch):
+    plain = mechanism_run.Settings
+    monkeypatch.setattr(mechanism_run, "Settings", lambda **given: plain(**given, cap=1))
+    result = _command(str(FOLDER / "four_bar.toml"), "--seconds", "0.1", "--runs", str(tmp_path))
+    assert result.exit_code == 3
+    assert "100 of 100 steps did not converge" in result.stderr
+
+
+def test_a_locked_mechanism_is_said(tmp_path):
+    file = tmp_path / "truss.toml"
+    file.write_text(
+        'name = "truss"\n[run]\nseconds = 0.01\n[points]\nA = { at = [0, 0], fixed = true }\n'
+        "B = { at = [1, 0], fixed = true }\nC = { at = [0.5, 1] }\n[bodies]\n"
+        'left = { nodes = ["A", "C"], mass = 1 }\nright = { nodes = ["B", "C"], mass = 1 }\n'
+    )
+    result = _command(str(file), "--runs", str(tmp_path / "runs"))
+    assert result.exit_code == 0
+    assert "no freedom is left" in result.stderr

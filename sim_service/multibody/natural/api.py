@@ -33,7 +33,15 @@ Settings for a step with a deadline: `compile(settings=REAL_TIME)`. All units SI
 from sim_service.multibody.natural.augmented import step
 from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.equations import Input, Node
-from sim_service.multibody.natural.errors import AssemblyError, IllConditioned, MechanismError, StateError
+from sim_service.multibody.natural.errors import (
+    AssemblyError,
+    DivergedError,
+    IllConditioned,
+    LockedMechanism,
+    MechanismError,
+    NotConverged,
+    StateError,
+)  # fmt: skip
 from sim_service.multibody.natural.linear import Linear, Quadratic, square
 from sim_service.multibody.natural.linearise import Linearised, Mode, linearise
 from sim_service.multibody.natural.mechanism import Mechanism
@@ -49,9 +57,11 @@ from sim_service.multibody.natural.problems import (
     equilibrium,
     freedoms,
     joint_force,
+    locked,
     momentum,
     port_forces,
     reaction,
+    redundant,
     start,
     velocities,
 )  # fmt: skip
@@ -61,10 +71,10 @@ from sim_service.multibody.natural.system import State, System
 from sim_service.multibody.natural.tables import DIAGNOSTICS, FORCE
 
 __all__ = [
-    "DIAGNOSTICS", "FORCE", "REAL_TIME", "AssemblyError", "Body", "Energy", "IllConditioned", "Input", "Linear",
-    "Linearised", "Mechanism", "MechanismError", "Mode", "Motion", "Node", "Quadratic", "Record", "Scheme",
-    "Settings", "State", "StateError", "System", "accelerations", "angular_acceleration", "angular_velocity",
-    "assemble", "effort", "energy", "equilibrium", "external", "freedoms", "harmonic", "joint_force", "linearise",
-    "momentum", "polynomial", "port_forces", "reaction", "run", "smooth_step", "square", "start", "step",
-    "velocities",
+    "DIAGNOSTICS", "FORCE", "REAL_TIME", "AssemblyError", "Body", "DivergedError", "Energy", "IllConditioned",
+    "Input", "Linear", "Linearised", "LockedMechanism", "Mechanism", "MechanismError", "Mode", "Motion", "Node",
+    "NotConverged", "Quadratic", "Record", "Scheme", "Settings", "State", "StateError", "System", "accelerations",
+    "angular_acceleration", "angular_velocity", "assemble", "effort", "energy", "equilibrium", "external",
+    "freedoms", "harmonic", "joint_force", "linearise", "locked", "momentum", "polynomial", "port_forces", "reaction",
+    "redundant", "run", "smooth_step", "square", "start", "step", "velocities",
 ]  # fmt: skip

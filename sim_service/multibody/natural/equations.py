@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.limits import MASS, direction, number, numbers
 from sim_service.multibody.natural.linear import ONE, Linear, Quadratic, linear, quadratic, square
 from sim_service.multibody.natural.tables import EXTERNAL
 from sim_service.portable import dot, norm
@@ -26,13 +27,13 @@ SAME = 1e-9  # relative; constant equations that hold this well are dropped
 class Node(Linear):
     """A point, a unit vector or a scalar with a name; free ones own the coordinates `columns`."""
 
-    def __init__(self, name: str, const: ArrayLike, columns: Sequence[int], kind: str) -> None:
+    def __init__(self, name: str, const: ArrayLike, columns: Sequence[int], kind: str, owner: Any = None) -> None:
         values = np.atleast_1d(np.asarray(const, float))
         if columns:
             eye = np.eye(len(values))
-            super().__init__(np.zeros(len(values)), {i: eye[k] for k, i in enumerate(columns)})
+            super().__init__(np.zeros(len(values)), {i: eye[k] for k, i in enumerate(columns)}, owner=owner)
         else:
-            super().__init__(values)
+            super().__init__(values, owner=owner)
         self.name, self.columns, self.kind = name, tuple(columns), kind
 
 
@@ -61,10 +62,11 @@ class Input:
     index: int
     kind: int
     law: tuple[float, ...]
+    owner: Any = field(default=None, repr=False, compare=False)
 
     @property
     def form(self) -> Linear:
-        return Linear([0.0], {}, {self.index: np.ones(1)})
+        return Linear([0.0], {}, {self.index: np.ones(1)}, self.owner)
 
 
 @dataclass
@@ -103,13 +105,14 @@ class Equations:
     masses: list[tuple[Linear, float]] = field(default_factory=list)  # points and the masses there, for momentum
     moments: list[tuple[Linear, Linear, float]] = field(default_factory=list)  # pairs a, b: sum of factor a x db/dt
     rigid: set[Any] = field(default_factory=set)  # pairs of basis vectors that an equation keeps already
+    rotors: dict[int, tuple[Body, np.ndarray]] = field(default_factory=dict)  # spin coordinate -> carrier, axis
+    spin_torques: list[tuple[str, int, float, Any]] = field(default_factory=list)  # name, scalar, value, input
 
     def __post_init__(self) -> None:
         if self.dimension not in (2, 3):
             raise MechanismError(f"dimension = {self.dimension}: must be 2 or 3")
         down = (0.0, -9.81) if self.dimension == 2 else (0.0, 0.0, -9.81)
-        self.g = np.asarray(down if self.gravity is None else self.gravity, float)
-        self._vector_checked("gravity", self.g)
+        self.g = numbers("gravity", down if self.gravity is None else self.gravity, self.dimension)
         self._q0: list[float] = []
 
     # nodes
@@ -120,7 +123,7 @@ class Equations:
 
     def vector(self, name: str, along: ArrayLike, fixed: bool = False) -> Node:
         """A unit vector; a free one brings the equation that keeps its length."""
-        v = np.asarray(along, float)
+        v = direction(f"vector {name}", along, self.dimension)
         node = self._node(name, v / norm(v), "vector", fixed)
         if not fixed:
             self.constrain(f"{name}.unit", 0.5 * (square(node) - 1.0))
@@ -128,7 +131,8 @@ class Equations:
 
     def scalar(self, name: str, value: float = 0.0, inertia: float = 0.0) -> Node:
         """A scalar coordinate: an angle or a distance. It may carry an inertia of its own (a rotor's spin)."""
-        node = self._node(name, [value], "scalar", False)
+        inertia = number(f"scalar {name}: inertia", inertia, MASS)
+        node = self._node(name, [number(f"scalar {name}", value)], "scalar", False)
         if inertia:
             self.add_inertia(node, node, inertia)
         return node
@@ -137,7 +141,8 @@ class Equations:
 
     def add_mass(self, point: Linear, mass: float) -> None:
         """Mass at a point, with its gravity."""
-        self.add_inertia(point, point, mass)
+        self.own("mass", point, dimension=self.dimension)
+        self.add_inertia(point, point, number("mass at a point", mass, MASS))
         self.masses.append((point, mass))
         self.moments.append((point, point, mass))
         for i, c in point.terms.items():
@@ -145,6 +150,7 @@ class Equations:
 
     def add_inertia(self, a: Linear, b: Linear, factor: float) -> None:
         """M += factor (D_a^T D_b + D_b^T D_a) / 2 for forms a = D_a q + ..., b alike."""
+        self.own("inertia", a, b)
         if a.inputs or b.inputs:
             raise MechanismError("inertia on a form that depends on an input; prescribe a coordinate instead")
         for i, x in a.terms.items():
@@ -162,6 +168,7 @@ class Equations:
         if name in self.constraints:
             raise MechanismError(f"constraint {name}: there is one already")
         equation = simplified(quadratic(residual))
+        self.own(f"constraint {name}", *(form for _, a, b in equation.products for form in (a, b)))
         if all(a.constant and b.constant for _, a, b in equation.products):
             off = equation.value(self.q0)
             if abs(off) > SAME * (1.0 + sum(abs(c * a.const[0] * b.const[0]) for c, a, b in equation.products)):
@@ -173,14 +180,17 @@ class Equations:
         """theta is the angle whose cosine and sine (to a common factor) are given."""
         if name in self.constraints:
             raise MechanismError(f"constraint {name}: there is one already")
+        forms = [form for side in (cosine, sine) for _, a, b in side.products for form in (a, b)]
+        self.own(f"constraint {name}", theta, *forms)
         self.constraints[name] = Constraint(name, simplified(cosine), simplified(sine), theta)
 
     def input(self, name: str, kind: int = EXTERNAL, law: Sequence[float] = ()) -> Input:
         """An input: set at every step, or following a law of time (see `motions`)."""
         if name in self.inputs:
             raise MechanismError(f"input {name}: there is one already")
-        padded = (*law, 0.0, 0.0, 0.0, 0.0)[:4]
-        self.inputs[name] = Input(name, len(self.inputs), kind, padded)
+        given = numbers(f"input {name}: law", law, len(law)).tolist() if len(law) else []
+        padded = (*given, 0.0, 0.0, 0.0, 0.0)[:4]
+        self.inputs[name] = Input(name, len(self.inputs), kind, padded, self)
         return self.inputs[name]
 
     # reading
@@ -196,24 +206,44 @@ class Equations:
 
     def where(self, place: Place) -> np.ndarray:
         """Components as drawn."""
+        self.own("a place", linear(place))
         return linear(place).value(self.q0, np.zeros(len(self.inputs)))
 
     def _node(self, name: str, at: ArrayLike, kind: str, fixed: bool) -> Node:
         if name in self.nodes:
             raise MechanismError(f"{kind} {name}: there is a {self.nodes[name].kind} of that name already")
-        values = np.atleast_1d(np.asarray(at, float))
-        if kind != "scalar":
-            self._vector_checked(f"{kind} {name}", values)
+        values = numbers(f"{kind} {name}", at, 1 if kind == "scalar" else self.dimension)
         columns: Sequence[int] = ()
         if not fixed:
             columns = range(self.n, self.n + len(values))
             self._q0.extend(float(v) for v in values)
-        self.nodes[name] = Node(name, values, columns, kind)
+        self.nodes[name] = Node(name, values, columns, kind, self)
         return self.nodes[name]
 
-    def _vector_checked(self, what: str, values: np.ndarray) -> None:
-        if values.shape != (self.dimension,) or not np.all(np.isfinite(values)):
-            raise MechanismError(f"{what} = {values.tolist()}: must be {self.dimension} finite numbers")
+    # checks
+
+    def own(self, what: str, *forms: Any, dimension: int | None = None) -> None:
+        """Refuses what is no form, or one of another mechanism, or of another size than `dimension`."""
+        for form in forms:
+            if not isinstance(form, Linear):
+                raise MechanismError(f"{what}: {form!r} is no point, vector, scalar or form of them")
+            if form.owner is not None and form.owner is not self:
+                named = getattr(form, "name", "one of its nodes")
+                raise MechanismError(f"{what}: {named} belongs to another mechanism; use nodes of this one")
+            if dimension is not None and form.dim != dimension:
+                raise MechanismError(f"{what}: has {form.dim} components, and {dimension} are needed")
+
+    def own_body(self, what: str, body: Any) -> Body:
+        """The body, which must be one of this mechanism."""
+        if not isinstance(body, Body):
+            raise MechanismError(f"{what}: {body!r} is no body; make one with body() or bar()")
+        self.own(f"{what}: body {body.name}", body.origin, *body.basis)
+        return body
+
+    def own_input(self, what: str, given: Any) -> None:
+        """An input must be one of this mechanism."""
+        if not isinstance(given, Input) or given.owner is not self:
+            raise MechanismError(f"{what}: {given!r} is no input of this mechanism; make one with input()")
 
 
 def simplified(equation: Quadratic) -> Quadratic:

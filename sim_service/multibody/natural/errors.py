@@ -1,5 +1,7 @@
 """What can be wrong with a mechanism, reported before anything runs."""
 
+from typing import Any
+
 from sync.errors import TandemError
 
 
@@ -13,6 +15,22 @@ class AssemblyError(TandemError):
 
 class StateError(TandemError):
     """A saved state does not belong to this system."""
+
+
+class DivergedError(TandemError):
+    """A run left the finite numbers. `record` holds what there was of it."""
+
+    def __init__(self, message: str, record: Any) -> None:
+        super().__init__(message)
+        self.record = record
+
+
+class NotConverged(UserWarning):
+    """Steps of a run ended before their equations were fulfilled: its forces, and what follows, may be wrong."""
+
+
+class LockedMechanism(UserWarning):
+    """The constraints leave no motion, and no drive makes one: a structure, not a mechanism."""
 
 
 class IllConditioned(UserWarning):

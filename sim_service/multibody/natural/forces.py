@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.equations import Element, Equations, Input
 from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.limits import FORCE, LENGTH, MASS, SPEED, STIFFNESS, direction, number, numbers
 from sim_service.multibody.natural.linear import Linear, linear
 from sim_service.multibody.natural.tables import (
     FORCE_ON,
@@ -50,9 +51,13 @@ def spring(
     preload: float = 0.0,
 ) -> None:
     """A spring and damper between two points; free length as drawn if not given; preload pulls them together."""
+    m.own(f"spring {name}", linear(a), linear(b), dimension=m.dimension)
     d = linear(b) - linear(a)
     drawn = norm(m.where(d))
-    free = drawn if length is None else length
+    free = drawn if length is None else number(f"spring {name}: length", length, LENGTH)
+    stiffness = number(f"spring {name}: stiffness", stiffness, STIFFNESS)
+    damping = number(f"spring {name}: damping", damping, STIFFNESS)
+    preload = number(f"spring {name}: preload", preload, FORCE)
 
     def potential(x: np.ndarray, p: np.ndarray) -> float:
         s = float(np.linalg.norm(x)) - p[2]
@@ -72,6 +77,10 @@ def torsion(
     cubic: float = 0.0,
 ) -> None:
     """A spring and damper on a scalar: an angle, a distance."""
+    m.own(f"torsion {name}", angle, dimension=1)
+    stiffness = number(f"torsion {name}: stiffness", stiffness, FORCE)  # an over-centre spring is negative
+    damping = number(f"torsion {name}: damping", damping, STIFFNESS)
+    rest, cubic = number(f"torsion {name}: rest", rest), number(f"torsion {name}: cubic", cubic, FORCE)
 
     def potential(x: np.ndarray, p: np.ndarray) -> float:
         s = x[0] - p[2]
@@ -83,9 +92,8 @@ def torsion(
 
 def force(m: Equations, name: str, point: Linear, vector: ArrayLike, scale: Input | None = None) -> None:
     """A force of fixed direction on a point, or on a scalar coordinate; an input may scale it."""
-    values = np.atleast_1d(np.asarray(vector, float))
-    if len(values) != point.dim:
-        raise MechanismError(f"force {name}: {values.tolist()} on {point.dim} coordinates")
+    m.own(f"force {name}", point)
+    values = numbers(f"force {name}", vector, point.dim, FORCE)
     params = {axis: float(v) for axis, v in zip("xyz", values, strict=False)}
     potential = None if scale is not None else (lambda x, p: -float(p @ x))
     _add(m, name, FORCE_ON, tuple(point), params, scale, potential=potential)
@@ -101,21 +109,30 @@ def torque(
 ) -> None:
     """A torque on a body, along an axis of the world and/or one of its own; or on a scalar angle.
 
-    On a relative angle the torque acts between the two bodies.
+    On a relative angle the torque acts between the two bodies, on the spin of a rotor between it and its carrier; what
+    turns a rotor from outside (air, a hand) is a `force` on its spin. A scalar and a body in the plane turn about one
+    axis only: there `world` and `own` are the same, one number each, and add up.
     """
+    if isinstance(on, Linear) or m.dimension == 2:
+        value = sum(number(f"torque {name}", v, FORCE) for v in (world, own) if v is not None)
     if isinstance(on, Linear):
-        force(m, name, on, np.zeros(1) if world is None else world, scale)
+        force(m, name, on, [value], scale)
+        if len(on.terms) == 1:
+            (column,) = on.terms
+            m.spin_torques.append((name, column, value * float(on.terms[column][0]), scale))
+            if column in m.rotors:
+                _react(m, *m.spin_torques[-1])
         return
+    m.own_body(f"torque {name}", on)
     if m.dimension == 2:
-        value = float(np.asarray(0.0 if world is None else world).reshape(()))
         e = on.basis[0]
         size = dot(m.where(e), m.where(e))
         _add(m, name, TORQUE_2D, tuple(e), {"over_square": value / size}, scale)
         return
     if len(on.basis) < 3:
         raise MechanismError(f"torque {name}: body {on.name} has no third direction to turn about")
-    T = np.zeros(3) if world is None else np.asarray(world, float)
-    axis = np.zeros(3) if own is None else on.components(own)
+    T = np.zeros(3) if world is None else numbers(f"torque {name}: world", world, 3, FORCE)
+    axis = np.zeros(3) if own is None else on.components(numbers(f"torque {name}: own", own, 3, FORCE))
     params = _metric(on)
     params |= {f"world_{c}": float(v) for c, v in zip("xyz", T, strict=True)}
     params |= {f"own_{k}": float(v) for k, v in enumerate(axis)}
@@ -124,8 +141,10 @@ def torque(
 
 def friction(m: Equations, name: str, scalar: Linear, level: float, speed: float, viscous: float = 0.0) -> None:
     """Joint friction on a scalar: Coulomb `level`, rounded below `speed`, and viscous."""
-    if not speed > 0.0:
-        raise MechanismError(f"friction {name}: speed = {speed:g}: must be positive")
+    m.own(f"friction {name}", scalar, dimension=1)
+    level = number(f"friction {name}: level", level, STIFFNESS)
+    viscous = number(f"friction {name}: viscous", viscous, STIFFNESS)
+    speed = number(f"friction {name}: speed", speed, SPEED)
     _add(m, name, FRICTION, (scalar,), {"level": level, "speed": speed, "viscous": viscous})
 
 
@@ -133,6 +152,10 @@ def limit(
     m: Equations, name: str, scalar: Linear, low: float, high: float, stiffness: float, damping: float = 0.0
 ) -> None:
     """Stops at both ends of a scalar; `damping` in 1 / (unit of the scalar per second)."""
+    m.own(f"limit {name}", scalar, dimension=1)
+    low, high = number(f"limit {name}: low", low), number(f"limit {name}: high", high)
+    stiffness = number(f"limit {name}: stiffness", stiffness, STIFFNESS)
+    damping = number(f"limit {name}: damping", damping, STIFFNESS)
     if not low < high:
         raise MechanismError(f"limit {name}: low = {low:g} must be below high = {high:g}")
 
@@ -148,17 +171,32 @@ def rotor(m: Equations, name: str, carrier: Body, axis: ArrayLike, spin: Linear,
     """An axisymmetric rotor on a carrier: its spin (absolute, about the axis) is a scalar coordinate.
 
     Put mass and transverse inertia on the carrier, without inertia about the axis; `inertia` goes to the spin, and the
-    carrier feels the gyroscopic torque. A spin carried by unit vectors would be wrong by 12 % in its answer to torque
-    at 100 rad/s and 5 ms; this one is exact.
+    carrier feels the gyroscopic torque, and against every `torque` on the spin its reaction. A spin carried by unit
+    vectors would be wrong by 12 % in its answer to torque at 100 rad/s and 5 ms; this one is exact.
     """
+    m.own_body(f"rotor {name}", carrier)
+    m.own(f"rotor {name}: spin", spin, dimension=1)
+    inertia = number(f"rotor {name}: inertia", inertia, MASS)
     if len(carrier.basis) < 3:
         raise MechanismError(f"rotor {name}: body {carrier.name} has no third direction")
     m.add_inertia(spin, spin, inertia)
-    w = np.asarray(axis, float)
-    w = carrier.components(w / norm(w))
+    w = direction(f"rotor {name}: axis", axis, 3)
+    along = w / norm(w)
+    w = carrier.components(along)
     params = _metric(carrier) | {"inertia": inertia} | {f"axis_{k}": float(v) for k, v in enumerate(w)}
     ports = (*(c for e in carrier.basis for c in e), spin)
     _add(m, name, ROTOR, ports, params)
+    for column in spin.terms:
+        m.rotors[column] = carrier, along
+    for given in m.spin_torques:
+        if given[1] in spin.terms:
+            _react(m, *given)
+
+
+def _react(m: Equations, name: str, column: int, value: float, scale: Input | None) -> None:
+    """The other side of a torque on the spin of a rotor: what turns the rotor turns its carrier the other way."""
+    carrier, axis = m.rotors[column]
+    torque(m, f"{name}.reaction", carrier, own=-value * axis, scale=scale)
 
 
 def model_force(
@@ -198,6 +236,9 @@ def _add(
 ) -> None:
     if name in m.elements:
         raise MechanismError(f"force {name}: there is one already")
+    m.own(f"force {name}", *ports, dimension=1)
+    if scale is not None:
+        m.own_input(f"force {name}: scale", scale)
     source = -1 if scale is None else scale.index
     numbers = np.zeros(0) if data is None else np.asarray(data, float)
     begin = np.zeros(0) if given is None else np.asarray(given, float)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.equations import Equations, Input, Node
 from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.limits import POSITIVE_LENGTH, direction, number, numbers
 from sim_service.multibody.natural.linear import Linear, linear, square
 from sim_service.multibody.natural.motions import Motion, external
 from sim_service.portable import cos_sin_turns, dot, norm
@@ -20,12 +21,14 @@ from sim_service.portable import cos_sin_turns, dot, norm
 
 def spherical(m: Equations, name: str, a: Linear | ArrayLike, b: Linear | ArrayLike) -> None:
     """Two points are one. In the plane this is the revolute joint."""
+    m.own(name, linear(a), linear(b), dimension=m.dimension)
     for axis, residual in enumerate(linear(b) - linear(a)):
         m.constrain(f"{name}.{axis}", residual)
 
 
 def revolute(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike | None = None) -> None:
     """A common point and, in space, a common axis."""
+    _between(m, name, a, b)
     spherical(m, name, _at(m, a, at), b.at(at))
     if m.dimension == 3:
         n, n1, n2 = frame(_needed(m, name, axis))
@@ -39,6 +42,7 @@ def universal(
 ) -> None:
     """A common point; an axis of one body keeps its angle (90 degrees, mostly) to an axis of the other."""
     _in_space(m, name)
+    _between(m, name, a, b)
     spherical(m, name, _at(m, a, at), b.at(at))
     ua, ub = _unit(axis_a), _unit(axis_b)
     m.constrain(f"{name}.cross", b.along(ub) @ _along(m, a, ua) - dot(ua, ub))
@@ -47,6 +51,7 @@ def universal(
 def cylindrical(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
     """b turns about and slides along an axis of a."""
     _in_space(m, name)
+    _between(m, name, a, b)
     n, n1, n2 = frame(axis)
     u, arm = b.along(n), b.at(at) - _at(m, a, at)
     for k, across in enumerate((n1, n2), 1):
@@ -56,6 +61,7 @@ def cylindrical(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike,
 
 def prismatic(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
     """b slides along an axis of a without turning."""
+    _between(m, name, a, b)
     if m.dimension == 2:
         n = _unit(axis)
         across = _along(m, a, [-n[1], n[0]])
@@ -69,6 +75,7 @@ def prismatic(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, a
 
 def weld(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike) -> None:
     """b moves with a."""
+    _between(m, name, a, b)
     spherical(m, name, _at(m, a, at), b.at(at))
     if m.dimension == 2:
         m.constrain(f"{name}.turn", b.along([1.0, 0.0]) @ _along(m, a, [0.0, 1.0]))
@@ -85,15 +92,18 @@ def rod(
     length: "float | Linear | None" = None,
 ) -> None:
     """A constant distance (as drawn, if not given), or one that is a scalar coordinate."""
+    m.own(f"rod {name}", linear(a), linear(b), dimension=m.dimension)
     d = linear(b) - linear(a)
     drawn = norm(m.where(d))
     if isinstance(length, Linear):
+        m.own(f"rod {name}: length", length, dimension=1)
         size = abs(float(m.where(length)[0])) or drawn
         m.constrain(name, (0.5 / size) * (square(d) - square(length)))
         return
-    size = drawn if length is None else float(length)
-    if size <= 0.0:
-        raise MechanismError(f"rod {name}: length = {size:g}: must be positive; a spherical joint is a rod of length 0")
+    size = drawn if length is None else length
+    if size == 0.0:
+        raise MechanismError(f"rod {name}: length = 0: must be positive; a spherical joint is a rod of length 0")
+    size = number(f"rod {name}: length", size, POSITIVE_LENGTH)
     m.constrain(name, (0.5 / size) * (square(d) - size**2))
 
 
@@ -101,6 +111,7 @@ def slider(
     m: Equations, name: str, point: Linear, through: ArrayLike, along: ArrayLike, on: Body | None = None
 ) -> None:
     """A point stays on a line of the world or of a body."""
+    m.own(name, point, dimension=m.dimension)
     arm = point - _at(m, on, through)
     if m.dimension == 2:
         n = _unit(along)
@@ -121,6 +132,8 @@ def rack(
 
 def gear(m: Equations, name: str, a: Linear, b: Linear, ratio: float) -> None:
     """a turns `ratio` times as far as b, from where both are as drawn."""
+    m.own(f"gear {name}", a, b, dimension=1)
+    ratio = number(f"gear {name}: ratio", ratio)
     offset = float((m.where(a) - ratio * m.where(b))[0])
     m.constrain(name, a - ratio * b - offset)
 
@@ -143,7 +156,9 @@ def angle(
         v_quarter = np.array([0.0, 1.0])
     else:
         _, v, v_quarter = frame(_needed(m, name, axis))
+    _between(m, name, a, b)
     scalar = m.scalar(name, value) if theta is None else theta
+    m.own(name, scalar, dimension=1)
     start = value if theta is None else float(m.where(theta)[0])
     c, s = cos_sin_turns(start / (2.0 * math.pi))
     n1, n2 = _along(m, a, c * v - s * v_quarter), _along(m, a, s * v + c * v_quarter)
@@ -153,6 +168,7 @@ def angle(
 
 def drive(m: Equations, name: str, coordinate: Linear, motion: Motion | None = None) -> Input:
     """A prescribed coordinate: it follows an input, whose effort is then known from the multiplier."""
+    m.own(f"drive {name}", coordinate, dimension=1)
     if motion is None:
         motion = external(float(m.where(coordinate)[0]))
     made = m.input(name, motion.kind, motion.law)
@@ -163,7 +179,8 @@ def drive(m: Equations, name: str, coordinate: Linear, motion: Motion | None = N
 
 def frame(axis: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The unit vector along an axis and two across it, right-handed."""
-    n = _unit(axis)
+    n = direction("axis", axis, 3)
+    n = n / norm(n)
     helper = np.eye(3)[int(np.argmin(np.abs(n)))]
     n1 = np.cross(n, helper)
     n1 /= norm(n1)
@@ -176,11 +193,9 @@ def _in_space(m: Equations, name: str) -> None:
 
 
 def _unit(axis: ArrayLike) -> np.ndarray:
-    v = np.asarray(axis, float)
-    size = norm(v)
-    if not size > 0.0:
-        raise MechanismError(f"axis {v.tolist()}: has no direction")
-    return np.asarray(v / size)
+    v = np.atleast_1d(np.asarray(axis, float))
+    v = direction("axis", axis, len(v))
+    return np.asarray(v / norm(v))
 
 
 def _needed(m: Equations, name: str, axis: Any) -> Any:
@@ -189,9 +204,18 @@ def _needed(m: Equations, name: str, axis: Any) -> Any:
     return axis
 
 
+def _between(m: Equations, name: str, a: Body | None, b: Body) -> None:
+    """Two bodies of this mechanism; the world can only be the first."""
+    m.own_body(name, b)
+    if a is not None:
+        m.own_body(name, a)
+
+
 def _at(m: Equations, body: Body | None, point: ArrayLike) -> Linear:
-    return linear(np.asarray(point, float)) if body is None else body.at(point)
+    place = numbers("a place of a joint", point, m.dimension)
+    return linear(place) if body is None else m.own_body("joint", body).at(place)
 
 
 def _along(m: Equations, body: Body | None, vector: ArrayLike) -> Linear:
-    return linear(np.asarray(vector, float)) if body is None else body.along(vector)
+    along = numbers("a direction of a joint", vector, m.dimension)
+    return linear(along) if body is None else m.own_body("joint", body).along(along)

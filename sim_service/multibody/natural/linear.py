@@ -6,13 +6,16 @@ Promises
 - A product of two scalar forms, or `a @ b` of two vectors, is a `Quadratic`: the residual of a constraint. Joints are
   therefore written as in a paper: `(p_b - p_a) @ n - s`.
 - Expressions are values: no operation changes its operands.
+- A form knows the mechanism whose coordinates it counts (`owner`); forms of two mechanisms do not mix.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sim_service.multibody.natural.errors import MechanismError
 from sim_service.portable import product
 
 Terms = dict[int, np.ndarray]  # coordinate (or input) -> one coefficient per component
@@ -31,10 +34,13 @@ class Linear:
     kind = "point"  # what a body takes it for: a point or a vector
     __array_ufunc__ = None  # numpy leaves `array - linear` and `array @ linear` to us
 
-    def __init__(self, const: ArrayLike, terms: Terms | None = None, inputs: Terms | None = None) -> None:
+    def __init__(
+        self, const: ArrayLike, terms: Terms | None = None, inputs: Terms | None = None, owner: Any = None
+    ) -> None:
         self.const = np.atleast_1d(np.asarray(const, float))
         self.terms = terms or {}
         self.inputs = inputs or {}
+        self.owner = owner  # the mechanism, or None for plain numbers
 
     @property
     def dim(self) -> int:
@@ -71,6 +77,7 @@ class Linear:
             product(A, self.const),
             {i: product(A, c) for i, c in self.terms.items()},
             {j: product(A, c) for j, c in self.inputs.items()},
+            self.owner,
         )
 
     def perp(self) -> "Linear":
@@ -83,6 +90,7 @@ class Linear:
             self.const[part],
             {k: c[part] for k, c in self.terms.items()},
             {j: c[part] for j, c in self.inputs.items()},
+            self.owner,
         )
 
     def __iter__(self) -> Iterator["Linear"]:
@@ -92,7 +100,14 @@ class Linear:
         if isinstance(other, Quadratic):
             return NotImplemented
         b = linear(other)
-        return Linear(self.const + b.const, _merged(self.terms, b.terms, 1.0), _merged(self.inputs, b.inputs, 1.0))
+        if b.dim not in (self.dim, 1):
+            raise MechanismError(f"sum of {self.dim} and {b.dim} components")
+        return Linear(
+            self.const + b.const,
+            _merged(self.terms, b.terms, 1.0),
+            _merged(self.inputs, b.inputs, 1.0),
+            one_owner(self, b),
+        )
 
     def __sub__(self, other: "Linear | ArrayLike") -> "Linear":
         if isinstance(other, Quadratic):
@@ -105,7 +120,10 @@ class Linear:
     def __mul__(self, factor: float) -> "Linear":
         f = float(factor)
         out = Linear(
-            f * self.const, {i: f * c for i, c in self.terms.items()}, {j: f * c for j, c in self.inputs.items()}
+            f * self.const,
+            {i: f * c for i, c in self.terms.items()},
+            {j: f * c for j, c in self.inputs.items()},
+            self.owner,
         )
         out.kind = self.kind  # a vector the other way round is a vector
         return out
@@ -120,7 +138,8 @@ class Linear:
         """Dot product."""
         b = linear(other)
         if self.dim != b.dim:
-            raise ValueError(f"dot product of {self.dim} and {b.dim} components")
+            raise MechanismError(f"dot product of {self.dim} and {b.dim} components")
+        one_owner(self, b)
         return Quadratic([(1.0, x, y) for x, y in zip(self, b, strict=True)])
 
     __rmatmul__ = __matmul__
@@ -157,6 +176,17 @@ class Quadratic:
 ONE = Linear([1.0])
 
 
+def one_owner(*forms: Linear) -> Any:
+    """The mechanism that all of these belong to; coordinates of two are not to be counted together."""
+    owner: Any = None
+    for form in forms:
+        if owner is None:
+            owner = form.owner
+        elif form.owner is not None and form.owner is not owner:
+            raise MechanismError("nodes of two mechanisms in one expression; every mechanism has nodes of its own")
+    return owner
+
+
 def linear(value: "Linear | ArrayLike") -> Linear:
     """A form from a form or from numbers."""
     return value if isinstance(value, Linear) else Linear(value)
@@ -168,7 +198,7 @@ def quadratic(value: "Quadratic | Linear | float") -> Quadratic:
         return value
     form = linear(value)
     if form.dim != 1:
-        raise ValueError(f"a scalar is needed here, not {form.dim} components")
+        raise MechanismError(f"a scalar is needed here, not {form.dim} components")
     return Quadratic([(1.0, form, ONE)])
 
 

@@ -8,7 +8,6 @@ what makes a joint without an equation.
 `compile` turns it into a `System`. Names are unique within their kind, and are how everything is found again.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.compiler import compile_system
 from sim_service.multibody.natural.equations import Equations
 from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.limits import MASS, POSITIVE_MASS, STEP, number
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.rigid import make_body
 from sim_service.multibody.natural.settings import Settings
@@ -55,6 +55,8 @@ class Mechanism(Equations):
 
     def bar(self, name: str, a: Linear, b: Linear, mass: float) -> Body:
         """A slender uniform bar between two points."""
+        self.own(f"bar {name}", a, b, dimension=self.dimension)
+        mass = number(f"bar {name}: mass", mass, MASS)
         pa, pb = self.where(a), self.where(b)
         d = pb - pa
         if self.dimension == 2:
@@ -65,9 +67,8 @@ class Mechanism(Equations):
 
     def particle(self, name: str, point: Linear, mass: float) -> None:
         """A point mass; it may sit on any point of a body too."""
-        if not 0.0 < mass < math.inf:
-            raise MechanismError(f"particle {name}: mass = {mass}: must be above 0")
-        self.add_mass(point, mass)
+        self.own(f"particle {name}", point, dimension=self.dimension)
+        self.add_mass(point, number(f"particle {name}: mass", mass, POSITIVE_MASS))
 
     # joints and forces are plain functions of the equations, one file each
 
@@ -97,4 +98,4 @@ class Mechanism(Equations):
         self, h: float = 1e-3, settings: Settings | None = None, hook: Any = None, dense: bool | None = None
     ) -> System:
         """The tables. `h` is the step the penalties are chosen for; `hook` the nopython function of model forces."""
-        return compile_system(self, h, settings or Settings(), hook, dense)
+        return compile_system(self, number("h, s", h, STEP), settings or Settings(), hook, dense)

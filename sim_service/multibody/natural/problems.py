@@ -3,6 +3,7 @@
 These are done once, densely, with numpy: least squares copes with redundant constraints and singular positions.
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from sim_service.multibody.natural import evaluation
 from sim_service.multibody.natural.equations import Node
-from sim_service.multibody.natural.errors import AssemblyError, MechanismError
+from sim_service.multibody.natural.errors import AssemblyError, LockedMechanism, MechanismError
 from sim_service.multibody.natural.forces import MODEL
 from sim_service.multibody.natural.system import State
 from sim_service.multibody.natural.tables import P
@@ -20,6 +21,7 @@ CLOSED = 1e-12  # m, rad; how well the position problem is solved
 MOST = 100
 BALANCED = 1e-9  # relative; unbalanced force of an equilibrium
 REACH = 0.5  # m, rad; longest correction of a coordinate
+CHECKED = 600  # coordinates; beyond, freedoms are not counted unasked
 RANK = 1e-9  # relative; singular values below are taken for redundant
 
 
@@ -84,7 +86,26 @@ def accelerations(state: State) -> State:
 
 def start(state: State, rates: Mapping[str, Any] | None = None, **given: Any) -> State:
     """A consistent beginning of a run: position with `given` nodes, velocity with `rates`, accelerations."""
-    return accelerations(velocities(assemble(state, **given), **(rates or {})))
+    accelerations(velocities(assemble(state, **given), **(rates or {})))
+    if locked(state):
+        s = state.system
+        warnings.warn(
+            f"no freedom is left: {s.m} constraints hold all {s.n} coordinates, and there is no drive",
+            LockedMechanism,
+            stacklevel=2,
+        )
+    return state
+
+
+def locked(state: State) -> bool:
+    """Whether the constraints leave no motion and no drive makes one; of a very large system it is not asked."""
+    s = state.system
+    return s.m >= s.n and s.n <= CHECKED and not s.mechanism.drives and freedoms(state).shape[1] == 0
+
+
+def redundant(state: State) -> int:
+    """How many constraints follow from the others here, beyond those that the freedoms need."""
+    return int(state.system.m - state.system.n + freedoms(state).shape[1])
 
 
 def freedoms(state: State) -> np.ndarray:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sim_service.multibody.natural.body import FITS, Body, combination, components_of
 from sim_service.multibody.natural.equations import Equations
 from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.limits import MASS, number, numbers
 from sim_service.multibody.natural.linear import Linear, linear
 from sim_service.portable import dot, norm, product, volume
 
@@ -25,8 +26,8 @@ FLAT = 1e-6  # smallest volume of a basis of unit vectors
 def make_body(
     m: Equations, name: str, nodes: Sequence[Linear], mass: float, centre: ArrayLike, inertia: ArrayLike
 ) -> Body:
-    if not (mass >= 0.0 and np.isfinite(mass)):
-        raise MechanismError(f"body {name}: mass = {mass:g}: must be finite and not negative")
+    mass = number(f"body {name}: mass", mass, MASS)
+    m.own(f"body {name}: nodes", *nodes, dimension=m.dimension)
     points = [p for p in nodes if p.kind == "point"]
     vectors = [v for v in nodes if v.kind == "vector"]
     if not points:
@@ -40,6 +41,8 @@ def make_body(
     r, X = m.where(origin), np.array([m.where(e) for e in basis]).T
 
     # mass
+    if not isinstance(centre, Linear):
+        centre = numbers(f"body {name}: centre", centre, m.dimension)
     G = np.asarray(m.where(linear(centre)), float)
     J = _tensor(m.dimension, name, inertia)
     Pi = _second_moments(m.dimension, J) + mass * np.outer(G - r, G - r)
@@ -123,16 +126,20 @@ def _key(form: Linear) -> tuple:
 
 
 def _tensor(dimension: int, name: str, inertia: ArrayLike) -> np.ndarray:
-    J = np.asarray(inertia, float)
     if dimension == 2:
-        if J.size != 1:
-            raise MechanismError(f"body {name}: in the plane the inertia is one number")
-        return J.reshape(())
-    J = np.diag(np.broadcast_to(J, 3)) if J.ndim < 2 else J
-    if J.shape != (3, 3) or not np.allclose(J, J.T):
+        return np.asarray(number(f"body {name}: inertia (in the plane one number)", inertia, MASS))
+    try:
+        J = np.asarray(inertia, float)
+        J = np.diag(np.broadcast_to(J, 3)) if J.ndim < 2 else J
+    except (TypeError, ValueError):
+        J = np.zeros(0)
+    if not np.all(np.isfinite(J)):
+        raise MechanismError(f"body {name}: inertia = {J.tolist()}: must be finite")
+    if J.shape != (3, 3) or not np.allclose(J, J.T, atol=1e-12 * float(np.abs(J).max())):
         raise MechanismError(f"body {name}: the inertia must be symmetric, 3 x 3 or its diagonal")
     moments = np.linalg.eigvalsh(J)
-    if moments[0] < -1e-12 or moments[2] > (moments[0] + moments[1]) * (1.0 + 1e-9) + 1e-12:
+    small = 1e-9 * float(np.abs(moments).max())  # of its own size: a watch has moments of 1e-12 kg m2
+    if moments[0] < -small or moments[2] > moments[0] + moments[1] + small:
         raise MechanismError(
             f"body {name}: principal moments {moments.tolist()}: none may exceed the sum of the others"
         )

@@ -1,5 +1,11 @@
-"""Runs: many steps in one compiled loop, with a record of states and diagnostics."""
+"""Runs: many steps in one compiled loop, with a record of states and diagnostics.
 
+A run ends where it was asked to: the last step is shorter where the duration is not a multiple of the step. One that
+leaves the finite numbers raises, one with steps that did not converge warns; `Record.ended` says it in words.
+"""
+
+import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,10 +13,13 @@ import numpy as np
 from numba import float64, int64, types
 
 from sim_service.multibody.natural.augmented import STEP, step
+from sim_service.multibody.natural.errors import DivergedError, NotConverged
+from sim_service.multibody.natural.limits import STEP as STEPS_S
+from sim_service.multibody.natural.limits import Range, number
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.settings import Scheme
 from sim_service.multibody.natural.system import State, System
-from sim_service.multibody.natural.tables import DIAGNOSTICS, HOOK, INTS, REALS, P
+from sim_service.multibody.natural.tables import CAP, DIAGNOSTICS, HOOK, INTS, REALS, P
 from sim_service.multibody.natural.views import part
 from sync.array_types import CONSTANTS
 from sync.jit import kernel
@@ -25,7 +34,7 @@ from sync.jit import kernel
 def run_steps(advance, ints, reals, state, work, hook, h, steps, every, states, diagnostics):
     """`steps` steps; every `every`-th state is kept, and the diagnostics of every step. Ends early when not finite."""
     out = part(ints, work, P.DIAGNOSTIC)
-    q, qd = part(ints, state, P.Q), part(ints, state, P.QD)
+    q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
     stored = 0
     for s in range(steps):
         advance(ints, reals, state, work, hook, h)
@@ -38,7 +47,7 @@ def run_steps(advance, ints, reals, state, work, hook, h, steps, every, states, 
             stored += 1
         total = 0.0
         for i in range(len(q)):
-            total += q[i] + qd[i]
+            total += q[i] + qd[i] + qdd[i]
         if not np.isfinite(total):
             return s + 1
     return steps
@@ -61,6 +70,21 @@ class Record:
     states: np.ndarray  # kept x state_size
     diagnostics: np.ndarray  # steps x diagnostics
     steps: int
+    finite: bool = True  # as far as it went
+
+    @property
+    def capped(self) -> int:
+        """Steps that did not converge."""
+        return int(self["capped"].sum())
+
+    @property
+    def ended(self) -> str:
+        """How the run went, in words; "finished" if there is nothing to say."""
+        if not self.finite:
+            return f"diverged after {self.steps} steps"
+        if self.capped:
+            return f"finished, but {self.capped} of {self.steps} steps did not converge"
+        return "finished"
 
     @property
     def t(self) -> np.ndarray:
@@ -103,17 +127,48 @@ class Record:
         return State(self.system, self.states[k].copy())
 
 
-def run(state: State, seconds: float, h: float | None = None, every: int = 1, diagnostics: bool = True) -> Record:
-    """Advance `state` by so many seconds in steps of h (the compiled one if not given) and keep what happened."""
+def run(
+    state: State,
+    seconds: float,
+    h: float | None = None,
+    every: int = 1,
+    diagnostics: bool = True,
+    strict: bool = True,
+) -> Record:
+    """Advance `state` by so many seconds in steps of h (the compiled one if not given) and keep what happened.
+
+    `strict`: a run that diverges raises `DivergedError` and one with steps that did not converge warns; otherwise
+    the record alone says so.
+    """
     system = state.system
-    h = system.h if h is None else h
-    steps = round(seconds / h)
+    h = system.h if h is None else number("h, s", h, STEPS_S)
+    seconds = number("seconds", seconds, Range(0.0))
+    every = int(number("every", every, Range(1.0)))
+    # whole steps, then what is left, if it is more than rounding
+    whole = math.floor(seconds / h + 1e-6)
+    rest = seconds - whole * h
+    rest = rest if rest > 1e-6 * h else 0.0
+    steps = whole + (rest > 0.0)
     states = np.zeros((steps // every, system.state_size))
     first = state.vector[None, :].copy()
     diagnosis = np.zeros((steps if diagnostics else 0, len(DIAGNOSTICS)))
     work: Any = system.work()
-    advance = stepper(system.scheme)
-    done = run_steps(
-        advance, system.ints, system.reals, state.vector, work, system.hook, h, steps, every, states, diagnosis
-    )
-    return Record(system, np.vstack([first, states[: done // every]]), diagnosis[:done], done)
+    fixed = stepper(system.scheme), system.ints, system.reals, state.vector, work, system.hook
+    done = run_steps(*fixed, h, whole, every, states, diagnosis)
+    if rest and done == whole:
+        last = states[whole // every :] if steps % every == 0 else states[:0]
+        done += run_steps(*fixed, rest, 1, 1, last, diagnosis[whole:])
+    finite = bool(np.all(np.isfinite(state.vector)))
+    record = Record(system, np.vstack([first, states[: done // every]]), diagnosis[:done], done, finite)
+    if strict and not finite:
+        raise DivergedError(
+            f"the run diverged after {done} of {steps} steps, {done * h:g} s; try a smaller step than {h:g} s", record
+        )
+    if strict and diagnostics and record.capped:
+        warnings.warn(
+            f"{record.capped} of {done} steps did not converge within {int(system.part(P.SETTING)[CAP])} iterations:"
+            " their forces may be wrong; try a smaller step, or look at record['correction']",
+            NotConverged,
+            stacklevel=2,
+        )
+    return record

@@ -1,7 +1,10 @@
 """How a system is integrated. Settings may be changed between steps; see System.set."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
+from typing import Any
+
+from sim_service.multibody.natural.limits import DISSIPATION, Range, number
 
 
 class Scheme(IntEnum):
@@ -28,6 +31,24 @@ class Settings:
     baumgarte_rate: float = 20.0  # 1/s
     baumgarte_damping: float = 1.0
     stabilisation: float = 0.0  # share of the position error that LINEAR_EULER takes back each step; 0 as published
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            checked_setting(one.name, getattr(self, one.name))
+
+
+_POSITIVE, _NOT_NEGATIVE = Range(0.0, above=True), Range(0.0)
+_RANGES = {
+    "xi": DISSIPATION, "tolerance": _POSITIVE, "tolerance_phi": _POSITIVE, "tolerance_velocity": _POSITIVE,
+    "tolerance_acceleration": _POSITIVE, "cap": Range(1.0, 1e4), "passes": Range(0.0, 1e4), "refactor": _NOT_NEGATIVE,
+    "penalty": _POSITIVE, "baumgarte_rate": _NOT_NEGATIVE, "baumgarte_damping": _NOT_NEGATIVE,
+    "stabilisation": Range(0.0, 1.0), "scheme": Range(0.0, max(Scheme)),
+}  # fmt: skip
+
+
+def checked_setting(name: str, value: Any) -> float:
+    """A setting within its range."""
+    return number(f"setting {name}", value, _RANGES[name])
 
 
 # for a step with a deadline: what the surroundings and the sensors leave uncertain is far above these

@@ -18,7 +18,7 @@ from sim_service.multibody.natural.equations import Constraint, Element, Equatio
 from sim_service.multibody.natural.errors import MechanismError, StateError
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.pattern import Pattern
-from sim_service.multibody.natural.settings import Scheme, Settings
+from sim_service.multibody.natural.settings import Scheme, Settings, checked_setting
 from sim_service.multibody.natural.tables import FORCE, P
 from sync.jit import kernel
 
@@ -150,7 +150,7 @@ class System:
         for name, value in settings.items():
             if name not in _PLACES:
                 raise MechanismError(f"{name}: no setting that can change; there are {', '.join(_PLACES)}")
-            self.part(P.SETTING)[_PLACES[name]] = value
+            self.part(P.SETTING)[_PLACES[name]] = checked_setting(name, value)
 
     def state(self) -> "State":
         """The position as drawn, at rest, at time 0, with the inputs of that time."""

@@ -99,7 +99,7 @@ def test_the_planar_two_point_body_is_the_textbook_one() -> None:
     ("wrong", "message"),
     [
         (lambda m, p, q: m.body("b", [p, q], 1.0, (0, 1, 0), (1, 1, 1)), "outside the span"),
-        (lambda m, p, q: m.body("b", [p, q], -1.0, (0, 0, 0)), "not negative"),
+        (lambda m, p, q: m.body("b", [p, q], -1.0, (0, 0, 0)), "at least 0"),
         (lambda m, p, q: m.body("b", [p], 1.0, (0, 0, 0)), "needs a direction"),
         (lambda m, p, q: m.body("b", [p, q, m.vector("v", (0, 1, 0))], 1.0, (0, 0, 0), (1, 1, 3)), "none may exceed"),
         (lambda m, p, q: m.point("p", (0, 0, 0)), "already"),

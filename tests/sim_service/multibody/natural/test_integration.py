@@ -102,7 +102,7 @@ def test_n_four_bars_pass_their_singular_positions(loops: int, h: float) -> None
     """All posts lie flat twice a turn; there the loops could fold either way."""
     state = start(n_four_bar(loops, h).state(), rates={"B0": (1.0, 0.0)})
     before = energy(state).total
-    record = run(state, 10.0, every=round(0.05 / h))
+    record = run(state, 10.0, every=round(0.05 / h), strict=False)
     assert record.steps == round(10.0 / h)
     heads = record.q.reshape(len(record.t), loops + 1, 2)
     # it stays the parallelogram it is
@@ -170,7 +170,7 @@ def test_stiff_springs_are_part_of_the_penalty() -> None:
 
 
 def test_a_step_that_does_not_converge_says_so() -> None:
-    record = run(start(chain(3, 5e-3, cap=1).state()), 0.5)
+    record = run(start(chain(3, 5e-3, cap=1).state()), 0.5, strict=False)
     assert record["capped"].sum() > 50
 
 
@@ -237,7 +237,7 @@ def test_a_run_that_leaves_the_numbers_ends() -> None:
     m.torsion("away", x, stiffness=-1e7, cubic=-1e9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        record = run(start(m.compile(h=1e-2).state()), 10.0)
+        record = run(start(m.compile(h=1e-2).state()), 10.0, strict=False)
     assert record.steps < 1000
 
 

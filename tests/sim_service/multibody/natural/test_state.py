@@ -56,8 +56,8 @@ def test_everything_a_step_depends_on_is_in_the_state() -> None:
     state.qd[:] = 0.1
     state.elements[:] = 0.3
     copy = State(system, state.vector.copy())
-    run(state, 0.01)
-    run(copy, 0.01)
+    run(state, 0.01, strict=False)  # nothing that could be closed: it does not converge
+    run(copy, 0.01, strict=False)
     assert state.vector.tobytes() == copy.vector.tobytes()
     assert not np.array_equal(state.elements, [0.3, 0.3])
 
