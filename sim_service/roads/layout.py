@@ -35,6 +35,8 @@ class Head(IntEnum):
     LAYERS = 2
     PATCHES = 3
     FRICTION = 4
+    SHARP = 5  # 1: bends so much within the outline of a wheel that one point of contact is not enough
+    STEEPEST = 6  # the greatest slope along it
 
 
 class Slope(IntEnum):

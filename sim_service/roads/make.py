@@ -17,7 +17,8 @@ import numpy as np
 from sim_service.roads import sections as s
 from sim_service.roads.crg import parse_crg
 from sim_service.roads.grid import grid_block, parse_grid
-from sim_service.roads.layout import ABSENT, Bump, Kind, Shape, Slope, assemble
+from sim_service.roads.layout import ABSENT, Bump, Head, Kind, Shape, Slope, assemble
+from sim_service.roads.sharpness import MOST_CURVATURE, steepest
 from sync.errors import ConfigError
 from sync.toml import Section, check, parse_toml, read_toml
 
@@ -120,9 +121,12 @@ def _build(data: dict[str, Any], file: str, read: Reader) -> np.ndarray:
         layers.append((Kind.GRID, _rough(road.roughness, file)))
     layers += [(Kind.BUMP, _bump(bump)) for bump in road.bumps]
     try:
-        return assemble(layers, [_patch(patch) for patch in road.patches], road.friction)
+        vector = assemble(layers, [_patch(patch) for patch in road.patches], road.friction)
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
+    vector[Head.STEEPEST], curvature = steepest(layers)
+    vector[Head.SHARP] = curvature > MOST_CURVATURE
+    return vector
 
 
 def _slope(section: s.SlopeSection) -> np.ndarray:

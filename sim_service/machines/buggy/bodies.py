@@ -27,6 +27,7 @@ from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.portable import cos_sin_turns, dot, norm
 
 Points = dict[str, np.ndarray]
+BODY_POINTS = 18  # of `body_points`
 WHEELS = ("fl", "fr", "rl", "rr")
 FRONT = ("WC", "UBJ", "LBJ", "UAF", "UAR", "LAF", "LAR", "TRO", "TRI", "SPL", "SPU")
 REAR = ("WC", "LBJ", "LAF", "LAR", "TRO", "TRI", "TOP", "CLAMP", "SPL", "SPU")
@@ -151,6 +152,25 @@ def build(p: dict[str, float], front: Points, rear: Points) -> Car:
     kingpin_x = 0.5 * (front["UBJ"] + front["LBJ"])[0]
     sign = 1.0 if front["TRO"][0] > kingpin_x else -1.0
     return Car(m, chassis, chassis.at(cg + origin), tuple(corners), sign, origin)
+
+
+def body_points(front: Points, rear: Points) -> list[np.ndarray]:
+    """Where body and roll cage meet the ground if the car rolls over: as they are drawn (scene.py), an estimate."""
+    w, floor, axle = 0.64 * front["WC"][1], min(front["LAF"][2], rear["LAF"][2]), rear["WC"][0]
+    mid, back = 0.245 * axle, 0.735 * axle
+    nose, tail = front["LAF"][0] + 0.28, rear["LAR"][0] - 0.2
+    left = [
+        (nose, 0.6 * front["LAF"][1], floor + 0.05),
+        (mid, w, floor),
+        (back, w, floor),
+        (tail, rear["LAR"][1], floor + 0.06),
+        (mid, w, 0.62),
+        (mid - 0.42, 0.82 * w, 1.24),
+        (back, 0.84 * w, 1.28),
+        tuple(rear["TOP"]),
+        (tail, rear["LAR"][1], 0.46),
+    ]
+    return [np.array(at) * (1.0, sign, 1.0) for at in left for sign in (1.0, -1.0)]
 
 
 def _axle(p: dict[str, float], is_front: bool, is_left: bool) -> np.ndarray:

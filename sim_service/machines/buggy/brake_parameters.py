@@ -14,6 +14,7 @@ PARAMETERS = (
     Parameter("abs_build", "bar/s", 100.0, 5.0, 1000.0, "rise of the limited pressure"),
     Parameter("abs_dump", "bar/s", 800.0, 20.0, 5000.0, "fall of the limited pressure"),
     Parameter("abs_speed", "m/s", 2.0, 0.5, 10.0, "no control below this speed"),
+    Parameter("brake_lag", "s", 0.0, 0.0, 1.0, "time constant of the pressure at the wheels", of_the_file=False),
 )
 
 STATES = (  # of one wheel

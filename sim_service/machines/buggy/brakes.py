@@ -3,7 +3,8 @@
 Promises
 - A torque below the limit is held for ever: the wheel stands still, not creeping. Above it the wheel turns, and the
   brake takes the limit, no more.
-- One law for both. It opposes motion at once, brings a wheel to rest without chatter and takes energy only.
+- One law for both. It opposes motion at once, brings a wheel to rest without chatter, turns none back, and takes energy
+  only.
 - `brake` remembers nothing: it goes from `states` (start of the step) to `after` (end of the step) for the wheel speed
   it is given. Of second order in the step while the wheel is held. Its torque falls with speed: the slope is >= 0.
 - Decisions of the anti-lock control are made by `control`, once per step, before the step.
@@ -15,6 +16,10 @@ Pads and caliper wind up by an elastic angle d before the disc slips under them:
 N is the friction limit, from the pressure and a little drag; w the wheel speed, suffix 0 the start of the step. While
 the disc slips, d is no more than k d + c w = N leaves for it, so a wheel that turns fast does not keep the spring
 wound up and is not turned back by all of N / k when it stops. When the pressure falls, d follows the limit.
+
+Between two steps a wheel that the brake holds, or could have stopped with what was left of its friction, is stood
+still (`hold`): it would else be turned back by pads that are far softer than real ones, as the next paragraph wants
+them.
 
 Newton's rule on this corner-rich law converges from anywhere if c + k h / 2 <= 2 J / h, J the inertia of the wheel:
 then no iterate can leap over the whole range in which the brake holds. The defaults meet this for h = 5 ms; where a
@@ -48,16 +53,39 @@ def friction_limit(p, front, pressure_bar):
 
 
 @kernel(**_OPTIONS)
+def rates(p, h, inertia):
+    """Stiffness and damping; no more of either than lets Newton's rule converge in the step h."""
+    k, c = p[P.brake_stiffness], p[P.brake_damping]
+    if h > 0.0:
+        c = min(c, 0.65 * 2.0 * inertia / h)
+        k = max(min(k, 2.0 * (0.97 * 2.0 * inertia / h - c) / h), TINY)
+    return k, c
+
+
+@kernel(**_OPTIONS)
+def hold(p, limit, states, at, h, w0, w, acceleration, torque, inertia):
+    """Whether the brake holds the wheel after a step; then the wind-up is that which keeps it, its speed 0.
+
+    w0, w: speed against the brake before and after the step; torque: of the brake on the wheel at its end.
+    """
+    needed = torque - inertia * acceleration
+    stopping = torque - inertia * w / h
+    if abs(needed) > limit or abs(stopping) > limit or (abs(torque) >= limit and w0 * w > 0.0):
+        return False
+    k, _ = rates(p, h, inertia)
+    states[at + S.wind_up] = -needed / k
+    states[at + S.wheel_speed] = 0.0
+    return True
+
+
+@kernel(**_OPTIONS)
 def brake(p, limit, states, after, at, h, w, inertia):
     """(N m on the wheel, -dT/dw >= 0) for the wheel speed at the end of the step; `limit` from `friction_limit`.
     `inertia` is that of the wheel about its axle.
 
     Fills after[at], after[at + 1] (see STATES). With h = 0 the wind-up is taken as it is.
     """
-    k, c = p[P.brake_stiffness], p[P.brake_damping]
-    if h > 0.0:  # as stiff as the step lets Newton's rule converge
-        c = min(c, 0.65 * 2.0 * inertia / h)
-        k = max(min(k, 2.0 * (0.97 * 2.0 * inertia / h - c) / h), TINY)
+    k, c = rates(p, h, inertia)
     most = limit / k
     trial = states[at + S.wind_up] + 0.5 * h * (states[at + S.wheel_speed] + w)
     d = clip(trial, most)

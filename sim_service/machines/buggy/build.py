@@ -18,7 +18,7 @@ from pydantic import Field
 from sim_service import roads
 from sim_service.machines.buggy import brake_parameters, checks, driveline, dynamics, forces
 from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel
-from sim_service.machines.buggy.bodies import FRONT, REAR, WHEELS, Car, Points, build
+from sim_service.machines.buggy.bodies import FRONT, REAR, WHEELS, Car, Points, body_points, build
 from sim_service.machines.buggy.description import OUTPUTS, PARAMETERS, P, W
 from sim_service.machines.buggy.scene import Frames, scene
 from sim_service.machines.car.display import car_display
@@ -35,6 +35,8 @@ from sim_service.multibody.natural.settings import REAL_TIME
 from sim_service.multibody.natural.system import System
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.portable import norm, product
+from sim_service.roads.layout import Head
+from sim_service.roads.sharpness import MOST_SLOPE, TooSharp
 from sync.array_types import read_only
 from sync.errors import ConfigError
 from sync.toml import Section, check
@@ -102,6 +104,10 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
     tyres = [_tyre(sources, key) for key in ("tyre_front", "tyre_rear")]
     surface = road_files(sources.files)
     road = roads.road_from_sources(surface) if surface else roads.make_road({"surface": {"kind": "flat"}})
+    if road[Head.STEEPEST] > MOST_SLOPE:
+        name = next(name for name in surface if name.endswith(".toml"))
+        text = f"{name}: climbs by {road[Head.STEEPEST]:.3g} m per m at its steepest"
+        warnings.warn(f"{text}; above {MOST_SLOPE:g} wheel loads depend on the time step", TooSharp, stacklevel=2)
     radii = float(tyres[0][T.UNLOADED_RADIUS]), float(tyres[1][T.UNLOADED_RADIUS])
     wrong = checks.findings(p, front, rear, radii, changed)
     if wrong:
@@ -110,7 +116,8 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
     try:
         car = build(p, front, rear)
         for_a_step = np.concatenate([values, np.zeros(forces.GIVEN - len(values))])
-        forces.add_forces(car, _numbers(car, stops, tyres, road), for_a_step)
+        numbers = _numbers(car, stops, tyres, road, body_points(front, rear))
+        forces.add_forces(car, numbers, for_a_step)
         with warnings.catch_warnings():
             warnings.simplefilter("error", IllConditioned)
             system = car.mechanism.compile(h=STEP, settings=SETTINGS, hook=forces.hook)
@@ -169,7 +176,9 @@ def _stops(p: dict[str, float], front: Points, rear: Points) -> list[float]:
     return out
 
 
-def _numbers(car: Car, stops: list[float], tyres: list[np.ndarray], road: np.ndarray) -> np.ndarray:
+def _numbers(
+    car: Car, stops: list[float], tyres: list[np.ndarray], road: np.ndarray, body: list[np.ndarray]
+) -> np.ndarray:
     """The hook's constants, in the order of forces.py."""
     out = np.zeros(forces.TYRES)
     where = car.mechanism.where
@@ -178,7 +187,8 @@ def _numbers(car: Car, stops: list[float], tyres: list[np.ndarray], road: np.nda
     out[forces.CENTRE : forces.CENTRE + 3] = car.chassis.components(cg - car.chassis.drawn_origin)
     out[forces.DRAWN : forces.DRAWN + 4] = [(where(c.centre) - cg)[2] for c in car.corners]
     out[forces.RACK_SIGN] = car.rack_sign
-    out[forces.FRAMES :] = forces.frames(car)
+    out[forces.FRAMES : forces.BODY] = forces.frames(car)
+    out[forces.BODY :] = [v for at in body for v in car.chassis.components(at + car.origin - cg)]
     return np.concatenate([out, *tyres, road])
 
 
@@ -190,6 +200,8 @@ def _tables(system: System) -> Tables:
     places[dynamics.RACK_ROW] = system.rows("rack.x")[0]
     places[dynamics.RACK_INPUT] = system.input("rack").start
     places[dynamics.PORTS] = system.part(Part.EL_PORT)[first]
+    for w, name in enumerate(WHEELS):
+        places[dynamics.SPIN + w] = system.column(f"{name}.spin")
     return tables(np.concatenate([places, system.ints]), system.reals)
 
 

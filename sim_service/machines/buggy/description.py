@@ -36,9 +36,10 @@ _CAR = (
     Quantity("wheel_speed_front", "rad/s", "mean of both front wheels"),
     Quantity("wheel_speed_rear", "rad/s", "mean of both rear wheels"),
     Quantity("engine_speed", "rad/s", "of the crankshaft; with a fixed gear that of the wheels times the ratio"),
-    Quantity("gear", "1", "engaged, 1 to 3"),
+    Quantity("gear", "1", "engaged, 1 to 3; 0 neutral, -1 reverse"),
     Quantity("axle_torque", "N m", "of the driveline on both rear wheels"),
     Quantity("drag", "N", "of the air, backwards"),
+    Quantity("body_load", "N", "of the road on body and roll cage; 0 while wheels alone touch it"),
 )
 
 # of each wheel; the hook leaves them behind the states of its elements, in this order
@@ -130,6 +131,16 @@ _AIR = (
     Parameter("drag_area", "m2", 0.95, 0.0, 5.0, "drag coefficient times frontal area"),
     Parameter("air_density", "kg/m3", 1.2, 0.5, 2.0, "density of the air"),
     Parameter("grip", "1", 1.0, 0.05, 2.0, "factor on the friction of all tyres"),
+    Parameter("lift_area", "m2", 0.0, -5.0, 5.0, "lift coefficient times frontal area, upwards", of_the_file=False),
+    Parameter(
+        "air_pitch_volume",
+        "m3",
+        0.0,
+        -5.0,
+        5.0,
+        "pitch moment coefficient times frontal area times length, nose down positive",
+        of_the_file=False,
+    ),
 )
 
 

@@ -180,8 +180,12 @@ def driveline(par, throttle, drive_torque, ratio, states, after, at, h, axle_spe
 
 @kernel(**_OPTIONS)
 def gear_ratio(par, gear):
-    i = min(max(round(gear), 1), 3) - 1
-    return par[P.gear_first + i] * par[P.gear_final]
+    i = min(max(round(gear), -1), 3)
+    if i == 0:
+        return 0.0
+    if i < 0:
+        return -par[P.gear_reverse] * par[P.gear_final]
+    return par[P.gear_first + i - 1] * par[P.gear_final]
 
 
 @kernel(**_OPTIONS)
@@ -229,7 +233,7 @@ def shift(par, memory, throttle, axle_speed, h):
 
     gear = memory[M.gear]
     if abs(par[P.gear_mode] - 1.0) > 0.5:
-        gear = float(min(max(round(par[P.gear_held]), 1), 3))
+        gear = float(min(max(round(par[P.gear_held]), -1), 3))
     elif memory[M.shift_clock] >= max(par[P.shift_pause], par[P.shift_time]):
         gear = float(wanted_gear(par, memory, f, axle_speed))
     if gear != memory[M.gear]:
@@ -247,7 +251,7 @@ def shift(par, memory, throttle, axle_speed, h):
 def start(par, states, at, memory, axle_speed):
     """Engine at idle or turning with the axle; in the held gear, or the one the released pedal wants."""
     automatic = abs(par[P.gear_mode] - 1.0) < 0.5
-    memory[M.gear] = 1.0 if automatic else float(min(max(round(par[P.gear_held]), 1), 3))
+    memory[M.gear] = 1.0 if automatic else float(min(max(round(par[P.gear_held]), -1), 3))
     memory[M.loaded_throttle] = FREE
     if automatic:
         for _ in range(2):

@@ -11,7 +11,7 @@ PARAMETERS = (
     Parameter("converter_stall_ratio", "1", 2.0, 1.5, 2.5, "turbine torque per pump torque at stall"),
     Parameter("converter_coupling", "1", 0.87, 0.75, 0.92, "speed ratio where torque multiplication ends"),
     Parameter("gear_mode", "1", 1.0, 0.0, 2.0, "0 rigid, or a measured torque; 1 automatic; 2 gear_held"),
-    Parameter("gear_held", "1", 2.0, 1.0, 3.0, "gear of modes 0 and 2"),
+    Parameter("gear_held", "1", 2.0, -1.0, 3.0, "gear of modes 0 and 2; 0 is neutral, -1 reverse"),
     Parameter("gear_first", "1", 2.475, 0.5, 5.0, "ratio"),
     Parameter("gear_second", "1", 1.475, 0.5, 5.0, "ratio"),
     Parameter("gear_third", "1", 1.0, 0.5, 5.0, "ratio"),
@@ -25,6 +25,17 @@ PARAMETERS = (
     Parameter("shift_kickdown_throttle", "1", 0.9, 0.5, 1.0, "pedal fraction from which kick-down is asked for"),
     Parameter("shift_time", "s", 0.3, 0.05, 1.0, "the ratio changes over this time"),
     Parameter("shift_pause", "s", 1.0, 0.1, 5.0, "from the beginning of a shift to that of the next, at least"),
+    # a file may leave out what follows: defaults that change nothing; estimates
+    Parameter("gear_reverse", "1", 2.475, 0.5, 5.0, "ratio of reverse, as that of first", of_the_file=False),
+    Parameter(
+        "differential_lock",
+        "N m s/rad",
+        0.0,
+        0.0,
+        5000.0,
+        "torque between the rear wheels per difference of their speeds: 0 is open, 1000 as good as locked",
+        of_the_file=False,
+    ),
 )
 
 STATES = (
@@ -33,7 +44,7 @@ STATES = (
 )
 
 MEMORY = (
-    Quantity("gear", "1", "1, 2 or 3: engaged, or being engaged"),
+    Quantity("gear", "1", "-1 to 3: engaged, or being engaged"),
     Quantity("ratio", "1", "of gear and final drive at the end of the step, for `driveline`"),
     Quantity("ratio_before", "1", "the ratio from which the last shift began"),
     Quantity("shift_clock", "s", "since the last shift began"),

@@ -14,7 +14,7 @@ Promises
 it.
 """
 
-from math import asin, atan2, cos, isnan, pi, sin
+from math import asin, atan2, cos, exp, isnan, pi, sin
 
 import numpy as np
 from numba import boolean, float64, int64, void
@@ -38,12 +38,12 @@ AT_REST = 1e-16  # J; of a motion at its height
 CRAWL = 0.1  # m/s; sideslip is relative to at least this speed
 
 # places, in front of the core's integers
-SIZE, NUMBERS, RACK_ROW, RACK_INPUT, PORTS = range(5)
-HEAD = 5
+SIZE, NUMBERS, RACK_ROW, RACK_INPUT, PORTS, SPIN = range(6)  # SPIN: coordinate of each wheel
+HEAD = SPIN + 4
 
 # the memory of a car behind the state of the core
-YAW, RACK = range(2)
-SHIFT = 2
+YAW, RACK, LINE_BAR = range(3)  # LINE_BAR: pressure behind the lag of the brakes
+SHIFT = 3
 ABS = SHIFT + len(driveline_parameters.MEMORY)
 MEMORY = ABS + 4 * len(brake_parameters.MEMORY)
 
@@ -54,6 +54,7 @@ _ABS_SIZE, _BRAKE_SIZE, _DRIVELINE_SIZE = (
     len(brake_parameters.PARAMETERS),
     len(driveline_parameters.PARAMETERS),
 )
+_BRAKE_STATES, _BRAKE_SPEED = len(brake_parameters.STATES), int(brake_parameters.S.wheel_speed)
 _GEAR_HELD = int(driveline_parameters.P.gear_held)
 _ANGLE = index(VEHICLE_INPUTS, "steering_angle")
 _SPEED = index(VEHICLE_INPUTS, "steering_speed")
@@ -145,12 +146,35 @@ def write_outputs(places, ints, car, params, numbers, memory, inputs, own, work)
 
     # driveline, air, step
     work[W.axle_torque], work[W.drag] = left[forces.AXLE_TORQUE], left[forces.DRAG]
+    work[W.body_load] = left[forces.BODY_LOAD]
     work[W.gear] = memory[SHIFT]
     work[W.engine_speed] = left[forces.ENGINE]
     out = part(ints, own, Part.DIAGNOSTIC)
     work[W.iterations], work[W.capped] = out[core.ITERATIONS], out[core.CAPPED]
     work[W.phi_error], work[W.phid_error] = out[core.PHI_ERROR], out[core.PHID_ERROR]
     work[W.contraction], work[W.energy_residual] = out[core.CONTRACTION], out[core.ENERGY_RESIDUAL]
+
+
+@kernel(error_model="numpy")
+def spinning(left, w):
+    """Speed of a wheel against its brake, as of the last step."""
+    return left[forces.BRAKES + _BRAKE_STATES * w + _BRAKE_SPEED]
+
+
+@kernel(error_model="numpy")
+def stand(places, ints, car, params, given, before, h):
+    """Wheels that their brakes hold turn with their carriers, and not at all against them."""
+    left, qd, qdd = part(ints, car, Part.ELEMENT), part(ints, car, Part.QD), part(ints, car, Part.QDD)
+    p = params[BRAKES : BRAKES + _BRAKE_SIZE]
+    inertia = params[P.wheel_spin_inertia]
+    for w in range(4):
+        of, at, k = left[forces.LEFT + PER_WHEEL * w :], forces.BRAKES + _BRAKE_STATES * w, places[SPIN + w]
+        carrier = of[V.wheel_speed] - left[at + _BRAKE_SPEED]
+        limit = brakes.friction_limit(p, w < 2, given[forces.PRESSURE + w])
+        speed, torque = qd[k] - carrier, of[V.brake_torque]
+        if brakes.hold(p, limit, left, at, h, before[w], speed, qdd[k], torque, inertia):
+            of[V.wheel_speed] = qd[k] = carrier
+            qdd[k] = 0.0
 
 
 @kernel(STEP, error_model="numpy")
@@ -175,6 +199,9 @@ def step(state, inputs, params, tables, work, h):
         inputs[_DRIVE] = drive_torque(inputs[_THROTTLE], rear, driveline.gear_ratio(p, p[_GEAR_HELD]))
     given[forces.THROTTLE], given[forces.DRIVE] = inputs[_THROTTLE], inputs[_DRIVE]
     pressure = max(inputs[_BRAKE], 0.0)
+    if params[P.brake_lag] > 0.0:
+        pressure = memory[LINE_BAR] + (pressure - memory[LINE_BAR]) * (1.0 - exp(-h / params[P.brake_lag]))
+    memory[LINE_BAR] = pressure
     p = params[BRAKES : BRAKES + _BRAKE_SIZE]
     for w in range(4):
         of = left[forces.LEFT + PER_WHEEL * w :]
@@ -182,7 +209,9 @@ def step(state, inputs, params, tables, work, h):
         at = ABS + _ABS_SIZE * w
         given[forces.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
 
+    before = (spinning(left, 0), spinning(left, 1), spinning(left, 2), spinning(left, 3))
     advance(ints, reals, car, own, forces.hook, h)
+    stand(places, ints, car, params, given, before, h)
     write_outputs(places, ints, car, params, numbers, memory, inputs, own, work)
 
 

@@ -8,8 +8,10 @@ Ports, in the order of `PORTS` below (see sim_service/multibody/natural/forces.p
     chassis      centre of gravity (3), its unit vectors (9)
     each axle    both lower ball joints (6), for the anti-roll bar
 
-Contact. The road under a wheel is taken for the plane that touches it where the wheel stands. In the wheel plane the
-wheel reaches down along d; l is the way from its centre to the plane along d, R0 - l the deflection. The normal force
+Contact. On a road that bends little within a wheel's outline (`Head.SHARP` is 0) the road under a wheel is taken for
+the plane that touches it where the wheel stands; on others its whole outline is pressed (tyres/enveloping.py). In the
+wheel plane the wheel reaches down along d; l is the way from its centre to the plane along d, R0 - l the deflection.
+The normal force
 
     F_z = k (R0 - l) / cos(gamma) + c v_n >= 0
 
@@ -26,8 +28,9 @@ from math import atan2, sqrt
 import numpy as np
 
 from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters
-from sim_service.machines.buggy.bodies import Car
+from sim_service.machines.buggy.bodies import BODY_POINTS, Car
 from sim_service.machines.buggy.description import PARAMETERS, WHEEL, P, V
+from sim_service.machines.car.tyres.enveloping import envelope
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import effective_radius
 from sim_service.machines.car.tyres.transient import OUT, OUTPUTS, tyre
@@ -36,6 +39,7 @@ from sim_service.multibody.natural.elements import turn
 from sim_service.multibody.natural.tables import FORCE
 from sim_service.multibody.natural.views import inner, view
 from sim_service.roads import surface
+from sim_service.roads.layout import Head
 from sync.jit import kernel
 
 # ports
@@ -46,7 +50,8 @@ CHASSIS = _AXLE + 2
 _ANTI_ROLL = CHASSIS + 12
 _SPRING_BLOCK = 4 * _WHEEL_BLOCK
 _AXLE_BLOCK = _SPRING_BLOCK + 4 * 9
-_ANTI_ROLL_BLOCK = _AXLE_BLOCK + 4 + 144
+_CHASSIS_BLOCK = _AXLE_BLOCK + 4
+_ANTI_ROLL_BLOCK = _CHASSIS_BLOCK + 144
 
 # where the parameters of parts begin
 BRAKE_PARAMETERS = int(P[brake_parameters.PARAMETERS[0].name])
@@ -67,7 +72,8 @@ DRAWN = 7  # height of the wheel centres above the centre of gravity as drawn
 RACK_SIGN = 11  # +1 or -1: of the rack against the hand wheel
 FRAMES = 12  # reciprocal metric (9) and axle (3) in the basis of each knuckle; then of the chassis
 _FRAME = 12
-TYRES = FRAMES + 4 * _FRAME + 9
+BODY = FRAMES + 4 * _FRAME + 9  # points of body and roll cage from the centre of gravity, in the chassis' vectors
+TYRES = BODY + 3 * BODY_POINTS
 _TYRE = len(T)
 ROAD = TYRES + 2 * _TYRE
 
@@ -79,10 +85,21 @@ ENGINE = BRAKES + 4 * _BRAKE_STATES
 LEFT = ENGINE + len(driveline_parameters.STATES)
 AXLE_TORQUE = LEFT + 4 * PER_WHEEL
 DRAG = AXLE_TORQUE + 1
-TOLD = DRAG + 1  # by the tyre that was asked last
+BODY_LOAD = DRAG + 1
+TOLD = BODY_LOAD + 1  # by the tyre that was asked last
 STATES = TOLD + OUTPUTS
 
 _ROUND = 0.02  # m/s; below it a damper changes over from bump to rebound
+_STOP_FREE, _STOP_HARD = 0.01, 0.015  # m; a stop that is pressed more than the first hardens, twofold per the second
+_LEAN = 0.5  # cosine of the lean beyond which a tyre no longer stands on its tread
+_LYING = 0.3  # no smaller cosine is reckoned with: a wheel that lies touches with its flank
+
+# body and roll cage, estimated: tubes that give way by 3 mm to 1 kN and slide like steel on asphalt
+_BODY_STIFFNESS, _BODY_FRICTION = 3e5, 0.5  # N/m of one point, 1
+_BODY_DAMPING = 0.6  # s/m: of the normal force per speed of closing
+_BODY_SLIDES = 0.05  # m/s; slower, friction is viscous
+_BODY_LONG, _BODY_WIDE, _BODY_LOW, _BODY_HIGH = 1.8, 0.6, 0.33, 0.85  # m from the centre of gravity, at most
+_BODY_NEAR = 0.05  # m
 
 
 @inner
@@ -117,12 +134,26 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     px, py = cx, cy
     nx = ny = nz = an = cosine = reach = dx = dy = dz = 0.0
     mu = 1.0
-    for _ in range(2):
+    sharp = road[Head.SHARP] > 0.0
+    spring_load = 0.0
+    if sharp:
+        depth, gx, gy, gz, mu = envelope(road, p[T.UNLOADED_RADIUS], p[T.VERTICAL_STIFFNESS], cx, cy, cz, ax, ay, az)
+        spring_load = sqrt(gx * gx + gy * gy + gz * gz)
+        nz = 1.0
+        if spring_load > 0.0:
+            nx, ny, nz = gx / spring_load, gy / spring_load, gz / spring_load
+        an = ax * nx + ay * ny + az * nz
+        cosine = sqrt(max(1.0 - an * an, _LYING * _LYING))
+        reach = p[T.UNLOADED_RADIUS] - depth
+        dx = reach * (an * ax - nx) / cosine
+        dy = reach * (an * ay - ny) / cosine
+        dz = reach * (an * az - nz) / cosine
+    for _ in range(0 if sharp else 2):
         pz, slope_x, slope_y, mu = surface(road, px, py)
         size = sqrt(1.0 + slope_x * slope_x + slope_y * slope_y)
         nx, ny, nz = -slope_x / size, -slope_y / size, 1.0 / size
         an = ax * nx + ay * ny + az * nz
-        cosine = sqrt(max(1.0 - an * an, 0.01))
+        cosine = sqrt(max(1.0 - an * an, _LYING * _LYING))
         dx, dy, dz = (an * ax - nx) / cosine, (an * ay - ny) / cosine, (an * az - nz) / cosine
         reach = ((cx - px) * nx + (cy - py) * ny + (cz - pz) * nz) / cosine
         dx, dy, dz = reach * dx, reach * dy, reach * dz
@@ -137,7 +168,11 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
 
     # normal force
     deflection = p[T.UNLOADED_RADIUS] - reach
-    load = p[T.VERTICAL_STIFFNESS] * deflection / cosine + p[T.VERTICAL_DAMPING] * closing
+    if not sharp:
+        # a wheel that falls over is not to stand the harder the more it leans
+        arm = 1.0 / cosine if cosine > _LEAN else cosine / (_LEAN * _LEAN)
+        spring_load = p[T.VERTICAL_STIFFNESS] * deflection * arm
+    load = spring_load + p[T.VERTICAL_DAMPING] * closing
     touches = deflection > 0.0 and load > 0.0
     if not touches:
         load = 0.0
@@ -150,6 +185,8 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     mu *= given[P.grip]
     tyre(p, states, after, TYRE_STATES * w, h, load, along, across, spin, radius, camber, mu, side, out)
     Fx, Fy, Mx, My, Mz = out[OUT.FX], out[OUT.FY], out[OUT.MX], out[OUT.MY], out[OUT.MZ]
+    # slip counts by the rolling radius, the force has the loaded one for its arm: without this moment power is made
+    My -= (radius - reach) * Fx / cosine
     damp_x, damp_y = out[OUT.CX], out[OUT.CY]
     gx, gy, gz = Fx * tx + Fy * sx + load * nx, Fx * ty + Fy * sy + load * ny, Fx * tz + Fy * sz + load * nz
     hx = Mx * tx + My * sx + Mz * nx + dy * gz - dz * gy
@@ -195,6 +232,14 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
 
 
 @inner
+def bumper(rate, depth):
+    """Force and stiffness of a stop: linear at first, then so hard that the suspension is never turned inside out."""
+    more = max(depth - _STOP_FREE, 0.0)
+    hard = (more / _STOP_HARD) ** 2
+    return rate * (depth + hard * more), rate * (1.0 + 3.0 * hard)
+
+
+@inner
 def spring(w, x, xd, given, params, after, f, K, C):
     """Spring, damper and stops of one wheel."""
     at, block, left = _SPRING + 3 * w, _SPRING_BLOCK + 9 * w, LEFT + PER_WHEEL * w
@@ -212,9 +257,11 @@ def spring(w, x, xd, given, params, after, f, K, C):
     push = rate * (free - length) - (mean + half * speed / root) * speed
     stop = 0.0
     if length < short:
-        stop, push = given[P.stop_rate], push + given[P.stop_rate] * (short - length)
+        force, stop = bumper(given[P.stop_rate], short - length)
+        push += force
     elif length > long:
-        stop, push = given[P.stop_rate], push - given[P.stop_rate] * (length - long)
+        force, stop = bumper(given[P.stop_rate], length - long)
+        push -= force
     damp = mean + half * speed / root * (1.0 + (_ROUND / root) ** 2)
     u = (ux, uy, uz)
     for i in range(3):
@@ -236,6 +283,13 @@ def rear_axle(h, xd, given, states, after, f, C):
     f[_AXLE + 1] += 0.5 * torque
     for i in range(4):
         C[_AXLE_BLOCK + i] = 0.25 * damp
+    lock = given[P.differential_lock]
+    if lock > 0.0:
+        between = lock * (xd[_AXLE] - xd[_AXLE + 1])
+        f[_AXLE] -= between
+        f[_AXLE + 1] += between
+        for i in range(4):
+            C[_AXLE_BLOCK + i] += lock if i in (0, 3) else -lock
     after[AXLE_TORQUE] = torque
     return torque
 
@@ -252,7 +306,62 @@ def chassis(xd, x, given, params, after, f, torque):
     after[DRAG] = drag * speed
     basis = view(x, CHASSIS + 3, CHASSIS + 12)
     metric = view(params, FRAMES + 4 * _FRAME, FRAMES + 4 * _FRAME + 9)
+    if given[P.lift_area] != 0.0 or given[P.air_pitch_volume] != 0.0:
+        # of the air that comes from ahead
+        ahead = vx * basis[0] + vy * basis[1] + vz * basis[2]
+        pressure = 0.5 * given[P.air_density] * ahead * ahead
+        lift = pressure * given[P.lift_area]
+        for i in range(3):
+            f[CHASSIS + i] += lift * basis[6 + i]
+        torque -= pressure * given[P.air_pitch_volume]
     turn(basis, metric, -torque * basis[3], -torque * basis[4], -torque * basis[5], view(f, CHASSIS + 3, CHASSIS + 12))
+
+
+@inner
+def body(x, xd, params, after, f, K, C):
+    """Body and roll cage on the road: springs that press on points of the chassis, and friction there."""
+    after[BODY_LOAD] = 0.0
+    road = view(params, ROAD, len(params))
+    cz, up = x[CHASSIS + 2], x[CHASSIS + 11]
+    reach = _BODY_LONG * abs(x[CHASSIS + 5]) + _BODY_WIDE * abs(x[CHASSIS + 8]) + max(_BODY_LOW * up, -_BODY_HIGH * up)
+    z, slope_x, slope_y, _ = surface(road, x[CHASSIS], x[CHASSIS + 1])
+    near = cz - reach - z - _BODY_NEAR - _BODY_LONG * (abs(slope_x) + abs(slope_y))
+    if road[Head.SHARP] == 0.0 and near > 0.0:
+        return
+    for k in range(BODY_POINTS):
+        at = BODY + 3 * k
+        a, b, c = params[at], params[at + 1], params[at + 2]
+        pz = cz + a * x[CHASSIS + 5] + b * x[CHASSIS + 8] + c * x[CHASSIS + 11]
+        px = x[CHASSIS] + a * x[CHASSIS + 3] + b * x[CHASSIS + 6] + c * x[CHASSIS + 9]
+        py = x[CHASSIS + 1] + a * x[CHASSIS + 4] + b * x[CHASSIS + 7] + c * x[CHASSIS + 10]
+        z, slope_x, slope_y, mu = surface(road, px, py)
+        if pz >= z:
+            continue
+        size = sqrt(1.0 + slope_x * slope_x + slope_y * slope_y)
+        nx, ny, nz = -slope_x / size, -slope_y / size, 1.0 / size
+        depth = (z - pz) / size
+        vx = xd[CHASSIS] + a * xd[CHASSIS + 3] + b * xd[CHASSIS + 6] + c * xd[CHASSIS + 9]
+        vy = xd[CHASSIS + 1] + a * xd[CHASSIS + 4] + b * xd[CHASSIS + 7] + c * xd[CHASSIS + 10]
+        vz = xd[CHASSIS + 2] + a * xd[CHASSIS + 5] + b * xd[CHASSIS + 8] + c * xd[CHASSIS + 11]
+        closing = -(vx * nx + vy * ny + vz * nz)
+        more = min(max(1.0 + _BODY_DAMPING * closing, 0.0), 3.0)
+        load = _BODY_STIFFNESS * depth * more
+        sx, sy, sz = vx + closing * nx, vy + closing * ny, vz + closing * nz
+        drag = _BODY_FRICTION * mu * load / sqrt(sx * sx + sy * sy + sz * sz + _BODY_SLIDES * _BODY_SLIDES)
+        F = (load * nx - drag * sx, load * ny - drag * sy, load * nz - drag * sz)
+        n, w = (nx, ny, nz), (1.0, a, b, c)
+        stiff, damp = _BODY_STIFFNESS * more, _BODY_STIFFNESS * depth * _BODY_DAMPING - drag
+        after[BODY_LOAD] += load
+        for i in range(4):
+            for j in range(3):
+                row = 3 * i + j
+                f[CHASSIS + row] += w[i] * F[j]
+                for k2 in range(4):
+                    for m in range(3):
+                        place = _CHASSIS_BLOCK + 12 * row + 3 * k2 + m
+                        ww = w[i] * w[k2]
+                        K[place] += ww * stiff * n[j] * n[m]
+                        C[place] += ww * (damp * n[j] * n[m] + (drag if j == m else 0.0))
 
 
 @inner
@@ -300,6 +409,7 @@ def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C):
         spring(w, x, xd, given, params, after, f, K, C)
     torque = rear_axle(h, xd, given, states, after, f, C)
     chassis(xd, x, given, params, after, f, torque)
+    body(x, xd, params, after, f, K, C)
     push(x, given, params, f)
     if given[P.front_anti_roll] > 0.0:
         anti_roll(0, given[P.front_anti_roll], x, params, f, K)

@@ -30,8 +30,11 @@ FULL = {
     **{"QCZ1": 1.19, "QDZ1": 0.094, "QDZ2": -0.009, "QDZ3": -0.06, "QDZ4": 0.7, "QDZ6": -0.005, "QDZ7": 0.004},
     **{"QDZ8": -0.17, "QDZ9": 0.03, "QEZ1": -1.5, "QEZ2": 0.31, "QEZ3": 0.12, "QEZ4": 0.24, "QEZ5": -2.2},
     **{"QHZ1": 0.0044, "QHZ2": 0.0022, "QHZ3": 0.11, "QHZ4": 0.05, "SSZ1": 0.02, "SSZ2": 0.008},
-    **{"SSZ3": 0.3, "SSZ4": -0.2},
+    **{"SSZ3": 0.3, "SSZ4": -0.2, "FRICTION_ELLIPSE": 0.0},
 }
+
+# weighting functions so wide that combined forces go beyond both peaks, and of a shape above 1 that turns them round
+WIDE = FULL | {"RBX1": 4.1, "RBX2": 3.3, "RCX1": 1.25, "RBY1": 3.9, "RBY2": 3.1, "RCY1": 1.2, "PEX4": -0.2}
 
 
 def written(values: dict[str, float], side: str = "LEFT") -> str:

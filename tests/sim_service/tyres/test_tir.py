@@ -56,6 +56,30 @@ def test_the_shipped_tyre_is_what_its_header_says():
     assert tir.side == 1.0
 
 
+def in_mode(mode: str, side: str = "LEFT") -> str:
+    return written(FULL, side).replace("[MODEL]", f"[MODEL]\nUSE_MODE = {mode}")
+
+
+def test_a_negative_mode_mirrors_the_tyre():
+    assert parse_tir(in_mode("14"), "some.tir").side == parse_tir(in_mode("-14", "RIGHT"), "some.tir").side == 1.0
+    assert parse_tir(in_mode("-4"), "some.tir").side == parse_tir(in_mode("24", "RIGHT"), "some.tir").side == -1.0
+    mirrored = tyre_vector(parse_tir(in_mode("-14"), "some.tir"))
+    assert (mirrored == tyre_vector(parse_tir(written(FULL, "RIGHT"), "some.tir"))).all()
+
+
+@pytest.mark.parametrize(
+    ("mode", "what"), [("25", "turn slip"), ("-15", "turn slip"), ("3", "pure slip"), ("7", "unk")]
+)
+def test_what_a_mode_asks_for_is_given_or_refused(mode, what):
+    said = refused(in_mode(mode))
+    assert f"USE_MODE = '{mode}'" in said and what in said and "must be 4, 14 or 24" in said
+
+
+def test_coefficients_of_turn_slip_are_refused():
+    said = refused(written(FULL).replace("[ALIGNING_COEFFICIENTS]", "[ALIGNING_COEFFICIENTS]\nQDTP1 = 10.0"))
+    assert "QDTP1: unknown key" in said
+
+
 def test_dialects_are_understood():
     base = written(LEAST)
     kind = "PROPERTY_FILE_FORMAT = 'PAC2002'"

@@ -25,7 +25,7 @@ SECTIONS: dict[str, dict[str, float | str]] = {
     "UNITS": _all("LENGTH FORCE ANGLE MASS TIME", TEXT),
     "MODEL": {
         **_all("PROPERTY_FILE_FORMAT TYPE FUNCTION_NAME TYRESIDE MESSAGES", TEXT),
-        **_all("FITTYP USE_MODE VXLOW MFSAFE1 MFSAFE2 MFSAFE3", UNUSED),
+        **_all("FITTYP USE_MODE VXLOW MFSAFE1 MFSAFE2 MFSAFE3", UNUSED),  # the first two are read with the head
         "LONGVL": 16.6,  # m/s; the speed that rolling resistance is related to
     },
     "DIMENSION": {"UNLOADED_RADIUS": NEEDED, **_all("WIDTH ASPECT_RATIO RIM_RADIUS RIM_WIDTH", UNUSED)},
@@ -63,6 +63,9 @@ SECTIONS: dict[str, dict[str, float | str]] = {
         "QCZ1": 1.0,
         **_all("QTZ1 MBELT", UNUSED),
     },
+    "TANDEM": {
+        "FRICTION_ELLIPSE": 0.0
+    },  # 1: the force stops at the ellipse of the peak forces; not in the publications
 }
 
 NUMBERS: dict[str, float | str] = {

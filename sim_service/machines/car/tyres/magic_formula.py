@@ -5,7 +5,8 @@ Promises
 - No load, no force. Coefficients are those of a load within the file's range; outside it, forces and moments are
   proportional to the load, so they fall to zero with it.
 - A tyre of the right side is the mirror image of one of the left to the last bit.
-- The force stays inside the ellipse of the peak forces (with their vertical shifts).
+- At mu = 1, within the file's loads and camber angles, it is the published formula, pure and combined, and nothing
+  else. A file may ask for a limit: `FRICTION_ELLIPSE` in its section [TANDEM].
 
 Axes are ISO 8855 in the contact point: x forward in the wheel plane and in the road, y left in the road, z up along
 the road's normal. Forces and moments are those of the road on the tyre.
@@ -27,8 +28,11 @@ Decisions
 - `mu` scales the peaks (as LMUX and LMUY do) and leaves slip stiffness alone; so slips count by slip / mu. The
   weighting functions of combined slip and the trail count by slip / mu too: a slippery road is then similar to a dry
   one at a smaller scale, and combined slip cannot give more than the friction it has.
-- The published weighting functions may turn a force round at great slips (C > 1) and may leave the friction ellipse;
-  here they stop at 0, and the force at the ellipse. Turn slip is left out.
+- The published weighting functions may turn a force round at great slips (C > 1) and may leave the ellipse of the peak
+  forces (with their vertical shifts): so be it, the coefficients were fitted to that. With FRICTION_ELLIPSE = 1 they
+  stop at 0, and the force at the ellipse. Turn slip is left out; a file that asks for it is refused (tir.py).
+- r_e is the radius of slip, but a force in the contact point has the loaded radius for its arm. Whoever applies these
+  forces to a wheel owes it the moment -(r_e - r_l) F_x about its axle (forces.py), or power is made of nothing.
 
 Symbols are those of the publications: D peak, C shape, E curvature, K slip stiffness, S_H and S_V shifts, G weighting
 of combined slip, t pneumatic trail, M_r residual moment, df relative departure from the nominal load.
@@ -74,7 +78,7 @@ def weight(B, C, E, x, S):
     G = cos(C * atan(bend(B * (x + S), E)))
     if S != 0.0:
         G /= max(cos(C * atan(bend(B * S, E))), 0.1)
-    return max(G, 0.0)
+    return G
 
 
 @kernel(types.UniTuple(float64, 4)(CONSTANTS, *[float64] * 3), **OPTIONS)
@@ -131,17 +135,21 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u):
     # combined slip: slips count by slip / mu
     km, am = k / mu, a / mu
     Bxa = p[T.RBX1] * p[T.LXAL] / sqrt(1.0 + (p[T.RBX2] * km) ** 2)  # cos(atan(x)) = 1 / sqrt(1 + x^2)
-    Fx *= weight(Bxa, p[T.RCX1], min(p[T.REX1] + p[T.REX2] * df, 1.0), am, p[T.RHX1])
+    Gxa = weight(Bxa, p[T.RCX1], min(p[T.REX1] + p[T.REX2] * df, 1.0), am, p[T.RHX1])
     Byk = p[T.RBY1] * p[T.LYKA] / sqrt(1.0 + (p[T.RBY2] * (am - p[T.RBY3])) ** 2)
     Gyk = weight(Byk, p[T.RCY1], min(p[T.REY1] + p[T.REY2] * df, 1.0), km, p[T.RHY1] + p[T.RHY2] * df)
+    limited = p[T.FRICTION_ELLIPSE] > 0.0
+    if limited:
+        Gxa, Gyk = max(Gxa, 0.0), max(Gyk, 0.0)
+    Fx *= Gxa
     DVyk = Dy * (p[T.RVY1] + p[T.RVY2] * df + p[T.RVY3] * g) / sqrt(1.0 + (p[T.RVY4] * am) ** 2)
     SVyk = DVyk * sin(p[T.RVY5] * atan(p[T.RVY6] * km)) * p[T.LVYKA]
     Fy = Fy * Gyk + SVyk
 
-    # inside the ellipse
+    # inside the ellipse, where the file asks for it
     Nx, Ny = Dx + abs(SVx), Dy + abs(SVy)
     over = (Fx / Nx) ** 2 + (Fy / Ny) ** 2
-    if over > 1.0:
+    if limited and over > 1.0:
         over = 1.0 / sqrt(over)
         Fx *= over
         Fy *= over

@@ -40,6 +40,11 @@ _UNITS = {
     "MASS": ("kg", "kilogram"),
     "TIME": ("second", "sec", "s"),
 }
+# |USE_MODE|: all forces in combined slip; the tens ask for no, linear or nonlinear relaxation, of which a car's tyre
+# always has its own (transient.py). A sign mirrors the tyre.
+_MODES = (4.0, 14.0, 24.0)
+_OTHER_MODES = {0.0: "vertical force alone", 1.0: "longitudinal force alone", 2.0: "lateral force alone"}
+_OTHER_MODES |= {3.0: "forces of pure slip", 5.0: "turn slip"}
 _SIDES = {"LEFT": 1.0, "UNKNOWN": 1.0, "RIGHT": -1.0}
 
 _SECTION = re.compile(r"\[([^\]]*)\]\s*(?:[$!].*)?")
@@ -228,11 +233,21 @@ def _header(sections: dict[str, dict[str, _Entry]], name: str, findings: list[st
     for key, entry in sections.get("UNITS", {}).items():
         if entry.value.lower() not in _UNITS[key]:
             findings.append(f"{name}:{entry.line}: {key} = {_shown(entry.value)}: must be '{_UNITS[key][0]}', SI only")
+    mirrored = 1.0
+    if mode := model.get("USE_MODE"):
+        use = _number(mode.value)
+        if use is not None and abs(use) not in _MODES:  # what is no number is found with the numbers
+            what = _OTHER_MODES.get(abs(use) % 10.0, "something unknown")
+            findings.append(
+                f"{name}:{mode.line}: USE_MODE = {_shown(mode.value)}: asks for {what}; must be 4, 14 or 24 (all"
+                " forces, combined slip), negative for a mirrored tyre"
+            )
+        mirrored = -1.0 if use is not None and use < 0.0 else 1.0
     if side is None:
-        return 1.0
+        return mirrored
     if side.value.upper() not in _SIDES:
         findings.append(f"{name}:{side.line}: TYRESIDE = {_shown(side.value)}: must be one of {', '.join(_SIDES)}")
-    return _SIDES.get(side.value.upper(), 1.0)
+    return mirrored * _SIDES.get(side.value.upper(), 1.0)
 
 
 def _number(text: str) -> float | None:
@@ -278,6 +293,7 @@ def _sense(v: dict[str, float], sections: dict[str, dict[str, _Entry]], name: st
         must(v[key] > 0.0, key, "must be above 0, or the tyre pushes instead of resisting")
     for key in ("VERTICAL_DAMPING", "FZMIN", "LSGKP", "LSGAL", "PTX1", "PTY1", "RCX1", "RCY1", "LXAL", "LYKA"):
         must(v[key] >= 0.0, key, "must not be below 0")
+    must(v["FRICTION_ELLIPSE"] in (0.0, 1.0), "FRICTION_ELLIPSE", "must be 0 or 1")
     must(v["PKY1"] < 0.0, "PKY1", "must be below 0: slip to the left is resisted to the right in ISO axes")
     must(v["PCX1"] * v["LCX"] < 2.0, "PCX1", "times LCX must be below 2, or sliding pushes")
     must(v["PCY1"] * v["LCY"] < 2.0, "PCY1", "times LCY must be below 2, or sliding pushes")

@@ -5,7 +5,8 @@ Promises
 - In steady rolling the forces are those of `magic_formula.steady`.
 - A standing tyre is a damped spring with friction: it holds without creep below the friction limit, whatever shakes
   it.
-- The force stays inside the friction ellipse, damping included; without drive the tyre only dissipates on the whole
+- Damping of the standing tyre never takes the force out of the friction ellipse, or farther out of it than the formula
+  goes by itself; without drive the tyre only dissipates on the whole
   (a measured tyre, whose curves do not pass through zero, but for the size of those shifts).
 - The error is of second order in the step, in the velocities, loads and friction that change during it; no step is
   too long for it to stay stable.
@@ -219,6 +220,7 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, out):
 
     # force of the formula, damping, friction limit
     Fx, Fy, Mx, My, Mz, Nx, Ny = evaluate(p, fz, sx, -sy, gamma, mu, side, u)
+    most_over = max((Fx / Nx) ** 2 + (Fy / Ny) ** 2, 1.0)
     ratio = min(fz, MOST_LOAD) / f
     kx, ky = ratio * Kx / sigx, ratio * abs(Ky) / sigy
     fade = 1.0 + 0.5 * (vx * vx + u * u) / (DAMPED_BELOW * DAMPED_BELOW)
@@ -228,8 +230,8 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, out):
     Fy -= tau * ky * (vsy + W * sy)
     over = (Fx / Nx) ** 2 + (Fy / Ny) ** 2
     hold = 1.0
-    if over > 1.0:
-        hold = 1.0 / sqrt(over)
+    if over > most_over:
+        hold = sqrt(most_over / over)
         Fx *= hold
         Fy *= hold
 

@@ -1,0 +1,154 @@
+"""Coasting over kerbs and against a step: `python -m checks.kerbs`.
+
+A frictionless car without drag coasts up a step of 5 cm with a ramp of 2, 5, 10, 20 cm at 2, 5, 10 m/s, in time steps
+of 5, 2 and 1 ms. Once it runs quietly on top, its mechanical energy must not have grown (1 J is for rounding and what
+is left of the swinging), and the greatest wheel load must not depend on the time step (15 %). A step of 20 cm must stop
+it at walking pace.
+"""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from sim_service.machines import gather
+from sim_service.machines.buggy import build
+from sim_service.machines.buggy.description import OUTPUTS, P, W
+from sim_service.multibody.natural import tables as core
+from sim_service.multibody.natural.tables import P as Part
+
+VEHICLE = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
+HEIGHT, RAMPS, SPEEDS, STEPS = 0.05, (0.02, 0.05, 0.1, 0.2), (2.0, 5.0, 10.0), (5e-3, 2e-3, 1e-3)
+MOST_CREATED, MOST_SPREAD = 1.0, 1.15  # J; greatest load over the smallest of the time steps
+TALL, WALKING = 0.2, 1.4  # m, m/s
+BEGIN = 2.0  # m; where the kerb begins; the front wheels start 1.3 m ahead of the origin
+
+
+class Coasting:
+    """A buggy set going on a road, with its energy."""
+
+    def __init__(
+        self,
+        road: Path,
+        speed: float,
+        across: float = 0.0,
+        changed: dict[str, float] | None = None,
+        extra: bytes = b"",
+        tyre: dict[str, float] | None = None,
+    ):
+        """`extra`: lines for both tyre files; `tyre`: values in place of theirs."""
+        sources = gather(VEHICLE, {"road": road})
+        for key in ("tyre_front", "tyre_rear"):
+            sources.files[key] += extra
+            for name, value in (tyre or {}).items():
+                line = rf"^{name} *=[^$]*".encode()
+                sources.files[key] = re.sub(line, f"{name} = {value} ".encode(), sources.files[key], flags=re.MULTILINE)
+        built = build.assemble(sources.toml(), sources, changed or {})
+        self.system, self.params, self.tables = built.system, built.params.copy(), built.tables
+        self.machine = build._machine(built, "kerb")
+        self.state, self.work = np.zeros(len(self.machine.states)), np.zeros(self.machine.work_size)
+        self.inputs = np.zeros(len(self.machine.inputs))
+        self.machine.initial(self.state, self.params, self.tables, self.work)
+        self.start = self.params.copy(), self.state.copy(), self.work.copy(), self.inputs.copy()
+        self.push(speed, across)
+
+    def again(self, speed: float, across: float = 0.0) -> None:
+        """From the start, at another speed."""
+        self.params[:], self.state[:], self.work[:], self.inputs[:] = self.start
+        self.push(speed, across)
+
+    @classmethod
+    def slippery(
+        cls, height: float, ramp: float, speed: float, tyre: dict[str, float] | None = None, **more: float
+    ) -> "Coasting":
+        """Without friction or drag, up a kerb."""
+        with tempfile.TemporaryDirectory() as folder:
+            road = Path(folder) / "kerb.toml"
+            road.write_text(
+                f'[[bumps]]\nshape = "trapezoid"\nx = {BEGIN}\nlength = 200.0\nheight = {height}\nramp = {ramp}\n'
+                f"rounding = {min(0.02, 0.25 * ramp)}\n"
+            )
+            changed = {"drag_area": 0.0, "gear_mode": 0.0, "brake_drag": 0.0, **more}
+            return cls(road, speed, 0.0, changed, b"\n[SCALING_COEFFICIENTS]\nLMUX = 1e-6\nLMUY = 1e-6\n", tyre)
+
+    def push(self, speed: float, across: float = 0.0) -> None:
+        """Set going at once; `across`: part of the speed to the left."""
+        qd = self.state[self.system.span(Part.QD)]
+        for node in self.system.mechanism.nodes.values():
+            if node.kind == "point":
+                qd[node.columns[0]] = speed * (1.0 - across**2) ** 0.5
+                qd[node.columns[1]] = speed * across
+
+    def step(self, h: float) -> None:
+        self.machine.step(self.state, self.inputs, self.params, self.tables, self.work, h)
+
+    def __getitem__(self, name: str) -> float:
+        return float(self.work[W[name]])
+
+    def loads(self) -> np.ndarray:
+        return np.array([self[f"load_{w}"] for w in ("fl", "fr", "rl", "rr")])
+
+    def energy(self, springs: bool = True) -> float:
+        """Kinetic, of gravity, and of springs and tyres as their outputs tell."""
+        own = self.work[len(OUTPUTS) :]
+        kinetic = own[self.system.span(Part.DIAGNOSTIC)][core.KINETIC]
+        weight = self.tables.floats[self.system.span(Part.CONSTANT_FORCE)].reshape(-1)
+        q = self.state[self.system.span(Part.Q)]
+        total = float(kinetic) - float(weight @ q)
+        for w in ("fl", "fr", "rl", "rr") if springs else ():
+            axle = "front" if w[0] == "f" else "rear"
+            rate, free = self.params[P[f"{axle}_spring_rate"]], self.params[P[f"{axle}_spring_length"]]
+            total += 0.5 * rate * (free - self[f"spring_length_{w}"]) ** 2 + 0.5 * self[f"load_{w}"] ** 2 / 165e3
+        return total
+
+
+def over(ramp: float, speed: float, h: float, height: float = HEIGHT) -> tuple[float, float, int, float]:
+    """Energy gained, greatest load, capped steps, speed at the end."""
+    car = Coasting.slippery(height, ramp, speed)
+    car.step(h)
+    before, peak, capped = car.energy(), 0.0, 0
+    # until the rear wheels have been on top for two seconds
+    for _ in range(round(((BEGIN + 1.5) / speed + 2.5) / h)):
+        car.step(h)
+        peak, capped = max(peak, car.loads().max()), capped + int(car["capped"])
+    return car.energy() - before, peak, capped, car["vx"]
+
+
+def climbed(speed: float, h: float) -> float:
+    """The farthest a car got that coasts against a tall step, m beyond its foot at the front wheels."""
+    car = Coasting.slippery(TALL, 0.02, speed)
+    farthest = -BEGIN
+    for _ in range(round(4.0 / h)):
+        car.step(h)
+        farthest = max(farthest, car["x"] + 1.3 - BEGIN)
+    return farthest
+
+
+def main() -> int:
+    wrong = 0
+    print("ramp_m speed_mps  gained_J at 5, 2, 1 ms         peak_load_N                spread  capped  speed_after")
+    for ramp in RAMPS:
+        for speed in SPEEDS:
+            runs = [over(ramp, speed, h) for h in STEPS]
+            gained, peaks = [r[0] for r in runs], [r[1] for r in runs]
+            spread = max(peaks) / min(peaks)
+            good = max(gained) <= MOST_CREATED and spread <= MOST_SPREAD
+            wrong += not good
+            print(
+                f"{ramp:5.2f} {speed:6.1f}   " + " ".join(f"{g:9.1f}" for g in gained) + "   "
+                + " ".join(f"{p:8.0f}" for p in peaks) + f"   {spread:6.3f}  {[r[2] for r in runs]}  {runs[-1][3]:.3f}"
+                + ("" if good else "  WRONG"),
+                flush=True,
+            )  # fmt: skip
+    for h in STEPS:
+        far = climbed(WALKING, h)
+        wrong += far > 0.3
+        print(f"step of {TALL} m at {WALKING} m/s, {h * 1e3:g} ms: front axle {far:.3f} m beyond its foot at most")
+    print(f"{wrong} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""Contact of a tyre with a road that bends within its own outline: kerbs, potholes, cobbles.
+
+The part of the road under the wheel, along the wheel plane, presses on the tyre wherever it is inside the outline, a
+circle of radius R about the wheel's centre. With p the depth of a point of the road inside it, s the way along,
+
+    A = integral of p^(3/2) ds,      V = k d^2 / 2,      d the depth of the plane that would have the same A
+
+is the energy of the tyre, and its force is the gradient of V with respect to the motion of the wheel. So contact
+neither makes nor takes energy, whatever the road: a kerb slows the car down by what it lifts it. On a plane d is the
+deflection, and the force that of the linear spring, to a hundredth; on an edge the tyre is softer, as tyres are;
+where it touches in two places it has two springs. The force acts along its own line towards the centre: slip is counted
+in the plane square to it. (Why so and not otherwise: docs/decisions/0036.)
+
+The integral is a sum over `SAMPLES` points which move along with the wheel, and the force the gradient of that sum, so
+that energy is kept however coarse they are; ramps shorter than their distance make the force uneven.
+
+Symbols: c centre, a axle (unit, to the left), R unloaded radius, k stiffness, H height of the centre over a point of
+the road in the wheel plane, rho its distance from the centre.
+"""
+
+from math import sqrt
+
+from sim_service.roads import surface
+from sync.jit import kernel
+
+OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
+
+SAMPLES = 48
+FLAT = 0.1  # of R: deeper than this under the centre, p goes on along its tangent
+DEEPEST = 0.85  # of R
+STEPS = 8
+LYING = 0.3  # no smaller cosine of the lean is reckoned with
+LEAN = 0.5  # of the lean beyond which the force grows no more with it
+
+# A of a plane of depth x R, R^2.5 times C0 x^2 (1 + C1 x + ...); to 3e-4 up to x = 0.85
+C0 = 1.6660811  # 3 pi sqrt(2) / 8
+C1, C2, C3, C4 = -0.3737734, -0.0876762, 0.02441744, -0.07352367
+
+
+@kernel(**OPTIONS)
+def depth(A):
+    """x and dI/dx of the plane with this A, both for R = 1."""
+    x = min(sqrt(A / C0), DEEPEST)
+    slope = 1.0
+    for _ in range(STEPS):
+        value = C0 * x * x * (1.0 + x * (C1 + x * (C2 + x * (C3 + x * C4))))
+        slope = C0 * x * (2.0 + x * (3.0 * C1 + x * (4.0 * C2 + x * (5.0 * C3 + x * 6.0 * C4))))
+        step = (A - value) / slope
+        x = min(x + step, DEEPEST)
+        if abs(step) < 1e-12:
+            break
+    return x, slope
+
+
+@kernel(**OPTIONS)
+def envelope(road, R, k, cx, cy, cz, ax, ay, az):
+    """Deflection, elastic force (3) and friction factor; no force where nothing touches."""
+    cosine = sqrt(max(1.0 - az * az, LYING * LYING))
+    tx, ty = ay / cosine, -ax / cosine
+    bx, by = cx + R * az * ax / cosine, cy + R * az * ay / cosine  # where a leaning wheel reaches
+    ds = 2.0 * R / SAMPLES
+    arm = 1.0 / cosine if cosine > LEAN else cosine / (LEAN * LEAN)
+    least = FLAT * R
+    A = fx = fy = fz = friction = weight = 0.0
+    for i in range(SAMPLES):
+        s = (i + 0.5) * ds - R
+        z, zx, zy, mu = surface(road, bx + s * tx, by + s * ty)
+        H = (cz - z) / cosine
+        over = 0.0
+        if least > H:
+            over, H = min(least - H, R), least
+        rho = sqrt(s * s + H * H)
+        p = R - rho + over * H / rho
+        if p > 0.0:
+            root = sqrt(p)
+            A += p * root * ds
+            g = 1.5 * root * ds * H / rho * arm
+            fx, fy, fz = fx - g * zx, fy - g * zy, fz + g
+            friction, weight = friction + root * mu, weight + root
+    if A == 0.0:
+        return 0.0, 0.0, 0.0, 0.0, 1.0
+    size = R * R * sqrt(R)
+    x, slope = depth(A / size)
+    push = k * x * R * R / (size * slope)
+    return x * R, push * fx, push * fy, push * fz, friction / weight

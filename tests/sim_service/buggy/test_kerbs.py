@@ -1,0 +1,105 @@
+"""Kerbs: what lifts the car slows it down, whatever the time step; the whole grid is `python -m checks.kerbs`."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from checks.kerbs import HEIGHT, MOST_SPREAD, Coasting, climbed, over
+from sim_service.machines.car.tyres.enveloping import SAMPLES, envelope
+from sim_service.roads import make_road
+from sim_service.roads.layout import Head
+from sim_service.roads.sharpness import TooSharp
+
+from .conftest import Car, G
+
+R, K = 0.2891, 165e3
+
+
+def kerb(height: float, ramp: float) -> np.ndarray:
+    bump = {"shape": "trapezoid", "x": 2.0, "length": 50.0, "height": height, "ramp": ramp, "rounding": 0.25 * ramp}
+    return make_road({"bumps": [bump]})
+
+
+def test_a_kerb_gives_no_energy_and_its_loads_do_not_depend_on_the_time_step() -> None:
+    runs = [over(0.05, 5.0, h) for h in (5e-3, 1e-3)]
+    for gained, _, capped, _ in runs:
+        assert gained < 1.0 and capped == 0
+    assert max(r[1] for r in runs) / min(r[1] for r in runs) < MOST_SPREAD
+    # lifted by 5 cm at the cost of speed; dampers take some more
+    lost = 0.5 * 790.0 * (5.0**2 - runs[1][3] ** 2)
+    assert lost > 790.0 * G * HEIGHT
+
+
+def test_without_dampers_the_energy_of_a_car_on_a_kerb_stays() -> None:
+    dampers = {f"{axle}_damper_{way}": 0.0 for axle in ("front", "rear") for way in ("bump", "rebound")}
+    car = Coasting.slippery(HEIGHT, 0.1, 3.0, {"VERTICAL_DAMPING": 0.0}, **dampers)
+    car.step(1e-3)
+    before = car.energy()
+    for _ in range(1500):
+        car.step(1e-3)
+    assert car["x"] > 3.0 and car["vx"] < 3.0
+    assert car.energy() == pytest.approx(before, abs=0.01 * 790.0 * G * HEIGHT)
+
+
+def test_the_force_of_an_enveloping_tyre_is_the_gradient_of_its_energy() -> None:
+    road = kerb(0.05, 0.05)
+    for x, z in ((1.85, 0.29), (1.93, 0.30), (2.0, 0.31), (2.03, 0.33), (1.0, 0.275)):
+
+        def energy(dx: float, dz: float, x: float = x, z: float = z) -> float:
+            return 0.5 * K * envelope(road, R, K, x + dx, 0.0, z + dz, 0.0, 1.0, 0.0)[0] ** 2
+
+        e = 1e-6
+        _, fx, _, fz, _ = envelope(road, R, K, x, 0.0, z, 0.0, 1.0, 0.0)
+        assert fx == pytest.approx(-(energy(e, 0.0) - energy(-e, 0.0)) / (2 * e), rel=1e-4, abs=1.0)
+        assert fz == pytest.approx(-(energy(0.0, e) - energy(0.0, -e)) / (2 * e), rel=1e-4, abs=1.0)
+
+
+@pytest.mark.parametrize("deflection", [0.003, 0.01, 0.02, 0.05])
+def test_on_a_plane_it_is_the_spring_of_the_file(deflection: float) -> None:
+    _, fx, fy, fz, _ = envelope(kerb(0.05, 0.05), R, K, 0.5, 0.0, R - deflection, 0.0, 1.0, 0.0)
+    assert fz == pytest.approx(K * deflection, rel=0.06 if deflection < 0.01 else 0.01)
+    assert fx == fy == 0.0
+
+
+def test_against_a_disc_in_many_more_points() -> None:
+    """The same integral over a fine profile fixed to the road, its forces radial: another way to the same force."""
+    road = kerb(0.05, 0.1)
+    from sim_service.roads import surface
+
+    xs = np.linspace(1.5, 2.5, 20001)
+    zs = np.array([surface(road, x, 0.0)[0] for x in xs])
+    cx, cz = 1.95, 0.30
+    rho = np.hypot(xs - cx, cz - zs)
+    p = np.maximum(R - rho, 0.0)
+    ds = xs[1] - xs[0]
+    g = 1.5 * np.sqrt(p) * ds
+    # moving the disc over fixed points: each pushes along its radius
+    fx, fz = float((g * (cx - xs) / rho).sum()), float((g * (cz - zs) / rho).sum())
+    _, ex, _, ez, _ = envelope(road, R, K, cx, 0.0, cz, 0.0, 1.0, 0.0)
+    assert ex / ez == pytest.approx(fx / fz, abs=0.02)
+    assert SAMPLES * 0.02 > R  # finer than the shortest ramp of the check
+
+
+@pytest.mark.filterwarnings("ignore::sim_service.roads.sharpness.TooSharp")
+def test_a_tall_step_is_not_climbed_at_walking_pace() -> None:
+    assert climbed(1.4, 5e-3) < 0.0
+
+
+def test_smooth_roads_keep_their_one_point_of_contact(tmp_path: Path) -> None:
+    assert make_road({})[Head.SHARP] == 0.0
+    assert make_road({"surface": {"kind": "slope", "grade_percent": 10.0}})[Head.SHARP] == 0.0
+    assert kerb(0.05, 0.2)[Head.SHARP] == 1.0
+    heights = np.zeros((40, 3))
+    heights[20:] = 0.05
+    np.save(tmp_path / "step.npy", heights)
+    file = tmp_path / "step.toml"
+    file.write_text('[surface]\nkind = "grid"\nfile = "step.npy"\norigin = [0.0, -5.0]\nspacing = [0.05, 5.0]\n')
+    assert make_road(file)[Head.SHARP] == 1.0
+
+
+def test_a_road_that_is_too_sharp_is_said_to_be(tmp_path: Path) -> None:
+    file = tmp_path / "wall.toml"
+    file.write_text('[[bumps]]\nshape = "trapezoid"\nx = 5\nlength = 9\nheight = 0.2\nramp = 0.02\nrounding = 0.005\n')
+    with pytest.warns(TooSharp, match=r"wall.toml: climbs by 13.3 m per m at its steepest"):
+        Car(road=file)
