@@ -84,7 +84,8 @@ def prepare(
     given = {k: v for k, v in (("seconds", seconds), ("step_ms", step_ms)) if v is not None}
     chosen = check(Run, file.run.model_dump() | given, described.path, "run")
     described = replace(described, file=file.model_copy(update={"run": chosen}))
-    settings = Settings(scheme=Scheme[chosen.scheme.upper()], xi=chosen.dissipation)
+    rho = (1.0 - chosen.dissipation) / (1.0 + chosen.dissipation)
+    settings = Settings(scheme=Scheme[chosen.scheme.upper()], rho=rho)
     try:
         state = described.mechanism.compile(h=1e-3 * chosen.step_ms, settings=settings).state()
     except MechanismError as error:

@@ -31,14 +31,15 @@ Length = Annotated[float, Field(**_within(limits.LENGTH))]
 Tables = dict[Name, dict[str, Any]]  # checked one by one, so that a message names the table's own keys
 GROUND = "ground"
 
-SCHEMES = ("i3al", "baumgarte", "projection", "linear_euler")
+SCHEMES = ("i3al", "i3al_halved", "baumgarte", "projection", "linear_euler")
 
 
 class Run(Section):
     seconds: float = Field(10.0, gt=0, le=3600)
     step_ms: float = Field(1.0, ge=0.001, le=100)
-    scheme: Literal["i3al", "baumgarte", "projection", "linear_euler"] = "i3al"
-    dissipation: float = Field(0.0, **_within(limits.DISSIPATION))  # of Newmark; 0 is the trapezoidal rule
+    scheme: Literal["i3al", "i3al_halved", "baumgarte", "projection", "linear_euler"] = "i3al"
+    # of the highest frequencies, by generalised-alpha, which keeps the second order: rho = (1 - d) / (1 + d)
+    dissipation: float = Field(0.0, **_within(limits.DISSIPATION))
 
     @model_validator(mode="after")
     def _bounded(self) -> "Run":

@@ -37,6 +37,7 @@ from sim_service.multibody.natural.errors import (
     AssemblyError,
     DivergedError,
     IllConditioned,
+    InaccurateSteps,
     LockedMechanism,
     MechanismError,
     NotConverged,
@@ -72,9 +73,9 @@ from sim_service.multibody.natural.tables import DIAGNOSTICS, FORCE
 
 __all__ = [
     "DIAGNOSTICS", "FORCE", "REAL_TIME", "AssemblyError", "Body", "DivergedError", "Energy", "IllConditioned",
-    "Input", "Linear", "Linearised", "LockedMechanism", "Mechanism", "MechanismError", "Mode", "Motion", "Node",
-    "NotConverged", "Quadratic", "Record", "Scheme", "Settings", "State", "StateError", "System", "accelerations",
-    "angular_acceleration", "angular_velocity", "assemble", "effort", "energy", "equilibrium", "external",
-    "freedoms", "harmonic", "joint_force", "linearise", "locked", "momentum", "polynomial", "port_forces", "reaction",
-    "redundant", "run", "smooth_step", "square", "start", "step", "velocities",
+    "InaccurateSteps", "Input", "Linear", "Linearised", "LockedMechanism", "Mechanism", "MechanismError", "Mode",
+    "Motion", "Node", "NotConverged", "Quadratic", "Record", "Scheme", "Settings", "State", "StateError", "System",
+    "accelerations", "angular_acceleration", "angular_velocity", "assemble", "effort", "energy", "equilibrium",
+    "external", "freedoms", "harmonic", "joint_force", "linearise", "locked", "momentum", "polynomial",
+    "port_forces", "reaction", "redundant", "run", "smooth_step", "square", "start", "step", "velocities",
 ]  # fmt: skip

@@ -10,7 +10,16 @@ from math import cos, isnan, sin
 
 from sim_service.multibody.natural.constraints import evaluate_forms, evaluate_rates, positions
 from sim_service.multibody.natural.elements import evaluate_elements, generalised_forces
-from sim_service.multibody.natural.tables import HARMONIC, POLYNOMIAL, RATE, SECOND, SMOOTH_STEP, VALUE, P
+from sim_service.multibody.natural.tables import (
+    EXTERNAL,
+    HARMONIC,
+    POLYNOMIAL,
+    RATE,
+    SECOND,
+    SMOOTH_STEP,
+    VALUE,
+    P,
+)  # fmt: skip
 from sim_service.multibody.natural.views import inner, part, view
 
 
@@ -134,6 +143,35 @@ def assemble(ints, reals, work, ck, cc):
             for b in range(a + 1):
                 A[dst[p]] += x * row[b]
                 p += 1
+
+
+@inner
+def largest_scaled(x, scale):
+    """max |x scale|; not finite if any is not."""
+    out = 0.0
+    for i in range(len(x)):
+        a = abs(x[i]) * scale[i]
+        if isnan(a):
+            return a
+        out = max(out, a)
+    return out
+
+
+@inner
+def copy(source, target):
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
+@inner
+def inputs_before(ints, state, dt):
+    """Inputs set from outside hold for the end of a step; what they were dt before it, by their own derivatives."""
+    kind, inputs = part(ints, ints, P.MOTION_KIND), part(ints, state, P.INPUT)
+    for j in range(len(kind)):
+        if kind[j] == EXTERNAL:
+            out = view(inputs, 3 * j, 3 * j + 3)
+            out[VALUE] -= dt * (out[RATE] - 0.5 * dt * out[SECOND])
+            out[RATE] -= dt * out[SECOND]
 
 
 @inner

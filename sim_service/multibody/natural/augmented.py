@@ -5,12 +5,24 @@
 Newton corrections of q with the tangent A = M + gamma h C + beta h^2 K + Phi_q^T W Phi_q, W = beta h^2 alpha, and
 lam += alpha Phi after each; then velocities and accelerations are brought onto their constraints in the metric of the
 same tangent, A x = -Phi_q^T W r, repeated until the residual r is small: each pass divides r by about 1 + W / m.
-beta = (1 + xi)^2 / 4, gamma = 1/2 + xi: xi = 0 is the trapezoidal rule, larger dissipates.
+beta = (1 + xi)^2 / 4, gamma = 1/2 + xi: xi = 0 is the trapezoidal rule, larger dissipates, with first order.
+
+Generalised-alpha (rho < 1) dissipates with second order (Arnold and Bruels' form for constrained systems): Newmark's
+rule on auxiliary accelerations a, (1 - am) a + am a_n = (1 - af) qdd + af qdd_n, with am = (2 rho - 1) / (rho + 1),
+af = rho / (rho + 1), gamma = 1/2 - am + af, beta = (gamma + 1/2)^2 / 4. Then q moves by share beta h^2 where qdd moves
+by 1, share = (1 - af) / (1 - am); everything else is as before, and share = 1 without it.
 
 The factorisation is made at the prediction and made again only when the corrections do not shrink well; everything
 that is multiplied by W uses the Jacobian it was made with (see `assemble`). Redundant
-constraints and singular positions need no care: M keeps A regular, and where the corrections stop shrinking the cap
-ends the step, which is then marked as capped.
+constraints and singular positions need no care: M keeps A regular.
+
+A step whose corrections stop shrinking is begun again: first with damped corrections, for two branches of a force that
+send the iteration to each other and back (friction that breaks loose, a stop that is just touched); then in two halves.
+That bounds a step by four times the cap; one that did not converge even so is marked as capped. The first attempt knows
+nothing of this: a step that converges is the same to the bit, with retries or without.
+
+What the step leaves out is estimated by (beta - 1/6) h^2 (qdd - qdd_n), the next term of Newmark's series (Zienkiewicz
+and Xie 1991): STEP_ERROR, its largest component, in m or rad; of a mechanism below 1 m as a share of its size.
 """
 
 from math import isfinite
@@ -20,9 +32,12 @@ from numba import float64, void
 from sim_service.multibody.natural.assembly import (
     add_mass_times,
     assemble,
+    copy,
     forces,
+    inputs_before,
     kinetic_energy,
     largest,
+    largest_scaled,
     look_within,
     mask,
     set_inputs,
@@ -37,6 +52,7 @@ from sim_service.multibody.natural.constraints import (
     velocity_terms,
 )  # fmt: skip
 from sim_service.multibody.natural.tables import (
+    ATTEMPTS,
     BAD_PIVOTS,
     CAP,
     CAPPED,
@@ -53,6 +69,9 @@ from sim_service.multibody.natural.tables import (
     PHID_ERROR,
     REALS,
     REFACTOR,
+    RETRIES,
+    RHO,
+    STEP_ERROR,
     TOLERANCE,
     TOLERANCE_ACCELERATION,
     TOLERANCE_PHI,
@@ -60,11 +79,12 @@ from sim_service.multibody.natural.tables import (
     XI,
     P,
 )
-from sim_service.multibody.natural.views import inner, part
+from sim_service.multibody.natural.views import inner, part, view
 from sync.array_types import CONSTANTS
 from sync.jit import kernel
 
 STEP = void(INTS, CONSTANTS, REALS, REALS, HOOK, float64)
+LEAST_DAMPING = 1.0 / 1024.0  # share of a correction that is made at least
 
 
 @inner
@@ -81,7 +101,8 @@ def project_velocities(ints, reals, state, work, qd, passes, tolerance):
     evaluate_rates(ints, reals, work, qd, inputs)
     velocities(ints, reals, work, r)
     mask(ints, reals, r)
-    left = largest(r)
+    scale = part(ints, reals, P.PHI_SCALE)
+    left = largest_scaled(r, scale)
     last = 0.0
     for turn in range(passes):
         if left <= tolerance:
@@ -109,9 +130,9 @@ def project_velocities(ints, reals, state, work, qd, passes, tolerance):
             qd[i] -= length * rhs[i]
         for k in range(len(r)):
             r[k] -= length * y[k] if weight[k] > 0.0 else 0.0
-        left = largest(r)
+        left = largest_scaled(r, scale)
     evaluate_rates(ints, reals, work, qd, inputs)
-    return left
+    return largest(r)
 
 
 @inner
@@ -129,7 +150,7 @@ def project_accelerations(ints, reals, state, work, qdd, passes, tolerance):
             r[k] = terms[k]
         times_jacobian(ints, part(ints, work, P.JAC), qdd, r)
         mask(ints, reals, r)
-        left = largest(r)
+        left = largest_scaled(r, part(ints, reals, P.PHI_SCALE))
         if left <= tolerance or turn == passes:
             break
         y = part(ints, work, P.DIRECTION)
@@ -184,25 +205,45 @@ def conclude(ints, reals, state, work, hook, h, before, phi_error, phid_error):
 
 
 @inner
-def predict(ints, reals, state, h):
+def rule(setting):
+    """beta, gamma, share, and am, af of generalised-alpha."""
+    rho = setting[RHO]
+    if rho < 1.0:
+        am, af = (2.0 * rho - 1.0) / (rho + 1.0), rho / (rho + 1.0)
+        gamma = 0.5 - am + af
+        return 0.25 * (gamma + 0.5) ** 2, gamma, (1.0 - af) / (1.0 - am), am, af
+    return 0.25 * (1.0 + setting[XI]) ** 2, 0.5 + setting[XI], 1.0, 0.0, 0.0
+
+
+@inner
+def predict(ints, reals, state, h, beta, gamma, am, af):
     """Inputs of the end of the step, and where constant accelerations would lead."""
     q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
-    time = part(ints, state, P.TIME)
+    time, alpha = part(ints, state, P.TIME), part(ints, state, P.ALPHA)
     time[0] += h
     set_inputs(ints, reals, state, time[0])
+    if len(alpha) > 0:
+        for i in range(len(q)):
+            following = (qdd[i] - am * alpha[i]) / (1.0 - am)  # of qdd as it is
+            q[i] += h * (qd[i] + h * ((0.5 - beta) * alpha[i] + beta * following))
+            qd[i] += h * ((1.0 - gamma) * alpha[i] + gamma * following)
+        return
     for i in range(len(q)):
         q[i] += h * (qd[i] + 0.5 * h * qdd[i])
         qd[i] += h * qdd[i]
 
 
 @inner
-def correct(ints, reals, state, work, beta, gamma, h):
-    """One correction of q, qd, qdd and lam with the factor at hand; forces, Phi and Jacobian are those of q."""
+def correct(ints, reals, state, work, beta, gamma, share, h, damp):
+    """One correction of q, qd, qdd and lam with the factor at hand; forces, Phi and Jacobian are those of q.
+
+    `damp` is the share of it that is made; returned is the size of all of it.
+    """
     q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
     lam, weight, phi = part(ints, state, P.LAM), part(ints, reals, P.WEIGHT), part(ints, work, P.PHI)
     rhs, Q, y = part(ints, work, P.RHS), part(ints, work, P.FORCE), part(ints, work, P.RESIDUAL)
     old = part(ints, work, P.JAC_FACTOR)
-    bh2 = beta * h * h
+    bh2 = share * beta * h * h
 
     # residual of the equations of motion, times beta h^2
     for i in range(len(q)):
@@ -213,57 +254,112 @@ def correct(ints, reals, state, work, beta, gamma, h):
         y[k] = weight[k] * phi[k]
     add_transposed(ints, old, y, -1.0, rhs)
     solve(ints, work, rhs)
+    size = largest_scaled(rhs, part(ints, reals, P.SCALE))
 
     # multipliers: alpha Phi as the solved, linear equations see it
     for k in range(len(lam)):
         y[k] = phi[k]
     times_jacobian(ints, old, rhs, y)
     for k in range(len(lam)):
-        lam[k] += weight[k] * y[k] / bh2
+        lam[k] += damp * (weight[k] * y[k] / bh2)
     for i in range(len(q)):
-        q[i] += rhs[i]
-        qd[i] += gamma / (beta * h) * rhs[i]
-        qdd[i] += rhs[i] / bh2
-    return largest(rhs)
+        dq = damp * rhs[i]
+        q[i] += dq
+        qd[i] += gamma / (beta * h) * dq
+        qdd[i] += dq / bh2
+    return size
+
+
+@inner
+def iterate(ints, reals, state, work, hook, h, beta, gamma, share, damped):
+    """Corrections of a predicted step until they are small; whether they became so. Counts in the diagnostics."""
+    setting, out = part(ints, reals, P.SETTING), part(ints, work, P.DIAGNOSTIC)
+    q, qd = part(ints, state, P.Q), part(ints, state, P.QD)
+    time, phi = part(ints, state, P.TIME), part(ints, work, P.PHI)
+    scale = part(ints, reals, P.PHI_SCALE)
+    look_within(ints, reals, state, work, q, qd)
+    iterations = factored = 0
+    last = contraction = 0.0
+    damp = 1.0
+    done, again = False, True
+    while iterations < int(setting[CAP]) and not done:
+        forces(ints, reals, state, work, hook, time[0], h)
+        jacobian(ints, reals, work)
+        if again:
+            assemble(ints, reals, work, share * beta * h * h, share * gamma * h)
+            factorise(ints, work)
+            factored += 1
+        size = correct(ints, reals, state, work, beta, gamma, share, h, damp)
+        look_within(ints, reals, state, work, q, qd)
+        done = size <= setting[TOLERANCE] and largest_scaled(phi, scale) <= setting[TOLERANCE_PHI]
+        if iterations > 0 and last > 0.0:
+            contraction = max(contraction, size / last)
+            if damped:
+                # of a correction of which a share was made, 1 - share is left where the equations are linear
+                if size > (1.0 - 0.5 * damp) * last:
+                    damp = max(0.5 * damp, LEAST_DAMPING)
+                else:
+                    damp = 1.0 if size < 0.1 * last else min(1.25 * damp, 1.0)
+        again = not done and iterations > 0 and (damped or size > setting[REFACTOR] * last)
+        last = size
+        iterations += 1
+    out[ITERATIONS] += iterations
+    out[FACTORISATIONS] += factored
+    out[CONTRACTION], out[CORRECTION] = contraction, last
+    return done
 
 
 @kernel(STEP, error_model="numpy")
 def step(ints, reals, state, work, hook, h):
     """Advance `state` by h with I3AL. Diagnostics are the first entries of `work`."""
     setting, out = part(ints, reals, P.SETTING), part(ints, work, P.DIAGNOSTIC)
-    q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
-    time, phi = part(ints, state, P.TIME), part(ints, work, P.PHI)
-    beta, gamma = 0.25 * (1.0 + setting[XI]) ** 2, 0.5 + setting[XI]
-    before = kinetic_energy(ints, reals, qd)
-    out[BAD_PIVOTS] = 0.0
-    predict(ints, reals, state, h)
-    look_within(ints, reals, state, work, q, qd)
+    qd, qdd, alpha = part(ints, state, P.QD), part(ints, state, P.QDD), part(ints, state, P.ALPHA)
+    phi, passes = part(ints, work, P.PHI), int(setting[PASSES])
+    beta, gamma, share, am, af = rule(setting)
+    saved = view(part(ints, work, P.SAVED), 0, len(state))
+    copy(state, saved)
+    out[BAD_PIVOTS] = out[ITERATIONS] = out[FACTORISATIONS] = 0.0
 
-    iterations = factored = 0
-    last = contraction = error = 0.0
-    done, again = False, True
-    while iterations < int(setting[CAP]) and not done:
-        forces(ints, reals, state, work, hook, time[0], h)
-        jacobian(ints, reals, work)
-        if again:
-            assemble(ints, reals, work, beta * h * h, gamma * h)
-            factorise(ints, work)
-            factored += 1
-        size = correct(ints, reals, state, work, beta, gamma, h)
-        look_within(ints, reals, state, work, q, qd)
-        error = largest(phi)
-        done = size <= setting[TOLERANCE] and error <= setting[TOLERANCE_PHI]
-        if iterations > 0 and last > 0.0:
-            contraction = max(contraction, size / last)
-        again = not done and iterations > 0 and size > setting[REFACTOR] * last
-        last = size
-        iterations += 1
-    out[ITERATIONS], out[FACTORISATIONS], out[CONTRACTION] = iterations, factored, contraction
-    out[CAPPED], out[CORRECTION] = 0.0 if done else 1.0, last
-
-    passes = int(setting[PASSES])
-    jacobian(ints, reals, work)
-    rate = project_velocities(ints, reals, state, work, qd, passes, setting[TOLERANCE_VELOCITY])
-    if passes > 0:
-        project_accelerations(ints, reals, state, work, qdd, passes, setting[TOLERANCE_ACCELERATION])
-    conclude(ints, reals, state, work, hook, h, before, error, rate)
+    attempts, residual = 1 + int(setting[RETRIES]), 0.0
+    for attempt in range(attempts):
+        pieces = 2 if attempt == 2 else 1
+        dt = h / pieces
+        residual = 0.0
+        unfinished = 0.0
+        for piece in range(pieces):
+            before = kinetic_energy(ints, reals, qd)
+            if pieces == 2:
+                if piece == 0:
+                    inputs_before(ints, state, dt)
+                else:
+                    copy(part(ints, saved, P.INPUT), part(ints, state, P.INPUT))
+            old = qdd if len(alpha) == 0 else part(ints, work, P.STAGE)
+            for i in range(len(alpha)):
+                old[i] = qdd[i]
+            predict(ints, reals, state, dt, beta, gamma, am, af)
+            done = iterate(ints, reals, state, work, hook, dt, beta, gamma, share, attempt > 0)
+            if not done:
+                if attempt < attempts - 1:
+                    unfinished = 1.0
+                    break
+                unfinished = 1.0
+            error = largest(phi)
+            jacobian(ints, reals, work)
+            rate = project_velocities(ints, reals, state, work, qd, passes, setting[TOLERANCE_VELOCITY])
+            if passes > 0:
+                project_accelerations(ints, reals, state, work, qdd, passes, setting[TOLERANCE_ACCELERATION])
+            for i in range(len(alpha)):
+                alpha[i] = ((1.0 - af) * qdd[i] + af * old[i] - am * alpha[i]) / (1.0 - am)
+            out[CAPPED] = unfinished
+            conclude(ints, reals, state, work, hook, dt, before, error, rate)
+            residual += out[ENERGY_RESIDUAL]
+        out[ATTEMPTS] = attempt + 1.0
+        if unfinished == 0.0 or attempt == attempts - 1:
+            break
+        copy(saved, state)
+    out[ENERGY_RESIDUAL] = residual
+    first, scale = part(ints, saved, P.QDD), part(ints, reals, P.SCALE)
+    change = 0.0
+    for i in range(len(qdd)):
+        change = max(change, abs(qdd[i] - first[i]) * scale[i])
+    out[STEP_ERROR] = abs(beta - 1.0 / 6.0) * h * h * change

@@ -28,6 +28,7 @@ SLOW = 0.1  # contraction per iteration that is worth a warning
 REDUNDANT = 1e-11  # eigenvalue of the scaled Gram matrix that counts as exactly redundant
 TINY_ROW = 1e-6  # squared length of a row that vanishes as drawn
 FLOOR = 1e-3  # of the median local mass, for rows without any
+SMALLEST = 1e-6  # m; of a mechanism that small, tolerances come near rounding
 NOTHING = 1e-15  # eigenvalue of the scaled tangent that counts as none
 CHECKED = 600  # constraints, coordinates; beyond, matrices are not looked at for trouble
 
@@ -79,9 +80,10 @@ def compile_system(m: Equations, h: float, settings: Settings, hook: Any, dense:
     pattern = make_pattern(m.n, cliques, dense)
     _schedules(m, pattern, jac_rows, ports, forms, part)
     part[P.WEIGHT] = np.zeros(len(constraints))
+    part[P.SCALE], part[P.PHI_SCALE] = np.ones(m.n), np.ones(len(constraints))
     part[P.SETTING] = setting_values(settings)
 
-    sizes = _sizes(m, constraints, elements, forms, part, pattern)
+    sizes = _sizes(m, constraints, elements, forms, part, pattern, settings)
     ints, reals, state_size, work_size = _flat(part, sizes)
     system = System(
         mechanism=m,
@@ -245,6 +247,7 @@ def _sizes(
     forms: Forms,
     part: dict[P, Any],
     pattern: Pattern,
+    settings: Settings,
 ) -> dict[P, int]:
     """Lengths of the parts of state and work."""
     n, k, f = m.n, len(constraints), len(forms.forms)
@@ -252,13 +255,16 @@ def _sizes(
     ports = len(part[P.PORT_FORM])
     blocks = sum(len(e.ports) ** 2 for e in elements)
     states = sum(e.states for e in elements)
+    alpha = n if settings.rho < 1.0 else 0
+    state_size = 1 + 3 * n + k + states + 3 * len(m.inputs) + 2 + alpha
     return {
         P.TIME: 1, P.Q: n, P.QD: n, P.QDD: n, P.LAM: k, P.ELEMENT: states, P.INPUT: 3 * len(m.inputs), P.POWER: 2,
+        P.ALPHA: alpha,
         P.DIAGNOSTIC: len(tables.DIAGNOSTICS), P.V: f, P.VD: f, P.VU: f, P.R: k + angles, P.RD: k + angles, P.PHI: k,
         P.RESIDUAL: k, P.SECOND: k, P.DIRECTION: k, P.JAC: jac, P.JAC_FACTOR: jac, P.TRIG: 2 * angles, P.FORCE: n,
         P.X: ports, P.XD: ports, P.PORT_FORCE: ports, P.PORT_K: blocks, P.PORT_C: blocks, P.ELEMENT_NEXT: states,
         P.FACTOR: pattern.size, P.UPDATE: pattern.widest_update, P.SOLVE: n, P.RHS: n, P.Q0: n,
-        P.QD0: n, P.STAGE: 2 * n, P.GIVEN: sum(len(e.given) for e in elements),
+        P.QD0: n, P.STAGE: 2 * n, P.GIVEN: sum(len(e.given) for e in elements), P.SAVED: 3 * state_size,
     }  # fmt: skip
 
 
@@ -289,6 +295,7 @@ def _choose_penalties(system: System) -> None:
     if not len(J):
         return
     P_diagonal = system.tangent_diagonal(system.q0)
+    _choose_scales(system, J)
     size = np.maximum(product(J * J, np.ones(system.n)), TINY_ROW)
     local = product(J * J, P_diagonal) / size
     positive = local[local > 0.0]
@@ -313,6 +320,26 @@ def _choose_penalties(system: System) -> None:
                 stacklevel=4,
             )
             break
+
+
+def _choose_scales(system: System, J: np.ndarray) -> None:
+    """Tolerances are for mechanisms of a metre and more; of a smaller one its points are judged by its own size.
+
+    Unit vectors and scalars keep theirs: they are of size 1 in a watch too. A constraint is judged by how far it
+    changes when its coordinates move by their size.
+    """
+    nodes = system.mechanism.nodes.values()
+    places = np.array([system.mechanism.where(node) for node in nodes if node.kind == "point"])
+    span = float(np.ptp(places, axis=0).max()) if len(places) else 1.0
+    if not 0.0 < span < 1.0:
+        return
+    size = np.ones(system.n)
+    for node in nodes:
+        if node.kind == "point" and node.columns:
+            size[list(node.columns)] = max(span, SMALLEST)
+    of_phi = np.abs(J * size).max(axis=1)
+    system.part(P.SCALE)[:] = 1.0 / size
+    system.part(P.PHI_SCALE)[:] = 1.0 / np.where(of_phi > 0.0, np.minimum(of_phi, 1.0), 1.0)
 
 
 def _warn_of_nothing(system: System, J: np.ndarray, P_diagonal: np.ndarray) -> None:

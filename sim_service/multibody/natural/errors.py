@@ -29,6 +29,10 @@ class NotConverged(UserWarning):
     """Steps of a run ended before their equations were fulfilled: its forces, and what follows, may be wrong."""
 
 
+class InaccurateSteps(UserWarning):
+    """By the estimate of every step a run is far from the motion, although every step converged."""
+
+
 class LockedMechanism(UserWarning):
     """The constraints leave no motion, and no drive makes one: a structure, not a mechanism."""
 

@@ -85,6 +85,9 @@ def examine(ints, reals, state, work, hook, what, ck, cc):
     jacobian(ints, reals, work)
     if what == ACCELERATE:
         solve_accelerations(ints, reals, state, work, 0.0, 0.0)
+        alpha, qdd = part(ints, state, P.ALPHA), part(ints, state, P.QDD)
+        for i in range(len(alpha)):
+            alpha[i] = qdd[i]
         part(ints, state, P.POWER)[0] = applied_power(ints, state, work, part(ints, state, P.QD))
         return
     velocities(ints, reals, work, part(ints, work, P.RESIDUAL))

@@ -13,7 +13,7 @@ import numpy as np
 from numba import float64, int64, types
 
 from sim_service.multibody.natural.augmented import STEP, step
-from sim_service.multibody.natural.errors import DivergedError, NotConverged
+from sim_service.multibody.natural.errors import DivergedError, InaccurateSteps, NotConverged
 from sim_service.multibody.natural.limits import STEP as STEPS_S
 from sim_service.multibody.natural.limits import Range, number
 from sim_service.multibody.natural.linear import Linear
@@ -23,6 +23,8 @@ from sim_service.multibody.natural.tables import CAP, DIAGNOSTICS, HOOK, INTS, R
 from sim_service.multibody.natural.views import part
 from sync.array_types import CONSTANTS
 from sync.jit import kernel
+
+INACCURATE = 0.05  # m, rad, or a share of a small mechanism: estimated error of a run that is worth a word
 
 
 @kernel(
@@ -57,6 +59,10 @@ def stepper(scheme: Scheme) -> Any:
     """The step of a scheme; all have one signature. Those for comparison are compiled when they are asked for."""
     if scheme == Scheme.I3AL:
         return step
+    if scheme == Scheme.I3AL_HALVED:
+        from sim_service.multibody.natural.halving import halved_step
+
+        return halved_step
     from sim_service.multibody.natural.comparison import compared_step
 
     return compared_step
@@ -84,7 +90,18 @@ class Record:
             return f"diverged after {self.steps} steps"
         if self.capped:
             return f"finished, but {self.capped} of {self.steps} steps did not converge"
+        if self.drift > INACCURATE:
+            return f"finished, but may be off by {self.drift:.2g} (m, rad; sum of the error estimates of its steps)"
         return "finished"
+
+    @property
+    def drift(self) -> float:
+        """The error estimates of all steps together: m or rad, of a mechanism below 1 m a share of its size.
+
+        Errors of a motion that goes to and fro cancel in part: it is a bound of the right size, not the error. Halving
+        takes what it estimates away.
+        """
+        return 0.0 if self.system.scheme != Scheme.I3AL else float(self["step_error"].sum())
 
     @property
     def t(self) -> np.ndarray:
@@ -169,6 +186,14 @@ def run(
             f"{record.capped} of {done} steps did not converge within {int(system.part(P.SETTING)[CAP])} iterations:"
             " their forces may be wrong; try a smaller step, or look at record['correction']",
             NotConverged,
+            stacklevel=2,
+        )
+    elif strict and diagnostics and record.drift > INACCURATE:
+        worst = float(record["step_error"].max())
+        warnings.warn(
+            f"the run may be off by {record.drift:.2g} (m, rad), by up to {worst:.2g} a step, though every step"
+            f" converged: {h:g} s is long for this motion; try a smaller step, or scheme=Scheme.I3AL_HALVED",
+            InaccurateSteps,
             stacklevel=2,
         )
     return record

@@ -33,7 +33,7 @@ _PLACES = {
     "tolerance_velocity": tables.TOLERANCE_VELOCITY, "tolerance_acceleration": tables.TOLERANCE_ACCELERATION,
     "cap": tables.CAP, "passes": tables.PASSES, "refactor": tables.REFACTOR,
     "baumgarte_rate": tables.BAUMGARTE_RATE, "baumgarte_damping": tables.BAUMGARTE_DAMPING,
-    "stabilisation": tables.STABILISATION,
+    "stabilisation": tables.STABILISATION, "rho": tables.RHO, "retries": tables.RETRIES,
 }  # fmt: skip
 
 
@@ -150,6 +150,8 @@ class System:
         for name, value in settings.items():
             if name not in _PLACES:
                 raise MechanismError(f"{name}: no setting that can change; there are {', '.join(_PLACES)}")
+            if name == "rho" and (value < 1.0) != (self.settings.rho < 1.0):
+                raise MechanismError(f"rho = {value}: generalised-alpha is switched on or off by compile alone")
             self.part(P.SETTING)[_PLACES[name]] = checked_setting(name, value)
 
     def state(self) -> "State":

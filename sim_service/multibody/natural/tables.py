@@ -82,6 +82,8 @@ class P(IntEnum):
     PARAM = auto()
     MOTION = auto()
     WEIGHT = auto()
+    SCALE = auto()  # 1 / size of each coordinate and of each constraint, for tolerances
+    PHI_SCALE = auto()
     SETTING = auto()
 
     # state
@@ -93,6 +95,7 @@ class P(IntEnum):
     ELEMENT = auto()
     INPUT = auto()
     POWER = auto()
+    ALPHA = auto()  # the auxiliary accelerations of generalised-alpha; empty without it
 
     # work
     DIAGNOSTIC = auto()
@@ -123,6 +126,7 @@ class P(IntEnum):
     QD0 = auto()
     STAGE = auto()
     GIVEN = auto()  # what the hook is given for a step, see forces.py
+    SAVED = auto()  # three states: before the step, and two of halving.py
 
 
 HEADER = 2 * len(P)
@@ -130,18 +134,18 @@ HEADER = 2 * len(P)
 # settings, in SETTING
 (
     SCHEME, XI, TOLERANCE, TOLERANCE_PHI, TOLERANCE_VELOCITY, TOLERANCE_ACCELERATION, CAP, PASSES, REFACTOR,
-    BAUMGARTE_RATE, BAUMGARTE_DAMPING, STABILISATION,
-) = range(12)  # fmt: skip
-SETTINGS = 12
+    BAUMGARTE_RATE, BAUMGARTE_DAMPING, STABILISATION, RHO, RETRIES,
+) = range(14)  # fmt: skip
+SETTINGS = 14
 
 # diagnostics of the last step, in DIAGNOSTIC
 (
     ITERATIONS, PHI_ERROR, PHID_ERROR, ENERGY_RESIDUAL, CAPPED, CONTRACTION, FACTORISATIONS, BAD_PIVOTS, KINETIC,
-    CORRECTION,
-) = range(10)  # fmt: skip
+    CORRECTION, ATTEMPTS, STEP_ERROR,
+) = range(12)  # fmt: skip
 DIAGNOSTICS = (
     "iterations", "phi_error", "phid_error", "energy_residual", "capped", "contraction", "factorisations",
-    "bad_pivots", "kinetic", "correction",
+    "bad_pivots", "kinetic", "correction", "attempts", "step_error",
 )  # fmt: skip
 
 # three entries per input: value, rate, second derivative

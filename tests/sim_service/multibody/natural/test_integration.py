@@ -51,6 +51,7 @@ SMOOTH: dict[str, Callable[..., State]] = {
     "double pendulum": lambda h, **s: start(chain(2, h, **s).state()),
 }
 ORDER = {Scheme.I3AL: 2.0, Scheme.BAUMGARTE: 4.0, Scheme.PROJECTION: 4.0, Scheme.LINEAR_EULER: 1.0}
+ORDER[Scheme.I3AL_HALVED] = 3.0  # at least: where the series of the rule has even powers only, 4
 _references: dict[str, np.ndarray] = {}
 
 
@@ -69,13 +70,16 @@ def test_the_order_is_the_one_promised(name: str, scheme: Scheme) -> None:
     """Between two steps, by the largest error; the rates of Baumgarte's terms spoil the order of its rule a little."""
     if (name, scheme) == ("bricard", Scheme.LINEAR_EULER):
         pytest.skip("its equations are redundant: the drift of the positions locks the linkage")
-    steps = (1e-2, 5e-3) if ORDER[scheme] == 4.0 else (2e-3, 1e-3)
+    steps = (1e-2, 5e-3) if ORDER[scheme] > 2.0 else (2e-3, 1e-3)
     tight = {"tolerance": 1e-11, "tolerance_phi": 1e-12, "tolerance_velocity": 1e-11}
     errors = []
     for h in steps:
         record = run(SMOOTH[name](h, scheme=scheme, **tight), 1.0, every=round(0.1 / h))
         errors.append(np.abs(record.q - reference(name)).max())
     order = np.log2(errors[0] / errors[1])
+    if scheme == Scheme.I3AL_HALVED:
+        assert 2.65 < order < 4.5, errors
+        return
     slack = 0.1 if scheme == Scheme.I3AL else 0.35
     assert order == pytest.approx(ORDER[scheme], abs=slack), errors
 
@@ -138,7 +142,7 @@ def test_dissipation_damps_what_the_step_cannot_follow() -> None:
         m = Mechanism(dimension=2, gravity=(0, 0))
         x = m.scalar("x", 1e-3, inertia=1.0)
         m.torsion("k", x, 1e8)
-        return run(start(m.compile(h=1e-3, settings=Settings(xi=xi)).state()), 0.5)
+        return run(start(m.compile(h=1e-3, settings=Settings(xi=xi)).state()), 0.5, strict=False)
 
     assert np.abs(ringing(0.0).qd[-100:]).max() > 0.5
     assert np.abs(ringing(0.1).qd[-100:]).max() < 1e-3

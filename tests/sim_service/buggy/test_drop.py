@@ -1,0 +1,19 @@
+"""A drop from 0.3 m at standstill: what the step leaves of a wheel that hardly touches the ground."""
+
+import pytest
+
+from checks.drop import drop
+
+
+def test_at_5_ms_a_dropped_car_feels_what_it_feels_at_1_ms_and_every_step_converges() -> None:
+    coarse, fine = drop(5.0), drop(1.0)
+    for name in ("force_x", "load_front", "load_rear"):
+        assert coarse[name] == pytest.approx(fine[name], rel=0.1), name
+    assert coarse["capped"] == fine["capped"] == 0
+    assert coarse["again"] > 10  # the case that one attempt does not solve
+    assert coarse["iterations_max"] <= 36
+
+
+def test_without_retries_the_forces_are_wrong_and_steps_are_marked() -> None:
+    alone = drop(5.0, retries=0)
+    assert alone["capped"] > 10 and alone["force_x"] > 500.0
