@@ -18,8 +18,10 @@ H, SECONDS = 5e-3, 4.0
 WEDGES, KERBS = (0.5, 0.6, 0.7, 0.85, 1.0), (0.05, 0.1, 0.15, 0.2, 0.25)  # m
 
 
-def one(rng: np.random.Generator, folder: Path, cars: dict[str, Coasting]) -> tuple[bool, float, float, int, float]:
-    """Finite; energy beyond what was given, J and as a share; capped steps; roll at the end."""
+def one(
+    rng: np.random.Generator, folder: Path, cars: dict[str, Coasting]
+) -> tuple[bool, float, float, int, float, int]:
+    """Finite; energy beyond what was given, J and as a share; capped steps; roll at the end; steps thrown away."""
     kind = rng.integers(3)
     speed = float(rng.uniform(5.0, 40.0))
     # few heights, for a car is made anew for each road
@@ -43,7 +45,7 @@ def one(rng: np.random.Generator, folder: Path, cars: dict[str, Coasting]) -> tu
     car.inputs[0] = float(rng.uniform(-6.0, 6.0)) if rng.random() < 0.5 else 0.0
     car.step(H)
     start, given, most, capped = car.energy(), 0.0, 0.0, 0
-    before = np.zeros(3)
+    before, stopped = np.zeros(3), 0
     for n in range(round(SECONDS / H)):
         on = n * H < until
         car.params[[P.push_roll, P.push_pitch, P.push_yaw]] = push if on else 0.0
@@ -52,28 +54,31 @@ def one(rng: np.random.Generator, folder: Path, cars: dict[str, Coasting]) -> tu
             rates = np.array([car["roll_rate"], car["pitch_rate"], car["yaw_rate"]])
             given, before = given + float(push @ (before + rates)) * 0.5 * H, rates
         if not (np.isfinite(car.state).all() and np.isfinite(car.work[: len(W)]).all()):
-            return False, np.nan, np.nan, capped, np.nan
+            return False, np.nan, np.nan, capped, np.nan, stopped
         capped += int(car["capped"])
+        stopped += car["capped"] == 2.0
         most = max(most, car.energy(springs=False) - start - given)
-    return True, most, most / (start + given), capped, car["roll"]
+    return True, most, most / (start + given), capped, car["roll"], stopped
 
 
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 500
-    rng = np.random.default_rng(int(sys.argv[2]) if len(sys.argv) > 2 else 17)
-    broken = rolled = capped = 0
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 17
+    broken = rolled = capped = stopped = 0
     worst = 0.0
     cars: dict[str, Coasting] = {}
     with tempfile.TemporaryDirectory() as name:
         for n in range(count):
-            finite, joule, share, caps, roll = one(rng, Path(name), cars)
+            finite, joule, share, caps, roll, stops = one(np.random.default_rng([seed, n]), Path(name), cars)
             broken, capped = broken + (not finite), capped + caps
             rolled += finite and abs(roll) > 0.7
             worst = max(worst, share if finite else 0.0)
-            if not finite or share > 0.01:
-                print(f"{n}: finite {finite}, {joule:.0f} J created, {100 * share:.2f} %, {caps} capped", flush=True)
-    print(f"{count} runs: {broken} not finite, {rolled} on side or roof at the end, {capped} capped steps, at most "
-          f"{100 * worst:.2f} % of the energy created")  # fmt: skip
+            stopped += stops
+            if not finite or share > 0.01 or stops:
+                print(f"{n}: finite {finite}, {joule:.0f} J created, {100 * share:.2f} %", end="")
+                print(f", {caps} capped, {stops} stopped dead", flush=True)
+    print(f"{count} runs: {broken} not finite, {rolled} on side or roof at the end, {capped} capped steps", end="")
+    print(f", {stopped} stopped dead, at most {100 * worst:.2f} % of the energy created")
     return 1 if broken or worst > 0.01 else 0
 
 

@@ -219,7 +219,7 @@ def _machine(built: Assembled, path: str) -> Machine:
         outputs=OUTPUTS,
         parameters=PARAMETERS,
         tables=built.tables,
-        work_size=len(OUTPUTS) + system.work_size,
+        work_size=len(OUTPUTS) + system.work_size + system.state_size + dynamics.MEMORY,  # and a state to go back to
         step=dynamics.step,
         initial=initial,
         efforts=("steering_torque", "rack_force"),

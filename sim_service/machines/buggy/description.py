@@ -65,7 +65,7 @@ WHEEL = (
 
 _STEP = (
     Quantity("iterations", "1", "of the step"),
-    Quantity("capped", "1", "1 if the step ended at the limit of iterations"),
+    Quantity("capped", "1", "1: the step ended at the limit of iterations; 2: it ended nowhere, the car was stopped"),
     Quantity("phi_error", "m", "largest violation of a constraint"),
     Quantity("phid_error", "m/s", "largest violation of the rate of a constraint"),
     Quantity("contraction", "1", "of the corrections, worst of the step"),
@@ -125,6 +125,27 @@ _STEERING = (
     Parameter("rack_travel_per_turn", "m", 0.045, 0.01, 0.2, "rack travel for one turn of the hand wheel"),
     _fixed("rack_limit", "m", 0.065, 0.0, 0.15, "rack stop either side of the middle"),
     Parameter("column_inertia", "kg m2", 0.02, 0.0, 1.0, "hand wheel and column, about their axis"),
+    # a file may leave out what follows: defaults that change nothing; estimates
+    Parameter(
+        "steering_mode", "1", 0.0, 0.0, 1.0, "0: by the hand wheel's angle; 1: by hand_torque", of_the_file=False
+    ),
+    Parameter("hand_torque", "N m", 0.0, -200.0, 200.0, "of the driver, to the left, in mode 1", of_the_file=False),
+    Parameter(
+        "column_friction", "N m", 0.0, 0.0, 20.0, "of column and rack, at the hand wheel, mode 1", of_the_file=False
+    ),
+    Parameter("column_damping", "N m s/rad", 0.0, 0.0, 20.0, "the same per speed, mode 1", of_the_file=False),
+    Parameter(
+        "steering_assist", "1", 0.0, 0.0, 20.0, "torque of the assist per torque of the driver", of_the_file=False
+    ),
+    Parameter(
+        "steered_mass",
+        "kg",
+        60.0,
+        1.0,
+        1000.0,
+        "of rack and steered wheels as felt at the rack, for the stability of mode 1: better too much than too little",
+        of_the_file=False,
+    ),
 )
 
 _AIR = (
@@ -156,6 +177,7 @@ _PUSH = (
     _push("push_x", "N", 20000.0, "force from outside along x of the world"),
     _push("push_y", "N", 20000.0, "force from outside along y of the world"),
     _push("push_z", "N", 20000.0, "force from outside, upwards"),
+    _push("push_rack", "N", 20000.0, "force from outside on the rack, to the left, where it is free (steering_mode 1)"),
     _push("push_roll", "N m", 10000.0, "torque from outside on the chassis, about its own forward axis"),
     _push("push_pitch", "N m", 10000.0, "torque from outside on the chassis, about its own axis to the left"),
     _push("push_yaw", "N m", 10000.0, "torque from outside on the chassis, about its own upward axis"),

@@ -2,10 +2,13 @@
 
 Promises
 - One implicit step of the multibody core, whatever happens: a step that ends at the limit of iterations is marked and
-  goes on. Gear, brake pressures and the rack are decided once, before it.
+  goes on; one that ends nowhere (not finite, or with energy of its own) is thrown away, the car stands still where it
+  was, and `capped` is 2. Gear, brake pressures and the rack are decided once, before it.
 - The rack follows the measured hand wheel with its speed and acceleration, as far as its stops and not beyond
   `RACK_SPEED` and `RACK_ACCELERATION`: a jump of the measurement (a gap, a restart) becomes a quick but possible
   motion.
+- With `steering_mode` 1 the rack moves by the torque on the hand wheel instead, from where it is, and back again by the
+  angle within those limits: it may be switched while driving.
 - What the next step depends on is in `state`: that of the multibody core, then `MEMORY`. `work` is scratch, which is
   zero at first.
 
@@ -14,7 +17,7 @@ Promises
 it.
 """
 
-from math import asin, atan2, cos, exp, isnan, pi, sin
+from math import asin, atan2, cos, exp, isfinite, isnan, pi, sin
 
 import numpy as np
 from numba import boolean, float64, int64, void
@@ -34,6 +37,9 @@ from sync.jit import kernel
 GRAVITY = 9.81  # m/s2
 RACK_SPEED = 0.25  # m/s; five turns of the hand wheel a second
 RACK_ACCELERATION = 10.0  # m/s2; from rest to that speed in a fortieth of a second
+TORQUE_ACCELERATION = 100.0  # m/s2; of a rack that is thrown by a shock
+MOST_KINETIC = 1e9  # J; no car has as much
+MOST_GAIN = 5e4  # J in a step that did not converge, beyond the work of all forces: it went astray
 AT_REST = 1e-16  # J; of a motion at its height
 CRAWL = 0.1  # m/s; sideslip is relative to at least this speed
 
@@ -80,6 +86,35 @@ def steer(inputs, params, sign, memory, rack, h):
         rate, second = (RACK_SPEED if rate > 0.0 else -RACK_SPEED), 0.0
     rack[0], rack[1], rack[2] = value, rate, min(max(second, -RACK_ACCELERATION), RACK_ACCELERATION)
     memory[RACK] = value
+
+
+@kernel(error_model="numpy")
+def steer_by_torque(params, sign, force, memory, rack, h):
+    """The same by the torque on the hand wheel: the motion of the column against the rack's force of the last step.
+
+    That force holds the inertia of the steered wheels, m x''. The force of the coming step is reckoned to differ by
+    m (x'' - x''0), else a column lighter than the wheels would swing up.
+    """
+    per_angle = sign * params[P.rack_travel_per_turn] / (2.0 * pi)
+    limit, m = params[P.rack_limit], params[P.steered_mass]
+    x0, v0, a0 = memory[RACK], rack[1], rack[2]
+    column = params[P.column_inertia] / (per_angle * per_angle)
+    damping = params[P.column_damping] / (per_angle * per_angle)
+    drive = (1.0 + params[P.steering_assist]) * params[P.hand_torque] / per_angle + params[P.push_rack]
+    a = (drive - force + m * a0 - damping * (v0 + 0.5 * h * a0)) / (column + m + 0.5 * h * damping)
+    a = min(max(a, -TORQUE_ACCELERATION), TORQUE_ACCELERATION)
+    v = v0 + 0.5 * h * (a0 + a)
+    # friction can stop the rack, not turn it round
+    rub = h * params[P.column_friction] / (abs(per_angle) * (column + m))
+    slower = max(v - rub, 0.0) if v > 0.0 else min(v + rub, 0.0)
+    v = min(max(slower, -RACK_SPEED), RACK_SPEED)
+    a = 2.0 * (v - v0) / h - a0 if h > 0.0 and abs(slower) > 0.0 else 0.0
+    a = min(max(a, -TORQUE_ACCELERATION), TORQUE_ACCELERATION)
+    x = x0 + 0.5 * h * (v0 + v)
+    if abs(x) > limit:
+        x, v, a = (limit if x > 0.0 else -limit), 0.0, 0.0
+    rack[0], rack[1], rack[2] = x, v, a
+    memory[RACK] = x
 
 
 @kernel(error_model="numpy")
@@ -177,11 +212,37 @@ def stand(places, ints, car, params, given, before, h):
             qdd[k] = 0.0
 
 
+@kernel(error_model="numpy")
+def finite(values):
+    total = 0.0
+    for i in range(len(values)):
+        total += values[i] * 0.0  # 0, or NaN for good
+    return total == 0.0
+
+
+@kernel(error_model="numpy")
+def stop_dead(ints, state, car, previous, h):
+    """A step that found no finite end: the car is where it was, at rest. It may lose energy so, never gain any."""
+    for i in range(len(state)):
+        state[i] = previous[i] if isfinite(previous[i]) else 0.0
+    car[0] += h
+    for which in (Part.QD, Part.QDD, Part.LAM, Part.POWER):
+        of = part(ints, car, which)
+        for i in range(len(of)):
+            of[i] = 0.0
+    left = part(ints, car, Part.ELEMENT)
+    for i in range(forces.ENGINE):
+        left[i] = 0.0
+
+
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
     places, reals = tables.ints, tables.floats
     ints = view(places, HEAD, len(places))
     car, memory = state[: places[SIZE]], state[places[SIZE] :]
+    previous = work[len(work) - len(state) :]
+    for i in range(len(state)):
+        previous[i] = state[i]
     own = work[_OUTPUTS:]
     numbers = view(reals, places[NUMBERS], len(reals))
 
@@ -190,7 +251,11 @@ def step(state, inputs, params, tables, work, h):
     for i in range(_PARAMETERS):
         given[i] = params[i]
     place = places[RACK_INPUT]
-    steer(inputs, params, numbers[forces.RACK_SIGN], memory, car[place : place + 3], h)
+    if params[P.steering_mode] < 0.5:
+        steer(inputs, params, numbers[forces.RACK_SIGN], memory, car[place : place + 3], h)
+    else:
+        force = -part(ints, car, Part.LAM)[places[RACK_ROW]]
+        steer_by_torque(params, numbers[forces.RACK_SIGN], force, memory, car[place : place + 3], h)
     left = part(ints, car, Part.ELEMENT)
     rear = 0.5 * (left[forces.LEFT + 2 * PER_WHEEL] + left[forces.LEFT + 3 * PER_WHEEL])
     p = params[DRIVELINE : DRIVELINE + _DRIVELINE_SIZE]
@@ -212,7 +277,17 @@ def step(state, inputs, params, tables, work, h):
     before = (spinning(left, 0), spinning(left, 1), spinning(left, 2), spinning(left, 3))
     advance(ints, reals, car, own, forces.hook, h)
     stand(places, ints, car, params, given, before, h)
+    report = part(ints, own, Part.DIAGNOSTIC)
+    burst = report[core.CAPPED] > 0.0 and report[core.ENERGY_RESIDUAL] > MOST_GAIN
+    lost = burst or not finite(state) or not report[core.KINETIC] < MOST_KINETIC
+    if lost:
+        stop_dead(ints, state, car, previous, h)
     write_outputs(places, ints, car, params, numbers, memory, inputs, own, work)
+    if lost:
+        for i in range(_OUTPUTS):
+            if not isfinite(work[i]):
+                work[i] = 0.0
+        work[W.capped] = 2.0
 
 
 @kernel(void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64, int64, boolean), error_model="numpy")
