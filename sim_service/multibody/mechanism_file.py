@@ -208,6 +208,8 @@ class _Builder:
             case s.Drive():
                 if j.polynomial is not None:
                     law = motions.polynomial(*j.polynomial)
+                elif j.smooth_step is not None:
+                    law = motions.smooth_step(*j.smooth_step)
                 else:
                     law = motions.harmonic(j.amplitude or 0.0, j.rate, j.phase, j.mean)
                 m.drive(name, self._node(j.scalar, "scalar"), law)
@@ -219,7 +221,7 @@ class _Builder:
                 a, b = (self._node(p, "point") for p in f.points)
                 m.spring(name, a, b, f.stiffness, f.damping, f.length, f.preload)
             case s.Torsion():
-                m.torsion(name, self._node(f.scalar, "scalar"), f.stiffness, f.damping, f.rest)
+                m.torsion(name, self._node(f.scalar, "scalar"), f.stiffness, f.damping, f.rest, f.cubic)
             case s.Force():
                 self._size("vector", f.vector)
                 m.force(name, self._node(f.point, "point"), f.vector)
@@ -227,10 +229,18 @@ class _Builder:
                 either = {n: x for n, x in m.nodes.items() if x.kind == "scalar"} | m.bodies
                 on = self._find(f.on, either, "scalar or body")
                 single = isinstance(on, Linear) or m.dimension == 2
-                value = np.atleast_1d(np.asarray(f.value, float))
-                if value.shape != ((1,) if single else (3,)):
-                    raise MechanismError(f"value = {f.value!r}: must be {_numbers(1 if single else 3)}")
-                m.torque(name, on, float(value[0]) if single else value)
+                given = {}
+                for key, numbers in (("value", f.value), ("own", f.own)):
+                    if numbers is None:
+                        continue
+                    value = np.atleast_1d(np.asarray(numbers, float))
+                    if value.shape != ((1,) if single else (3,)):
+                        raise MechanismError(f"{key} = {numbers!r}: must be {_numbers(1 if single else 3)}")
+                    given[key] = float(value[0]) if single else value
+                m.torque(name, on, given.get("value"), given.get("own"))
+            case s.Rotor():
+                carrier = self._find(f.body, m.bodies, "body")
+                m.rotor(name, carrier, self._axis(f.axis), self._node(f.scalar, "scalar"), f.inertia)
             case s.Friction():
                 m.friction(name, self._node(f.scalar, "scalar"), f.level, f.speed, f.viscous)
             case s.Limit():

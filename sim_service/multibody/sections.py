@@ -222,11 +222,13 @@ class Angle(Section):
 
 
 class Drive(Section):
-    """A scalar that follows a law of time: a + b t + c t² + d t³, or mean + amplitude sin(rate t + phase)."""
+    """A scalar that follows a law of time: a + b t + c t² + d t³, mean + amplitude sin(rate t + phase), or a smooth
+    step [before, after, start, end] by a quintic."""
 
     kind: Literal["drive"]
     scalar: str
     polynomial: Annotated[list[Number], Field(min_length=1, max_length=4)] | None = None
+    smooth_step: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = None
     amplitude: Number | None = None
     rate: Number = 0.0
     phase: Number = 0.0
@@ -234,8 +236,11 @@ class Drive(Section):
 
     @model_validator(mode="after")
     def _one_law(self) -> "Drive":
-        if (self.polynomial is None) == (self.amplitude is None):
-            raise ValueError("give one law: polynomial = [a, b, c, d], or amplitude, rate, phase and mean")
+        if sum(law is not None for law in (self.polynomial, self.smooth_step, self.amplitude)) != 1:
+            raise ValueError(
+                "give one law: polynomial = [a, b, c, d], or smooth_step = [before, after, start, end],"
+                " or amplitude, rate, phase and mean"
+            )
         return self
 
 
@@ -257,6 +262,7 @@ class Torsion(Section):
     stiffness: float = Field(0.0, **_within(limits.FORCE))  # an over-centre spring is negative
     damping: Stiffness = 0.0
     rest: Number = 0.0
+    cubic: float = Field(0.0, **_within(limits.FORCE))  # N m / rad^3
 
 
 class Force(Section):
@@ -266,11 +272,28 @@ class Force(Section):
 
 
 class Torque(Section):
-    """On a scalar, or on a body (in space about an axis of the world)."""
+    """On a scalar, or on a body: in space about an axis of the world (`value`), of its own (`own`), or both."""
 
     kind: Literal["torque"]
     on: str
-    value: Number | list[Number]
+    value: Number | list[Number] | None = None
+    own: Number | list[Number] | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> "Torque":
+        if self.value is None and self.own is None:
+            raise ValueError("give value (about axes of the world), own (about axes of the body), or both")
+        return self
+
+
+class Rotor(Section):
+    """An axisymmetric rotor in a body: its spin about the axis is a scalar; `inertia` is about the axis."""
+
+    kind: Literal["rotor"]
+    body: str
+    axis: Place
+    scalar: str
+    inertia: PositiveMass
 
 
 class Friction(Section):
@@ -296,4 +319,5 @@ JOINTS: dict[str, type[Section]] = {
 }  # fmt: skip
 FORCES: dict[str, type[Section]] = {
     "spring": Spring, "torsion": Torsion, "force": Force, "torque": Torque, "friction": Friction, "limit": Limit,
+    "rotor": Rotor,
 }  # fmt: skip

@@ -384,3 +384,39 @@ def test_a_locked_mechanism_is_said(tmp_path):
     result = _command(str(file), "--runs", str(tmp_path / "runs"))
     assert result.exit_code == 0
     assert "no freedom is left" in result.stderr
+
+
+def test_a_file_may_hold_a_reaction_wheel_and_its_satellite_turns():
+    data = {
+        "name": "satellite", "dimension": 3, "gravity": [0.0, 0.0, 0.0], "run": {"seconds": 0.5},
+        "points": {"G": {"at": [0.0, 0.0, 0.0]}},
+        "vectors": {"u": {"along": [1.0, 0.0, 0.0]}, "v": {"along": [0.0, 1.0, 0.0]}, "w": {"along": [0.0, 0.0, 1.0]}},
+        "scalars": {"spin": {}},
+        "bodies": {"bus": {"nodes": ["G", "u", "v", "w"], "mass": 5.0, "centre": [0.0, 0.0, 0.0], "inertia": 2.0}},
+        "forces": {
+            "disc": {"kind": "rotor", "body": "bus", "axis": [0.0, 0.0, 2.0], "scalar": "spin", "inertia": 0.1},
+            "motor": {"kind": "torque", "on": "spin", "value": 1.0},
+            "jet": {"kind": "torque", "on": "bus", "own": [0.0, 0.0, 0.25]},
+        },
+    }  # fmt: skip
+    described, state = mechanism_run.prepare(describe(data, "m.toml"))
+    mechanism_run.simulate(described, state, lambda *_: None)
+    assert state.qd[state.system.column("spin")] == pytest.approx(5.0, rel=1e-9)
+    # the bus turns back by the motor, ahead by the jet: 2 kg m2 at -0.75 N m for half a second
+    turned = np.arctan2(state["u"][1], state["u"][0])
+    assert turned == pytest.approx(-0.5 * 0.375 * 0.25, rel=1e-6)
+
+
+def test_a_drive_may_be_a_smooth_step_and_has_one_law():
+    smooth = {"kind": "drive", "scalar": "theta", "smooth_step": [0.0, 1.0, 0.0, 0.5]}
+    data = {
+        "name": "arm", "run": {"seconds": 0.6},
+        "points": {"A": {"at": [0.0, 0.0], "fixed": True}, "B": {"at": [1.0, 0.0]}},
+        "bodies": {"arm": {"nodes": ["A", "B"], "mass": 1.0}},
+        "joints": {"theta": {"kind": "angle", "bodies": ["ground", "arm"]}, "turn": smooth},
+    }  # fmt: skip
+    described, state = mechanism_run.prepare(describe(data, "m.toml"))
+    mechanism_run.simulate(described, state, lambda *_: None)
+    assert state["theta"][0] == pytest.approx(1.0, abs=1e-9)
+    data["joints"]["turn"] = smooth | {"polynomial": [0.0]}
+    assert "give one law" in refused(data)
