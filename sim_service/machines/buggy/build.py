@@ -17,9 +17,11 @@ from pydantic import Field
 
 from sim_service import roads
 from sim_service.machines.buggy import brake_parameters, checks, driveline, dynamics, forces
-from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel
+from sim_service.machines.buggy.analysis.corner import spring_rate
+from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel, rates
 from sim_service.machines.buggy.bodies import FRONT, REAR, WHEELS, Car, Points, body_points, build
 from sim_service.machines.buggy.description import OUTPUTS, PARAMETERS, P, W
+from sim_service.machines.buggy.driveline_parameters import M
 from sim_service.machines.buggy.scene import Frames, scene
 from sim_service.machines.car.display import car_display
 from sim_service.machines.car.files import road_files
@@ -116,7 +118,7 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
     try:
         car = build(p, front, rear)
         for_a_step = np.concatenate([values, np.zeros(forces.GIVEN - len(values))])
-        numbers = _numbers(car, stops, tyres, road, body_points(front, rear))
+        numbers = _numbers(car, *stops, tyres, road, body_points(front, rear))
         forces.add_forces(car, numbers, for_a_step)
         with warnings.catch_warnings():
             warnings.simplefilter("error", IllConditioned)
@@ -166,24 +168,30 @@ def _translated(error: str) -> str:
     return error + "".join(f"; made of {_PARTS[part]}" for part in sorted(parts))
 
 
-def _stops(p: dict[str, float], front: Points, rear: Points) -> list[float]:
-    """Spring lengths at the wheel travel where the stops begin: front pressed and extended, rear."""
-    out = []
+def _stops(p: dict[str, float], front: Points, rear: Points) -> tuple[list[float], list[float]]:
+    """Spring lengths where the stops begin: front pressed and extended, rear; and their rates along the spring, in
+    `stop_rate`: of one that is stated at the wheel 1 / (motion ratio there)²."""
+    lengths, shares = [], []
     for suspension in suspensions(p, front, rear):
-        for travel in (p["stop_travel"], -p["stop_travel"]):
-            points = at_travel(suspension, travel).points
-            out.append(round(norm(points["SPU"] - points["SPL"]), _STOP_DIGITS))
-    return out
+        for travel in checks.stop_travels(p, suspension):
+            at = at_travel(suspension, travel)
+            lengths.append(round(norm(at.points["SPU"] - at.points["SPL"]), _STOP_DIGITS))
+            ratio = (
+                spring_rate(suspension, at, rates(suspension, at)) if round(p["stops_at"]) == checks.AT_WHEEL else 1.0
+            )
+            shares.append(round(1.0 / ratio**2, _STOP_DIGITS))
+    return lengths, shares
 
 
 def _numbers(
-    car: Car, stops: list[float], tyres: list[np.ndarray], road: np.ndarray, body: list[np.ndarray]
+    car: Car, stops: list[float], shares: list[float], tyres: list[np.ndarray], road: np.ndarray, body: list[np.ndarray]
 ) -> np.ndarray:
     """The hook's constants, in the order of forces.py."""
     out = np.zeros(forces.TYRES)
     where = car.mechanism.where
     cg = where(car.centre)
     out[forces.STOPS : forces.STOPS + 4] = stops
+    out[forces.STOP_SHARES : forces.STOP_SHARES + 4] = shares
     out[forces.CENTRE : forces.CENTRE + 3] = car.chassis.components(cg - car.chassis.drawn_origin)
     out[forces.DRAWN : forces.DRAWN + 4] = [(where(c.centre) - cg)[2] for c in car.corners]
     out[forces.RACK_SIGN] = car.rack_sign
@@ -272,6 +280,7 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     elements = state[system.span(Part.ELEMENT)]
     driveline.start(params[dynamics.DRIVELINE :], elements, forces.ENGINE, memory[dynamics.SHIFT :], 0.0)
     memory[dynamics.ABS :: len(brake_parameters.MEMORY)] = brake_parameters.OPEN_BAR
+    memory[dynamics.LAST + forces.RATIO - forces.THROTTLE] = memory[dynamics.SHIFT + M.ratio]
     initial = state[size:].copy(), elements.copy()
     params[P.gear_mode] = 0.0  # no torque: an automatic would creep
 

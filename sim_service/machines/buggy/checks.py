@@ -15,6 +15,7 @@ from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel
 from sim_service.machines.buggy.bodies import Points
 
 GRAVITY = 9.81
+AT_SPRING, AT_WHEEL = 1, 2  # of stops_at
 _DRAWN_HEIGHTS = 0.7, 1.1  # of the wheel centres as drawn, in radii of the tyre
 _PUSHED = {  # what the spring carries of the parts between chassis and wheel, of one side; an arm is a triangle
     "front": (("front_upper_arm_mass", 2.0 / 3.0), ("front_lower_arm_mass", 2.0 / 3.0)),
@@ -54,6 +55,24 @@ def findings(
 def suspension(p: dict[str, float], axle: str, points: Points) -> Suspension:
     make = double_wishbone if axle == "front" else macpherson
     return make({k: v.tolist() for k, v in points.items()}, p[f"{axle}_camber"], p[f"{axle}_toe"])
+
+
+def stop_travels(p: dict[str, float], of: Suspension) -> tuple[float, float]:
+    """Wheel travel, up and down, where the stops begin."""
+    travel = p["stop_travel"]
+    if round(p["stops_at"]) != AT_SPRING:
+        return travel, -travel
+    drawn, out = spring_length(at_travel(of, 0.0)), []
+    for pressed in (travel, -travel):
+        wheel = pressed
+        for _ in range(20):
+            at = at_travel(of, wheel)
+            off = (drawn - pressed - spring_length(at)) / spring_rate(of, at, rates(of, at))
+            wheel += off
+            if abs(off) < 1e-12:
+                break
+        out.append(wheel)
+    return out[0], out[1]
 
 
 def hardpoint(axle: str, points: Points, error: HardpointError) -> str:
@@ -135,9 +154,9 @@ def _travels(p: dict[str, float], axle: str, of: Suspension, named: Named) -> No
     """Whether the wheel reaches its stops, at every rack it can meet there."""
     limit = p["rack_limit"] if axle == "front" else 0.0
     for rack in sorted({0.0, limit, -limit}, key=abs):
-        for travel in (p["stop_travel"], -p["stop_travel"]):
+        for which in range(2):
             try:
-                at_travel(of, travel, rack)
+                at_travel(of, stop_travels(p, of)[which], rack)
             except HardpointError as error:
                 asked = named("stop_travel") + (f", {named('rack_limit')}" if rack else "")
                 raise HardpointError(f"{error} (asked for by {asked})") from None
@@ -167,7 +186,7 @@ def _springs(p: dict[str, float], pair: dict[str, Suspension], named: Named) -> 
         needed = GRAVITY * (mass + sum(part * p[name] for name, part in _PUSHED[axle]))
         rate, free = p[f"{axle}_spring_rate"], p[f"{axle}_spring_length"]
         pushes, lengths = [], []
-        for travel in (p["stop_travel"], -p["stop_travel"]):
+        for travel in stop_travels(p, of):
             at = at_travel(of, travel)
             ratio, length = spring_rate(of, at, rates(of, at)), spring_length(at)
             if ratio >= 0.0:

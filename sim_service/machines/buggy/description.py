@@ -70,6 +70,7 @@ _STEP = (
     Quantity("phid_error", "m/s", "largest violation of the rate of a constraint"),
     Quantity("contraction", "1", "of the corrections, worst of the step"),
     Quantity("energy_residual", "J", "change of kinetic energy less the work of all forces, in the step"),
+    Quantity("step_error", "m", "estimated error of a coordinate by this step; with estimate_every by the last halved"),
 )
 
 OUTPUTS = (*_CAR, *(Quantity(f"{q.name}_{w}", q.unit, q.text) for w in WHEELS for q in WHEEL), *_STEP)
@@ -117,6 +118,16 @@ _RIDE = (
     Parameter("rear_damper_rebound", "N s/m", 1755.0, 0.0, 50000.0, "while it extends"),
     _fixed("stop_travel", "m", 0.06, 0.01, 0.3, "wheel travel up and down at which the stops begin"),
     Parameter("stop_rate", "N/m", 200000.0, 0.0, 5e6, "of the stops, along the spring"),
+    Parameter(
+        "stops_at",
+        "1",
+        0.0,
+        0.0,
+        2.0,
+        "where the stops are stated: 0 travel at the wheel, rate at the spring; 1 both at the spring; 2 at the wheel",
+        live=False,
+        of_the_file=False,
+    ),
     Parameter("front_anti_roll", "N/m", 0.0, 0.0, 500000.0, "force at each lower ball joint per difference of theirs"),
     Parameter("rear_anti_roll", "N/m", 0.0, 0.0, 500000.0, "force at each lower ball joint per difference of theirs"),
 )
@@ -152,6 +163,9 @@ _AIR = (
     Parameter("drag_area", "m2", 0.95, 0.0, 5.0, "drag coefficient times frontal area"),
     Parameter("air_density", "kg/m3", 1.2, 0.5, 2.0, "density of the air"),
     Parameter("grip", "1", 1.0, 0.05, 2.0, "factor on the friction of all tyres"),
+    Parameter(
+        "turn_slip", "1", 0.0, 0.0, 1.0, "1: tyres have turn slip, whatever their file asks for", of_the_file=False
+    ),
     Parameter("lift_area", "m2", 0.0, -5.0, 5.0, "lift coefficient times frontal area, upwards", of_the_file=False),
     Parameter(
         "air_pitch_volume",
@@ -168,6 +182,17 @@ _AIR = (
 def _push(name: str, unit: str, most: float, text: str) -> Parameter:
     return Parameter(name, unit, 0.0, -most, most, text, of_the_file=False)
 
+
+_NUMERICS = (
+    Parameter(
+        "step_halving", "1", 0.0, 0.0, 1.0, "1: each step and two halves, extrapolated; 3 times the cost",
+        of_the_file=False,
+    ),
+    Parameter(
+        "estimate_every", "1", 0.0, 0.0, 10000.0, "step_error by two halves at each n-th step, which stays as it is",
+        of_the_file=False,
+    ),
+)  # fmt: skip
 
 # a hand on the car
 _PUSH = (
@@ -200,6 +225,7 @@ PARAMETERS = (
     *_AIR,
     *driveline_parameters.PARAMETERS,
     *brake_parameters.PARAMETERS,
+    *_NUMERICS,
     *_PUSH,
     *_POINTS,
 )

@@ -32,9 +32,30 @@ PARAMETERS = (
         "N m s/rad",
         0.0,
         0.0,
-        5000.0,
-        "torque between the rear wheels per difference of their speeds: 0 is open, 1000 as good as locked",
+        1e6,
+        "torque between the rear wheels per difference of their speeds: 0 is open, 1e5 locked",
         of_the_file=False,
+    ),
+    Parameter(
+        "differential_preload",
+        "N m",
+        0.0,
+        0.0,
+        1000.0,
+        "with which one rear wheel is to be turned against the other without drive",
+        of_the_file=False,
+    ),
+    Parameter(
+        "differential_bias",
+        "1",
+        0.0,
+        0.0,
+        1.0,
+        "locking value under drive: most difference of both wheel torques, per sum of them",
+        of_the_file=False,
+    ),
+    Parameter(
+        "differential_bias_coast", "1", 0.0, 0.0, 1.0, "the same where the wheels drive the engine", of_the_file=False
     ),
 )
 

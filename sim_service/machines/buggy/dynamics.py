@@ -29,6 +29,7 @@ from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import STEP, TABLES, index
 from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.augmented import step as advance
+from sim_service.multibody.natural.halving import estimate, extrapolate, halve
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.multibody.natural.views import part, view
 from sync.array_types import CONSTANTS, VECTOR
@@ -48,8 +49,9 @@ SIZE, NUMBERS, RACK_ROW, RACK_INPUT, PORTS, SPIN = range(6)  # SPIN: coordinate 
 HEAD = SPIN + 4
 
 # the memory of a car behind the state of the core
-YAW, RACK, LINE_BAR = range(3)  # LINE_BAR: pressure behind the lag of the brakes
-SHIFT = 3
+YAW, RACK, LINE_BAR, COUNT, STEP_ERROR = range(5)  # LINE_BAR: pressure behind the lag of the brakes
+LAST = 5  # COUNT: steps since the last estimate, STEP_ERROR: that estimate; LAST: what the hook was given last
+SHIFT = LAST + forces.GIVEN - forces.THROTTLE
 ABS = SHIFT + len(driveline_parameters.MEMORY)
 MEMORY = ABS + 4 * len(brake_parameters.MEMORY)
 
@@ -188,6 +190,8 @@ def write_outputs(places, ints, car, params, numbers, memory, inputs, own, work)
     work[W.iterations], work[W.capped] = out[core.ITERATIONS], out[core.CAPPED]
     work[W.phi_error], work[W.phid_error] = out[core.PHI_ERROR], out[core.PHID_ERROR]
     work[W.contraction], work[W.energy_residual] = out[core.CONTRACTION], out[core.ENERGY_RESIDUAL]
+    estimated = params[P.estimate_every] > 0.5 and params[P.step_halving] < 0.5
+    work[W.step_error] = memory[STEP_ERROR] if estimated else out[core.STEP_ERROR]
 
 
 @kernel(error_model="numpy")
@@ -235,6 +239,32 @@ def stop_dead(ints, state, car, previous, h):
         left[i] = 0.0
 
 
+@kernel(error_model="numpy")
+def advance_core(ints, reals, car, own, params, memory, h):
+    """The step of the core: plain, with an estimate of its error, or halved and extrapolated."""
+    every = int(params[P.estimate_every] + 0.5)
+    last = memory[LAST:SHIFT]
+    if params[P.step_halving] > 0.5:
+        halve(ints, reals, car, own, forces.hook, h, last, forces.THROTTLE)
+        if part(ints, own, Part.DIAGNOSTIC)[core.ATTEMPTS] == 1.0:
+            # what elements leave behind is continuous here: tyres, brakes, engine, results of the wheels
+            size = len(car)
+            whole = part(ints, own, Part.SAVED)[2 * size : 3 * size]
+            extrapolate(part(ints, car, Part.ELEMENT), part(ints, whole, Part.ELEMENT))
+        return
+    if every > 0:
+        memory[COUNT] += 1.0
+    if every > 0 and memory[COUNT] >= every:
+        memory[COUNT] = 0.0
+        estimate(ints, reals, car, own, forces.hook, h, last, forces.THROTTLE)
+        memory[STEP_ERROR] = part(ints, own, Part.DIAGNOSTIC)[core.STEP_ERROR]
+    else:
+        advance(ints, reals, car, own, forces.hook, h)
+        given = part(ints, own, Part.GIVEN)
+        for i in range(len(last)):
+            last[i] = given[forces.THROTTLE + i]
+
+
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
     places, reals = tables.ints, tables.floats
@@ -275,7 +305,7 @@ def step(state, inputs, params, tables, work, h):
         given[forces.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
 
     before = (spinning(left, 0), spinning(left, 1), spinning(left, 2), spinning(left, 3))
-    advance(ints, reals, car, own, forces.hook, h)
+    advance_core(ints, reals, car, own, params, memory, h)
     stand(places, ints, car, params, given, before, h)
     report = part(ints, own, Part.DIAGNOSTIC)
     burst = report[core.CAPPED] > 0.0 and report[core.ENERGY_RESIDUAL] > MOST_GAIN

@@ -70,7 +70,8 @@ STOPS = 0  # spring lengths where the stops begin: front pressed, extended; rear
 CENTRE = 4  # of gravity against the chassis point, in the chassis' vectors
 DRAWN = 7  # height of the wheel centres above the centre of gravity as drawn
 RACK_SIGN = 11  # +1 or -1: of the rack against the hand wheel
-FRAMES = 12  # reciprocal metric (9) and axle (3) in the basis of each knuckle; then of the chassis
+STOP_SHARES = 12  # of stop_rate, along the spring, in the order of STOPS
+FRAMES = 16  # reciprocal metric (9) and axle (3) in the basis of each knuckle; then of the chassis
 _FRAME = 12
 BODY = FRAMES + 4 * _FRAME + 9  # points of body and roll cage from the centre of gravity, in the chassis' vectors
 TYRES = BODY + 3 * BODY_POINTS
@@ -89,6 +90,7 @@ BODY_LOAD = DRAG + 1
 TOLD = BODY_LOAD + 1  # by the tyre that was asked last
 STATES = TOLD + OUTPUTS
 
+_PLATES_CREEP = 0.05  # rad/s; below it, plates of a differential that hold creep
 _ROUND = 0.02  # m/s; below it a damper changes over from bump to rebound
 _STOP_FREE, _STOP_HARD = 0.01, 0.015  # m; a stop that is pressed more than the first hardens, twofold per the second
 _LEAN = 0.5  # cosine of the lean beyond which a tyre no longer stands on its tread
@@ -183,7 +185,9 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     side = 1.0 if w % 2 == 0 else -1.0
     out = view(after, TOLD, STATES)
     mu *= given[P.grip]
-    tyre(p, states, after, TYRE_STATES * w, h, load, along, across, spin, radius, camber, mu, side, out)
+    turning, turns = given[P.turn_slip] > 0.5 or p[T.TURN_SLIP] > 0.0, wx * nx + wy * ny + wz * nz
+    at_tyre = TYRE_STATES * w
+    tyre(p, states, after, at_tyre, h, load, along, across, spin, radius, camber, mu, side, turning, turns, out)
     Fx, Fy, Mx, My, Mz = out[OUT.FX], out[OUT.FY], out[OUT.MX], out[OUT.MY], out[OUT.MZ]
     # slip counts by the rolling radius, the force has the loaded one for its arm: without this moment power is made
     My -= (radius - reach) * Fx / cosine
@@ -248,7 +252,8 @@ def spring(w, x, xd, given, params, after, f, K, C):
     free = given[P.front_spring_length] if front else given[P.rear_spring_length]
     bump = given[P.front_damper_bump] if front else given[P.rear_damper_bump]
     rebound = given[P.front_damper_rebound] if front else given[P.rear_damper_rebound]
-    short, long = (params[STOPS], params[STOPS + 1]) if front else (params[STOPS + 2], params[STOPS + 3])
+    axle = 0 if front else 2
+    short, long = params[STOPS + axle], params[STOPS + axle + 1]
 
     length = sqrt(x[at] * x[at] + x[at + 1] * x[at + 1] + x[at + 2] * x[at + 2])
     ux, uy, uz = x[at] / length, x[at + 1] / length, x[at + 2] / length
@@ -257,10 +262,10 @@ def spring(w, x, xd, given, params, after, f, K, C):
     push = rate * (free - length) - (mean + half * speed / root) * speed
     stop = 0.0
     if length < short:
-        force, stop = bumper(given[P.stop_rate], short - length)
+        force, stop = bumper(given[P.stop_rate] * params[STOP_SHARES + axle], short - length)
         push += force
     elif length > long:
-        force, stop = bumper(given[P.stop_rate], length - long)
+        force, stop = bumper(given[P.stop_rate] * params[STOP_SHARES + axle + 1], length - long)
         push -= force
     damp = mean + half * speed / root * (1.0 + (_ROUND / root) ** 2)
     u = (ux, uy, uz)
@@ -283,9 +288,13 @@ def rear_axle(h, xd, given, states, after, f, C):
     f[_AXLE + 1] += 0.5 * torque
     for i in range(4):
         C[_AXLE_BLOCK + i] = 0.25 * damp
-    lock = given[P.differential_lock]
+    # what holds the wheels together: a viscous coupling, and plates pressed by springs and by the torque they carry
+    apart = xd[_AXLE] - xd[_AXLE + 1]
+    bias = given[P.differential_bias] if torque * speed >= 0.0 else given[P.differential_bias_coast]
+    friction = given[P.differential_preload] + 0.5 * bias * abs(torque)
+    lock = given[P.differential_lock] + friction / sqrt(apart * apart + _PLATES_CREEP * _PLATES_CREEP)
     if lock > 0.0:
-        between = lock * (xd[_AXLE] - xd[_AXLE + 1])
+        between = lock * apart
         f[_AXLE] -= between
         f[_AXLE + 1] += between
         for i in range(4):

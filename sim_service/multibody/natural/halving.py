@@ -1,5 +1,7 @@
 """Step halving: a step, and the same again in two halves. The difference is a true error estimate, and is taken away.
 
+`halve` does so; `estimate` leaves the step as it is to the bit, for drives that may not change.
+
 The rule is of second order, so the two halves are off by a quarter of what the whole step is off, and by a third of the
 difference of both: q + (q - q_whole) / 3 is of the next order. That costs three steps. What is extrapolated leaves the
 constraints by the square of the difference; the next step brings it back. Element states are those of the halves: they
@@ -33,11 +35,29 @@ def extrapolate(fine, whole):
         fine[i] += whole[i]
 
 
-@kernel(STEP, error_model="numpy")
-def halved_step(ints, reals, state, work, hook, h):
-    """Advance `state` by h. STEP_ERROR is the error of the two halves before it is taken away."""
+@inner
+def middle_given(given, before, at):
+    """What the hook is given at the middle of a step that began with `before`, which takes that of the end."""
+    for i in range(len(before)):
+        end = given[at + i]
+        given[at + i] = 0.5 * (before[i] + end)
+        before[i] = end
+
+
+@inner
+def end_given(given, before, at):
+    for i in range(len(before)):
+        given[at + i] = before[i]
+
+
+@inner
+def halve(ints, reals, state, work, hook, h, before, at):
+    """Advance `state` by h. STEP_ERROR is the error of the two halves before it is taken away.
+
+    What the hook is given from `at` on was `before` at the beginning of the step: half way it is between the two.
+    """
     out, size = part(ints, work, P.DIAGNOSTIC), len(state)
-    saved = part(ints, work, P.SAVED)
+    saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
     first, whole = view(saved, size, 2 * size), view(saved, 2 * size, 3 * size)
     copy(state, first)
     iterations = factored = capped = contraction = residual = 0.0
@@ -47,8 +67,10 @@ def halved_step(ints, reals, state, work, hook, h):
             copy(state, whole)
             copy(first, state)
             inputs_before(ints, state, 0.5 * h)
+            middle_given(given, before, at)
         if turn == 2:
             copy(part(ints, first, P.INPUT), part(ints, state, P.INPUT))
+            end_given(given, before, at)
         step(ints, reals, state, work, hook, h if turn == 0 else 0.5 * h)
         iterations += out[ITERATIONS]
         factored += out[FACTORISATIONS]
@@ -70,3 +92,31 @@ def halved_step(ints, reals, state, work, hook, h):
         out[PHID_ERROR] = largest(part(ints, work, P.RESIDUAL))
     out[ITERATIONS], out[FACTORISATIONS], out[CONTRACTION] = iterations, factored, contraction
     out[CAPPED], out[ATTEMPTS], out[ENERGY_RESIDUAL] = capped, attempts, residual
+
+
+@kernel(STEP, error_model="numpy")
+def halved_step(ints, reals, state, work, hook, h):
+    """`halve`, with whatever the hook is given constant in the step."""
+    halve(ints, reals, state, work, hook, h, view(work, 0, 0), 0)
+
+
+@inner
+def estimate(ints, reals, state, work, hook, h, before, at):
+    """The step of augmented.py, three times as dear; STEP_ERROR is its error by two halves that are thrown away."""
+    out, size = part(ints, work, P.DIAGNOSTIC), len(state)
+    saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
+    first, fine = view(saved, size, 2 * size), view(saved, 2 * size, 3 * size)
+    copy(state, first)
+    inputs_before(ints, state, 0.5 * h)
+    middle_given(given, before, at)
+    step(ints, reals, state, work, hook, 0.5 * h)
+    copy(part(ints, first, P.INPUT), part(ints, state, P.INPUT))
+    end_given(given, before, at)
+    step(ints, reals, state, work, hook, 0.5 * h)
+    copy(state, fine)
+    copy(first, state)
+    step(ints, reals, state, work, hook, h)
+    q, halves = part(ints, state, P.Q), part(ints, fine, P.Q)
+    for i in range(len(q)):
+        halves[i] = (q[i] - halves[i]) * 4.0 / 3.0
+    out[STEP_ERROR] = largest_scaled(halves, part(ints, reals, P.SCALE))

@@ -1,9 +1,19 @@
-"""What a vehicle file may leave out: lift, pitch moment, differential lock, neutral and reverse, lag."""
+"""What a vehicle file may leave out: lift, pitch moment, differentials, neutral and reverse, lag, stops, estimates."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from checks.kerbs import VEHICLE, Coasting
+from checks.tyres import rolling
+from sim_service.machines import gather
+from sim_service.machines.buggy import build, forces
+from sim_service.machines.buggy.analysis.corner import spring_length
+from sim_service.machines.buggy.analysis.suspension import at_travel
+from sim_service.machines.buggy.description import P
+from sim_service.machines.car.vehicle import VEHICLE_INPUTS
+from sim_service.machines.contract import index
 from sim_service.multibody.natural.tables import P as Part
 
 from .conftest import Car
@@ -27,13 +37,103 @@ def test_lift_lightens_and_a_pitch_moment_moves_load_forward() -> None:
     assert pitched[:2].sum() - plain[:2].sum() == pytest.approx(0.4 * q2 / 2.25, rel=0.1)
 
 
-def test_a_locked_differential_turns_both_rear_wheels_alike() -> None:
+def wheel_torques(car: Coasting, steps: int) -> np.ndarray:
+    """Of the driveline on both rear wheels, by Newton's law of each: inertia, and the tyre's force at its radius."""
+    before = np.array([car["wheel_speed_rl"], car["wheel_speed_rr"]])
+    forces_before = force_moments(car)
+    for _ in range(steps):
+        car.step(1e-3)
+    now = np.array([car["wheel_speed_rl"], car["wheel_speed_rr"]])
+    return 0.6 * (now - before) / (1e-3 * steps) + 0.5 * (forces_before + force_moments(car))
+
+
+def force_moments(car: Coasting) -> np.ndarray:
+    return np.array([car[f"force_x_{w}"] * car[f"rolling_radius_{w}"] for w in ("rl", "rr")])
+
+
+@pytest.fixture(scope="module")
+def ice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    road: Path = tmp_path_factory.mktemp("road") / "ice.toml"
+    road.write_text("[[patches]]\nfactor = 0.1\nright = 0.0\n")
+    return road
+
+
+def on_ice(road: Path, speed: float, torque: float, **changed: float) -> Coasting:
+    """Ice under the left wheels; no rolling resistance, no drag of brakes: only the driveline turns the wheels."""
+    none = dict.fromkeys(("QSY1", "QSY2", "QSY3", "QSY4"), 0.0)
+    car = Coasting(road, speed, changed={"gear_mode": 0.0, "brake_drag": 0.0, **changed}, tyre=none)
+    car.state[car.system.span(Part.QD)][[car.system.column(f"{w}.spin") for w in ("fl", "fr", "rl", "rr")]] = (
+        speed / 0.285
+    )
+    car.inputs[index(VEHICLE_INPUTS, "drive_torque")] = torque
+    for _ in range(300):
+        car.step(1e-3)
+    return car
+
+
+@pytest.mark.parametrize(
+    ("speed", "torque", "changed", "difference"),
+    [
+        (0.0, 400.0, {}, 0.0),
+        (0.0, 400.0, {"differential_bias": 0.4}, 0.4 * 400.0),
+        (0.0, 400.0, {"differential_preload": 30.0}, 2.0 * 30.0),
+        (0.0, 400.0, {"differential_preload": 20.0, "differential_bias": 0.3}, 2.0 * 20.0 + 0.3 * 400.0),
+        (0.0, 400.0, {"differential_bias_coast": 0.4}, 0.0),
+        (15.0, -400.0, {"differential_bias_coast": 0.4}, -0.4 * 400.0),
+        (15.0, -400.0, {"differential_bias": 0.4}, 0.0),
+    ],
+)  # fmt: skip
+def test_a_differential_gives_the_wheel_with_grip_what_it_can_hold_back(
+    ice: Path, speed: float, torque: float, changed: dict[str, float], difference: float
+) -> None:
+    """One wheel spins (or locks) on ice: T_right - T_left = 2 preload + S |T|, T_right + T_left = T."""
+    car = on_ice(ice, speed, torque, **changed)
+    left, right = wheel_torques(car, 20)
+    assert abs(car["wheel_speed_rl"] - car["wheel_speed_rr"]) > 5.0
+    assert left + right == pytest.approx(torque, abs=2.0)
+    assert right - left == pytest.approx(difference, abs=4.0)
+
+
+def test_a_locked_differential_turns_both_rear_wheels_alike(ice: Path) -> None:
+    car = on_ice(ice, 0.0, 400.0, differential_lock=1e5)
+    assert abs(car["wheel_speed_rl"] - car["wheel_speed_rr"]) < 5e-3
+    left, right = wheel_torques(car, 20)
+    assert left + right == pytest.approx(400.0, abs=2.0) and right > 5.0 * left
     spread = []
-    for lock in (0.0, 1000.0):
-        car = Car({"gear_mode": 0.0, "differential_lock": lock})
-        car.drive(4.0, drive_torque=500.0, steering_angle=4.0)
-        spread.append(abs(car["wheel_speed_rl"] - car["wheel_speed_rr"]))
-    assert spread[0] > 1.0 and spread[1] < 0.1 * spread[0]
+    for lock in (0.0, 1e5):
+        turning = Car({"gear_mode": 0.0, "differential_lock": lock})
+        turning.drive(4.0, drive_torque=500.0, steering_angle=4.0)
+        spread.append(abs(turning["wheel_speed_rl"] - turning["wheel_speed_rr"]))
+    assert spread[0] > 1.0 and spread[1] < 5e-3
+
+
+def test_plates_that_hold_creep_no_more_than_agreed(ice: Path) -> None:
+    """As much preload as the wheel with grip can take: both turn alike, but for the creeping of plates."""
+    car = on_ice(ice, 0.0, 300.0, differential_preload=400.0)
+    assert abs(car["wheel_speed_rl"] - car["wheel_speed_rr"]) < 0.05
+
+
+@pytest.mark.parametrize(("where", "at_wheel"), [(1.0, False), (2.0, True)])
+def test_stops_may_be_stated_at_spring_or_wheel(where: float, at_wheel: bool) -> None:
+    """At the spring: stop_travel of its length; at the wheel: the rate is that of the wheel, by virtual work."""
+    sources = gather(VEHICLE)
+    built = build.assemble(sources.toml(), sources, {"stops_at": where, "stop_travel": 0.04})
+    numbers = built.system.reals[built.tables.ints[build.dynamics.NUMBERS] :]
+    p = {q.name: float(v) for q, v in zip(build.PARAMETERS, built.params, strict=True)}
+    points = [build._points(p, axle, names) for axle, names in (("front", build.FRONT), ("rear", build.REAR))]
+    for k, of in enumerate(build.suspensions(p, *points)):
+        drawn = spring_length(at_travel(of, 0.0))
+        for n, travel in enumerate((0.04, -0.04)):
+            begins, share = numbers[forces.STOPS + 2 * k + n], numbers[forces.STOP_SHARES + 2 * k + n]
+            if at_wheel:
+                ratio = (
+                    spring_length(at_travel(of, travel + 1e-5)) - spring_length(at_travel(of, travel - 1e-5))
+                ) / 2e-5
+                assert begins == pytest.approx(spring_length(at_travel(of, travel)), abs=2e-9)
+                assert share == pytest.approx(1.0 / ratio**2, rel=1e-6)
+                assert share != 1.0
+            else:
+                assert begins == pytest.approx(drawn - travel, abs=2e-9) and share == 1.0
 
 
 def test_reverse_drives_backwards_and_neutral_not_at_all() -> None:
@@ -53,8 +153,87 @@ def test_brake_pressure_arrives_with_its_lag() -> None:
     assert torque[:60] == pytest.approx(11.0 * bar[:60] + 1.0, rel=1e-6)
 
 
+DEFAULTS = (
+    *("lift_area", "air_pitch_volume", "differential_lock", "differential_preload", "differential_bias"),
+    *("differential_bias_coast", "brake_lag", "turn_slip", "stops_at", "step_halving", "estimate_every"),
+)
+
+
 def test_defaults_change_nothing_and_need_not_be_in_the_file() -> None:
-    plain, said = Car(), Car({"lift_area": 0.0, "differential_lock": 0.0, "brake_lag": 0.0, "air_pitch_volume": 0.0})
-    for car in (plain, said):
+    plain, stated = Car(), Car(dict.fromkeys(DEFAULTS, 0.0))
+    for car in (plain, stated):
         car.drive(1.0, throttle=0.5, steering_angle=0.5)
-    assert (plain.state == said.state).all()
+    assert (plain.state == stated.state).all()
+
+
+# errors of the steps
+
+
+def swerve(car: Coasting, h: float, seconds: float = 0.8) -> tuple[np.ndarray, list[float]]:
+    """A smooth swerve; where the car is then, and the errors its steps estimate."""
+    errors = []
+    for k in range(1, round(seconds / h) + 1):
+        w, t = 4.4, k * h
+        s, c = np.sin(w * t), np.cos(w * t)
+        angle = 0.8 * np.array([s**3, 3 * w * s * s * c, 3 * w * w * (2 * s * c * c - s**3)])
+        car.inputs[:3] = angle
+        car.inputs[index(VEHICLE_INPUTS, "drive_torque")] = 100.0 + 200.0 * s * s
+        car.step(h)
+        errors.append(car["step_error"])
+    return np.array([car[name] for name in ("x", "y", "yaw", "roll", "vy", "yaw_rate")]), errors
+
+
+@pytest.fixture(scope="module")
+def driving() -> Coasting:
+    car = rolling(20.0)
+    car.inputs[index(VEHICLE_INPUTS, "drive_torque")] = 100.0
+    for _ in range(300):
+        car.step(5e-3)
+    car.start = car.params.copy(), car.state.copy(), car.work.copy(), car.inputs.copy()
+    return car
+
+
+def restart(car: Coasting, **changed: float) -> Coasting:
+    car.params[:], car.state[:], car.work[:], car.inputs[:] = car.start
+    for name, value in changed.items():
+        car.params[P[name]] = value
+    return car
+
+
+def test_halved_steps_are_far_nearer_to_the_truth(driving: Coasting) -> None:
+    assert VEHICLE_INPUTS[0].name == "steering_angle"
+    truth, _ = swerve(restart(driving, step_halving=1.0), 5e-4)
+    plain, _ = swerve(restart(driving), 5e-3)
+    halved, _ = swerve(restart(driving, step_halving=1.0), 5e-3)
+    finer, _ = swerve(restart(driving, step_halving=1.0), 2.5e-3)
+    assert (np.abs(halved - truth) < 0.3 * np.abs(plain - truth)).all()
+    assert np.abs(finer - truth).max() < 0.3 * np.abs(halved - truth).max()  # order 2 to 3
+
+
+def test_the_estimate_alone_leaves_the_drive_as_it_is(driving: Coasting) -> None:
+    plain, _ = swerve(restart(driving), 5e-3)
+    state = driving.state.copy()
+    estimated, errors = swerve(restart(driving, estimate_every=10.0), 5e-3)
+    assert (plain == estimated).all()
+    core = driving.system.state_size
+    assert (state[:core] == driving.state[:core]).all()
+    assert len(set(errors)) == 17  # 160 steps, a new estimate each tenth, none at first
+
+
+def test_the_estimate_is_the_error_of_a_step(driving: Coasting) -> None:
+    """Against the same step made in 32 parts, halved and extrapolated."""
+    q = driving.system.span(Part.Q)
+    restart(driving, estimate_every=1.0)
+    swerve(driving, 5e-3, 0.3)
+    at = driving.state.copy()
+    driving.step(5e-3)
+    estimate, whole = driving["step_error"], driving.state[q].copy()
+    driving.state[:] = at
+    driving.params[P.step_halving] = 1.0
+    value, rate, second = driving.inputs[:3].copy()
+    for k in range(32):  # as the rack goes within the step
+        back = (31 - k) / 32.0 * 5e-3
+        driving.inputs[:3] = value - back * rate + 0.5 * back**2 * second, rate - back * second, second
+        driving.step(5e-3 / 32.0)
+    true = np.abs(whole - driving.state[q]).max()
+    assert estimate == pytest.approx(true, rel=0.25)

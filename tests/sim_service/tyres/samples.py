@@ -31,19 +31,22 @@ FULL = {
     **{"QDZ8": -0.17, "QDZ9": 0.03, "QEZ1": -1.5, "QEZ2": 0.31, "QEZ3": 0.12, "QEZ4": 0.24, "QEZ5": -2.2},
     **{"QHZ1": 0.0044, "QHZ2": 0.0022, "QHZ3": 0.11, "QHZ4": 0.05, "SSZ1": 0.02, "SSZ2": 0.008},
     **{"SSZ3": 0.3, "SSZ4": -0.2, "FRICTION_ELLIPSE": 0.0},
+    **{"PDXP1": 0.41, "PDXP2": 0.02, "PDXP3": 0.3, "PDYP1": 0.38, "PDYP2": -0.03, "PDYP3": 0.2, "PDYP4": 0.04},
+    **{"PKYP1": 0.97, "PHYP1": 1.02, "PHYP2": 0.16, "PHYP3": 0.01, "PHYP4": -3.7, "PECP1": 0.52, "PECP2": 0.03},
+    **{"QDTP1": 9.7, "QCRP1": 0.19, "QCRP2": 0.11, "QBRP1": 0.12, "QDRP1": 1.03, "LMP": 0.98},
 }
 
 # weighting functions so wide that combined forces go beyond both peaks, and of a shape above 1 that turns them round
 WIDE = FULL | {"RBX1": 4.1, "RBX2": 3.3, "RCX1": 1.25, "RBY1": 3.9, "RBY2": 3.1, "RCY1": 1.2, "PEX4": -0.2}
 
 
-def written(values: dict[str, float], side: str = "LEFT") -> str:
+def written(values: dict[str, float], side: str = "LEFT", mode: str = "") -> str:
     """A property file with these values; what is not named is left out."""
     lines = []
     for section, keys in SECTIONS.items():
         lines.append(f"[{section}]")
         if section == "MODEL":
-            lines += ["PROPERTY_FILE_FORMAT = 'PAC2002'", f"TYRESIDE = '{side}'"]
+            lines += ["PROPERTY_FILE_FORMAT = 'PAC2002'", f"TYRESIDE = '{side}'", *[f"USE_MODE = {mode}"] * bool(mode)]
         lines += [f"{key} = {values[key]!r}  $ a comment" for key in keys if key in values]
     return "\n".join(lines)
 

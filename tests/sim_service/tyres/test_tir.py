@@ -68,16 +68,28 @@ def test_a_negative_mode_mirrors_the_tyre():
 
 
 @pytest.mark.parametrize(
-    ("mode", "what"), [("25", "turn slip"), ("-15", "turn slip"), ("3", "pure slip"), ("7", "unk")]
+    ("mode", "what"), [("0", "vertical"), ("-12", "lateral"), ("3", "pure slip"), ("7", "unk"), ("35", "unk")]
 )
 def test_what_a_mode_asks_for_is_given_or_refused(mode, what):
-    said = refused(in_mode(mode))
-    assert f"USE_MODE = '{mode}'" in said and what in said and "must be 4, 14 or 24" in said
+    message = refused(in_mode(mode))
+    assert f"some.tir:4: USE_MODE = '{mode}'" in message and what in message and "must be 4, 14 or 24" in message
 
 
-def test_coefficients_of_turn_slip_are_refused():
-    said = refused(written(FULL).replace("[ALIGNING_COEFFICIENTS]", "[ALIGNING_COEFFICIENTS]\nQDTP1 = 10.0"))
-    assert "QDTP1: unknown key" in said
+@pytest.mark.parametrize("mode", ["5", "15", "25", "-15"])
+def test_a_mode_of_turn_slip_is_honoured(mode):
+    tir = parse_tir(in_mode(mode), "some.tir")
+    assert tir.turn_slip and tir.side == (-1.0 if mode[0] == "-" else 1.0)
+    assert tyre_vector(tir)[T.TURN_SLIP] == 1.0
+    assert not parse_tir(in_mode("14"), "some.tir").turn_slip
+
+
+def test_turn_slip_that_cannot_be_is_refused():
+    text = written(FULL).replace("[ALIGNING_COEFFICIENTS]", "[ALIGNING_COEFFICIENTS]\nQDTP1 = 10.0")
+    assert "QDTP1: unknown key of [ALIGNING_COEFFICIENTS]; it belongs into [TURNSLIP_COEFFICIENTS]" in refused(text)
+    message = refused(written(FULL | {"QDZ8": 0.1}, mode="25"))
+    assert "QDZ8 = 0.1: with turn slip QDZ8 + QDZ9 dfz must be below 0" in message
+    assert "QCRP1 = 0: must be above 0" in refused(written(FULL | {"QCRP1": 0.0}))
+    assert "QDRP1 = 2: must be between 0 and 2" in refused(written(FULL | {"QDRP1": 2.0}))
 
 
 def test_dialects_are_understood():

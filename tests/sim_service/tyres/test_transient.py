@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim_service.machines.car.tyres.keys import T
-from sim_service.machines.car.tyres.magic_formula import capacity, steady
+from sim_service.machines.car.tyres.magic_formula import capacity, steady, steady_turning
 from sim_service.machines.car.tyres.tir import parse_tir, read_tir, tyre_vector
 from sim_service.machines.car.tyres.transient import OUT, OUTPUTS, STATES, S, relaxation, tyre
 from sync.jit import kernel
@@ -29,14 +29,15 @@ STEP = 5e-3
 class Rim:
     """A tyre whose rim is moved as one likes."""
 
-    def __init__(self, p=TYRE, fz=LOAD, gamma=0.0, mu=1.0, side=1.0):
-        self.p, self.fz, self.gamma, self.mu, self.side = p, fz, gamma, mu, side
+    def __init__(self, p=TYRE, fz=LOAD, gamma=0.0, mu=1.0, side=1.0, turning=False):
+        self.p, self.fz, self.gamma, self.mu, self.side, self.turning = p, fz, gamma, mu, side, turning
+        self.turn = 0.0  # rad/s, about the road's normal
         self.states, self.after, self.out = np.zeros(STATES), np.zeros(STATES), np.zeros(OUTPUTS)
 
     def ask(self, h, vx, vy, u):
         tyre(
             *(self.p, self.states, self.after, 0, h, self.fz, vx, vy, u / RADIUS, RADIUS),
-            *(self.gamma, self.mu, self.side, self.out),
+            *(self.gamma, self.mu, self.side, self.turning, self.turn, self.out),
         )
         return self.out
 
@@ -227,7 +228,7 @@ def test_states_may_be_written_in_place():
         _, vx, vy, u, _ = gentle(0.005 * i)
         rim.move(STEP, vx, vy, u)
         args = (LOAD, vx, vy, u / RADIUS, RADIUS, 0.0, 1.0, 1.0)
-        tyre(TYRE, other.states, other.states, 0, STEP, *args, other.out)
+        tyre(TYRE, other.states, other.states, 0, STEP, *args, False, 0.0, other.out)
     assert (rim.states == other.states).all()
     assert (rim.out == other.out).all()
 
@@ -266,7 +267,7 @@ def test_any_finite_input_gives_finite_output(numbers, h):
     for _ in range(3):
         fz, vx, vy, omega, r_e, gamma, mu, _ = numbers
         with np.errstate(over="ignore"):
-            tyre(rim.p, rim.states, rim.after, 0, h, fz, vx, vy, omega, r_e, gamma, mu, 1.0, rim.out)
+            tyre(rim.p, rim.states, rim.after, 0, h, fz, vx, vy, omega, r_e, gamma, mu, 1.0, False, 0.0, rim.out)
         rim.states[:] = rim.after
         assert np.isfinite(rim.out).all() and np.isfinite(rim.states).all()
 
@@ -409,14 +410,14 @@ def test_friction_opposes_sliding_at_standstill(direction, speed):
 def work_of(p, course, h, ends):
     """Work done on the tyre by a rim whose velocities go from row to row of `course`, in `ends` steps each."""
     states, after, out = np.zeros(6), np.zeros(6), np.zeros(9)
-    tyre(p, states, states, 0, 0.0, 1940.0, 0.0, 0.0, 0.0, 0.287, 0.0, 1.0, 1.0, out)
+    tyre(p, states, states, 0, 0.0, 1940.0, 0.0, 0.0, 0.0, 0.287, 0.0, 1.0, 1.0, False, 0.0, out)
     work = 0.0
     power0 = 0.0
     for i in range(len(course) - 1):
         for k in range(ends):
             s = (k + 1.0) / ends
             vx, vy, u = course[i] * (1.0 - s) + course[i + 1] * s
-            tyre(p, states, after, 0, h, 1940.0, vx, vy, u / 0.287, 0.287, 0.0, 1.0, 1.0, out)
+            tyre(p, states, after, 0, h, 1940.0, vx, vy, u / 0.287, 0.287, 0.0, 1.0, 1.0, False, 0.0, out)
             states[:] = after
             power = -(out[0] * (vx - u) + out[1] * vy)
             work += 0.5 * h * (power + power0)
@@ -434,3 +435,85 @@ def test_a_tyre_gives_back_less_than_it_took(course, speed, ends):
     """From rest to rest by any course: what goes in is not less than what comes out, but for the error of the sum."""
     rows = np.array([(0.0, 0.0, 0.0), *course, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)]) * speed
     assert work_of(TYRE, rows, 1e-3, ends) > -0.02  # J; a deflection to the friction limit holds some 20
+
+
+# turn slip
+
+
+def parking_moment(p, fz=LOAD, mu=1.0):
+    Dy = capacity(p, fz, 0.0, mu)[1]
+    return p[T.QCRP1] * Dy * p[T.UNLOADED_RADIUS] * math.sqrt(fz / p[T.NOMINAL_LOAD])
+
+
+def turned(rim, angle, seconds=1.0, h=STEP):
+    """The rim turned on the spot; moments on the way."""
+    rim.turn = angle / seconds
+    moments = [rim.move(h, 0.0, 0.0, 0.0)[OUT.MZ] for _ in range(round(seconds / h))]
+    rim.turn = 0.0
+    return np.array(moments)
+
+
+@pytest.mark.parametrize("mu", [1.0, 0.5])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_turned_on_the_spot_it_is_a_spring_that_gives_way(mu, side):
+    """QDRP1 = 1: straight up to the parking moment; held there without creep; and it springs back half way."""
+    rim = Rim(turning=True, mu=mu, side=side)
+    rim.move(0.0, 0.0, 0.0, 0.0)
+    most = parking_moment(TYRE, mu=mu)
+    first = turned(rim, 0.01)
+    stiff = -rim.move(STEP, 0.0, 0.0, 0.0)[OUT.MZ] / 0.01
+    assert 100.0 < stiff < 2000.0
+    assert first[-1] == pytest.approx(-0.01 * stiff, rel=0.05)
+    turned(rim, 0.02)
+    assert rim.move(STEP, 0.0, 0.0, 0.0)[OUT.MZ] == pytest.approx(-0.03 * stiff, rel=1e-3)
+    moments = turned(rim, 1.0)
+    assert moments[-1] == pytest.approx(-most, rel=0.01) and np.abs(moments).max() <= 1.0001 * most
+    held = [rim.move(STEP, 0.0, 0.0, 0.0)[OUT.MZ] for _ in range(2000)]
+    assert held[-1] == pytest.approx(-most, rel=0.01) and held[-1] == held[1]
+    turned(rim, -most / stiff)
+    assert abs(rim.move(STEP, 0.0, 0.0, 0.0)[OUT.MZ]) < 0.02 * most
+
+
+def test_in_steady_rolling_turn_slip_is_that_of_the_formula():
+    for u, turn in ((10.0, 1.0), (2.0, -1.5), (-3.0, 0.7)):
+        rim = Rim(FULL_TYRE, turning=True, gamma=0.05)
+        rim.turn = turn
+        rim.move(0.0, u, 0.3, u)
+        for _ in range(4000):
+            out = rim.move(STEP, u, 0.3, 1.02 * u).copy()
+        kappa = math.copysign(0.02, u)  # 2 % faster backwards is slip the other way
+        state = (FULL_TYRE, LOAD, kappa, 0.3 / abs(u), 0.05, 1.0, 1.0, 1.02 * u)
+        expected = steady_turning(*state, turn / abs(u))
+        assert out[[OUT.FX, OUT.FY, OUT.MX, OUT.MY, OUT.MZ]] == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+def test_turning_to_and_fro_takes_energy():
+    rim = Rim(turning=True)
+    rim.move(0.0, 0.0, 0.0, 0.0)
+    rng, work, last = np.random.default_rng(5), 0.0, 0.0
+    for _ in range(400):
+        rim.turn = float(rng.uniform(-3.0, 3.0))
+        for _ in range(5):
+            moment = rim.move(STEP, 0.0, 0.0, 0.0)[OUT.MZ]
+            work -= 0.5 * STEP * (moment + last) * rim.turn
+            last = moment
+    assert work > 10.0
+
+
+def test_a_wheel_that_slides_turns_lightly():
+    """Locked at speed: the moment is that of psi' / v, not that of turning on the spot."""
+    rim = Rim(turning=True)
+    rim.turn = 0.5
+    rim.move(0.0, 20.0, 0.0, 0.0)
+    for _ in range(400):
+        out = rim.move(STEP, 20.0, 0.0, 0.0)
+    assert abs(out[OUT.MZ]) < 0.05 * parking_moment(TYRE)
+
+
+def test_without_turn_slip_turning_counts_for_nothing():
+    still, turns = Rim(), Rim()
+    turns.turn = 2.0
+    for k in range(50):
+        a, b = (rim.move(STEP, 0.1 * k, 0.02, 0.1 * k) for rim in (still, turns))
+        assert (a == b).all()
+    assert (still.states == turns.states).all()

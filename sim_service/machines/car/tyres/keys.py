@@ -40,7 +40,7 @@ SECTIONS: dict[str, dict[str, float | str]] = {
     "VERTICAL_FORCE_RANGE": {"FZMIN": 0.0, "FZMAX": 0.0},  # 0: twice the nominal load
     "SCALING_COEFFICIENTS": {
         **_all("LFZO LCX LMUX LEX LKX LHX LVX LGAX LCY LMUY LEY LKY LHY LVY LGAY LTR LRES LGAZ", 1.0),
-        **_all("LXAL LYKA LVYKA LS LSGKP LSGAL LMX LVMX LMY", 1.0),
+        **_all("LXAL LYKA LVYKA LS LSGKP LSGAL LMX LVMX LMY LMP", 1.0),
         "LGYR": UNUSED,
     },
     "LONGITUDINAL_COEFFICIENTS": {
@@ -63,6 +63,12 @@ SECTIONS: dict[str, dict[str, float | str]] = {
         "QCZ1": 1.0,
         **_all("QTZ1 MBELT", UNUSED),
     },
+    "TURNSLIP_COEFFICIENTS": {  # Pacejka's example; QDRP1 = 1 makes the standing tyre a torsion spring up to QCRP1
+        **_all("PDXP1 PDYP1", 0.4),
+        **_all("PDXP2 PDXP3 PDYP2 PDYP3 PDYP4 PHYP3 PECP2"),
+        **_all("PKYP1 PHYP1 QDRP1", 1.0),
+        **{"PHYP2": 0.15, "PHYP4": -4.0, "PECP1": 0.5, "QDTP1": 10.0, "QCRP1": 0.2, "QCRP2": 0.1, "QBRP1": 0.1},
+    },
     "TANDEM": {
         "FRICTION_ELLIPSE": 0.0
     },  # 1: the force stops at the ellipse of the peak forces; not in the publications
@@ -78,6 +84,7 @@ DERIVED = (
     "NOMINAL_LOAD",  # N; FNOMIN LFZO
     "PEAK_SLIP",  # slip of the peak at the nominal load, as a multiple of peak force / slip stiffness
     "MIRROR",  # +1 measured as a tyre of the left side, -1 of the right
+    "TURN_SLIP",  # 1: the file asks for it
 )
 
 

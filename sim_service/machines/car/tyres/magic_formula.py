@@ -30,7 +30,8 @@ Decisions
   one at a smaller scale, and combined slip cannot give more than the friction it has.
 - The published weighting functions may turn a force round at great slips (C > 1) and may leave the ellipse of the peak
   forces (with their vertical shifts): so be it, the coefficients were fitted to that. With FRICTION_ELLIPSE = 1 they
-  stop at 0, and the force at the ellipse. Turn slip is left out; a file that asks for it is refused (tir.py).
+  stop at 0, and the force at the ellipse.
+- Turn slip (turn_slip.py) is for files and cars that ask for it.
 - r_e is the radius of slip, but a force in the contact point has the loaded radius for its arm. Whoever applies these
   forces to a wheel owes it the moment -(r_e - r_l) F_x about its axle (forces.py), or power is made of nothing.
 
@@ -42,13 +43,14 @@ from math import atan, copysign, cos, exp, sin, sqrt
 
 from numba import float64, types
 
+from sim_service.machines.car.tyres import turn_slip
 from sim_service.machines.car.tyres.keys import T
 from sync.array_types import CONSTANTS
 from sync.jit import kernel
 
 OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 
-ROLLING = 0.1  # m/s; slower, rolling resistance and trail fade out
+ROLLING = 0.2  # m/s; slower, rolling resistance and trail fade out
 LEAST_FRICTION, MOST_FRICTION = 1e-3, 10.0  # of a road; keeps 0 / 0 away
 MOST_LOAD = 1e9  # N
 MOST_SLIP = 1e4
@@ -96,8 +98,8 @@ def capacity(p, f, g, mu):
 
 
 @kernel(**OPTIONS)
-def evaluate(p, fz, kappa, ta, gamma, mu, side, u):
-    """Fx, Fy, Mx, My, Mz, and the half axes Nx, Ny of the friction ellipse."""
+def evaluate(p, fz, kappa, ta, gamma, mu, side, u, turning, phi):
+    """Fx, Fy, Mx, My, Mz, and the half axes Nx, Ny of the friction ellipse; phi is turn slip where `turning`."""
     if not fz > 0.0:
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     # the tyre as it was measured: on its own side, within its loads and camber angles
@@ -113,6 +115,25 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u):
     df = f / Fz0 - 1.0
     gy, gz = g * p[T.LGAY], g * p[T.LGAZ]
     Dx, Dy, Kx, Ky = capacity(p, f, g, mu)
+    x = clip(u / ROLLING, -1.0, 1.0)
+    forward = x * (1.875 - x * x * (1.25 - 0.375 * x * x))  # exactly 1 from ROLLING on
+
+    # turn slip: of turning, and of leaning, which then is no camber
+    z0 = z2 = z5 = z6 = 1.0
+    spin = shift = parking = 0.0
+    if turning:
+        lean = turn_slip.camber_share(p, df) * sin(g) * clip(1.0 + k, 0.0, 2.0)
+        turned = R0 * clip(flip * phi, -turn_slip.MOST_SPIN, turn_slip.MOST_SPIN)
+        spin = turned + forward * lean
+        parking = turn_slip.parking_moment(p, f, df, Dy / f)
+        z0 = 0.0
+        z1, z2, z3, z5, z6 = turn_slip.weakening(p, df, abs(spin), k, a)
+        Ky0 = capacity(p, f, 0.0, mu)[3]
+        by_camber = f * (p[T.PVY3] + p[T.PVY4] * df) * p[T.LGAY] * p[T.LMUY] * mu
+        Kyg = p[T.PHY3] * p[T.LGAY] * Ky0 + by_camber
+        Dx, Dy, Ky = z1 * Dx, z2 * Dy, z3 * Ky
+        shift = turn_slip.side_shift(p, df, forward * turned + abs(forward) * lean, Kyg, Ky0)
+        shift -= by_camber * g * z2 / Ky
 
     # longitudinal, pure slip
     Cx = p[T.PCX1] * p[T.LCX]
@@ -124,9 +145,9 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u):
 
     # lateral, pure slip
     Cy = p[T.PCY1] * p[T.LCY]
-    SHy = (p[T.PHY1] + p[T.PHY2] * df) * p[T.LHY] + p[T.PHY3] * gy
+    SHy = (p[T.PHY1] + p[T.PHY2] * df) * p[T.LHY] + p[T.PHY3] * gy * z0 + shift
     SVy = (p[T.PVY1] + p[T.PVY2] * df) * p[T.LVY] + (p[T.PVY3] + p[T.PVY4] * df) * gy
-    SVy *= f * p[T.LMUY] * mu
+    SVy *= f * p[T.LMUY] * mu * z2
     ay = a + SHy
     Ey = (p[T.PEY1] + p[T.PEY2] * df) * (1.0 - (p[T.PEY3] + p[T.PEY4] * gy) * sign(ay)) * p[T.LEY]
     By = Ky / (Cy * Dy)
@@ -156,7 +177,6 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u):
         SVyk *= over
 
     # aligning moment: trail and residual moment at equivalent slips, arm of Fx
-    forward = u / sqrt(u * u + ROLLING * ROLLING)
     cos_a = 1.0 / sqrt(1.0 + a * a)
     sharp = p[T.LKY] / (p[T.LMUY] * mu)
     at = a + p[T.QHZ1] + p[T.QHZ2] * df + (p[T.QHZ3] + p[T.QHZ4] * df) * gz
@@ -166,13 +186,20 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u):
     Bt = max(Bt, 0.0)
     Et = p[T.QEZ1] + (p[T.QEZ2] + p[T.QEZ3] * df) * df
     Et *= 1.0 + (p[T.QEZ4] + p[T.QEZ5] * gz) * 0.6366197723675814 * atan(Bt * p[T.QCZ1] * at)  # 2 / pi
-    Dt = f * (p[T.QDZ1] + p[T.QDZ2] * df) * (1.0 + (p[T.QDZ3] + p[T.QDZ4] * gz) * gz) * R0 / Fz0 * p[T.LTR]
+    Dt = f * (p[T.QDZ1] + p[T.QDZ2] * df) * (1.0 + (p[T.QDZ3] + p[T.QDZ4] * gz) * gz) * R0 / Fz0 * p[T.LTR] * z5
     t = Dt * cos(p[T.QCZ1] * atan(bend(Bt * copysign(sqrt(at * at + kk), at), min(Et, 1.0)))) * cos_a
-    Br = p[T.QBZ9] * sharp + p[T.QBZ10] * By * Cy
-    Dr = (p[T.QDZ6] + p[T.QDZ7] * df) * p[T.LRES] + (p[T.QDZ8] + p[T.QDZ9] * df) * gz
-    Mr = f * R0 * Dr * p[T.LMUY] * mu / sqrt(1.0 + Br * Br * (ar * ar + kk)) * cos_a
+    Br = (p[T.QBZ9] * sharp + p[T.QBZ10] * By * Cy) * z6
+    Dr = (p[T.QDZ6] + p[T.QDZ7] * df) * p[T.LRES] * z2 + (p[T.QDZ8] + p[T.QDZ9] * df) * gz * z0
+    Mturn = 0.0
+    if turning:
+        Mturn, z7 = turn_slip.moment(p, f, df, parking, spin, mu, Gyk)
+        fall = cos(z7 * atan(Br * sqrt(ar * ar + kk))) * cos_a
+        Mr = f * R0 * Dr * p[T.LMUY] * mu * fall
+        Mturn *= fall
+    else:
+        Mr = f * R0 * Dr * p[T.LMUY] * mu / sqrt(1.0 + Br * Br * (ar * ar + kk)) * cos_a
     s = (p[T.SSZ1] + p[T.SSZ2] * Fy / Fz0 + (p[T.SSZ3] + p[T.SSZ4] * df) * g) * R0 * p[T.LS]
-    Mz = forward * (Mr - t * (Fy - SVyk)) + s * Fx
+    Mz = forward * (Mr - t * (Fy - SVyk)) + s * Fx + Mturn
 
     Mx = R0 * f * (p[T.QSX1] * p[T.LVMX] - p[T.QSX2] * g + p[T.QSX3] * Fy / Fz0) * p[T.LMX]
     v = abs(u) / p[T.LONGVL]
@@ -185,8 +212,15 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u):
 
 @kernel(types.UniTuple(float64, 5)(CONSTANTS, *[float64] * 7), **OPTIONS)
 def steady(p, fz, kappa, ta, gamma, mu, side, u):
-    """Fx, Fy, Mx, My, Mz in steady rolling."""
-    Fx, Fy, Mx, My, Mz, _, _ = evaluate(p, fz, kappa, ta, gamma, mu, side, u)
+    """Fx, Fy, Mx, My, Mz in steady rolling straight ahead."""
+    Fx, Fy, Mx, My, Mz, _, _ = evaluate(p, fz, kappa, ta, gamma, mu, side, u, p[T.TURN_SLIP] > 0.0, 0.0)
+    return Fx, Fy, Mx, My, Mz
+
+
+@kernel(types.UniTuple(float64, 5)(CONSTANTS, *[float64] * 8), **OPTIONS)
+def steady_turning(p, fz, kappa, ta, gamma, mu, side, u, phi):
+    """The same with turn slip phi = psi' / |V|, 1/m, whatever the file asks for."""
+    Fx, Fy, Mx, My, Mz, _, _ = evaluate(p, fz, kappa, ta, gamma, mu, side, u, True, phi)
     return Fx, Fy, Mx, My, Mz
 
 

@@ -40,11 +40,12 @@ _UNITS = {
     "MASS": ("kg", "kilogram"),
     "TIME": ("second", "sec", "s"),
 }
-# |USE_MODE|: all forces in combined slip; the tens ask for no, linear or nonlinear relaxation, of which a car's tyre
-# always has its own (transient.py). A sign mirrors the tyre.
+# |USE_MODE|: all forces in combined slip, with 5 in place of 4 also turn slip; the tens ask for no, linear or nonlinear
+# relaxation, of which a car's tyre always has its own (transient.py). A sign mirrors the tyre.
 _MODES = (4.0, 14.0, 24.0)
+_TURN_SLIP = (5.0, 15.0, 25.0)
 _OTHER_MODES = {0.0: "vertical force alone", 1.0: "longitudinal force alone", 2.0: "lateral force alone"}
-_OTHER_MODES |= {3.0: "forces of pure slip", 5.0: "turn slip"}
+_OTHER_MODES |= {3.0: "forces of pure slip"}
 _SIDES = {"LEFT": 1.0, "UNKNOWN": 1.0, "RIGHT": -1.0}
 
 _SECTION = re.compile(r"\[([^\]]*)\]\s*(?:[$!].*)?")
@@ -59,6 +60,7 @@ class Tir:
     name: str
     text: str = field(repr=False)
     side: float  # +1 measured as a tyre of the left side, -1 of the right
+    turn_slip: bool  # whether USE_MODE asks for it
     values: Mapping[str, float] = field(repr=False)
 
     def __getitem__(self, key: str) -> float:
@@ -110,6 +112,7 @@ def tyre_vector(tir: Tir) -> np.ndarray:
         _peak(tir["PCY1"] * tir["LCY"], tir["PEY1"] * tir["LEY"]),
     )
     p[T.MIRROR] = tir.side
+    p[T.TURN_SLIP] = float(tir.turn_slip)
     return p
 
 
@@ -142,12 +145,12 @@ def _parse(data: bytes, name: str) -> Tir:
     if not sections and not findings:
         findings.append(f"{name}: no section of a tyre property file, such as [MODEL] or [VERTICAL]")
     _raise(findings)
-    side = _header(sections, name, findings)
+    side, turn_slip = _header(sections, name, findings)
     values = _numbers(sections, name, findings)
     _raise(findings)
-    _sense(values, sections, name, findings)
+    _sense(values, sections, name, findings, turn_slip)
     _raise(findings)
-    return Tir(name, text, side, values)
+    return Tir(name, text, side, turn_slip, values)
 
 
 def _raise(findings: list[str]) -> None:
@@ -215,8 +218,8 @@ def _entry(
         entries[key] = _Entry(number, value.strip(), quoted is not None)
 
 
-def _header(sections: dict[str, dict[str, _Entry]], name: str, findings: list[str]) -> float:
-    """Model, units, side."""
+def _header(sections: dict[str, dict[str, _Entry]], name: str, findings: list[str]) -> tuple[float, bool]:
+    """Model, units; side and whether turn slip is asked for."""
     model = sections.get("MODEL", {})
     kind, fit, side = (model.get(key) for key in ("PROPERTY_FILE_FORMAT", "FITTYP", "TYRESIDE"))
     fitted = _number(fit.value) if fit else None
@@ -233,21 +236,22 @@ def _header(sections: dict[str, dict[str, _Entry]], name: str, findings: list[st
     for key, entry in sections.get("UNITS", {}).items():
         if entry.value.lower() not in _UNITS[key]:
             findings.append(f"{name}:{entry.line}: {key} = {_shown(entry.value)}: must be '{_UNITS[key][0]}', SI only")
-    mirrored = 1.0
+    mirrored, turn_slip = 1.0, False
     if mode := model.get("USE_MODE"):
         use = _number(mode.value)
-        if use is not None and abs(use) not in _MODES:  # what is no number is found with the numbers
+        if use is not None and abs(use) not in (*_MODES, *_TURN_SLIP):  # what is no number is found with the numbers
             what = _OTHER_MODES.get(abs(use) % 10.0, "something unknown")
             findings.append(
                 f"{name}:{mode.line}: USE_MODE = {_shown(mode.value)}: asks for {what}; must be 4, 14 or 24 (all"
-                " forces, combined slip), negative for a mirrored tyre"
+                " forces, combined slip), 5, 15 or 25 (and turn slip), negative for a mirrored tyre"
             )
         mirrored = -1.0 if use is not None and use < 0.0 else 1.0
+        turn_slip = use is not None and abs(use) in _TURN_SLIP
     if side is None:
-        return mirrored
+        return mirrored, turn_slip
     if side.value.upper() not in _SIDES:
         findings.append(f"{name}:{side.line}: TYRESIDE = {_shown(side.value)}: must be one of {', '.join(_SIDES)}")
-    return mirrored * _SIDES.get(side.value.upper(), 1.0)
+    return mirrored * _SIDES.get(side.value.upper(), 1.0), turn_slip
 
 
 def _number(text: str) -> float | None:
@@ -278,7 +282,9 @@ def _numbers(sections: dict[str, dict[str, _Entry]], name: str, findings: list[s
     return values
 
 
-def _sense(v: dict[str, float], sections: dict[str, dict[str, _Entry]], name: str, findings: list[str]) -> None:
+def _sense(
+    v: dict[str, float], sections: dict[str, dict[str, _Entry]], name: str, findings: list[str], turn_slip: bool
+) -> None:
     """Values that no tyre has."""
 
     def must(right: bool, key: str, what: str) -> None:
@@ -293,6 +299,13 @@ def _sense(v: dict[str, float], sections: dict[str, dict[str, _Entry]], name: st
         must(v[key] > 0.0, key, "must be above 0, or the tyre pushes instead of resisting")
     for key in ("VERTICAL_DAMPING", "FZMIN", "LSGKP", "LSGAL", "PTX1", "PTY1", "RCX1", "RCY1", "LXAL", "LYKA"):
         must(v[key] >= 0.0, key, "must not be below 0")
+    for key in ("PDXP1", "PDYP1", "PKYP1", "PDYP4", "QDTP1", "QBRP1", "QCRP2", "LMP"):
+        must(v[key] >= 0.0, key, "must not be below 0: spin weakens a tyre")
+    for key in ("PHYP1", "PHYP2", "QCRP1"):
+        must(v[key] > 0.0, key, "must be above 0")
+    must(0.0 < v["QDRP1"] < 2.0, "QDRP1", "must be between 0 and 2")
+    must(v["PECP1"] < 1.0, "PECP1", "must be below 1")
+    must(v["PHYP4"] <= 1.0, "PHYP4", "must be at most 1")
     must(v["FRICTION_ELLIPSE"] in (0.0, 1.0), "FRICTION_ELLIPSE", "must be 0 or 1")
     must(v["PKY1"] < 0.0, "PKY1", "must be below 0: slip to the left is resisted to the right in ISO axes")
     must(v["PCX1"] * v["LCX"] < 2.0, "PCX1", "times LCX must be below 2, or sliding pushes")
@@ -308,6 +321,10 @@ def _sense(v: dict[str, float], sections: dict[str, dict[str, _Entry]], name: st
     must(high > low, "FZMAX", f"must be above {low:g} N")
     for load in (low, high):
         df = load / nominal - 1.0
+        text = f"with turn slip QDZ8 + QDZ9 dfz must be below 0 at {load:g} N, or the moment of spin pushes"
+        must(not turn_slip or v["QDZ8"] + v["QDZ9"] * df < 0.0, "QDZ8", text)
+        shift = v["PHYP2"] + v["PHYP3"] * df
+        must(shift > 0.0, "PHYP3", f"makes PHYP2 + PHYP3 dfz {shift:.3g} at {load:g} N; it must stay above 0")
         for base, slope, what in (("PDX1", "PDX2", "friction"), ("PDY1", "PDY2", "friction"), ("PKX1", "PKX2", "grip")):
             least = v[base] + v[slope] * df
             text = f"makes {what} {least:.3g} at {load:g} N; it must stay above 0 from FZMIN to FZMAX"

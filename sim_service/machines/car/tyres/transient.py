@@ -41,13 +41,23 @@ Decisions
   rim went) and gives the steady slip of the end for x to infinity. The mean leans towards the end as x grows. m at
   the end follows from one scalar equation, w - 1 + |e_n(w)|^2 = 0 with w = 1 / m^2, which is straight in both limits.
 
-The states are e, and v_s and V m / sigma of the last instant, which the step needs from its beginning.
+With turn slip the patch is also twisted against the rim, by the angle d about the road's normal,
+
+    dd/dt = psi' - V phi(d),     phi = m d / sigma_t,     m = 1 / sqrt(1 - d_n^2),     d_n = d |K| / (sigma_t M_inf)
+
+psi' is the rate at which the wheel turns, phi the turn slip that goes into the formula, K its moment per phi, M_inf the
+moment of turning on the spot (turn_slip.py). With QDRP1 = 1 the standing tyre is so a torsion spring |K| / sigma_t that
+gives way at M_inf. A wheel that slides over the road without rolling turns as easily as one that rolls so fast.
+
+The states are e, and v_s and V m / sigma of the last instant, which the step needs from its beginning; of the twist the
+same three.
 """
 
 from math import atan, exp, sqrt
 
-from numba import float64, int64, types, void
+from numba import boolean, float64, int64, types, void
 
+from sim_service.machines.car.tyres import turn_slip
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import (
     LEAST_FRICTION,
@@ -69,6 +79,7 @@ S = places("S", (
     "EX", "EY",  # m; deflection
     "VSX", "VSY",  # m/s; slip velocity
     "RX", "RY",  # 1/s; V m / sigma
+    "TWIST", "TURN", "RT",  # rad, rad/s, 1/s; of the patch against the rim; 0 without turn slip
 ))
 OUT = places("OUT", (
     "FX", "FY", "MX", "MY", "MZ",  # N, N m; of the road on the tyre in the contact point
@@ -158,16 +169,40 @@ def slid(n, h, ex, ey, bx0, by0, bx1, by1, gx, gy, ix, iy, V, guess):
     return e1x * back, e1y * back, 0.5 * h * (1.0 + x) * cx, 0.5 * h * (1.0 + y) * cy
 
 
+@kernel(**OPTIONS)
+def twist(h, d0, turn0, turn, r0, a, i, most):
+    """Twist at the end of the step, m, and whether the patch gives way; a = V / sigma, i: twist to d_n."""
+    low, high = 1.0 / (1.0 + most * most), 1.0
+    w = low
+    d, _, P, dP, _, _, _, _ = deflect(w, h, d0, 0.0, turn0, 0.0, turn, 0.0, r0, 0.0, a, 0.0, i, 0.0)
+    if w - 1.0 + P >= 0.0:
+        return clip(d, -sqrt(1.0 - w) / i, sqrt(1.0 - w) / i), 1.0 / sqrt(w), True
+    for _ in range(MOST_ITERATIONS):
+        if 1.0 - w < P:
+            high = w
+        else:
+            low = w
+        last = w
+        w -= (w - 1.0 + P) / (1.0 + dP) if dP > -1.0 else high
+        if not low <= w <= high:
+            w = sqrt(low * high)
+        d, _, P, dP, _, _, _, _ = deflect(w, h, d0, 0.0, turn0, 0.0, turn, 0.0, r0, 0.0, a, 0.0, i, 0.0)
+        if abs(w - last) <= 1e-9 * w:
+            break
+    return d, 1.0 / sqrt(w), False
+
+
 _VECTOR = float64[::1]
 
 
-@kernel(void(CONSTANTS, _VECTOR, _VECTOR, int64, *[float64] * 9, _VECTOR), **OPTIONS)
-def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, out):
+@kernel(void(CONSTANTS, _VECTOR, _VECTOR, int64, *[float64] * 9, boolean, float64, _VECTOR), **OPTIONS)
+def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turning, turn, out):
     """Force, moments and slopes `out` (places `OUT`) at the end of a step h, and the states then.
 
     `states[at:]` are the states at its beginning, `after[at:]` takes those at its end; they may be the same array only
-    if the step is not repeated. vx, vy, omega, fz, gamma, mu are those of the end. With h = 0 the deflections stay, and
-    `after` takes the velocities: this is how a tyre gets its first states, from zeros.
+    if the step is not repeated. vx, vy, omega, fz, gamma, mu are those of the end; so is `turn`, the rate at which the
+    wheel turns about the road's normal, which counts with turn slip (`turning`) alone. With h = 0 the deflections stay,
+    and `after` takes the velocities: this is how a tyre gets its first states, from zeros.
     """
     vx = clip(vx, -MOST_SPEED, MOST_SPEED)
     vsy = clip(vy, -MOST_SPEED, MOST_SPEED)
@@ -179,6 +214,7 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, out):
     after[at + S.VSX], after[at + S.VSY] = vsx, vsy
     if not fz > 0.0:
         after[at + S.EX] = after[at + S.EY] = after[at + S.RX] = after[at + S.RY] = 0.0
+        after[at + S.TWIST] = after[at + S.TURN] = after[at + S.RT] = 0.0
         for i in range(OUTPUTS):
             out[i] = 0.0
         return
@@ -187,9 +223,31 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, out):
     mu = clip(mu, LEAST_FRICTION, MOST_FRICTION)
     Dx, Dy, Kx, Ky = capacity(p, f, g, mu)
     sigx, sigy = relaxation(p, f, g)
+    V = min(abs(vx), LOCKED * abs(u))
+    phi = d = rt = twisting = left = 0.0
+    if turning:
+        df = f / p[T.NOMINAL_LOAD] - 1.0
+        turn = clip(turn, -MOST_SPEED, MOST_SPEED)
+        M = turn_slip.parking_moment(p, f, df, Dy / f)
+        sigt = turn_slip.RELAXATION * p[T.UNLOADED_RADIUS]
+        K = -turn_slip.spin_stiffness(p, f, df, M, mu) * p[T.UNLOADED_RADIUS]
+        over_road = max(V, sqrt(vx * vx + vsy * vsy) - V_LOW)
+        rt = over_road / sigt
+        most = max(turn_slip.STANDING, K / M * abs(turn) / max(abs(vx), V_LOW))
+        d, m, gives = twist(
+            h, states[at + S.TWIST], states[at + S.TURN], turn, states[at + S.RT], rt, K / (M * sigt), most
+        )
+        phi = m * d / sigt
+        rt *= m
+        # damping of the standing patch: as much as there is friction left for
+        twisting = 0.0 if gives else K / sigt * (turn - over_road * phi)
+        left = M - abs(d) * K / sigt
+        z1, z2, z3, _, _ = turn_slip.weakening(p, df, p[T.UNLOADED_RADIUS] * abs(phi), 0.0, 0.0)
+        Dx, Dy, Ky = z1 * Dx, z2 * Dy, z3 * Ky
+    after[at + S.TWIST] = d if abs(d) > STILL else 0.0
+    after[at + S.TURN], after[at + S.RT] = turn if turning else 0.0, rt
     nx, ny = Kx / Dx, abs(Ky) / Dy  # slip to s_n
     ix, iy = nx / sigx, ny / sigy  # deflection to e_n
-    V = min(abs(vx), LOCKED * abs(u))
     ax, ay = V / sigx, V / sigy
     slide = sqrt((nx * vsx) ** 2 + (ny * vsy) ** 2)
     most = max(p[T.PEAK_SLIP], slide / max(abs(vx), V_LOW))
@@ -219,12 +277,14 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, out):
     sx, sy = m * e1x / sigx, m * e1y / sigy
 
     # force of the formula, damping, friction limit
-    Fx, Fy, Mx, My, Mz, Nx, Ny = evaluate(p, fz, sx, -sy, gamma, mu, side, u)
+    Fx, Fy, Mx, My, Mz, Nx, Ny = evaluate(p, fz, sx, -sy, gamma, mu, side, u, turning, phi)
     most_over = max((Fx / Nx) ** 2 + (Fy / Ny) ** 2, 1.0)
     ratio = min(fz, MOST_LOAD) / f
     kx, ky = ratio * Kx / sigx, ratio * abs(Ky) / sigy
     fade = 1.0 + 0.5 * (vx * vx + u * u) / (DAMPED_BELOW * DAMPED_BELOW)
     tau = DAMPING_TIME / (fade * fade)
+    if turning:
+        Mz -= ratio * clip(tau * twisting, -left, left)
     W = max(V, slide / most) if sliding else V
     Fx -= tau * kx * (vsx + W * sx)
     Fy -= tau * ky * (vsy + W * sy)
