@@ -1,7 +1,7 @@
 """The record of a mechanism's run: the same file as that of any run, so that info, compare, plot and export know it.
 
-One topic, /step: every kept instant with the place and velocity of every free point, every vector and coordinate, and
-the solver's diagnostics of that step. The attachment made.json keeps what the file was made into (the system's real
+One topic, /step: every kept instant, the start first, with what moved, the forces, and the solver's diagnostics
+(mechanism_columns.py). The attachment made.json keeps what the file was made into (the system's real
 tables and its start, which closing the mechanism found with a library's matrices), so that the run can be made again
 to the bit (`put_back`, `differences`) on another machine.
 """
@@ -19,32 +19,10 @@ from sim_service.multibody.natural.api import Record, State, System
 from sync.block import RESERVED_NAMES, Channel, Layout
 from sync.clock import now_ns
 from sync.record import CompleteRun, CompleteTopic, Run, RunError, write_complete
+from tandem.mechanism_columns import columns
 from tandem.provenance import machine_facts
 
-_SOLVER = {"phi_error": "m", "phid_error": "m/s", "iterations": "1", "energy_residual": "J", "contraction": "1"}
 MADE = "made.json"
-_UNITS = {"point": "m", "vector": "1"}
-
-
-def columns(record: Record) -> list[tuple[str, str, np.ndarray]]:
-    """(name, unit, values) over the kept instants; the start has no step of its own and is left out."""
-    found: list[tuple[str, str, np.ndarray]] = [("time", "s", record.t[1:])]
-    for name, node in record.system.mechanism.nodes.items():
-        if not node.columns:
-            continue  # fixed to the world
-        # a scalar is an angle or a distance; only an angle has an equation of that kind
-        turning = f"{name}.angle" in record.system.mechanism.constraints
-        unit = _UNITS.get(node.kind, "rad" if turning else "m")
-        for derivative, suffix in ((0, ""), (1, "_rate")):
-            values = np.atleast_2d(record.values(node, derivative)[1:].T)
-            per_second = f"{unit}/s" if derivative else unit
-            axes = [""] if len(values) == 1 else [f"_{axis}" for axis in "xyz"[: len(values)]]
-            found += [(f"{name}{axis}{suffix}", per_second, row) for axis, row in zip(axes, values, strict=True)]
-    # the step that led to each kept instant
-    at = np.clip(
-        np.ceil((record.t[1:] - record.t[0]) / record.system.h - 1e-3).astype(int) - 1, 0, len(record.diagnostics) - 1
-    )
-    return found + [(name, unit, record[name][at]) for name, unit in _SOLVER.items()]
 
 
 def _named_apart(found: list[tuple[str, str, np.ndarray]]) -> list[tuple[str, str, np.ndarray]]:
@@ -98,6 +76,9 @@ def differences(run: Run, record: Record) -> dict[str, float]:
     steps = run.need("/step").blocks
     out = {}
     for name, _, values in _named_apart(columns(record)):
+        if name not in (steps.dtype.names or ()):
+            out[name] = np.inf  # the record is of an earlier version
+            continue
         old, new = steps[name], np.ascontiguousarray(values)
         if len(old) != len(new) or np.any(old.view(np.int64) != new.view(np.int64)):
             out[name] = float(np.abs(old - new).max()) if len(old) == len(new) else np.inf
@@ -108,11 +89,11 @@ def write_record(folder: Path, described: Described, record: Record, figures: di
     name = described.file.name
     found = _named_apart(columns(record))
     layout = Layout((Channel("step", "i8"), *(Channel(name, "f8", unit) for name, unit, _ in found)))
-    words = np.zeros((len(record.states) - 1, layout.words), np.int64)
+    words = np.zeros((len(record.states), layout.words), np.int64)
     steps = layout.view(words)
     begun = now_ns()
     steps["seq"] = steps["step"] = np.arange(len(words))
-    steps["t_ns"] = steps["pushed_ns"] = begun + np.round(record.t[1:] * 1e9).astype(np.int64)
+    steps["t_ns"] = steps["pushed_ns"] = begun + np.round(record.t * 1e9).astype(np.int64)
     for column, _, values in found:
         steps[column] = values
     facts = {"name": name, "mechanism": name, **machine_facts()}

@@ -4,7 +4,6 @@ The start closes the mechanism as drawn; if it cannot be closed, every constrain
 is off. `write_run` is the one place that fills the run's folder.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,18 +16,24 @@ from rich.table import Table
 from sim_service.multibody.mechanism_file import Described, describe, read_mechanism, residuals
 from sim_service.multibody.natural.api import (
     AssemblyError,
-    LockedMechanism,
     MechanismError,
+    Mode,
     Record,
     Scheme,
     Settings,
     State,
+    accelerations,
+    assemble,
+    dissipated,
+    equilibrium,
     freedoms,
+    linearise,
     locked,
     redundant,
     run,
-    start,
+    velocities,
 )  # fmt: skip
+from sim_service.multibody.natural.tables import CONTACT
 from sim_service.multibody.sections import Run
 from sync.clock import now_ns
 from sync.errors import ConfigError
@@ -52,12 +57,14 @@ INSTANTS_DRAWN = 6  # besides the start
 class Simulated:
     described: Described
     record: Record
-    figures: dict[str, Any]
+    figures: dict[str, Any]  # with the modes, where they were asked for
 
 
-def load(path: Path, seconds: float | None = None, step_ms: float | None = None) -> tuple[Described, State]:
-    """The mechanism of a file at its start; `seconds` and `step_ms` go before the file's."""
-    return prepare(read_mechanism(path), seconds, step_ms)
+def load(
+    path: Path, seconds: float | None = None, step_ms: float | None = None, modes: int | None = None
+) -> tuple[Described, State]:
+    """The mechanism of a file at its start; `seconds`, `step_ms` and `modes` go before the file's."""
+    return prepare(read_mechanism(path), seconds, step_ms, modes)
 
 
 def load_recorded(run: RecordedRun) -> tuple[Described, State]:
@@ -77,11 +84,11 @@ def recorded_file(run: RecordedRun) -> tuple[Described, State]:
 
 
 def prepare(
-    described: Described, seconds: float | None = None, step_ms: float | None = None
+    described: Described, seconds: float | None = None, step_ms: float | None = None, modes: int | None = None
 ) -> tuple[Described, State]:
     """A consistent start; whatever is wrong with the mechanism is reported before anything runs."""
     file = described.file
-    given = {k: v for k, v in (("seconds", seconds), ("step_ms", step_ms)) if v is not None}
+    given = {k: v for k, v in (("seconds", seconds), ("step_ms", step_ms), ("modes", modes)) if v is not None}
     chosen = check(Run, file.run.model_dump() | given, described.path, "run")
     described = replace(described, file=file.model_copy(update={"run": chosen}))
     rho = (1.0 - chosen.dissipation) / (1.0 + chosen.dissipation)
@@ -91,11 +98,21 @@ def prepare(
     except MechanismError as error:
         raise ConfigError(f"{described.path}: {error}") from None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LockedMechanism)  # the figures say how many freedoms there are
-            return described, start(state, rates=described.velocities)
+        if file.start.equilibrium:
+            _rest(described.path, state)
+        assemble(state, **described.positions)
+        return described, accelerations(velocities(state, **described.velocities))
     except AssemblyError as error:
         raise ConfigError(_open(described, state, error)) from None
+
+
+def _rest(path: str, state: State) -> None:
+    """The static equilibrium next to the drawing; inputs are those of the start."""
+    assemble(state)  # what cannot be closed is reported by constraint, and not as an equilibrium that is missing
+    try:
+        equilibrium(state)
+    except AssemblyError as error:
+        raise ConfigError(f"{path}: start.equilibrium = true: {error}; start as drawn, or draw it nearer") from None
 
 
 def _open(described: Described, state: State, error: AssemblyError) -> str:
@@ -121,6 +138,7 @@ def simulate(described: Described, state: State, progress: Callable[[float, str]
     """Runs it; `progress` hears how much is done and a line of figures."""
     chosen = described.file.run
     h, steps = 1e-3 * chosen.step_ms, chosen.steps
+    found = natural_modes(state, chosen.modes) if chosen.modes else None
     every = max(1, -(-steps // KEPT))
     pieces: list[Record] = []
     done, spent = 0, 0
@@ -138,7 +156,36 @@ def simulate(described: Described, state: State, progress: Callable[[float, str]
         if record.steps < size:
             break
     whole = _joined(pieces)
-    return Simulated(described, whole, _figures(described, whole, done, spent / 1e9))
+    figures = _figures(described, whole, done, spent / 1e9)
+    return Simulated(described, whole, figures if found is None else figures | {"modes": found})
+
+
+def natural_modes(state: State, count: int) -> dict[str, Any]:
+    """The lowest modes about the static equilibrium next to a state, which is left as it is."""
+    near = state.copy()
+    try:
+        equilibrium(near)
+        about = "the static equilibrium"
+    except AssemblyError as error:
+        near = state.copy()
+        about = f"the start, which is not at rest ({error})"
+    moved = float(np.abs(near.q - state.q).max(initial=0.0))
+    modes = linearise(accelerations(near)).modes()[:count]
+    nodes = {name: node for name, node in near.system.mechanism.nodes.items() if node.columns}
+    return {"about": about, "moved": moved, "modes": [_mode(mode, nodes) for mode in modes]}
+
+
+def _mode(mode: Mode, nodes: dict[str, Any]) -> dict[str, Any]:
+    """As numbers by name; the largest component of the shape is 1."""
+    largest = mode.shape[int(np.argmax(np.abs(mode.shape)))]
+    shape = mode.shape / largest
+    return {
+        "frequency_hz": mode.frequency_hz,
+        "damping_ratio": float(mode.damping_ratio),
+        "eigenvalue": [float(mode.eigenvalue.real), float(mode.eigenvalue.imag)],
+        "shape": {name: [float(shape[i].real) for i in node.columns] for name, node in nodes.items()},
+        "shape_imaginary": {name: [float(shape[i].imag) for i in node.columns] for name, node in nodes.items()},
+    }
 
 
 def _joined(pieces: list[Record]) -> Record:
@@ -170,6 +217,9 @@ def _figures(described: Described, record: Record, done: int, spent: float) -> d
         "phid_max": float(record["phid_error"].max()),
         "energy_start": float(energy[0]),
         "energy_change": float(np.abs(energy - energy[0]).max()),
+        "lost_to_contact": sum(
+            dissipated(record.state(-1), e.name) for e in record.system.elements if e.kind == CONTACT
+        ),
         "iterations": float(record["iterations"].mean()),
         "iterations_max": int(record["iterations"].max()),
         "capped_steps": int(record["capped"].sum()),
@@ -184,6 +234,34 @@ def print_figures(console: Console, figures: dict[str, Any]) -> None:
     for name, value in figure_rows(figures):
         shown.add_row(name, value)
     console.print(shown)
+    if "modes" in figures:
+        listed = Table(title=f"modes about {figures['modes']['about']}", title_justify="left")
+        for head in MODE_HEADS:
+            listed.add_column(head)
+        for row in mode_rows(figures):
+            listed.add_row(*row)
+        console.print(listed)
+
+
+MODE_HEADS = ("mode", "frequency", "damping ratio", "moves most")
+
+
+def mode_rows(f: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    rows = []
+    for k, mode in enumerate(f["modes"]["modes"], 1):
+        real, imaginary = mode["eigenvalue"]
+        hz = f"{mode['frequency_hz']:.4g} Hz" if imaginary else "falls away" if real > 0 else "creeps, or stays"
+        sizes = {
+            f"{name}{axis}": complex(a, b)
+            for name, values in mode["shape"].items()
+            for axis, a, b in zip(
+                ("xyz" if len(values) > 1 else " "), values, mode["shape_imaginary"][name], strict=False
+            )
+        }
+        most = sorted(sizes.items(), key=lambda item: -abs(item[1]))[:4]
+        moves = ", ".join(f"{name.strip()} {value.real:+.2f}" for name, value in most if abs(value) > 0.05)
+        rows.append((str(k), hz, f"{mode['damping_ratio']:.3f}" if imaginary else f"{real:.3g} 1/s", moves))
+    return rows
 
 
 def figure_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
@@ -193,6 +271,7 @@ def figure_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
         ("steps", f"{f['steps']} of {f['step_ms']:g} ms: {f['seconds']:g} s"),
         ("constraints, at worst", f"|Φ| {f['phi_max']:.1e} m, |dΦ/dt| {f['phid_max']:.1e} m/s"),
         ("energy", f"{f['energy_start']:.4g} J at the start, then off by at most {f['energy_change']:.2e} J"),
+        *([("lost to contacts", f"{f['lost_to_contact']:.4g} J")] if f["lost_to_contact"] else []),
         ("iterations a step", f"{f['iterations']:.2f}, most {f['iterations_max']}, {f['capped_steps']} steps capped"),
         ("cost", f"{f['us_per_step']:.1f} µs a step: {f['real_time_factor']:.0f} times real time"),
         ("ended", f["ended"]),
@@ -214,6 +293,11 @@ def _sticks(record: Record, first: int, second: int) -> list[list[tuple[np.ndarr
             lines.append((np.stack([p[:, first] for p in points]), np.stack([p[:, second] for p in points])))
     at = np.unique(np.linspace(0, len(record.states) - 1, 1 + INSTANTS_DRAWN).astype(int))
     return [[(x[:, k], y[:, k]) for x, y in lines] for k in at.tolist()]
+
+
+def _modes(figures: dict[str, Any]) -> str:
+    lead = f"About {figures['modes']['about']}, lowest first; shapes are in report.json."
+    return section("modes", "Natural modes", lead, table(MODE_HEADS, mode_rows(figures), "modes"))
 
 
 def write_run(folder: Path, simulated: Simulated) -> Path:
@@ -248,6 +332,7 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
         section(
             "figures", "Figures", "Everything below is of this run.", table(("", ""), figure_rows(figures), "figures")
         ),
+        *([_modes(figures)] if "modes" in figures else []),
         section("paths", "Paths", lead, paths(f"{axes[1]} over {axes[0]}, m", drawn, _sticks(record, first, second))),
         section("motion", "Motion over time", "Coordinates of the points shown.", *over_time),
         section("quality", "How well it was solved", "After every step, and energy at the kept instants.", *charts),

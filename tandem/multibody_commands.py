@@ -20,6 +20,9 @@ def mechanism(
     file: Annotated[Path, typer.Argument(help="TOML file, see configs/mechanisms/")],
     seconds: Annotated[float | None, typer.Option(min=0.001, help="Duration. Default: the file's.")] = None,
     step: Annotated[float | None, typer.Option(min=0.001, max=100, help="Step, ms. Default: the file's.")] = None,
+    modes: Annotated[
+        int | None, typer.Option(min=0, max=50, help="Natural modes to find. Default: the file's.")
+    ] = None,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
 ) -> None:
@@ -33,7 +36,7 @@ def mechanism(
             from tandem import mechanism_run as work
             from tandem.reports.html.page import json_ready
 
-            described, state = work.load(file, seconds, step)
+            described, state = work.load(file, seconds, step, modes)
         with progress(described.file.name) as update:
             simulated = work.simulate(described, state, lambda share, figures: update(figures, share))
     if as_json:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.multibody import sections as s
-from sim_service.multibody.natural import motions
+from sim_service.multibody.natural import motions, shapes
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.mechanism import Mechanism
@@ -36,6 +36,7 @@ class Described:
     file: MechanismFile
     mechanism: Mechanism
     velocities: dict[str, np.ndarray]  # of nodes, at the start
+    positions: dict[str, np.ndarray]  # of nodes, where the start is not the drawing
     shown: tuple[str, ...]  # points whose paths are of interest
 
 
@@ -68,38 +69,70 @@ class _Builder:
         self._each("scalars", lambda _: s.Scalar, self._scalar)
         self._each("chains", lambda _: s.Chain, self._chain)
         self._raise()  # what follows would only repeat that their names are unknown
-        self._each("bodies", lambda _: s.Body, self._body)
+        self._each("bodies", lambda _: s.Body, self._body, self._in_order())
+        self._raise()
+        self._each("places", lambda _: s.BodyPlace, self._place)
+        self._each("directions", lambda _: s.BodyDirection, self._direction)
+        self._each("inputs", lambda _: s.InputLaw, self._input)
         self._raise()
         self._each("particles", lambda _: s.Particle, self._particle)
         # angles first: drives, gears and forces may name them
         order = sorted(file.joints, key=lambda name: file.joints[name].get("kind") != "angle")
         self._each("joints", self._kinds("joints", s.JOINTS), self._joint, order)
         self._each("forces", self._kinds("forces", s.FORCES), self._force)
-        velocities = {}
-        for name, value in file.start.velocity.items():
-            with _Finding(self, f"start.velocity.{name}"):
-                node = self._find(name, self.m.nodes, "point, vector or scalar")
-                given = np.atleast_1d(np.asarray(value, float))
-                if not node.columns:
-                    raise MechanismError("is fixed, and cannot move")
-                if given.shape != (node.dim,):
-                    raise MechanismError(f"= {value!r}: must be {_numbers(node.dim)}")
-                velocities[name] = given
+        velocities = self._of_nodes("velocity", file.start.velocity)
+        positions = self._of_nodes("position", file.start.position)
         points = {name: node for name, node in self.m.nodes.items() if node.kind == "point"}
         for k, name in enumerate(file.show.points):
             with _Finding(self, f"show.points[{k}]"):
-                self._find(name, points, "point")
+                self._node(name, "point")
         self._raise()
         if self.m.n == 0:
             raise ConfigError(f"{self.path}: nothing can move: every point is fixed and there is no scalar")
         if self.m.n > MOST_COORDINATES:
             raise ConfigError(f"{self.path}: {self.m.n} coordinates; at most {MOST_COORDINATES} are simulated")
         free = [name for name, node in points.items() if node.columns]
-        return Described(self.path, file, self.m, velocities, tuple(file.show.points or free[:8]))
+        return Described(self.path, file, self.m, velocities, positions, tuple(file.show.points or free[:8]))
+
+    def _of_nodes(self, table: str, values: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Numbers for free nodes, as many as each has."""
+        found = {}
+        for name, value in values.items():
+            with _Finding(self, f"start.{table}.{name}"):
+                node = self._find(name, self.m.nodes, "point, vector or scalar")
+                given = np.atleast_1d(np.asarray(value, float))
+                if not node.columns:
+                    raise MechanismError("is fixed, and cannot move")
+                if given.shape != (node.dim,):
+                    raise MechanismError(f"= {value!r}: must be {_numbers(node.dim)}")
+                found[name] = given
+        return found
+
+    def _in_order(self) -> list[str]:
+        """Bodies, each after those on which places lie that it stands on."""
+        bodies, ordered, begun = self.file.bodies, [], set[str]()
+
+        def visit(name: str) -> None:
+            if name in begun or name not in bodies:
+                return
+            begun.add(name)  # of a circle, the last is built before its place is there, and that is reported
+            nodes = bodies[name].get("nodes")
+            for node in nodes if isinstance(nodes, list) else ():
+                for table in (self.file.places, self.file.directions):
+                    if isinstance(node, str) and isinstance(on := table.get(node, {}).get("on"), str):
+                        visit(on)
+            ordered.append(name)
+
+        for name in bodies:
+            visit(name)
+        return ordered
 
     def _count_elements(self) -> None:
         file = self.file
-        tables = (file.points, file.vectors, file.scalars, file.bodies, file.particles, file.joints, file.forces)
+        tables = (
+            file.points, file.vectors, file.scalars, file.bodies, file.places, file.directions, file.inputs,
+            file.particles, file.joints, file.forces,
+        )  # fmt: skip
         links = [chain.get("count") for chain in file.chains.values()]
         count = sum(map(len, tables)) + sum(n for n in links if isinstance(n, int) and n > 0)
         if count > MOST_ELEMENTS:
@@ -129,7 +162,9 @@ class _Builder:
             last = link
 
     def _body(self, name: str, b: s.Body) -> None:
-        nodes = [self._find(n, self.m.nodes, "point or vector") for n in b.nodes]
+        for n in b.nodes:
+            self._place_early(n)
+        nodes = [self._find(n, {**self.m.nodes, **self.m.places}, "point or vector") for n in b.nodes]
         for node in nodes:
             if node.kind == "scalar":
                 raise MechanismError(f"nodes: {node.name} is a scalar; a body stands on points and vectors")
@@ -137,8 +172,10 @@ class _Builder:
             raise MechanismError(f"nodes = {b.nodes}: one is named twice")
         if b.centre is not None:
             self._size("centre", b.centre)
-            self.m.body(name, nodes, b.mass, b.centre, 0.0 if b.inertia is None else np.asarray(b.inertia, float))
+            mass, moments = self._moments(b)
+            self.m.body(name, nodes, mass, b.centre, moments)
             return
+        assert b.mass is not None
         points = [node for node in nodes if node.kind == "point"]
         if len(points) < 2:
             raise MechanismError(
@@ -148,14 +185,70 @@ class _Builder:
         along = end - start
         length = norm(along)
         if not length > 0:
-            raise MechanismError(f"nodes = {b.nodes}: {points[0].name} and {points[1].name} are at the same place")
+            raise MechanismError(f"nodes = {b.nodes}: the first two points are at the same place")
         square, width = dot(along, along), b.width or 0.0
-        inertia: Any = b.mass * (square + width**2) / 12.0
+        inertia: np.ndarray | float = b.mass * (square + width**2) / 12.0
         if self.m.dimension == 3:
             unit = along / length
             slender = b.mass * (square + width**2) / 12.0
             inertia = slender * np.eye(3) + (b.mass * width**2 / 6.0 - slender) * np.outer(unit, unit)
         self.m.body(name, nodes, b.mass, 0.5 * (start + end), inertia)
+
+    def _moments(self, b: s.Body) -> tuple[float, np.ndarray]:
+        """Mass and inertia about the centre of a body that has one, in world axes."""
+        plane = self.m.dimension == 2
+        if plane and b.frame is not None:
+            raise MechanismError("frame: is for space; in the plane an inertia is one number in any axes")
+        if b.shape is None:
+            assert b.mass is not None
+            J = np.asarray(0.0 if b.inertia is None else b.inertia, float)
+            if b.frame is None:
+                return b.mass, J
+            J = np.diag(np.broadcast_to(J, 3)) if J.ndim < 2 else J
+            return b.mass, shapes.turned(J, shapes.axes(b.frame))
+        if b.shape == "box":
+            assert b.size is not None
+            if len(b.size) != self.m.dimension:
+                raise MechanismError(f"size = {b.size}: must be {_numbers(self.m.dimension)}")
+            shape = shapes.box(b.size, b.depth)
+        elif b.shape == "cylinder":
+            shape = shapes.cylinder(b.radius or 0.0, b.length or 0.0, b.bore or 0.0)
+        elif b.shape == "sphere":
+            shape = shapes.sphere(b.radius or 0.0)
+        else:
+            shape = shapes.rod(b.length or 0.0, b.radius)
+        if b.density is not None and shape.volume is None:
+            raise MechanismError(f"density: a {b.shape} without {'depth' if plane else 'radius'} has no volume")
+        mass = b.mass if b.mass is not None else shape.mass(b.density or 0.0)
+        return mass, shape.inertia(mass, b.frame, self.m.dimension)
+
+    def _place_early(self, name: str) -> None:
+        """A place or direction that a body stands on, before the other places."""
+        if name in self.m.nodes or name in self.m.places:
+            return
+        if name in self.file.places:
+            self._place(name, check(s.BodyPlace, self.file.places[name], self.path, f"places.{name}"))
+        elif name in self.file.directions:
+            self._direction(name, check(s.BodyDirection, self.file.directions[name], self.path, f"directions.{name}"))
+
+    def _place(self, name: str, p: s.BodyPlace) -> None:
+        if name not in self.m.places:
+            self._size("at", p.at)
+            self.m.place(name, self._carrier(p.on), p.at)
+
+    def _direction(self, name: str, d: s.BodyDirection) -> None:
+        if name not in self.m.places:
+            self.m.direction(name, self._carrier(d.on), self._axis(d.along))
+
+    def _carrier(self, on: str) -> Any:
+        return None if on == GROUND else self._find(on, self.m.bodies, "body")
+
+    def _input(self, name: str, i: s.InputLaw) -> None:
+        law = motions.external(i.value) if i.value is not None else _motion(i)
+        self.m.input(name, law.kind, law.law)
+
+    def _scale(self, name: str | None) -> Any:
+        return None if name is None else self._find(name, self.m.inputs, "input")
 
     def _particle(self, name: str, p: s.Particle) -> None:
         self.m.particle(name, self._node(p.point, "point"), p.mass)
@@ -188,7 +281,7 @@ class _Builder:
                 m.universal(name, first, second, j.at, *(self._axis(a) for a in j.axes))
             case s.Rod():
                 a, b = (self._node(p, "point") for p in j.points)
-                length = self._node(j.length, "scalar") if isinstance(j.length, str) else j.length
+                length = self._quantity(j.length) if isinstance(j.length, str) else j.length
                 m.rod(name, a, b, length)
             case s.Slider():
                 self._size("through", j.through)
@@ -197,22 +290,17 @@ class _Builder:
             case s.Rack():
                 self._size("through", j.through)
                 on = None if j.on == GROUND else self._find(j.on, m.bodies, "body")
-                x = self._node(j.scalar, "scalar")
+                x = self._quantity(j.scalar)
                 m.rack(name, self._node(j.point, "point"), j.through, self._axis(j.along), x, on)
             case s.Gear():
                 a, b = (self._node(x, "scalar") for x in j.scalars)
                 m.gear(name, a, b, j.ratio)
             case s.Angle():
                 first, second = self._pair(j.bodies)
-                m.angle(name, first, second, None if m.dimension == 2 else self._axis(j.axis), j.value)
+                theta = None if j.scalar is None else self._node(j.scalar, "scalar")
+                m.angle(name, first, second, None if m.dimension == 2 else self._axis(j.axis), j.value, theta)
             case s.Drive():
-                if j.polynomial is not None:
-                    law = motions.polynomial(*j.polynomial)
-                elif j.smooth_step is not None:
-                    law = motions.smooth_step(*j.smooth_step)
-                else:
-                    law = motions.harmonic(j.amplitude or 0.0, j.rate, j.phase, j.mean)
-                m.drive(name, self._node(j.scalar, "scalar"), law)
+                m.drive(name, self._node(j.scalar, "scalar"), _motion(j) if j.input is None else self._scale(j.input))
 
     def _force(self, name: str, f: Any) -> None:
         m = self.m
@@ -223,8 +311,12 @@ class _Builder:
             case s.Torsion():
                 m.torsion(name, self._node(f.scalar, "scalar"), f.stiffness, f.damping, f.rest, f.cubic)
             case s.Force():
-                self._size("vector", f.vector)
-                m.force(name, self._node(f.point, "point"), f.vector)
+                scalars = {n: x for n, x in m.nodes.items() if x.kind == "scalar"}
+                at = self._find(f.point, self._points() | scalars, "point, place or scalar")
+                vector = np.atleast_1d(np.asarray(f.vector, float))
+                if len(vector) != at.dim:
+                    raise MechanismError(f"vector = {f.vector}: must be {_numbers(at.dim)}")
+                m.force(name, at, vector, self._scale(f.scale))
             case s.Torque():
                 either = {n: x for n, x in m.nodes.items() if x.kind == "scalar"} | m.bodies
                 on = self._find(f.on, either, "scalar or body")
@@ -237,7 +329,7 @@ class _Builder:
                     if value.shape != ((1,) if single else (3,)):
                         raise MechanismError(f"{key} = {numbers!r}: must be {_numbers(1 if single else 3)}")
                     given[key] = float(value[0]) if single else value
-                m.torque(name, on, given.get("value"), given.get("own"))
+                m.torque(name, on, given.get("value"), given.get("own"), self._scale(f.scale))
             case s.Rotor():
                 carrier = self._find(f.body, m.bodies, "body")
                 m.rotor(name, carrier, self._axis(f.axis), self._node(f.scalar, "scalar"), f.inertia)
@@ -245,6 +337,10 @@ class _Builder:
                 m.friction(name, self._node(f.scalar, "scalar"), f.level, f.speed, f.viscous)
             case s.Limit():
                 m.limit(name, self._node(f.scalar, "scalar"), f.low, f.high, f.stiffness, f.damping)
+            case s.Contact():
+                self._size("through", f.through)
+                point, normal = self._node(f.point, "point"), self._axis(f.normal, "normal")
+                m.contact(name, point, f.through, normal, f.stiffness, f.damping, f.friction, f.speed)
 
     # ---- names -------------------------------------------------------------------------------------------------------
 
@@ -255,7 +351,19 @@ class _Builder:
         known = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(sorted(among)[:12]) or 'none'}"
         raise MechanismError(f"there is no {what} {name!r}{known}")
 
+    def _points(self) -> dict[str, Any]:
+        """Points, and places, which stand for them."""
+        named = {**self.m.nodes, **self.m.places}
+        return {n: form for n, form in named.items() if form.kind == "point"}
+
+    def _quantity(self, name: str) -> Any:
+        """A scalar, or an input in its place."""
+        scalars = {n: x for n, x in self.m.nodes.items() if x.kind == "scalar"}
+        return self._find(name, {n: i.form for n, i in self.m.inputs.items()} | scalars, "scalar or input")
+
     def _node(self, name: str, kind: str) -> Any:
+        if kind == "point":
+            return self._find(name, self._points(), "point or place" if self.m.places else "point")
         return self._find(name, {n: node for n, node in self.m.nodes.items() if node.kind == kind}, kind)
 
     def _pair(self, names: list[str]) -> tuple[Any, Any]:
@@ -267,12 +375,12 @@ class _Builder:
             raise MechanismError(f"bodies = {names}: a joint is between two different bodies, one of which moves")
         return first, second
 
-    def _axis(self, axis: list[float] | None) -> list[float]:
+    def _axis(self, axis: list[float] | None, key: str = "axis") -> list[float]:
         if axis is None:
-            raise MechanismError("axis is missing")
-        self._size("axis", axis)
+            raise MechanismError(f"{key} is missing")
+        self._size(key, axis)
         if not dot(axis, axis) > 1e-24:
-            raise MechanismError(f"axis = {axis}: has no direction")
+            raise MechanismError(f"{key} = {axis}: has no direction")
         return axis
 
     def _size(self, key: str, place: list[float]) -> None:
@@ -325,6 +433,14 @@ class _Finding:
         elif isinstance(error, MechanismError):
             self._builder.findings.append(f"{self._builder.path}: {self._key}: {error}")
         return isinstance(error, ConfigError | MechanismError)
+
+
+def _motion(law: s.Law) -> motions.Motion:
+    if law.polynomial is not None:
+        return motions.polynomial(*law.polynomial)
+    if law.smooth_step is not None:
+        return motions.smooth_step(*law.smooth_step)
+    return motions.harmonic(law.amplitude or 0.0, law.rate, law.phase, law.mean)
 
 
 def _numbers(count: int) -> str:

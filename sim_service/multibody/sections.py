@@ -28,6 +28,7 @@ PositiveMass = Annotated[float, Field(**_within(limits.POSITIVE_MASS))]
 Stiffness = Annotated[float, Field(**_within(limits.STIFFNESS))]  # and damping
 PositiveStiffness = Annotated[float, Field(**_within(limits.POSITIVE_STIFFNESS))]
 Length = Annotated[float, Field(**_within(limits.LENGTH))]
+PositiveLength = Annotated[float, Field(**_within(limits.POSITIVE_LENGTH))]
 Tables = dict[Name, dict[str, Any]]  # checked one by one, so that a message names the table's own keys
 GROUND = "ground"
 
@@ -40,6 +41,7 @@ class Run(Section):
     scheme: Literal["i3al", "i3al_halved", "baumgarte", "projection", "linear_euler"] = "i3al"
     # of the highest frequencies, by generalised-alpha, which keeps the second order: rho = (1 - d) / (1 + d)
     dissipation: float = Field(0.0, **_within(limits.DISSIPATION))
+    modes: int = Field(0, ge=0, le=50)  # natural modes about the equilibrium next to the start, lowest first
 
     @model_validator(mode="after")
     def _bounded(self) -> "Run":
@@ -54,9 +56,20 @@ class Run(Section):
 
 
 class Start(Section):
-    """Velocities of points and vectors (m/s, 1/s) and of scalars; as many as there are freedoms, the rest follows."""
+    """Velocities of points and vectors (m/s, 1/s) and of scalars; as many as there are freedoms, the rest follows.
+
+    Positions alike, where the start is not the drawing; or the static equilibrium next to the drawing.
+    """
 
     velocity: dict[str, Number | list[Number]] = {}
+    position: dict[str, Number | list[Number]] = {}
+    equilibrium: bool = False
+
+    @model_validator(mode="after")
+    def _one_place(self) -> "Start":
+        if self.equilibrium and self.position:
+            raise ValueError("an equilibrium has its own position; give position, or equilibrium = true")
+        return self
 
 
 class Show(Section):
@@ -77,6 +90,9 @@ class MechanismFile(Section):
     scalars: Tables = {}
     chains: Tables = {}
     bodies: Tables = {}
+    places: Tables = {}
+    directions: Tables = {}
+    inputs: Tables = {}
     particles: Tables = {}
     joints: Tables = {}
     forces: Tables = {}
@@ -125,14 +141,55 @@ class Chain(Section):
     mass: PositiveMass  # of each
 
 
+SHAPES = {
+    "box": ("size",), "cylinder": ("radius", "length"), "sphere": ("radius",), "rod": ("length",),
+}  # fmt: skip
+
+
 class Body(Section):
-    """On points and vectors, the first a point. Without a centre: a slender uniform bar between its two points."""
+    """On points and vectors, the first a point. Without a centre: a slender uniform bar between its two points.
+
+    With a centre: an inertia about it, or a uniform shape with a mass or a density, in world axes as drawn or in those
+    of `frame`, whose first two axes are given as drawn. Cylinders and rods lie along the first.
+    """
 
     nodes: Annotated[list[str], Field(min_length=1, max_length=16)]
-    mass: Mass
+    mass: Mass | None = None
     centre: Place | None = None
-    inertia: Mass | list[Mass] | list[list[Number]] | None = None  # about the centre, world axes, as drawn
+    inertia: Mass | list[Mass] | list[list[Number]] | None = None
     width: float | None = Field(None, gt=0, le=1e6)  # of a uniform bar of square section instead of a slender one
+    shape: Literal["box", "cylinder", "sphere", "rod"] | None = None
+    density: PositiveMass | None = None  # kg/m3
+    size: Annotated[list[PositiveLength], Field(min_length=2, max_length=3)] | None = None  # of a box
+    depth: PositiveLength | None = None  # of a planar box with a density
+    radius: PositiveLength | None = None
+    bore: PositiveLength | None = None  # radius of the hole of a tube
+    length: PositiveLength | None = None
+    frame: Annotated[list[Place], Field(min_length=1, max_length=2)] | None = None
+
+    @model_validator(mode="after")
+    def _one_shape(self) -> "Body":
+        given = [key for key in ("size", "depth", "radius", "bore", "length") if getattr(self, key) is not None]
+        if self.shape is None:
+            if self.mass is None:
+                raise ValueError("mass is missing" if self.density is None else "a density needs a shape")
+            if given or self.density is not None:
+                raise ValueError(f"{', '.join(given or ['density'])}: of a shape; give shape = {', '.join(SHAPES)}")
+            if self.frame is not None and self.inertia is None:
+                raise ValueError("frame: has the axes of an inertia or a shape; give one")
+            return self
+        missing = [key for key in SHAPES[self.shape] if key not in given]
+        if missing:
+            raise ValueError(f'shape = "{self.shape}": needs {" and ".join(missing)}')
+        optional = {"box": ("depth",), "cylinder": ("bore",), "rod": ("radius",)}.get(self.shape, ())
+        strange = [key for key in given if key not in (*SHAPES[self.shape], *optional)]
+        if strange:
+            raise ValueError(f"{', '.join(strange)}: a {self.shape} has none")
+        if (self.mass is None) == (self.density is None):
+            raise ValueError("give mass or density, one of the two")
+        if self.centre is None or self.inertia is not None:
+            raise ValueError("a shape has its own inertia; give its centre, and no inertia")
+        return self
 
     @model_validator(mode="after")
     def _one_way(self) -> "Body":
@@ -150,6 +207,49 @@ class Body(Section):
 class Particle(Section):
     point: str
     mass: PositiveMass
+
+
+class BodyPlace(Section):
+    """A point of a body (or of the ground) without coordinates of its own; stands wherever a point may."""
+
+    on: str
+    at: Place
+
+
+class BodyDirection(Section):
+    """A unit vector of a body; stands among the nodes of another one."""
+
+    on: str
+    along: Place
+
+
+# ---- laws of time ----------------------------------------------------------------------------------------------------
+
+
+class Law(Section):
+    """a + b t + c t² + d t³, mean + amplitude sin(rate t + phase), or a smooth step [before, after, start, end]."""
+
+    polynomial: Annotated[list[Number], Field(min_length=1, max_length=4)] | None = None
+    smooth_step: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = None
+    amplitude: Number | None = None
+    rate: Number = 0.0
+    phase: Number = 0.0
+    mean: Number = 0.0
+
+
+class InputLaw(Law):
+    """What scales forces and moves drives: a law of time, or a value that stays until it is changed from outside."""
+
+    value: Number | None = None
+
+    @model_validator(mode="after")
+    def _one_law(self) -> "InputLaw":
+        if sum(law is not None for law in (self.value, self.polynomial, self.smooth_step, self.amplitude)) != 1:
+            raise ValueError(
+                "give one law: value, polynomial = [a, b, c, d], smooth_step = [before, after, start, end],"
+                " or amplitude, rate, phase and mean"
+            )
+        return self
 
 
 # ---- joints ----------------------------------------------------------------------------------------------------------
@@ -219,27 +319,22 @@ class Angle(Section):
     bodies: Annotated[list[str], Field(min_length=2, max_length=2)]
     axis: Place | None = None
     value: Number = 0.0
+    scalar: str | None = None  # one that is there already, as drawn at its own value
 
 
-class Drive(Section):
-    """A scalar that follows a law of time: a + b t + c t² + d t³, mean + amplitude sin(rate t + phase), or a smooth
-    step [before, after, start, end] by a quintic."""
+class Drive(Law):
+    """A scalar that follows a law of time, or an input."""
 
     kind: Literal["drive"]
     scalar: str
-    polynomial: Annotated[list[Number], Field(min_length=1, max_length=4)] | None = None
-    smooth_step: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = None
-    amplitude: Number | None = None
-    rate: Number = 0.0
-    phase: Number = 0.0
-    mean: Number = 0.0
+    input: str | None = None
 
     @model_validator(mode="after")
     def _one_law(self) -> "Drive":
-        if sum(law is not None for law in (self.polynomial, self.smooth_step, self.amplitude)) != 1:
+        if sum(law is not None for law in (self.input, self.polynomial, self.smooth_step, self.amplitude)) != 1:
             raise ValueError(
                 "give one law: polynomial = [a, b, c, d], or smooth_step = [before, after, start, end],"
-                " or amplitude, rate, phase and mean"
+                " or amplitude, rate, phase and mean, or input"
             )
         return self
 
@@ -266,9 +361,12 @@ class Torsion(Section):
 
 
 class Force(Section):
+    """On a point or place, or on a scalar (there one number); an input may scale it."""
+
     kind: Literal["force"]
     point: str
-    vector: Place
+    vector: Number | Place
+    scale: str | None = None
 
 
 class Torque(Section):
@@ -278,6 +376,7 @@ class Torque(Section):
     on: str
     value: Number | list[Number] | None = None
     own: Number | list[Number] | None = None
+    scale: str | None = None
 
     @model_validator(mode="after")
     def _some(self) -> "Torque":
@@ -313,11 +412,24 @@ class Limit(Section):
     damping: Stiffness = 0.0
 
 
+class Contact(Section):
+    """A plane of the world that a point does not pass: through a place, with the normal it pushes along."""
+
+    kind: Literal["contact"]
+    point: str
+    through: Place
+    normal: Place
+    stiffness: PositiveStiffness
+    damping: Stiffness = 0.0
+    friction: float = Field(0.0, ge=0, le=10)
+    speed: float = Field(0.01, **_within(limits.SPEED))
+
+
 JOINTS: dict[str, type[Section]] = {
     "spherical": Spherical, "revolute": Between, "cylindrical": Between, "prismatic": Between, "weld": Between,
     "universal": Universal, "rod": Rod, "slider": Slider, "rack": Rack, "gear": Gear, "angle": Angle, "drive": Drive,
 }  # fmt: skip
 FORCES: dict[str, type[Section]] = {
     "spring": Spring, "torsion": Torsion, "force": Force, "torque": Torque, "friction": Friction, "limit": Limit,
-    "rotor": Rotor,
+    "rotor": Rotor, "contact": Contact,
 }  # fmt: skip

@@ -12,9 +12,10 @@
     record["B"], record["iterations"], record.q       # nodes over time; diagnostics of every step
 
 Building (mechanism.py): `m.point vector scalar body bar particle`, joints `m.spherical revolute universal cylindrical
-prismatic weld rod slider rack gear angle drive` (joints.py), forces `m.spring torsion force torque friction limit rotor
-model_force` (forces.py), an equation of one's own `m.constrain(name, (p - q) @ n - s)`. `body.at(point)` and
-`body.along(vector)` are anything fixed in a body. Laws of time for drives: `polynomial harmonic smooth_step external`.
+prismatic weld rod slider rack gear angle drive` (joints.py), forces `m.spring torsion force torque friction limit
+contact rotor model_force` (forces.py), an equation of one's own `m.constrain(name, (p - q) @ n - s)`. `body.at(point)`
+and `body.along(vector)` are anything fixed in a body, `m.place` and `m.direction` the same under a name; `shapes` have
+volume and inertia. Laws of time for inputs and drives: `polynomial harmonic smooth_step external`.
 
 A `System` holds four kinds of data (tables.py): `ints` and `reals` (tables), the vector of a `State`, and a work
 vector. One step from nopython code, or from Python, is
@@ -26,10 +27,12 @@ after which `work[:len(DIAGNOSTICS)]` says how it went. Inputs (prescribed motio
 and `State.load` keep a state bit by bit.
 
 Problems (problems.py): `assemble velocities accelerations start equilibrium`; of a state: `effort` (inverse dynamics
-of a drive), `reaction`, `joint_force`, `port_forces`, `energy`, `momentum`, `angular_velocity`, `linearise` (modes).
+of a drive), `reaction`, `joint_force`, `port_forces`, `dissipated`, `body_motion`, `energy`, `momentum`,
+`angular_velocity`, `linearise` (modes).
 Settings for a step with a deadline: `compile(settings=REAL_TIME)`. All units SI.
 """
 
+from sim_service.multibody.natural import shapes
 from sim_service.multibody.natural.augmented import step
 from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.equations import Input, Node
@@ -48,16 +51,18 @@ from sim_service.multibody.natural.linearise import Linearised, Mode, linearise
 from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.natural.motions import Motion, external, harmonic, polynomial, smooth_step
 from sim_service.multibody.natural.problems import (
+    BodyMotion,
     Energy,
     accelerations,
     angular_acceleration,
     angular_velocity,
     assemble,
+    body_motion,
+    dissipated,
     effort,
     energy,
     equilibrium,
     freedoms,
-    joint_force,
     locked,
     momentum,
     port_forces,
@@ -66,16 +71,19 @@ from sim_service.multibody.natural.problems import (
     start,
     velocities,
 )  # fmt: skip
+from sim_service.multibody.natural.reactions import joint_force
 from sim_service.multibody.natural.run import Record, run
 from sim_service.multibody.natural.settings import REAL_TIME, Scheme, Settings
 from sim_service.multibody.natural.system import State, System
 from sim_service.multibody.natural.tables import DIAGNOSTICS, FORCE
 
 __all__ = [
-    "DIAGNOSTICS", "FORCE", "REAL_TIME", "AssemblyError", "Body", "DivergedError", "Energy", "IllConditioned",
+    "DIAGNOSTICS", "FORCE", "REAL_TIME", "AssemblyError", "Body", "BodyMotion", "DivergedError", "Energy",
+    "IllConditioned",
     "InaccurateSteps", "Input", "Linear", "Linearised", "LockedMechanism", "Mechanism", "MechanismError", "Mode",
     "Motion", "Node", "NotConverged", "Quadratic", "Record", "Scheme", "Settings", "State", "StateError", "System",
-    "accelerations", "angular_acceleration", "angular_velocity", "assemble", "effort", "energy", "equilibrium",
+    "accelerations", "angular_acceleration", "angular_velocity", "assemble", "body_motion",
+    "dissipated", "effort", "energy", "equilibrium",
     "external", "freedoms", "harmonic", "joint_force", "linearise", "locked", "momentum", "polynomial",
-    "port_forces", "reaction", "redundant", "run", "smooth_step", "square", "start", "step", "velocities",
+    "port_forces", "reaction", "redundant", "run", "shapes", "smooth_step", "square", "start", "step", "velocities",
 ]  # fmt: skip

@@ -70,11 +70,24 @@ class Body:
         """The vector that is fixed in the body and is `vector` as drawn."""
         out = combination(self.components(vector), self.basis)
         out.kind = "vector"
+        out.shares = {self.name: (out.terms, np.zeros((out.dim, out.dim)))}
         return out
+
+    @property
+    def turning(self) -> tuple[Linear, ...]:
+        """The basis as what moves with this body and no other: where a torque acts."""
+        out = []
+        for e in self.basis:
+            own = 1.0 * e
+            own.shares = {self.name: (own.terms, np.zeros((own.dim, own.dim)))}
+            out.append(own)
+        return tuple(out)
 
     def at(self, point: ArrayLike) -> Linear:
         """The point that is fixed in the body and is at `point` as drawn."""
-        return self.origin + self.along(np.asarray(point, float) - self.drawn_origin)
+        out = self.origin + self.along(np.asarray(point, float) - self.drawn_origin)
+        out.shares = {self.name: (out.terms, np.eye(out.dim))}
+        return out
 
 
 def components_of(X: np.ndarray) -> np.ndarray:

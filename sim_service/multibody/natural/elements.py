@@ -14,6 +14,8 @@ Every kind is a plain function over slices; a kind is added by writing one, givi
 from math import sqrt
 
 from sim_service.multibody.natural.tables import (
+    CONTACT,
+    CONTACT_STATES,
     FORCE_ON,
     FRICTION,
     LIMIT,
@@ -93,6 +95,40 @@ def limit(x, v, p, f, k, c):
         f[0] = sign * push
         k[0] = p[2] * (1.0 + p[3] * speed)
         c[0] = p[2] * depth * p[3]
+
+
+@inner
+def contact(x, v, p, f, k, c):
+    """On a point beyond a plane; p: stiffness, damping, friction, speed, offset, normal. Returns the power lost.
+
+    Along the normal as `limit`; across it Coulomb's friction, rounded below the speed p[3], with the secant as tangent
+    (see `friction`). How friction grows with the depth is left out of the tangent, which is symmetric.
+    """
+    d = len(x)
+    gap = -p[4]
+    rate = 0.0
+    for i in range(d):
+        gap += p[5 + i] * x[i]
+        rate += p[5 + i] * v[i]
+    if gap >= 0.0:
+        return 0.0
+    elastic = -p[0] * gap
+    push = max(elastic * (1.0 - p[1] * rate), 0.0)
+    if push == 0.0:
+        return elastic * rate
+    square = 0.0
+    for i in range(d):
+        slip = v[i] - rate * p[5 + i]
+        square += slip * slip
+    grip = p[2] * push / sqrt(square + p[3] * p[3])
+    for i in range(d):
+        n = p[5 + i]
+        f[i] = push * n - grip * (v[i] - rate * n)
+        for j in range(d):
+            m = p[5 + j]
+            k[i * d + j] = p[0] * (1.0 - p[1] * rate) * n * m
+            c[i * d + j] = elastic * p[1] * n * m + grip * ((1.0 if i == j else 0.0) - n * m)
+    return (elastic - push) * rate + grip * square
 
 
 @inner
@@ -197,13 +233,16 @@ def evaluate_elements(ints, reals, work, hook, t, h, states, inputs):
     kind, port = part(ints, ints, P.EL_KIND), part(ints, ints, P.EL_PORT)
     param_ptr, block = part(ints, ints, P.EL_PARAM), part(ints, ints, P.EL_BLOCK)
     source, params = part(ints, ints, P.EL_INPUT), part(ints, reals, P.PARAM)
-    force = part(ints, work, P.PORT_FORCE)
+    force, after = part(ints, work, P.PORT_FORCE), part(ints, work, P.ELEMENT_NEXT)
     K, C = part(ints, work, P.PORT_K), part(ints, work, P.PORT_C)
     for i in range(len(force)):
         force[i] = 0.0
     for i in range(len(K)):
         K[i] = 0.0
         C[i] = 0.0
+    for i in range(len(after)):
+        after[i] = states[i]
+    own_states = 0
 
     for e in range(len(kind)):
         a, b = port[e], port[e + 1]
@@ -229,17 +268,20 @@ def evaluate_elements(ints, reals, work, hook, t, h, states, inputs):
             limit(ex, ev, p, f, k, c)
         elif what == ROTOR:
             rotor(ex, ev, p, f, k, c)
+        elif what == CONTACT:
+            lost = contact(ex, ev, p, f, k, c)
+            after[own_states] = states[own_states] + 0.5 * h * (states[own_states + 1] + lost)
+            after[own_states + 1] = lost
+            own_states += CONTACT_STATES
 
-    # model-specific forces own the last ports, parameters and blocks
+    # model-specific forces own the last ports, parameters, blocks and states
     a, p0, b0 = port[len(kind)], param_ptr[len(kind)], block[len(kind)]
-    after = part(ints, work, P.ELEMENT_NEXT)
-    for i in range(len(after)):
-        after[i] = states[i]
     if a < len(x):
         own, n = view(params, p0, len(params)), len(x)
         k, c = view(K, b0, len(K)), view(C, b0, len(C))
         given = part(ints, work, P.GIVEN)
-        hook(t, h, view(x, a, n), view(xd, a, n), inputs, given, own, states, after, view(force, a, n), k, c)
+        before, following = view(states, own_states, len(states)), view(after, own_states, len(after))
+        hook(t, h, view(x, a, n), view(xd, a, n), inputs, given, own, before, following, view(force, a, n), k, c)
 
 
 @inner

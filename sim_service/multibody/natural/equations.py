@@ -88,6 +88,28 @@ class Element:
         return np.concatenate([list(self.params.values()), self.data])
 
 
+@dataclass(frozen=True)
+class Joint:
+    """A joint between two bodies (`a` None: the world), where it is as drawn; an axis if it has one."""
+
+    name: str
+    kind: str
+    a: Body | None
+    b: Body
+    at: np.ndarray
+    axis: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a multiplier 1 of a constraint is: minus a force along `first`, or minus the moment `first` x `second`."""
+
+    of: str  # the joint
+    first: Linear
+    second: Linear | None = None
+    axial: bool = False  # of a rod: one number says it all, its tension
+
+
 @dataclass
 class Equations:
     """The equations of a mechanism under construction, in 3 dimensions or in the plane."""
@@ -99,6 +121,9 @@ class Equations:
     constraints: dict[str, Constraint] = field(default_factory=dict)
     elements: dict[str, Element] = field(default_factory=dict)
     inputs: dict[str, Input] = field(default_factory=dict)
+    places: dict[str, Linear] = field(default_factory=dict)  # named points and vectors without coordinates
+    joints: dict[str, Joint] = field(default_factory=dict)
+    loads: dict[str, Load] = field(default_factory=dict)  # constraint of a joint -> what it exerts on the second side
     drives: dict[str, str] = field(default_factory=dict)  # constraint of a prescribed coordinate -> that coordinate
     inertia: dict[tuple[int, int], float] = field(default_factory=dict)  # mass matrix, lower triangle
     weight: dict[int, float] = field(default_factory=dict)  # gravity on each coordinate
@@ -204,14 +229,22 @@ class Equations:
     def n(self) -> int:
         return len(self._q0)
 
+    def named(self, name: str) -> Linear:
+        """A node or named place."""
+        found = self.nodes.get(name) or self.places.get(name)
+        if found is None:
+            raise MechanismError(f"{name}: no such node or place")
+        return found
+
     def where(self, place: Place) -> np.ndarray:
         """Components as drawn."""
         self.own("a place", linear(place))
         return linear(place).value(self.q0, np.zeros(len(self.inputs)))
 
     def _node(self, name: str, at: ArrayLike, kind: str, fixed: bool) -> Node:
-        if name in self.nodes:
-            raise MechanismError(f"{kind} {name}: there is a {self.nodes[name].kind} of that name already")
+        if name in self.nodes or name in self.places:
+            there = (self.nodes.get(name) or self.places[name]).kind
+            raise MechanismError(f"{kind} {name}: there is a {there} of that name already")
         values = numbers(f"{kind} {name}", at, 1 if kind == "scalar" else self.dimension)
         columns: Sequence[int] = ()
         if not fixed:

@@ -26,6 +26,8 @@ from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.limits import FORCE, LENGTH, MASS, SPEED, STIFFNESS, direction, number, numbers
 from sim_service.multibody.natural.linear import Linear, linear
 from sim_service.multibody.natural.tables import (
+    CONTACT,
+    CONTACT_STATES,
     FORCE_ON,
     FRICTION,
     LIMIT,
@@ -127,7 +129,7 @@ def torque(
     if m.dimension == 2:
         e = on.basis[0]
         size = dot(m.where(e), m.where(e))
-        _add(m, name, TORQUE_2D, tuple(e), {"over_square": value / size}, scale)
+        _add(m, name, TORQUE_2D, tuple(on.turning[0]), {"over_square": value / size}, scale)
         return
     if len(on.basis) < 3:
         raise MechanismError(f"torque {name}: body {on.name} has no third direction to turn about")
@@ -136,7 +138,7 @@ def torque(
     params = _metric(on)
     params |= {f"world_{c}": float(v) for c, v in zip("xyz", T, strict=True)}
     params |= {f"own_{k}": float(v) for k, v in enumerate(axis)}
-    _add(m, name, TORQUE_3D, tuple(c for e in on.basis for c in e), params, scale)
+    _add(m, name, TORQUE_3D, tuple(c for e in on.turning for c in e), params, scale)
 
 
 def friction(m: Equations, name: str, scalar: Linear, level: float, speed: float, viscous: float = 0.0) -> None:
@@ -167,6 +169,42 @@ def limit(
     _add(m, name, LIMIT, (scalar,), params, potential=potential)
 
 
+def contact(
+    m: Equations,
+    name: str,
+    point: Linear,
+    through: ArrayLike,
+    normal: ArrayLike,
+    stiffness: float,
+    damping: float = 0.0,
+    friction: float = 0.0,
+    speed: float = 0.01,
+) -> None:
+    """A plane of the world that a point cannot pass: it pushes along its normal, never pulls, and rubs.
+
+    `damping` in s/m as for `limit`, `friction` is Coulomb's coefficient, rounded below the slip `speed`. What damping
+    and friction have taken is counted from step to step: `dissipated(state, name)`.
+    """
+    m.own(f"contact {name}", point, dimension=m.dimension)
+    n = direction(f"contact {name}: normal", normal, m.dimension)
+    n = n / norm(n)
+    offset = dot(n, numbers(f"contact {name}: through", through, m.dimension))
+    params = {
+        "stiffness": number(f"contact {name}: stiffness", stiffness, STIFFNESS),
+        "damping": number(f"contact {name}: damping", damping, STIFFNESS),
+        "friction": number(f"contact {name}: friction", friction, STIFFNESS),
+        "speed": number(f"contact {name}: speed", speed, SPEED),
+        "offset": offset,
+        **{f"normal_{axis}": float(v) for axis, v in zip("xyz", n, strict=False)},
+    }
+
+    def potential(x: np.ndarray, p: np.ndarray) -> float:
+        depth = max(float(p[4] - p[5:] @ x), 0.0)
+        return float(0.5 * p[0] * depth**2)
+
+    _add(m, name, CONTACT, tuple(point), params, states=CONTACT_STATES, potential=potential)
+
+
 def rotor(m: Equations, name: str, carrier: Body, axis: ArrayLike, spin: Linear, inertia: float) -> None:
     """An axisymmetric rotor on a carrier: its spin (absolute, about the axis) is a scalar coordinate.
 
@@ -184,7 +222,7 @@ def rotor(m: Equations, name: str, carrier: Body, axis: ArrayLike, spin: Linear,
     along = w / norm(w)
     w = carrier.components(along)
     params = _metric(carrier) | {"inertia": inertia} | {f"axis_{k}": float(v) for k, v in enumerate(w)}
-    ports = (*(c for e in carrier.basis for c in e), spin)
+    ports = (*(c for e in carrier.turning for c in e), spin)
     _add(m, name, ROTOR, ports, params)
     for column in spin.terms:
         m.rotors[column] = carrier, along

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sim_service.multibody.natural.body import Body
-from sim_service.multibody.natural.equations import Equations, Input, Node
+from sim_service.multibody.natural.equations import Equations, Input, Joint, Load, Node
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.limits import POSITIVE_LENGTH, direction, number, numbers
-from sim_service.multibody.natural.linear import Linear, linear, square
+from sim_service.multibody.natural.linear import Linear, Quadratic, linear, square
 from sim_service.multibody.natural.motions import Motion, external
 from sim_service.portable import cos_sin_turns, dot, norm
 
@@ -23,18 +23,19 @@ def spherical(m: Equations, name: str, a: Linear | ArrayLike, b: Linear | ArrayL
     """Two points are one. In the plane this is the revolute joint."""
     m.own(name, linear(a), linear(b), dimension=m.dimension)
     for axis, residual in enumerate(linear(b) - linear(a)):
-        m.constrain(f"{name}.{axis}", residual)
+        _push(m, f"{name}.{axis}", name, residual, np.eye(m.dimension)[axis])
 
 
 def revolute(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike | None = None) -> None:
     """A common point and, in space, a common axis."""
     _between(m, name, a, b)
-    spherical(m, name, _at(m, a, at), b.at(at))
+    spherical(m, name, at_of(m, a, at), b.at(at))
     if m.dimension == 3:
         n, n1, n2 = frame(_needed(m, name, axis))
         u = b.along(n)
-        m.constrain(f"{name}.tilt1", u @ _along(m, a, n1))
-        m.constrain(f"{name}.tilt2", u @ _along(m, a, n2))
+        _turn(m, f"{name}.tilt1", name, u, along_of(m, a, n1))
+        _turn(m, f"{name}.tilt2", name, u, along_of(m, a, n2))
+    m.joints[name] = Joint(name, "revolute", a, b, np.asarray(at, float), _drawn(axis))
 
 
 def universal(
@@ -43,9 +44,10 @@ def universal(
     """A common point; an axis of one body keeps its angle (90 degrees, mostly) to an axis of the other."""
     _in_space(m, name)
     _between(m, name, a, b)
-    spherical(m, name, _at(m, a, at), b.at(at))
+    spherical(m, name, at_of(m, a, at), b.at(at))
     ua, ub = _unit(axis_a), _unit(axis_b)
-    m.constrain(f"{name}.cross", b.along(ub) @ _along(m, a, ua) - dot(ua, ub))
+    _turn(m, f"{name}.cross", name, b.along(ub), along_of(m, a, ua), dot(ua, ub))
+    m.joints[name] = Joint(name, "universal", a, b, np.asarray(at, float))
 
 
 def cylindrical(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
@@ -53,10 +55,11 @@ def cylindrical(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike,
     _in_space(m, name)
     _between(m, name, a, b)
     n, n1, n2 = frame(axis)
-    u, arm = b.along(n), b.at(at) - _at(m, a, at)
+    u, arm = b.along(n), b.at(at) - at_of(m, a, at)
     for k, across in enumerate((n1, n2), 1):
-        m.constrain(f"{name}.tilt{k}", u @ _along(m, a, across))
-        m.constrain(f"{name}.off{k}", arm @ _along(m, a, across))
+        _turn(m, f"{name}.tilt{k}", name, u, along_of(m, a, across))
+        _push(m, f"{name}.off{k}", name, arm @ along_of(m, a, across), along_of(m, a, across))
+    m.joints[name] = Joint(name, "cylindrical", a, b, np.asarray(at, float), _drawn(axis))
 
 
 def prismatic(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, axis: ArrayLike) -> None:
@@ -64,24 +67,26 @@ def prismatic(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike, a
     _between(m, name, a, b)
     if m.dimension == 2:
         n = _unit(axis)
-        across = _along(m, a, [-n[1], n[0]])
-        m.constrain(f"{name}.turn", b.along(n) @ across)
-        m.constrain(f"{name}.off", (b.at(at) - _at(m, a, at)) @ across)
-        return
-    cylindrical(m, name, a, b, at, axis)
-    _, n1, n2 = frame(axis)
-    m.constrain(f"{name}.turn", b.along(n1) @ _along(m, a, n2))
+        across = along_of(m, a, [-n[1], n[0]])
+        _turn(m, f"{name}.turn", name, b.along(n), across)
+        _push(m, f"{name}.off", name, (b.at(at) - at_of(m, a, at)) @ across, across)
+    else:
+        cylindrical(m, name, a, b, at, axis)
+        _, n1, n2 = frame(axis)
+        _turn(m, f"{name}.turn", name, b.along(n1), along_of(m, a, n2))
+    m.joints[name] = Joint(name, "prismatic", a, b, np.asarray(at, float), _drawn(axis))
 
 
 def weld(m: Equations, name: str, a: Body | None, b: Body, at: ArrayLike) -> None:
     """b moves with a."""
     _between(m, name, a, b)
-    spherical(m, name, _at(m, a, at), b.at(at))
+    spherical(m, name, at_of(m, a, at), b.at(at))
     if m.dimension == 2:
-        m.constrain(f"{name}.turn", b.along([1.0, 0.0]) @ _along(m, a, [0.0, 1.0]))
-        return
-    for k, (i, j) in enumerate(((0, 1), (1, 2), (2, 0))):
-        m.constrain(f"{name}.turn{k}", b.along(np.eye(3)[i]) @ _along(m, a, np.eye(3)[j]))
+        _turn(m, f"{name}.turn", name, b.along([1.0, 0.0]), along_of(m, a, [0.0, 1.0]))
+    else:
+        for k, (i, j) in enumerate(((0, 1), (1, 2), (2, 0))):
+            _turn(m, f"{name}.turn{k}", name, b.along(np.eye(3)[i]), along_of(m, a, np.eye(3)[j]))
+    m.joints[name] = Joint(name, "weld", a, b, np.asarray(at, float))
 
 
 def rod(
@@ -99,12 +104,14 @@ def rod(
         m.own(f"rod {name}: length", length, dimension=1)
         size = abs(float(m.where(length)[0])) or drawn
         m.constrain(name, (0.5 / size) * (square(d) - square(length)))
+        m.loads[name] = Load(name, (1.0 / size) * d, axial=True)
         return
     size = drawn if length is None else length
     if size == 0.0:
         raise MechanismError(f"rod {name}: length = 0: must be positive; a spherical joint is a rod of length 0")
     size = number(f"rod {name}: length", size, POSITIVE_LENGTH)
     m.constrain(name, (0.5 / size) * (square(d) - size**2))
+    m.loads[name] = Load(name, (1.0 / size) * d, axial=True)
 
 
 def slider(
@@ -112,14 +119,16 @@ def slider(
 ) -> None:
     """A point stays on a line of the world or of a body."""
     m.own(name, point, dimension=m.dimension)
-    arm = point - _at(m, on, through)
+    arm = point - at_of(m, on, through)
     if m.dimension == 2:
         n = _unit(along)
-        m.constrain(name, arm @ _along(m, on, [-n[1], n[0]]))
+        across = along_of(m, on, [-n[1], n[0]])
+        _push(m, name, name, arm @ across, across)
         return
     _, n1, n2 = frame(along)
-    m.constrain(f"{name}.1", arm @ _along(m, on, n1))
-    m.constrain(f"{name}.2", arm @ _along(m, on, n2))
+    for k, direction_k in enumerate((n1, n2), 1):
+        across = along_of(m, on, direction_k)
+        _push(m, f"{name}.{k}", name, arm @ across, across)
 
 
 def rack(
@@ -127,7 +136,8 @@ def rack(
 ) -> None:
     """point = origin + x along, on a line of the world or of a body; x is a coordinate or an input."""
     slider(m, name, point, origin, along, on)
-    m.constrain(f"{name}.x", (point - _at(m, on, origin)) @ _along(m, on, _unit(along)) - x)
+    ahead = along_of(m, on, _unit(along))
+    _push(m, f"{name}.x", name, (point - at_of(m, on, origin)) @ ahead - x, ahead)
 
 
 def gear(m: Equations, name: str, a: Linear, b: Linear, ratio: float) -> None:
@@ -161,17 +171,20 @@ def angle(
     m.own(name, scalar, dimension=1)
     start = value if theta is None else float(m.where(theta)[0])
     c, s = cos_sin_turns(start / (2.0 * math.pi))
-    n1, n2 = _along(m, a, c * v - s * v_quarter), _along(m, a, s * v + c * v_quarter)
+    n1, n2 = along_of(m, a, c * v - s * v_quarter), along_of(m, a, s * v + c * v_quarter)
     m.constrain_angle(f"{name}.angle", b.along(v) @ n1, b.along(v) @ n2, scalar)
     return scalar
 
 
-def drive(m: Equations, name: str, coordinate: Linear, motion: Motion | None = None) -> Input:
+def drive(m: Equations, name: str, coordinate: Linear, motion: Motion | Input | None = None) -> Input:
     """A prescribed coordinate: it follows an input, whose effort is then known from the multiplier."""
     m.own(f"drive {name}", coordinate, dimension=1)
-    if motion is None:
-        motion = external(float(m.where(coordinate)[0]))
-    made = m.input(name, motion.kind, motion.law)
+    if isinstance(motion, Input):
+        m.own_input(f"drive {name}", motion)
+        made = motion
+    else:
+        law = external(float(m.where(coordinate)[0])) if motion is None else motion
+        made = m.input(name, law.kind, law.law)
     m.constrain(name, coordinate - made.form)
     m.drives[name] = getattr(coordinate, "name", name)
     return made
@@ -185,6 +198,22 @@ def frame(axis: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     n1 = np.cross(n, helper)
     n1 /= norm(n1)
     return n, n1, np.cross(n, n1)
+
+
+def _push(m: Equations, name: str, joint: str, residual: Quadratic | Linear, along: Linear | ArrayLike) -> None:
+    """An equation whose multiplier is a force on the second side, against `along`."""
+    m.constrain(name, residual)
+    m.loads[name] = Load(joint, linear(along))
+
+
+def _turn(m: Equations, name: str, joint: str, u: Linear, n: Linear, product: float = 0.0) -> None:
+    """u . n of a vector u of the second body and n of the first; the multiplier is the moment against u x n."""
+    m.constrain(name, u @ n - product if product else u @ n)
+    m.loads[name] = Load(joint, u, n)
+
+
+def _drawn(axis: ArrayLike | None) -> np.ndarray | None:
+    return None if axis is None else _unit(axis)
 
 
 def _in_space(m: Equations, name: str) -> None:
@@ -211,11 +240,11 @@ def _between(m: Equations, name: str, a: Body | None, b: Body) -> None:
         m.own_body(name, a)
 
 
-def _at(m: Equations, body: Body | None, point: ArrayLike) -> Linear:
+def at_of(m: Equations, body: Body | None, point: ArrayLike) -> Linear:
     place = numbers("a place of a joint", point, m.dimension)
     return linear(place) if body is None else m.own_body("joint", body).at(place)
 
 
-def _along(m: Equations, body: Body | None, vector: ArrayLike) -> Linear:
+def along_of(m: Equations, body: Body | None, vector: ArrayLike) -> Linear:
     along = numbers("a direction of a joint", vector, m.dimension)
     return linear(along) if body is None else m.own_body("joint", body).along(along)

@@ -6,6 +6,8 @@ Promises
 - A product of two scalar forms, or `a @ b` of two vectors, is a `Quadratic`: the residual of a constraint. Joints are
   therefore written as in a paper: `(p_b - p_a) @ n - s`.
 - Expressions are values: no operation changes its operands.
+- A form made of places of a body knows which part of it moves with that body (`shares`): so a force on a place is one
+  on the body, though the nodes that carry it are those of others too.
 - A form knows the mechanism whose coordinates it counts (`owner`); forms of two mechanisms do not mix.
 """
 
@@ -19,6 +21,15 @@ from sim_service.multibody.natural.errors import MechanismError
 from sim_service.portable import product
 
 Terms = dict[int, np.ndarray]  # coordinate (or input) -> one coefficient per component
+Shares = dict[str, tuple["Terms", np.ndarray]]  # body -> terms that move with it; how it moves when the body is shifted
+
+
+def _shared(a: Shares, b: Shares, factor: float) -> Shares:
+    out = dict(a)
+    for body, (terms, shift) in b.items():
+        before, moved = out.get(body, ({}, 0.0 * shift))
+        out[body] = _merged(before, terms, factor), moved + factor * shift
+    return out
 
 
 def _merged(a: Terms, b: Terms, factor: float) -> Terms:
@@ -41,6 +52,11 @@ class Linear:
         self.terms = terms or {}
         self.inputs = inputs or {}
         self.owner = owner  # the mechanism, or None for plain numbers
+        self.shares: Shares = {}
+
+    def _with(self, shares: Shares) -> "Linear":
+        self.shares = shares
+        return self
 
     @property
     def dim(self) -> int:
@@ -78,6 +94,11 @@ class Linear:
             {i: product(A, c) for i, c in self.terms.items()},
             {j: product(A, c) for j, c in self.inputs.items()},
             self.owner,
+        )._with(
+            {
+                body: ({i: product(A, c) for i, c in terms.items()}, product(A, shift))
+                for body, (terms, shift) in self.shares.items()
+            }
         )
 
     def perp(self) -> "Linear":
@@ -91,7 +112,7 @@ class Linear:
             {k: c[part] for k, c in self.terms.items()},
             {j: c[part] for j, c in self.inputs.items()},
             self.owner,
-        )
+        )._with({b: ({k: c[part] for k, c in terms.items()}, s[part]) for b, (terms, s) in self.shares.items()})
 
     def __iter__(self) -> Iterator["Linear"]:
         return (self[i] for i in range(self.dim))
@@ -107,7 +128,7 @@ class Linear:
             _merged(self.terms, b.terms, 1.0),
             _merged(self.inputs, b.inputs, 1.0),
             one_owner(self, b),
-        )
+        )._with(_shared(self.shares, b.shares, 1.0))
 
     def __sub__(self, other: "Linear | ArrayLike") -> "Linear":
         if isinstance(other, Quadratic):
@@ -126,6 +147,7 @@ class Linear:
             self.owner,
         )
         out.kind = self.kind  # a vector the other way round is a vector
+        out.shares = _shared({}, self.shares, f)
         return out
 
     def __neg__(self) -> "Linear":

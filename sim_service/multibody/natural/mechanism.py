@@ -20,12 +20,12 @@ from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.compiler import compile_system
 from sim_service.multibody.natural.equations import Equations
 from sim_service.multibody.natural.errors import MechanismError
-from sim_service.multibody.natural.limits import MASS, POSITIVE_MASS, STEP, number
+from sim_service.multibody.natural.limits import MASS, POSITIVE_MASS, STEP, direction, number
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.rigid import make_body
 from sim_service.multibody.natural.settings import Settings
 from sim_service.multibody.natural.system import System
-from sim_service.portable import dot
+from sim_service.portable import dot, norm
 
 
 @dataclass
@@ -70,6 +70,25 @@ class Mechanism(Equations):
         self.own(f"particle {name}", point, dimension=self.dimension)
         self.add_mass(point, number(f"particle {name}: mass", mass, POSITIVE_MASS))
 
+    # named places and directions, without coordinates of their own
+
+    def place(self, name: str, on: Body | None, at: ArrayLike) -> Linear:
+        """The point of a body (None: the world) that is at `at` as drawn, under a name: stands wherever a point may."""
+        form = joints.at_of(self, on, at)
+        return self._name(name, form, "point")
+
+    def direction(self, name: str, on: Body | None, along: ArrayLike) -> Linear:
+        """The unit vector of a body (None: the world) along `along` as drawn, under a name."""
+        vector = direction(f"direction {name}", along, self.dimension)
+        return self._name(name, joints.along_of(self, on, vector / norm(vector)), "vector")
+
+    def _name(self, name: str, form: Linear, kind: str) -> Linear:
+        if name in self.nodes or name in self.places:
+            raise MechanismError(f"place {name}: there is a node or place of that name already")
+        form.kind = kind
+        self.places[name] = form
+        return form
+
     # joints and forces are plain functions of the equations, one file each
 
     spherical = joints.spherical
@@ -91,6 +110,7 @@ class Mechanism(Equations):
     torque = forces.torque
     friction = forces.friction
     limit = forces.limit
+    contact = forces.contact
     rotor = forces.rotor
     model_force = forces.model_force
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from sim_service.multibody.natural import evaluation
-from sim_service.multibody.natural.equations import Node
 from sim_service.multibody.natural.errors import AssemblyError, LockedMechanism, MechanismError
 from sim_service.multibody.natural.forces import MODEL
 from sim_service.multibody.natural.system import State
-from sim_service.multibody.natural.tables import P
+from sim_service.multibody.natural.tables import CONTACT, CONTACT_STATES, P
 
 CLOSED = 1e-12  # m, rad; how well the position problem is solved
 MOST = 100
@@ -39,7 +38,7 @@ def _pins(state: State, names: Mapping[str, Any]) -> tuple[list[int], np.ndarray
     return columns, np.array(values)
 
 
-def assemble(state: State, **given: Any) -> State:
+def assemble(state: State, /, **given: Any) -> State:
     """The position problem: close the mechanism with the given nodes at the given values; others move least."""
     s = state.system
     columns, values = _pins(state, given)
@@ -61,7 +60,7 @@ def assemble(state: State, **given: Any) -> State:
     raise AssemblyError(f"the mechanism does not close: {name} is off by {phi[worst]:.3g}")
 
 
-def velocities(state: State, **given: Any) -> State:
+def velocities(state: State, /, **given: Any) -> State:
     """The velocity problem: velocities that fulfil the constraints with the given nodes at the given rates.
 
     Without given rates: the least change of the velocities there are.
@@ -79,8 +78,10 @@ def velocities(state: State, **given: Any) -> State:
 
 def accelerations(state: State) -> State:
     """The acceleration problem: accelerations and multipliers of a state whose position and velocity are consistent."""
-    s = state.system
-    evaluation.accelerate(s.ints, s.reals, state.vector, s.work(), s.hook)
+    s, work = state.system, state.system.work()
+    evaluation.accelerate(s.ints, s.reals, state.vector, work, s.hook)
+    for at in _contact_states(state).values():
+        state.elements[at + 1] = s.part(P.ELEMENT_NEXT, work)[at + 1]  # the power that the first step begins with
     return state
 
 
@@ -204,43 +205,6 @@ def reaction(state: State, name: str) -> np.ndarray:
     return np.asarray(-state.jacobian()[rows].T @ state.lam[rows])
 
 
-def joint_force(state: State, body: str, node: str) -> np.ndarray:
-    """Force that the rest of the mechanism exerts on a body at one of its points or vectors, from its own equations.
-
-    This is how the reaction in a shared node is known, where no multiplier stands for it. Forces applied to the body
-    (springs, say) are part of the rest of the mechanism here.
-    """
-    s, b = state.system, state.system.mechanism.bodies[body]
-    wanted = s.mechanism.nodes[node]
-    if not wanted.columns:
-        return _ground_force(state, body, node)
-    weight = np.zeros(s.n)
-    for i, c in b.centre.terms.items():
-        weight[i] += b.mass * float(c @ s.mechanism.g)
-    internal = np.zeros(s.n)
-    if b.equations:
-        rows = [k for k, c in enumerate(s.constraints) if c.name in b.equations]
-        internal = state.jacobian()[rows].T @ state.lam[rows]
-    total = b.mass_matrix(s.n) @ state.qdd + internal - weight
-    return np.asarray(total[list(wanted.columns)])
-
-
-def _ground_force(state: State, body: str, node: str) -> np.ndarray:
-    """At a point fixed to the world, which has no equations of its own: what the motion of the body leaves over."""
-    b = state.system.mechanism.bodies[body]
-    points = [n for n in b.nodes if isinstance(n, Node) and n.kind == "point"]
-    fixed = [n.name for n in points if not n.columns]
-    if fixed != [node]:
-        raise MechanismError(
-            f"{node}: {body} is held at {', '.join(fixed) or 'no fixed point'}; one alone has a known force"
-        )
-    total = b.mass * (state.second(b.centre) - state.system.mechanism.g)
-    for other in points:
-        if other.columns:
-            total = total - joint_force(state, body, other.name)
-    return np.asarray(total)
-
-
 def port_forces(state: State, element: str) -> np.ndarray:
     """Forces of an element on its ports: of a spring, the force on its far end; of a torsion spring, its torque."""
     s = state.system
@@ -250,6 +214,63 @@ def port_forces(state: State, element: str) -> np.ndarray:
             return s.part(P.PORT_FORCE, state.evaluate())[at : at + len(e.ports)].copy()
         at += len(e.ports)
     raise MechanismError(f"{element}: no such force; there are {', '.join(e.name for e in s.elements)}")
+
+
+def dissipated(state: State, contact: str) -> float:
+    """Energy that damping and friction of a contact have taken since the start, J."""
+    places = _contact_states(state)
+    if contact not in places:
+        raise MechanismError(f"{contact}: no contact; there are {', '.join(places) or 'none'}")
+    return float(state.elements[places[contact]])
+
+
+def _contact_states(state: State) -> dict[str, int]:
+    contacts = [e.name for e in state.system.elements if e.kind == CONTACT]
+    return {name: CONTACT_STATES * k for k, name in enumerate(contacts)}
+
+
+@dataclass(frozen=True)
+class BodyMotion:
+    """A body at an instant, in world axes (in the plane turning is one number); force and torque are the resultants.
+
+    The resultant force is mass times acceleration of the centre, the resultant torque the rate of the angular momentum
+    about it. A bar on two points does not know its turning about its own axis: there it has none.
+    """
+
+    velocity: np.ndarray  # of its centre
+    angular_velocity: np.ndarray
+    acceleration: np.ndarray  # of its centre
+    angular_acceleration: np.ndarray
+    force: np.ndarray
+    torque: np.ndarray
+
+
+def body_motion(state: State, name: str) -> BodyMotion:
+    body, d = state.system.mechanism.bodies[name], state.system.mechanism.dimension
+    centre, acceleration = state.value(body.centre), state.second(body.centre)
+    torque = np.zeros(3 if d == 3 else 1)
+    for a, b, factor in body.moments:
+        torque = torque + factor * _cross(state.value(a), state.second(b))
+    torque = torque - body.mass * _cross(centre, acceleration)
+    e, de, dde = (np.array([read(v) for v in body.basis]) for read in (state.value, state.rate, state.second))
+    if d == 3 and len(e) == 2:  # the third direction is known where it has no coordinates
+        e, de, dde = (
+            np.vstack([e, np.cross(e[0], e[1])]),
+            np.vstack([de, np.cross(de[0], e[1]) + np.cross(e[0], de[1])]),
+            np.vstack([dde, np.cross(dde[0], e[1]) + 2.0 * np.cross(de[0], de[1]) + np.cross(e[0], dde[1])]),
+        )
+    if len(e) == 3:
+        reciprocal = 0.5 * np.linalg.inv(e).T
+        turning, change = (np.cross(reciprocal, x).sum(axis=0) for x in (de, dde))
+    else:
+        turning, change = (_cross(e[0], x[0]) / float(e[0] @ e[0]) for x in (de, dde))
+    return BodyMotion(
+        state.rate(body.centre), turning, acceleration, change, body.mass * acceleration, np.atleast_1d(torque)
+    )  # fmt: skip
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.cross(a, b) if len(a) == 3 else np.array([a[0] * b[1] - a[1] * b[0]])
 
 
 def angular_velocity(state: State, body: str) -> np.ndarray:

@@ -127,12 +127,15 @@ class Record:
         """A diagnostic by name, over the steps; or the components of a node, over the kept instants."""
         if name in DIAGNOSTICS:
             return self.diagnostics[:, DIAGNOSTICS.index(name)]
-        return self.values(self.system.mechanism.nodes[name])
+        return self.values(self.system.mechanism.named(name))
 
     def values(self, form: Linear, derivative: int = 0) -> np.ndarray:
         """A form over the kept instants, or its first or second derivative; a scalar one as a plain vector."""
         inputs = self.states[:, self.system.span(P.INPUT)].reshape(len(self.states), -1, 3)[:, :, derivative]
-        out = (self.q, self.qd, self.qdd)[derivative] @ form.jacobian(self.system.n).T
+        of = (self.q, self.qd, self.qdd)[derivative]
+        out = np.zeros((len(of), form.dim))
+        for i, c in form.terms.items():  # term by term: a library's product adds up in an order of its own
+            out += of[:, i, None] * c
         for j, c in form.inputs.items():
             out += inputs[:, j, None] * c
         if derivative == 0:

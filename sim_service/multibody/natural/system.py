@@ -241,10 +241,8 @@ class State:
     # values
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Components of a node."""
-        if name not in self.system.mechanism.nodes:
-            raise MechanismError(f"{name}: no such node")
-        return self.value(self.system.mechanism.nodes[name])
+        """Components of a node or named place."""
+        return self.value(self.system.mechanism.named(name))
 
     def value(self, form: Linear) -> np.ndarray:
         return form.value(self.q, self.inputs[:, 0])
