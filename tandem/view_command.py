@@ -211,8 +211,9 @@ def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) ->
         from sim_service.multibody.mechanism_file import read_mechanism
         from tandem.mechanism_run import prepare
         from tandem.view.address import announced
+        from tandem.view.bench import Bench, with_hands
         from tandem.view.listen import close_page, open_page
-        from tandem.view.mechanism_page import Bench, MechanismData, MechanismPage, with_hands
+        from tandem.view.mechanism_page import MechanismData, MechanismPage
     described = read_mechanism(file)
     with_hands(described.mechanism)
     described, state = prepare(described)

@@ -13,7 +13,8 @@ here is compiled.
                        last seconds, commander.py talks to the simulator, fork.py looks ahead
     push.py            a hand on the machine
     player.py          time, of a record: slider, speed, steps; two records against each other
-    mechanism_page.py  a mechanism in the hand, on a page of its own
+    mechanism_page.py  a mechanism in the hand, on a page of its own; bench.py runs it, mechanism_controls.py acts on
+                       bodies and joints
     page_access.py     token, session, origin: access over HTTP
     messages.py        what a page may send
     listen.py          the server: viser behind both

@@ -15,8 +15,9 @@ import pytest
 from sim_service.multibody.mechanism_file import read_mechanism
 from sync.config import View
 from tandem.mechanism_run import prepare
+from tandem.view.bench import Bench, with_hands
 from tandem.view.listen import close_page, open_page
-from tandem.view.mechanism_page import Bench, MechanismData, MechanismPage, with_hands
+from tandem.view.mechanism_page import MechanismData, MechanismPage
 from tandem.view.process import Page
 from tests.system.browser import answer, browser, lacking, visit, window
 from tests.system.conftest import PATIENCE_S, ROOT, until

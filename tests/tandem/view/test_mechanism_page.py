@@ -10,7 +10,8 @@ from sim_service.machines.scene import poses
 from sim_service.multibody.mechanism_file import read_mechanism
 from sim_service.multibody.natural.api import run
 from tandem.mechanism_run import prepare
-from tandem.view.mechanism_page import Bench, MechanismData, with_hands
+from tandem.view.bench import Bench, with_hands
+from tandem.view.mechanism_page import MechanismData
 
 MECHANISMS = Path(__file__).resolve().parents[3] / "configs" / "mechanisms"
 
