@@ -161,6 +161,9 @@ def replay(
     ] = "max",
     config: Annotated[Path | None, typer.Option(help="Another configuration than the recorded one.")] = None,
     overrides: Overrides = None,
+    halved: Annotated[
+        bool, typer.Option(help="Each step also in two halves, extrapolated, 3 times the cost (mode ideal).")
+    ] = False,
     save: Annotated[Path | None, typer.Option(help="Folder for the replay as a run of its own.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -178,8 +181,8 @@ def replay(
             from tandem.replay import Asked, print_replay, replay_run
             from tandem.replay_save import save as save_replay
         asked = Asked(
-            mode or ("ideal" if delay_ms or jitter_ms else "exact"), delay_ms, jitter_ms, seed, factor, config,
-            list(overrides or []),
+            mode or ("ideal" if delay_ms or jitter_ms or halved else "exact"), delay_ms, jitter_ms, seed, factor,
+            config, list(overrides or []) + ["sim.parameters.step_halving=1"] * halved, halved=halved,
         )  # fmt: skip
         with progress("replay") as update:
             done = replay_run(run, asked, update)

@@ -36,6 +36,9 @@ def iso(
     road: Annotated[Path | None, typer.Option(help="Road file, see configs/roads/. Default: flat.")] = None,
     settings: Parameters = None,
     speed: Annotated[float | None, typer.Option(min=10, max=250, help="km/h. Default: the test's own.")] = None,
+    halved: Annotated[
+        bool, typer.Option(help="Each step also in two halves, extrapolated: true error estimates, 3 times the cost.")
+    ] = False,
     as_json: AsJson = False,
     to: Annotated[
         Path | None,
@@ -52,7 +55,7 @@ def iso(
     from sync.jit import compiling
 
     with errors():
-        changed = parameters(settings)
+        changed = parameters(settings) | ({"step_halving": 1.0} if halved else {})
         build.ensure("everything")
         with status("reading"), compiling("iso"):
             from tandem.reports.html.page import json_ready

@@ -65,6 +65,7 @@ class Asked:
     speed: float | None = None  # None: as fast as it goes
     config: Path | None = None
     overrides: list[str] = field(default_factory=list)
+    halved: bool = False  # each step also in two halves, extrapolated
     remake: bool = False  # the vector of parameters is made here even if the record has it
 
     @property
@@ -160,6 +161,8 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
             raise ConfigError(
                 f"{key} {value:g}: the blocks of an exact replay are those of the record; use --mode ideal"
             )
+    if asked.mode == "exact" and asked.halved:
+        raise ConfigError("--halved: an exact replay repeats the steps of the record; use --mode ideal")
     begun = now_ns()
     run = open_run(path, progress=lambda share: progress("reading", share))
     read_ns = now_ns() - begun
@@ -226,6 +229,8 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         **_compare(done),
         "efforts": efforts_again(run, config),
     }
+    if "step_error" in (columns := done.columns()) and n:
+        done.figures["step_error"] = float(columns["step_error"].max())
     if asked.mode == "ideal":
         done.figures["against"] = _against(done, topic, asked)
     return done
@@ -493,4 +498,6 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
     for what, found in figures.get("against", {}).items():
         title = {"on_board": "this replay against the run on board", "ideal": f"{asked} against none"}[what]
         console.print(f"{title}: {sentence(found)}", soft_wrap=True)
+    if "step_error" in figures:
+        console.print(f"estimated error of a step: {figures['step_error']:.1e} m at most")
     console.print(f"the record ended: {figures['record_ended']}", soft_wrap=True, markup=False)

@@ -180,11 +180,22 @@ def test_command_prints_json_and_writes_a_page(tmp_path):
     told = json.loads(done.stdout)
     (test,) = told["tests"]
     assert test["test"] == "coast-down"
-    assert set(test) == {"test", "title", "conditions", "rows", "notes", "simulated_s", "capped"}
+    assert set(test) == {"test", "title", "conditions", "rows", "notes", "simulated_s", "capped", "step_error"}
     assert {"quantity", "unit", "predicted", "simulated", "difference", "by"} == set(test["rows"][0])
     assert test["rows"][0]["quantity"] == "time 50 to 40 km/h"
     assert "<svg" in (tmp_path / "report.html").read_text()
     assert json.loads((tmp_path / "report.json").read_text())["tests"] == told["tests"]
+
+
+def test_halved_steps_bring_wheel_hop_nearer_to_theory(tmp_path):
+    """14 steps a swing of a hopping wheel: there the step shows."""
+    command = CliRunner().invoke(app, ["iso", "ride", "--halved", "--json", "--report", str(tmp_path)])
+    (halved,) = json.loads(command.stdout)["tests"]
+    rows = {row["quantity"]: row for row in halved["rows"]}
+    for axle in ("front", "rear"):
+        plain = next(row for row in result("ride").rows if row.quantity == f"{axle} hop, damping")
+        assert abs(rows[f"{axle} hop, damping"]["difference"]) < 0.5 * abs(plain.difference)
+    assert 0.0 < halved["step_error"] < 1e-4
 
 
 def test_a_page_says_how_many_figures_are_close():

@@ -214,6 +214,8 @@ def test_a_paced_replay_can_be_watched(run: Path, config: Config, monkeypatch: p
         (["--mode", "best"], "--mode best: must be one of exact, ideal"),
         (["--mode", "exact", "--delay-ms", "5"], "use --mode ideal"),
         (["--delay-ms", "-5"], "must be zero or more"),
+        (["--mode", "exact", "--halved"], "--halved: an exact replay repeats the steps of the record"),
+        (["--halved"], "sim.parameters.step_halving = 1: unknown to single_track"),
         (["--speed", "fast"], "--speed fast: must be max or a number above 0"),
         (["--set", "sim.step_ms=0"], "sim.step_ms = 0: must be greater than or equal to 0.1"),
         (["--set", "sim.parameters.mas=900"], "sim.parameters.mas = 900: unknown to single_track; did you mean mass?"),
@@ -233,6 +235,20 @@ def test_what_is_wrong_is_said_with_what_would_be_right(run: Path, options: list
     result = CliRunner().invoke(app, ["replay", str(run), *options])
     assert result.exit_code == 2
     assert expected in result.stderr
+
+
+def test_an_ideal_replay_may_halve_its_steps(tmp_path: Path) -> None:
+    """Of the multibody car: what it estimates as the error of a step is printed; where the car goes hardly changes."""
+    config = load(DRIVE, [])
+    run = write(tmp_path / "a", config, lane_change(config, 3.0))
+    plain = replay_run(run, Asked(mode="ideal")).columns()
+    command = CliRunner().invoke(app, ["replay", str(run), "--halved", "--json", "--save", str(tmp_path / "b")])
+    assert command.exit_code == 0, command.stderr
+    figures = json.loads(command.stdout)
+    assert figures["mode"] == "ideal" and 0.0 < figures["step_error"] < 1e-3
+    halved = replay_run(tmp_path / "b", Asked()).columns()  # saved with its parameter: replays to the bit
+    assert halved["step_error"].max() == figures["step_error"]
+    assert 0.0 < np.abs(halved["x"] - plain["x"]).max() < 1e-2
 
 
 def test_the_command_prints_one_object_or_a_few_sentences(run: Path, tmp_path: Path) -> None:

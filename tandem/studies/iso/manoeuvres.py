@@ -1,7 +1,7 @@
 """The manoeuvres by name, in the order in which `all` runs them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sync.errors import ConfigError, TandemError
 from tandem.studies.iso.circle import circle
@@ -59,7 +59,9 @@ def run_tests(
 
         report_progress(name, 0.0)
         try:
-            results.append(MANOEUVRES[name].run(vehicle, speed, report_progress))
+            vehicle.step_errors.clear()
+            result = MANOEUVRES[name].run(vehicle, speed, report_progress)
+            results.append(replace(result, step_error=max(vehicle.step_errors, default=0.0)))
         except TandemError as error:
             failed[name] = error
     return results, failed

@@ -44,6 +44,7 @@ class Result:
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0  # simulated
     capped: int = 0  # steps that ended at the limit of iterations
+    step_error: float = 0.0  # m; largest that a step estimated of itself
 
     def row(self, quantity: str) -> Row:
         return next(row for row in self.rows if row.quantity == quantity)
@@ -67,4 +68,5 @@ class Result:
             "notes": self.notes,
             "simulated_s": self.seconds,
             "capped": self.capped,
+            "step_error": self.step_error,
         }

@@ -2,7 +2,7 @@
 
 Promises
 - One compiled loop for all manoeuvres, without clock and without chance: the same car and plan give the same bits.
-- It stops at the first step whose state is not finite, and, where asked, as soon as the car stands.
+- It stops at the first step that found no finite end, and, where asked, as soon as the car stands.
 
 A plan has a row for each step. Hands turn the wheel as the row says, with its derivatives; to hold a curvature they add
 what an integral of its error asks for; along a `Course` they steer as it says for where the car is, and against the
@@ -31,8 +31,9 @@ ANGLE, RATE, ACCELERATION, CURVATURE, SPEED, TORQUE, THROTTLE, BRAKE, FOLLOWS = 
 COLUMNS = 9
 
 # places of the outputs the driver looks at, then what he does with them
-X, Y, YAW, VX, VY, YAW_RATE = range(6)
-LOOKS = ("x", "y", "yaw", "vx", "vy", "yaw_rate")
+X, Y, YAW, VX, VY, YAW_RATE, CAPPED = range(7)
+LOOKS = ("x", "y", "yaw", "vx", "vy", "yaw_rate", "capped")
+STOPPED = 2.0  # of `capped`: the step found no end, the car was stopped where it was
 STOP_BELOW, TORQUE_MOST, MASS, RADIUS, HANDS, CURVATURE_GAIN, COURSE_BEGIN, COURSE_STEP, PLACE_GAIN, HEADING_GAIN = (
     range(10)
 )
@@ -125,7 +126,8 @@ def run(step, state, inputs, params, tables, work, h, plan, settings, memory, co
             log[first + k, i] = work[logged[i]]
         for i in range(inputs.shape[0]):
             log[first + k, outputs + i] = inputs[i]
-        if not isfinite(work[looks[X]] + work[looks[YAW_RATE]] + work[looks[VX]]):
+        finite = isfinite(work[looks[X]] + work[looks[YAW_RATE]] + work[looks[VX]])
+        if not finite or work[looks[CAPPED]] >= STOPPED:
             return -(k + 1)
         if settings[STOP_BELOW] > 0.0 and abs(work[looks[VX]]) < settings[STOP_BELOW]:
             return k + 1
@@ -214,8 +216,9 @@ class Drive:
         )  # fmt: skip
         if done < 0:
             at = H * (self.steps - done)
-            raise Diverged(f"the car diverged {at:.2f} s after the start: its state is no longer finite")
+            raise Diverged(f"the car diverged {at:.2f} s after the start: a step found no finite end")
         self.rows.append(log[:done])
+        self.vehicle.step_errors.append(float(log[:done, self.names["step_error"]].max()))
         self.steps += done
         return Log(self.names, log[:done])
 

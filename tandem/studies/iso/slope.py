@@ -42,14 +42,12 @@ def slope(vehicle: Vehicle, speed: float | None, update: Update) -> Result:
     weight = car.mass * GRAVITY
     b, h, L = car.cg_x - car.rear.x, car.cg_height, car.wheelbase
     front = weight * (b * cos(angle) - h * sin(angle)) / L
+    arms = [vehicle.arm(i, 0.5 * load) for i, load in enumerate(car.loads)]
     limit = sum(
-        2.0 * (vehicle.values[f"brake_{side}"] * PARKED_BAR + vehicle.values["brake_drag"]) / axle.radius
-        for side, axle in zip(("front", "rear"), car.axles, strict=True)
+        2.0 * (vehicle.values[f"brake_{side}"] * PARKED_BAR + vehicle.values["brake_drag"]) / arm
+        for side, arm in zip(("front", "rear"), arms, strict=True)
     )
-    held = sum(
-        parked.mean(f"brake_torque_{w}") / (car.front if w[0] == "f" else car.rear).radius
-        for w in ("fl", "fr", "rl", "rr")
-    )
+    held = sum(parked.mean(f"brake_torque_{w}") / arms[w[0] == "r"] for w in ("fl", "fr", "rl", "rr"))
     rows = [
         Row("drift parked for 60 s", "mm", 0.0, 1e3 * float(along[-1] - along[0]), "the brakes hold"),
         Row("largest motion while parked", "mm", None, 1e3 * float(np.ptp(along))),

@@ -115,7 +115,7 @@ def turn(vehicle: Vehicle, speed: float, lateral_acceleration: float) -> Turn:
             A[1, i] += ahead[i] * C + sum(s.aligning_slip for s in each[i])
             b[0] -= G * tilts[i]
             b[1] -= (ahead[i] * G + sum(s.aligning_lean for s in each[i])) * tilts[i]
-            inner, outer = (rolling_moment(vehicle, i, load, speed) / axle.radius for load in pairs[i])
+            inner, outer = (rolling_moment(vehicle, i, load, speed) / vehicle.arm(i, load) for load in pairs[i])
             b[1] += 0.5 * axle.track * (outer - inner)
             # wheels that toe in or lean: the outer one, loaded more, pushes more
             left, right = each[i]

@@ -48,7 +48,7 @@ def linear_system(vehicle: Vehicle, speed: float) -> System:
         extra[2:, yawing] += 2.0 * axle.wheel_inertia * spin * lean
         extra[yawing, 2:5] -= 2.0 * axle.wheel_inertia * spin * lean
         extra[1, turns] += 2.0 * each[i].aligning_lean * lean
-        rolling = rolling_moment(vehicle, i, 0.5 * loads[i], speed) / axle.radius / (0.5 * loads[i])
+        rolling = rolling_moment(vehicle, i, 0.5 * loads[i], speed) / vehicle.arm(i, 0.5 * loads[i]) / (0.5 * loads[i])
         extra[1, turns[1 + i]] -= rolling * tyre_roll_stiffness(axle)
         side = found.states.index(("side_force_front", "side_force_rear")[i])
         extra[2:, side] += each[i].overturning_slip / each[i].side_slip * lean

@@ -35,6 +35,7 @@ class Vehicle:
     toe_in: tuple[float, float]  # of one front and one rear wheel of the standing car, rad
     camber: tuple[float, float]  # top outwards positive
     width: float  # over the tyres, m
+    step_errors: list[float]  # the largest of each drive since the list was cleared, m
 
     def place(self, parameter: str) -> int:
         return next(i for i, p in enumerate(self.model.parameters) if p.name == parameter)
@@ -57,31 +58,30 @@ class Vehicle:
         return tuple(float(value) for value in found)
 
     def arm(self, axle: int, load: float) -> float:
-        """Torque on a wheel per force along it: the radius, and what rolling resistance adds under drive."""
+        """Torque on a wheel per force along it: the rolling radius, and what rolling resistance adds under drive."""
         p = self.tyres[axle]
         pulled = p[T.UNLOADED_RADIUS] * p[T.QSY2] * p[T.LMY] * load / p[T.NOMINAL_LOAD]
-        return float(self.linear.axles[axle].radius + pulled)
+        return float(self.rolling_radius(axle, load) + pulled)
 
     def rolling_radius(self, axle: int, load: float) -> float:
         p = self.tyres[axle]
         return float(effective_radius(p, load / p[T.VERTICAL_STIFFNESS]))
 
     def altered(self, changed: dict[str, float]) -> "Vehicle":
-        return _made(self.name, self.sources, self.changed | changed)
+        return _made(self.name, self.sources, self.changed | changed, self.step_errors)
 
     def on_road(self, text: str) -> "Vehicle":
         """The same car on a road that is given as the text of its file."""
         others = {key: data for key, data in self.sources.files.items() if not key.startswith(f"{ROAD}:")}
-        return _made(
-            self.name, MachineFiles(others | {f"{ROAD}:road.toml": text.encode()}, self.sources.names), self.changed
-        )
+        sources = MachineFiles(others | {f"{ROAD}:road.toml": text.encode()}, self.sources.names)
+        return _made(self.name, sources, self.changed, self.step_errors)
 
 
 def load_vehicle(file: Path, changed: dict[str, float], road: Path | None = None) -> Vehicle:
-    return _made(file.stem, gather(file, {ROAD: road} if road is not None else None), changed)
+    return _made(file.stem, gather(file, {ROAD: road} if road is not None else None), changed, [])
 
 
-def _made(name: str, sources: MachineFiles, changed: dict[str, float]) -> Vehicle:
+def _made(name: str, sources: MachineFiles, changed: dict[str, float], step_errors: list[float]) -> Vehicle:
     model, params = make_machine(sources, changed)
     if model.name != "buggy":
         raise ConfigError(
@@ -106,6 +106,7 @@ def _made(name: str, sources: MachineFiles, changed: dict[str, float]) -> Vehicl
         toe_in=(front.toe_in, rear.toe_in),
         camber=(front.camber, rear.camber),
         width=max(2.0 * values[f"{axle}_WC_y"] + _width(sources.files[f"tyre_{axle}"]) for axle in AXLES),
+        step_errors=step_errors,
     )
 
 
