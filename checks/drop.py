@@ -15,7 +15,6 @@ import numpy as np
 
 from sim_service.machines import gather, load_machine
 from sim_service.machines.buggy.build import assemble
-from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import tables
 from sim_service.multibody.natural.tables import ATTEMPTS, RETRIES
 from sim_service.multibody.natural.tables import P as Part
@@ -34,25 +33,25 @@ def drop(step_ms: float, retries: int | None = None) -> dict[str, Any]:
     sources = gather(VEHICLE)
     built = assemble(sources.toml(), sources, {"gear_mode": 0.0})
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
-    inputs = np.zeros(len(VEHICLE_INPUTS))
+    inputs = np.zeros(len(model.inputs))
     model.initial(state, params, model.tables, work)
-    held = model.tables
+    constants = model.tables
     if retries is not None:
-        floats = np.array(held.floats)
+        floats = np.array(constants.floats)
         floats[built.system.span(Part.SETTING).start + RETRIES] = retries
-        held = tables(held.ints, read_only(floats))
+        constants = tables(constants.ints, read_only(floats))
     for node in built.system.mechanism.nodes.values():
         if node.kind == "point" and node.columns:
             state[built.system.span(Part.Q).start + node.columns[2]] += HEIGHT
     names = [q.name for q in model.outputs]
     wanted = [f"{what}_{w}" for what in ("force_x", "load") for w in WHEELS]
-    places = [names.index(name) for name in [*wanted, "capped", "iterations"]]
-    said = len(names) + built.system.span(Part.DIAGNOSTIC).start
+    places = [names.index(name) for name in [*wanted, "capped", "iterations", "parts"]]
+    diagnostics = len(names) + built.system.span(Part.DIAGNOSTIC).start
     rows, attempts = [], []
     for _ in range(round(1e3 * SECONDS / step_ms)):
-        model.step(state, inputs, params, held, work, 1e-3 * step_ms)
+        model.step(state, inputs, params, constants, work, 1e-3 * step_ms)
         rows.append(work[places])
-        attempts.append(work[said + ATTEMPTS])
+        attempts.append(work[diagnostics + ATTEMPTS])
     found = np.array(rows)
     return {
         "step_ms": step_ms,
@@ -61,6 +60,7 @@ def drop(step_ms: float, retries: int | None = None) -> dict[str, Any]:
         "load_rear": float(found[:, 6:8].max()),
         "capped": int(found[:, 8].sum()),
         "again": int(np.sum(np.array(attempts) > 1)),
+        "in_parts": int(np.sum(found[:, 10] > 1)),
         "in_halves": int(np.sum(np.array(attempts) > 2)),
         "iterations": float(found[:, 9].mean()),
         "iterations_max": int(found[:, 9].max()),
@@ -80,7 +80,7 @@ def main() -> None:
         print(
             f"{f['step_ms']:g} ms: longitudinal {f['force_x']:.1f} N, load {f['load_front']:.0f} N front,"
             f" {f['load_rear']:.0f} N rear; {f['capped']} steps capped, {f['again']} made again, {f['in_halves']} of"
-            f" them in halves; iterations {f['iterations']:.2f}, most {f['iterations_max']}"
+            f" them in halves, {f['in_parts']} in parts; iterations {f['iterations']:.2f}, most {f['iterations_max']}"
         )
 
 

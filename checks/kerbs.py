@@ -1,9 +1,9 @@
 """Coasting over kerbs and against a step: `python -m checks.kerbs`.
 
 A frictionless car without drag coasts up a step of 5 cm with a ramp of 2, 5, 10, 20 cm at 2, 5, 10 m/s, in time steps
-of 5, 2 and 1 ms. Once it runs quietly on top, its mechanical energy must not have grown (1 J is for rounding and what
-is left of the swinging), and the greatest wheel load must not depend on the time step (15 %). A step of 20 cm must stop
-it at walking pace.
+of 5, 2 and 1 ms, and up one of them as a grid and as an OpenCRG file. Once it runs quietly on top, its mechanical
+energy must not have grown (1 J is for rounding and what is left of the swinging), and the greatest wheel load must not
+depend on the time step (15 %). A step of 20 cm must stop it at walking pace.
 """
 
 import re
@@ -18,12 +18,37 @@ from sim_service.machines.buggy import build
 from sim_service.machines.buggy.description import OUTPUTS, P, W
 from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.tables import P as Part
+from sim_service.roads import make_road, surface
 
 VEHICLE = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 HEIGHT, RAMPS, SPEEDS, STEPS = 0.05, (0.02, 0.05, 0.1, 0.2), (2.0, 5.0, 10.0), (5e-3, 2e-3, 1e-3)
 MOST_CREATED, MOST_SPREAD = 1.0, 1.15  # J; greatest load over the smallest of the time steps
 TALL, WALKING = 0.2, 1.4  # m, m/s
+KINDS = ("bump", "grid", "crg")
+DATA_BEGIN, DATA_LENGTH, SPACING = -5.0, 60.0, 0.01  # m; of grid and CRG
 BEGIN = 2.0  # m; where the kerb begins; the front wheels start 1.3 m ahead of the origin
+
+
+def kerb_file(folder: Path, height: float, ramp: float, kind: str) -> Path:
+    """The same kerb as a bump, as heights on a grid, and as an OpenCRG file."""
+    file = folder / "kerb.toml"
+    bump = f'[[bumps]]\nshape = "trapezoid"\nx = {BEGIN}\nlength = 200.0\nheight = {height}\nramp = {ramp}\n'
+    file.write_text(bump + f"rounding = {min(0.02, 0.25 * ramp)}\n")
+    if kind == "bump":
+        return file
+    road = make_road(file)
+    z = np.array([surface(road, x, 0.0)[0] for x in np.arange(round(DATA_LENGTH / SPACING)) * SPACING + DATA_BEGIN])
+    if kind == "grid":
+        np.save(folder / "kerb.npy", np.column_stack([z, z]))
+        where = f"origin = [{DATA_BEGIN}, -5.0]\nspacing = [{SPACING}, 10.0]\n"
+        file.write_text(f'[surface]\nkind = "grid"\nfile = "kerb.npy"\n{where}')
+        return file
+    head = ["$ROAD_CRG", f"REFERENCE_LINE_INCREMENT = {SPACING}", "$", "$KD_Definition", "#:LDFI"]
+    head += [f"U:reference line u,m,0,{SPACING}", *(f"D:long section at v = {v:.3f},m" for v in (-5.0, 5.0))]
+    lines = [*head, "$", "$" * 72, *(f"{f'{h:.16f}'[:19]:>20}" * 2 for h in z)]
+    (folder / "kerb.crg").write_text("\n".join(lines) + "\n")
+    file.write_text(f'[surface]\nkind = "crg"\nfile = "kerb.crg"\nat = [{DATA_BEGIN}, 0.0]\nheading_deg = 0.0\n')
+    return file
 
 
 class Coasting:
@@ -61,15 +86,17 @@ class Coasting:
 
     @classmethod
     def slippery(
-        cls, height: float, ramp: float, speed: float, tyre: dict[str, float] | None = None, **more: float
+        cls,
+        height: float,
+        ramp: float,
+        speed: float,
+        tyre: dict[str, float] | None = None,
+        kind: str = "bump",
+        **more: float,
     ) -> "Coasting":
-        """Without friction or drag, up a kerb."""
+        """Without friction or drag, up a kerb that is one of `KINDS`."""
         with tempfile.TemporaryDirectory() as folder:
-            road = Path(folder) / "kerb.toml"
-            road.write_text(
-                f'[[bumps]]\nshape = "trapezoid"\nx = {BEGIN}\nlength = 200.0\nheight = {height}\nramp = {ramp}\n'
-                f"rounding = {min(0.02, 0.25 * ramp)}\n"
-            )
+            road = kerb_file(Path(folder), height, ramp, kind)
             changed = {"drag_area": 0.0, "gear_mode": 0.0, "brake_drag": 0.0, **more}
             return cls(road, speed, 0.0, changed, b"\n[SCALING_COEFFICIENTS]\nLMUX = 1e-6\nLMUY = 1e-6\n", tyre)
 
@@ -90,8 +117,15 @@ class Coasting:
     def loads(self) -> np.ndarray:
         return np.array([self[f"load_{w}"] for w in ("fl", "fr", "rl", "rr")])
 
+    def energy_at_start(self) -> float:
+        """Before a step was made, when outputs and diagnostics are those of the car at rest."""
+        row, col = (self.system.part(p) for p in (Part.MASS_ROW, Part.MASS_COL))
+        mass, qd = self.tables.floats[self.system.span(Part.MASS)], self.state[self.system.span(Part.QD)]
+        at_rest = self.work[len(OUTPUTS) :][self.system.span(Part.DIAGNOSTIC)][core.KINETIC]
+        return self.energy() - at_rest + float(np.sum(np.where(row == col, 0.5, 1.0) * mass * qd[row] * qd[col]))
+
     def energy(self, springs: bool = True) -> float:
-        """Kinetic, of gravity, and of springs and tyres as their outputs tell."""
+        """Kinetic, of gravity, and of springs and tyres by their outputs."""
         own = self.work[len(OUTPUTS) :]
         kinetic = own[self.system.span(Part.DIAGNOSTIC)][core.KINETIC]
         weight = self.tables.floats[self.system.span(Part.CONSTANT_FORCE)].reshape(-1)
@@ -104,9 +138,11 @@ class Coasting:
         return total
 
 
-def over(ramp: float, speed: float, h: float, height: float = HEIGHT) -> tuple[float, float, int, float]:
+def over(
+    ramp: float, speed: float, h: float, height: float = HEIGHT, kind: str = "bump"
+) -> tuple[float, float, int, float]:
     """Energy gained, greatest load, capped steps, speed at the end."""
-    car = Coasting.slippery(height, ramp, speed)
+    car = Coasting.slippery(height, ramp, speed, kind=kind)
     car.step(h)
     before, peak, capped = car.energy(), 0.0, 0
     # until the rear wheels have been on top for two seconds
@@ -128,20 +164,20 @@ def climbed(speed: float, h: float) -> float:
 
 def main() -> int:
     wrong = 0
-    print("ramp_m speed_mps  gained_J at 5, 2, 1 ms         peak_load_N                spread  capped  speed_after")
-    for ramp in RAMPS:
-        for speed in SPEEDS:
-            runs = [over(ramp, speed, h) for h in STEPS]
-            gained, peaks = [r[0] for r in runs], [r[1] for r in runs]
-            spread = max(peaks) / min(peaks)
-            good = max(gained) <= MOST_CREATED and spread <= MOST_SPREAD
-            wrong += not good
-            print(
-                f"{ramp:5.2f} {speed:6.1f}   " + " ".join(f"{g:9.1f}" for g in gained) + "   "
-                + " ".join(f"{p:8.0f}" for p in peaks) + f"   {spread:6.3f}  {[r[2] for r in runs]}  {runs[-1][3]:.3f}"
-                + ("" if good else "  WRONG"),
-                flush=True,
-            )  # fmt: skip
+    print("ramp_m speed_mps road  gained_J at 5, 2, 1 ms         peak_load_N               spread  capped  speed_after")
+    cases = [(ramp, speed, "bump") for ramp in RAMPS for speed in SPEEDS]
+    for ramp, speed, kind in [*cases, *((0.05, 5.0, kind) for kind in KINDS[1:])]:
+        runs = [over(ramp, speed, h, kind=kind) for h in STEPS]
+        gained, peaks = [r[0] for r in runs], [r[1] for r in runs]
+        spread = max(peaks) / min(peaks)
+        good = max(gained) <= MOST_CREATED and spread <= MOST_SPREAD
+        wrong += not good
+        print(
+            f"{ramp:5.2f} {speed:6.1f}   {kind:4s}" + " ".join(f"{g:9.1f}" for g in gained) + "   "
+            + " ".join(f"{p:8.0f}" for p in peaks) + f"   {spread:6.3f}  {[r[2] for r in runs]}  {runs[-1][3]:.3f}"
+            + ("" if good else "  WRONG"),
+            flush=True,
+        )  # fmt: skip
     for h in STEPS:
         far = climbed(WALKING, h)
         wrong += far > 0.3

@@ -36,7 +36,7 @@ class Head(IntEnum):
     PATCHES = 3
     FRICTION = 4
     SHARP = 5  # 1: bends so much within the outline of a wheel that one point of contact is not enough
-    STEEPEST = 6  # the greatest slope along it
+    STEEPEST = 6  # the greatest slope, along or across
 
 
 class Slope(IntEnum):

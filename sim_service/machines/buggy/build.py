@@ -20,14 +20,13 @@ from sim_service.machines.buggy import brake_parameters, checks, driveline, dyna
 from sim_service.machines.buggy.analysis.corner import spring_rate
 from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel, rates
 from sim_service.machines.buggy.bodies import FRONT, REAR, WHEELS, Car, Points, body_points, build
-from sim_service.machines.buggy.description import OUTPUTS, PARAMETERS, P, W
+from sim_service.machines.buggy.description import INPUTS, OUTPUTS, PARAMETERS, P, W
 from sim_service.machines.buggy.driveline_parameters import M
 from sim_service.machines.buggy.scene import Frames, scene
 from sim_service.machines.car.display import car_display
 from sim_service.machines.car.files import road_files
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.tir import parse_tir, tyre_vector
-from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import Machine, Quantity, Tables, index, tables
 from sim_service.machines.parameters import checked
 from sim_service.machines.scene import Scene
@@ -49,7 +48,7 @@ _SETTLE = 600  # steps at most until what is left of a drop of the car is roundi
 _AWHILE = 60  # steps
 _HOLD = 600  # steps at most with brakes on, until the tyres hold it on a slope
 
-_BRAKE = index(VEHICLE_INPUTS, "brake_pressure_bar")
+_BRAKE = index(INPUTS, "brake_pressure_bar")
 _LIMITS = {parameter.name: parameter for parameter in PARAMETERS}
 _SIDES = dict(zip(WHEELS, ("front left", "front right", "rear left", "rear right"), strict=True))
 _PARTS = {  # of the mechanism, and what of the vehicle file makes them
@@ -222,15 +221,16 @@ def _machine(built: Assembled, path: str) -> Machine:
 
     return Machine(
         name="buggy",
-        inputs=VEHICLE_INPUTS,
+        inputs=INPUTS,
         states=_states(system),
         outputs=OUTPUTS,
         parameters=PARAMETERS,
         tables=built.tables,
-        work_size=len(OUTPUTS) + system.work_size + system.state_size + dynamics.MEMORY,  # and a state to go back to
+        # behind the core's: room for the rack and the hand wheel, and a state to go back to
+        work_size=len(OUTPUTS) + system.work_size + dynamics.ROOM + system.state_size + dynamics.MEMORY,
         step=dynamics.step,
         initial=initial,
-        efforts=("steering_torque", "rack_force"),
+        efforts=("steering_torque", "rack_force", "hand_wheel_angle"),
         display=car_display(OUTPUTS),
         scene=built.scene,
         frames=built.frames,
@@ -274,7 +274,7 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     drawn = system.state()
     state[:size] = drawn.vector
     normal = _place(system, state[:size], constants)
-    inputs = np.zeros(len(VEHICLE_INPUTS))
+    inputs = np.zeros(len(INPUTS))
     inputs[_BRAKE] = 40.0
     memory = state[size:]
     elements = state[system.span(Part.ELEMENT)]
@@ -283,6 +283,7 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     memory[dynamics.LAST + forces.RATIO - forces.THROTTLE] = memory[dynamics.SHIFT + M.ratio]
     initial = state[size:].copy(), elements.copy()
     params[P.gear_mode] = 0.0  # no torque: an automatic would creep
+    params[P.steering_mode] = 0.0  # held straight
 
     # first without grip and with gravity square to the road, so that it sinks straight down
     weight = floats[system.span(Part.CONSTANT_FORCE)]

@@ -10,7 +10,18 @@ a new start. The defaults are those of `configs/vehicles/buggy.toml`, which name
 
 from sim_service.machines.buggy import brake_parameters, driveline_parameters
 from sim_service.machines.buggy.bodies import FRONT, REAR, WHEELS
+from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import Parameter, Quantity, places
+
+INPUTS = (
+    *VEHICLE_INPUTS,
+    Quantity(
+        "hand_wheel_torque",
+        "N m",
+        "of the driver on the hand wheel, left positive; steering_mode 1",
+        optional=True,
+    ),
+)
 
 _CAR = (
     Quantity("x", "m", "centre of gravity"),
@@ -32,6 +43,9 @@ _CAR = (
     Quantity("rack", "m", "way of the rack to the left"),
     Quantity("rack_force", "N", "with which the pinion moves the rack to the left"),
     Quantity("steering_torque", "N m", "of the driver on the hand wheel, to the left; holds it against the road"),
+    Quantity("column_torque", "N m", "in the steering column between hand wheel and pinion, to the left"),
+    Quantity("hand_wheel_angle", "rad", "of the hand wheel, left positive: set point of a wheel in admittance mode"),
+    Quantity("hand_wheel_speed", "rad/s", "of the hand wheel, left positive"),
     Quantity("road_wheel_angle", "rad", "mean steer angle of the front wheels, left positive"),
     Quantity("wheel_speed_front", "rad/s", "mean of both front wheels"),
     Quantity("wheel_speed_rear", "rad/s", "mean of both rear wheels"),
@@ -40,6 +54,7 @@ _CAR = (
     Quantity("axle_torque", "N m", "of the driveline on both rear wheels"),
     Quantity("drag", "N", "of the air, backwards"),
     Quantity("body_load", "N", "of the road on body and roll cage; 0 while wheels alone touch it"),
+    Quantity("overturned", "1", "0: on its wheels; 1: on its side or end; 2: on its roof"),
 )
 
 # of each wheel; the hook leaves them behind the states of its elements, in this order
@@ -65,6 +80,7 @@ WHEEL = (
 
 _STEP = (
     Quantity("iterations", "1", "of the step"),
+    Quantity("parts", "1", "of the step: 1; 4 or 16 where it did not converge or was too coarse for an impact"),
     Quantity("capped", "1", "1: the step ended at the limit of iterations; 2: it ended nowhere, the car was stopped"),
     Quantity("phi_error", "m", "largest violation of a constraint"),
     Quantity("phid_error", "m/s", "largest violation of the rate of a constraint"),
@@ -78,6 +94,10 @@ OUTPUTS = (*_CAR, *(Quantity(f"{q.name}_{w}", q.unit, q.text) for w in WHEELS fo
 
 def _fixed(name: str, unit: str, value: float, low: float, high: float, text: str) -> Parameter:
     return Parameter(name, unit, value, low, high, text, live=False)
+
+
+def _option(name: str, unit: str, value: float, low: float, high: float, text: str) -> Parameter:
+    return Parameter(name, unit, value, low, high, text, of_the_file=False)
 
 
 _MASSES = (
@@ -137,26 +157,13 @@ _STEERING = (
     _fixed("rack_limit", "m", 0.065, 0.0, 0.15, "rack stop either side of the middle"),
     Parameter("column_inertia", "kg m2", 0.02, 0.0, 1.0, "hand wheel and column, about their axis"),
     # a file may leave out what follows: defaults that change nothing; estimates
-    Parameter(
-        "steering_mode", "1", 0.0, 0.0, 1.0, "0: by the hand wheel's angle; 1: by hand_torque", of_the_file=False
-    ),
-    Parameter("hand_torque", "N m", 0.0, -200.0, 200.0, "of the driver, to the left, in mode 1", of_the_file=False),
-    Parameter(
-        "column_friction", "N m", 0.0, 0.0, 20.0, "of column and rack, at the hand wheel, mode 1", of_the_file=False
-    ),
-    Parameter("column_damping", "N m s/rad", 0.0, 0.0, 20.0, "the same per speed, mode 1", of_the_file=False),
-    Parameter(
-        "steering_assist", "1", 0.0, 0.0, 20.0, "torque of the assist per torque of the driver", of_the_file=False
-    ),
-    Parameter(
-        "steered_mass",
-        "kg",
-        60.0,
-        1.0,
-        1000.0,
-        "of rack and steered wheels as felt at the rack, for the stability of mode 1: better too much than too little",
-        of_the_file=False,
-    ),
+    _option("steering_mode", "1", 0.0, 0.0, 1.0, "0: by the hand wheel's angle; 1: by the torque on it"),
+    _option("hand_torque", "N m", 0.0, -200.0, 200.0, "on the hand wheel to the left, beside the input; mode 1"),
+    _option("column_stiffness", "N m/rad", 0.0, 0.0, 1e5, "of the torsion bar, mode 1; 0: rigid"),
+    _option("column_friction", "N m", 0.0, 0.0, 20.0, "of column and rack, as felt at the hand wheel; mode 1"),
+    _option("column_damping", "N m s/rad", 0.0, 0.0, 20.0, "of the hand wheel against the car; mode 1"),
+    _option("steering_assist", "1", 0.0, 0.0, 20.0, "torque of the assist on the pinion per torque in the column"),
+    _option("steered_mass", "kg", 60.0, 1.0, 1000.0, "of rack and steered wheels at the rack: where mode 1 begins"),
 )
 
 _AIR = (
@@ -202,7 +209,7 @@ _PUSH = (
     _push("push_x", "N", 20000.0, "force from outside along x of the world"),
     _push("push_y", "N", 20000.0, "force from outside along y of the world"),
     _push("push_z", "N", 20000.0, "force from outside, upwards"),
-    _push("push_rack", "N", 20000.0, "force from outside on the rack, to the left, where it is free (steering_mode 1)"),
+    _push("push_rack", "N", 50000.0, "force from outside on the rack, to the left, where it is free (steering_mode 1)"),
     _push("push_roll", "N m", 10000.0, "torque from outside on the chassis, about its own forward axis"),
     _push("push_pitch", "N m", 10000.0, "torque from outside on the chassis, about its own axis to the left"),
     _push("push_yaw", "N m", 10000.0, "torque from outside on the chassis, about its own upward axis"),

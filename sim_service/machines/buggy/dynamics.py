@@ -4,11 +4,8 @@ Promises
 - One implicit step of the multibody core, whatever happens: a step that ends at the limit of iterations is marked and
   goes on; one that ends nowhere (not finite, or with energy of its own) is thrown away, the car stands still where it
   was, and `capped` is 2. Gear, brake pressures and the rack are decided once, before it.
-- The rack follows the measured hand wheel with its speed and acceleration, as far as its stops and not beyond
-  `RACK_SPEED` and `RACK_ACCELERATION`: a jump of the measurement (a gap, a restart) becomes a quick but possible
-  motion.
-- With `steering_mode` 1 the rack moves by the torque on the hand wheel instead, from where it is, and back again by the
-  angle within those limits: it may be switched while driving.
+- The rack moves by the angle of the hand wheel, or with `steering_mode` 1 by the torque on it (steering.py), and may be
+  switched from one to the other while driving.
 - What the next step depends on is in `state`: that of the multibody core, then `MEMORY`. `work` is scratch, which is
   zero at first.
 
@@ -22,10 +19,9 @@ from math import asin, atan2, cos, exp, isfinite, isnan, pi, sin
 import numpy as np
 from numba import boolean, float64, int64, void
 
-from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters, forces
-from sim_service.machines.buggy.description import OUTPUTS, PARAMETERS, WHEEL, P, V, W
+from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters, forces, steering
+from sim_service.machines.buggy.description import INPUTS, OUTPUTS, PARAMETERS, WHEEL, P, V, W
 from sim_service.machines.car.engine import drive_torque
-from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import STEP, TABLES, index
 from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.augmented import step as advance
@@ -36,22 +32,24 @@ from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import kernel
 
 GRAVITY = 9.81  # m/s2
-RACK_SPEED = 0.25  # m/s; five turns of the hand wheel a second
-RACK_ACCELERATION = 10.0  # m/s2; from rest to that speed in a fortieth of a second
-TORQUE_ACCELERATION = 100.0  # m/s2; of a rack that is thrown by a shock
+MOST_RESIDUAL = 100.0  # J of work that one step may be wrong by
+MOST_PARTS = 16
 MOST_KINETIC = 1e9  # J; no car has as much
 MOST_GAIN = 5e4  # J in a step that did not converge, beyond the work of all forces: it went astray
 AT_REST = 1e-16  # J; of a motion at its height
+UPRIGHT = 0.5  # cosine of the lean below which a car does not come back to its wheels
 CRAWL = 0.1  # m/s; sideslip is relative to at least this speed
 
 # places, in front of the core's integers
 SIZE, NUMBERS, RACK_ROW, RACK_INPUT, PORTS, SPIN = range(6)  # SPIN: coordinate of each wheel
 HEAD = SPIN + 4
+ROOM = 9  # behind the work of the core: a better rack, the hand wheel and a better one, in value, rate, acceleration
 
 # the memory of a car behind the state of the core
-YAW, RACK, LINE_BAR, COUNT, STEP_ERROR = range(5)  # LINE_BAR: pressure behind the lag of the brakes
-LAST = 5  # COUNT: steps since the last estimate, STEP_ERROR: that estimate; LAST: what the hook was given last
-SHIFT = LAST + forces.GIVEN - forces.THROTTLE
+YAW, LINE_BAR, COUNT, STEP_ERROR = range(4)  # LINE_BAR: pressure behind the lag of the brakes
+LAST = 4  # COUNT: steps since the last estimate, STEP_ERROR: that estimate; LAST: what the hook was given last
+STEERING = LAST + forces.GIVEN - forces.THROTTLE
+SHIFT = STEERING + len(steering.MEMORY)
 ABS = SHIFT + len(driveline_parameters.MEMORY)
 MEMORY = ABS + 4 * len(brake_parameters.MEMORY)
 
@@ -64,63 +62,14 @@ _ABS_SIZE, _BRAKE_SIZE, _DRIVELINE_SIZE = (
 )
 _BRAKE_STATES, _BRAKE_SPEED = len(brake_parameters.STATES), int(brake_parameters.S.wheel_speed)
 _GEAR_HELD = int(driveline_parameters.P.gear_held)
-_ANGLE = index(VEHICLE_INPUTS, "steering_angle")
-_SPEED = index(VEHICLE_INPUTS, "steering_speed")
-_ACCELERATION = index(VEHICLE_INPUTS, "steering_acceleration")
-_THROTTLE = index(VEHICLE_INPUTS, "throttle")
-_BRAKE = index(VEHICLE_INPUTS, "brake_pressure_bar")
-_DRIVE = index(VEHICLE_INPUTS, "drive_torque")
+_THROTTLE = index(INPUTS, "throttle")
+_BRAKE = index(INPUTS, "brake_pressure_bar")
+_DRIVE = index(INPUTS, "drive_torque")
+_HAND_TORQUE = index(INPUTS, "hand_wheel_torque")
 
 
 @kernel(error_model="numpy")
-def steer(inputs, params, sign, memory, rack, h):
-    """Value, rate and second derivative of the rack at the end of the step."""
-    per_angle = sign * params[P.rack_travel_per_turn] / (2.0 * pi)
-    limit, last = params[P.rack_limit], memory[RACK]
-    value = per_angle * inputs[_ANGLE]
-    rate, second = per_angle * inputs[_SPEED], per_angle * inputs[_ACCELERATION]
-    if abs(value) > limit:
-        value, rate, second = (limit if value > 0.0 else -limit), 0.0, 0.0
-    if abs(value - last) > RACK_SPEED * h:
-        rate = RACK_SPEED if value > last else -RACK_SPEED
-        value, second = last + rate * h, 0.0
-    elif abs(rate) > RACK_SPEED:  # an estimate that no hand makes
-        rate, second = (RACK_SPEED if rate > 0.0 else -RACK_SPEED), 0.0
-    rack[0], rack[1], rack[2] = value, rate, min(max(second, -RACK_ACCELERATION), RACK_ACCELERATION)
-    memory[RACK] = value
-
-
-@kernel(error_model="numpy")
-def steer_by_torque(params, sign, force, memory, rack, h):
-    """The same by the torque on the hand wheel: the motion of the column against the rack's force of the last step.
-
-    That force holds the inertia of the steered wheels, m x''. The force of the coming step is reckoned to differ by
-    m (x'' - x''0), else a column lighter than the wheels would swing up.
-    """
-    per_angle = sign * params[P.rack_travel_per_turn] / (2.0 * pi)
-    limit, m = params[P.rack_limit], params[P.steered_mass]
-    x0, v0, a0 = memory[RACK], rack[1], rack[2]
-    column = params[P.column_inertia] / (per_angle * per_angle)
-    damping = params[P.column_damping] / (per_angle * per_angle)
-    drive = (1.0 + params[P.steering_assist]) * params[P.hand_torque] / per_angle + params[P.push_rack]
-    a = (drive - force + m * a0 - damping * (v0 + 0.5 * h * a0)) / (column + m + 0.5 * h * damping)
-    a = min(max(a, -TORQUE_ACCELERATION), TORQUE_ACCELERATION)
-    v = v0 + 0.5 * h * (a0 + a)
-    # friction can stop the rack, not turn it round
-    rub = h * params[P.column_friction] / (abs(per_angle) * (column + m))
-    slower = max(v - rub, 0.0) if v > 0.0 else min(v + rub, 0.0)
-    v = min(max(slower, -RACK_SPEED), RACK_SPEED)
-    a = 2.0 * (v - v0) / h - a0 if h > 0.0 and abs(slower) > 0.0 else 0.0
-    a = min(max(a, -TORQUE_ACCELERATION), TORQUE_ACCELERATION)
-    x = x0 + 0.5 * h * (v0 + v)
-    if abs(x) > limit:
-        x, v, a = (limit if x > 0.0 else -limit), 0.0, 0.0
-    rack[0], rack[1], rack[2] = x, v, a
-    memory[RACK] = x
-
-
-@kernel(error_model="numpy")
-def write_outputs(places, ints, car, params, numbers, memory, inputs, own, work):
+def write_outputs(places, ints, car, params, numbers, memory, torque, own, work):
     """The outputs of a step that was made."""
     ports = places[PORTS]
     x, xd = part(ints, own, Part.X)[ports:], part(ints, own, Part.XD)[ports:]
@@ -154,10 +103,17 @@ def write_outputs(places, ints, car, params, numbers, memory, inputs, own, work)
     # steering: the multiplier is the force along the rack
     per_angle = numbers[forces.RACK_SIGN] * params[P.rack_travel_per_turn] / (2.0 * pi)
     force = -part(ints, car, Part.LAM)[places[RACK_ROW]]
-    work[W.rack] = memory[RACK]
+    column = memory[STEERING:SHIFT]
+    work[W.rack] = column[steering.RACK]
     work[W.rack_force] = force
     second = car[places[RACK_INPUT] + 2] / per_angle  # of the hand wheel, as the rack followed it
     work[W.steering_torque] = force * per_angle + params[P.column_inertia] * second
+    work[W.column_torque] = force * per_angle
+    if params[P.steering_mode] >= 0.5:
+        work[W.steering_torque] = torque
+        rack = car[places[RACK_INPUT] : places[RACK_INPUT] + 3]
+        work[W.column_torque] = steering.column_torque(params, numbers[forces.RACK_SIGN], column, rack, torque)
+    work[W.hand_wheel_angle], work[W.hand_wheel_speed] = column[steering.HAND], column[steering.HAND_RATE]
 
     # wheels
     for w in range(4):
@@ -184,6 +140,7 @@ def write_outputs(places, ints, car, params, numbers, memory, inputs, own, work)
     # driveline, air, step
     work[W.axle_torque], work[W.drag] = left[forces.AXLE_TORQUE], left[forces.DRAG]
     work[W.body_load] = left[forces.BODY_LOAD]
+    work[W.overturned] = 0.0 if e[8] > UPRIGHT else (1.0 if e[8] > -UPRIGHT else 2.0)
     work[W.gear] = memory[SHIFT]
     work[W.engine_speed] = left[forces.ENGINE]
     out = part(ints, own, Part.DIAGNOSTIC)
@@ -217,6 +174,122 @@ def stand(places, ints, car, params, given, before, h):
 
 
 @kernel(error_model="numpy")
+def remember_given(ints, own, last):
+    given = part(ints, own, Part.GIVEN)
+    for i in range(len(last)):
+        last[i] = given[forces.THROTTLE + i]
+
+
+@kernel(error_model="numpy")
+def go_back(car, memory, previous):
+    """To the beginning of the step: the state of the core, and what `advance_core` remembers."""
+    for i in range(len(car)):
+        car[i] = previous[i]
+    for i in range(COUNT, STEERING):
+        memory[i] = previous[len(car) + i]
+
+
+@kernel(error_model="numpy")
+def advance_core(ints, reals, car, own, params, memory, h):
+    """The step of the core: plain, with an estimate of its error, or halved and extrapolated."""
+    every = int(params[P.estimate_every] + 0.5)
+    last = memory[LAST:STEERING]
+    if params[P.step_halving] > 0.5:
+        halve(ints, reals, car, own, forces.hook, h, last, forces.THROTTLE)
+        if part(ints, own, Part.DIAGNOSTIC)[core.ATTEMPTS] == 1.0:
+            # what elements leave behind is continuous here: tyres, brakes, engine, results of the wheels
+            size = len(car)
+            whole = part(ints, own, Part.SAVED)[2 * size : 3 * size]
+            extrapolate(part(ints, car, Part.ELEMENT), part(ints, whole, Part.ELEMENT))
+        return
+    if every > 0:
+        memory[COUNT] += 1.0
+    if every > 0 and memory[COUNT] >= every:
+        memory[COUNT] = 0.0
+        estimate(ints, reals, car, own, forces.hook, h, last, forces.THROTTLE)
+        memory[STEP_ERROR] = part(ints, own, Part.DIAGNOSTIC)[core.STEP_ERROR]
+    else:
+        advance(ints, reals, car, own, forces.hook, h)
+        remember_given(ints, own, last)
+
+
+@kernel(error_model="numpy")
+def advance_in_parts(ints, reals, car, params, memory, previous, own, place, h):
+    """One step of the core; in 4 or 16 parts where one does not converge or is too coarse for what happens in it.
+
+    In one step of the trapezoidal rule the work of a force that changes by dF while the velocity changes by dv is wrong
+    by h/4 dF dv: steel that hits the ground, a wheel thrown against its stop. That is what the energy residual is.
+    """
+    out, rack = part(ints, own, Part.DIAGNOSTIC), car[place : place + 3]
+    x, v, a = rack[0], rack[1], rack[2]
+    parts = 1
+    while True:
+        dt = h / parts
+        iterations = capped = residual = size = 0.0
+        for k in range(parts):
+            before_end = (parts - 1 - k) * dt
+            rack[0], rack[1], rack[2] = x - before_end * (v - 0.5 * before_end * a), v - before_end * a, a
+            if parts == 1:
+                advance_core(ints, reals, car, own, params, memory, dt)
+            else:
+                advance(ints, reals, car, own, forces.hook, dt)
+            iterations += out[core.ITERATIONS]
+            capped = max(capped, out[core.CAPPED])
+            residual += out[core.ENERGY_RESIDUAL]
+            size += abs(out[core.ENERGY_RESIDUAL])
+            if parts < MOST_PARTS and not (capped == 0.0 and size <= MOST_RESIDUAL):
+                break
+        if (capped == 0.0 and size <= MOST_RESIDUAL) or parts == MOST_PARTS:
+            break
+        parts *= 4
+        go_back(car, memory, previous)
+    if parts > 1:
+        remember_given(ints, own, memory[LAST:STEERING])
+    out[core.ITERATIONS], out[core.CAPPED], out[core.ENERGY_RESIDUAL] = iterations, capped, residual
+    return parts
+
+
+@kernel(error_model="numpy")
+def move(places, ints, reals, car, numbers, params, inputs, torque, memory, previous, own, h):
+    """The step of the core with the rack as it is steered; by torque it is made again until both agree."""
+    place, sign = places[RACK_INPUT], numbers[forces.RACK_SIGN]
+    rack, lam = car[place : place + 3], part(ints, car, Part.LAM)
+    column = memory[STEERING:SHIFT]
+    by_torque = params[P.steering_mode] >= 0.5
+    start = (column[steering.RACK], rack[1], rack[2])
+    force, at = -lam[places[RACK_ROW]], rack[2]
+    mass = column[steering.STEERED] if column[steering.STEERED] > 0.0 else params[P.steered_mass]
+    room = len(own) - len(previous) - ROOM
+    wanted, hand, better = own[room : room + 3], own[room + 3 : room + 6], own[room + 6 : room + 9]
+    parts = 1
+    if not by_torque:
+        steering.by_angle(inputs, params, sign, column, rack, h)
+    for attempt in range(steering.TRIES if by_torque else 1):
+        change = 0.0
+        if by_torque:
+            steering.by_torque(params, sign, torque, column, start, force, at, mass, h, wanted, better)
+            change = wanted[2] - at
+            if attempt > 0 and abs(change) <= steering.AGREE + steering.AGREE_SHARE * abs(at):
+                break
+            if attempt > 0:
+                go_back(car, memory, previous)
+            for i in range(3):
+                rack[i], hand[i] = wanted[i], better[i]
+        parts = advance_in_parts(ints, reals, car, params, memory, previous, own, place, h)
+        found = -lam[places[RACK_ROW]]
+        if attempt > 0 and abs(change) > steering.AGREE:
+            mass = min(max((found - force) / change, steering.LEAST_MASS), steering.MOST_MASS)
+        force, at = found, rack[2]
+    if by_torque:
+        column[steering.RACK], column[steering.STEERED] = rack[0], mass
+        for i in range(3):
+            column[steering.HAND + i] = hand[i]
+    else:
+        steering.hand_with_rack(params, sign, column, rack, force)
+    return parts
+
+
+@kernel(error_model="numpy")
 def finite(values):
     total = 0.0
     for i in range(len(values)):
@@ -239,32 +312,6 @@ def stop_dead(ints, state, car, previous, h):
         left[i] = 0.0
 
 
-@kernel(error_model="numpy")
-def advance_core(ints, reals, car, own, params, memory, h):
-    """The step of the core: plain, with an estimate of its error, or halved and extrapolated."""
-    every = int(params[P.estimate_every] + 0.5)
-    last = memory[LAST:SHIFT]
-    if params[P.step_halving] > 0.5:
-        halve(ints, reals, car, own, forces.hook, h, last, forces.THROTTLE)
-        if part(ints, own, Part.DIAGNOSTIC)[core.ATTEMPTS] == 1.0:
-            # what elements leave behind is continuous here: tyres, brakes, engine, results of the wheels
-            size = len(car)
-            whole = part(ints, own, Part.SAVED)[2 * size : 3 * size]
-            extrapolate(part(ints, car, Part.ELEMENT), part(ints, whole, Part.ELEMENT))
-        return
-    if every > 0:
-        memory[COUNT] += 1.0
-    if every > 0 and memory[COUNT] >= every:
-        memory[COUNT] = 0.0
-        estimate(ints, reals, car, own, forces.hook, h, last, forces.THROTTLE)
-        memory[STEP_ERROR] = part(ints, own, Part.DIAGNOSTIC)[core.STEP_ERROR]
-    else:
-        advance(ints, reals, car, own, forces.hook, h)
-        given = part(ints, own, Part.GIVEN)
-        for i in range(len(last)):
-            last[i] = given[forces.THROTTLE + i]
-
-
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
     places, reals = tables.ints, tables.floats
@@ -280,12 +327,11 @@ def step(state, inputs, params, tables, work, h):
     given = part(ints, own, Part.GIVEN)
     for i in range(_PARAMETERS):
         given[i] = params[i]
-    place = places[RACK_INPUT]
-    if params[P.steering_mode] < 0.5:
-        steer(inputs, params, numbers[forces.RACK_SIGN], memory, car[place : place + 3], h)
+    torque = params[P.hand_torque]
+    if isnan(inputs[_HAND_TORQUE]):
+        inputs[_HAND_TORQUE] = torque
     else:
-        force = -part(ints, car, Part.LAM)[places[RACK_ROW]]
-        steer_by_torque(params, numbers[forces.RACK_SIGN], force, memory, car[place : place + 3], h)
+        torque += inputs[_HAND_TORQUE]
     left = part(ints, car, Part.ELEMENT)
     rear = 0.5 * (left[forces.LEFT + 2 * PER_WHEEL] + left[forces.LEFT + 3 * PER_WHEEL])
     p = params[DRIVELINE : DRIVELINE + _DRIVELINE_SIZE]
@@ -305,14 +351,15 @@ def step(state, inputs, params, tables, work, h):
         given[forces.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
 
     before = (spinning(left, 0), spinning(left, 1), spinning(left, 2), spinning(left, 3))
-    advance_core(ints, reals, car, own, params, memory, h)
+    parts = move(places, ints, reals, car, numbers, params, inputs, torque, memory, previous, own, h)
     stand(places, ints, car, params, given, before, h)
     report = part(ints, own, Part.DIAGNOSTIC)
     burst = report[core.CAPPED] > 0.0 and report[core.ENERGY_RESIDUAL] > MOST_GAIN
     lost = burst or not finite(state) or not report[core.KINETIC] < MOST_KINETIC
     if lost:
         stop_dead(ints, state, car, previous, h)
-    write_outputs(places, ints, car, params, numbers, memory, inputs, own, work)
+    write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
+    work[W.parts] = parts
     if lost:
         for i in range(_OUTPUTS):
             if not isfinite(work[i]):

@@ -87,8 +87,8 @@ LEFT = ENGINE + len(driveline_parameters.STATES)
 AXLE_TORQUE = LEFT + 4 * PER_WHEEL
 DRAG = AXLE_TORQUE + 1
 BODY_LOAD = DRAG + 1
-TOLD = BODY_LOAD + 1  # by the tyre that was asked last
-STATES = TOLD + OUTPUTS
+TYRE_OUT = BODY_LOAD + 1  # by the tyre that was asked last
+STATES = TYRE_OUT + OUTPUTS
 
 _PLATES_CREEP = 0.05  # rad/s; below it, plates of a differential that hold creep
 _ROUND = 0.02  # m/s; below it a damper changes over from bump to rebound
@@ -96,9 +96,10 @@ _STOP_FREE, _STOP_HARD = 0.01, 0.015  # m; a stop that is pressed more than the 
 _LEAN = 0.5  # cosine of the lean beyond which a tyre no longer stands on its tread
 _LYING = 0.3  # no smaller cosine is reckoned with: a wheel that lies touches with its flank
 
-# body and roll cage, estimated: tubes that give way by 3 mm to 1 kN and slide like steel on asphalt
+# body and roll cage, estimated: tubes that give way by 3 mm to 1 kN, yield, and slide like steel on asphalt
 _BODY_STIFFNESS, _BODY_FRICTION = 3e5, 0.5  # N/m of one point, 1
-_BODY_DAMPING = 0.6  # s/m: of the normal force per speed of closing
+_BODY_YIELD = 0.2  # m; a point never carries more than the stiffness times this, 60 kN
+_BODY_DAMPING, _BODY_MOST = 0.6, 3.0  # s/m: of the normal force per speed of closing; and at most this much of it
 _BODY_SLIDES = 0.05  # m/s; slower, friction is viscous
 _BODY_LONG, _BODY_WIDE, _BODY_LOW, _BODY_HIGH = 1.8, 0.6, 0.33, 0.85  # m from the centre of gravity, at most
 _BODY_NEAR = 0.05  # m
@@ -170,9 +171,9 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
 
     # normal force
     deflection = p[T.UNLOADED_RADIUS] - reach
+    # a wheel that falls over is not to stand the harder the more it leans
+    arm = 1.0 / cosine if cosine > _LEAN else cosine / (_LEAN * _LEAN)
     if not sharp:
-        # a wheel that falls over is not to stand the harder the more it leans
-        arm = 1.0 / cosine if cosine > _LEAN else cosine / (_LEAN * _LEAN)
         spring_load = p[T.VERTICAL_STIFFNESS] * deflection * arm
     load = spring_load + p[T.VERTICAL_DAMPING] * closing
     touches = deflection > 0.0 and load > 0.0
@@ -183,7 +184,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     # tyre
     radius = effective_radius(p, max(deflection, 0.0))
     side = 1.0 if w % 2 == 0 else -1.0
-    out = view(after, TOLD, STATES)
+    out = view(after, TYRE_OUT, STATES)
     mu *= given[P.grip]
     turning, turns = given[P.turn_slip] > 0.5 or p[T.TURN_SLIP] > 0.0, wx * nx + wy * ny + wz * nz
     at_tyre = TYRE_STATES * w
@@ -210,7 +211,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
 
     # tangent: normal stiffness and damping, slip against velocity and spin
     block = _WHEEL_BLOCK * w
-    stiff = p[T.VERTICAL_STIFFNESS] / cosine if touches else 0.0
+    stiff = p[T.VERTICAL_STIFFNESS] * arm / cosine if touches else 0.0
     damp = p[T.VERTICAL_DAMPING] if touches else 0.0
     n, t, s = (nx, ny, nz, 0.0), (tx, ty, tz, -radius), (sx, sy, sz, 0.0)
     for i in range(4):
@@ -326,6 +327,13 @@ def chassis(xd, x, given, params, after, f, torque):
     turn(basis, metric, -torque * basis[3], -torque * basis[4], -torque * basis[5], view(f, CHASSIS + 3, CHASSIS + 12))
 
 
+@kernel(error_model="numpy")
+def point_load(depth):
+    """Vertical force on a point of the body so deep below the road, and its stiffness."""
+    give = 1.0 / (1.0 + depth / _BODY_YIELD) if depth > 0.0 else 0.0
+    return _BODY_STIFFNESS * depth * give, _BODY_STIFFNESS * give * give
+
+
 @inner
 def body(x, xd, params, after, f, K, C):
     """Body and roll cage on the road: springs that press on points of the chassis, and friction there."""
@@ -348,18 +356,22 @@ def body(x, xd, params, after, f, K, C):
             continue
         size = sqrt(1.0 + slope_x * slope_x + slope_y * slope_y)
         nx, ny, nz = -slope_x / size, -slope_y / size, 1.0 / size
-        depth = (z - pz) / size
+        # the gradient of an energy of the depth below the road, so that a point that is pushed into a wall from its
+        # side pays for the height it then finds above it
+        upward, stiff = point_load(z - pz)
+        press = upward * size
         vx = xd[CHASSIS] + a * xd[CHASSIS + 3] + b * xd[CHASSIS + 6] + c * xd[CHASSIS + 9]
         vy = xd[CHASSIS + 1] + a * xd[CHASSIS + 4] + b * xd[CHASSIS + 7] + c * xd[CHASSIS + 10]
         vz = xd[CHASSIS + 2] + a * xd[CHASSIS + 5] + b * xd[CHASSIS + 8] + c * xd[CHASSIS + 11]
         closing = -(vx * nx + vy * ny + vz * nz)
-        more = min(max(1.0 + _BODY_DAMPING * closing, 0.0), 3.0)
-        load = _BODY_STIFFNESS * depth * more
+        more = min(max(1.0 + _BODY_DAMPING * closing, 0.0), _BODY_MOST)
+        load = press * more
         sx, sy, sz = vx + closing * nx, vy + closing * ny, vz + closing * nz
         drag = _BODY_FRICTION * mu * load / sqrt(sx * sx + sy * sy + sz * sz + _BODY_SLIDES * _BODY_SLIDES)
         F = (load * nx - drag * sx, load * ny - drag * sy, load * nz - drag * sz)
         n, w = (nx, ny, nz), (1.0, a, b, c)
-        stiff, damp = _BODY_STIFFNESS * more, _BODY_STIFFNESS * depth * _BODY_DAMPING - drag
+        stiff *= size * size * more
+        damp = (press * _BODY_DAMPING if 0.0 < more < _BODY_MOST else 0.0) - drag
         after[BODY_LOAD] += load
         for i in range(4):
             for j in range(3):

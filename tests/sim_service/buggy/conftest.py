@@ -9,7 +9,7 @@ import pytest
 
 from sim_service.machines import gather, load_machine
 from sim_service.machines.buggy.build import Assembled, assemble
-from sim_service.machines.car.vehicle import VEHICLE_INPUTS
+from sim_service.machines.buggy.description import INPUTS
 from sim_service.machines.contract import Machine, index
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
@@ -27,7 +27,7 @@ class Car:
         self.names = [q.name for q in self.model.outputs]
         self.state = np.zeros(len(self.model.states))
         self.work = np.zeros(self.model.work_size)
-        self.inputs = np.zeros(len(VEHICLE_INPUTS))
+        self.inputs = np.zeros(len(INPUTS))
         self.model.initial(self.state, self.params, self.model.tables, self.work)
 
     def __getitem__(self, name: str) -> float:
@@ -38,7 +38,7 @@ class Car:
 
     def set(self, **values: float) -> None:
         for name, value in values.items():
-            self.inputs[index(VEHICLE_INPUTS, name)] = value
+            self.inputs[index(INPUTS, name)] = value
 
     def step(self, h: float = 5e-3) -> None:
         self.model.step(self.state, self.inputs, self.params, self.model.tables, self.work, h)

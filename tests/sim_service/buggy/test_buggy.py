@@ -342,6 +342,6 @@ def test_the_last_step_of_a_run_away_is_still_finite() -> None:
     car = Car()
     rng = np.random.default_rng(1)
     for _ in range(300):
-        car.inputs[:] = rng.normal(size=6) * [50.0, 500.0, 5000.0, 2.0, 100.0, 1e4]
+        car.inputs[:6] = rng.normal(size=6) * [50.0, 500.0, 5000.0, 2.0, 100.0, 1e4]
         car.step()
     assert np.isfinite(car.work[: len(car.names)]).all()

@@ -68,7 +68,7 @@ def envelope(road, R, k, cx, cy, cz, ax, ay, az):
         H = (cz - z) / cosine
         over = 0.0
         if least > H:
-            over, H = min(least - H, R), least
+            over, H = least - H, least
         rho = sqrt(s * s + H * H)
         p = R - rho + over * H / rho
         if p > 0.0:
