@@ -159,9 +159,11 @@ _STEERING = (
     # a file may leave out what follows: defaults that change nothing; estimates
     _option("steering_mode", "1", 0.0, 0.0, 1.0, "0: by the hand wheel's angle; 1: by the torque on it"),
     _option("hand_torque", "N m", 0.0, -200.0, 200.0, "on the hand wheel to the left, beside the input; mode 1"),
-    _option("column_stiffness", "N m/rad", 0.0, 0.0, 1e5, "of the torsion bar, mode 1; 0: rigid"),
-    _option("column_friction", "N m", 0.0, 0.0, 20.0, "of column and rack, as felt at the hand wheel; mode 1"),
-    _option("column_damping", "N m s/rad", 0.0, 0.0, 20.0, "of the hand wheel against the car; mode 1"),
+    _option("column_stiffness", "N m/rad", 0.0, 0.0, 1e5, "of the torsion bar between hand wheel and pinion; 0: rigid"),
+    _option(
+        "column_friction", "N m", 0.0, 0.0, 20.0, "of column and rack, as felt at the hand wheel; mode 1, or with a bar"
+    ),
+    _option("column_damping", "N m s/rad", 0.0, 0.0, 20.0, "of the hand wheel against the car; mode 1, or with a bar"),
     _option("steering_assist", "1", 0.0, 0.0, 20.0, "torque of the assist on the pinion per torque in the column"),
     _option("steered_mass", "kg", 60.0, 1.0, 1000.0, "of rack and steered wheels at the rack: where mode 1 begins"),
 )

@@ -113,6 +113,13 @@ def write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
         work[W.steering_torque] = torque
         rack = car[places[RACK_INPUT] : places[RACK_INPUT] + 3]
         work[W.column_torque] = steering.column_torque(params, numbers[forces.RACK_SIGN], column, rack, torque)
+    elif params[P.column_stiffness] > 0.0:
+        rack = car[places[RACK_INPUT] : places[RACK_INPUT] + 3]
+        stiffness = params[P.column_stiffness]
+        bar = steering.bar_torque(stiffness, column[steering.HAND :], rack[0] / per_angle, rack[1] / per_angle)
+        inertia, damping = params[P.column_inertia], params[P.column_damping]
+        hand = inertia * column[steering.HAND_SECOND] + damping * column[steering.HAND_RATE]
+        work[W.column_torque], work[W.steering_torque] = bar, bar + hand
     work[W.hand_wheel_angle], work[W.hand_wheel_speed] = column[steering.HAND], column[steering.HAND_RATE]
 
     # wheels
@@ -255,7 +262,8 @@ def move(places, ints, reals, car, numbers, params, inputs, torque, memory, prev
     place, sign = places[RACK_INPUT], numbers[forces.RACK_SIGN]
     rack, lam = car[place : place + 3], part(ints, car, Part.LAM)
     column = memory[STEERING:SHIFT]
-    by_torque = params[P.steering_mode] >= 0.5
+    held_hand = params[P.steering_mode] < 0.5
+    by_torque = not held_hand or params[P.column_stiffness] > 0.0
     start = (column[steering.RACK], rack[1], rack[2])
     force, at = -lam[places[RACK_ROW]], rack[2]
     mass = column[steering.STEERED] if column[steering.STEERED] > 0.0 else params[P.steered_mass]
@@ -263,11 +271,13 @@ def move(places, ints, reals, car, numbers, params, inputs, torque, memory, prev
     wanted, hand, better = own[room : room + 3], own[room + 3 : room + 6], own[room + 6 : room + 9]
     parts = 1
     if not by_torque:
-        steering.by_angle(inputs, params, sign, column, rack, h)
+        steering.by_angle(inputs, params, sign, column[steering.RACK], rack, h)
+    elif held_hand:
+        steering.hand_by_angle(inputs, params, sign, column, better, h)
     for attempt in range(steering.TRIES if by_torque else 1):
         change = 0.0
         if by_torque:
-            steering.by_torque(params, sign, torque, column, start, force, at, mass, h, wanted, better)
+            steering.by_torque(params, sign, torque, column, start, force, at, mass, h, held_hand, wanted, better)
             change = wanted[2] - at
             if attempt > 0 and abs(change) <= steering.AGREE + steering.AGREE_SHARE * abs(at):
                 break
@@ -285,7 +295,7 @@ def move(places, ints, reals, car, numbers, params, inputs, torque, memory, prev
         for i in range(3):
             column[steering.HAND + i] = hand[i]
     else:
-        steering.hand_with_rack(params, sign, column, rack, force)
+        steering.hand_with_rack(params, sign, column, rack)
     return parts
 
 

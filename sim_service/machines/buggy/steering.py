@@ -2,6 +2,8 @@
 
 By angle (`steering_mode` 0) the rack follows with speed and acceleration, as far as its stops and not beyond
 `RACK_SPEED` and `RACK_ACCELERATION`: a jump of the measurement (a gap, a restart) becomes a quick but possible motion.
+With a torsion bar (`column_stiffness` above 0) the hand wheel moves so, and the rack by the torque in the bar, which is
+damped by `BAR_DAMPING`: else rack and wheels would ring on the hand that nothing moves.
 
 By torque (1) the column is a machine of its own: the hand wheel with its inertia J and damping d, the torsion bar with
 its stiffness k, and behind it the pinion, where the assist adds A times the torque in the bar and friction acts. In
@@ -29,6 +31,7 @@ from sync.jit import kernel
 RACK_SPEED = 0.25  # m/s; five turns of the hand wheel a second
 RACK_ACCELERATION = 10.0  # m/s2; from rest to that speed in a fortieth of a second
 STOP_RATE, STOP_DAMPING = 5e6, 2e4  # N/m, N s/m; estimates: 30 kN press a stop by 6 mm
+BAR_DAMPING = 2.5e-3  # s; damping of the bar per stiffness, where the hand wheel is moved as measured; an estimate
 TRIES = 6
 AGREE, AGREE_SHARE = 1e-5, 1e-6  # m/s2, and of the acceleration: 1 mN at the rack
 LEAST_MASS, MOST_MASS = 1.0, 1e4  # kg, at the rack
@@ -48,10 +51,10 @@ def travel_per_angle(params, sign):
 
 
 @kernel(error_model="numpy")
-def by_angle(inputs, params, sign, memory, rack, h):
-    """Value, rate and second derivative of the rack at the end of the step."""
+def by_angle(inputs, params, sign, last, rack, h):
+    """Value, rate and second derivative of the rack at the end of the step; `last` is its place before."""
     per_angle = travel_per_angle(params, sign)
-    limit, last = params[P.rack_limit], memory[RACK]
+    limit = params[P.rack_limit]
     value = per_angle * inputs[_ANGLE]
     rate, second = per_angle * inputs[_SPEED], per_angle * inputs[_ACCELERATION]
     if abs(value) > limit:
@@ -62,16 +65,29 @@ def by_angle(inputs, params, sign, memory, rack, h):
     elif abs(rate) > RACK_SPEED:  # an estimate that no hand makes
         rate, second = (RACK_SPEED if rate > 0.0 else -RACK_SPEED), 0.0
     rack[0], rack[1], rack[2] = value, rate, min(max(second, -RACK_ACCELERATION), RACK_ACCELERATION)
-    memory[RACK] = value
 
 
 @kernel(error_model="numpy")
-def hand_with_rack(params, sign, memory, rack, force):
-    """The hand wheel of a rack that was moved by angle: where the torque in the bar would hold it."""
+def hand_by_angle(inputs, params, sign, memory, hand, h):
+    """The hand wheel at the end of the step: value, rate, second derivative; no quicker than `by_angle`."""
+    p = travel_per_angle(params, sign)
+    by_angle(inputs, params, sign, p * memory[HAND], hand, h)
+    for i in range(3):
+        hand[i] /= p
+
+
+@kernel(error_model="numpy")
+def hand_with_rack(params, sign, memory, rack):
+    """The hand wheel of a rack that was moved by angle."""
     p = travel_per_angle(params, sign)
     memory[HAND], memory[HAND_RATE], memory[HAND_SECOND] = rack[0] / p, rack[1] / p, rack[2] / p
-    if params[P.column_stiffness] > 0.0:
-        memory[HAND] += force * p / ((1.0 + params[P.steering_assist]) * params[P.column_stiffness])
+    memory[RACK] = rack[0]
+
+
+@kernel(error_model="numpy")
+def bar_torque(k, hand, pinion, pinion_rate):
+    """Of a hand wheel that moves as measured."""
+    return k * (hand[0] - pinion + BAR_DAMPING * (hand[1] - pinion_rate))
 
 
 @kernel(error_model="numpy")
@@ -89,10 +105,11 @@ def slide(g, slope, rub, v, half):
 
 
 @kernel(error_model="numpy")
-def by_torque(params, sign, torque, memory, start, force, at, mass, h, rack, hand):
+def by_torque(params, sign, torque, memory, start, force, at, mass, h, held_hand, rack, hand):
     """`rack` and `hand` at the end of a step from `start` and `memory`: value, rate, second derivative each.
 
-    The rack's force is `force` where its acceleration is `at`, and grows by `mass` with it.
+    The rack's force is `force` where its acceleration is `at`, and grows by `mass` with it. `held_hand`: the hand wheel
+    is where `hand` has it already, and only the rack moves.
     """
     p = travel_per_angle(params, sign)
     k, d, J = params[P.column_stiffness], params[P.column_damping], params[P.column_inertia]
@@ -103,8 +120,11 @@ def by_torque(params, sign, torque, memory, start, force, at, mass, h, rack, han
     theta = memory[HAND] + h * memory[HAND_RATE] + quarter * memory[HAND_SECOND]
     omega = memory[HAND_RATE] + half * memory[HAND_SECOND]
     den = J + k * quarter + d * half
-    elastic = k > 0.0
-    if elastic:
+    elastic = k > 0.0 and not held_hand
+    if held_hand:
+        g = assist * bar_torque(k, hand, x / p, v / p) / p
+        slope = assist * k * (quarter + BAR_DAMPING * half) / (p * p)
+    elif elastic:
         alpha = (torque - k * (theta - x / p) - d * omega) / den
         share = k * quarter / (p * den)
         g = assist * k * (theta + quarter * alpha - x / p) / p
@@ -134,13 +154,13 @@ def by_torque(params, sign, torque, memory, start, force, at, mass, h, rack, han
     if elastic:
         alpha = (torque - k * (theta - rack[0] / p) - d * omega) / den
         hand[0], hand[1], hand[2] = theta + quarter * alpha, omega + half * alpha, alpha
-    else:
+    elif not held_hand:
         hand[0], hand[1], hand[2] = rack[0] / p, rack[1] / p, rack[2] / p
 
 
 @kernel(error_model="numpy")
 def column_torque(params, sign, memory, rack, torque):
-    """In the bar, as it is after a step by torque."""
+    """In the column, as it is after a step by torque."""
     p = travel_per_angle(params, sign)
     if params[P.column_stiffness] > 0.0:
         return params[P.column_stiffness] * (memory[HAND] - rack[0] / p)

@@ -167,3 +167,32 @@ def test_a_haptic_wheel_in_admittance_mode_is_turned_to_where_its_hand_holds_it(
     assert abs(car["hand_wheel_speed"]) < 0.02 and car["rack"] == pytest.approx(
         math.copysign(car["hand_wheel_angle"] * PER_ANGLE, car["rack"]), abs=1e-9
     )
+
+
+def test_a_column_that_gives_way_by_angle_holds_what_its_bar_holds() -> None:
+    """In a steady turn: rack = p (theta - M / k), M the torque in the column, which the rigid one has at that rack."""
+    stiffness = 120.0
+    car = turning({"column_stiffness": stiffness})
+    assert car["hand_wheel_angle"] == pytest.approx(1.2, abs=1e-12)
+    wound = 1.2 - abs(car["rack"]) / PER_ANGLE
+    assert wound == pytest.approx(car["column_torque"] / stiffness, rel=0.01) and wound > 0.003
+    assert car["column_torque"] == pytest.approx(abs(car["rack_force"]) * PER_ANGLE, rel=1e-3)
+    rigid = Car({"gear_mode": 0.0})
+    rigid.drive(3.2, drive_torque=900.0)
+    rigid.drive(2.0, drive_torque=0.0, steering_angle=1.2 - wound)
+    assert rigid["steering_torque"] == pytest.approx(car["steering_torque"], rel=0.02)
+
+
+def test_a_bar_as_stiff_as_a_rigid_column_is_one_by_angle() -> None:
+    racks = []
+    for stiffness in (0.0, 1e5):
+        car = Car({"gear_mode": 0.0, "column_stiffness": stiffness})
+        car.drive(2.0, drive_torque=700.0)
+        rows = []
+        for k in range(200):
+            t, w = 5e-3 * (k + 1), 6.0
+            angle = {"steering_angle": 1.0 - math.cos(w * t), "steering_speed": w * math.sin(w * t)}
+            rows.append(car.drive(5e-3, ("rack", "capped"), **angle, steering_acceleration=w * w * math.cos(w * t))[0])
+        assert not np.array(rows)[:, 1].any()
+        racks.append(np.array(rows)[:, 0])
+    assert racks[1] == pytest.approx(racks[0], abs=2e-5)

@@ -124,7 +124,7 @@ def test_what_is_needed_is_missed(key):
 
 
 @pytest.mark.parametrize(
-    "old, new, said",
+    "old, new, pattern",
     [
         ("PKX1 = 21.9", "PKX9 = 21.9", r"some.tir:\d+: PKX9: unknown key of \[LONG\w+\]; did you mean PKX\d\?"),
         ("PKX1 = 21.9", "PKY1 = 21.9", r"PKY1: unknown key of \[LONG\w+\]; it belongs into \[LATERAL_COEFFICIENTS\]"),
@@ -165,10 +165,10 @@ def test_what_is_needed_is_missed(key):
         ("PTX1 = 0.9", "PTX1 = -0.9", r"PTX1 = -0.9: must not be below 0"),
     ],
 )
-def test_what_is_wrong_is_said(old, new, said):
+def test_what_is_wrong_is_said(old, new, pattern):
     text = written(FULL)
     assert old in text
-    assert re.search(said, refused(text.replace(old, new, 1)))
+    assert re.search(pattern, refused(text.replace(old, new, 1)))
 
 
 def test_all_that_is_wrong_is_said_at_once():

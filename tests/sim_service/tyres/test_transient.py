@@ -289,9 +289,9 @@ def test_the_right_side_is_the_mirror_image_to_the_bit(moves, gamma):
     for vx, vy, u in moves:
         a, b = left.move(STEP, vx, vy, u), right.move(STEP, vx, -vy, u)
         same = [OUT.FX, OUT.MY, OUT.CX, OUT.CY, OUT.KAPPA]
-        turned = [OUT.FY, OUT.MX, OUT.MZ, OUT.ALPHA]
+        mirrored = [OUT.FY, OUT.MX, OUT.MZ, OUT.ALPHA]
         assert (a[same] == b[same]).all()
-        assert (a[turned] == -b[turned]).all()
+        assert (a[mirrored] == -b[mirrored]).all()
 
 
 def test_a_call_remembers_nothing():
@@ -445,7 +445,7 @@ def parking_moment(p, fz=LOAD, mu=1.0):
     return p[T.QCRP1] * Dy * p[T.UNLOADED_RADIUS] * math.sqrt(fz / p[T.NOMINAL_LOAD])
 
 
-def turned(rim, angle, seconds=1.0, h=STEP):
+def turn_on_the_spot(rim, angle, seconds=1.0, h=STEP):
     """The rim turned on the spot; moments on the way."""
     rim.turn = angle / seconds
     moments = [rim.move(h, 0.0, 0.0, 0.0)[OUT.MZ] for _ in range(round(seconds / h))]
@@ -460,17 +460,17 @@ def test_turned_on_the_spot_it_is_a_spring_that_gives_way(mu, side):
     rim = Rim(turning=True, mu=mu, side=side)
     rim.move(0.0, 0.0, 0.0, 0.0)
     most = parking_moment(TYRE, mu=mu)
-    first = turned(rim, 0.01)
+    first = turn_on_the_spot(rim, 0.01)
     stiff = -rim.move(STEP, 0.0, 0.0, 0.0)[OUT.MZ] / 0.01
     assert 100.0 < stiff < 2000.0
     assert first[-1] == pytest.approx(-0.01 * stiff, rel=0.05)
-    turned(rim, 0.02)
+    turn_on_the_spot(rim, 0.02)
     assert rim.move(STEP, 0.0, 0.0, 0.0)[OUT.MZ] == pytest.approx(-0.03 * stiff, rel=1e-3)
-    moments = turned(rim, 1.0)
+    moments = turn_on_the_spot(rim, 1.0)
     assert moments[-1] == pytest.approx(-most, rel=0.01) and np.abs(moments).max() <= 1.0001 * most
     held = [rim.move(STEP, 0.0, 0.0, 0.0)[OUT.MZ] for _ in range(2000)]
     assert held[-1] == pytest.approx(-most, rel=0.01) and held[-1] == held[1]
-    turned(rim, -most / stiff)
+    turn_on_the_spot(rim, -most / stiff)
     assert abs(rim.move(STEP, 0.0, 0.0, 0.0)[OUT.MZ]) < 0.02 * most
 
 

@@ -123,8 +123,8 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u, turning, phi):
     spin = shift = parking = 0.0
     if turning:
         lean = turn_slip.camber_share(p, df) * sin(g) * clip(1.0 + k, 0.0, 2.0)
-        turned = R0 * clip(flip * phi, -turn_slip.MOST_SPIN, turn_slip.MOST_SPIN)
-        spin = turned + forward * lean
+        by_turning = R0 * clip(flip * phi, -turn_slip.MOST_SPIN, turn_slip.MOST_SPIN)
+        spin = by_turning + forward * lean
         parking = turn_slip.parking_moment(p, f, df, Dy / f)
         z0 = 0.0
         z1, z2, z3, z5, z6 = turn_slip.weakening(p, df, abs(spin), k, a)
@@ -132,7 +132,7 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u, turning, phi):
         by_camber = f * (p[T.PVY3] + p[T.PVY4] * df) * p[T.LGAY] * p[T.LMUY] * mu
         Kyg = p[T.PHY3] * p[T.LGAY] * Ky0 + by_camber
         Dx, Dy, Ky = z1 * Dx, z2 * Dy, z3 * Ky
-        shift = turn_slip.side_shift(p, df, forward * turned + abs(forward) * lean, Kyg, Ky0)
+        shift = turn_slip.side_shift(p, df, forward * by_turning + abs(forward) * lean, Kyg, Ky0)
         shift -= by_camber * g * z2 / Ky
 
     # longitudinal, pure slip
