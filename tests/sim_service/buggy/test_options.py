@@ -145,6 +145,31 @@ def test_reverse_drives_backwards_and_neutral_not_at_all() -> None:
     assert abs(car["vx"]) < 1e-2 and car["axle_torque"] == 0.0
 
 
+def test_reverse_pulls_as_first_gear_does_the_other_way() -> None:
+    """Held by its brakes the converter stalls alike: torques are as the ratios, and of opposite sign."""
+    torques = []
+    for gear, reverse in ((1.0, 2.475), (-1.0, 2.475), (-1.0, 3.3)):
+        car = Car({"gear_mode": 2.0, "gear_held": gear, "gear_reverse": reverse})
+        car.drive(2.0, throttle=0.3, brake_pressure_bar=100.0)
+        torques.append(car["axle_torque"])
+    assert torques[0] > 200.0
+    assert torques[1] == pytest.approx(-torques[0], rel=1e-3)
+    assert torques[2] == pytest.approx(-torques[0] * 3.3 / 2.475, rel=1e-3)
+
+
+def test_gears_may_be_chosen_while_driving() -> None:
+    """Live: from first to neutral, in which the car rolls, to reverse, in which it goes back."""
+    car = Car({"gear_mode": 2.0, "gear_held": 1.0})
+    car.drive(2.0, throttle=0.3)
+    car.params[P.gear_held] = 0.0
+    rolling_on = car.drive(1.0, ("vx", "axle_torque", "gear"), throttle=0.3)
+    assert (rolling_on[70:, 1] == 0.0).all() and rolling_on[-1, 2] == 0.0 and rolling_on[-1, 0] > 1.0
+    car.drive(4.0, throttle=0.0, brake_pressure_bar=40.0)
+    car.params[P.gear_held] = -1.0
+    car.drive(3.0, throttle=0.3, brake_pressure_bar=0.0)
+    assert car["vx"] < -1.0 and car["gear"] == -1.0
+
+
 def test_brake_pressure_arrives_with_its_lag() -> None:
     car = Car({"gear_mode": 0.0, "brake_lag": 0.1})
     car.drive(3.0, drive_torque=900.0)

@@ -14,11 +14,12 @@ from sim_service.machines.car.tyres.tir import parse_tir, read_tir, tyre_vector
 from tests.examples import few
 from tests.sim_service.tyres.comparison import SETS, TURNING, coefficient_set, grid, over_the_grid, second, worst
 from tests.sim_service.tyres.published import published
-from tests.sim_service.tyres.samples import FULL, SHIPPED, written
+from tests.sim_service.tyres.samples import FULL, LEAST, SHIPPED, written
 
 FULL_TYRE = tyre_vector(parse_tir(written(FULL), "full"))
 RIGHT_TYRE = tyre_vector(parse_tir(written(FULL, side="RIGHT"), "right"))
 TYRE = tyre_vector(read_tir(SHIPPED))
+LEAST_TYRE = tyre_vector(parse_tir(written(LEAST), "least"))
 FAST = 20.0  # m/s of rolling
 
 
@@ -189,6 +190,12 @@ def test_any_finite_input_gives_finite_forces(p, fz, kappa, ta, gamma, mu, u):
         assert force == (0.0, 0.0, 0.0, 0.0, 0.0)
     else:
         assert np.isfinite(force).all()
+
+
+@settings(max_examples=few(200), deadline=None)
+@given(st.sampled_from([FULL_TYRE, TYRE, LEAST_TYRE]), finite, finite, finite, finite, finite, finite, finite)
+def test_any_finite_input_gives_finite_forces_with_turn_slip(p, fz, kappa, ta, gamma, mu, u, phi):
+    assert np.isfinite(steady_turning(p, fz, kappa, ta, gamma, mu, 1.0, u, phi)).all()
 
 
 @settings(max_examples=few(200), deadline=None)

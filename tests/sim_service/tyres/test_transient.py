@@ -261,13 +261,13 @@ def test_force_is_within_friction_and_slopes_are_not_negative(p, mu, moves, h):
 
 
 @settings(max_examples=few(200), deadline=None)
-@given(st.lists(finite, min_size=8, max_size=8), st.floats(0.0, 1e3))
-def test_any_finite_input_gives_finite_output(numbers, h):
+@given(st.lists(finite, min_size=8, max_size=8), st.floats(0.0, 1e3), st.booleans())
+def test_any_finite_input_gives_finite_output(numbers, h, turning):
     rim = Rim(FULL_TYRE)
     for _ in range(3):
-        fz, vx, vy, omega, r_e, gamma, mu, _ = numbers
+        fz, vx, vy, omega, r_e, gamma, mu, turn = numbers
         with np.errstate(over="ignore"):
-            tyre(rim.p, rim.states, rim.after, 0, h, fz, vx, vy, omega, r_e, gamma, mu, 1.0, False, 0.0, rim.out)
+            tyre(rim.p, rim.states, rim.after, 0, h, fz, vx, vy, omega, r_e, gamma, mu, 1.0, turning, turn, rim.out)
         rim.states[:] = rim.after
         assert np.isfinite(rim.out).all() and np.isfinite(rim.states).all()
 

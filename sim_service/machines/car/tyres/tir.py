@@ -299,9 +299,9 @@ def _sense(
         must(v[key] > 0.0, key, "must be above 0, or the tyre pushes instead of resisting")
     for key in ("VERTICAL_DAMPING", "FZMIN", "LSGKP", "LSGAL", "PTX1", "PTY1", "RCX1", "RCY1", "LXAL", "LYKA"):
         must(v[key] >= 0.0, key, "must not be below 0")
-    for key in ("PDXP1", "PDYP1", "PKYP1", "PDYP4", "QDTP1", "QBRP1", "QCRP2", "LMP"):
+    for key in ("PDXP1", "PDYP1", "PKYP1", "PDYP4", "QDTP1", "QBRP1", "QCRP2"):
         must(v[key] >= 0.0, key, "must not be below 0: spin weakens a tyre")
-    for key in ("PHYP1", "PHYP2", "QCRP1"):
+    for key in ("PHYP1", "PHYP2", "QCRP1", "LMP"):
         must(v[key] > 0.0, key, "must be above 0")
     must(0.0 < v["QDRP1"] < 2.0, "QDRP1", "must be between 0 and 2")
     must(v["PECP1"] < 1.0, "PECP1", "must be below 1")
