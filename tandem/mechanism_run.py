@@ -251,15 +251,12 @@ def mode_rows(f: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     for k, mode in enumerate(f["modes"]["modes"], 1):
         real, imaginary = mode["eigenvalue"]
         hz = f"{mode['frequency_hz']:.4g} Hz" if imaginary else "falls away" if real > 0 else "creeps, or stays"
-        sizes = {
-            f"{name}{axis}": complex(a, b)
-            for name, values in mode["shape"].items()
-            for axis, a, b in zip(
-                ("xyz" if len(values) > 1 else " "), values, mode["shape_imaginary"][name], strict=False
-            )
-        }
+        sizes = {}
+        for name, values in mode["shape"].items():
+            for axis, a, b in zip("xyz", values, mode["shape_imaginary"][name], strict=False):
+                sizes[f"{name}.{axis}" if len(values) > 1 else name] = complex(a, b)
         most = sorted(sizes.items(), key=lambda item: -abs(item[1]))[:4]
-        moves = ", ".join(f"{name.strip()} {value.real:+.2f}" for name, value in most if abs(value) > 0.05)
+        moves = ", ".join(f"{name} {value.real:+.2f}" for name, value in most if abs(value) > 0.05)
         rows.append((str(k), hz, f"{mode['damping_ratio']:.3f}" if imaginary else f"{real:.3g} 1/s", moves))
     return rows
 

@@ -205,7 +205,7 @@ class _Builder:
             if b.frame is None:
                 return b.mass, J
             J = np.diag(np.broadcast_to(J, 3)) if J.ndim < 2 else J
-            return b.mass, shapes.turned(J, shapes.axes(b.frame))
+            return b.mass, shapes.in_world_axes(J, shapes.axes(b.frame))
         if b.shape == "box":
             assert b.size is not None
             if len(b.size) != self.m.dimension:

@@ -421,7 +421,7 @@ class Contact(Section):
     normal: Place
     stiffness: PositiveStiffness
     damping: Stiffness = 0.0
-    friction: float = Field(0.0, ge=0, le=10)
+    friction: float = Field(0.0, **_within(limits.COEFFICIENT))
     speed: float = Field(0.01, **_within(limits.SPEED))
 
 

@@ -47,7 +47,7 @@ class BodyControls:
             self._which = gui.add_dropdown("body", bodies or (_NOTHING,), initial_value=(bodies or (_NOTHING,))[0])
             self._which.on_update(lambda _: self._do(self._choose))
             self._torque = gui.add_vector3(
-                "torque (N m)", initial_value=(0.0, 0.0, 0.0), step=0.1, hint="in the world of the scene"
+                "torque (N m)", initial_value=(0.0, 0.0, 0.0), step=0.001, hint="in the world of the scene"
             )
             self._torque.on_update(lambda _: self._do(self._turn))
             self._arc = gui.add_checkbox("turn the arc", initial_value=False, hint="rings turn the axis of the torque")
@@ -55,9 +55,9 @@ class BodyControls:
             targets = self._targets()
             self._motion = gui.add_dropdown("motion", targets, initial_value=_NOTHING, hint="prescribed from now on")
             self._motion.on_update(lambda _: self._do(self._prescribe))
-            self._speed = gui.add_number("speed (m/s, rad/s)", initial_value=0.0, step=0.1)
-            self._amplitude = gui.add_number("amplitude (m, rad)", initial_value=0.0, step=0.01)
-            self._frequency = gui.add_number("frequency (Hz)", initial_value=1.0, min=0.0, max=50.0, step=0.1)
+            self._speed = gui.add_number("speed (m/s, rad/s)", initial_value=0.0, step=0.001)
+            self._amplitude = gui.add_number("amplitude (m, rad)", initial_value=0.0, step=0.001)
+            self._frequency = gui.add_number("frequency (Hz)", initial_value=1.0, min=0.0, max=50.0, step=0.001)
             for field in (self._speed, self._amplitude, self._frequency):
                 field.on_update(lambda _: self._do(self._prescribe))
             self._text = gui.add_html("")
@@ -126,7 +126,7 @@ class BodyControls:
         def _(_: Any) -> None:
             def act() -> None:
                 if self._rings is rings:
-                    self._torque.value = tuple((size * _turned(np.array(rings.wxyz, float), axis)).tolist())
+                    self._torque.value = tuple((size * _rotated(np.array(rings.wxyz, float), axis)).tolist())
                     self._turn()
 
             self._do(act)
@@ -255,7 +255,7 @@ def _share(torque: np.ndarray, scale: float) -> float:
     return size / (size + scale)
 
 
-def _turned(wxyz: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _rotated(wxyz: np.ndarray, v: np.ndarray) -> np.ndarray:
     """A vector by a unit quaternion."""
     w, u = wxyz[0], wxyz[1:]
     return np.asarray(v + 2.0 * np.cross(u, np.cross(u, v) + w * v))
@@ -277,11 +277,11 @@ class JointControls:
             self._of = gui.add_dropdown("of its", of, initial_value=of[0])
             self._of.on_update(lambda _: self._do(self._fill))
             self._limit = gui.add_checkbox("limit", initial_value=False)
-            self._low = gui.add_number("low (m, rad)", initial_value=-1.0, step=0.05)
-            self._high = gui.add_number("high (m, rad)", initial_value=1.0, step=0.05)
+            self._low = gui.add_number("low (m, rad)", initial_value=-1.0, step=0.001)
+            self._high = gui.add_number("high (m, rad)", initial_value=1.0, step=0.001)
             for field in (self._limit, self._low, self._high):
                 field.on_update(lambda _: self._do(self._stops))
-            self._friction = gui.add_number("friction (N, N m)", initial_value=0.0, min=0.0, step=0.1)
+            self._friction = gui.add_number("friction (N, N m)", initial_value=0.0, min=0.0, step=0.001)
             self._friction.on_update(lambda _: self._do(self._rub))
             self._text = gui.add_html("")
 

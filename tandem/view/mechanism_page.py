@@ -5,6 +5,7 @@ and types, limits and friction of joints, in mechanism_controls.py.
 """
 
 import contextlib
+import math
 import threading
 import time
 from typing import Any
@@ -19,6 +20,7 @@ from tandem.view.bench import Bench
 from tandem.view.data_source import Frame
 from tandem.view.mechanism_controls import BodyControls, JointControls
 
+_SHOWN_S = 8.0  # why something was not done
 _HISTORY = 600  # points of the plot
 
 
@@ -56,7 +58,7 @@ class MechanismPage:
         self._boxes: list[Any] = []
         self._times: list[float] = []
         self._errors: list[float] = []
-        self._refused = ""
+        self._refused = (-math.inf, "")  # when, and why
         self._arrow: Any = None
         self._make()
 
@@ -109,11 +111,10 @@ class MechanismPage:
     def _do(self, what: Any) -> None:
         """An act of a user, between two steps; what cannot be done is shown, and nothing is changed by it."""
         with self._lock:
-            self._refused = ""
             try:
                 what()
             except (ValueError, KeyError, MechanismError, AssemblyError) as error:
-                self._refused = str(error)
+                self._refused = time.monotonic(), str(error)
 
     def _reset(self) -> None:
         self.bench.reset()
@@ -196,7 +197,8 @@ class MechanismPage:
                 f" constraint error {diagnosis.get('phi_error', 0.0):.1e} m"
             )
             lines = [markup("<b>{}</b> {}", self._feed.title, going), markup("{}", figures)]
-            lines += [markup("not done: {}", self._refused)] if self._refused else []
+            when, why = self._refused
+            lines += [markup("not done: {}", why)] if time.monotonic() - when < _SHOWN_S else []
             show(self._text, paragraphs(lines))
             self._body.update_text()
             self._hinges.update_text()

@@ -134,28 +134,28 @@ def test_a_bad_file_is_one_line_and_exit_code_2(tmp_path):
 
 
 def test_an_unknown_point_is_named_with_the_one_that_was_meant():
-    said = refused(four_bar(bodies={"crank": {"nodes": ["A", "BB"], "mass": 1.0}}))
-    assert said == "m.toml: bodies.crank: there is no point or vector 'BB'; did you mean B?"
+    message = refused(four_bar(bodies={"crank": {"nodes": ["A", "BB"], "mass": 1.0}}))
+    assert message == "m.toml: bodies.crank: there is no point or vector 'BB'; did you mean B?"
 
 
 def test_a_body_without_enough_nodes_is_told_what_it_lacks():
-    said = refused(four_bar(bodies={"crank": {"nodes": ["A"], "mass": 1.0}}))
-    assert "bodies.crank: nodes = ['A']: a bar lies between two points" in said
+    message = refused(four_bar(bodies={"crank": {"nodes": ["A"], "mass": 1.0}}))
+    assert "bodies.crank: nodes = ['A']: a bar lies between two points" in message
     lonely = {"nodes": ["A"], "mass": 1.0, "centre": [0.1, 0.0], "inertia": 0.1}
     assert "bodies.crank: " in refused(four_bar(bodies={"crank": lonely}))
 
 
 def test_an_overconstrained_position_tells_the_residual_of_every_open_constraint():
-    said = refused(four_bar(joints={"strut": {"kind": "rod", "points": ["A", "C"], "length": 3.0}}))
-    first, *rest = said.split("\n")
+    message = refused(four_bar(joints={"strut": {"kind": "rod", "points": ["A", "C"], "length": 3.0}}))
+    first, *rest = message.split("\n")
     assert "cannot be closed as drawn: of 4 constraints on 4 coordinates" in first
     assert any("strut is off by" in line for line in rest)
     assert all(line.endswith(" m") for line in rest)
 
 
 def test_a_velocity_against_the_constraints_is_named():
-    said = refused(four_bar(start={"velocity": {"B": [1.0, 1.0]}}))
-    assert "start.velocity.B" in said and "constraints" in said
+    message = refused(four_bar(start={"velocity": {"B": [1.0, 1.0]}}))
+    assert "start.velocity.B" in message and "constraints" in message
 
 
 def test_several_findings_are_told_together():
@@ -308,11 +308,11 @@ def test_a_damaged_file_either_starts_or_is_refused(data):
     try:
         described, state = mechanism_run.prepare(describe(data, "m.toml"))
     except ConfigError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = "m.toml: fine"
+        message = "m.toml: fine"
         assert np.all(np.isfinite(state.q)) and described.mechanism.n == len(state.q)
-    assert all(line.startswith("m.toml: ") for line in said.split("\n"))
+    assert all(line.startswith("m.toml: ") for line in message.split("\n"))
 
 
 def test_the_shipped_files_say_what_they_are():
@@ -403,8 +403,8 @@ def test_a_file_may_hold_a_reaction_wheel_and_its_satellite_turns():
     mechanism_run.simulate(described, state, lambda *_: None)
     assert state.qd[state.system.column("spin")] == pytest.approx(5.0, rel=1e-9)
     # the bus turns back by the motor, ahead by the jet: 2 kg m2 at -0.75 N m for half a second
-    turned = np.arctan2(state["u"][1], state["u"][0])
-    assert turned == pytest.approx(-0.5 * 0.375 * 0.25, rel=1e-6)
+    angle = np.arctan2(state["u"][1], state["u"][0])
+    assert angle == pytest.approx(-0.5 * 0.375 * 0.25, rel=1e-6)
 
 
 def test_a_drive_may_be_a_smooth_step_and_has_one_law():

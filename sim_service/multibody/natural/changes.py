@@ -164,7 +164,7 @@ def change_joint(m: Mechanism, state: State, joint: Joint, kind: str) -> None:
             f"{joint.name}: cannot become {kind}; may be {', '.join(kinds(m, joint)) or 'nothing else'}"
         )
     name = joint.name
-    turned, slid = present(state, joint, TURN)[0], 0.0
+    angle, slid = present(state, joint, TURN)[0], 0.0
     if SLIDE in coordinates(m, joint):
         slid = present(state, joint, SLIDE)[0]
     rows = [c for c in m.constraints if c.startswith(f"{name}.")]
@@ -180,7 +180,7 @@ def change_joint(m: Mechanism, state: State, joint: Joint, kind: str) -> None:
     )
     if lock_turn:
         v, n1, n2 = _turning(m, joint)
-        across = math.cos(turned) * n2 + -math.sin(turned) * n1
+        across = math.cos(angle) * n2 + -math.sin(angle) * n1
         m.constrain(f"{name}.turn_lock", v @ across)
         m.loads[f"{name}.turn_lock"] = Load(name, v, across)
     if lock_slide:

@@ -199,6 +199,8 @@ class Equations:
             if abs(off) > SAME * (1.0 + sum(abs(c * a.const[0] * b.const[0]) for c, a, b in equation.products)):
                 raise MechanismError(f"constraint {name}: ties fixed things to each other and is off by {off:g}")
             return
+        if not math.isfinite(equation.value(self.q0)):
+            raise MechanismError(f"constraint {name}: is not finite as drawn")
         self.constraints[name] = Constraint(name, equation)
 
     def constrain_angle(self, name: str, cosine: Quadratic, sine: Quadratic, theta: Linear) -> None:

@@ -23,7 +23,18 @@ from numpy.typing import ArrayLike
 from sim_service.multibody.natural.body import Body
 from sim_service.multibody.natural.equations import Element, Equations, Input
 from sim_service.multibody.natural.errors import MechanismError
-from sim_service.multibody.natural.limits import FORCE, LENGTH, MASS, SPEED, STIFFNESS, direction, number, numbers
+from sim_service.multibody.natural.limits import (
+    COEFFICIENT,
+    FORCE,
+    LENGTH,
+    MASS,
+    SPEED,
+    STIFFNESS,
+    Range,
+    direction,
+    number,
+    numbers,
+)
 from sim_service.multibody.natural.linear import Linear, linear
 from sim_service.multibody.natural.tables import (
     CONTACT,
@@ -192,7 +203,7 @@ def contact(
     params = {
         "stiffness": number(f"contact {name}: stiffness", stiffness, STIFFNESS),
         "damping": number(f"contact {name}: damping", damping, STIFFNESS),
-        "friction": number(f"contact {name}: friction", friction, STIFFNESS),
+        "friction": number(f"contact {name}: friction", friction, COEFFICIENT),
         "speed": number(f"contact {name}: speed", speed, SPEED),
         "offset": offset,
         **{f"normal_{axis}": float(v) for axis, v in zip("xyz", n, strict=False)},
@@ -252,7 +263,8 @@ def model_force(
     vector that may change from step to step, as a new work vector has them.
     """
     flat = tuple(c for port in ports for c in port)
-    _add(m, name, MODEL, flat, dict(params or {}), states=states, data=data, given=given)
+    checked = {key: number(f"force {name}: {key}", value, Range()) for key, value in (params or {}).items()}
+    _add(m, name, MODEL, flat, checked, states=states, data=data, given=given)
 
 
 def _metric(body: Body) -> dict[str, float]:

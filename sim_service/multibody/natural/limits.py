@@ -41,6 +41,7 @@ LENGTH = Range(0.0, 1e6)
 POSITIVE_LENGTH = Range(0.0, 1e6, above=True)
 SPEED = Range(0.0, 1e6, above=True)
 STEP = Range(1e-6, 0.1)  # s
+COEFFICIENT = Range(0.0, 10.0)  # of Coulomb's friction
 DISSIPATION = Range(0.0, 0.3)
 
 

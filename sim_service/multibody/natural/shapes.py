@@ -34,7 +34,7 @@ class Shape:
         """About the centre, in world axes as drawn, of a shape with the axes of `frame`; in the plane a number."""
         if dimension == 2:
             return np.asarray(mass * self.planar)
-        return turned(mass * np.diag(self.moments), axes(frame))
+        return in_world_axes(mass * np.diag(self.moments), axes(frame))
 
 
 def box(size: Sequence[float], depth: float | None = None) -> Shape:
@@ -97,7 +97,7 @@ def axes(frame: Sequence[ArrayLike] | None) -> np.ndarray:
     return np.array([x, y, np.cross(x, y)]).T
 
 
-def turned(J: np.ndarray, R: np.ndarray) -> np.ndarray:
+def in_world_axes(J: np.ndarray, R: np.ndarray) -> np.ndarray:
     """A tensor given in the axes R (columns), in world axes."""
     J = product(product(R, J), R.T)
     return np.asarray(0.5 * (J + J.T))

@@ -178,5 +178,5 @@ def test_every_mechanism_we_ship_can_be_shown(name: str) -> None:
     feed.bench.advance(0.2)
     after = feed.look()
     np.testing.assert_allclose(lengths(after.state), first, atol=1e-6)
-    turned = upright(feed.bench.system.mechanism.g)
-    np.testing.assert_allclose(turned.T @ turned, np.eye(turned.shape[1]), atol=1e-12)
+    axes = upright(feed.bench.system.mechanism.g)
+    np.testing.assert_allclose(axes.T @ axes, np.eye(axes.shape[1]), atol=1e-12)

@@ -43,12 +43,12 @@ def test_the_jacobian_is_the_derivative_of_every_constraint(system: System, seed
     state = random_state(system, seed)
     J = state.jacobian()
     for i in range(system.n):
-        kept = state.q[i]
-        state.q[i] = kept + STEP
+        before = state.q[i]
+        state.q[i] = before + STEP
         high = state.phi()
-        state.q[i] = kept - STEP
+        state.q[i] = before - STEP
         difference = (high - state.phi()) / (2.0 * STEP)
-        state.q[i] = kept
+        state.q[i] = before
         np.testing.assert_allclose(J[:, i], difference, atol=1e-8 * (1.0 + np.abs(J).max()))
 
 
@@ -94,12 +94,12 @@ def test_stiffness_and_damping_are_derivatives_of_the_port_forces(system: System
     smooth = np.array([e.name not in ("rub", "rough floor") for e in system.elements for _ in e.ports])
     for vector, exact in ((state.q, K), (state.qd, C)):
         for i in range(system.n):
-            kept = vector[i]
-            vector[i] = kept + STEP
+            before = vector[i]
+            vector[i] = before + STEP
             high = system.part(P.PORT_FORCE, state.evaluate()).copy()
-            vector[i] = kept - STEP
+            vector[i] = before - STEP
             low = system.part(P.PORT_FORCE, state.evaluate()).copy()
-            vector[i] = kept
+            vector[i] = before
             difference = -(high - low) / (2.0 * STEP)
             np.testing.assert_allclose(
                 (exact @ D[:, i])[smooth], difference[smooth], atol=2e-6 * (1.0 + np.abs(exact).max())

@@ -22,6 +22,7 @@ from sim_service.multibody.natural.api import (
     harmonic,
     redundant,
     run,
+    shapes,
     start,
 )
 from sync.errors import ConfigError
@@ -78,6 +79,15 @@ NUMBERS: list[tuple[str, Wrong]] = [
     ("friction x: level", lambda m, b, p, s: m.friction("x", s, -1.0, 0.1)),
     ("friction x: speed", lambda m, b, p, s: m.friction("x", s, 1.0, NAN)),
     ("limit x: stiffness", lambda m, b, p, s: m.limit("x", s, 0.0, 1.0, NAN)),
+    ("contact x: normal", lambda m, b, p, s: m.contact("x", p, (0, 0, 0), (0, 0, 0), 1e4)),
+    ("contact x: through", lambda m, b, p, s: m.contact("x", p, (0, NAN, 0), (0, 0, 1), 1e4)),
+    ("contact x: stiffness", lambda m, b, p, s: m.contact("x", p, (0, 0, 0), (0, 0, 1), -1e4)),
+    ("contact x: friction", lambda m, b, p, s: m.contact("x", p, (0, 0, 0), (0, 0, 1), 1e4, friction=-0.5)),
+    ("contact x: speed", lambda m, b, p, s: m.contact("x", p, (0, 0, 0), (0, 0, 1), 1e4, speed=0.0)),
+    ("force x: gain", lambda m, b, p, s: m.model_force("x", [p], {"gain": NAN})),
+    ("constraint x: is not finite", lambda m, b, p, s: m.constrain("x", p[0] - NAN)),
+    ("size", lambda m, b, p, s: shapes.box((1.0, NAN, 1.0))),
+    ("bore", lambda m, b, p, s: shapes.cylinder(0.1, 1.0, 0.2)),
     ("rotor x: inertia", lambda m, b, p, s: m.rotor("x", b, (0, 0, 1), s, -0.1)),
     ("rotor x: axis", lambda m, b, p, s: m.rotor("x", b, (0, 0, 0), s, 0.1)),
     ("h, s", lambda m, b, p, s: m.compile(h=0.0)),
@@ -129,6 +139,9 @@ FOREIGN: list[Wrong] = [
     lambda m, b, p, s: m.model_force("x", [p]),
     lambda m, b, p, s: m.force("x", m.point("own", (0, 0, 0)), (1, 0, 0), scale=p.owner.input("load")),
     lambda m, b, p, s: m.where(p),
+    lambda m, b, p, s: m.contact("x", p, (0, 0, 0), (0, 0, 1), 1e4),
+    lambda m, b, p, s: m.place("x", b, (0, 0, 0)),
+    lambda m, b, p, s: m.drive("x", m.scalar("own"), p.owner.input("load")),
 ]
 
 

@@ -79,8 +79,8 @@ def test_halves_meet_an_input_from_outside_at_their_own_instants() -> None:
         t = 1e-2 * k
         state.vector[system.input("carry")] = math.sin(3 * t), 3 * math.cos(3 * t), -9 * math.sin(3 * t)
         step(system.ints, system.reals, state.vector, work, system.hook, 1e-2)
-        said = dict(zip(DIAGNOSTICS, system.part(P.DIAGNOSTIC, work), strict=True))
-        assert said["attempts"] == 3
+        found = dict(zip(DIAGNOSTICS, system.part(P.DIAGNOSTIC, work), strict=True))
+        assert found["attempts"] == 3
     assert state.q[0] == pytest.approx(math.sin(1.5), abs=1e-6)
     assert state.qd[0] == pytest.approx(3 * math.cos(1.5), abs=1e-5)
 
@@ -114,8 +114,8 @@ def test_fast_rotation_is_seen_by_the_error_estimate() -> None:
     record = _spinning(5e-3)
     missing = 0.5 - 2 * math.atan(0.25)
     assert np.median(record["step_error"]) == pytest.approx(missing, rel=0.1)
-    turned = np.unwrap(np.arctan2(record["B"][:, 1], record["B"][:, 0]))[-1]
-    assert record["step_error"].sum() == pytest.approx(100.0 - turned, rel=0.1)
+    angle = np.unwrap(np.arctan2(record["B"][:, 1], record["B"][:, 0]))[-1]
+    assert record["step_error"].sum() == pytest.approx(100.0 - angle, rel=0.1)
     assert record.drift == pytest.approx(record["step_error"].sum())
     assert "may be off by" in record.ended
 

@@ -1,0 +1,116 @@
+"""The page of a mechanism in a real browser: the four manipulators, and the plots, by what a person does there."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim_service.multibody.mechanism_file import read_mechanism
+from sync.config import View
+from tandem.mechanism_run import prepare
+from tandem.view.bench import Bench, with_hands
+from tandem.view.listen import close_page, open_page
+from tandem.view.mechanism_page import MechanismData, MechanismPage
+from tests.system.browser import act_until, browser, click, lacking, type_into, visit, window, words
+from tests.system.conftest import PATIENCE_S, ROOT, until
+from tests.tandem.view.pages import TOKEN
+
+pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking() or "there is one")
+TITLE = "Drum on a shaft"
+
+
+@pytest.fixture
+def page() -> Iterator[tuple[MechanismPage, str]]:
+    described = read_mechanism(ROOT / "configs" / "mechanisms" / "spindle.toml")
+    with_hands(described.mechanism)
+    server, _, address = open_page(View(port=0), TITLE, TOKEN)
+    made = MechanismPage(server, MechanismData(TITLE, Bench(prepare(described)[1])))
+    stop = threading.Event()
+    thread = threading.Thread(target=made.run, args=(stop, 5.0))
+    thread.start()
+    try:
+        yield made, address
+    finally:
+        stop.set()
+        thread.join(PATIENCE_S)
+        close_page(server)
+
+
+@pytest.fixture
+def tab() -> Iterator[Any]:
+    with browser() as opened:
+        context = window(opened, PATIENCE_S, False)
+        yield context.new_page()
+        context.close()
+
+
+def test_a_person_turns_moves_and_changes_a_mechanism(page: tuple[MechanismPage, str], tab: Any) -> None:
+    made, address = page
+    bench = made.bench
+    tab.set_viewport_size({"width": 900, "height": 1600})  # a list whose field is out of sight is hidden
+    visit(tab, address, TITLE)
+
+    def pick(label: str, option: str) -> None:
+        choice = tab.get_by_role("option", name=option, exact=True).first
+        if not choice.count():  # a second click would close the list
+            click(tab.get_by_label(label, exact=True).first)
+        click(choice)
+
+    def done(act: Any, seen: Any, what: str) -> None:
+        act_until(act, seen, lambda: f"{what} has no effect: {bench.log[-5:]} {words(tab)}")
+
+    # the torque arc: typed, and drawn about the body
+    done(lambda: type_into(_vector(tab, "torque (N m)", 0), "0.5"), lambda: "drum" in bench.torques, "torque")
+    assert bench.torques["drum"] == pytest.approx([0.5, 0.0, 0.0])
+    until(lambda: made._body._line is not None, lambda: "no arc is drawn")
+    done(lambda: type_into(_vector(tab, "torque (N m)", 0), "0"), lambda: not bench.torques, "no torque")
+
+    # a cylindrical joint becomes a revolute one where it is, and back
+    done(lambda: pick("type", "revolute"), lambda: bench.hinges["shaft"].kind == "revolute", "type")
+    slid = bench.present("shaft", "slide")
+    until(lambda: bench.steps > 0 and bench.state.time > 0.5, lambda: "it does not run")
+    assert bench.present("shaft", "slide") == pytest.approx(slid, abs=1e-6)
+    tab.get_by_text("revolute: turn").first.wait_for()
+    done(lambda: pick("type", "cylindrical"), lambda: bench.hinges["shaft"].kind == "cylindrical", "type")
+
+    # friction and limit of the joint
+    done(lambda: type_into(tab.get_by_label("friction (N, N m)", exact=True), "0.05"),
+         lambda: bench.parameters.get("shaft turn friction", {}).get("level") == 0.05, "friction")  # fmt: skip
+    box = tab.get_by_label("limit", exact=True)
+    done(lambda: box.is_checked() or click(box), lambda: "shaft turn limit" in bench.parameters, "limit")
+    done(lambda: type_into(tab.get_by_label("high (m, rad)", exact=True), "0.75"),
+         lambda: bench.parameters["shaft turn limit"]["high"] == 0.75, "high")  # fmt: skip
+
+    # a motion of the body, its effort, and one that cannot be
+    done(lambda: type_into(tab.get_by_label("speed (m/s, rad/s)", exact=True), "0.05"),
+         lambda: made._body._speed.value == 0.05, "speed")  # fmt: skip
+    done(lambda: pick("motion", "drum along x"), lambda: "drum along x" in bench.motions, "motion")
+    until(lambda: abs(bench.motion("drum").velocity[0] - 0.05) < 1e-6, lambda: "it does not move as prescribed")
+    tab.get_by_text("drum along x: effort").first.wait_for()
+    done(lambda: pick("motion", "drum along y"), lambda: "not done" in words(tab), "what cannot be")
+    assert "drum along y" not in bench.motions and bench.diagnosis()["phi_error"] < 1e-8
+
+    # the plots have what the body does
+    until(lambda: len(made._body._past) > 10, lambda: "nothing is kept for the plots")
+    curves = made._body.curves()
+    assert len(curves) == 6 and all(np.isfinite(c).all() for data in curves for c in data)
+    act_until(
+        lambda: click(tab.get_by_text("plots of the body", exact=True).first),
+        tab.get_by_text("angular acceleration (rad/s²) x").first.count,
+        lambda: f"no plots: {words(tab)}",
+    )
+
+    # reset: as drawn
+    done(
+        lambda: click(tab.get_by_role("button", name="reset", exact=True)),
+        lambda: "shaft turn limit" not in bench.parameters,
+        "reset",
+    )
+    assert bench.hinges["shaft"].kind == "cylindrical" and not bench.motions
+
+
+def _vector(tab: Any, label: str, axis: int) -> Any:
+    """A field of a vector: the first has the label, the others follow."""
+    return tab.get_by_label(label, exact=True).nth(axis)
