@@ -22,7 +22,7 @@ from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.natural.problems import BodyMotion, body_motion, effort
 from sim_service.multibody.natural.run import stepper
 from sim_service.multibody.natural.system import State
-from sim_service.multibody.natural.tables import DIAGNOSTICS
+from sim_service.multibody.natural.tables import DIAGNOSTICS, EXTERNAL
 
 _HAND = "hand on "
 _TORQUE = "torque on "
@@ -127,6 +127,15 @@ class Bench:
         }
 
     @property
+    def inputs(self) -> dict[str, float]:
+        """Those that are set from outside, and what they are."""
+        return {
+            name: float(self.state.inputs[i.index, 0])
+            for name, i in self.mechanism.inputs.items()
+            if i.kind == EXTERNAL and not name.startswith(_MOTION) and i.index < len(self.state.inputs)
+        }
+
+    @property
     def joints(self) -> tuple[str, ...]:
         """What can be taken away and put back: constraints by the name of their joint."""
         names = dict.fromkeys(name.rsplit(".", 1)[0] for name in self.mechanism.constraints)
@@ -201,6 +210,14 @@ class Bench:
 
     def set(self, element: str, name: str, value: float) -> None:
         self.system.reals[self.system.parameter(element, name)] = value
+
+    def give(self, name: str, value: float) -> None:
+        """An input that is set from outside."""
+        if name not in self.inputs or not math.isfinite(value):
+            raise MechanismError(
+                f"{name} = {value:g}: no such input, or not finite; there are {', '.join(self.inputs)}"
+            )
+        self.state.vector[self.system.input(name)] = value, 0.0, 0.0
 
     def switch(self, joint: str, on: bool) -> None:
         self.system.switch(joint, on)

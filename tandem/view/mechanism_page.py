@@ -44,6 +44,18 @@ class MechanismData:
         return Frame(round(self.bench.state.time * 1e9), step[0], self.bench.state.vector.copy())
 
 
+def arrow(force: np.ndarray, size: float, weight: float) -> np.ndarray:
+    """A force as a length: half the size of the scene where it is the weight of all, never more than all of it."""
+    found = float(np.linalg.norm(force))
+    return np.asarray(force * size / (found + weight))
+
+
+def force_of(arrow: np.ndarray, size: float, weight: float) -> np.ndarray:
+    """The force of an arrow that was drawn; of one that is too long, that of 0.95 of the size."""
+    length = min(float(np.linalg.norm(arrow)), 0.95 * size)
+    return np.asarray(arrow / max(float(np.linalg.norm(arrow)), 1e-12) * weight * length / (size - length))
+
+
 class MechanismPage:
     """The page of a mechanism."""
 
@@ -55,7 +67,10 @@ class MechanismPage:
         self.stage = SceneView(server, feed)  # type: ignore[arg-type]
         self._gizmo: Any = None
         self._fields: dict[tuple[str, str], Any] = {}
+        self._inputs: dict[str, Any] = {}
         self._boxes: list[Any] = []
+        self._tail: Any = None  # the handle of the arrow, and what goes along with its point
+        self._root: Any = None
         self._times: list[float] = []
         self._errors: list[float] = []
         self._refused = (-math.inf, "")  # when, and why
@@ -83,10 +98,16 @@ class MechanismPage:
                 "force (N)", initial_value=(0.0, 0.0, 0.0), step=1.0, hint="in the world of the scene"
             )
             self._force.on_update(lambda _: self._do(self._push))
+            self._draw = gui.add_checkbox(
+                "draw the arrow", initial_value=False, hint="a handle at its tail: the longer, the harder it pushes"
+            )
+            self._draw.on_update(lambda _: self._do(self._handle))
         self._body = BodyControls(self._server, self._feed, self._do, self.stage.scene.size)
         self._hinges = JointControls(self._server, self._feed, self._do)
-        if bench.parameters:
+        if bench.parameters or bench.inputs:
             with gui.add_folder("forces", expand_by_default=False):
+                for name, value in bench.inputs.items():
+                    self._input(gui, name, value)
                 for element, values in bench.parameters.items():
                     for name, value in values.items():
                         self._field(gui, element, name, value)
@@ -102,6 +123,11 @@ class MechanismPage:
         field = gui.add_number(f"{element}: {name}", initial_value=value, step=max(abs(value) / 20.0, 1e-3))
         self._fields[element, name] = field
         field.on_update(lambda _: self._do(lambda: self.bench.do("set", element, name, float(field.value))))
+
+    def _input(self, gui: Any, name: str, value: float) -> None:
+        field = gui.add_number(f"input: {name}", initial_value=value, step=1e-3)
+        self._inputs[name] = field
+        field.on_update(lambda _: self._do(lambda: self.bench.do("give", name, float(field.value))))
 
     def _joint(self, gui: Any, joint: str) -> None:
         box = gui.add_checkbox(joint, initial_value=True)
@@ -122,8 +148,12 @@ class MechanismPage:
         self._force.value = (0.0, 0.0, 0.0)
         for (element, name), field in self._fields.items():
             field.value = self.bench.parameters[element][name]
+        for name, field in self._inputs.items():
+            field.value = self.bench.inputs[name]
         for box in self._boxes:
             box.value = True
+        self._draw.value = False
+        self._handle()
         self._body.reset()
         self._hinges.reset()
         self._grasp()
@@ -141,6 +171,7 @@ class MechanismPage:
             self._gizmo = None
         self.bench.do("let_go")
         self._push()
+        self._handle()
         if not self._hold.value or self._which.value not in self.bench.points:
             return
         point = self._which.value
@@ -156,13 +187,39 @@ class MechanismPage:
                 if self._gizmo is gizmo:
                     self.bench.do("hold", point, self._feed.into.T @ np.array(gizmo.position, float))
 
+    def _handle(self) -> None:
+        """A handle at the tail of the force's arrow; or none."""
+        for part in (self._tail, self._root):
+            if part is not None:
+                part.remove()
+        self._tail = self._root = None
+        if not self._draw.value or self._which.value not in self.bench.points:
+            return
+        scene = self._server.scene
+        offset = -arrow(np.array(self._force.value, float), self.stage.scene.size, 9.81 * self.bench.mass)
+        self._root = scene.add_frame("/push_root", show_axes=False)
+        size = 0.3 * max(self.stage.scene.size, 0.2)
+        tail = scene.add_transform_controls("/push_root/tail", scale=size, disable_rotations=True, position=offset)
+        self._tail = tail
+
+        @tail.on_update
+        def _(_: Any) -> None:
+            def act() -> None:
+                if self._tail is tail:
+                    away = -np.array(tail.position, float)
+                    force = force_of(away, self.stage.scene.size, 9.81 * self.bench.mass)
+                    self._force.value = tuple(force.tolist())
+                    self._push()
+
+            self._do(act)
+
     def _draw_push(self) -> None:
-        """The force as an arrow that ends at its point."""
+        """The force as an arrow that ends at its point; its handle goes along."""
+        if self._root is not None:
+            self._root.position = self._feed.into @ self.bench.where(self._which.value)
         for point, force in self.bench.pushed.items():
             at, along = self._feed.into @ self.bench.where(point), self._feed.into @ force
-            size = float(np.linalg.norm(along))
-            length = self.stage.scene.size * size / (size + 9.81 * self.bench.mass)
-            ends = np.array([[at - along / size * length, at]])
+            ends = np.array([[at - arrow(along, self.stage.scene.size, 9.81 * self.bench.mass), at]])
             if self._arrow is None:
                 colours = np.full((1, 2, 3), (230, 160, 40), np.uint8)
                 self._arrow = self._server.scene.add_arrows("/push", ends, colours)

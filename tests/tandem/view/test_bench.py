@@ -11,6 +11,7 @@ from sim_service.multibody.natural.api import AssemblyError, MechanismError, ang
 from tandem.mechanism_run import prepare
 from tandem.view.bench import Bench, with_hands
 from tandem.view.mechanism_controls import arc
+from tandem.view.mechanism_page import arrow, force_of
 from tests.tandem.view.test_mechanism_page import bench
 
 VECTORS = {n: {"along": np.eye(3)[k].tolist()} for k, n in enumerate("uvw")}
@@ -198,6 +199,34 @@ def test_the_same_acts_again_are_the_same_bits() -> None:
     fresh = spindle(start={"velocity": {"P": [0.5, 0.0, 0.6], "v": [0.0, 0.0, 2.0]}})
     np.testing.assert_array_equal(b.state.vector, fresh.state.vector)
     assert list(b.mechanism.constraints) == list(fresh.mechanism.constraints)
+
+
+def test_the_arrow_of_a_force_says_how_large_it_is() -> None:
+    force = np.array([3.0, -4.0, 12.0])
+    drawn = arrow(force, 2.0, 10.0)
+    assert np.linalg.norm(drawn) == pytest.approx(2.0 * 13.0 / 23.0)
+    np.testing.assert_allclose(force_of(drawn, 2.0, 10.0), force)
+    assert np.linalg.norm(force_of(100.0 * drawn, 2.0, 10.0)) == pytest.approx(190.0)
+
+
+def test_an_input_of_the_file_is_set_while_it_runs() -> None:
+    b = spindle(
+        inputs={"load": {"value": 0.0}},
+        forces={"pull": {"kind": "force", "point": "P", "vector": [2.0, 0.0, 0.0], "scale": "load"}},
+    )
+    assert b.inputs == {"load": 0.0}
+    steps(b, 0.1)
+    assert b.motion("drum").velocity[0] == 0.0
+    b.do("give", "load", 3.0)
+    steps(b, 0.2)
+    assert b.motion("drum").velocity[0] == pytest.approx(3.0 * 0.2, abs=2e-3)
+    b.do("change", "bearing", "revolute")
+    b.do("change", "bearing", "cylindrical")
+    assert b.inputs == {"load": 3.0}  # also in new tables
+    with pytest.raises(MechanismError, match="no such input"):
+        b.do("give", "lode", 1.0)
+    b.reset()
+    assert b.inputs == {"load": 0.0}
 
 
 def test_the_arc_of_a_torque_lies_about_its_axis() -> None:
