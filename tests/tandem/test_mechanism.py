@@ -239,8 +239,12 @@ DRIVEN = plane(
         "stop": {"kind": "limit", "scalar": "swing", "low": -1.0, "high": 1.0, "stiffness": 1e3},
         "rub": {"kind": "friction", "scalar": "swing", "level": 0.1, "speed": 0.01},
         "push": {"kind": "torque", "on": "swing", "value": 0.1},
-        "pull": {"kind": "force", "point": "D", "vector": [0.0, -1.0]},
+        "pull": {"kind": "force", "point": "mid", "vector": [0.0, -1.0], "scale": "load"},
+        "floor": {"kind": "contact", "point": "D", "through": [0.0, -1.5], "normal": [0.0, 1.0], "stiffness": 1e4},
     },
+    places={"mid": {"on": "two", "at": [2.0, 0.0]}},
+    inputs={"load": {"amplitude": 1.0, "rate": 5.0}},
+    start={"equilibrium": False, "position": {"swing": 0.1}},
 )
 
 

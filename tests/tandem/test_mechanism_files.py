@@ -18,6 +18,7 @@ from sync.record import open_run
 from tandem import mechanism_run
 from tandem.cli import app
 from tandem.mechanism_columns import columns
+from tandem.mechanism_record import differences
 from tandem.studies.bench.trial import energies
 
 G = 9.81
@@ -160,6 +161,18 @@ def test_modes_are_printed_and_recorded(tmp_path: Path) -> None:
     assert abs(mode["shape"]["B"][1]) == pytest.approx(abs(mode["shape"]["theta"][0]), rel=1e-6)  # 1 m at theta
     assert abs(mode["shape"]["B"][0]) < 1e-6
     assert "Natural modes" in (folder / "report.html").read_text()
+
+
+def test_modes_of_what_cannot_move_and_of_what_nothing_holds() -> None:
+    legs = {"left": {"nodes": ["A", "C"], "mass": 1.0}, "right": {"nodes": ["B", "C"], "mass": 1.0}}
+    points = {"A": GROUND, "B": {"at": [1.0, 0.0], "fixed": True}, "C": {"at": [0.5, 1.0]}}
+    truss = simulated({"points": points, "bodies": legs, "run": {"seconds": 0.01, "modes": 3}})
+    assert truss.figures["modes"]["modes"] == [] and mechanism_run.mode_rows(truss.figures) == []
+    free = {"points": {"P": {"at": [0.0, 0.0]}}, "particles": {"b": {"point": "P", "mass": 1.0}}}
+    drifting = simulated({**free, "gravity": [0.0, 0.0], "run": {"seconds": 0.01, "modes": 3}})
+    assert [row[1] for row in mechanism_run.mode_rows(drifting.figures)] == ["creeps, or stays"] * 3
+    falling = simulated({**free, "run": {"seconds": 0.01, "modes": 1}})
+    assert "not at rest" in falling.figures["modes"]["about"]
 
 
 # ---- contact ---------------------------------------------------------------------------------------------------------
@@ -449,3 +462,14 @@ def test_energy_of_a_run_without_losses_is_booked_too() -> None:
     record = simulated(bar(gravity=[0.0, -G])).record
     assert energies(record)[-1] == pytest.approx(energy(record.state(-1)).total, abs=1e-12)
     assert run(record.state(-1), 0.01).finite
+
+
+def test_a_record_with_forces_is_made_again_to_the_bit(tmp_path: Path) -> None:
+    file = Path(__file__).resolve().parents[2] / "configs" / "mechanisms" / "spindle.toml"
+    described, state = mechanism_run.load(file, seconds=0.2)
+    mechanism_run.write_run(tmp_path / "run", mechanism_run.simulate(described, state, lambda *_: None))
+    recorded_run = open_run(tmp_path / "run")
+    again = mechanism_run.simulate(*mechanism_run.load_recorded(recorded_run), lambda *_: None)
+    assert differences(recorded_run, again.record) == {}
+    names = set(recorded_run.need("/step").blocks.dtype.names or ())
+    assert {"hub_x_accel", "spring_force", "shaft_force_y", "shaft_torque_z", "rim_y_accel"} <= names
