@@ -280,7 +280,7 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     elements = state[system.span(Part.ELEMENT)]
     driveline.start(params[dynamics.DRIVELINE :], elements, forces.ENGINE, memory[dynamics.SHIFT :], 0.0)
     memory[dynamics.ABS :: len(brake_parameters.MEMORY)] = brake_parameters.OPEN_BAR
-    memory[dynamics.LAST + forces.RATIO - forces.THROTTLE] = memory[dynamics.SHIFT + M.ratio]
+    memory[dynamics.LAST + forces.RATIO - forces.DRIVE] = memory[dynamics.SHIFT + M.ratio]
     initial = state[size:].copy(), elements.copy()
     params[P.gear_mode] = 0.0  # no torque: an automatic would creep
     params[P.steering_mode] = 0.0  # held straight

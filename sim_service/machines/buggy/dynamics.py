@@ -47,8 +47,8 @@ ROOM = 9  # behind the work of the core: a better rack, the hand wheel and a bet
 
 # the memory of a car behind the state of the core
 YAW, LINE_BAR, COUNT, STEP_ERROR = range(4)  # LINE_BAR: pressure behind the lag of the brakes
-LAST = 4  # COUNT: steps since the last estimate, STEP_ERROR: that estimate; LAST: what the hook was given last
-STEERING = LAST + forces.GIVEN - forces.THROTTLE
+LAST = 4  # COUNT: steps since the last estimate, STEP_ERROR: that estimate; LAST: torque, ratio and pressures before
+STEERING = LAST + forces.GIVEN - forces.DRIVE
 SHIFT = STEERING + len(steering.MEMORY)
 ABS = SHIFT + len(driveline_parameters.MEMORY)
 MEMORY = ABS + 4 * len(brake_parameters.MEMORY)
@@ -184,7 +184,7 @@ def stand(places, ints, car, params, given, before, h):
 def remember_given(ints, own, last):
     given = part(ints, own, Part.GIVEN)
     for i in range(len(last)):
-        last[i] = given[forces.THROTTLE + i]
+        last[i] = given[forces.DRIVE + i]
 
 
 @kernel(error_model="numpy")
@@ -198,11 +198,15 @@ def go_back(car, memory, previous):
 
 @kernel(error_model="numpy")
 def advance_core(ints, reals, car, own, params, memory, h):
-    """The step of the core: plain, with an estimate of its error, or halved and extrapolated."""
+    """The step of the core: plain, with an estimate of its error, or halved and extrapolated.
+
+    Half way torque, ratio and pressures are between those of both ends, as the trapezoidal rule has them; the pedal,
+    which the engine takes as constant in a step, is that of the end.
+    """
     every = int(params[P.estimate_every] + 0.5)
     last = memory[LAST:STEERING]
     if params[P.step_halving] > 0.5:
-        halve(ints, reals, car, own, forces.hook, h, last, forces.THROTTLE)
+        halve(ints, reals, car, own, forces.hook, h, last, forces.DRIVE)
         if part(ints, own, Part.DIAGNOSTIC)[core.ATTEMPTS] == 1.0:
             # what elements leave behind is continuous here: tyres, brakes, engine, results of the wheels
             size = len(car)
@@ -213,7 +217,7 @@ def advance_core(ints, reals, car, own, params, memory, h):
         memory[COUNT] += 1.0
     if every > 0 and memory[COUNT] >= every:
         memory[COUNT] = 0.0
-        estimate(ints, reals, car, own, forces.hook, h, last, forces.THROTTLE)
+        estimate(ints, reals, car, own, forces.hook, h, last, forces.DRIVE)
         memory[STEP_ERROR] = part(ints, own, Part.DIAGNOSTIC)[core.STEP_ERROR]
     else:
         advance(ints, reals, car, own, forces.hook, h)
