@@ -32,7 +32,7 @@ from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import kernel
 
 GRAVITY = 9.81  # m/s2
-MOST_RESIDUAL = 100.0  # J of work that one step may be wrong by
+MOST_RESIDUAL = 50.0  # J of work that one step may be wrong by
 MOST_PARTS = 16
 MOST_KINETIC = 1e9  # J; no car has as much
 MOST_GAIN = 5e4  # J in a step that did not converge, beyond the work of all forces: it went astray

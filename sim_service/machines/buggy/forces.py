@@ -16,8 +16,9 @@ The normal force
     F_z = k (R0 - l) / cos(gamma) + c v_n >= 0
 
 is the gradient of k (R0 - l)^2 / 2 with respect to the motion of the wheel, camber included, so the spring gives back
-what it takes. The tyre (sim_service/machines/car/tyres) makes the forces in the plane from the velocity of the carrier
-at the contact point; what of its moments turns the wheel about its axle goes to the spin, the rest to the knuckle.
+what it takes; also of a wheel that lies, whose cosine levels off (`lean`). The tyre (sim_service/machines/car/tyres)
+makes the forces in the plane from the velocity of the carrier at the contact point; what of its moments turns the wheel
+about its axle goes to the spin, the rest to the knuckle.
 
 Behind the states of tyres, brakes and engine the hook leaves the other results of each wheel (`WHEEL` of the
 description): they are known only there.
@@ -30,7 +31,7 @@ import numpy as np
 from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters
 from sim_service.machines.buggy.bodies import BODY_POINTS, Car
 from sim_service.machines.buggy.description import PARAMETERS, WHEEL, P, V
-from sim_service.machines.car.tyres.enveloping import envelope
+from sim_service.machines.car.tyres.enveloping import LEAN, envelope, lean
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import effective_radius
 from sim_service.machines.car.tyres.transient import OUT, OUTPUTS, tyre
@@ -93,8 +94,6 @@ STATES = TYRE_OUT + OUTPUTS
 _PLATES_CREEP = 0.05  # rad/s; below it, plates of a differential that hold creep
 _ROUND = 0.02  # m/s; below it a damper changes over from bump to rebound
 _STOP_FREE, _STOP_HARD = 0.01, 0.015  # m; a stop that is pressed more than the first hardens, twofold per the second
-_LEAN = 0.5  # cosine of the lean beyond which a tyre no longer stands on its tread
-_LYING = 0.3  # no smaller cosine is reckoned with: a wheel that lies touches with its flank
 
 # body and roll cage, estimated: tubes that give way by 3 mm to 1 kN, yield, and slide like steel on asphalt
 _BODY_STIFFNESS, _BODY_FRICTION = 3e5, 0.5  # N/m of one point, 1
@@ -103,6 +102,19 @@ _BODY_DAMPING, _BODY_MOST = 0.6, 3.0  # s/m: of the normal force per speed of cl
 _BODY_SLIDES = 0.05  # m/s; slower, friction is viscous
 _BODY_LONG, _BODY_WIDE, _BODY_LOW, _BODY_HIGH = 1.8, 0.6, 0.33, 0.85  # m from the centre of gravity, at most
 _BODY_NEAR = 0.05  # m
+
+
+@inner
+def contact_arm(reach, an, ax, ay, az, nx, ny, nz):
+    """From the centre of a wheel to where it touches; its cosines (see `lean`)."""
+    upright, cosine, slope = lean(an)
+    if upright > LEAN:
+        dx, dy, dz = (an * ax - nx) / cosine, (an * ay - ny) / cosine, (an * az - nz) / cosine
+        return reach * dx, reach * dy, reach * dz
+    # beside the foot of the normal by what the spring is pressed by leaning
+    aside = reach * slope * an / sqrt(max(1.0 - an * an, 1e-12))
+    down = reach * cosine + aside * an
+    return aside * ax - down * nx, aside * ay - down * ny, aside * az - down * nz
 
 
 @inner
@@ -135,68 +147,79 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     tyre_at = TYRES + _TYRE * (w // 2)
     p = view(params, tyre_at, tyre_at + _TYRE)
     px, py = cx, cy
-    nx = ny = nz = an = cosine = reach = dx = dy = dz = 0.0
+    nx = ny = nz = an = upright = cosine = stands = reach = dx = dy = dz = 0.0
     mu = 1.0
     sharp = road[Head.SHARP] > 0.0
-    spring_load = 0.0
+    spring_load = mx = my = mz = 0.0
     if sharp:
-        depth, gx, gy, gz, mu = envelope(road, p[T.UNLOADED_RADIUS], p[T.VERTICAL_STIFFNESS], cx, cy, cz, ax, ay, az)
+        depth, gx, gy, gz, mx, my, mz, mu = envelope(
+            road, p[T.UNLOADED_RADIUS], p[T.VERTICAL_STIFFNESS], cx, cy, cz, ax, ay, az
+        )
         spring_load = sqrt(gx * gx + gy * gy + gz * gz)
         nz = 1.0
         if spring_load > 0.0:
             nx, ny, nz = gx / spring_load, gy / spring_load, gz / spring_load
         an = ax * nx + ay * ny + az * nz
-        cosine = sqrt(max(1.0 - an * an, _LYING * _LYING))
+        upright, cosine, stands = lean(an)
         reach = p[T.UNLOADED_RADIUS] - depth
-        dx = reach * (an * ax - nx) / cosine
-        dy = reach * (an * ay - ny) / cosine
-        dz = reach * (an * az - nz) / cosine
+        dx, dy, dz = contact_arm(reach, an, ax, ay, az, nx, ny, nz)
+        # what the moment of the elastic force is beyond that about the point where friction acts
+        mx, my, mz = mx - dy * gz + dz * gy, my - dz * gx + dx * gz, mz - dx * gy + dy * gx
     for _ in range(0 if sharp else 2):
         pz, slope_x, slope_y, mu = surface(road, px, py)
         size = sqrt(1.0 + slope_x * slope_x + slope_y * slope_y)
         nx, ny, nz = -slope_x / size, -slope_y / size, 1.0 / size
         an = ax * nx + ay * ny + az * nz
-        cosine = sqrt(max(1.0 - an * an, _LYING * _LYING))
-        dx, dy, dz = (an * ax - nx) / cosine, (an * ay - ny) / cosine, (an * az - nz) / cosine
+        upright, cosine, stands = lean(an)
         reach = ((cx - px) * nx + (cy - py) * ny + (cz - pz) * nz) / cosine
-        dx, dy, dz = reach * dx, reach * dy, reach * dz
+        dx, dy, dz = contact_arm(reach, an, ax, ay, az, nx, ny, nz)
         px, py = cx + dx, cy + dy
 
     # velocity of the carrier where the wheel touches, in the axes of the contact
     vx, vy, vz = xd[at] + wy * dz - wz * dy, xd[at + 1] + wz * dx - wx * dz, xd[at + 2] + wx * dy - wy * dx
-    tx, ty, tz = (ay * nz - az * ny) / cosine, (az * nx - ax * nz) / cosine, (ax * ny - ay * nx) / cosine
+    tx, ty, tz = (ay * nz - az * ny) / upright, (az * nx - ax * nz) / upright, (ax * ny - ay * nx) / upright
     sx, sy, sz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
     along, across = vx * tx + vy * ty + vz * tz, vx * sx + vy * sy + vz * sz
     closing = -(vx * nx + vy * ny + vz * nz)
 
     # normal force
     deflection = p[T.UNLOADED_RADIUS] - reach
-    # a wheel that falls over is not to stand the harder the more it leans
-    arm = 1.0 / cosine if cosine > _LEAN else cosine / (_LEAN * _LEAN)
     if not sharp:
-        spring_load = p[T.VERTICAL_STIFFNESS] * deflection * arm
+        spring_load = p[T.VERTICAL_STIFFNESS] * deflection * (1.0 / cosine)
     load = spring_load + p[T.VERTICAL_DAMPING] * closing
     touches = deflection > 0.0 and load > 0.0
     if not touches:
         load = 0.0
-    camber = atan2(an, cosine)
+    # thrust and moments of camber are those of a tyre that stands on its tread; one that lies only rubs
+    camber = atan2(an, upright)
+    felt = camber if upright > LEAN else stands * camber
 
     # tyre
     radius = effective_radius(p, max(deflection, 0.0))
+    beyond = radius - reach
+    if upright <= LEAN:
+        # what a wheel that lies drags along the road is nearer to its axle; slip and torque must have the same arm
+        c = sqrt(max(1.0 - an * an, 1e-12))
+        beyond *= upright * (cosine + stands * an * an / c)
+        radius *= c * (cosine * c + stands * an * an) / upright
     side = 1.0 if w % 2 == 0 else -1.0
     out = view(after, TYRE_OUT, STATES)
     mu *= given[P.grip]
     turning, turns = given[P.turn_slip] > 0.5 or p[T.TURN_SLIP] > 0.0, wx * nx + wy * ny + wz * nz
     at_tyre = TYRE_STATES * w
-    tyre(p, states, after, at_tyre, h, load, along, across, spin, radius, camber, mu, side, turning, turns, out)
+    tyre(p, states, after, at_tyre, h, load, along, across, spin, radius, felt, mu, side, turning, turns, out)
     Fx, Fy, Mx, My, Mz = out[OUT.FX], out[OUT.FY], out[OUT.MX], out[OUT.MY], out[OUT.MZ]
+    if upright <= LEAN:
+        Mx, Mz = stands * Mx, stands * Mz
     # slip counts by the rolling radius, the force has the loaded one for its arm: without this moment power is made
-    My -= (radius - reach) * Fx / cosine
+    My -= beyond * Fx / upright
     damp_x, damp_y = out[OUT.CX], out[OUT.CY]
     gx, gy, gz = Fx * tx + Fy * sx + load * nx, Fx * ty + Fy * sy + load * ny, Fx * tz + Fy * sz + load * nz
     hx = Mx * tx + My * sx + Mz * nx + dy * gz - dz * gy
     hy = Mx * ty + My * sy + Mz * ny + dz * gx - dx * gz
     hz = Mx * tz + My * sz + Mz * nz + dx * gy - dy * gx
+    if sharp and touches:
+        hx, hy, hz = hx + mx, hy + my, hz + mz
 
     # brake, against the knuckle
     b = view(given, BRAKE_PARAMETERS, BRAKE_PARAMETERS + _BRAKE_SIZE)
@@ -211,7 +234,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
 
     # tangent: normal stiffness and damping, slip against velocity and spin
     block = _WHEEL_BLOCK * w
-    stiff = p[T.VERTICAL_STIFFNESS] * arm / cosine if touches else 0.0
+    stiff = p[T.VERTICAL_STIFFNESS] / (cosine * cosine) if touches else 0.0
     damp = p[T.VERTICAL_DAMPING] if touches else 0.0
     n, t, s = (nx, ny, nz, 0.0), (tx, ty, tz, -radius), (sx, sy, sz, 0.0)
     for i in range(4):

@@ -1,5 +1,6 @@
 """Kerbs: what lifts the car slows it down, whatever the time step; the whole grid is `python -m checks.kerbs`."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from checks.kerbs import HEIGHT, MOST_SPREAD, Coasting, climbed, over
 from sim_service.machines.car.tyres.enveloping import SAMPLES, envelope
-from sim_service.roads import make_road
+from sim_service.roads import make_road, surface
 from sim_service.roads.layout import Head
 from sim_service.roads.sharpness import TooSharp
 
@@ -50,14 +51,35 @@ def test_the_force_of_an_enveloping_tyre_is_the_gradient_of_its_energy() -> None
             return 0.5 * K * envelope(road, R, K, x + dx, 0.0, z + dz, 0.0, 1.0, 0.0)[0] ** 2
 
         e = 1e-6
-        _, fx, _, fz, _ = envelope(road, R, K, x, 0.0, z, 0.0, 1.0, 0.0)
+        _, fx, _, fz = envelope(road, R, K, x, 0.0, z, 0.0, 1.0, 0.0)[:4]
         assert fx == pytest.approx(-(energy(e, 0.0) - energy(-e, 0.0)) / (2 * e), rel=1e-4, abs=1.0)
         assert fz == pytest.approx(-(energy(0.0, e) - energy(0.0, -e)) / (2 * e), rel=1e-4, abs=1.0)
 
 
+@pytest.mark.parametrize("camber", [0.0, 0.4, 0.9, 1.3, 1.5])
+def test_its_moment_is_the_gradient_of_the_same_energy(camber: float) -> None:
+    """Of a wheel that stands, leans and lies, at the edge of a kerb and beside the side of a ramp."""
+    ramp = make_road({"bumps": [{"shape": "cosine", "x": 0.0, "length": 4.0, "height": 0.3, "right": 0.0}]})
+    for road, x, y in ((kerb(0.05, 0.05), 1.93, 0.0), (ramp, 1.5, 0.04)):
+        axle = np.array([0.3, math.cos(camber), math.sin(camber)])
+        axle /= np.linalg.norm(axle)
+        z = surface(road, x, y)[0]
+        while envelope(road, R, K, x, y, z, *axle)[0] > 0.2 * R:
+            z += 0.01
+        _, _, _, fz, mx, my, mz, _ = envelope(road, R, K, x, y, z, *axle)
+        e, found = 1e-6, np.array([mx, my, mz])
+        for i in range(3):
+            energies = []
+            for step in (e, -e):
+                rotated = axle + step * np.cross(np.eye(3)[i], axle)
+                rotated /= np.linalg.norm(rotated)
+                energies.append(0.5 * K * envelope(road, R, K, x, y, z, *rotated)[0] ** 2)
+            assert found[i] == pytest.approx((energies[1] - energies[0]) / (2 * e), rel=1e-3, abs=1.0 + 1e-4 * fz * R)
+
+
 @pytest.mark.parametrize("deflection", [0.003, 0.01, 0.02, 0.05])
 def test_on_a_plane_it_is_the_spring_of_the_file(deflection: float) -> None:
-    _, fx, fy, fz, _ = envelope(kerb(0.05, 0.05), R, K, 0.5, 0.0, R - deflection, 0.0, 1.0, 0.0)
+    _, fx, fy, fz = envelope(kerb(0.05, 0.05), R, K, 0.5, 0.0, R - deflection, 0.0, 1.0, 0.0)[:4]
     assert fz == pytest.approx(K * deflection, rel=0.06 if deflection < 0.01 else 0.01)
     assert fx == fy == 0.0
 
@@ -65,8 +87,6 @@ def test_on_a_plane_it_is_the_spring_of_the_file(deflection: float) -> None:
 def test_against_a_disc_in_many_more_points() -> None:
     """The same integral over a fine profile fixed to the road, its forces radial: another way to the same force."""
     road = kerb(0.05, 0.1)
-    from sim_service.roads import surface
-
     xs = np.linspace(1.5, 2.5, 20001)
     zs = np.array([surface(road, x, 0.0)[0] for x in xs])
     cx, cz = 1.95, 0.30
@@ -76,7 +96,7 @@ def test_against_a_disc_in_many_more_points() -> None:
     g = 1.5 * np.sqrt(p) * ds
     # moving the disc over fixed points: each pushes along its radius
     fx, fz = float((g * (cx - xs) / rho).sum()), float((g * (cz - zs) / rho).sum())
-    _, ex, _, ez, _ = envelope(road, R, K, cx, 0.0, cz, 0.0, 1.0, 0.0)
+    _, ex, _, ez = envelope(road, R, K, cx, 0.0, cz, 0.0, 1.0, 0.0)[:4]
     assert ex / ez == pytest.approx(fx / fz, abs=0.02)
     assert SAMPLES * 0.02 > R  # finer than the shortest ramp of the check
 

@@ -14,7 +14,7 @@ from sim_service.roads import make_road, surface
 from .conftest import Car, G
 
 
-@pytest.mark.parametrize(("torque", "seconds"), [(8e3, 0.8), (-8e3, 0.8)])
+@pytest.mark.parametrize(("torque", "seconds"), [(8e3, 0.5), (-7e3, 0.7)])
 def test_a_car_pushed_over_lies_on_its_side_or_roof(torque: float, seconds: float) -> None:
     car = Car({"gear_mode": 0.0})
     car.params[P.push_roll] = torque
@@ -25,8 +25,8 @@ def test_a_car_pushed_over_lies_on_its_side_or_roof(torque: float, seconds: floa
     z, roll, load = rows[-1, :3]
     assert abs(roll) > 0.7 and z > 0.1  # lies, and not in the ground
     assert load > 500.0 and car["overturned"] > 0.0  # reported
-    assert np.abs(rows[-1, 3:]).max() < 0.1  # at rest
-    assert load + car.each("load").sum() == pytest.approx(790.0 * G, rel=0.2)
+    assert np.abs(rows[-1, 3:]).max() < 1e-3  # at rest
+    assert load + car.each("load").sum() == pytest.approx(790.0 * G, rel=1e-3)
 
 
 def test_a_car_pushed_for_long_stays_finite_and_above_ground() -> None:

@@ -29,8 +29,8 @@ SAMPLES = 48
 FLAT = 0.1  # of R: deeper than this under the centre, p goes on along its tangent
 DEEPEST = 0.85  # of R
 STEPS = 8
-LYING = 0.3  # no smaller cosine of the lean is reckoned with
-LEAN = 0.5  # of the lean beyond which the force grows no more with it
+LYING = 0.3  # no smaller cosine of the lean is reckoned with for directions in the road
+LEAN, LEAN_WIDTH = 0.7, 0.5  # cosine of the lean from which a wheel stands less and less on its tread; over which
 
 # A of a plane of depth x R, R^2.5 times C0 x^2 (1 + C1 x + ...); to 3e-4 up to x = 0.85
 C0 = 1.6660811  # 3 pi sqrt(2) / 8
@@ -53,20 +53,39 @@ def depth(A):
 
 
 @kernel(**OPTIONS)
+def lean(an):
+    """Of a wheel whose axle has this component along the normal of the road: cosine of its lean, not below LYING; the
+    cosine its spring has; and the derivative of the latter.
+
+    The spring's is the former down to LEAN, then levels off: a wheel that lies stands on its flank, and how it leans
+    makes no difference to how far its spring is pressed. Force and moment are the derivatives of the same energy.
+    """
+    upright = sqrt(max(1.0 - an * an, LYING * LYING))
+    if upright > LEAN:
+        return upright, upright, 1.0
+    beyond = min(LEAN - sqrt(max(1.0 - an * an, 0.0)), LEAN_WIDTH)
+    return upright, LEAN - beyond + 0.5 * beyond * beyond / LEAN_WIDTH, 1.0 - beyond / LEAN_WIDTH
+
+
+@kernel(**OPTIONS)
 def envelope(road, R, k, cx, cy, cz, ax, ay, az):
-    """Deflection, elastic force (3) and friction factor; no force where nothing touches."""
-    cosine = sqrt(max(1.0 - az * az, LYING * LYING))
-    tx, ty = ay / cosine, -ax / cosine
-    bx, by = cx + R * az * ax / cosine, cy + R * az * ay / cosine  # where a leaning wheel reaches
+    """Deflection, elastic force (3), its moment about the centre (3), friction factor; no force where nothing touches.
+
+    The moment is that of the same energy: -a x dV/da, a being the axle.
+    """
+    upright, cosine, slope = lean(az)
+    tx, ty = ay / upright, -ax / upright
+    bx, by = cx + R * az * ax / upright, cy + R * az * ay / upright  # where a leaning wheel reaches
     ds = 2.0 * R / SAMPLES
-    arm = 1.0 / cosine if cosine > LEAN else cosine / (LEAN * LEAN)
+    arm = 1.0 / cosine
     least = FLAT * R
     A = fx = fy = fz = friction = weight = 0.0
+    along_x = along_y = height = 0.0  # of the sums of g zx s, g zy s, g H
     for i in range(SAMPLES):
         s = (i + 0.5) * ds - R
         z, zx, zy, mu = surface(road, bx + s * tx, by + s * ty)
         H = (cz - z) / cosine
-        over = 0.0
+        over, above = 0.0, H
         if least > H:
             over, H = least - H, least
         rho = sqrt(s * s + H * H)
@@ -76,10 +95,21 @@ def envelope(road, R, k, cx, cy, cz, ax, ay, az):
             A += p * root * ds
             g = 1.5 * root * ds * H / rho * arm
             fx, fy, fz = fx - g * zx, fy - g * zy, fz + g
+            along_x, along_y, height = along_x + g * zx * s, along_y + g * zy * s, height + g * above
             friction, weight = friction + root * mu, weight + root
     if A == 0.0:
-        return 0.0, 0.0, 0.0, 0.0, 1.0
+        return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0
     size = R * R * sqrt(R)
-    x, slope = depth(A / size)
-    push = k * x * R * R / (size * slope)
-    return x * R, push * fx, push * fy, push * fz, friction / weight
+    x, steep = depth(A / size)
+    push = k * x * R * R / (size * steep)
+
+    # dV/da: the road points move with the axle, and the heights over them
+    aside = -(ax * fx + ay * fy)
+    turned = -az / upright if upright > LYING else 0.0  # d upright / d az
+    leaning = -az / sqrt(max(1.0 - az * az, 1e-12)) * slope
+    vx = push * (-R * az * fx - along_y) / upright
+    vy = push * (-R * az * fy + along_x) / upright
+    vz = push * (R * aside / upright - turned * (R * az * aside + ay * along_x - ax * along_y) / (upright * upright))
+    vz += push * leaning * height
+    mx, my, mz = az * vy - ay * vz, ax * vz - az * vx, ay * vx - ax * vy
+    return x * R, push * fx, push * fy, push * fz, mx, my, mz, friction / weight
