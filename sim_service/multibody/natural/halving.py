@@ -6,11 +6,17 @@ The rule is of second order, so the two halves are off by a quarter of what the 
 difference of both: q + (q - q_whole) / 3 is of the next order. That costs three steps. What is extrapolated leaves the
 constraints by the square of the difference; the next step brings it back. Element states are those of the halves: they
 may be counters. A step in which an attempt did not converge is not extrapolated.
+
+Within a step forces see velocities before they are projected onto the constraints. Where forces depend on velocity, the
+accelerations that a step leaves are off by that, to second order, and a step that begins with them is not the same rule
+as one that begins with exact ones: the extrapolation would be of second order. So `halved_step` solves for the
+accelerations after the first half and at the end.
 """
 
-from sim_service.multibody.natural.assembly import copy, inputs_before, largest, largest_scaled, look
-from sim_service.multibody.natural.augmented import STEP, step
-from sim_service.multibody.natural.constraints import velocities
+from sim_service.multibody.natural.assembly import copy, forces, inputs_before, largest, largest_scaled, look
+from sim_service.multibody.natural.augmented import STEP, applied_power, step
+from sim_service.multibody.natural.constraints import jacobian, velocities
+from sim_service.multibody.natural.evaluation import solve_accelerations
 from sim_service.multibody.natural.tables import (
     ATTEMPTS,
     CAPPED,
@@ -51,33 +57,54 @@ def end_given(given, before, at):
 
 
 @inner
-def halve(ints, reals, state, work, hook, h, before, at):
-    """Advance `state` by h. STEP_ERROR is the error of the two halves before it is taken away.
+def solve_again(ints, reals, state, work, hook):
+    """Accelerations and multipliers of the velocities as they are, where forces may depend on them."""
+    qd = part(ints, state, P.QD)
+    if len(part(ints, ints, P.PORT_FORM)) == 0 or len(part(ints, state, P.ALPHA)) > 0:
+        return
+    look(ints, reals, state, work, part(ints, state, P.Q), qd)
+    forces(ints, reals, state, work, hook, part(ints, state, P.TIME)[0], 0.0)
+    jacobian(ints, reals, work)
+    solve_accelerations(ints, reals, state, work, 0.0, 0.0)
+    part(ints, state, P.POWER)[0] = applied_power(ints, state, work, qd)
 
-    What the hook is given from `at` on was `before` at the beginning of the step: half way it is between the two.
-    """
+
+@inner
+def whole_and_half(ints, reals, state, work, hook, h, before, at):
+    """The whole step, which is saved, and the first half; returns what their diagnostics add up to."""
     out, size = part(ints, work, P.DIAGNOSTIC), len(state)
     saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
     first, whole = view(saved, size, 2 * size), view(saved, 2 * size, 3 * size)
     copy(state, first)
-    iterations = factored = capped = contraction = residual = 0.0
-    attempts = 1.0
-    for turn in range(3):
-        if turn == 1:
-            copy(state, whole)
-            copy(first, state)
-            inputs_before(ints, state, 0.5 * h)
-            middle_given(given, before, at)
-        if turn == 2:
-            copy(part(ints, first, P.INPUT), part(ints, state, P.INPUT))
-            end_given(given, before, at)
-        step(ints, reals, state, work, hook, h if turn == 0 else 0.5 * h)
-        iterations += out[ITERATIONS]
-        factored += out[FACTORISATIONS]
-        contraction, attempts = max(contraction, out[CONTRACTION]), max(attempts, out[ATTEMPTS])
-        if turn > 0:
-            residual += out[ENERGY_RESIDUAL]
-            capped = max(capped, out[CAPPED])
+    step(ints, reals, state, work, hook, h)
+    iterations, factored = out[ITERATIONS], out[FACTORISATIONS]
+    contraction, attempts = out[CONTRACTION], out[ATTEMPTS]
+    copy(state, whole)
+    copy(first, state)
+    inputs_before(ints, state, 0.5 * h)
+    middle_given(given, before, at)
+    step(ints, reals, state, work, hook, 0.5 * h)
+    iterations += out[ITERATIONS]
+    factored += out[FACTORISATIONS]
+    contraction, attempts = max(contraction, out[CONTRACTION]), max(attempts, out[ATTEMPTS])
+    return iterations, factored, contraction, attempts, out[ENERGY_RESIDUAL], out[CAPPED]
+
+
+@inner
+def other_half(ints, reals, state, work, hook, h, before, at, sums):
+    """The second half, and the extrapolation of both; returns whether it was made."""
+    out, size = part(ints, work, P.DIAGNOSTIC), len(state)
+    saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
+    first, whole = view(saved, size, 2 * size), view(saved, 2 * size, 3 * size)
+    copy(part(ints, first, P.INPUT), part(ints, state, P.INPUT))
+    end_given(given, before, at)
+    step(ints, reals, state, work, hook, 0.5 * h)
+    iterations, factored, contraction, attempts, residual, capped = sums
+    iterations += out[ITERATIONS]
+    factored += out[FACTORISATIONS]
+    contraction, attempts = max(contraction, out[CONTRACTION]), max(attempts, out[ATTEMPTS])
+    residual += out[ENERGY_RESIDUAL]
+    capped = max(capped, out[CAPPED])
     q, qd = part(ints, state, P.Q), part(ints, state, P.QD)
     if attempts == 1.0:
         extrapolate(q, part(ints, whole, P.Q))
@@ -92,12 +119,27 @@ def halve(ints, reals, state, work, hook, h, before, at):
         out[PHID_ERROR] = largest(part(ints, work, P.RESIDUAL))
     out[ITERATIONS], out[FACTORISATIONS], out[CONTRACTION] = iterations, factored, contraction
     out[CAPPED], out[ATTEMPTS], out[ENERGY_RESIDUAL] = capped, attempts, residual
+    return attempts == 1.0
+
+
+@inner
+def halve(ints, reals, state, work, hook, h, before, at):
+    """Advance `state` by h. STEP_ERROR is the error of the two halves before it is taken away.
+
+    What the hook is given from `at` on was `before` at the beginning of the step: half way it is between the two.
+    """
+    sums = whole_and_half(ints, reals, state, work, hook, h, before, at)
+    other_half(ints, reals, state, work, hook, h, before, at, sums)
 
 
 @kernel(STEP, error_model="numpy")
 def halved_step(ints, reals, state, work, hook, h):
-    """`halve`, with whatever the hook is given constant in the step."""
-    halve(ints, reals, state, work, hook, h, view(work, 0, 0), 0)
+    """`halve`, with whatever the hook is given constant in the step, and accelerations that fit the velocities."""
+    nothing = view(work, 0, 0)
+    sums = whole_and_half(ints, reals, state, work, hook, h, nothing, 0)
+    solve_again(ints, reals, state, work, hook)
+    if other_half(ints, reals, state, work, hook, h, nothing, 0, sums):
+        solve_again(ints, reals, state, work, hook)
 
 
 @inner
