@@ -52,19 +52,20 @@ def force_moments(car: Coasting) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def ice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ice(tmp_path_factory: pytest.TempPathFactory) -> Coasting:
+    """Ice under the left wheels; no rolling resistance, no drag of brakes: only the driveline turns the wheels."""
     road: Path = tmp_path_factory.mktemp("road") / "ice.toml"
     road.write_text("[[patches]]\nfactor = 0.1\nright = 0.0\n")
-    return road
-
-
-def on_ice(road: Path, speed: float, torque: float, **changed: float) -> Coasting:
-    """Ice under the left wheels; no rolling resistance, no drag of brakes: only the driveline turns the wheels."""
     none = dict.fromkeys(("QSY1", "QSY2", "QSY3", "QSY4"), 0.0)
-    car = Coasting(road, speed, changed={"gear_mode": 0.0, "brake_drag": 0.0, **changed}, tyre=none)
-    car.state[car.system.span(Part.QD)][[car.system.column(f"{w}.spin") for w in ("fl", "fr", "rl", "rr")]] = (
-        speed / 0.285
-    )
+    return Coasting(road, 0.0, changed={"gear_mode": 0.0, "brake_drag": 0.0}, tyre=none)
+
+
+def on_ice(car: Coasting, speed: float, torque: float, **changed: float) -> Coasting:
+    car.again(speed)
+    for name, value in changed.items():
+        car.params[P[name]] = value
+    spins = [car.system.column(f"{w}.spin") for w in ("fl", "fr", "rl", "rr")]
+    car.state[car.system.span(Part.QD)][spins] = speed / 0.285
     car.inputs[index(VEHICLE_INPUTS, "drive_torque")] = torque
     for _ in range(300):
         car.step(1e-3)
@@ -84,7 +85,7 @@ def on_ice(road: Path, speed: float, torque: float, **changed: float) -> Coastin
     ],
 )  # fmt: skip
 def test_a_differential_gives_the_wheel_with_grip_what_it_can_hold_back(
-    ice: Path, speed: float, torque: float, changed: dict[str, float], difference: float
+    ice: Coasting, speed: float, torque: float, changed: dict[str, float], difference: float
 ) -> None:
     """One wheel spins (or locks) on ice: T_right - T_left = 2 preload + S |T|, T_right + T_left = T."""
     car = on_ice(ice, speed, torque, **changed)
@@ -94,7 +95,7 @@ def test_a_differential_gives_the_wheel_with_grip_what_it_can_hold_back(
     assert right - left == pytest.approx(difference, abs=4.0)
 
 
-def test_a_locked_differential_turns_both_rear_wheels_alike(ice: Path) -> None:
+def test_a_locked_differential_turns_both_rear_wheels_alike(ice: Coasting) -> None:
     car = on_ice(ice, 0.0, 400.0, differential_lock=1e5)
     assert abs(car["wheel_speed_rl"] - car["wheel_speed_rr"]) < 5e-3
     left, right = wheel_torques(car, 20)
@@ -107,7 +108,7 @@ def test_a_locked_differential_turns_both_rear_wheels_alike(ice: Path) -> None:
     assert spread[0] > 1.0 and spread[1] < 5e-3
 
 
-def test_plates_that_hold_creep_no_more_than_agreed(ice: Path) -> None:
+def test_plates_that_hold_creep_no_more_than_agreed(ice: Coasting) -> None:
     """As much preload as the wheel with grip can take: both turn alike, but for the creeping of plates."""
     car = on_ice(ice, 0.0, 300.0, differential_preload=400.0)
     assert abs(car["wheel_speed_rl"] - car["wheel_speed_rr"]) < 0.05
