@@ -22,6 +22,7 @@ _NOTHING = "none"
 _COLOURS = ("#c92a2a", "#2f9e44", "#1c7ed6", "#495057")
 _HISTORY = 600  # points of a plot
 _ARC = 1.6 * math.pi  # rad, of the torque's arc
+SECONDS: dict[str, Any] = {"x": {"time": False}}  # and no date
 QUANTITIES = (
     ("velocity", "m/s"),
     ("angular_velocity", "rad/s"),
@@ -64,7 +65,9 @@ class BodyControls:
         self._plots = []
         with gui.add_folder("plots of the body", expand_by_default=False, visible=bool(bodies)):
             for name, unit in QUANTITIES:
-                self._plots.append(gui.add_uplot(self._empty(name), self._series(name, unit), aspect=2.4))
+                self._plots.append(
+                    gui.add_uplot(self._empty(name), self._series(name, unit), scales=SECONDS, aspect=2.4)
+                )
 
     # ---- choices -----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from sim_service.multibody.natural.errors import AssemblyError, MechanismError
 from sync.markup import markup, paragraphs, show
 from tandem.view.bench import Bench
 from tandem.view.data_source import Frame
-from tandem.view.mechanism_controls import BodyControls, JointControls
+from tandem.view.mechanism_controls import SECONDS, BodyControls, JointControls
 
 _SHOWN_S = 8.0  # why something was not done
 _HISTORY = 600  # points of the plot
@@ -116,7 +116,10 @@ class MechanismPage:
                 for joint in bench.joints:
                     self._joint(gui, joint)
         self._plot = gui.add_uplot(
-            (np.zeros(2), np.zeros(2)), ({}, {"label": "constraint error (m)", "stroke": "#b3541e"}), aspect=2.4
+            (np.zeros(2), np.zeros(2)),
+            ({}, {"label": "constraint error (m)", "stroke": "#b3541e"}),
+            scales=SECONDS,
+            aspect=2.4,
         )
 
     def _field(self, gui: Any, element: str, name: str, value: float) -> None:
