@@ -30,6 +30,7 @@ _MOTION = "motion of "
 _HAND_HZ = 1.5  # of the whole mass on the spring of the hand
 _STOP_HZ = 10.0  # of the whole mass on a limit
 _STOP_DAMPING = 0.2  # s/m, s/rad
+_OUT_OF_REACH = 1e-4  # of the size; constraints that are open by more than that are not met at all
 _MOST_STEPS = 200  # of one look: what cannot be made up is given up
 Event = tuple[int, str, tuple[Any, ...]]  # steps made before it, act, arguments
 
@@ -88,6 +89,7 @@ class Bench:
         self.motions: dict[str, tuple[str, Law]] = {}  # target -> the scalar that holds the rest of a turning, law
         self.paused, self.slow = False, 1.0
         self.log: list[Event] = []
+        self.notice = ""  # what ended by itself
         self._twisted: tuple[str, ...] = ()  # bodies with a torque in the tables
         self.steps = 0
         self._owed = 0.0  # s
@@ -180,6 +182,7 @@ class Bench:
 
     def do(self, act: str, *arguments: Any) -> None:
         """An act by name, logged: one of those below."""
+        self.notice = ""
         getattr(self, act)(*arguments)
         self.log.append((self.steps, act, arguments))
 
@@ -293,6 +296,7 @@ class Bench:
         self.torques.clear()
         self._twisted = ()
         self.motions.clear()
+        self.notice = ""
         self.log.clear()
         self.steps, self._owed = 0, 0.0
 
@@ -371,14 +375,21 @@ class Bench:
             state.vector[state.system.input(_MOTION + target)] = law.at(time)
 
     def step(self) -> None:
-        s = self.system
+        """One step. A motion that cannot go on (out of reach) ends; what is not finite then is a reset."""
+        s, before = self.system, self.state.vector.copy()
         self._hands()
         self._move(self.state, self.state.time + s.h)
         self._advance(s.ints, s.reals, self.state.vector, self._work, s.hook, s.h)
         self.steps += 1
-        if not np.isfinite(self.state.vector).all():
+        finite = bool(np.isfinite(self.state.vector).all())
+        if self.motions and not (finite and self.diagnosis()["phi_error"] <= _OUT_OF_REACH * self.size):
+            self.notice = f"{', '.join(self.motions)}: cannot go on, and has ended"
+            self.state.vector[:] = before
+            for target in list(self.motions):
+                self.release(target)
+        elif not finite:
             self.reset()
-            self.paused = True
+            self.notice, self.paused = "the motion left the finite numbers: reset", True
 
     def advance(self, seconds: float) -> int:
         """As many steps as real time asks for; what a slow machine cannot make is left out. Returns how many."""

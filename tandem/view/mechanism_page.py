@@ -259,6 +259,7 @@ class MechanismPage:
             lines = [markup("<b>{}</b> {}", self._feed.title, going), markup("{}", figures)]
             when, why = self._refused
             lines += [markup("not done: {}", why)] if time.monotonic() - when < _SHOWN_S else []
+            lines += [markup("{}", self.bench.notice)] if self.bench.notice else []
             show(self._text, paragraphs(lines))
             self._body.update_text()
             self._hinges.update_text()

@@ -176,6 +176,17 @@ def test_a_free_body_is_turned_about_an_axis_of_the_world() -> None:
     assert np.linalg.norm(b.motion("box").angular_velocity) > 1.0
 
 
+def test_a_motion_that_cannot_go_on_ends_and_the_mechanism_does_not() -> None:
+    b = bench("four_bar")
+    b.do("prescribe", "coupler along x", 0.05)  # as far as it reaches
+    steps(b, 0.2)
+    assert b.motions == {} and "cannot go on" in b.notice and not b.paused
+    assert np.isfinite(b.state.vector).all() and b.diagnosis()["phi_error"] < 1e-6 and b.steps == 200
+    before = b.state.q.copy()
+    steps(b, 0.1)
+    assert np.abs(b.state.q - before).max() > 1e-4  # it goes on
+
+
 def test_the_same_acts_again_are_the_same_bits() -> None:
     b = spindle(start={"velocity": {"P": [0.5, 0.0, 0.6], "v": [0.0, 0.0, 2.0]}})
     steps(b, 0.05)
