@@ -63,7 +63,7 @@ def main() -> int:
         subprocess.Popen(
             [sys.executable, __file__, "--serve"],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(folder.resolve())},
+            env={**os.environ, "PYTHONPATH": str(folder.resolve()), "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
