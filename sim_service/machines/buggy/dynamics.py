@@ -315,7 +315,7 @@ def finite(values):
 def stop_dead(ints, state, car, previous, h):
     """A step that found no finite end: the car is where it was, at rest. It may lose energy so, never gain any."""
     for i in range(len(state)):
-        state[i] = previous[i] if isfinite(previous[i]) else 0.0
+        state[i] = previous[i]
     car[0] += h
     for which in (Part.QD, Part.QDD, Part.LAM, Part.POWER):
         of = part(ints, car, which)
@@ -370,6 +370,7 @@ def step(state, inputs, params, tables, work, h):
     report = part(ints, own, Part.DIAGNOSTIC)
     burst = report[core.CAPPED] > 0.0 and report[core.ENERGY_RESIDUAL] > MOST_GAIN
     lost = burst or not finite(state) or not report[core.KINETIC] < MOST_KINETIC
+    lost = lost and finite(previous)  # a state that was not finite before is no step that went wrong, and must be seen
     if lost:
         stop_dead(ints, state, car, previous, h)
     write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
