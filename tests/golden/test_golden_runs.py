@@ -60,7 +60,7 @@ def test_golden_runs_hold_what_they_are_for() -> None:
     assert all(run.whole and run.json("parameters.json").get("made") for name, run in runs.items() if name in DRIVES)
     kinds = runs["lane_change"].topics["/command"].blocks["kind"].tolist()
     assert kinds.count(PARAMETER) >= 4 and PAUSE in kinds and RESUME in kinds
-    assert runs["lane_change"].json("config.json")["sim"]["road"]
+    assert runs["lane_change"].json("config.json")["sim"]["files"]["road"]
     assert len(np.unique(runs["daq_killed"].need("/step").blocks["input_epoch"])) >= 2
     status = runs["stale"].need("/step").blocks["status"] & step_record.STALE
     assert status.any() and not status[-1]

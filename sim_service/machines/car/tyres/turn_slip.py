@@ -17,7 +17,7 @@ Decisions
   car does.
 """
 
-from math import acos, atan, pi, sin, sqrt
+from math import atan, atan2, pi, sin, sqrt
 
 from sim_service.machines.car.tyres.keys import T
 from sync.jit import kernel
@@ -84,5 +84,5 @@ def moment(p, f, df, most, spin, mu, Gyk):
     D = most / sin(0.5 * pi * C)
     M = D * sin(C * atan(spin_stiffness(p, f, df, most, mu) * spin / (C * D)))
     across = most * 2.0 / pi * atan(p[T.QCRP2] * abs(spin)) * Gyk
-    share = across / abs(M) if M != 0.0 else 0.0
-    return M, 2.0 / pi * acos(min(max(share, 0.0), 1.0))
+    share = min(max(across / abs(M) if M != 0.0 else 0.0, 0.0), 1.0)
+    return M, 2.0 / pi * atan2(sqrt((1.0 - share) * (1.0 + share)), share)  # the arccosine, portably
