@@ -110,6 +110,12 @@ class Load:
     axial: bool = False  # of a rod: one number says it all, its tension
 
 
+NO_SPIN = (
+    "{}: acts on the spin of a rotor, and would push off from nothing instead of its carrier; give a torque on the"
+    " spin, which has a reaction, a force where it comes from outside, or make the rotor a body on a revolute joint"
+)
+
+
 @dataclass
 class Equations:
     """The equations of a mechanism under construction, in 3 dimensions or in the plane."""
@@ -132,6 +138,8 @@ class Equations:
     rigid: set[Any] = field(default_factory=set)  # pairs of basis vectors that an equation keeps already
     rotors: dict[int, tuple[Body, np.ndarray]] = field(default_factory=dict)  # spin coordinate -> carrier, axis
     spin_torques: list[tuple[str, int, float, Any]] = field(default_factory=list)  # name, scalar, value, input
+    no_spins: dict[int, str] = field(default_factory=dict)  # coordinate -> what acts on it without a reaction
+    ends: list[Linear] = field(default_factory=list)  # of springs and rods: they need not be nodes
 
     def __post_init__(self) -> None:
         if self.dimension not in (2, 3):
@@ -274,6 +282,13 @@ class Equations:
             raise MechanismError(f"{what}: {body!r} is no body; make one with body() or bar()")
         self.own(f"{what}: body {body.name}", body.origin, *body.basis)
         return body
+
+    def no_spin(self, what: str, *forms: Linear) -> None:
+        """Refuses a rotor's spin, now and later: what acts on it so would push off from nothing."""
+        for column in {column for form in forms for column in form.terms}:
+            self.no_spins.setdefault(column, what)
+            if column in self.rotors:
+                raise MechanismError(NO_SPIN.format(what))
 
     def own_input(self, what: str, given: Any) -> None:
         """An input must be one of this mechanism."""

@@ -21,13 +21,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sim_service.multibody.natural.body import Body
-from sim_service.multibody.natural.equations import Element, Equations, Input
+from sim_service.multibody.natural.equations import NO_SPIN, Element, Equations, Input
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.limits import (
     COEFFICIENT,
     FORCE,
     LENGTH,
-    MASS,
+    NUMBER,
+    POSITIVE_MASS,
+    POSITIVE_STIFFNESS,
     SPEED,
     STIFFNESS,
     Range,
@@ -52,6 +54,21 @@ from sim_service.portable import dot, norm
 
 MODEL = -1
 
+REACTION = ".reaction"  # after the name of a torque on a spin: what its carrier feels
+
+# what a parameter may be, when it is given and when it is changed; those that are not here follow from the drawing
+RANGES: dict[int, dict[str, Range]] = {
+    SPRING: {"stiffness": STIFFNESS, "damping": STIFFNESS, "length": LENGTH, "preload": FORCE},
+    # an over-centre spring is negative
+    TORSION: {"stiffness": FORCE, "damping": STIFFNESS, "rest": NUMBER, "cubic": FORCE},
+    FORCE_ON: dict.fromkeys("xyz", FORCE),
+    TORQUE_2D: {"over_square": FORCE},
+    TORQUE_3D: dict.fromkeys(("world_x", "world_y", "world_z", "own_0", "own_1", "own_2"), FORCE),
+    FRICTION: {"level": STIFFNESS, "speed": SPEED, "viscous": STIFFNESS},
+    LIMIT: {"low": NUMBER, "high": NUMBER, "stiffness": POSITIVE_STIFFNESS, "damping": STIFFNESS},
+    CONTACT: {"stiffness": POSITIVE_STIFFNESS, "damping": STIFFNESS, "friction": COEFFICIENT, "speed": SPEED},
+}
+
 
 def spring(
     m: Equations,
@@ -66,18 +83,16 @@ def spring(
     """A spring and damper between two points; free length as drawn if not given; preload pulls them together."""
     m.own(f"spring {name}", linear(a), linear(b), dimension=m.dimension)
     d = linear(b) - linear(a)
-    drawn = norm(m.where(d))
-    free = drawn if length is None else number(f"spring {name}: length", length, LENGTH)
-    stiffness = number(f"spring {name}: stiffness", stiffness, STIFFNESS)
-    damping = number(f"spring {name}: damping", damping, STIFFNESS)
-    preload = number(f"spring {name}: preload", preload, FORCE)
+    free = norm(m.where(d)) if length is None else length
+    given = {"stiffness": stiffness, "damping": damping, "length": free, "preload": preload}
+    params = _checked(f"spring {name}", SPRING, given)
 
     def potential(x: np.ndarray, p: np.ndarray) -> float:
         s = float(np.linalg.norm(x)) - p[2]
         return float(0.5 * p[0] * s * s + p[3] * s)
 
-    params = {"stiffness": stiffness, "damping": damping, "length": free, "preload": preload}
     _add(m, name, SPRING, tuple(d), params, potential=potential)
+    m.ends += [linear(a), linear(b)]
 
 
 def torsion(
@@ -91,15 +106,14 @@ def torsion(
 ) -> None:
     """A spring and damper on a scalar: an angle, a distance."""
     m.own(f"torsion {name}", angle, dimension=1)
-    stiffness = number(f"torsion {name}: stiffness", stiffness, FORCE)  # an over-centre spring is negative
-    damping = number(f"torsion {name}: damping", damping, STIFFNESS)
-    rest, cubic = number(f"torsion {name}: rest", rest), number(f"torsion {name}: cubic", cubic, FORCE)
+    given = {"stiffness": stiffness, "damping": damping, "rest": rest, "cubic": cubic}
+    params = _checked(f"torsion {name}", TORSION, given)
+    m.no_spin(f"torsion {name}", angle)
 
     def potential(x: np.ndarray, p: np.ndarray) -> float:
         s = x[0] - p[2]
         return float(0.5 * p[0] * s * s + 0.25 * p[3] * s**4)
 
-    params = {"stiffness": stiffness, "damping": damping, "rest": rest, "cubic": cubic}
     _add(m, name, TORSION, (angle,), params, potential=potential)
 
 
@@ -126,9 +140,15 @@ def torque(
     turns a rotor from outside (air, a hand) is a `force` on its spin. A scalar and a body in the plane turn about one
     axis only: there `world` and `own` are the same, one number each, and add up.
     """
+    if world is None and own is None:
+        raise MechanismError(
+            f"torque {name}: give world (about axes of the world), own (about axes of the body), or both"
+        )
     if isinstance(on, Linear) or m.dimension == 2:
         value = sum(number(f"torque {name}", v, FORCE) for v in (world, own) if v is not None)
     if isinstance(on, Linear):
+        if len(on.terms) > 1:
+            m.no_spin(f"torque {name} on more than one coordinate", on)
         force(m, name, on, [value], scale)
         if len(on.terms) == 1:
             (column,) = on.terms
@@ -155,10 +175,9 @@ def torque(
 def friction(m: Equations, name: str, scalar: Linear, level: float, speed: float, viscous: float = 0.0) -> None:
     """Joint friction on a scalar: Coulomb `level`, rounded below `speed`, and viscous."""
     m.own(f"friction {name}", scalar, dimension=1)
-    level = number(f"friction {name}: level", level, STIFFNESS)
-    viscous = number(f"friction {name}: viscous", viscous, STIFFNESS)
-    speed = number(f"friction {name}: speed", speed, SPEED)
-    _add(m, name, FRICTION, (scalar,), {"level": level, "speed": speed, "viscous": viscous})
+    params = _checked(f"friction {name}", FRICTION, {"level": level, "speed": speed, "viscous": viscous})
+    m.no_spin(f"friction {name}", scalar)
+    _add(m, name, FRICTION, (scalar,), params)
 
 
 def limit(
@@ -166,17 +185,15 @@ def limit(
 ) -> None:
     """Stops at both ends of a scalar; `damping` in 1 / (unit of the scalar per second)."""
     m.own(f"limit {name}", scalar, dimension=1)
-    low, high = number(f"limit {name}: low", low), number(f"limit {name}: high", high)
-    stiffness = number(f"limit {name}: stiffness", stiffness, STIFFNESS)
-    damping = number(f"limit {name}: damping", damping, STIFFNESS)
-    if not low < high:
+    params = _checked(f"limit {name}", LIMIT, {"low": low, "high": high, "stiffness": stiffness, "damping": damping})
+    if not params["low"] < params["high"]:
         raise MechanismError(f"limit {name}: low = {low:g} must be below high = {high:g}")
+    m.no_spin(f"limit {name}", scalar)
 
     def potential(x: np.ndarray, p: np.ndarray) -> float:
         depth = max(p[0] - x[0], x[0] - p[1], 0.0)
         return float(0.5 * p[2] * depth**2)
 
-    params = {"low": low, "high": high, "stiffness": stiffness, "damping": damping}
     _add(m, name, LIMIT, (scalar,), params, potential=potential)
 
 
@@ -200,11 +217,9 @@ def contact(
     n = direction(f"contact {name}: normal", normal, m.dimension)
     n = n / norm(n)
     offset = dot(n, numbers(f"contact {name}: through", through, m.dimension))
+    given = {"stiffness": stiffness, "damping": damping, "friction": friction, "speed": speed}
     params = {
-        "stiffness": number(f"contact {name}: stiffness", stiffness, STIFFNESS),
-        "damping": number(f"contact {name}: damping", damping, STIFFNESS),
-        "friction": number(f"contact {name}: friction", friction, COEFFICIENT),
-        "speed": number(f"contact {name}: speed", speed, SPEED),
+        **_checked(f"contact {name}", CONTACT, given),
         "offset": offset,
         **{f"normal_{axis}": float(v) for axis, v in zip("xyz", n, strict=False)},
     }
@@ -220,12 +235,16 @@ def rotor(m: Equations, name: str, carrier: Body, axis: ArrayLike, spin: Linear,
     """An axisymmetric rotor on a carrier: its spin (absolute, about the axis) is a scalar coordinate.
 
     Put mass and transverse inertia on the carrier, without inertia about the axis; `inertia` goes to the spin, and the
-    carrier feels the gyroscopic torque, and against every `torque` on the spin its reaction. A spin carried by unit
-    vectors would be wrong by 12 % in its answer to torque at 100 rad/s and 5 ms; this one is exact.
+    carrier feels the gyroscopic torque, and against every `torque` on the spin its reaction; springs, stops, friction,
+    gears and drives have none on a spin, and are refused there. A spin carried by unit vectors would be wrong by
+    12 % in its answer to torque at 100 rad/s and 5 ms; this one is exact.
     """
     m.own_body(f"rotor {name}", carrier)
     m.own(f"rotor {name}: spin", spin, dimension=1)
-    inertia = number(f"rotor {name}: inertia", inertia, MASS)
+    inertia = number(f"rotor {name}: inertia", inertia, POSITIVE_MASS)
+    for column in spin.terms:
+        if column in m.no_spins:
+            raise MechanismError(NO_SPIN.format(m.no_spins[column]))
     if len(carrier.basis) < 3:
         raise MechanismError(f"rotor {name}: body {carrier.name} has no third direction")
     m.add_inertia(spin, spin, inertia)
@@ -245,7 +264,17 @@ def rotor(m: Equations, name: str, carrier: Body, axis: ArrayLike, spin: Linear,
 def _react(m: Equations, name: str, column: int, value: float, scale: Input | None) -> None:
     """The other side of a torque on the spin of a rotor: what turns the rotor turns its carrier the other way."""
     carrier, axis = m.rotors[column]
-    torque(m, f"{name}.reaction", carrier, own=-value * axis, scale=scale)
+    torque(m, f"{name}{REACTION}", carrier, own=-value * axis, scale=scale)
+
+
+def reaction(m: Equations, name: str, value: float) -> dict[str, float]:
+    """Parameters of the reaction of a torque on a spin that becomes `value`; of any other force, none."""
+    if f"{name}{REACTION}" not in m.elements or name not in (given[0] for given in m.spin_torques):
+        return {}
+    ((column, factor),) = m.elements[name].ports[0].terms.items()
+    carrier, axis = m.rotors[column]
+    turned = carrier.components(-value * float(factor[0]) * axis)
+    return {f"own_{k}": float(v) for k, v in enumerate(turned)}
 
 
 def model_force(
@@ -265,6 +294,10 @@ def model_force(
     flat = tuple(c for port in ports for c in port)
     checked = {key: number(f"force {name}: {key}", value, Range()) for key, value in (params or {}).items()}
     _add(m, name, MODEL, flat, checked, states=states, data=data, given=given)
+
+
+def _checked(what: str, kind: int, given: Mapping[str, float]) -> dict[str, float]:
+    return {key: number(f"{what}: {key}", value, RANGES[kind][key]) for key, value in given.items()}
 
 
 def _metric(body: Body) -> dict[str, float]:

@@ -103,6 +103,11 @@ def rod(
     if isinstance(length, Linear):
         m.own(f"rod {name}: length", length, dimension=1)
         size = abs(float(m.where(length)[0])) or drawn
+        if size == 0.0:
+            raise MechanismError(
+                f"rod {name}: is of length 0 as drawn; draw its points apart, or give the scalar of its length a value"
+            )
+        m.ends += [linear(a), linear(b)]
         m.constrain(name, (0.5 / size) * (square(d) - square(length)))
         m.loads[name] = Load(name, (1.0 / size) * d, axial=True)
         return
@@ -110,6 +115,7 @@ def rod(
     if size == 0.0:
         raise MechanismError(f"rod {name}: length = 0: must be positive; a spherical joint is a rod of length 0")
     size = number(f"rod {name}: length", size, POSITIVE_LENGTH)
+    m.ends += [linear(a), linear(b)]
     m.constrain(name, (0.5 / size) * (square(d) - size**2))
     m.loads[name] = Load(name, (1.0 / size) * d, axial=True)
 
@@ -144,6 +150,7 @@ def gear(m: Equations, name: str, a: Linear, b: Linear, ratio: float) -> None:
     """a turns `ratio` times as far as b, from where both are as drawn."""
     m.own(f"gear {name}", a, b, dimension=1)
     ratio = number(f"gear {name}: ratio", ratio)
+    m.no_spin(f"gear {name}", a, b)
     offset = float((m.where(a) - ratio * m.where(b))[0])
     m.constrain(name, a - ratio * b - offset)
 
@@ -179,6 +186,7 @@ def angle(
 def drive(m: Equations, name: str, coordinate: Linear, motion: Motion | Input | None = None) -> Input:
     """A prescribed coordinate: it follows an input, whose effort is then known from the multiplier."""
     m.own(f"drive {name}", coordinate, dimension=1)
+    m.no_spin(f"drive {name}", coordinate)
     if isinstance(motion, Input):
         m.own_input(f"drive {name}", motion)
         made = motion

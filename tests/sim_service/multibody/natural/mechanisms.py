@@ -140,7 +140,7 @@ def everything() -> System:
     m.limit("stop", s, 1.0, 1.2, 200.0, 0.3)
     m.contact("floor", two.at((1, 0, 0)), (0, 0, 0.2), (0.1, 0.2, 1), 300.0, 0.2)
     m.contact("rough floor", two.at((1, 0, 0)), (0, 0, 0.2), (0.1, 0.2, 1), 300.0, 0.2, 0.7, 0.4)
-    m.rotor("rotor", two, (0, 0.3, 1), a, 0.7)
+    m.rotor("rotor", two, (0, 0.3, 1), m.scalar("spin", 0.2), 0.7)
     m.model_force("model", [m.nodes["r1"], two.at((0, 0, 1))], {"a": 3.0, "b": 0.4}, states=1)
     m.model_force("model2", [m.nodes["r2"], one.at((0, 0, 1)) - m.nodes["s2"]], {"a": 2.0, "b": 0.1}, states=1)
     del drive
