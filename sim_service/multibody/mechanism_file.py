@@ -111,21 +111,23 @@ class _Builder:
     def _in_order(self) -> list[str]:
         """Bodies, each after those on which places lie that it stands on."""
         bodies, ordered, begun = self.file.bodies, [], set[str]()
-
-        def visit(name: str) -> None:
-            if name in begun or name not in bodies:
-                return
-            begun.add(name)  # of a circle, the last is built before its place is there, and that is reported
-            nodes = bodies[name].get("nodes")
-            for node in nodes if isinstance(nodes, list) else ():
-                for table in (self.file.places, self.file.directions):
-                    if isinstance(node, str) and isinstance(on := table.get(node, {}).get("on"), str):
-                        visit(on)
-            ordered.append(name)
-
-        for name in bodies:
-            visit(name)
+        todo = [(name, False) for name in reversed(bodies)]  # and whether those below it are done
+        while todo:
+            name, below = todo.pop()
+            if below:
+                ordered.append(name)
+            elif name in bodies and name not in begun:
+                begun.add(name)  # of a circle, the last is built before its place is there, and that is reported
+                todo.append((name, True))
+                todo += [(on, False) for on in reversed(self._stands_on(bodies[name].get("nodes")))]
         return ordered
+
+    def _stands_on(self, nodes: Any) -> list[str]:
+        """Bodies of the places and directions among the nodes of another."""
+        named = [node for node in nodes if isinstance(node, str)] if isinstance(nodes, list) else []
+        tables = self.file.places, self.file.directions
+        found = [table.get(node, {}).get("on") for node in named for table in tables]
+        return [on for on in found if isinstance(on, str)]
 
     def _count_elements(self) -> None:
         file = self.file

@@ -1,7 +1,7 @@
 """The tables of a mechanism file: what may stand in each, with units and limits.
 
 A mechanism is drawn once, roughly assembled, in world axes and SI units; everything is given where it is in that
-drawing. Names are those of TOML keys. `KINDS` says which table a joint or a force of a `kind` must be.
+drawing. Names are those of TOML keys. `JOINTS` and `FORCES` say which table one of a `kind` must be.
 """
 
 import math
@@ -22,6 +22,7 @@ def _within(allowed: Range) -> dict[str, Any]:
 NAME = r"^[A-Za-z][A-Za-z0-9_]{0,31}$"
 Name = Annotated[str, Field(pattern=NAME)]
 Number = Annotated[float, Field(**_within(limits.NUMBER))]
+Newtons = Annotated[float, Field(**_within(limits.FORCE))]  # N, N m
 Place = Annotated[list[Number], Field(min_length=2, max_length=3)]
 Mass = Annotated[float, Field(**_within(limits.MASS))]
 PositiveMass = Annotated[float, Field(**_within(limits.POSITIVE_MASS))]
@@ -31,8 +32,6 @@ Length = Annotated[float, Field(**_within(limits.LENGTH))]
 PositiveLength = Annotated[float, Field(**_within(limits.POSITIVE_LENGTH))]
 Tables = dict[Name, dict[str, Any]]  # checked one by one, so that a message names the table's own keys
 GROUND = "ground"
-
-SCHEMES = ("i3al", "i3al_halved", "baumgarte", "projection", "linear_euler")
 
 
 class Run(Section):
@@ -47,6 +46,10 @@ class Run(Section):
     def _bounded(self) -> "Run":
         if self.steps > 5_000_000:
             raise ValueError(f"{self.steps} steps are too many for one run; at most 5 million")
+        if self.dissipation > 0.0 and self.scheme != "i3al":
+            raise ValueError(
+                f'dissipation = {self.dissipation:g} is of scheme = "i3al"; leave it out with scheme = "{self.scheme}"'
+            )
         return self
 
     @property
@@ -236,6 +239,13 @@ class Law(Section):
     phase: Number = 0.0
     mean: Number = 0.0
 
+    @model_validator(mode="after")
+    def _of_a_sine(self) -> "Law":
+        beside = sorted({"rate", "phase", "mean"} & self.model_fields_set)
+        if beside and self.amplitude is None:
+            raise ValueError(f"{', '.join(beside)}: of a law with an amplitude; give amplitude, or leave it out")
+        return self
+
 
 class InputLaw(Law):
     """What scales forces and moves drives: a law of time, or a value that stays until it is changed from outside."""
@@ -348,16 +358,16 @@ class Spring(Section):
     stiffness: Stiffness
     damping: Stiffness = 0.0
     length: Length | None = None  # free length; as drawn if not given
-    preload: Number = 0.0
+    preload: Newtons = 0.0
 
 
 class Torsion(Section):
     kind: Literal["torsion"]
     scalar: str
-    stiffness: float = Field(0.0, **_within(limits.FORCE))  # an over-centre spring is negative
+    stiffness: Newtons = 0.0  # an over-centre spring is negative
     damping: Stiffness = 0.0
     rest: Number = 0.0
-    cubic: float = Field(0.0, **_within(limits.FORCE))  # N m / rad^3
+    cubic: Newtons = 0.0  # N m / rad^3
 
 
 class Force(Section):
@@ -365,7 +375,7 @@ class Force(Section):
 
     kind: Literal["force"]
     point: str
-    vector: Number | Place
+    vector: Newtons | Annotated[list[Newtons], Field(min_length=1, max_length=3)]
     scale: str | None = None
 
 
@@ -374,8 +384,8 @@ class Torque(Section):
 
     kind: Literal["torque"]
     on: str
-    value: Number | list[Number] | None = None
-    own: Number | list[Number] | None = None
+    value: Newtons | list[Newtons] | None = None
+    own: Newtons | list[Newtons] | None = None
     scale: str | None = None
 
     @model_validator(mode="after")

@@ -37,10 +37,9 @@ class Settings:
     stabilisation: float = 0.0  # share of the position error that LINEAR_EULER takes back each step; 0 as published
 
     def __post_init__(self) -> None:
-        if self.rho < 1.0 and self.xi > 0.0:
-            raise MechanismError(f"rho = {self.rho} and xi = {self.xi}: choose one dissipation; rho is of second order")
         for one in fields(self):
             checked_setting(one.name, getattr(self, one.name))
+        check_dissipation(self.scheme, self.rho, self.xi)
 
 
 _POSITIVE, _NOT_NEGATIVE = Range(0.0, above=True), Range(0.0)
@@ -56,6 +55,15 @@ _RANGES = {
 def checked_setting(name: str, value: Any) -> float:
     """A setting within its range."""
     return number(f"setting {name}", value, _RANGES[name])
+
+
+def check_dissipation(scheme: float, rho: float, xi: float) -> None:
+    """One dissipation, and only of I3AL: halving takes away the error of a rule without, the others have none."""
+    if rho < 1.0 and xi > 0.0:
+        raise MechanismError(f"rho = {rho} and xi = {xi}: choose one dissipation; rho is of second order")
+    if (rho < 1.0 or xi > 0.0) and scheme != Scheme.I3AL:
+        given = f"rho = {rho}" if rho < 1.0 else f"xi = {xi}"
+        raise MechanismError(f"{given}: dissipation is of scheme I3AL, not of {Scheme(int(scheme)).name}; leave it out")
 
 
 # for a step with a deadline: what the surroundings and the sensors leave uncertain is far above these

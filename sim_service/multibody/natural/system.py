@@ -18,7 +18,7 @@ from sim_service.multibody.natural.equations import Constraint, Element, Equatio
 from sim_service.multibody.natural.errors import MechanismError, StateError
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.pattern import Pattern
-from sim_service.multibody.natural.settings import Scheme, Settings, checked_setting
+from sim_service.multibody.natural.settings import Scheme, Settings, check_dissipation, checked_setting
 from sim_service.multibody.natural.tables import FORCE, P
 from sync.jit import kernel
 
@@ -152,7 +152,11 @@ class System:
                 raise MechanismError(f"{name}: no setting that can change; there are {', '.join(_PLACES)}")
             if name == "rho" and (value < 1.0) != (self.settings.rho < 1.0):
                 raise MechanismError(f"rho = {value}: generalised-alpha is switched on or off by compile alone")
-            self.part(P.SETTING)[_PLACES[name]] = checked_setting(name, value)
+        changed = self.part(P.SETTING).copy()
+        for name, value in settings.items():
+            changed[_PLACES[name]] = checked_setting(name, value)
+        check_dissipation(*(float(changed[_PLACES[name]]) for name in ("scheme", "rho", "xi")))
+        self.part(P.SETTING)[:] = changed
 
     def state(self) -> "State":
         """The position as drawn, at rest, at time 0, with the inputs of that time."""
