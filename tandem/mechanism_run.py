@@ -46,8 +46,8 @@ from tandem.reports.html.plain import write_plain
 from tandem.reports.html.sections import section, table
 from tandem.studies.bench.trial import energies
 
-MOST_COUNTED = 600  # coordinates; beyond, freedoms are not counted
-KEPT = 4000  # states of a run, at most
+MOST_COUNTED = 600  # coordinates; beyond, freedoms are not counted, nor equilibria and modes looked for
+MOST_RECORDED = 4000  # states of a run
 CHUNKS = 50  # a run is made in so many pieces, between which progress is shown
 LISTED = 8  # open constraints in a message
 INSTANTS_DRAWN = 6  # besides the start
@@ -97,6 +97,15 @@ def prepare(
         state = described.mechanism.compile(h=1e-3 * chosen.step_ms, settings=settings).state()
     except MechanismError as error:
         raise ConfigError(f"{described.path}: {error}") from None
+    for key, asked in (
+        ("start.equilibrium = true", file.start.equilibrium),
+        (f"run.modes = {chosen.modes}", chosen.modes),
+    ):
+        if asked and state.system.n > MOST_COUNTED:
+            raise ConfigError(
+                f"{described.path}: {key}: is for at most {MOST_COUNTED} coordinates, and there are {state.system.n};"
+                " leave it out"
+            )
     try:
         if file.start.equilibrium:
             _rest(described.path, state)
@@ -119,9 +128,20 @@ def _open(described: Described, state: State, error: AssemblyError) -> str:
     """Which constraints cannot be met, at the best position found; or which velocities contradict them."""
     left = residuals(described.mechanism, state.q, state.inputs[:, 0])
     wide = {name: value for name, value in left.items() if abs(value) > 1e-9}
+    given = described.positions if _misplaced(described, state) else {} if wide else described.velocities
+    if given:
+        table = "position" if given is described.positions else "velocity"
+        keys = ", ".join(f"start.{table}.{name} = {_plain(value)}" for name, value in given.items())
+        return f"{described.path}: {keys}: {error}; give fewer, the rest follows from the constraints"
     if not wide:
-        named = ", ".join(f"start.velocity.{name}" for name in described.velocities)
-        return f"{described.path}: {named}: {error}; give fewer, the rest follows from the constraints"
+        rates = [
+            f"joints.{drive} (rate {state.inputs[i.index, 1]:g})"
+            for drive in described.mechanism.drives
+            for i in described.mechanism.inputs.values()
+            if i.index in _inputs_of(described, drive)
+        ]
+        named = ", ".join(rates or [f"inputs.{name}" for name in described.mechanism.inputs])
+        return f"{described.path}: {named}: {error}; at the start their rates must fit each other"
     count = len(left)
     free = described.mechanism.n
     lines = [
@@ -134,12 +154,37 @@ def _open(described: Described, state: State, error: AssemblyError) -> str:
     return "\n".join(lines)
 
 
+def _misplaced(described: Described, state: State) -> bool:
+    """Whether it closes as drawn, but not where start.position asks for."""
+    if not described.positions:
+        return False
+    off = [np.abs(state[name] - value).max() for name, value in described.positions.items()]
+    if max(off) <= 1e-9 and not any(
+        abs(v) > 1e-9 for v in residuals(described.mechanism, state.q, state.inputs[:, 0]).values()
+    ):
+        return False  # it is there
+    try:
+        assemble(state.system.state())
+    except AssemblyError:
+        return False
+    return True
+
+
+def _plain(value: np.ndarray) -> str:
+    return f"{value[0]:g}" if len(value) == 1 else str(value.tolist())
+
+
+def _inputs_of(described: Described, drive: str) -> set[int]:
+    products = described.mechanism.constraints[drive].residual.products
+    return {i for _, a, b in products for form in (a, b) for i in form.inputs}
+
+
 def simulate(described: Described, state: State, progress: Callable[[float, str], None]) -> Simulated:
     """Runs it; `progress` hears how much is done and a line of figures."""
     chosen = described.file.run
     h, steps = 1e-3 * chosen.step_ms, chosen.steps
     found = natural_modes(state, chosen.modes) if chosen.modes else None
-    every = max(1, -(-steps // KEPT))
+    every = max(1, -(-steps // MOST_RECORDED))
     pieces: list[Record] = []
     done, spent = 0, 0
     while done < steps:
@@ -191,7 +236,16 @@ def _mode(mode: Mode, nodes: dict[str, Any]) -> dict[str, Any]:
 def _joined(pieces: list[Record]) -> Record:
     states = np.vstack([pieces[0].states[:1], *(p.states[1:] for p in pieces)])
     diagnostics, steps = np.vstack([p.diagnostics for p in pieces]), sum(p.steps for p in pieces)
-    return Record(pieces[0].system, states, diagnostics, steps, all(p.finite for p in pieces))
+    return Record(
+        pieces[0].system,
+        states,
+        diagnostics,
+        steps,
+        all(p.finite for p in pieces),
+        sum(p.capped for p in pieces),
+        sum(p.error_sum for p in pieces),
+        max(p.error_most for p in pieces),
+    )
 
 
 def _figures(described: Described, record: Record, done: int, spent: float) -> dict[str, Any]:
@@ -222,7 +276,10 @@ def _figures(described: Described, record: Record, done: int, spent: float) -> d
         ),
         "iterations": float(record["iterations"].mean()),
         "iterations_max": int(record["iterations"].max()),
-        "capped_steps": int(record["capped"].sum()),
+        "capped_steps": record.capped,
+        # none of a scheme without an estimate; halving takes what it estimates away
+        "drift": record.drift if chosen.scheme == "i3al" else None,
+        "step_error_max": record.error_most if chosen.scheme.startswith("i3al") else None,
         "us_per_step": 1e6 * spent / max(done, 1),
         "real_time_factor": simulated / spent if spent > 0 else 0.0,
         "ended": record.ended,
@@ -270,9 +327,18 @@ def figure_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
         ("energy", f"{f['energy_start']:.4g} J at the start, then off by at most {f['energy_change']:.2e} J"),
         *([("lost to contacts", f"{f['lost_to_contact']:.4g} J")] if f["lost_to_contact"] else []),
         ("iterations a step", f"{f['iterations']:.2f}, most {f['iterations_max']}, {f['capped_steps']} steps capped"),
+        ("error of the steps, estimated", _estimated(f)),
         ("cost", f"{f['us_per_step']:.1f} µs a step: {f['real_time_factor']:.0f} times real time"),
         ("ended", f["ended"]),
     ]
+
+
+def _estimated(f: dict[str, Any]) -> str:
+    if f["step_error_max"] is None:
+        return "not estimated"
+    if f["drift"] is None:
+        return f"at most {f['step_error_max']:.1e} a step before it is taken away (m, rad)"
+    return f"at most {f['step_error_max']:.1e} a step, {f['drift']:.1e} all together (m, rad)"
 
 
 def _counted(f: dict[str, Any]) -> str:

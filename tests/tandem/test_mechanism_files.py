@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sim_service.multibody.mechanism_file import Described, describe
+from sim_service.multibody.mechanism_file import Described, _Builder, describe
 from sim_service.multibody.natural.api import Record, State, body_motion, energy, run, shapes
+from sim_service.multibody.sections import MechanismFile
 from sync.errors import ConfigError
 from sync.record import open_run
 from tandem import mechanism_run
@@ -475,3 +476,71 @@ def test_a_record_with_forces_is_made_again_to_the_bit(tmp_path: Path) -> None:
     assert differences(recorded_run, again.record) == {}
     names = set(recorded_run.need("/step").blocks.dtype.names or ())
     assert {"hub_x_accel", "spring_force", "shaft_force_y", "shaft_torque_z", "rim_y_accel"} <= names
+
+
+# ---- what contradicts itself -----------------------------------------------------------------------------------------
+
+
+def refused(data: dict[str, Any], **chosen: Any) -> str:
+    with pytest.raises(ConfigError) as error:
+        prepared(data, **chosen)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("scheme", ["i3al_halved", "baumgarte", "projection", "linear_euler"])
+def test_dissipation_is_refused_where_it_is_not_one(scheme: str) -> None:
+    assert f'dissipation = 0.1 is of scheme = "i3al"; leave it out with scheme = "{scheme}"' in refused(
+        bar(run={"scheme": scheme, "dissipation": 0.1})
+    )
+
+
+@pytest.mark.parametrize("law", [{"polynomial": [0.0]}, {"smooth_step": [0.0, 1.0, 0.0, 1.0]}, {"value": 1.0}])
+def test_what_is_of_a_sine_is_refused_beside_another_law(law: dict[str, Any]) -> None:
+    message = refused(bar(inputs={"u": {**law, "rate": 2.0, "mean": 0.1}}))
+    assert "inputs.u" in message and "mean, rate: of a law with an amplitude" in message
+
+
+def test_forces_may_be_as_large_as_the_builder_takes_them() -> None:
+    prepared(bar(forces={
+        "f": {"kind": "force", "point": "B", "vector": [5e6, 0.0]}, "t": {"kind": "torque", "on": "bar", "value": 2e7},
+        "s": {"kind": "spring", "points": ["A", "B"], "stiffness": 1.0, "preload": 3e6},
+    }))  # fmt: skip
+
+
+def test_many_bodies_may_stand_on_each_other() -> None:
+    """A pile with its last named first: bodies are put in order however deep it is."""
+    count = 1500
+    points = {"O": GROUND, **{f"p{k}": {"at": [k + 1.0, 0.0]} for k in range(count)}}
+    bodies = {f"b{k}": {"nodes": [f"h{k}" if k else "O", f"p{k}"], "mass": 1.0} for k in reversed(range(count))}
+    places = {f"h{k}": {"on": f"b{k - 1}", "at": [float(k), 0.0]} for k in range(1, count)}
+    file = MechanismFile(name="m", points=points, bodies=bodies, places=places)
+    assert _Builder(file, "m.toml")._in_order() == [f"b{k}" for k in range(count)]
+
+
+def test_what_would_take_hours_is_refused_with_its_key() -> None:
+    pile = {"points": {"O": GROUND}, "chains": {"c": {"begin": "O", "count": 310, "step": [0.1, 0.0], "mass": 1.0}}}
+    assert "start.equilibrium = true: is for at most 600 coordinates" in refused(
+        pile | {"start": {"equilibrium": True}}
+    )
+    assert "run.modes = 2: is for at most 600 coordinates, and there are 620" in refused(pile, modes=2)
+
+
+def test_a_start_that_cannot_be_is_said_with_its_keys() -> None:
+    assert "start.position.B = [2.0, 0.0]: " in refused(bar(start={"position": {"B": [2.0, 0.0]}}))
+    both = bar(
+        scalars={"x": {"inertia": 1.0}, "y": {"inertia": 1.0}},
+        joints={
+            "ratio": {"kind": "gear", "scalars": ["x", "y"], "ratio": 1.0},
+            "one": {"kind": "drive", "scalar": "x", "polynomial": [0.0, 1.0]},
+            "two": {"kind": "drive", "scalar": "y", "polynomial": [0.0, 2.0]},
+        },
+    )
+    assert "m.toml: joints.one (rate 1), joints.two (rate 2): no velocities" in refused(both)
+
+
+def test_the_error_of_a_scheme_without_an_estimate_is_not_invented() -> None:
+    def row(scheme: str) -> str:
+        figures = simulated(bar(run={"scheme": scheme, "seconds": 0.01})).figures
+        return dict(mechanism_run.figure_rows(figures))["error of the steps, estimated"]
+
+    assert "all together" in row("i3al") and row("projection") == "not estimated"

@@ -292,10 +292,10 @@ def _flat(part: dict[P, Any], sizes: dict[P, int]) -> tuple[np.ndarray, np.ndarr
 
 def _choose_penalties(system: System) -> None:
     J = system.jacobian(system.q0)
+    _choose_scales(system, J)
     if not len(J):
         return
     P_diagonal = system.tangent_diagonal(system.q0)
-    _choose_scales(system, J)
     size = np.maximum(product(J * J, np.ones(system.n)), TINY_ROW)
     local = product(J * J, P_diagonal) / size
     positive = local[local > 0.0]
@@ -328,8 +328,10 @@ def _choose_scales(system: System, J: np.ndarray) -> None:
     Unit vectors and scalars keep theirs: they are of size 1 in a watch too. A constraint is judged by how far it
     changes when its coordinates move by their size.
     """
-    nodes = system.mechanism.nodes.values()
-    places = np.array([system.mechanism.where(node) for node in nodes if node.kind == "point"])
+    m = system.mechanism
+    nodes = m.nodes.values()
+    forms = [form for form in (*nodes, *m.places.values()) if form.kind == "point"]
+    places = np.array([m.where(form) for form in (*forms, *m.ends)])
     span = float(np.ptp(places, axis=0).max()) if len(places) else 1.0
     if not 0.0 < span < 1.0:
         return

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.multibody.natural import evaluation
+from sim_service.multibody.natural.equations import Equations
 from sim_service.multibody.natural.errors import AssemblyError, LockedMechanism, MechanismError
 from sim_service.multibody.natural.forces import MODEL
 from sim_service.multibody.natural.system import State
@@ -101,7 +102,17 @@ def start(state: State, rates: Mapping[str, Any] | None = None, **given: Any) ->
 def locked(state: State) -> bool:
     """Whether the constraints leave no motion and no drive makes one; of a very large system it is not asked."""
     s = state.system
-    return s.m >= s.n and s.n <= CHECKED and not s.mechanism.drives and freedoms(state).shape[1] == 0
+    return s.m >= s.n and s.n <= CHECKED and not _driven(s.mechanism) and freedoms(state).shape[1] == 0
+
+
+def _driven(m: Equations) -> bool:
+    """Whether an input moves something: a drive, or a rack or rod whose scalar is an input."""
+    for c in m.constraints.values():
+        sides = (side for side in (c.residual, c.cosine) if side is not None)
+        forms = [form for side in sides for _, a, b in side.products for form in (a, b)]
+        if any(form.inputs for form in (*forms, c.theta) if form is not None):
+            return True
+    return False
 
 
 def redundant(state: State) -> int:

@@ -1,7 +1,8 @@
 """Runs: many steps in one compiled loop, with a record of states and diagnostics.
 
 A run ends where it was asked to: the last step is shorter where the duration is not a multiple of the step. One that
-leaves the finite numbers raises, one with steps that did not converge warns; `Record.ended` says it in words.
+leaves the finite numbers raises, one with steps that did not converge warns, also where no diagnostics are kept;
+`Record.ended` says it in words.
 """
 
 import math
@@ -19,27 +20,36 @@ from sim_service.multibody.natural.limits import Range, number
 from sim_service.multibody.natural.linear import Linear
 from sim_service.multibody.natural.settings import Scheme
 from sim_service.multibody.natural.system import State, System
-from sim_service.multibody.natural.tables import CAP, DIAGNOSTICS, HOOK, INTS, REALS, P
+from sim_service.multibody.natural.tables import CAP, CAPPED, DIAGNOSTICS, HOOK, INTS, REALS, STEP_ERROR, P
 from sim_service.multibody.natural.views import part
 from sync.array_types import CONSTANTS
 from sync.jit import kernel
 
 INACCURATE = 0.05  # m, rad, or a share of a small mechanism: estimated error of a run that is worth a word
+TOO_COARSE = 0.01  # the same of one step of halving: what it takes away is no longer small
+UNCONVERGED, ERROR_SUM, ERROR_MOST = range(3)  # totals of a run
+TOTALS = 3
 
 
 @kernel(
     int64(
         types.FunctionType(STEP), INTS, CONSTANTS, REALS, REALS, HOOK, float64, int64, int64, float64[:, ::1],
-        float64[:, ::1],
+        float64[:, ::1], REALS,
     )
 )  # fmt: skip
-def run_steps(advance, ints, reals, state, work, hook, h, steps, every, states, diagnostics):
-    """`steps` steps; every `every`-th state is kept, and the diagnostics of every step. Ends early when not finite."""
+def run_steps(advance, ints, reals, state, work, hook, h, steps, every, states, diagnostics, totals):
+    """`steps` steps; every `every`-th state is kept, and the diagnostics of every step. Ends early when not finite.
+
+    Steps that did not converge and error estimates are added to `totals`.
+    """
     out = part(ints, work, P.DIAGNOSTIC)
     q, qd, qdd = part(ints, state, P.Q), part(ints, state, P.QD), part(ints, state, P.QDD)
     stored = 0
     for s in range(steps):
         advance(ints, reals, state, work, hook, h)
+        totals[UNCONVERGED] += out[CAPPED]
+        totals[ERROR_SUM] += out[STEP_ERROR]
+        totals[ERROR_MOST] = max(totals[ERROR_MOST], out[STEP_ERROR])
         if len(diagnostics) > 0:
             for i in range(len(out)):
                 diagnostics[s, i] = out[i]
@@ -77,11 +87,9 @@ class Record:
     diagnostics: np.ndarray  # steps x diagnostics
     steps: int
     finite: bool = True  # as far as it went
-
-    @property
-    def capped(self) -> int:
-        """Steps that did not converge."""
-        return int(self["capped"].sum())
+    capped: int = 0  # steps that did not converge
+    error_sum: float = 0.0  # of the error estimates of all steps
+    error_most: float = 0.0  # of one
 
     @property
     def ended(self) -> str:
@@ -92,6 +100,8 @@ class Record:
             return f"finished, but {self.capped} of {self.steps} steps did not converge"
         if self.drift > INACCURATE:
             return f"finished, but may be off by {self.drift:.2g} (m, rad; sum of the error estimates of its steps)"
+        if self.system.scheme == Scheme.I3AL_HALVED and self.error_most > TOO_COARSE:
+            return f"finished, but halving took away {self.error_most:.2g} (m, rad) in a step: too much to rely on"
         return "finished"
 
     @property
@@ -99,9 +109,9 @@ class Record:
         """The error estimates of all steps together: m or rad, of a mechanism below 1 m a share of its size.
 
         Errors of a motion that goes to and fro cancel in part: it is a bound of the right size, not the error. Halving
-        takes what it estimates away.
+        takes what it estimates away, and the schemes for comparison have no estimate: there it is not a number.
         """
-        return 0.0 if self.system.scheme != Scheme.I3AL else float(self["step_error"].sum())
+        return self.error_sum if self.system.scheme == Scheme.I3AL else math.nan
 
     @property
     def t(self) -> np.ndarray:
@@ -174,28 +184,29 @@ def run(
     diagnosis = np.zeros((steps if diagnostics else 0, len(DIAGNOSTICS)))
     work: Any = system.work()
     fixed = stepper(system.scheme), system.ints, system.reals, state.vector, work, system.hook
-    done = run_steps(*fixed, h, whole, every, states, diagnosis)
+    totals = np.zeros(TOTALS)
+    done = run_steps(*fixed, h, whole, every, states, diagnosis, totals)
     if rest and done == whole:
         last = states[whole // every :] if steps % every == 0 else states[:0]
-        done += run_steps(*fixed, rest, 1, 1, last, diagnosis[whole:])
+        done += run_steps(*fixed, rest, 1, 1, last, diagnosis[whole:], totals)
     finite = bool(np.all(np.isfinite(state.vector)))
-    record = Record(system, np.vstack([first, states[: done // every]]), diagnosis[:done], done, finite)
+    summed = int(totals[UNCONVERGED]), float(totals[ERROR_SUM]), float(totals[ERROR_MOST])
+    record = Record(system, np.vstack([first, states[: done // every]]), diagnosis[:done], done, finite, *summed)
     if strict and not finite:
         raise DivergedError(
             f"the run diverged after {done} of {steps} steps, {done * h:g} s; try a smaller step than {h:g} s", record
         )
-    if strict and diagnostics and record.capped:
+    if strict and record.capped:
         warnings.warn(
             f"{record.capped} of {done} steps did not converge within {int(system.part(P.SETTING)[CAP])} iterations:"
             " their forces may be wrong; try a smaller step, or look at record['correction']",
             NotConverged,
             stacklevel=2,
         )
-    elif strict and diagnostics and record.drift > INACCURATE:
-        worst = float(record["step_error"].max())
+    elif strict and record.ended != "finished":
         warnings.warn(
-            f"the run may be off by {record.drift:.2g} (m, rad), by up to {worst:.2g} a step, though every step"
-            f" converged: {h:g} s is long for this motion; try a smaller step, or scheme=Scheme.I3AL_HALVED",
+            f"the run {record.ended}; up to {record.error_most:.2g} a step, though every step converged: {h:g} s is"
+            " long for this motion; try a smaller step, or of I3AL scheme=Scheme.I3AL_HALVED",
             InaccurateSteps,
             stacklevel=2,
         )

@@ -20,6 +20,8 @@ from sim_service.multibody.natural.api import (
     angular_acceleration,
     angular_velocity,
     harmonic,
+    locked,
+    polynomial,
     redundant,
     run,
     shapes,
@@ -90,6 +92,11 @@ NUMBERS: list[tuple[str, Wrong]] = [
     ("bore", lambda m, b, p, s: shapes.cylinder(0.1, 1.0, 0.2)),
     ("rotor x: inertia", lambda m, b, p, s: m.rotor("x", b, (0, 0, 1), s, -0.1)),
     ("rotor x: axis", lambda m, b, p, s: m.rotor("x", b, (0, 0, 0), s, 0.1)),
+    ("rotor x: inertia", lambda m, b, p, s: m.rotor("x", b, (0, 0, 1), s, 0.0)),
+    ("limit x: stiffness", lambda m, b, p, s: m.limit("x", s, 0.0, 1.0, 0.0)),
+    ("rod x: is of length 0 as drawn", lambda m, b, p, s: m.rod("x", p, p, length=m.scalar("l"))),
+    ("rod x: is of length 0 as drawn", lambda m, b, p, s: m.rod("x", p, (1, 1, 1), length=m.input("l").form)),
+    ("torque x: give world", lambda m, b, p, s: m.torque("x", b)),
     ("h, s", lambda m, b, p, s: m.compile(h=0.0)),
     ("h, s", lambda m, b, p, s: m.compile(h=-1e-3)),
     ("h, s", lambda m, b, p, s: m.compile(h=NAN)),
@@ -105,6 +112,43 @@ NUMBERS: list[tuple[str, Wrong]] = [
 def test_a_number_that_means_nothing_is_refused_with_its_name(message: str, wrong: Wrong) -> None:
     with pytest.raises(MechanismError, match=message):
         wrong(*_space())
+
+
+@pytest.mark.parametrize(
+    ("what", "put"),
+    [
+        ("friction x", lambda m, s: m.friction("x", s, 1.0, 0.1)),
+        ("torsion x", lambda m, s: m.torsion("x", s, 1.0)),
+        ("limit x", lambda m, s: m.limit("x", s, -1.0, 1.0, 1e3)),
+        ("drive x", lambda m, s: m.drive("x", s)),
+        ("gear x", lambda m, s: m.gear("x", m.scalar("other", inertia=1.0), s, 2.0)),
+        ("torque x on more", lambda m, s: m.torque("x", s - m.scalar("other", inertia=1.0), 2.0)),
+    ],
+)
+def test_what_would_push_a_spin_off_from_nothing_is_refused(what: str, put: Any) -> None:
+    """In both orders; on a scalar that is no spin it is allowed."""
+    for rotor_first in (True, False):
+        m, b, _, s = _space()
+        acts = [lambda m=m, b=b, s=s: m.rotor("wheel", b, (0, 0, 1), s, 0.1), lambda m=m, s=s: put(m, s)]
+        first, second = acts if rotor_first else acts[::-1]
+        first()
+        with pytest.raises(MechanismError, match=f"{what}.*acts on the spin of a rotor.*give a torque on the spin"):
+            second()
+    m, _, _, s = _space()
+    put(m, s)
+    m.compile()
+
+
+@pytest.mark.parametrize("scheme", [s for s in Scheme if s != Scheme.I3AL], ids=lambda s: s.name)
+def test_dissipation_is_of_one_scheme(scheme: Scheme) -> None:
+    for given in ({"rho": 0.8}, {"xi": 0.1}):
+        with pytest.raises(MechanismError, match=f"dissipation is of scheme I3AL, not of {scheme.name}"):
+            Settings(scheme=scheme, **given)
+    system = pendulum(xi=0.1)
+    with pytest.raises(MechanismError, match="dissipation is of scheme I3AL"):
+        system.set(scheme=scheme, tolerance=1.0)
+    assert system.scheme == Scheme.I3AL  # and nothing of it was set
+    system.set(scheme=scheme, xi=0.0)
 
 
 def test_a_negative_planar_inertia_is_refused() -> None:
@@ -254,6 +298,35 @@ def test_a_run_whose_steps_do_not_converge_says_so() -> None:
     with pytest.warns(NotConverged, match="50 of 50 steps did not converge within 1"):
         record = run(state, 0.5)
     assert record.capped == 50 and record.ended == "finished, but 50 of 50 steps did not converge"
+    with pytest.warns(NotConverged, match="50 of 50 steps"):  # also where nothing is kept of them
+        quiet = run(state, 0.5, every=50, diagnostics=False)
+    assert quiet.capped == 50 and len(quiet.diagnostics) == 0
+
+
+def test_what_a_run_may_be_off_is_said_of_halving_and_not_invented_for_others() -> None:
+    def spun(scheme: Scheme) -> Any:
+        return run(start(pendulum(5e-3, scheme=scheme).state(), rates={"B": (0.0, 200.0)}), 0.2, strict=False)
+
+    assert "halving took away" in spun(Scheme.I3AL_HALVED).ended
+    compared = spun(Scheme.PROJECTION)
+    assert math.isnan(compared.drift) and compared.ended == "finished"
+
+
+def test_what_an_input_moves_is_not_locked() -> None:
+    m = Mechanism(2)
+    p = m.point("P", (1, 0))
+    m.particle("bead", p, 1.0)
+    m.rack("rack", p, (0, 0), (1, 0), m.input("x", *_ramp()).form)
+    state = m.compile().state()
+    start(state)  # no LockedMechanism, which the tests take for an error
+    assert not locked(state)
+    run(state, 0.5)
+    assert state["P"][0] == pytest.approx(1.5)
+
+
+def _ramp() -> tuple[int, tuple[float, ...]]:
+    law = polynomial(1.0, 1.0)
+    return law.kind, law.law
 
 
 def test_a_locked_mechanism_is_said_and_a_driven_one_is_not() -> None:

@@ -224,3 +224,19 @@ def test_halving_is_of_third_order_also_where_forces_depend_on_velocity() -> Non
     truth = gyroscope(5e-4)["u"]
     coarse, fine = (float(np.abs(gyroscope(h)["u"] - truth).max()) for h in (4e-3, 2e-3))
     assert coarse < 1e-4 and math.log2(coarse / fine) > 2.7
+
+
+@pytest.mark.parametrize("size", [1e-4, 1e-2])
+def test_a_small_mechanism_without_constraints_is_solved_as_well_as_a_large_one(size: float) -> None:
+    """A mass on a spring to a place that is no node, flung aside: the same motion in every size."""
+
+    def flung(size: float) -> np.ndarray:
+        m = Mechanism(2, gravity=(0, 0))
+        p = m.point("P", (size, 0))
+        m.particle("mass", p, 1.0)
+        m.spring("spring", (0, 0), p, 100.0, 0.5, 0.5 * size)
+        state = start(m.compile(5e-3).state(), rates={"P": (0.0, 5.0 * size)})
+        run(state, 1.0, strict=False)
+        return np.asarray(state["P"] / size)
+
+    np.testing.assert_allclose(flung(size), flung(0.999), atol=1e-9)
