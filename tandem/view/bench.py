@@ -8,7 +8,7 @@ was done: `repeat` does the same again, to the bit.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,9 @@ import numpy as np
 from sim_service.multibody.natural import changes
 from sim_service.multibody.natural.changes import SLIDE, TURN
 from sim_service.multibody.natural.equations import Joint
-from sim_service.multibody.natural.errors import AssemblyError, MechanismError
+from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.forces import RANGES, REACTION, reaction
+from sim_service.multibody.natural.limits import FORCE, NUMBER, STIFFNESS, number, numbers
 from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.natural.problems import BodyMotion, body_motion, effort
 from sim_service.multibody.natural.run import stepper
@@ -90,6 +92,7 @@ class Bench:
         self.paused, self.slow = False, 1.0
         self.log: list[Event] = []
         self.notice = ""  # what ended by itself
+        self.resets, self.endings = 0, 0  # how often all was reset, and motions ended by themselves
         self._twisted: tuple[str, ...] = ()  # bodies with a torque in the tables
         self.steps = 0
         self._owed = 0.0  # s
@@ -100,6 +103,7 @@ class Bench:
         self.state, self.system = state, state.system
         self._work = self.system.work()
         self._advance = stepper(self.system.scheme)
+        self.hinges = changes.joints_of(self.mechanism)  # with a type to change or a coordinate
         nodes = self.mechanism.nodes
         self._places = {
             name: [self.system.parameter(_HAND + name, axis) for axis in "xyz"[: nodes[name].dim]]
@@ -121,12 +125,22 @@ class Bench:
 
     @property
     def parameters(self) -> dict[str, dict[str, float]]:
-        """Of springs, forces and what else there is, but for the hands: element, name, value."""
-        return {
-            e.name: {key: float(self.system.reals[self.system.parameter(e.name, key)]) for key in e.params}
-            for e in self.system.elements
-            if e.params and not e.name.startswith((_HAND, _TORQUE))
+        """Of springs, forces and what else there is, but for the hands: element, name, value.
+
+        What follows from the drawing (a normal, a metric, a rotor) is not among them, nor a reaction on a carrier.
+        """
+        system = self.system  # a page may look from another thread
+        torques = {f"{name}{REACTION}" for name, *_ in self.mechanism.spin_torques}
+        found = {
+            e.name: {
+                key: float(system.reals[system.parameter(e.name, key)])
+                for key in e.params
+                if key in RANGES.get(e.kind, {})
+            }
+            for e in system.elements
+            if not e.name.startswith((_HAND, _TORQUE)) and e.name not in torques
         }
+        return {name: values for name, values in found.items() if values}
 
     @property
     def inputs(self) -> dict[str, float]:
@@ -143,11 +157,6 @@ class Bench:
         names = dict.fromkeys(name.rsplit(".", 1)[0] for name in self.mechanism.constraints)
         rigid = {f"{n}.unit".rsplit(".", 1)[0] for n, node in self.mechanism.nodes.items() if node.kind == "vector"}
         return tuple(name for name in names if name not in rigid and name not in self.mechanism.bodies)
-
-    @property
-    def hinges(self) -> dict[str, Joint]:
-        """Joints with a type to change or a coordinate."""
-        return changes.joints_of(self.mechanism)
 
     def targets(self, body: str) -> tuple[str, ...]:
         """Which motions of a body can be prescribed."""
@@ -198,21 +207,41 @@ class Bench:
             self.step()
 
     def hold(self, point: str, place: Any) -> None:
-        self.held = (point, np.array(place, float))
+        self.held = (point, numbers(f"hand on {point}", place, self._dim(point)))
 
     def let_go(self) -> None:
         self.held = None
 
     def push(self, point: str, force: Any) -> None:
-        values = np.array(force, float)
+        values = numbers(f"push on {point}, N", force, self._dim(point), FORCE)
         self.pushed = {point: values} if np.any(values) else {}
 
     def turn(self, body: str, torque: Any) -> None:
-        values = np.atleast_1d(np.array(torque, float))
+        if body not in self.bodies:
+            raise MechanismError(f"{body}: no such body; there are {', '.join(self.bodies)}")
+        values = numbers(f"torque on {body}, N m", torque, 1 if self.mechanism.dimension == 2 else 3, FORCE)
         self.torques = {body: values} if np.any(values) else {}
 
     def set(self, element: str, name: str, value: float) -> None:
+        """A parameter of a force, within what the builder takes; of a torque on a spin, its reaction goes along."""
+        there = self.parameters
+        if name not in there.get(element, {}):
+            raise MechanismError(f"{element}: {name}: no such parameter; there are {', '.join(there) or 'none'}")
+        value = number(f"{element}: {name}", value, RANGES[self.mechanism.elements[element].kind][name])
+        after = there[element] | {name: value}
+        if not after.get("low", -math.inf) < after.get("high", math.inf):
+            raise MechanismError(f"{element}: low = {after['low']:g} must be below high = {after['high']:g}")
+        self._write(element, name, value)
+        for key, other in reaction(self.mechanism, element, value).items():
+            self._write(f"{element}{REACTION}", key, other)
+
+    def _write(self, element: str, name: str, value: float) -> None:
         self.system.reals[self.system.parameter(element, name)] = value
+
+    def _dim(self, point: str) -> int:
+        if point not in self.points:
+            raise MechanismError(f"{point}: no such point; there are {', '.join(self.points)}")
+        return self.mechanism.nodes[point].dim
 
     def give(self, name: str, value: float) -> None:
         """An input that is set from outside."""
@@ -235,6 +264,7 @@ class Bench:
     def limit(self, joint: str, which: str, low: float, high: float, on: bool = True) -> None:
         """Stops of a joint; made when they are first asked for."""
         name = f"{joint} {which} limit"
+        low, high = number(f"{name}: low", low), number(f"{name}: high", high)
         if not low < high:
             raise MechanismError(f"{name}: low = {low:g} must be below high = {high:g}")
         # switched off by stops that are nowhere
@@ -243,48 +273,59 @@ class Bench:
             stiffness = self._inertia(which) * (2.0 * math.pi * _STOP_HZ) ** 2
             self._add(joint, which, lambda x: self.mechanism.limit(name, x, *ends, stiffness, _STOP_DAMPING))
         for key, value in zip(("low", "high"), ends, strict=True):
-            self.set(name, key, float(value))
+            self._write(name, key, float(value))
 
     def friction(self, joint: str, which: str, level: float) -> None:
         """Coulomb friction of a joint, N m or N."""
         name = f"{joint} {which} friction"
-        if not 0.0 <= level < 1e9:
-            raise MechanismError(f"{name} = {level:g}: must be at least 0")
+        level = number(name, level, STIFFNESS)
         if name not in self.mechanism.elements:
             speed = 1e-3 * (1.0 if which == TURN else self.size)
             self._add(joint, which, lambda x: self.mechanism.friction(name, x, level, speed))
-        self.set(name, "level", float(level))
+        self._write(name, "level", level)
 
-    def prescribe(self, target: str, speed: float = 0.0, amplitude: float = 0.0, frequency: float = 0.0) -> None:
-        """A motion of `targets`, from where it is now: at a speed, to and fro, or held."""
-        if not all(math.isfinite(v) for v in (speed, amplitude, frequency)):
-            raise MechanismError(f"{target}: speed, amplitude and frequency must be finite")
-        if target in self.motions:
-            held, law = self.motions[target]
-            origin = law.at(self.state.time)[0]
-            self.motions[target] = held, Law(self.state.time, origin, speed, amplitude, frequency)
-            self._change(lambda: None)  # velocities of the new law
-            return
+    def prescribe(
+        self,
+        target: str,
+        speed: float = 0.0,
+        amplitude: float = 0.0,
+        frequency: float = 0.0,
+        instead: Sequence[str] = (),
+    ) -> None:
+        """A motion of `targets`, from where it is now: at a speed, to and fro, or held.
+
+        Those that it is made `instead` of end with it; where it cannot be, they go on.
+        """
+        given = {"speed": speed, "amplitude": amplitude, "frequency": frequency}
+        law = {key: number(f"{target}: {key}", value, NUMBER) for key, value in given.items()}
 
         def act() -> dict[str, tuple[float, float]]:
+            for other in instead:
+                if other != target:
+                    self._end(other)
+            now = self.state.time
+            if target in self.motions:  # another law, from where it is
+                held, before = self.motions[target]
+                self.motions[target] = held, Law(now, before.at(now)[0], **law)
+                return {}
             form, values, held = self._target(target)
             name = getattr(form, "name", "")
             origin = values[name][0] if name in values else float(self.state.value(form)[0])
             changes.prescribe(self.mechanism, self.state, _MOTION + target, form)
-            self.motions[target] = held, Law(self.state.time, origin, speed, amplitude, frequency)
+            self.motions[target] = held, Law(now, origin, **law)
             return values
 
-        try:
-            self._change(act)
-        except (MechanismError, AssemblyError):
-            self.motions.pop(target, None)
-            raise
+        self._change(act)
 
     def release(self, target: str) -> None:
         """Ends a prescribed motion."""
         if target in self.motions:
+            self._change(lambda: self._end(target))
+
+    def _end(self, target: str) -> None:
+        if target in self.motions:
             held, _ = self.motions.pop(target)
-            self._change(lambda: changes.release(self.mechanism, _MOTION + target, held))
+            changes.release(self.mechanism, _MOTION + target, held)
 
     def reset(self) -> None:
         """As it was drawn, with everything that was changed as it was."""
@@ -299,15 +340,21 @@ class Bench:
         self.notice = ""
         self.log.clear()
         self.steps, self._owed = 0, 0.0
+        self.resets += 1
 
     # ---- changes of the equations ------------------------------------------------------------------------------------
 
     def _change(self, act: Callable[[], dict[str, tuple[float, float]] | None]) -> None:
         """Change the mechanism and make its tables again; what contradicts the rest leaves all as it was."""
-        with changes.changed(self.mechanism):
-            values = act() or {}
-            inputs = {_MOTION + target: law.at(self.state.time) for target, (_, law) in self.motions.items()}
-            made = changes.recompile(self.state, values, inputs)
+        motions = dict(self.motions)
+        try:
+            with changes.changed(self.mechanism):
+                values = act() or {}
+                inputs = {_MOTION + target: law.at(self.state.time) for target, (_, law) in self.motions.items()}
+                made = changes.recompile(self.state, values, inputs)
+        except BaseException:
+            self.motions = motions
+            raise
         self._use(made)
 
     def _hinge(self, joint: str) -> Joint:
@@ -387,6 +434,7 @@ class Bench:
             self.state.vector[:] = before
             for target in list(self.motions):
                 self.release(target)
+            self.endings += 1
         elif not finite:
             self.reset()
             self.notice, self.paused = "the motion left the finite numbers: reset", True

@@ -33,6 +33,16 @@ QUANTITIES = (
 )
 
 
+def by_hand(do: Do, act: Callable[[], None]) -> Callable[[Any], None]:
+    """What a field does when a person changes it; not when this page itself writes into it."""
+
+    def changed(event: Any) -> None:
+        if event.client_id is not None:
+            do(act)
+
+    return changed
+
+
 class BodyControls:
     """One body: a torque on it, a motion of it, and its plots."""
 
@@ -46,21 +56,21 @@ class BodyControls:
         gui, bodies = server.gui, self.bench.bodies
         with gui.add_folder("body", visible=bool(bodies)):
             self._which = gui.add_dropdown("body", bodies or (_NOTHING,), initial_value=(bodies or (_NOTHING,))[0])
-            self._which.on_update(lambda _: self._do(self._choose))
+            self._which.on_update(by_hand(self._do, self._choose))
             self._torque = gui.add_vector3(
                 "torque (N m)", initial_value=(0.0, 0.0, 0.0), step=0.001, hint="in the world of the scene"
             )
-            self._torque.on_update(lambda _: self._do(self._turn))
+            self._torque.on_update(by_hand(self._do, self._turn))
             self._arc = gui.add_checkbox("turn the arc", initial_value=False, hint="rings turn the axis of the torque")
-            self._arc.on_update(lambda _: self._do(self._grasp))
+            self._arc.on_update(by_hand(self._do, self._grasp))
             targets = self._targets()
             self._motion = gui.add_dropdown("motion", targets, initial_value=_NOTHING, hint="prescribed from now on")
-            self._motion.on_update(lambda _: self._do(self._prescribe))
+            self._motion.on_update(by_hand(self._do, self._prescribe))
             self._speed = gui.add_number("speed (m/s, rad/s)", initial_value=0.0, step=0.001)
             self._amplitude = gui.add_number("amplitude (m, rad)", initial_value=0.0, step=0.001)
             self._frequency = gui.add_number("frequency (Hz)", initial_value=1.0, min=0.0, max=50.0, step=0.001)
             for field in (self._speed, self._amplitude, self._frequency):
-                field.on_update(lambda _: self._do(self._prescribe))
+                field.on_update(by_hand(self._do, self._prescribe))
             self._text = gui.add_html("")
         self._plots = []
         with gui.add_folder("plots of the body", expand_by_default=False, visible=bool(bodies)):
@@ -83,6 +93,10 @@ class BodyControls:
         self._arc.value = False
         self._grasp()
         self._motion.options = self._targets()
+        self.follow()
+
+    def follow(self) -> None:
+        """The motion that there is, also where it ended by itself."""
         going = [t for t in self._motion.options if t in self.bench.motions]
         self._motion.value = going[0] if going else _NOTHING
 
@@ -90,7 +104,7 @@ class BodyControls:
         """After the bench was reset."""
         self._torque.value = (0.0, 0.0, 0.0)
         self._arc.value = False
-        self._motion.value = _NOTHING
+        self.follow()
         self._grasp()
         self._past.clear()
 
@@ -138,17 +152,17 @@ class BodyControls:
 
     def _prescribe(self) -> None:
         """The motion that is chosen; those of this body that are not chosen end."""
-        chosen = self._motion.value
-        for target in [t for t in self._targets() if t in self.bench.motions and t != chosen]:
-            self.bench.do("release", target)
-        if chosen == _NOTHING or chosen not in self._targets():
-            return
+        chosen, targets = self._motion.value, self._targets()
+        others = tuple(t for t in targets if t in self.bench.motions and t != chosen)
         law = float(self._speed.value), float(self._amplitude.value), float(self._frequency.value)
         try:
-            self.bench.do("prescribe", chosen, *law)
-        except (MechanismError, AssemblyError):
-            self._motion.value = _NOTHING
-            raise
+            if chosen != _NOTHING and chosen in targets:
+                self.bench.do("prescribe", chosen, *law, others)
+            else:
+                for target in others:
+                    self.bench.do("release", target)
+        finally:
+            self.follow()  # what could not be is not shown
 
     # ---- looking -----------------------------------------------------------------------------------------------------
 
@@ -217,7 +231,7 @@ class BodyControls:
                     "/torque", points, colours, thickness=4.0, thickness_units="screen"
                 )
             self._line.points = points
-        moving = [t for t in self._targets() if t in self.bench.motions]
+        moving = body in self.bench.bodies and bool(self.bench.motions) and self._moving()
         if not moving and self._ball is not None:
             self._ball.remove()
             self._ball = None
@@ -225,6 +239,9 @@ class BodyControls:
             if self._ball is None:
                 self._ball = scene.add_icosphere("/motion", radius=0.04 * self._size, color=(174, 62, 201))
             self._ball.position = centre
+
+    def _moving(self) -> bool:
+        return any(target in self.bench.motions for target in self._motion.options)
 
     def update_text(self) -> None:
         lines = []
@@ -273,19 +290,19 @@ class JointControls:
         gui, there = server.gui, tuple(self.bench.hinges)
         with gui.add_folder("joint", visible=bool(there)):
             self._which = gui.add_dropdown("joint", there or (_NOTHING,), initial_value=(there or (_NOTHING,))[0])
-            self._which.on_update(lambda _: self._do(self._choose))
+            self._which.on_update(by_hand(self._do, self._choose))
             self._kind = gui.add_dropdown("type", self._kinds(), initial_value=self._now(), hint="locked where it is")
-            self._kind.on_update(lambda _: self._do(self._change))
+            self._kind.on_update(by_hand(self._do, self._change))
             of = self._coordinates()
             self._of = gui.add_dropdown("of its", of, initial_value=of[0])
-            self._of.on_update(lambda _: self._do(self._fill))
+            self._of.on_update(by_hand(self._do, self._fill))
             self._limit = gui.add_checkbox("limit", initial_value=False)
             self._low = gui.add_number("low (m, rad)", initial_value=-1.0, step=0.001)
             self._high = gui.add_number("high (m, rad)", initial_value=1.0, step=0.001)
             for field in (self._limit, self._low, self._high):
-                field.on_update(lambda _: self._do(self._stops))
+                field.on_update(by_hand(self._do, self._stops))
             self._friction = gui.add_number("friction (N, N m)", initial_value=0.0, min=0.0, step=0.001)
-            self._friction.on_update(lambda _: self._do(self._rub))
+            self._friction.on_update(by_hand(self._do, self._rub))
             self._text = gui.add_html("")
 
     def _kinds(self) -> tuple[str, ...]:

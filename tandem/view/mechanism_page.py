@@ -18,7 +18,7 @@ from sim_service.multibody.natural.errors import AssemblyError, MechanismError
 from sync.markup import markup, paragraphs, show
 from tandem.view.bench import Bench
 from tandem.view.data_source import Frame
-from tandem.view.mechanism_controls import SECONDS, BodyControls, JointControls
+from tandem.view.mechanism_controls import SECONDS, BodyControls, JointControls, by_hand
 
 _SHOWN_S = 8.0  # why something was not done
 _HISTORY = 600  # points of the plot
@@ -75,6 +75,7 @@ class MechanismPage:
         self._errors: list[float] = []
         self._refused = (-math.inf, "")  # when, and why
         self._arrow: Any = None
+        self._seen = self.bench.resets, self.bench.endings
         self._make()
 
     def _make(self) -> None:
@@ -82,26 +83,26 @@ class MechanismPage:
         self._text = gui.add_html("")
         with gui.add_folder("time"):
             self._pause = gui.add_checkbox("pause", initial_value=False)
-            self._pause.on_update(lambda _: self._do(lambda: setattr(bench, "paused", self._pause.value)))
+            self._pause.on_update(by_hand(self._do, lambda: setattr(bench, "paused", self._pause.value)))
             gui.add_button("one step").on_click(lambda _: self._do(bench.step))
             slow = gui.add_slider("slow motion", min=1.0, max=50.0, step=1.0, initial_value=1.0)
-            slow.on_update(lambda _: self._do(lambda: setattr(bench, "slow", float(slow.value))))
+            slow.on_update(by_hand(self._do, lambda: setattr(bench, "slow", float(slow.value))))
             gui.add_button("reset").on_click(lambda _: self._do(self._reset))
         with gui.add_folder("hand", visible=bool(bench.points)):
             self._which = gui.add_dropdown(
                 "point", bench.points or ("none",), initial_value=(bench.points or ("none",))[-1]
             )
-            self._which.on_update(lambda _: self._do(self._grasp))
+            self._which.on_update(by_hand(self._do, self._grasp))
             self._hold = gui.add_checkbox("hold it", initial_value=False, hint="then drag the arrows in the scene")
-            self._hold.on_update(lambda _: self._do(self._grasp))
+            self._hold.on_update(by_hand(self._do, self._grasp))
             self._force = gui.add_vector3(
                 "force (N)", initial_value=(0.0, 0.0, 0.0), step=1.0, hint="in the world of the scene"
             )
-            self._force.on_update(lambda _: self._do(self._push))
+            self._force.on_update(by_hand(self._do, self._push))
             self._draw = gui.add_checkbox(
                 "draw the arrow", initial_value=False, hint="a handle at its tail: the longer, the harder it pushes"
             )
-            self._draw.on_update(lambda _: self._do(self._handle))
+            self._draw.on_update(by_hand(self._do, self._handle))
         self._body = BodyControls(self._server, self._feed, self._do, self.stage.scene.size)
         self._hinges = JointControls(self._server, self._feed, self._do)
         if bench.parameters or bench.inputs:
@@ -125,17 +126,24 @@ class MechanismPage:
     def _field(self, gui: Any, element: str, name: str, value: float) -> None:
         field = gui.add_number(f"{element}: {name}", initial_value=value, step=max(abs(value) / 20.0, 1e-3))
         self._fields[element, name] = field
-        field.on_update(lambda _: self._do(lambda: self.bench.do("set", element, name, float(field.value))))
+
+        def act() -> None:
+            try:
+                self.bench.do("set", element, name, float(field.value))
+            finally:
+                field.value = self.bench.parameters[element][name]  # what it is, where that could not be
+
+        field.on_update(by_hand(self._do, act))
 
     def _input(self, gui: Any, name: str, value: float) -> None:
         field = gui.add_number(f"input: {name}", initial_value=value, step=1e-3)
         self._inputs[name] = field
-        field.on_update(lambda _: self._do(lambda: self.bench.do("give", name, float(field.value))))
+        field.on_update(by_hand(self._do, lambda: self.bench.do("give", name, float(field.value))))
 
     def _joint(self, gui: Any, joint: str) -> None:
         box = gui.add_checkbox(joint, initial_value=True)
         self._boxes.append(box)
-        box.on_update(lambda _: self._do(lambda: self.bench.do("switch", joint, box.value)))
+        box.on_update(by_hand(self._do, lambda: self.bench.do("switch", joint, box.value)))
 
     def _do(self, what: Any) -> None:
         """An act of a user, between two steps; what cannot be done is shown, and nothing is changed by it."""
@@ -147,6 +155,15 @@ class MechanismPage:
 
     def _reset(self) -> None:
         self.bench.reset()
+        self._follow()
+
+    def _follow(self) -> None:
+        """What the bench did by itself, or a reset, in the fields."""
+        before, self._seen = self._seen, (self.bench.resets, self.bench.endings)
+        self._pause.value = self.bench.paused
+        if self._seen[0] == before[0]:
+            self._body.follow()  # a motion ended
+            return
         self._hold.value = False
         self._force.value = (0.0, 0.0, 0.0)
         for (element, name), field in self._fields.items():
@@ -159,7 +176,7 @@ class MechanismPage:
         self._handle()
         self._body.reset()
         self._hinges.reset()
-        self._grasp()
+        self._drop()
 
     def _push(self) -> None:
         if self._which.value not in self.bench.points:
@@ -169,9 +186,7 @@ class MechanismPage:
 
     def _grasp(self) -> None:
         """The arrows of the hand where the point is; or none."""
-        if self._gizmo is not None:
-            self._gizmo.remove()
-            self._gizmo = None
+        self._drop()
         self.bench.do("let_go")
         self._push()
         self._handle()
@@ -189,6 +204,11 @@ class MechanismPage:
             with self._lock:
                 if self._gizmo is gizmo:
                     self.bench.do("hold", point, self._feed.into.T @ np.array(gizmo.position, float))
+
+    def _drop(self) -> None:
+        if self._gizmo is not None:
+            self._gizmo.remove()
+            self._gizmo = None
 
     def _handle(self) -> None:
         """A handle at the tail of the force's arrow; or none."""
@@ -234,6 +254,8 @@ class MechanismPage:
     def look(self, seconds: float, watched: bool) -> None:
         with self._lock:
             made = self.bench.advance(seconds)
+            if self._seen != (self.bench.resets, self.bench.endings):
+                self._follow()
             if watched:
                 self.stage.show(self._feed.look())
                 self._draw_push()
@@ -263,8 +285,6 @@ class MechanismPage:
             show(self._text, paragraphs(lines))
             self._body.update_text()
             self._hinges.update_text()
-            if self._pause.value != self.bench.paused:
-                self._pause.value = self.bench.paused
             if len(self._times) > 1:
                 self._plot.data = (np.array(self._times), np.array(self._errors))
 

@@ -51,7 +51,7 @@ def changed(m: Equations) -> Iterator[None]:
     before = snapshot(m)
     try:
         yield
-    except (MechanismError, AssemblyError):
+    except BaseException:
         restore(m, before)
         raise
 
@@ -301,10 +301,16 @@ def _carry_parameters(old: Any, new: Any) -> None:
             for key in e.params:
                 new.reals[new.parameter(e.name, key)] = old.reals[old.parameter(e.name, key)]
     off = {c.name for c, w in zip(old.constraints, old.part(P.WEIGHT), strict=True) if w == 0.0}
+    on = {_joint_of(c.name) for c in old.constraints if c.name not in off}
+    joints_off = {_joint_of(name) for name in off} - on  # another type of theirs is off too
     weight = new.part(P.WEIGHT)
     for k, c in enumerate(new.constraints):
-        if c.name in off:
+        if c.name in off or _joint_of(c.name) in joints_off:
             weight[k] = 0.0
+
+
+def _joint_of(constraint: str) -> str:
+    return constraint.rsplit(".", 1)[0]
 
 
 def _close(state: State) -> None:
@@ -329,5 +335,5 @@ def _close(state: State) -> None:
             found = np.linalg.lstsq(system, np.concatenate([np.zeros(s.n), -residual]), rcond=1e-12)[0]
             state.qd += found[: s.n]
         left = float(np.abs(state.phid()[acts]).max())
-        if left > 1e-6 * (1.0 + float(np.abs(state.qd).max())):
+        if not left <= 1e-6 * (1.0 + float(np.abs(state.qd).max())):
             raise AssemblyError(f"no velocity fulfils this together with what holds already; {left:.2g} m/s are left")
