@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sim_service.machines.car.tyres.keys import NUMBERS, SECTIONS, T
+from sim_service.machines.car.tyres.magic_formula import steady_turning
 from sim_service.machines.car.tyres.tir import MOST_BYTES, parse_tir, read_tir, tyre_vector
 from sync.errors import ConfigError
 from tests.examples import few
@@ -88,8 +89,18 @@ def test_turn_slip_that_cannot_be_is_refused():
     assert "QDTP1: unknown key of [ALIGNING_COEFFICIENTS]; it belongs into [TURNSLIP_COEFFICIENTS]" in refused(text)
     message = refused(written(FULL | {"QDZ8": 0.1}, mode="25"))
     assert "QDZ8 = 0.1: with turn slip QDZ8 + QDZ9 dfz must be below 0" in message
-    assert "QCRP1 = 0: must be above 0" in refused(written(FULL | {"QCRP1": 0.0}))
-    assert "QDRP1 = 2: must be between 0 and 2" in refused(written(FULL | {"QDRP1": 2.0}))
+    assert "QCRP1 = 0: must be above 0" in refused(written(FULL | {"QCRP1": 0.0}, mode="25"))
+    assert "QDRP1 = 2: must be between 0 and 2" in refused(written(FULL | {"QDRP1": 2.0}, mode="15"))
+
+
+def test_turn_slip_that_nothing_asks_for_may_be_anything_and_the_car_may_still_ask():
+    zeros = dict.fromkeys(SECTIONS["TURNSLIP_COEFFICIENTS"], 0.0)
+    tir = parse_tir(written(FULL | zeros, mode="14"), "some.tir")
+    assert (tir["QCRP1"], tir["QDRP1"], tir["PHYP1"], tir["PDXP1"]) == (0.2, 1.0, 1.0, 0.0)
+    assert (tir["PHYP2"], tir["PHYP3"]) == (0.15, 0.0)
+    found = steady_turning(tyre_vector(tir), 3000.0, 0.02, 0.03, 0.0, 1.0, 1.0, 5.0, 0.4)
+    assert np.isfinite(found).all()
+    assert parse_tir(written(FULL | {"PHYP3": -9.0}), "some.tir")["PHYP3"] == 0.0
 
 
 def test_dialects_are_understood():

@@ -409,7 +409,7 @@ def test_friction_opposes_sliding_at_standstill(direction, speed):
 @kernel(allocates=True)
 def work_of(p, course, h, ends):
     """Work done on the tyre by a rim whose velocities go from row to row of `course`, in `ends` steps each."""
-    states, after, out = np.zeros(6), np.zeros(6), np.zeros(9)
+    states, after, out = np.zeros(STATES), np.zeros(STATES), np.zeros(OUTPUTS)
     tyre(p, states, states, 0, 0.0, 1940.0, 0.0, 0.0, 0.0, 0.287, 0.0, 1.0, 1.0, False, 0.0, out)
     work = 0.0
     power0 = 0.0

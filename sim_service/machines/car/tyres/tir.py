@@ -285,13 +285,20 @@ def _numbers(sections: dict[str, dict[str, _Entry]], name: str, findings: list[s
 def _sense(
     v: dict[str, float], sections: dict[str, dict[str, _Entry]], name: str, findings: list[str], turn_slip: bool
 ) -> None:
-    """Values that no tyre has."""
+    """Values that no tyre has. Coefficients of a turn slip that nothing asks for are put right without a word."""
 
     def must(right: bool, key: str, what: str) -> None:
         entry = next((keys[key] for keys in sections.values() if key in keys), None)
         where = f"{name}:{entry.line}" if entry else name
         if not right:
             findings.append(f"{where}: {key} = {v[key]:g}: {what}")
+
+    def of_spin(right: bool, key: str, what: str) -> None:
+        """Judged where the file asks for turn slip; else the default, for a car may ask for it, too."""
+        if turn_slip:
+            must(right, key, what)
+        elif not right:
+            v[key] = float(NUMBERS[key])
 
     for key in ("FNOMIN", "LFZO", "UNLOADED_RADIUS", "VERTICAL_STIFFNESS", "LONGVL", "PKY2", "PTY2"):
         must(v[key] > 0.0, key, "must be above 0")
@@ -300,12 +307,12 @@ def _sense(
     for key in ("VERTICAL_DAMPING", "FZMIN", "LSGKP", "LSGAL", "PTX1", "PTY1", "RCX1", "RCY1", "LXAL", "LYKA"):
         must(v[key] >= 0.0, key, "must not be below 0")
     for key in ("PDXP1", "PDYP1", "PKYP1", "PDYP4", "QDTP1", "QBRP1", "QCRP2"):
-        must(v[key] >= 0.0, key, "must not be below 0: spin weakens a tyre")
+        of_spin(v[key] >= 0.0, key, "must not be below 0: spin weakens a tyre")
     for key in ("PHYP1", "PHYP2", "QCRP1", "LMP"):
-        must(v[key] > 0.0, key, "must be above 0")
-    must(0.0 < v["QDRP1"] < 2.0, "QDRP1", "must be between 0 and 2")
-    must(v["PECP1"] < 1.0, "PECP1", "must be below 1")
-    must(v["PHYP4"] <= 1.0, "PHYP4", "must be at most 1")
+        of_spin(v[key] > 0.0, key, "must be above 0")
+    of_spin(0.0 < v["QDRP1"] < 2.0, "QDRP1", "must be between 0 and 2")
+    of_spin(v["PECP1"] < 1.0, "PECP1", "must be below 1")
+    of_spin(v["PHYP4"] <= 1.0, "PHYP4", "must be at most 1")
     must(v["FRICTION_ELLIPSE"] in (0.0, 1.0), "FRICTION_ELLIPSE", "must be 0 or 1")
     must(v["PKY1"] < 0.0, "PKY1", "must be below 0: slip to the left is resisted to the right in ISO axes")
     must(v["PCX1"] * v["LCX"] < 2.0, "PCX1", "times LCX must be below 2, or sliding pushes")
@@ -324,7 +331,7 @@ def _sense(
         text = f"with turn slip QDZ8 + QDZ9 dfz must be below 0 at {load:g} N, or the moment of spin pushes"
         must(not turn_slip or v["QDZ8"] + v["QDZ9"] * df < 0.0, "QDZ8", text)
         shift = v["PHYP2"] + v["PHYP3"] * df
-        must(shift > 0.0, "PHYP3", f"makes PHYP2 + PHYP3 dfz {shift:.3g} at {load:g} N; it must stay above 0")
+        of_spin(shift > 0.0, "PHYP3", f"makes PHYP2 + PHYP3 dfz {shift:.3g} at {load:g} N; it must stay above 0")
         for base, slope, what in (("PDX1", "PDX2", "friction"), ("PDY1", "PDY2", "friction"), ("PKX1", "PKX2", "grip")):
             least = v[base] + v[slope] * df
             text = f"makes {what} {least:.3g} at {load:g} N; it must stay above 0 from FZMIN to FZMAX"
