@@ -18,7 +18,7 @@ from sim_service.roads import sections as s
 from sim_service.roads.crg import parse_crg
 from sim_service.roads.grid import grid_block, parse_grid
 from sim_service.roads.layout import ABSENT, Bump, Head, Kind, Shape, Slope, assemble
-from sim_service.roads.sharpness import MOST_ACROSS, MOST_CURVATURE, steepest
+from sim_service.roads.sharpness import sharpness
 from sync.errors import ConfigError
 from sync.toml import Section, check, parse_toml, read_toml
 
@@ -124,9 +124,8 @@ def _build(data: dict[str, Any], file: str, read: Reader) -> np.ndarray:
         vector = assemble(layers, [_patch(patch) for patch in road.patches], road.friction)
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
-    along, curvature, across = steepest(layers)
-    vector[Head.STEEPEST] = max(along, across)
-    vector[Head.SHARP] = curvature > MOST_CURVATURE or across > MOST_ACROSS
+    sharp = sharpness(layers)
+    vector[Head.STEEPEST], vector[Head.SHARP] = sharp.steepest, sharp.needs_outline
     return vector
 
 

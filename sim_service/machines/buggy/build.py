@@ -37,7 +37,7 @@ from sim_service.multibody.natural.system import System
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.portable import norm, product
 from sim_service.roads.layout import Head
-from sim_service.roads.sharpness import MOST_SLOPE, TooSharp
+from sim_service.roads.sharpness import MOST_SLOPE, TooSharp, steepest_part
 from sync.array_types import read_only
 from sync.errors import ConfigError
 from sync.toml import Section, check
@@ -107,7 +107,7 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
     road = roads.road_from_sources(surface) if surface else roads.make_road({"surface": {"kind": "flat"}})
     if road[Head.STEEPEST] > MOST_SLOPE:
         name = next(name for name in surface if name.endswith(".toml"))
-        text = f"{name}: climbs by {road[Head.STEEPEST]:.3g} m per m at its steepest"
+        text = f"{name}: {steepest_part(road)}: climbs by {road[Head.STEEPEST]:.3g} m per m at its steepest"
         warnings.warn(f"{text}; above {MOST_SLOPE:g} wheel loads depend on the time step", TooSharp, stacklevel=2)
     radii = float(tyres[0][T.UNLOADED_RADIUS]), float(tyres[1][T.UNLOADED_RADIUS])
     wrong = checks.findings(p, front, rear, radii, changed)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checks.kerbs import HEIGHT, MOST_SPREAD, Coasting, climbed, over
+from checks.kerbs import HEIGHT, MOST_CREATED, MOST_SPREAD, Coasting, climbed, over
 from sim_service.machines.car.tyres.enveloping import SAMPLES, envelope
 from sim_service.roads import make_road, surface
 from sim_service.roads.layout import Head
@@ -98,12 +98,13 @@ def test_against_a_disc_in_many_more_points() -> None:
     fx, fz = float((g * (cx - xs) / rho).sum()), float((g * (cz - zs) / rho).sum())
     _, ex, _, ez = envelope(road, R, K, cx, 0.0, cz, 0.0, 1.0, 0.0)[:4]
     assert ex / ez == pytest.approx(fx / fz, abs=0.02)
-    assert SAMPLES * 0.02 > R  # finer than the shortest ramp of the check
+    assert SAMPLES * 0.02 > 2.0 * R  # finer than the shortest ramp of the check
 
 
 @pytest.mark.filterwarnings("ignore::sim_service.roads.sharpness.TooSharp")
 def test_a_tall_step_is_not_climbed_at_walking_pace() -> None:
-    assert climbed(1.4, 5e-3) < 0.0
+    farthest, capped = climbed(1.4, 5e-3)
+    assert farthest < 0.0 and capped == 0
 
 
 def test_smooth_roads_keep_their_one_point_of_contact(tmp_path: Path) -> None:
@@ -118,8 +119,38 @@ def test_smooth_roads_keep_their_one_point_of_contact(tmp_path: Path) -> None:
     assert make_road(file)[Head.SHARP] == 1.0
 
 
+def test_a_kerb_along_the_road_is_as_sharp_as_one_across(tmp_path: Path) -> None:
+    """5 cm within 10 or 20 cm at the side: as a bump and as heights on a grid."""
+    for side in (0.1, 0.2):
+        bump = {"shape": "cosine", "x": 0.0, "length": 50.0, "height": 0.05, "right": 0.0, "side": side}
+        assert make_road({"bumps": [bump]})[Head.SHARP] == 1.0
+    assert make_road({"bumps": [bump | {"side": 1.0}]})[Head.SHARP] == 0.0
+    heights = np.zeros((3, 40))
+    heights[:, 20:] = 0.05
+    np.save(tmp_path / "kerb.npy", heights)
+    file = tmp_path / "kerb.toml"
+    file.write_text('[surface]\nkind = "grid"\nfile = "kerb.npy"\norigin = [-5.0, -2.0]\nspacing = [5.0, 0.1]\n')
+    assert make_road(file)[Head.SHARP] == 1.0
+
+
+def test_layers_on_top_of_each_other_are_as_sharp_as_their_sum() -> None:
+    bump = {"shape": "cosine", "x": 0.0, "length": 1.0, "height": 0.03}  # bends by 0.59/m
+    assert make_road({"bumps": [bump]})[Head.SHARP] == 0.0
+    assert make_road({"bumps": [bump, bump]})[Head.SHARP] == 1.0
+    assert make_road({"bumps": [bump, bump | {"x": 1.0}, bump | {"x": 2.0}]})[Head.SHARP] == 0.0
+
+
+def test_a_kerb_that_is_crossed_sideways_of_its_road_is_the_same_kerb() -> None:
+    """The data of an OpenCRG file lie across the way of the car."""
+    along, across = (over(0.1, 5.0, 5e-3, kind=kind) for kind in ("crg", "crg_across"))
+    assert across[0] < MOST_CREATED and across[2] == 0
+    assert across[1] == pytest.approx(along[1], rel=0.02) and across[3] == pytest.approx(along[3], abs=0.01)
+
+
 def test_a_road_that_is_too_sharp_is_said_to_be(tmp_path: Path) -> None:
     file = tmp_path / "wall.toml"
     file.write_text('[[bumps]]\nshape = "trapezoid"\nx = 5\nlength = 9\nheight = 0.2\nramp = 0.02\nrounding = 0.005\n')
-    with pytest.warns(TooSharp, match=r"wall.toml: climbs by 13.3 m per m at its steepest"):
+    with pytest.warns(
+        TooSharp, match=r"wall.toml: \[\[bumps\]\]\[0\].ramp = 0.02: climbs by 13.3 m per m at its steepest"
+    ):
         Car(road=file)

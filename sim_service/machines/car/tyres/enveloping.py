@@ -105,11 +105,12 @@ def envelope(road, R, k, cx, cy, cz, ax, ay, az):
 
     # dV/da: the road points move with the axle, and the heights over them
     aside = -(ax * fx + ay * fy)
-    turned = -az / upright if upright > LYING else 0.0  # d upright / d az
+    upright_rate = -az / upright if upright > LYING else 0.0  # by az
     leaning = -az / sqrt(max(1.0 - az * az, 1e-12)) * slope
     vx = push * (-R * az * fx - along_y) / upright
     vy = push * (-R * az * fy + along_x) / upright
-    vz = push * (R * aside / upright - turned * (R * az * aside + ay * along_x - ax * along_y) / (upright * upright))
+    turning = upright_rate * (R * az * aside + ay * along_x - ax * along_y) / (upright * upright)
+    vz = push * (R * aside / upright - turning)
     vz += push * leaning * height
     mx, my, mz = az * vy - ay * vz, ax * vz - az * vx, ay * vx - ax * vy
     return x * R, push * fx, push * fy, push * fz, mx, my, mz, friction / weight
