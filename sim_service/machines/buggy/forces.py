@@ -31,7 +31,7 @@ import numpy as np
 from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters
 from sim_service.machines.buggy.bodies import BODY_POINTS, Car
 from sim_service.machines.buggy.description import PARAMETERS, WHEEL, P, V
-from sim_service.machines.car.tyres.enveloping import LEAN, envelope, lean
+from sim_service.machines.car.tyres.enveloping import LEAN, LYING, envelope, lean
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import effective_radius
 from sim_service.machines.car.tyres.transient import OUT, OUTPUTS, tyre
@@ -92,6 +92,7 @@ TYRE_OUT = BODY_LOAD + 1  # by the tyre that was asked last
 STATES = TYRE_OUT + OUTPUTS
 
 _PLATES_CREEP = 0.05  # rad/s; below it, plates of a differential that hold creep
+_DRIVES = 0.5  # rad/s of the axle; slower, its ramps change over from coast to drive
 _ROUND = 0.02  # m/s; below it a damper changes over from bump to rebound
 _STOP_FREE, _STOP_HARD = 0.01, 0.015  # m; a stop that is pressed more than the first hardens, twofold per the second
 
@@ -100,8 +101,7 @@ _BODY_STIFFNESS, _BODY_FRICTION = 3e5, 0.5  # N/m of one point, 1
 _BODY_YIELD = 0.2  # m; a point never carries more than the stiffness times this, 60 kN
 _BODY_DAMPING, _BODY_MOST = 0.6, 3.0  # s/m: of the normal force per speed of closing; and at most this much of it
 _BODY_SLIDES = 0.05  # m/s; slower, friction is viscous
-_BODY_LONG, _BODY_WIDE, _BODY_LOW, _BODY_HIGH = 1.8, 0.6, 0.33, 0.85  # m from the centre of gravity, at most
-_BODY_NEAR = 0.05  # m
+_BODY_NEAR, _BODY_STEEP = 0.05, 1.5  # m, 1: what a spline may be above the slopes between its nodes
 
 
 @inner
@@ -190,7 +190,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     touches = deflection > 0.0 and load > 0.0
     if not touches:
         load = 0.0
-    # thrust and moments of camber are those of a tyre that stands on its tread; one that lies only rubs
+    # thrust and moments of camber are those of a tyre that stands on its tread
     camber = atan2(an, upright)
     felt = camber if upright > LEAN else stands * camber
 
@@ -200,8 +200,8 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     if upright <= LEAN:
         # what a wheel that lies drags along the road is nearer to its axle; slip and torque must have the same arm
         c = sqrt(max(1.0 - an * an, 1e-12))
-        beyond *= upright * (cosine + stands * an * an / c)
-        radius *= c * (cosine * c + stands * an * an) / upright
+        nearer = c * (cosine * c + stands * an * an) / upright
+        beyond, radius = beyond * nearer, radius * nearer
     side = 1.0 if w % 2 == 0 else -1.0
     out = view(after, TYRE_OUT, STATES)
     mu *= given[P.grip]
@@ -211,13 +211,23 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     Fx, Fy, Mx, My, Mz = out[OUT.FX], out[OUT.FY], out[OUT.MX], out[OUT.MY], out[OUT.MZ]
     if upright <= LEAN:
         Mx, Mz = stands * Mx, stands * Mz
-    # slip counts by the rolling radius, the force has the loaded one for its arm: without this moment power is made
-    My -= beyond * Fx / upright
+    # slip counts by the rolling radius, the force has the loaded one for its arm: without this moment power is made. It
+    # is along the axle: across it, it would work on the knuckle
+    more = -beyond * Fx
     damp_x, damp_y = out[OUT.CX], out[OUT.CY]
     gx, gy, gz = Fx * tx + Fy * sx + load * nx, Fx * ty + Fy * sy + load * ny, Fx * tz + Fy * sz + load * nz
-    hx = Mx * tx + My * sx + Mz * nx + dy * gz - dz * gy
-    hy = Mx * ty + My * sy + Mz * ny + dz * gx - dx * gz
-    hz = Mx * tz + My * sz + Mz * nz + dx * gy - dy * gx
+    rub = 0.0
+    if an * an > 1.0 - LYING * LYING:
+        # on its flank the tyre has no direction to roll in, and rubs like the body
+        ux, uy, uz = vx + spin * (ay * dz - az * dy), vy + spin * (az * dx - ax * dz), vz + spin * (ax * dy - ay * dx)
+        un = ux * nx + uy * ny + uz * nz
+        ux, uy, uz = ux - un * nx, uy - un * ny, uz - un * nz
+        flank = 1.0 - (1.0 - an * an) / (LYING * LYING)
+        rub = _BODY_FRICTION * mu * load * flank / sqrt(ux * ux + uy * uy + uz * uz + _BODY_SLIDES * _BODY_SLIDES)
+        gx, gy, gz = gx - rub * ux, gy - rub * uy, gz - rub * uz
+    hx = Mx * tx + My * sx + Mz * nx + more * ax + dy * gz - dz * gy
+    hy = Mx * ty + My * sy + Mz * ny + more * ay + dz * gx - dx * gz
+    hz = Mx * tz + My * sz + Mz * nz + more * az + dx * gy - dy * gx
     if sharp and touches:
         hx, hy, hz = hx + mx, hy + my, hz + mz
 
@@ -240,7 +250,9 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     for i in range(4):
         for j in range(4):
             K[block + 4 * i + j] = stiff * n[i] * n[j]
-            C[block + 4 * i + j] = damp * n[i] * n[j] + damp_x * t[i] * t[j] + damp_y * s[i] * s[j]
+            C[block + 4 * i + j] = (damp - rub) * n[i] * n[j] + damp_x * t[i] * t[j] + damp_y * s[i] * s[j]
+        if i < 3:
+            C[block + 5 * i] += rub
     C[block + 15] += damp_spin
 
     left = LEFT + PER_WHEEL * w
@@ -254,7 +266,7 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     after[left + V.force_x] = Fx
     after[left + V.force_y] = Fy
     after[left + V.overturning] = Mx
-    after[left + V.rolling] = My
+    after[left + V.rolling] = My + more
     after[left + V.aligning] = Mz
     after[left + V.brake_torque] = braking
 
@@ -314,7 +326,9 @@ def rear_axle(h, xd, given, states, after, f, C):
         C[_AXLE_BLOCK + i] = 0.25 * damp
     # what holds the wheels together: a viscous coupling, and plates pressed by springs and by the torque they carry
     apart = xd[_AXLE] - xd[_AXLE + 1]
-    bias = given[P.differential_bias] if torque * speed >= 0.0 else given[P.differential_bias_coast]
+    drives = min(max((speed if torque >= 0.0 else -speed) / _DRIVES, -1.0), 1.0)
+    drive, coast = given[P.differential_bias], given[P.differential_bias_coast]
+    bias = 0.5 * (drive + coast) + 0.5 * drives * (drive - coast)
     friction = given[P.differential_preload] + 0.5 * bias * abs(torque)
     lock = given[P.differential_lock] + friction / sqrt(apart * apart + _PLATES_CREEP * _PLATES_CREEP)
     if lock > 0.0:
@@ -362,18 +376,17 @@ def body(x, xd, params, after, f, K, C):
     """Body and roll cage on the road: springs that press on points of the chassis, and friction there."""
     after[BODY_LOAD] = 0.0
     road = view(params, ROAD, len(params))
-    cz, up = x[CHASSIS + 2], x[CHASSIS + 11]
-    reach = _BODY_LONG * abs(x[CHASSIS + 5]) + _BODY_WIDE * abs(x[CHASSIS + 8]) + max(_BODY_LOW * up, -_BODY_HIGH * up)
-    z, slope_x, slope_y, _ = surface(road, x[CHASSIS], x[CHASSIS + 1])
-    near = cz - reach - z - _BODY_NEAR - _BODY_LONG * (abs(slope_x) + abs(slope_y))
-    if road[Head.SHARP] == 0.0 and near > 0.0:
-        return
+    cx, cy, cz = x[CHASSIS], x[CHASSIS + 1], x[CHASSIS + 2]
+    below, _, _, _ = surface(road, cx, cy)
+    steep = _BODY_STEEP * road[Head.STEEPEST]
     for k in range(BODY_POINTS):
         at = BODY + 3 * k
         a, b, c = params[at], params[at + 1], params[at + 2]
         pz = cz + a * x[CHASSIS + 5] + b * x[CHASSIS + 8] + c * x[CHASSIS + 11]
-        px = x[CHASSIS] + a * x[CHASSIS + 3] + b * x[CHASSIS + 6] + c * x[CHASSIS + 9]
-        py = x[CHASSIS + 1] + a * x[CHASSIS + 4] + b * x[CHASSIS + 7] + c * x[CHASSIS + 10]
+        px = cx + a * x[CHASSIS + 3] + b * x[CHASSIS + 6] + c * x[CHASSIS + 9]
+        py = cy + a * x[CHASSIS + 4] + b * x[CHASSIS + 7] + c * x[CHASSIS + 10]
+        if pz > below + _BODY_NEAR + steep * (abs(px - cx) + abs(py - cy)):
+            continue  # above anything that the road can climb to from here: its height is not asked for
         z, slope_x, slope_y, mu = surface(road, px, py)
         if pz >= z:
             continue
