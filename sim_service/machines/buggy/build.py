@@ -283,7 +283,7 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     memory[dynamics.LAST + forces.RATIO - forces.DRIVE] = memory[dynamics.SHIFT + M.ratio]
     initial = state[size:].copy(), elements.copy()
     params[P.gear_mode] = 0.0  # no torque: an automatic would creep
-    params[P.steering_mode] = 0.0  # held straight
+    params[P.steering_mode] = params[P.column_stiffness] = 0.0  # held straight, by a rack that nothing moves
 
     # first without grip and with gravity square to the road, so that it sinks straight down
     weight = floats[system.span(Part.CONSTANT_FORCE)]

@@ -164,7 +164,14 @@ _STEERING = (
         "column_friction", "N m", 0.0, 0.0, 20.0, "of column and rack, as felt at the hand wheel; mode 1, or with a bar"
     ),
     _option("column_damping", "N m s/rad", 0.0, 0.0, 20.0, "of the hand wheel against the car; mode 1, or with a bar"),
-    _option("steering_assist", "1", 0.0, 0.0, 20.0, "torque of the assist on the pinion per torque in the column"),
+    _option(
+        "steering_assist",
+        "1",
+        0.0,
+        0.0,
+        20.0,
+        "torque of the assist on the pinion per torque in the column; mode 1, or with a bar",
+    ),
     _option("steered_mass", "kg", 60.0, 1.0, 1000.0, "of rack and steered wheels at the rack: where mode 1 begins"),
 )
 
@@ -211,7 +218,7 @@ _PUSH = (
     _push("push_x", "N", 20000.0, "force from outside along x of the world"),
     _push("push_y", "N", 20000.0, "force from outside along y of the world"),
     _push("push_z", "N", 20000.0, "force from outside, upwards"),
-    _push("push_rack", "N", 50000.0, "force from outside on the rack, to the left, where it is free (steering_mode 1)"),
+    _push("push_rack", "N", 50000.0, "force from outside on the rack, to the left; mode 1, or with a bar"),
     _push("push_roll", "N m", 10000.0, "torque from outside on the chassis, about its own forward axis"),
     _push("push_pitch", "N m", 10000.0, "torque from outside on the chassis, about its own axis to the left"),
     _push("push_yaw", "N m", 10000.0, "torque from outside on the chassis, about its own upward axis"),

@@ -24,6 +24,7 @@ from sim_service.machines.buggy.description import INPUTS, OUTPUTS, PARAMETERS, 
 from sim_service.machines.car.engine import drive_torque
 from sim_service.machines.contract import STEP, TABLES, index
 from sim_service.multibody.natural import tables as core
+from sim_service.multibody.natural.assembly import look
 from sim_service.multibody.natural.augmented import step as advance
 from sim_service.multibody.natural.halving import estimate, extrapolate, halve
 from sim_service.multibody.natural.tables import P as Part
@@ -225,15 +226,14 @@ def advance_core(ints, reals, car, own, params, memory, h):
 
 
 @kernel(error_model="numpy")
-def advance_in_parts(ints, reals, car, params, memory, previous, own, place, h):
-    """One step of the core; in 4 or 16 parts where one does not converge or is too coarse for what happens in it.
+def advance_in_parts(ints, reals, car, params, memory, previous, own, place, parts, h):
+    """One step of the core in `parts`; in 4 or 16 where it does not converge or is too coarse for what happens in it.
 
     In one step of the trapezoidal rule the work of a force that changes by dF while the velocity changes by dv is wrong
     by h/4 dF dv: steel that hits the ground, a wheel thrown against its stop. That is what the energy residual is.
     """
     out, rack = part(ints, own, Part.DIAGNOSTIC), car[place : place + 3]
     x, v, a = rack[0], rack[1], rack[2]
-    parts = 1
     while True:
         dt = h / parts
         iterations = capped = residual = size = 0.0
@@ -262,7 +262,10 @@ def advance_in_parts(ints, reals, car, params, memory, previous, own, place, h):
 
 @kernel(error_model="numpy")
 def move(places, ints, reals, car, numbers, params, inputs, torque, memory, previous, own, h):
-    """The step of the core with the rack as it is steered; by torque it is made again until both agree."""
+    """The step of the core with the rack as it is steered; by torque it is made again until both agree.
+
+    Where they do not in so many tries, the last one is marked as capped.
+    """
     place, sign = places[RACK_INPUT], numbers[forces.RACK_SIGN]
     rack, lam = car[place : place + 3], part(ints, car, Part.LAM)
     column = memory[STEERING:SHIFT]
@@ -278,18 +281,22 @@ def move(places, ints, reals, car, numbers, params, inputs, torque, memory, prev
         steering.by_angle(inputs, params, sign, column[steering.RACK], rack, h)
     elif held_hand:
         steering.hand_by_angle(inputs, params, sign, column, better, h)
-    for attempt in range(steering.TRIES if by_torque else 1):
+    for attempt in range(steering.TRIES + 1 if by_torque else 1):
         change = 0.0
         if by_torque:
             steering.by_torque(params, sign, torque, column, start, force, at, mass, h, held_hand, wanted, better)
             change = wanted[2] - at
             if attempt > 0 and abs(change) <= steering.AGREE + steering.AGREE_SHARE * abs(at):
                 break
+            if attempt >= (steering.TRIES if parts == 1 else steering.TRIES_IN_PARTS):
+                report = part(ints, own, Part.DIAGNOSTIC)
+                report[core.CAPPED] = max(report[core.CAPPED], 1.0)
+                break
             if attempt > 0:
                 go_back(car, memory, previous)
             for i in range(3):
                 rack[i], hand[i] = wanted[i], better[i]
-        parts = advance_in_parts(ints, reals, car, params, memory, previous, own, place, h)
+        parts = advance_in_parts(ints, reals, car, params, memory, previous, own, place, parts, h)
         found = -lam[places[RACK_ROW]]
         if attempt > 0 and abs(change) > steering.AGREE:
             mass = min(max((found - force) / change, steering.LEAST_MASS), steering.MOST_MASS)
@@ -312,8 +319,11 @@ def finite(values):
 
 
 @kernel(error_model="numpy")
-def stop_dead(ints, state, car, previous, h):
-    """A step that found no finite end: the car is where it was, at rest. It may lose energy so, never gain any."""
+def stop_dead(places, ints, reals, state, car, memory, previous, own, h):
+    """A step that found no finite end: the car is where it was, at rest. It may lose energy so, never gain any.
+
+    `own`, from which outputs are written, is looked at again: it holds what the failed step came to.
+    """
     for i in range(len(state)):
         state[i] = previous[i]
     car[0] += h
@@ -324,6 +334,18 @@ def stop_dead(ints, state, car, previous, h):
     left = part(ints, car, Part.ELEMENT)
     for i in range(forces.ENGINE):
         left[i] = 0.0
+    for w in range(4):
+        of = left[forces.LEFT + PER_WHEEL * w :]
+        of[V.wheel_speed] = of[V.speed] = 0.0
+    rack, column = car[places[RACK_INPUT] : places[RACK_INPUT] + 3], memory[STEERING:SHIFT]
+    rack[1] = rack[2] = column[steering.HAND_RATE] = column[steering.HAND_SECOND] = 0.0
+    report = part(ints, own, Part.DIAGNOSTIC)
+    report[core.KINETIC] = report[core.ENERGY_RESIDUAL] = 0.0
+    look(ints, reals, car, own, part(ints, car, Part.Q), part(ints, car, Part.QD))
+    form, v, vd = part(ints, ints, Part.PORT_FORM), part(ints, own, Part.V), part(ints, own, Part.VD)
+    x, xd = part(ints, own, Part.X), part(ints, own, Part.XD)
+    for i in range(len(form)):
+        x[i], xd[i] = v[form[i]], vd[form[i]]
 
 
 @kernel(STEP, error_model="numpy")
@@ -343,7 +365,7 @@ def step(state, inputs, params, tables, work, h):
         given[i] = params[i]
     torque = params[P.hand_torque]
     if isnan(inputs[_HAND_TORQUE]):
-        inputs[_HAND_TORQUE] = torque
+        inputs[_HAND_TORQUE] = torque if params[P.steering_mode] >= 0.5 else 0.0
     else:
         torque += inputs[_HAND_TORQUE]
     left = part(ints, car, Part.ELEMENT)
@@ -372,7 +394,7 @@ def step(state, inputs, params, tables, work, h):
     lost = burst or not finite(state) or not report[core.KINETIC] < MOST_KINETIC
     lost = lost and finite(previous)  # a state that was not finite before is no step that went wrong, and must be seen
     if lost:
-        stop_dead(ints, state, car, previous, h)
+        stop_dead(places, ints, reals, state, car, memory, previous, own, h)
     write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
     work[W.parts] = parts
     if lost:

@@ -14,7 +14,8 @@ moves the rack,
 
 k = 0 is a rigid column, theta = x / p, whose torque is T - J theta'' - d theta'. The multibody core knows F
 only for a rack whose motion is prescribed, F(x'') = F_k + m (x'' - x''_k) near one it was asked for. So the step is
-made again with a better x'' until both sides agree (`AGREE`): mostly two times, at most `TRIES`. Both sides are of the
+made again with a better x'' until both sides agree (`AGREE`): mostly two times, at most `TRIES`; a step that ends
+without agreement is reported as capped. Both sides are of the
 end of the step and by the trapezoidal rule, so that the motion is of second order in the step; m, which is what the
 steered wheels weigh at the rack, is found by the way.
 
@@ -32,7 +33,7 @@ RACK_SPEED = 0.25  # m/s; five turns of the hand wheel a second
 RACK_ACCELERATION = 10.0  # m/s2; from rest to that speed in a fortieth of a second
 STOP_RATE, STOP_DAMPING = 5e6, 2e4  # N/m, N s/m; estimates: 30 kN press a stop by 6 mm
 BAR_DAMPING = 2.5e-3  # s; damping of the bar per stiffness, where the hand wheel is moved as measured; an estimate
-TRIES = 6
+TRIES, TRIES_IN_PARTS = 6, 3  # the latter of a step that is made in parts, which is long already
 AGREE, AGREE_SHARE = 1e-5, 1e-6  # m/s2, and of the acceleration: 1 mN at the rack
 LEAST_MASS, MOST_MASS = 1.0, 1e4  # kg, at the rack
 
@@ -139,13 +140,14 @@ def by_torque(params, sign, torque, memory, start, force, at, mass, h, held_hand
     end = x0 + half * v0 if held else x + quarter * a
     limit = params[P.rack_limit]
     if abs(end) > limit:
-        edge = limit if end > 0.0 else -limit
+        way = 1.0 if end > 0.0 else -1.0
+        edge = way * limit
         stopped = g - STOP_RATE * (x - edge) - STOP_DAMPING * v
         b, stays = slide(stopped, slope + STOP_RATE * quarter + STOP_DAMPING * half, rub, v, half)
         push = STOP_RATE * (x + quarter * b - edge) + STOP_DAMPING * (v + half * b)
         if stays:
             held = True
-        elif push * edge > 0.0:  # a stop does not pull
+        elif push * way > 0.0:  # a stop does not pull
             a, held = b, False
     if held:
         rack[0], rack[1], rack[2] = x0 + half * v0, 0.0, 0.0

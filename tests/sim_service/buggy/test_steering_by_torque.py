@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -196,3 +197,33 @@ def test_a_bar_as_stiff_as_a_rigid_column_is_one_by_angle() -> None:
         assert not np.array(rows)[:, 1].any()
         racks.append(np.array(rows)[:, 0])
     assert racks[1] == pytest.approx(racks[0], abs=2e-5)
+
+
+def test_a_rack_without_any_travel_has_a_stop_too() -> None:
+    car = Car({"gear_mode": 0.0, "rack_limit": 0.0})
+    car.params[P.steering_mode], car.params[P.hand_torque] = 1.0, 20.0
+    assert np.abs(car.drive(0.5, ("rack",), brake_pressure_bar=20.0)).max() < 2e-3
+
+
+def test_a_car_with_a_bar_settles_with_its_rack_in_the_middle(tmp_path: Path) -> None:
+    """On a banked road the wheels push the rack aside: the bar winds up from 0, without a jump in the first step."""
+    road = tmp_path / "banked.toml"
+    road.write_text('[surface]\nkind = "slope"\nbank_percent = 15.0\n')
+    car = Car({"gear_mode": 0.0, **ELASTIC}, road)
+    rows = car.drive(0.5, ("rack", "load_fl"), brake_pressure_bar=40.0)
+    rigid = Car({"gear_mode": 0.0}, road)
+    rigid.step()
+    assert rows[0, 1] == pytest.approx(rigid["load_fl"], rel=1e-3)
+    assert abs(rows[0, 0]) < 0.2 * np.abs(rows[:, 0]).max()
+
+
+def test_a_step_in_which_column_and_car_do_not_agree_is_reported() -> None:
+    """Blows of 50 kN from both sides on a rack at its stops: some steps run out of tries."""
+    car = turning({**ELASTIC}, 1.0)
+    car.params[P.steering_mode] = 1.0
+    rows = []
+    for k in range(60):
+        car.params[P.push_rack] = 5e4 if (k // 7) % 2 else -5e4
+        rows.append(car.drive(5e-3, ("capped", "rack"))[0])
+    capped, rack = np.array(rows).T
+    assert set(capped) == {0.0, 1.0} and np.isfinite(rack).all()
