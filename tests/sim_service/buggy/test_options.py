@@ -179,17 +179,44 @@ def test_brake_pressure_arrives_with_its_lag() -> None:
     assert torque[:60] == pytest.approx(11.0 * bar[:60] + 1.0, rel=1e-6)
 
 
-DEFAULTS = (
-    *("lift_area", "air_pitch_volume", "differential_lock", "differential_preload", "differential_bias"),
-    *("differential_bias_coast", "brake_lag", "turn_slip", "stops_at", "step_halving", "estimate_every"),
-)
+LIVE = {
+    **{"lift_area": 1.0, "air_pitch_volume": 1.0, "differential_lock": 50.0, "differential_preload": 50.0},
+    **{"differential_bias": 0.3, "differential_bias_coast": 0.3, "brake_lag": 0.1, "turn_slip": 1.0},
+    **{"step_halving": 1.0, "estimate_every": 2.0, "column_stiffness": 120.0, "steering_mode": 1.0},
+}
+UNUSED = {"column_friction": 2.0, "column_damping": 0.5, "steering_assist": 3.0, "push_rack": 100.0}
+UNUSED |= {"hand_torque": 5.0, "steered_mass": 90.0}  # where the rack follows the angle and nothing gives way
 
 
-def test_defaults_change_nothing_and_need_not_be_in_the_file() -> None:
-    plain, stated = Car(), Car(dict.fromkeys(DEFAULTS, 0.0))
-    for car in (plain, stated):
-        car.drive(1.0, throttle=0.5, steering_angle=0.5)
-    assert (plain.state == stated.state).all()
+@pytest.fixture(scope="module")
+def plainly() -> np.ndarray:
+    car = Car()
+    car.drive(0.4, throttle=0.5, steering_angle=0.5, brake_pressure_bar=2.0)
+    return car.state.copy()
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_an_option_that_is_switched_off_leaves_nothing_behind(name: str, plainly: np.ndarray) -> None:
+    """A step with it differs from one without; gone back and off again, the drive is the same to the bit."""
+    car = Car()
+    start = car.state.copy(), car.work.copy(), car.inputs.copy()
+    off = car.params[P[name]]
+    assert off == 0.0
+    car.params[P[name]] = LIVE[name]
+    car.drive(0.4, throttle=0.5, steering_angle=0.5, brake_pressure_bar=2.0)
+    assert not np.array_equal(car.state, plainly)
+    car.state[:], _, car.inputs[:] = start
+    car.params[P[name]] = off
+    car.drive(0.4, throttle=0.5, steering_angle=0.5, brake_pressure_bar=2.0)
+    assert np.array_equal(car.state, plainly)
+
+
+def test_what_belongs_to_a_free_rack_does_nothing_to_one_that_follows_the_angle(plainly: np.ndarray) -> None:
+    car = Car()
+    for name, value in UNUSED.items():
+        car.params[P[name]] = value
+    car.drive(0.4, throttle=0.5, steering_angle=0.5, brake_pressure_bar=2.0)
+    assert np.array_equal(car.state, plainly)
 
 
 # errors of the steps
