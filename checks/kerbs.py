@@ -18,10 +18,12 @@ import numpy as np
 from sim_service.machines import gather
 from sim_service.machines.buggy import build, dynamics, forces
 from sim_service.machines.buggy.description import OUTPUTS, P, W
+from sim_service.machines.car.tyres.enveloping import envelope, lean
 from sim_service.machines.car.tyres.keys import T
 from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.roads import make_road, surface
+from sim_service.roads.layout import Head
 
 VEHICLE = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
 HEIGHT, RAMPS, SPEEDS, STEPS = 0.05, (0.02, 0.05, 0.1, 0.2), (2.0, 5.0, 10.0), (5e-3, 2e-3, 1e-3)
@@ -97,8 +99,6 @@ class Coasting:
         built = build.assemble(sources.toml(), sources, changed or {})
         self.system, self.params, self.tables = built.system, built.params.copy(), built.tables
         self.machine = build._machine(built, "kerb")
-        tyres = built.tables.floats[built.tables.ints[dynamics.NUMBERS] + forces.TYRES :]
-        self.stiffness = {"front": tyres[T.VERTICAL_STIFFNESS], "rear": tyres[len(T) + T.VERTICAL_STIFFNESS]}
         self.state, self.work = np.zeros(len(self.machine.states)), np.zeros(self.machine.work_size)
         self.inputs = np.zeros(len(self.machine.inputs))
         self.machine.initial(self.state, self.params, self.tables, self.work)
@@ -150,6 +150,24 @@ class Coasting:
         at_rest = self.work[len(OUTPUTS) :][self.system.span(Part.DIAGNOSTIC)][core.KINETIC]
         return self.energy() - at_rest + float(np.sum(np.where(row == col, 0.5, 1.0) * mass * qd[row] * qd[col]))
 
+    def _tyres(self) -> float:
+        """Energy of the tyres: of their depth in a sharp road, else of the deflection that their loads tell."""
+        ints, own = self.tables.ints, self.work[len(OUTPUTS) :]
+        numbers = self.tables.floats[ints[dynamics.NUMBERS] :]
+        x = own[self.system.span(Part.X)][ints[dynamics.PORTS] :]
+        total = 0.0
+        for w, name in enumerate(("fl", "fr", "rl", "rr")):
+            tyre = numbers[forces.TYRES + len(T) * (w // 2) :]
+            R, k = tyre[T.UNLOADED_RADIUS], tyre[T.VERTICAL_STIFFNESS]
+            ports, components = x[13 * w : 13 * w + 13], numbers[forces.FRAMES + 12 * w + 9 :][:3]
+            axle = components @ ports[4:].reshape(3, 3)
+            if numbers[forces.ROAD + Head.SHARP] > 0.0:
+                depth = envelope(numbers[forces.ROAD :], R, k, *ports[:3], *axle)[0]
+            else:
+                depth = self[f"load_{name}"] * lean(axle[2])[1] / k
+            total += 0.5 * k * depth**2
+        return total
+
     def energy(self, springs: bool = True) -> float:
         """Kinetic, of gravity, and of springs and tyres by their outputs."""
         own = self.work[len(OUTPUTS) :]
@@ -161,8 +179,7 @@ class Coasting:
             axle = "front" if w[0] == "f" else "rear"
             rate, free = self.params[P[f"{axle}_spring_rate"]], self.params[P[f"{axle}_spring_length"]]
             total += 0.5 * rate * (free - self[f"spring_length_{w}"]) ** 2
-            total += 0.5 * self[f"load_{w}"] ** 2 / self.stiffness[axle]
-        return total
+        return total + (self._tyres() if springs else 0.0)
 
 
 def over(

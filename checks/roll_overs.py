@@ -22,7 +22,7 @@ from sim_service.machines.buggy.description import P, W
 H, SECONDS = 5e-3, 4.0
 WEDGES, KERBS = (0.5, 0.6, 0.7, 0.85, 1.0), (0.05, 0.1, 0.15, 0.2, 0.25)  # m
 MOST_CREATED = 0.01  # of the energy at the start and that of the pushes
-AT_REST, REST_SECONDS = 0.02, 16.0  # m/s and rad/s; after which it must lie at rest
+AT_REST, REST_SECONDS = 0.05, 16.0  # m/s and rad/s, below which friction of the body is viscous; s until it lies so
 PROGRESS = 25  # cases
 
 
