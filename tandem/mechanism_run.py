@@ -188,7 +188,7 @@ def simulate(described: Described, state: State, progress: Callable[[float, str]
     pieces: list[Record] = []
     done, spent = 0, 0
     while done < steps:
-        # whole strides, so that the pieces fit together; what is left over at the end is run, not kept
+        # whole strides, so that the pieces fit together
         size = min(steps - done, max(every, steps // CHUNKS // every * every))
         length = size * h if done + size < steps else chosen.seconds - done * h  # the last step may be shorter
         then = now_ns()
@@ -201,6 +201,8 @@ def simulate(described: Described, state: State, progress: Callable[[float, str]
         if record.steps < size:
             break
     whole = _joined(pieces)
+    if whole.finite and state.time > whole.t[-1]:  # the end stands in the record, wherever it falls
+        whole = replace(whole, states=np.vstack([whole.states, state.vector]))
     figures = _figures(described, whole, done, spent / 1e9)
     return Simulated(described, whole, figures if found is None else figures | {"modes": found})
 

@@ -544,3 +544,10 @@ def test_the_error_of_a_scheme_without_an_estimate_is_not_invented() -> None:
         return dict(mechanism_run.figure_rows(figures))["error of the steps, estimated"]
 
     assert "all together" in row("i3al") and row("projection") == "not estimated"
+
+
+def test_a_long_run_is_recorded_to_its_end() -> None:
+    """4503 steps: every second is kept, and the last."""
+    record = simulated(bar(run={"seconds": 4.503})).record
+    assert record.steps == 4503 and record.t[-1] == pytest.approx(4.503) and len(record.states) < 2300
+    assert len(recorded(record)["phi_error"]) == len(record.states)
