@@ -68,7 +68,11 @@ def test_an_output_falls_to_zero_when_the_simulator_is_killed(start: Start, name
         values = double.tell("written")
         return float(values[-1][1]) if values else 0.0
 
-    until(lambda: written() == LIMIT, lambda: f"{daq.said}\n{sim.said}")  # the hands weave: it goes from limit to limit
+    def steps() -> int:
+        return len({int(seq) for batch in made for seq in batch["step_seq"]})
+
+    # the hands weave: it goes from limit to limit; and there are steps enough to have round trips of
+    until(lambda: written() == LIMIT and steps() > 60, lambda: f"{daq.said}\n{sim.said}")
     sim.signal(signal.SIGKILL)
     sim.end()
     looks = [0]
