@@ -229,6 +229,15 @@ class BodyDirection(Section):
 # ---- laws of time ----------------------------------------------------------------------------------------------------
 
 
+_LAWS = {
+    "value": "value",
+    "polynomial": "polynomial = [a, b, c, d]",
+    "smooth_step": "smooth_step = [before, after, start, end]",
+    "amplitude": "amplitude, rate, phase and mean",
+    "input": "input",
+}
+
+
 class Law(Section):
     """a + b t + c t² + d t³, mean + amplitude sin(rate t + phase), or a smooth step [before, after, start, end]."""
 
@@ -238,6 +247,13 @@ class Law(Section):
     rate: Number = 0.0
     phase: Number = 0.0
     mean: Number = 0.0
+
+    @model_validator(mode="after")
+    def _one_law(self) -> "Law":
+        laws = {name: how for name, how in _LAWS.items() if name in type(self).model_fields}
+        if sum(getattr(self, name) is not None for name in laws) != 1:
+            raise ValueError(f"give one law: {', or '.join(laws.values())}")
+        return self
 
     @model_validator(mode="after")
     def _of_a_sine(self) -> "Law":
@@ -251,15 +267,6 @@ class InputLaw(Law):
     """What scales forces and moves drives: a law of time, or a value that stays until it is changed from outside."""
 
     value: Number | None = None
-
-    @model_validator(mode="after")
-    def _one_law(self) -> "InputLaw":
-        if sum(law is not None for law in (self.value, self.polynomial, self.smooth_step, self.amplitude)) != 1:
-            raise ValueError(
-                "give one law: value, polynomial = [a, b, c, d], smooth_step = [before, after, start, end],"
-                " or amplitude, rate, phase and mean"
-            )
-        return self
 
 
 # ---- joints ----------------------------------------------------------------------------------------------------------
@@ -338,15 +345,6 @@ class Drive(Law):
     kind: Literal["drive"]
     scalar: str
     input: str | None = None
-
-    @model_validator(mode="after")
-    def _one_law(self) -> "Drive":
-        if sum(law is not None for law in (self.input, self.polynomial, self.smooth_step, self.amplitude)) != 1:
-            raise ValueError(
-                "give one law: polynomial = [a, b, c, d], or smooth_step = [before, after, start, end],"
-                " or amplitude, rate, phase and mean, or input"
-            )
-        return self
 
 
 # ---- forces ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ The configuration is the one the run was started with; what is wrong with it, th
 template ends with its supervisor, whatever ends that.
 """
 
-import contextlib
 import ctypes
 import errno
 import functools
@@ -165,9 +164,8 @@ def _fork_spare(builder: _Builder, channel: socket.socket, fd: int) -> str:
         channel.close()
         name_process("spare")
         os.set_inheritable(fd, False)
-        with contextlib.suppress(KeyboardInterrupt):
-            _serve(socket.socket(fileno=fd), builder)
-        os._exit(0)
+        _serve(socket.socket(fileno=fd), builder)
+        os._exit(0)  # what is left of the template's is not ours to take down
 
     return _fork("a spare of the process that starts the others", become)
 

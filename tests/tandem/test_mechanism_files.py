@@ -501,10 +501,12 @@ def test_what_is_of_a_sine_is_refused_beside_another_law(law: dict[str, Any]) ->
 
 
 def test_forces_may_be_as_large_as_the_builder_takes_them() -> None:
-    prepared(bar(forces={
+    _, state = prepared(bar(forces={
         "f": {"kind": "force", "point": "B", "vector": [5e6, 0.0]}, "t": {"kind": "torque", "on": "bar", "value": 2e7},
         "s": {"kind": "spring", "points": ["A", "B"], "stiffness": 1.0, "preload": 3e6},
     }))  # fmt: skip
+    system = state.system
+    assert system.reals[system.parameter("f", "x")] == 5e6 and system.reals[system.parameter("s", "preload")] == 3e6
 
 
 def test_many_bodies_may_stand_on_each_other() -> None:

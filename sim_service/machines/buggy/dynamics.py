@@ -29,6 +29,7 @@ from sim_service.multibody.natural.augmented import step as advance
 from sim_service.multibody.natural.halving import estimate, extrapolate, halve
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.multibody.natural.views import part, view
+from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import kernel
 
@@ -191,10 +192,8 @@ def remember_given(ints, own, last):
 @kernel(error_model="numpy")
 def go_back(car, memory, previous):
     """To the beginning of the step: the state of the core, and what `advance_core` remembers."""
-    for i in range(len(car)):
-        car[i] = previous[i]
-    for i in range(COUNT, STEERING):
-        memory[i] = previous[len(car) + i]
+    copy(car, previous)
+    copy(memory[COUNT:STEERING], previous[len(car) + COUNT :])
 
 
 @kernel(error_model="numpy")
@@ -324,8 +323,7 @@ def stop_dead(places, ints, reals, state, car, memory, previous, own, h):
 
     `own`, from which outputs are written, is looked at again: it holds what the failed step came to.
     """
-    for i in range(len(state)):
-        state[i] = previous[i]
+    copy(state, previous)
     car[0] += h
     for which in (Part.QD, Part.QDD, Part.LAM, Part.POWER):
         of = part(ints, car, which)
@@ -354,8 +352,7 @@ def step(state, inputs, params, tables, work, h):
     ints = view(places, HEAD, len(places))
     car, memory = state[: places[SIZE]], state[places[SIZE] :]
     previous = work[len(work) - len(state) :]
-    for i in range(len(state)):
-        previous[i] = state[i]
+    copy(previous, state)
     own = work[_OUTPUTS:]
     numbers = view(reals, places[NUMBERS], len(reals))
 

@@ -158,12 +158,6 @@ def largest_scaled(x, scale):
 
 
 @inner
-def copy(source, target):
-    for i in range(len(source)):
-        target[i] = source[i]
-
-
-@inner
 def inputs_before(ints, state, dt):
     """Inputs set from outside hold for the end of a step; what they were dt before it, by their own derivatives."""
     kind, inputs = part(ints, ints, P.MOTION_KIND), part(ints, state, P.INPUT)

@@ -32,7 +32,6 @@ from numba import float64, void
 from sim_service.multibody.natural.assembly import (
     add_mass_times,
     assemble,
-    copy,
     forces,
     inputs_before,
     kinetic_energy,
@@ -80,6 +79,7 @@ from sim_service.multibody.natural.tables import (
     P,
 )
 from sim_service.multibody.natural.views import inner, part, view
+from sync.array_copy import copy
 from sync.array_types import CONSTANTS
 from sync.jit import kernel
 
@@ -317,7 +317,7 @@ def step(ints, reals, state, work, hook, h):
     phi, passes = part(ints, work, P.PHI), int(setting[PASSES])
     beta, gamma, share, am, af = rule(setting)
     saved = view(part(ints, work, P.SAVED), 0, len(state))
-    copy(state, saved)
+    copy(saved, state)
     out[BAD_PIVOTS] = out[ITERATIONS] = out[FACTORISATIONS] = 0.0
 
     attempts, residual = 1 + int(setting[RETRIES]), 0.0
@@ -332,7 +332,7 @@ def step(ints, reals, state, work, hook, h):
                 if piece == 0:
                     inputs_before(ints, state, dt)
                 else:
-                    copy(part(ints, saved, P.INPUT), part(ints, state, P.INPUT))
+                    copy(part(ints, state, P.INPUT), part(ints, saved, P.INPUT))
             old = qdd if len(alpha) == 0 else part(ints, work, P.STAGE)
             for i in range(len(alpha)):
                 old[i] = qdd[i]
@@ -356,7 +356,7 @@ def step(ints, reals, state, work, hook, h):
         out[ATTEMPTS] = attempt + 1.0
         if unfinished == 0.0 or attempt == attempts - 1:
             break
-        copy(saved, state)
+        copy(state, saved)
     out[ENERGY_RESIDUAL] = residual
     first, scale = part(ints, saved, P.QDD), part(ints, reals, P.SCALE)
     change = 0.0

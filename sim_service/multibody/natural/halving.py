@@ -13,7 +13,7 @@ as one that begins with exact ones: the extrapolation would be of second order. 
 accelerations after the first half and at the end.
 """
 
-from sim_service.multibody.natural.assembly import copy, forces, inputs_before, largest, largest_scaled, look
+from sim_service.multibody.natural.assembly import forces, inputs_before, largest, largest_scaled, look
 from sim_service.multibody.natural.augmented import STEP, applied_power, step
 from sim_service.multibody.natural.constraints import jacobian, velocities
 from sim_service.multibody.natural.evaluation import solve_accelerations
@@ -30,6 +30,7 @@ from sim_service.multibody.natural.tables import (
     P,
 )
 from sim_service.multibody.natural.views import inner, part, view
+from sync.array_copy import copy
 from sync.jit import kernel
 
 
@@ -75,12 +76,12 @@ def whole_and_half(ints, reals, state, work, hook, h, before, at):
     out, size = part(ints, work, P.DIAGNOSTIC), len(state)
     saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
     first, whole = view(saved, size, 2 * size), view(saved, 2 * size, 3 * size)
-    copy(state, first)
+    copy(first, state)
     step(ints, reals, state, work, hook, h)
     iterations, factored = out[ITERATIONS], out[FACTORISATIONS]
     contraction, attempts = out[CONTRACTION], out[ATTEMPTS]
-    copy(state, whole)
-    copy(first, state)
+    copy(whole, state)
+    copy(state, first)
     inputs_before(ints, state, 0.5 * h)
     middle_given(given, before, at)
     step(ints, reals, state, work, hook, 0.5 * h)
@@ -96,7 +97,7 @@ def other_half(ints, reals, state, work, hook, h, before, at, sums):
     out, size = part(ints, work, P.DIAGNOSTIC), len(state)
     saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
     first, whole = view(saved, size, 2 * size), view(saved, 2 * size, 3 * size)
-    copy(part(ints, first, P.INPUT), part(ints, state, P.INPUT))
+    copy(part(ints, state, P.INPUT), part(ints, first, P.INPUT))
     end_given(given, before, at)
     step(ints, reals, state, work, hook, 0.5 * h)
     iterations, factored, contraction, attempts, residual, capped = sums
@@ -148,15 +149,15 @@ def estimate(ints, reals, state, work, hook, h, before, at):
     out, size = part(ints, work, P.DIAGNOSTIC), len(state)
     saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
     first, fine = view(saved, size, 2 * size), view(saved, 2 * size, 3 * size)
-    copy(state, first)
+    copy(first, state)
     inputs_before(ints, state, 0.5 * h)
     middle_given(given, before, at)
     step(ints, reals, state, work, hook, 0.5 * h)
-    copy(part(ints, first, P.INPUT), part(ints, state, P.INPUT))
+    copy(part(ints, state, P.INPUT), part(ints, first, P.INPUT))
     end_given(given, before, at)
     step(ints, reals, state, work, hook, 0.5 * h)
-    copy(state, fine)
-    copy(first, state)
+    copy(fine, state)
+    copy(state, first)
     step(ints, reals, state, work, hook, h)
     q, halves = part(ints, state, P.Q), part(ints, fine, P.Q)
     for i in range(len(q)):

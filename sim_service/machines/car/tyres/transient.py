@@ -170,6 +170,19 @@ def slid(n, h, ex, ey, bx0, by0, bx1, by1, gx, gy, ix, iy, V, guess):
 
 
 @kernel(**OPTIONS)
+def nearer(w, low, high, P, dP):
+    """(w, low, high): Newton's step towards 1 - w = P, kept between what is too low and what is too high."""
+    if 1.0 - w < P:
+        high = w
+    else:
+        low = w
+    w -= (w - 1.0 + P) / (1.0 + dP) if dP > -1.0 else high
+    if not low <= w <= high:
+        w = sqrt(low * high)
+    return w, low, high
+
+
+@kernel(**OPTIONS)
 def twist(h, d0, turn0, turn, r0, a, i, most):
     """Twist at the end of the step, m, and whether the patch gives way; a = V / sigma, i: twist to d_n."""
     low, high = 1.0 / (1.0 + most * most), 1.0
@@ -178,14 +191,8 @@ def twist(h, d0, turn0, turn, r0, a, i, most):
     if w - 1.0 + P >= 0.0:
         return clip(d, -sqrt(1.0 - w) / i, sqrt(1.0 - w) / i), 1.0 / sqrt(w), True
     for _ in range(MOST_ITERATIONS):
-        if 1.0 - w < P:
-            high = w
-        else:
-            low = w
         last = w
-        w -= (w - 1.0 + P) / (1.0 + dP) if dP > -1.0 else high
-        if not low <= w <= high:
-            w = sqrt(low * high)
+        w, low, high = nearer(w, low, high, P, dP)
         d, _, P, dP, _, _, _, _ = deflect(w, h, d0, 0.0, turn0, 0.0, turn, 0.0, r0, 0.0, a, 0.0, i, 0.0)
         if abs(w - last) <= 1e-9 * w:
             break
@@ -262,14 +269,8 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turni
         e1x, e1y, Ax, Ay = slid(sqrt(1.0 - w), h, ex, ey, bx0, by0, -vsx, -vsy, gx, gy, ix, iy, V, slide / most)
     else:
         for _ in range(MOST_ITERATIONS):
-            if 1.0 - w < P:
-                high = w
-            else:
-                low = w
             last = w
-            w -= (w - 1.0 + P) / (1.0 + dP) if dP > -1.0 else high
-            if not low <= w <= high:
-                w = sqrt(low * high)
+            w, low, high = nearer(w, low, high, P, dP)
             e1x, e1y, P, dP, Ax, Ay, dx, dy = deflect(w, h, ex, ey, bx0, by0, -vsx, -vsy, rx0, ry0, ax, ay, ix, iy)
             if abs(w - last) <= 1e-9 * w:
                 break
