@@ -1,0 +1,341 @@
+"""What a tree does not fulfil by itself: driven coordinates, scalars that follow from joints, and loops.
+
+Candidates are the points and directions that parts have in common and the constraints of the builder. Those that hold
+at any coordinates are realised by the tree. One that ties a scalar to joint coordinates makes it an alias of them, one
+that ties a single coordinate to inputs drives it; of the rest, an independent subset closes the loops. How many are
+independent is found where the loops are closed, near the drawing and not at it: a drawing may be a singular position.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim_service.multibody.natural.equations import Equations, Input
+from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.linear import Linear
+from sim_service.multibody.natural.tables import HARMONIC
+from sim_service.multibody.relative.groups import group_loops, independent_rows
+from sim_service.multibody.relative.kinematics import Pose, close, equation_value, pose, residual, residuals
+from sim_service.multibody.relative.pairs import coincidences, minus
+from sim_service.multibody.relative.resolve import Parts, Resolver, Shared, in_space
+from sim_service.multibody.relative.tree import WORLD, Equation, Form, Scalar, Tree, TreeBody
+
+HOLDS = 1e-9  # m or rad: holds identically, up to rounding
+ROUNDING = 1e-14  # m or rad, of an equation as drawn
+SLOPE = 1e-9  # of an equation with respect to a coordinate that it does not depend on
+CLOSED = 1e-9  # m or rad, of a loop whose equations agree with each other
+NEAR = 0.02  # m or rad: how far from the drawing loops are closed again
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An equation that may be needed. Three of one point (`point`) can be written along the world's axes too."""
+
+    equation: Equation
+    cut: str  # what belongs together
+    constraint: str = ""  # of the builder
+    world: Equation | None = None
+
+
+def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int]) -> Tree:
+    m = parts.m
+    joints = sum(body.freedoms for body in bodies)
+    start = np.array([input_at_start(given) for given in m.inputs.values()])
+    space = _Space(parts, bodies, index, joints, start)
+    aliases = space.find_aliases()
+    driven, drives = space.find_driven()
+    candidates = [c for c in space.candidates if not c.constraint or c.constraint not in drives.values()]
+    candidates = [c for c in candidates if not space.vanishes(c.equation)]
+    equations = [c.equation for c in candidates]
+    assembled, left = close(bodies, equations, driven, space.drawn, start)
+    if left > CLOSED:
+        h, _ = residuals(equations, space.at(assembled, start))
+        worst = equations[int(np.argmax(np.abs(h)))].name
+        raise MechanismError(
+            f"{worst}: is off by {left:g} m or rad where all loops are closed as well as they can be; the drawing must"
+            " be near a position that fulfils all joints, rods and drives"
+        )
+    free = [k for k in range(space.n) if k not in driven]
+    nearby = space.nearby(equations, driven, assembled)
+    slopes = [residuals(equations, space.at(x, u))[1][:, free] for x, u in ((assembled, start), *nearby)]
+    chosen = max((independent_rows(J) for J in (slopes[1], slopes[2], slopes[0])), key=len)
+    loops = [candidates[k] for k in chosen]
+    _check(space, equations, [c.equation for c in loops], driven, assembled)
+    by_cut: dict[str, list[int]] = {}
+    for row, loop in enumerate(loops):
+        by_cut.setdefault(loop.cut, []).append(row)
+    groups, dependent = group_loops(
+        list(by_cut.values()), [J[chosen] for J in slopes], free, [c.equation.name for c in loops]
+    )
+    whole = {c.cut for c in loops if sum(d.cut == c.cut and d.world is not None for d in loops) == m.dimension}
+    return Tree(
+        m.dimension,
+        in_space(m.g),
+        tuple(bodies),
+        space.kept_scalars(),
+        tuple(_names(bodies, space.kept_scalars())),
+        space.drawn,
+        assembled,
+        start,
+        driven,
+        drives,
+        tuple(c.world if c.world is not None and c.cut in whole else c.equation for c in loops),
+        groups,
+        dependent,
+        tuple(space.resolver.form(c) for c in _coordinates(m)),
+        {name: tuple(space.resolver.form(port) for port in e.ports) for name, e in m.elements.items()},
+        aliases,
+    )
+
+
+def input_at_start(given: Input) -> float:
+    """The value of an input at time 0."""
+    if given.kind == HARMONIC:
+        mean, amplitude, _, phase = given.law
+        return mean + amplitude * math.sin(phase)
+    return given.law[0]  # a smooth step starts at its first value unless it began before time 0
+
+
+class _Space:
+    """The coordinates of a tree under construction, and the equations on them."""
+
+    def __init__(
+        self, parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int], joints: int, start: np.ndarray
+    ) -> None:
+        self.parts, self.m, self.bodies, self.index, self.joints = parts, parts.m, bodies, index, joints
+        self.start = start
+        self.random = np.random.default_rng(2)
+        self.inertias = {i: parts.m.inertia.get((i, i), 0.0) for i in parts.scalars}
+        self.aliases: dict[int, Form] = {}  # column of a scalar -> what it follows
+        self.balls = {k for k, kind in enumerate(_kinds(bodies)) if kind == "ball"}
+        self.number()
+
+    def number(self) -> None:
+        """Coordinates for the scalars that are none of a joint, and all equations with them."""
+        kept = [i for i in self.parts.scalars if i not in self.aliases]
+        self.place_of = {i: self.joints + k for k, i in enumerate(kept)}
+        self.n = self.joints + len(kept)
+        self.drawn = np.concatenate([np.zeros(self.joints), self.m.q0[kept] if kept else np.zeros(0)])
+        scalars = {i: Form(0.0, {}, {k: 1.0}) for i, k in self.place_of.items()} | self.aliases
+        self.resolver = Resolver(self.parts, scalars, self.index)
+        self.candidates = list(self._candidates())
+
+    def kept_scalars(self) -> tuple[Scalar, ...]:
+        nodes = self.parts.scalars
+        return tuple(Scalar(nodes[i].name, self.inertias[i], float(self.m.q0[i])) for i in self.place_of)
+
+    def at(self, x: np.ndarray, u: np.ndarray) -> Pose:
+        return pose(self.bodies, self.n, x, u)
+
+    def anywhere(self) -> list[Pose]:
+        """Positions of the tree, loops open."""
+        if not hasattr(self, "_anywhere") or len(self._anywhere[0].x) != self.n:
+            self._anywhere: list[Pose] = []
+            for _ in range(3):
+                x = self.drawn + self.random.uniform(-0.8, 0.8, self.n)
+                self._anywhere.append(self.at(x, self.start + self.random.uniform(-0.5, 0.5, len(self.start))))
+        return self._anywhere
+
+    def vanishes(self, equation: Equation) -> bool:
+        return all(
+            abs(equation_value(equation, at)) < HOLDS * (1.0 + float(np.abs(at.p).max(initial=0.0)))
+            for at in self.anywhere()
+        )
+
+    def _candidates(self) -> list[Candidate]:
+        out: list[Candidate] = []
+        common: dict[tuple[int, int], list[Shared]] = {}
+        for shared in self.parts.shared:
+            first = shared.holders[0]
+            for other in shared.holders[1:]:
+                common.setdefault((first, other), []).append(shared)
+            out += self._compound(shared)
+        for (a, b), shares in common.items():
+            named = {k: "world" if k == WORLD else self.parts.parts[k].name for k in (a, b)}
+            label = f"{named[a]} - {named[b]}"
+            for name, group in coincidences(self.resolver, a, b, shares).items():
+                point = next((s for s in shares if s.name == name and s is _first_point(shares)), None)
+                for axis, e in enumerate(group):
+                    world = None
+                    if point is not None:
+                        gap = minus(
+                            self.resolver.place(b, point.drawn, axis), self.resolver.place(a, point.drawn, axis)
+                        )
+                        world = Equation(f"{label}: {e.name}", ((1.0, gap, None),))
+                    renamed = Equation(f"{label}: {e.name}", e.products)
+                    out.append(Candidate(renamed, label if point is None else f"{label}: {name}", "", world))
+        own = {name for body in self.m.bodies.values() for name in body.equations}
+        own |= {f"{node.name}.unit" for node in self.m.nodes.values() if node.kind == "vector"}
+        for c in self.m.constraints.values():
+            if c.name not in own:
+                load = self.m.loads.get(c.name)
+                out.append(Candidate(self.resolver.equation(c), load.of if load else c.name, c.name))
+        return out
+
+    def _compound(self, shared: Shared) -> list[Candidate]:
+        """A node of a body that is a form of nodes of others, and of no one body."""
+        out = []
+        holder = shared.holders[0]
+        place = self.resolver.place if shared.kind == "point" else self.resolver.along
+        for axis in range(self.m.dimension):
+            gap = minus(self.resolver.form(shared.form[axis]), place(holder, shared.drawn, axis))
+            if any(np.abs(S).max() > HOLDS or np.abs(L).max() > HOLDS for S, L in gap.bodies.values()):
+                out.append(Candidate(Equation(f"{shared.name} {axis}", ((1.0, gap, None),)), shared.name))
+        return out
+
+    # scalars that follow from joints
+
+    def find_aliases(self) -> dict[str, Form]:
+        done: set[str] = set()
+        while self._one_alias(done):
+            pass
+        return {self.parts.scalars[i].name: form for i, form in self.aliases.items()}
+
+    def _one_alias(self, done: set[str]) -> bool:
+        for candidate in self.candidates:
+            e = candidate.equation
+            if candidate.constraint in done or any(form.inputs for form in e.forms):
+                continue
+            named = {k for form in e.forms for k in form.coordinates if k >= self.joints}
+            light = [i for i, k in self.place_of.items() if k in named and not self.inertias[i]]
+            if not light:
+                continue
+            done.add(candidate.constraint)
+            h, slope = residual(e, self.at(self.drawn, self.start))
+            h = h if abs(h) > ROUNDING else 0.0
+            for i in light:
+                k = self.place_of[i]
+                if abs(slope[k]) < SLOPE:
+                    continue
+                follows = {j: _rounded(-slope[j] / slope[k]) for j in np.flatnonzero(np.abs(slope) > SLOPE) if j != k}
+                if not follows or self.balls & set(follows):
+                    continue
+                const = float(self.drawn[k] - h / slope[k] - sum(c * self.drawn[j] for j, c in follows.items()))
+                if self._accept(
+                    i, Form(_rounded(const), {}, {int(j): c for j, c in follows.items()}), candidate.constraint
+                ):
+                    return True
+        return False
+
+    def _accept(self, column: int, form: Form, constraint: str) -> bool:
+        """Makes a scalar an alias if its equation then holds everywhere."""
+        before = dict(self.aliases), self.place_of
+        gone = self.place_of[column]
+        self.aliases[column] = form
+        # coordinates behind the one that goes move up; aliases that used it follow what it follows
+        for i, alias in self.aliases.items():
+            share = alias.coordinates.get(gone, 0.0)
+            coordinates = {k: c for k, c in alias.coordinates.items() if k != gone}
+            for k, c in form.coordinates.items() if share else ():
+                coordinates[k] = coordinates.get(k, 0.0) + share * c
+            moved = {k - (k > gone): c for k, c in coordinates.items()}
+            self.aliases[i] = Form(alias.const + share * form.const, {}, moved)
+        self.number()
+        if self.vanishes(next(c.equation for c in self.candidates if c.constraint == constraint)):
+            return True
+        self.aliases = before[0]
+        self.number()
+        return False
+
+    # coordinates that follow inputs
+
+    def find_driven(self) -> tuple[dict[int, Form], dict[int, str]]:
+        driven: dict[int, Form] = {}
+        drives: dict[int, str] = {}
+        here = self.at(self.drawn, self.start)
+        for candidate in self.candidates:
+            e = candidate.equation
+            if not candidate.constraint:
+                continue
+            h, slope = residual(e, here)
+            h = h if abs(h) > ROUNDING else 0.0
+            depends = np.flatnonzero(np.abs(slope) > SLOPE)
+            if len(depends) != 1 or int(depends[0]) in driven or int(depends[0]) in self.balls:
+                continue
+            k = int(depends[0])
+            rates = self._input_slopes(e)
+            const = self.drawn[k] - (h - sum(c * self.start[j] for j, c in rates.items())) / slope[k]
+            follows = Form(_rounded(float(const)), {}, {}, {j: _rounded(-c / slope[k]) for j, c in rates.items()})
+            if self._linear(e, k, float(slope[k]), follows):
+                driven[k], drives[k] = follows, candidate.constraint
+        return driven, drives
+
+    def _input_slopes(self, e: Equation) -> dict[int, float]:
+        out = {}
+        for j in sorted({j for form in e.forms for j in form.inputs}):
+            there = self.start.copy()
+            there[j] += 1.0
+            out[j] = equation_value(e, self.at(self.drawn, there)) - equation_value(e, self.at(self.drawn, self.start))
+        return out
+
+    def _linear(self, e: Equation, k: int, slope: float, follows: Form) -> bool:
+        for at in self.anywhere():
+            wanted = follows.const + sum(c * at.u[j] for j, c in follows.inputs.items())
+            if abs(equation_value(e, at) - slope * (at.x[k] - wanted)) > HOLDS * (
+                1.0 + float(np.abs(at.p).max(initial=0.0))
+            ):
+                return False
+        return True
+
+    def nearby(
+        self, equations: Sequence[Equation], driven: Mapping[int, Form], x: np.ndarray
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Two closed positions near one, with the inputs where they start."""
+        out = []
+        for _ in range(2):
+            there = x + self.random.uniform(-NEAR, NEAR, self.n)
+            found, left = close(self.bodies, equations, dict(driven), there, self.start)
+            out.append((found if left < CLOSED else x, self.start))
+        return out
+
+
+def _check(
+    space: _Space, equations: Sequence[Equation], loops: Sequence[Equation], driven: dict[int, Form], x: np.ndarray
+) -> None:
+    """Equations that were dropped must hold where the others do, also when inputs move."""
+    there = x + space.random.uniform(-NEAR, NEAR, space.n)
+    u = space.start + space.random.uniform(-NEAR, NEAR, len(space.start)) * 0.1
+    found, left = close(space.bodies, loops, driven, there, u)
+    if left > CLOSED:
+        return  # out of reach of what is driven: nothing can be said
+    for equation in equations:
+        off = abs(equation_value(equation, space.at(found, u)))
+        if off > 1e3 * CLOSED:
+            raise MechanismError(
+                f"{equation.name}: contradicts other loops or drives (off by {off:g} m or rad near the drawing); one of"
+                " them must go"
+            )
+
+
+def _first_point(shares: Sequence[Shared]) -> Shared | None:
+    return next((s for s in shares if s.kind == "point"), None)
+
+
+def _rounded(value: float) -> float:
+    """Nearly whole numbers are whole: a factor of an angle, a place at the origin."""
+    whole = round(value)
+    return float(whole) if abs(value - whole) < 1e-12 else float(value)
+
+
+def _kinds(bodies: Sequence[TreeBody]) -> list[str]:
+    return [motion.kind for body in bodies for motion in body.motions for _ in range(motion.size)]
+
+
+def _names(bodies: Sequence[TreeBody], scalars: Sequence[Scalar]) -> list[str]:
+    out = []
+    for body in bodies:
+        counts: dict[str, int] = {}
+        kinds = [motion.kind for motion in body.motions]
+        for motion in body.motions:
+            counts[motion.kind] = counts.get(motion.kind, 0) + 1
+            number = f" {counts[motion.kind]}" if kinds.count(motion.kind) > 1 else ""
+            ends = (" x", " y", " z") if motion.kind == "ball" else ("",)
+            out += [f"{body.name} {motion.kind}{number}{end}" for end in ends]
+    return out + [scalar.name for scalar in scalars]
+
+
+def _coordinates(m: Equations) -> list[Linear]:
+    """Every coordinate of the mechanism as a form, in order."""
+    return [Linear([0.0], {i: np.ones(1)}) for i in range(m.n)]
