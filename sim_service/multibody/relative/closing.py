@@ -9,29 +9,31 @@ independent is found where the loops are closed, near the drawing and not at it:
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from sim_service.multibody.natural.equations import Equations, Input
+from sim_service.multibody.natural.equations import Equations, Input, Node
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import Linear
-from sim_service.multibody.natural.tables import HARMONIC
-from sim_service.multibody.relative.groups import group_loops, independent_rows
+from sim_service.multibody.natural.tables import HARMONIC, SMOOTH_STEP
+from sim_service.multibody.relative.groups import find_anchor, group_loops, independent_rows
 from sim_service.multibody.relative.kinematics import Pose, close, equation_value, pose, residual, residuals
 from sim_service.multibody.relative.pairs import coincidences, minus
-from sim_service.multibody.relative.resolve import Parts, Resolver, Shared, in_space
+from sim_service.multibody.relative.resolve import Parts, Resolver, Shared, in_space, own_equations
 from sim_service.multibody.relative.tree import WORLD, Equation, Form, Scalar, Tree, TreeBody
 
 HOLDS = 1e-9  # m or rad: holds identically, up to rounding
 ROUNDING = 1e-14  # m or rad, of an equation as drawn
 SLOPE = 1e-9  # of an equation with respect to a coordinate that it does not depend on
 CLOSED = 1e-9  # m or rad, of a loop whose equations agree with each other
+MEETING = 2  # bodies of a loop that is not closed by the world
 NEAR = 0.02  # m or rad: how far from the drawing loops are closed again
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An equation that may be needed. Three of one point (`point`) can be written along the world's axes too."""
+    """An equation that may be needed. All of one point together can be written along axes of the world (`world`)."""
 
     equation: Equation
     cut: str  # what belongs together
@@ -59,16 +61,20 @@ def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int]) -
         )
     free = [k for k in range(space.n) if k not in driven]
     nearby = space.nearby(equations, driven, assembled)
-    slopes = [residuals(equations, space.at(x, u))[1][:, free] for x, u in ((assembled, start), *nearby)]
-    chosen = max((independent_rows(J) for J in (slopes[1], slopes[2], slopes[0])), key=len)
-    loops = [candidates[k] for k in chosen]
-    _check(space, equations, [c.equation for c in loops], driven, assembled)
+    slopes = [residuals(equations, space.at(x, u))[1] for x, u in ((assembled, start), *nearby)]
+    chosen = max((independent_rows(J[:, free]) for J in (slopes[1], slopes[2], slopes[0])), key=len)
+    _check(space, equations, [equations[k] for k in chosen], driven, assembled)
     by_cut: dict[str, list[int]] = {}
-    for row, loop in enumerate(loops):
-        by_cut.setdefault(loop.cut, []).append(row)
-    groups, dependent = group_loops(
-        list(by_cut.values()), [J[chosen] for J in slopes], free, [c.equation.name for c in loops]
-    )
+    for row, k in enumerate(chosen):
+        by_cut.setdefault(candidates[k].cut, []).append(row)
+    names = [equations[k].name for k in chosen]
+    found, dependent = group_loops(list(by_cut.values()), [J[np.ix_(chosen, free)] for J in slopes], free, names)
+    order = [chosen[row] for group in found for row in group]
+    ends = np.cumsum([0, *(len(group) for group in found)])
+    groups = tuple(tuple(range(a, b)) for a, b in pairwise(ends.tolist()))
+    largest = np.max([np.abs(J) for J in slopes], axis=0)[order]
+    loops = [candidates[k] for k in order]
+    anchors = tuple(find_anchor(bodies, [loops[k].equation for k in g], largest[list(g)]) for g in groups)
     whole = {c.cut for c in loops if sum(d.cut == c.cut and d.world is not None for d in loops) == m.dimension}
     return Tree(
         m.dimension,
@@ -83,6 +89,7 @@ def close_tree(parts: Parts, bodies: Sequence[TreeBody], index: Sequence[int]) -
         drives,
         tuple(c.world if c.world is not None and c.cut in whole else c.equation for c in loops),
         groups,
+        anchors,
         dependent,
         tuple(space.resolver.form(c) for c in _coordinates(m)),
         {name: tuple(space.resolver.form(port) for port in e.ports) for name, e in m.elements.items()},
@@ -95,7 +102,11 @@ def input_at_start(given: Input) -> float:
     if given.kind == HARMONIC:
         mean, amplitude, _, phase = given.law
         return mean + amplitude * math.sin(phase)
-    return given.law[0]  # a smooth step starts at its first value unless it began before time 0
+    if given.kind == SMOOTH_STEP:
+        before, after, begin, end = given.law
+        s = min(max(-begin / (end - begin), 0.0), 1.0)
+        return before + (after - before) * s**3 * (10.0 - 15.0 * s + 6.0 * s * s)
+    return given.law[0]
 
 
 class _Space:
@@ -166,17 +177,35 @@ class _Space:
                         world = Equation(f"{label}: {e.name}", ((1.0, gap, None),))
                     renamed = Equation(f"{label}: {e.name}", e.products)
                     out.append(Candidate(renamed, label if point is None else f"{label}: {name}", "", world))
-        own = {name for body in self.m.bodies.values() for name in body.equations}
-        own |= {f"{node.name}.unit" for node in self.m.nodes.values() if node.kind == "vector"}
-        for c in self.m.constraints.values():
-            if c.name not in own:
-                load = self.m.loads.get(c.name)
-                out.append(Candidate(self.resolver.equation(c), load.of if load else c.name, c.name))
+        own = own_equations(self.m)
+        equations = {c.name: self.resolver.equation(c) for c in self.m.constraints.values() if c.name not in own}
+        for name, e in equations.items():
+            load = self.m.loads.get(name)
+            joint = load.of if load else name
+            along = self._in_a_frame(joint, name, equations)
+            out.append(Candidate(e, joint, name) if along is None else Candidate(along, joint, name, e))
         return out
+
+    def _in_a_frame(self, joint: str, name: str, equations: Mapping[str, Equation]) -> Equation | None:
+        """One of the equations that two points are one, along an axis of a part: of these, some can be left out without
+        becoming singular when all of it turns."""
+        names = [f"{joint}.{axis}" for axis in range(self.m.dimension)]
+        if name not in names or any(k not in equations for k in names):
+            return None
+        gap = [equations[k].products for k in names]
+        bodies = set[int]().union(*(equations[k].bodies for k in names))
+        leads = [k for k, b in enumerate(self.index) if b in bodies and self.parts.parts[k].turns]
+        if len(bodies) < MEETING or not leads or any(b is not None for side in gap for _, _, b in side):
+            return None
+        axis = np.eye(3)[names.index(name)]
+        along = [self.resolver.along(leads[0], axis, i) for i in range(self.m.dimension)]
+        return Equation(name, tuple((c, a, n) for side, n in zip(gap, along, strict=True) for c, a, _ in side))
 
     def _compound(self, shared: Shared) -> list[Candidate]:
         """A node of a body that is a form of nodes of others, and of no one body."""
-        out = []
+        out: list[Candidate] = []
+        if isinstance(shared.form, Node):
+            return out
         holder = shared.holders[0]
         place = self.resolver.place if shared.kind == "point" else self.resolver.along
         for axis in range(self.m.dimension):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.relative.tree import WORLD, Equation, TreeBody
 
 WELL, ENOUGH = 1e-2, 1e-7  # what is left of a row, of length 1, that is independent of others: clearly, and at all
 TOUCHES = 1e-9  # slope of an equation that depends on a coordinate
@@ -47,8 +48,7 @@ def pivots(J: np.ndarray) -> tuple[list[int], float]:
         least = min(least, pivot)
         columns.append(column)
         rows.remove(row)
-        for other in rows:
-            A[other] = A[other] - A[other, column] / A[row, column] * A[row]
+        A[rows] -= np.outer(A[rows, column] / A[row, column], A[row])
     return columns, float(least)
 
 
@@ -92,3 +92,22 @@ def group_loops(
         del groups[high]
     order = tuple(tuple(group) for group in groups)
     return order, tuple(free[c] for group in found for c in group)
+
+
+def find_anchor(bodies: Sequence[TreeBody], equations: Sequence[Equation], J: np.ndarray) -> int:
+    """The body nearest to a loop on whose own motion it does not depend: neither on its coordinates nor on those of
+    the bodies that carry it. `J` are the largest slopes of the equations where they are closed."""
+    ways = []
+    for body in sorted({b for equation in equations for b in equation.bodies}):
+        way = [body]
+        while way[-1] != WORLD:
+            way.append(bodies[way[-1]].parent)
+        ways.append(way[::-1])
+    common = [way[0] for way in zip(*ways, strict=False) if len(set(way)) == 1]
+    first = np.cumsum([0, *(body.freedoms for body in bodies)])
+    anchor = WORLD
+    for body in common[1:]:
+        if np.abs(J[:, first[body] : first[body + 1]]).max(initial=0.0) > TOUCHES:
+            break
+        anchor = body
+    return anchor

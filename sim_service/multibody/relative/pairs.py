@@ -17,7 +17,7 @@ from sim_service.multibody.natural.joints import frame
 from sim_service.multibody.relative.kinematics import equation_value, pose, residuals
 from sim_service.multibody.relative.resolve import Part, Parts, Resolver, Shared
 from sim_service.multibody.relative.tree import WORLD, Equation, Form, Motion, TreeBody
-from sim_service.portable import dot, norm
+from sim_service.portable import dot, norm, product
 
 HOLDS = 1e-9  # m or rad: an equation that holds identically, up to rounding
 SAME = 1e-9  # of directions and relative places
@@ -30,6 +30,7 @@ class Between:
 
     equations: dict[str, list[Equation]] = field(default_factory=dict)
     axes: list[np.ndarray] = field(default_factory=list)
+    last_axes: list[np.ndarray] = field(default_factory=list)  # to be tried behind all others
     places: list[np.ndarray] = field(default_factory=list)
 
 
@@ -224,7 +225,7 @@ def _recognise(parts: Parts, a: int, b: int, equations: Sequence[Equation], betw
     for at in [child.at] if child.body is None else _origins(N, T, places, child.at):
         index[b] = index[b][0], at - child.at
         placed = [rebased(e, index) for e in equations]
-        for motions in _candidates(T, W, between.axes, child, m.dimension):
+        for motions in _candidates(T, W, [*between.axes, *between.last_axes], child, m.dimension):
             if sum(motion.size for motion in motions) == total and _holds(parts, a, b, motions, at, placed):
                 return FoundJoint(motions, at)
     return None
@@ -237,7 +238,7 @@ def _points(parts: Parts, equations: Sequence[Equation]) -> list[np.ndarray]:
         for b, (S, L) in form.bodies.items():
             size = dot(S, S)
             if size > SAME:
-                arm = S @ L / size
+                arm = product(L.T, S) / size
                 if np.abs(L - np.outer(S, arm)).max() < SAME:
                     out.append(parts.parts[b].at + arm)
     return out

@@ -16,7 +16,7 @@ from sim_service.multibody.natural.equations import Constraint, Equations, Node
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.linear import Linear, Quadratic
 from sim_service.multibody.relative.tree import WORLD, Equation, Form, Products
-from sim_service.portable import dot, least_squares, norm
+from sim_service.portable import dot, least_squares, norm, product
 
 SMALL = 1e-12  # relative; a coefficient that is rounding
 INDEPENDENT = 1e-9  # relative; what is left of a column that depends on others
@@ -131,6 +131,12 @@ def find_parts(m: Equations) -> Parts:
     out = Parts(m, parts, list(found.values()), owner, scalars)
     _add_masses(out)
     return out
+
+
+def own_equations(m: Equations) -> set[str]:
+    """Constraints that keep bodies rigid and vectors of unit length: frames keep themselves."""
+    out = {name for body in m.bodies.values() for name in body.equations}
+    return out | {f"{node.name}.unit" for node in m.nodes.values() if node.kind == "vector"}
 
 
 def _carriers(form: Linear, names: Sequence[str]) -> list[int]:
@@ -279,16 +285,18 @@ class Resolver:
             forms = [c for e in body.basis for c in e]
             X = np.array([[float(f.terms[i][0]) if i in f.terms else 0.0 for f in forms] for i in columns])
             X = X.reshape(len(columns), len(forms))
-            self._systems[body.name] = columns, X, _independent(X)
-        columns, X, chosen = self._systems[body.name]
+            chosen = _independent(X)
+            inverse = least_squares(X[:, chosen], np.eye(len(columns))) if chosen else np.zeros((0, len(columns)))
+            self._systems[body.name] = columns, inverse, chosen
+        columns, inverse, chosen = self._systems[body.name]
         right = np.array([terms.get(i, 0.0) for i in columns])
         for axis, component in enumerate(body.origin):
             right -= moved[axis] * np.array(
                 [float(component.terms[i][0]) if i in component.terms else 0.0 for i in columns]
             )
-        beta = np.zeros(X.shape[1])
+        beta = np.zeros(d * len(body.basis))
         if chosen:
-            beta[chosen] = least_squares(X[:, chosen], right)
+            beta[chosen] = product(inverse, right)
         S, L = in_space(moved), np.zeros((3, 3))
         L += np.outer(S, in_space(body.drawn_origin) - p.at)
         for k in range(len(body.basis)):

@@ -15,7 +15,7 @@ from sim_service.multibody.natural.equations import Equations
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.relative.closing import close_tree
 from sim_service.multibody.relative.pairs import Between, FoundJoint, coincidences, find_joint, free_motions, moved_to
-from sim_service.multibody.relative.resolve import Parts, Resolver, Shared, find_parts, in_space
+from sim_service.multibody.relative.resolve import Parts, Resolver, Shared, find_parts, in_space, own_equations
 from sim_service.multibody.relative.tree import WORLD, Equation, Form, Tree, TreeBody
 
 
@@ -30,12 +30,6 @@ def make_tree(mechanism: Equations, cut: Sequence[str] = ()) -> Tree:
     between = _neighbours(parts, set(cut))
     bodies, index = _grow(parts, between, set(cut))
     return close_tree(parts, bodies, index)
-
-
-def own_equations(m: Equations) -> set[str]:
-    """Constraints that keep bodies rigid and vectors of unit length: frames keep themselves."""
-    out = {name for body in m.bodies.values() for name in body.equations}
-    return out | {f"{node.name}.unit" for node in m.nodes.values() if node.kind == "vector"}
 
 
 def _neighbours(parts: Parts, cut: set[str]) -> dict[tuple[int, int], Between]:
@@ -102,14 +96,12 @@ def _note(parts: Parts, out: dict[tuple[int, int], Between], equation: Equation,
             here.axes.insert(0, in_space(axis))
     load = m.loads.get(equation.name)
     if load is not None:
-        for vector in (load.first, load.second):
-            if vector is not None:
-                along = in_space(m.where(vector))
-                here.axes.append(along)
-                if m.dimension == 2:
-                    here.axes.append(np.array([-along[1], along[0], 0.0]))
-        if len(here.axes) > 1:
-            here.axes.append(np.cross(here.axes[-1], here.axes[-2]))
+        across = [in_space(m.where(v)) for v in (load.first, load.second) if v is not None]
+        here.axes += across
+        if m.dimension == 2:
+            here.last_axes += [np.array([v[1], -v[0], 0.0]) for v in across]
+        elif len(here.axes) > 1:  # a slider is given by two directions across it, in this order
+            here.last_axes.append(np.cross(here.axes[-2], here.axes[-1]))
 
 
 def _grow(parts: Parts, between: dict[tuple[int, int], Between], cut: set[str]) -> tuple[list[TreeBody], list[int]]:

@@ -105,9 +105,10 @@ class Tree:
     start: np.ndarray  # values of the inputs at time 0
     driven: dict[int, Form]  # coordinate -> what it follows: const + inputs
     drives: dict[int, str]  # driven coordinate -> the constraint of the mechanism that prescribes it
-    loops: tuple[Equation, ...]  # independent closure equations
+    loops: tuple[Equation, ...]  # independent closure equations, group by group
     groups: tuple[tuple[int, ...], ...]  # loops whose dependent coordinates appear in no other group's equations
-    dependent: tuple[int, ...]  # one coordinate per loop equation, group by group in the order of `groups`
+    anchors: tuple[int, ...]  # of every group: a body that may be taken as the world for it, however it moves, or WORLD
+    dependent: tuple[int, ...]  # one coordinate per loop equation, those of a group where its equations are
     columns: tuple[Form, ...]  # every coordinate of the mechanism
     ports: dict[str, tuple[Form, ...]]  # of every force element
     aliases: dict[str, Form]  # scalars of the mechanism that follow from joint coordinates: const + coordinates only

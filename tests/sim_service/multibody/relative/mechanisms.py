@@ -140,3 +140,51 @@ def hinges_of_places() -> Mechanism:
     m.body("knuckle", [tip, top, end, m.vector("axle", (0, 1, 0))], 2.0, (0.5, 1.0, 0.6), INERTIA)
     m.rod("link", car.at((0.3, 0.3, 0.5)), end)
     return m
+
+
+def link_on_a_rack() -> Mechanism:
+    """A bar whose end is no node but a form of two: a sliding point, and a vector of the body it slides in."""
+    m = Mechanism()
+    car = box(m, "car", (0.2, 0.1, 0.5), 5.0)
+    rack = m.point("rack", (0.5, 0.0, 0.4))
+    m.particle("rack", rack, 0.8)
+    m.rack("guide", rack, (0.5, 0.0, 0.4), (0.0, 1.0, 0.0), m.scalar("travel"), on=car)
+    end = m.point("end", (0.5, 0.8, 0.3))
+    m.bar("link", rack + car.along((0.0, 0.3, 0.0)), end, 0.4)
+    arm = [car.at((0.2, 0.7, 0.2)), car.at((0.2, 0.7, 0.6)), end]
+    m.body("arm", [*arm, m.vector("across", (0.1, 1.0, 0.0))], 1.0, (0.3, 0.75, 0.35), INERTIA)
+    m.particle("lamp", car.at((1.0, 0.2, 0.6)), 0.3)
+    return m
+
+
+def drawn_apart() -> Mechanism:
+    """A loop that is only roughly assembled, and a motor whose angle has an inertia of its own."""
+    m = Mechanism()
+    one, two = box(m, "one"), box(m, "two", (1.0, 0.0, 0.0))
+    m.revolute("left", None, one, (0.0, 0.0, 0.0), (0.0, 0.0, 1.0))
+    m.universal("right", None, two, (1.5, 0.1, 0.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0))
+    m.rod("rod", one.at((0.0, 0.5, 0.0)), two.at((1.4, 0.6, 0.0)), length=1.45)
+    m.angle("motor", None, one, (0.0, 0.0, 1.0), theta=m.scalar("rotor", 0.3, inertia=0.2))
+    loose = box(m, "loose", (0.5, 0.5, 0.5))
+    m.spherical("ball", one.at((0.3, 0.3, 0.3)), loose.at((0.31, 0.28, 0.3)))
+    return m
+
+
+def five_bar_in_space() -> Mechanism:
+    """A planar loop of hinges in space, on a base that is free: three of its equations are too many."""
+    m = Mechanism(gravity=(0.0, 0.0, 0.0))
+    base = box(m, "base", (0.1, 0.1, 0.1), 3.0)
+    axis = np.array([0.2, 0.1, 1.0])
+    axis /= np.linalg.norm(axis)
+    e1 = np.cross(axis, (0.0, 1.0, 0.0))
+    e1 /= np.linalg.norm(e1)
+    e2 = np.cross(axis, e1)
+    corners = [0.3 * axis + x * e1 + y * e2 for x, y in ((0, 0), (0.2, 0.8), (1.0, 1.2), (1.6, 0.7), (1.5, -0.1))]
+    before = base
+    for k in range(4):
+        middle = 0.5 * (corners[k] + corners[k + 1])
+        after = box(m, f"bar{k}", middle, 1.0)
+        m.revolute(f"hinge{k}", before, after, corners[k], axis)
+        before = after
+    m.revolute("last", before, base, corners[4], axis)
+    return m
