@@ -83,7 +83,7 @@ def weight(B, C, E, x, S):
     return G
 
 
-@kernel(types.UniTuple(float64, 4)(CONSTANTS, *[float64] * 3), **OPTIONS)
+@kernel(**OPTIONS)
 def capacity(p, f, g, mu):
     """Peak forces Dx, Dy and slip stiffnesses Kx > 0, Ky < 0 at a load f within the file's range and camber g."""
     Fz0 = p[T.NOMINAL_LOAD]
