@@ -8,7 +8,7 @@ independent is found where the loops are closed, near the drawing and not at it:
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -273,7 +273,7 @@ class _Space:
     def find_driven(self) -> tuple[dict[int, Form], dict[int, str]]:
         driven: dict[int, Form] = {}
         drives: dict[int, str] = {}
-        here = self.at(self.drawn, self.start)
+        here = self.at(self.drawn, np.zeros(len(self.start)))
         for candidate in self.candidates:
             e = candidate.equation
             if not candidate.constraint:
@@ -284,20 +284,19 @@ class _Space:
             if len(depends) != 1 or int(depends[0]) in driven or int(depends[0]) in self.balls:
                 continue
             k = int(depends[0])
-            rates = self._input_slopes(e)
-            const = self.drawn[k] - (h - sum(c * self.start[j] for j, c in rates.items())) / slope[k]
-            follows = Form(_rounded(float(const)), {}, {}, {j: _rounded(-c / slope[k]) for j, c in rates.items()})
+            rates = {j: -c / float(slope[k]) for j, c in self._input_slopes(e, here).items()}
+            const = _rounded(float(self.drawn[k] - h / slope[k]))
+            follows = Form(const, {}, {}, {j: _rounded(c) for j, c in rates.items()})
             if self._linear(e, k, float(slope[k]), follows):
                 driven[k], drives[k] = follows, candidate.constraint
         return driven, drives
 
-    def _input_slopes(self, e: Equation) -> dict[int, float]:
-        out = {}
-        for j in sorted({j for form in e.forms for j in form.inputs}):
-            there = self.start.copy()
-            there[j] += 1.0
-            out[j] = equation_value(e, self.at(self.drawn, there)) - equation_value(e, self.at(self.drawn, self.start))
-        return out
+    def _input_slopes(self, e: Equation, here: Pose) -> dict[int, float]:
+        unit = np.eye(len(self.start))
+        return {
+            j: equation_value(e, replace(here, u=here.u + unit[j])) - equation_value(e, here)
+            for j in sorted({j for form in e.forms for j in form.inputs})
+        }
 
     def _linear(self, e: Equation, k: int, slope: float, follows: Form) -> bool:
         for at in self.anywhere():

@@ -331,8 +331,10 @@ def _candidates(
         axis = np.eye(3)[2] if dimension == 2 else _basis(W, axes)[0]
         rotations = [(Motion("turn", axis),)]
     elif r == 2:
-        known = _snapped(W, axes) if child.line is None else []
-        pairs = [*permutations(known, 2), tuple(_basis(W, [] if child.line is not None else axes))]
+        if child.line is None:
+            pairs = [*permutations(_snapped(W, axes), 2), tuple(_basis(W, axes))]
+        else:
+            pairs = [frame(child.line)[1:]]  # any two axes across it will do
         rotations = [(Motion("turn", u), Motion("turn", v)) for u, v in pairs]
     else:
         rotations = [(Motion("ball", np.zeros(3)),)]

@@ -62,6 +62,8 @@ def planar_joints() -> Mechanism:
     m.prismatic("guide", None, cart, (0, 0), (1.0, 0.2))
     m.revolute("pin", cart, arm, (0.2, 0.1))
     m.slider("slot", arm.at((1.0, 0.4)), (1.0, 0.4), (0.5, 1.0), on=plate)
+    flag = m.body("flag", [m.point("f", (0.1, 0.5)), m.vector("fx", (1, 0))], 0.4, (0.1, 0.6), 0.02)
+    m.weld("pole", cart, flag, (0.1, 0.2))
     m.angle("lean", None, arm, value=-0.3)
     m.angle("against", arm, plate, value=0.1)
     return m
@@ -187,4 +189,25 @@ def five_bar_in_space() -> Mechanism:
         m.revolute(f"hinge{k}", before, after, corners[k], axis)
         before = after
     m.revolute("last", before, base, corners[4], axis)
+    return m
+
+
+def pushed_piston() -> Mechanism:
+    """A slider-crank whose piston follows an input: a loop that depends on it, and no freedom left."""
+    m = Mechanism(dimension=2)
+    pin, piston = m.point("pin", (0.2, 0.2)), m.point("piston", (1.1, 0.0))
+    m.bar("crank", m.point("O", (0, 0), fixed=True), pin, 1.0)
+    m.bar("conrod", pin, piston, 2.0)
+    m.particle("piston", piston, 3.0)
+    m.rack("cylinder", piston, (1.0, 0.0), (1.0, 0.0), m.input("push", law=(0.1,)).form)
+    return m
+
+
+def folded() -> Mechanism:
+    """A parallelogram drawn on a line, where it can move two ways."""
+    m = Mechanism(dimension=2)
+    A, D = m.point("A", (0, 0), fixed=True), m.point("D", (2.0, 0.0), fixed=True)
+    B, C = m.point("B", (1.0, 0.0)), m.point("C", (3.0, 0.0))
+    for name, ends in (("crank", (A, B)), ("coupler", (B, C)), ("rocker", (D, C))):
+        m.bar(name, *ends, 1.0)
     return m

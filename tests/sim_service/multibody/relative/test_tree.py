@@ -37,6 +37,7 @@ OWN = (
     "link_on_a_rack",
     "drawn_apart",
     "five_bar_in_space",
+    "pushed_piston",
 )
 ALL = (*FILES, *OWN, *KINDS, "buggy")
 
@@ -211,6 +212,7 @@ def test_velocities_are_the_rates_of_coordinates(name):
         ("link_on_a_rack", 10, 3),
         ("drawn_apart", 10, 5),
         ("five_bar_in_space", 10, 2),
+        ("pushed_piston", 2, 2),
     ],
 )
 def test_joints_are_found(name, coordinates, loops):
@@ -244,6 +246,7 @@ def test_angles_about_joints_are_aliases():
         "x": {t.velocities.index("slide slide"): 1.0},
     }
     assert t.aliases["shoulder angle"].const == 0.2
+    assert t.driven[0].const == -0.2
     assert [s.name for s in t.scalars] == ["flywheel"]
     assert {t.velocities[k]: name for k, name in t.drives.items()} == {"one turn": "hand", "slide slide": "push"}
     assert [e.name for e in t.loops] == ["gear"]
@@ -256,6 +259,10 @@ def test_what_is_cut_is_no_joint():
     t = make_tree(m, cut=["B"])
     assert {e.name.split(": ")[1][0] for e in t.loops} == {"B"}
     assert next(b for b in t.bodies if b.name == "coupler").parent == [b.name for b in t.bodies].index("rocker")
+    t = make_tree(m, cut=["crank"])
+    assert all(b.parent == WORLD or t.bodies[b.parent].name != "crank" for b in t.bodies)
+    t = make_tree(mechanism("five_bar_in_space"), cut=["hinge0"])
+    assert {e.name.split(".")[0] for e in t.loops} == {"hinge0"}
     with pytest.raises(MechanismError, match="no joint, node or body"):
         make_tree(m, cut=["nothing"])
 
@@ -291,3 +298,34 @@ def test_a_vector_without_a_body_is_refused():
     m.vector("loose", (1.0, 0.0, 0.0))
     with pytest.raises(MechanismError, match="loose: no body is built on it"):
         make_tree(m)
+
+
+def test_a_singular_drawing_is_refused():
+    with pytest.raises(MechanismError, match="singular position"):
+        make_tree(mechanisms.folded())
+
+
+def test_loops_that_cannot_close_are_refused():
+    m = mechanisms.planar_four_bar()
+    m.rod("too short", m.nodes["A"], m.nodes["C"], 0.01)
+    with pytest.raises(MechanismError, match="closed as well as they can be"):
+        make_tree(m)
+
+
+def test_inertia_that_is_no_bodys_is_refused():
+    m = mechanisms.planar_four_bar()
+    m.add_inertia(m.nodes["B"], m.nodes["C"], 0.1)
+    with pytest.raises(MechanismError, match="no place for it"):
+        make_tree(m)
+
+
+def test_a_mass_between_two_bodies_is_refused():
+    m = mechanisms.planar_four_bar()
+    m.particle("between", 0.5 * m.nodes["B"] + 0.5 * m.bodies["rocker"].at((1.0, 0.5)), 0.1)
+    with pytest.raises(MechanismError, match="more than one body"):
+        make_tree(m)
+
+
+def test_the_same_mechanism_has_the_same_tree():
+    first, second = (make_tree(mechanisms.hinges_of_places()) for _ in range(2))
+    assert repr(first) == repr(second)
