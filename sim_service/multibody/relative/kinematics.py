@@ -1,7 +1,7 @@
 """Where the bodies of a tree are and how forms change with its velocities, in plain numpy: slow, and easy to check."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,8 +45,27 @@ def gibbs_rate(xi: np.ndarray) -> np.ndarray:
     return np.asarray(np.eye(3) + 0.5 * skew(xi) + 0.25 * np.outer(xi, xi))
 
 
-def pose(bodies: Sequence[TreeBody], n: int, x: np.ndarray, u: np.ndarray) -> Pose:
-    """`n` velocities: those of the bodies, and of scalars behind them."""
+def gibbs_product(reference: np.ndarray, xi: np.ndarray) -> np.ndarray:
+    """The unit quaternion (w, x, y, z) of a reference followed by the rotation of xi."""
+    w, v, g = reference[0], reference[1:], 0.5 * np.asarray(xi, float)
+    out = np.concatenate([[w - v @ g], w * g + v + np.cross(v, g)])
+    return np.asarray(out / math.sqrt(float(out @ out)))
+
+
+def rotation(quaternion: np.ndarray) -> np.ndarray:
+    """The rotation of a unit quaternion (w, x, y, z)."""
+    K = skew(quaternion[1:])
+    return np.asarray(np.eye(3) + 2.0 * (quaternion[0] * K + K @ K))
+
+
+def pose(
+    bodies: Sequence[TreeBody],
+    n: int,
+    x: np.ndarray,
+    u: np.ndarray,
+    references: Mapping[int, np.ndarray] | None = None,
+) -> Pose:
+    """`n` velocities: those of the bodies, and of scalars behind them. References of balls are by first coordinate."""
     count = len(bodies)
     out = Pose(
         np.asarray(x, float),
@@ -77,6 +96,8 @@ def pose(bodies: Sequence[TreeBody], n: int, x: np.ndarray, u: np.ndarray) -> Po
                 p = p + R @ motion.axis * x[k]
             else:
                 xi = np.asarray(x[k : k + 3], float)
+                if references is not None and k in references:
+                    R = R @ rotation(references[k])
                 R = R @ gibbs(xi)
                 Jw[:, k : k + 3] += R
                 out.rates[k : k + 3, k : k + 3] = gibbs_rate(xi)
@@ -85,8 +106,10 @@ def pose(bodies: Sequence[TreeBody], n: int, x: np.ndarray, u: np.ndarray) -> Po
     return out
 
 
-def tree_pose(tree: Tree, x: np.ndarray, u: np.ndarray | None = None) -> Pose:
-    return pose(tree.bodies, tree.n, x, tree.start if u is None else u)
+def tree_pose(
+    tree: Tree, x: np.ndarray, u: np.ndarray | None = None, references: Mapping[int, np.ndarray] | None = None
+) -> Pose:
+    return pose(tree.bodies, tree.n, x, tree.start if u is None else u, references)
 
 
 def value(form: Form, at: Pose) -> float:
@@ -151,12 +174,6 @@ def residuals(equations: Sequence[Equation], at: Pose) -> tuple[np.ndarray, np.n
     for k, equation in enumerate(equations):
         h[k], J[k] = residual(equation, at)
     return h, J
-
-
-def natural(tree: Tree, x: np.ndarray, u: np.ndarray | None = None) -> np.ndarray:
-    """All coordinates of the mechanism."""
-    at = tree_pose(tree, x, u)
-    return np.array([value(form, at) for form in tree.columns])
 
 
 def follow(driven: dict[int, Form], x: np.ndarray, u: np.ndarray) -> np.ndarray:

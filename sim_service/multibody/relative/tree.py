@@ -4,7 +4,8 @@ The drawn position is the zero of every joint coordinate, and the axes of every 
 drawn. From parent to child the motions of a joint follow each other: with R, p of the child's frame so far (as drawn
 rigidly fixed to the parent), a turn is R <- R rot(axis, x), a slide p <- p + R axis x, a ball R <- R rot(xi), where
 xi are Gibbs parameters: the rotation of the unit quaternion along (1, xi / 2). A velocity belongs to every coordinate:
-its rate, and of a ball the angular velocity of the child against the parent in the child's axes.
+its rate, and of a ball the angular velocity of the child against the parent in the child's axes. A ball may have a
+reference, a unit quaternion that the rotation of xi follows: so it can turn any way round.
 
 Everything of the mechanism is a `Form` of positions and rotations of the bodies, of coordinates and of inputs; loops
 are `Equation`s of forms. `make_tree` (spanning.py) makes the tree of a mechanism; kinematics.py evaluates it.
@@ -123,6 +124,22 @@ class Tree:
         out = [0]
         for body in self.bodies:
             out.append(out[-1] + body.freedoms)
+        return tuple(out)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Of every coordinate: "turn", "slide", "ball", "scalar"."""
+        joints = (motion.kind for body in self.bodies for motion in body.motions for _ in range(motion.size))
+        return (*joints, *("scalar" for _ in self.scalars))
+
+    @property
+    def balls(self) -> tuple[int, ...]:
+        """The first coordinate of every ball."""
+        out, k = [], 0
+        for motion in (motion for body in self.bodies for motion in body.motions):
+            if motion.kind == "ball":
+                out.append(k)
+            k += motion.size
         return tuple(out)
 
     @property

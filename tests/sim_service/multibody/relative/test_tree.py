@@ -11,6 +11,7 @@ from sim_service.machines.buggy.build import assemble
 from sim_service.multibody.mechanism_file import read_mechanism
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.mechanism import Mechanism
+from sim_service.multibody.relative.conversion import from_natural, rates_from_natural, to_natural
 from sim_service.multibody.relative.kinematics import (
     close_loops,
     gradient,
@@ -151,7 +152,7 @@ def consistent(t: Tree, at) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_kinetic_energy_is_that_of_the_mechanism(name):
+def test_kinetic_energy_and_gravity_are_those_of_the_mechanism(name):
     m, t = mechanism(name), tree(name)
     M = np.zeros((m.n, m.n))
     for (i, j), v in m.inertia.items():
@@ -160,12 +161,15 @@ def test_kinetic_energy_is_that_of_the_mechanism(name):
         at = tree_pose(t, x, u)
         w = consistent(t, at)
         qd = np.array([gradient(c, at) for c in t.columns]) @ w
+        power = 0.0  # of gravity
         energy = 0.5 * sum(s.inertia * w[t.first[-1] + k] ** 2 for k, s in enumerate(t.scalars))
         for k, body in enumerate(t.bodies):
             omega, R = at.Jw[k] @ w, at.R[k]
             v = at.Jp[k] @ w + skew(omega) @ R @ (body.centre - body.at)
             energy += 0.5 * body.mass * v @ v + 0.5 * omega @ R @ body.inertia @ R.T @ omega
+            power += body.mass * t.gravity @ v
         assert energy == pytest.approx(0.5 * qd @ M @ qd, rel=1e-9, abs=1e-12)
+        assert power == pytest.approx(sum(f * qd[i] for i, f in m.weight.items()), rel=1e-9, abs=1e-10)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -329,3 +333,24 @@ def test_a_mass_between_two_bodies_is_refused():
 def test_the_same_mechanism_has_the_same_tree():
     first, second = (make_tree(mechanisms.hinges_of_places()) for _ in range(2))
     assert repr(first) == repr(second)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_natural_coordinates_lead_back_to_the_tree(name):
+    t = tree(name)
+    random = np.random.default_rng(9)
+    floating = bool(t.balls) and t.bodies[0].freedoms == 6
+    for x, u in positions(t, 2):
+        turned = random.normal(size=4)
+        references = {t.balls[0]: turned / np.linalg.norm(turned)} if floating else {}  # a free base, any way round
+        at = tree_pose(t, x, u, references)
+        if set(t.anchors) - {0}:  # loops that turn away from what they are closed with
+            at = tree_pose(t, x, u)
+        w = consistent(t, at)
+        q, qd = to_natural(t, at, w)
+        there = tree_pose(t, *((found := from_natural(t, q, u))[0], u, found[1]))
+        again, rates = to_natural(t, there, rates_from_natural(t, there, qd))
+        assert np.allclose(q, again, atol=1e-10)
+        assert np.allclose(qd, rates, atol=1e-8)
+        assert np.allclose(at.R @ np.ones(3), there.R @ np.ones(3), atol=1e-8)
+        assert np.abs(residuals(t.loops, there)[0]).max(initial=0.0) < 1e-10
