@@ -38,7 +38,7 @@ from sim_service.multibody.relative.coefficients import (
     E,
     M,
 )
-from sim_service.multibody.relative.lu import factorise, solve
+from sim_service.multibody.relative.lu import factorise, padded, solve, subtract
 from sim_service.multibody.relative.ode import (
     CAP,
     CAPPED,
@@ -103,11 +103,12 @@ def times_block(block, factor, v, out, keep):
 def prepare_dense(layout, scratch, sigma):
     J, A = part(layout, scratch, Part.JACOBIAN), part(layout, scratch, Part.FACTORS)
     N = part(layout, layout, Part.SIZES)[EQUATIONS]
+    stride = padded(N)
     for r in range(N):
         row = view(J, r * N, (r + 1) * N)
         for c in range(N):
-            A[c * N + r] = -row[c]
-        A[r * N + r] += sigma
+            A[c * stride + r] = -row[c]
+        A[r * stride + r] += sigma
 
 
 @inner
@@ -116,26 +117,24 @@ def prepare_reduced(layout, scratch, sigma):
     X, blocks = part(layout, scratch, Part.COLUMNS), part(layout, scratch, Part.BLOCKS)
     sizes, balls = part(layout, layout, Part.SIZES), part(layout, layout, Part.BALLS)
     N, n, m = sizes[EQUATIONS], sizes[POSITIONS], sizes[FACTORISED]
+    stride, share = padded(m), 1.0 / sigma
+    # what x takes to w: the columns of x times (sigma - J_xx)^-1 J_xw; of balls the difference to 1 / sigma
     for r in range(m):
         row = view(J, (n + r) * N, (n + r + 1) * N)
         for c in range(n):
-            X[c * m + r] = row[c]
-        for c in range(m):
-            A[c * m + r] = -row[n + c]
-    # what x takes to w: the columns of x times (sigma - J_xx)^-1 J_xw; of balls the difference to 1 / sigma
-    share = 1.0 / sigma
-    for c in range(n):
-        add(view(A, c * m, (c + 1) * m), -share, view(X, c * m, (c + 1) * m))
+            X[c * stride + r] = row[c]
+            A[c * stride + r] = -row[n + c] - share * row[c]
+        for c in range(n, m):
+            A[c * stride + r] = -row[n + c]
+        A[r * stride + r] += sigma
     for b in range(len(balls)):
         first, block = balls[b], view(blocks, 18 * b, 18 * (b + 1))
         invert_block(J, N, n, first, sigma, block)
         for q in range(3):
-            column = view(A, (first + q) * m, (first + q + 1) * m)
+            column = view(A, (first + q) * stride, (first + q + 1) * stride)
             for p in range(3):
                 factor = block[9 + 3 * p + q] - (share if p == q else 0.0)
-                add(column, -factor, view(X, (first + p) * m, (first + p + 1) * m))
-    for r in range(m):
-        A[r * m + r] += sigma
+                add(column, -factor, view(X, (first + p) * stride, (first + p + 1) * stride))
 
 
 @inner
@@ -156,23 +155,26 @@ def solve_prepared(layout, scratch, sigma, u):
     A, pivots = part(layout, scratch, Part.FACTORS), part(layout, scratch, Part.PIVOTS)
     X, blocks = part(layout, scratch, Part.COLUMNS), part(layout, scratch, Part.BLOCKS)
     sizes, balls = part(layout, layout, Part.SIZES), part(layout, layout, Part.BALLS)
-    N, n, m = sizes[EQUATIONS], sizes[POSITIONS], sizes[FACTORISED]
-    if m == N:
-        solve(A, pivots, N, u)
-        return
-    x, below, share = view(u, 0, n), view(u, n, N), 1.0 / sigma
-    for b in range(len(balls)):
+    N, m, right = sizes[EQUATIONS], sizes[FACTORISED], part(layout, scratch, Part.PADDED)
+    n = N - m  # unknowns that are eliminated
+    x, below, stride, share = view(u, 0, n), view(u, n, N), padded(m), 1.0 / sigma
+    for b in range(len(balls) if n > 0 else 0):
         # times sigma, because the loop after this one divides all by it
         joint = view(x, balls[b], balls[b] + 3)
         times_block(view(blocks, 18 * b, 18 * b + 9), sigma, joint, joint, 0.0)
     for c in range(n):
         x[c] *= share
-    for c in range(n):
-        add(below, x[c], view(X, c * m, (c + 1) * m))
-    solve(A, pivots, m, below)
+    copy(right, below)
+    fours = n // 4 * 4
+    for c in range(0, fours, 4):
+        subtract(right, X, c * stride, stride, 0, stride, -x[c], -x[c + 1], -x[c + 2], -x[c + 3])
+    for c in range(fours, n):
+        add(right, x[c], view(X, c * stride, (c + 1) * stride))
+    solve(A, pivots, m, right)
+    copy(below, right)
     for c in range(n):
         x[c] += share * below[c]
-    for b in range(len(balls)):
+    for b in range(len(balls) if n > 0 else 0):
         first = balls[b]
         joint, rates = view(x, first, first + 3), view(below, first, first + 3)
         add(joint, -share, rates)

@@ -12,7 +12,7 @@ A system is two nopython functions, with three arrays that are theirs alone:
 
     ints   int32    constant tables
     reals  float64  parameters: constant in a step
-    work   float64  scratch of the two functions; no value in it may matter to the next call
+    work   float64  scratch of the two functions; nothing here reads it
 
 J is row-major, (2n + k) x (2n + k). It and `ydot_t` begin as zeros and keep what was written: entries that are always
 zero need not be written, all others must be at every call. One scratch therefore belongs to one system.
@@ -61,9 +61,10 @@ class Part(IntEnum):
     TRIAL = auto()
     RIGHT = auto()
     STAGES = auto()
-    # factors by columns; rows exchanged; columns of x in the rows of (w, s); two 3 x 3 blocks for each ball
+    # factors by columns; rows exchanged; a right side; columns of x in the rows of (w, s); blocks of each ball
     FACTORS = auto()
     PIVOTS = auto()
+    PADDED = auto()
     COLUMNS = auto()
     BLOCKS = auto()
 
@@ -96,10 +97,12 @@ def make_layout(positions: int, states: int = 0, balls: Sequence[int] = (), dens
         end = first + 3
     m, N = positions + states, 2 * positions + states
     size = N if dense else m
+    stride = (size + 3) // 4 * 4  # see lu.py
     lengths = {
         Part.SIZES: 4, Part.BALLS: len(balls), Part.DIAGNOSTIC: len(DIAGNOSTICS), Part.ERRORS: N, Part.JACOBIAN: N * N,
         Part.BY_TIME: N, Part.START: N, Part.RATES: N, Part.TRIAL: N, Part.RIGHT: N, Part.STAGES: MOST_STAGES * N,
-        Part.FACTORS: size * size, Part.PIVOTS: size, Part.COLUMNS: positions * m, Part.BLOCKS: 18 * len(balls),
+        Part.FACTORS: stride * stride, Part.PIVOTS: size, Part.PADDED: stride, Part.COLUMNS: positions * stride,
+        Part.BLOCKS: 18 * len(balls),
     }  # fmt: skip
     header, at = [], 2 * len(Part)
     for part in Part:
