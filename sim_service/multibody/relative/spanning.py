@@ -19,8 +19,12 @@ from sim_service.multibody.relative.resolve import Parts, Resolver, Shared, find
 from sim_service.multibody.relative.tree import WORLD, Equation, Form, Tree, TreeBody
 
 
-def make_tree(mechanism: Equations, cut: Sequence[str] = ()) -> Tree:
-    """The tree of a mechanism, its cut loops, and everything of the mechanism in terms of them."""
+def make_tree(mechanism: Equations, cut: Sequence[str] = (), like: Tree | None = None) -> Tree:
+    """The tree of a mechanism, its cut loops, and everything of the mechanism in terms of them.
+
+    `like` is a tree of the same mechanism with other numbers: its loops and dependent coordinates are taken again, so
+    that the two differ in numbers only.
+    """
     m = mechanism
     known = {*m.joints, *m.nodes, *m.places, *m.bodies, *m.constraints, *(load.of for load in m.loads.values())}
     for name in cut:
@@ -29,7 +33,7 @@ def make_tree(mechanism: Equations, cut: Sequence[str] = ()) -> Tree:
     parts = find_parts(m)
     between = _neighbours(parts, set(cut))
     bodies, index = _grow(parts, between, set(cut))
-    return close_tree(parts, bodies, index)
+    return close_tree(parts, bodies, index, like)
 
 
 def _neighbours(parts: Parts, cut: set[str]) -> dict[tuple[int, int], Between]:

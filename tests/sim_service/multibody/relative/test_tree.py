@@ -354,3 +354,17 @@ def test_natural_coordinates_lead_back_to_the_tree(name):
         assert np.allclose(qd, rates, atol=1e-8)
         assert np.allclose(at.R @ np.ones(3), there.R @ np.ones(3), atol=1e-8)
         assert np.abs(residuals(t.loops, there)[0]).max(initial=0.0) < 1e-10
+
+
+def test_a_tree_with_other_numbers_keeps_its_choices():
+    sources = gather(CONFIGS / "vehicles" / "buggy.toml")
+    changed = {"front_UBJ_z": 0.40, "rear_camber": -0.03, "sprung_mass": 520.0}
+    m = assemble(sources.toml(), sources, changed).car.mechanism
+    before, after = tree("buggy"), make_tree(m, like=tree("buggy"))
+    for what in ("velocities", "groups", "anchors", "dependent", "drives"):
+        assert getattr(before, what) == getattr(after, what)
+    assert [e.name for e in before.loops] == [e.name for e in after.loops]
+    assert [b.parent for b in before.bodies] == [b.parent for b in after.bodies]
+    assert before.bodies[0].mass != after.bodies[0].mass
+    with pytest.raises(MechanismError, match="other joints, scalars, drives or loops"):
+        make_tree(mechanism("four_bar"), like=before)
