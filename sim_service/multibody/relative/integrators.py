@@ -112,6 +112,24 @@ def prepare_dense(layout, scratch, sigma):
 
 
 @inner
+def take_rows(J, N, n, m, r, share, X, A, stride):
+    """Four rows of J, from row r of (w, s), into columns: four at once fill a column's memory without gaps."""
+    at = (n + r) * N
+    one, two = view(J, at, at + N), view(J, at + N, at + 2 * N)
+    three, four = view(J, at + 2 * N, at + 3 * N), view(J, at + 3 * N, at + 4 * N)
+    for c in range(n):
+        a, b, d, e = one[c], two[c], three[c], four[c]
+        p, q, s, t = one[n + c], two[n + c], three[n + c], four[n + c]
+        x, z = view(X, c * stride + r, c * stride + r + 4), view(A, c * stride + r, c * stride + r + 4)
+        x[0], x[1], x[2], x[3] = a, b, d, e
+        z[0], z[1], z[2], z[3] = -p - share * a, -q - share * b, -s - share * d, -t - share * e
+    for c in range(n, m):
+        p, q, s, t = one[n + c], two[n + c], three[n + c], four[n + c]
+        z = view(A, c * stride + r, c * stride + r + 4)
+        z[0], z[1], z[2], z[3] = -p, -q, -s, -t
+
+
+@inner
 def prepare_reduced(layout, scratch, sigma):
     J, A = part(layout, scratch, Part.JACOBIAN), part(layout, scratch, Part.FACTORS)
     X, blocks = part(layout, scratch, Part.COLUMNS), part(layout, scratch, Part.BLOCKS)
@@ -119,13 +137,17 @@ def prepare_reduced(layout, scratch, sigma):
     N, n, m = sizes[EQUATIONS], sizes[POSITIONS], sizes[FACTORISED]
     stride, share = padded(m), 1.0 / sigma
     # what x takes to w: the columns of x times (sigma - J_xx)^-1 J_xw; of balls the difference to 1 / sigma
-    for r in range(m):
+    fours = m // 4 * 4
+    for r in range(0, fours, 4):
+        take_rows(J, N, n, m, r, share, X, A, stride)
+    for r in range(fours, m):
         row = view(J, (n + r) * N, (n + r + 1) * N)
         for c in range(n):
             X[c * stride + r] = row[c]
             A[c * stride + r] = -row[n + c] - share * row[c]
         for c in range(n, m):
             A[c * stride + r] = -row[n + c]
+    for r in range(m):
         A[r * stride + r] += sigma
     for b in range(len(balls)):
         first, block = balls[b], view(blocks, 18 * b, 18 * (b + 1))
