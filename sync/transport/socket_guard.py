@@ -41,7 +41,7 @@ _MOST = 32  # connections at a socket
 _GREETING_MS = 10_000
 _SILENT_S, _ASK_AGAIN_S, _ASKED = 10, 5, 3  # until the kernel asks a peer for a sign of life, and how often
 # that wait in the kernel for us: a right peer is never above its limit with them. With room for one segment only (64 kB
-# on loopback) a window that had closed was seen to open by the sender's probes alone, which come ever more seldom: 107 s
+# on loopback) a window that had closed was seen to open by the sender's probes alone, ever more seldom: after 107 s
 _KERNEL_BYTES = 256 * 1024
 _SHORT = 256  # bytes, from where a part's length takes eight bytes more
 _BOX = 33  # bytes that keys add to a part

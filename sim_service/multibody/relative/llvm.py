@@ -1,0 +1,315 @@
+"""Machine code from an expression graph, by LLVM.
+
+Promises
+- A `Function` is a list of outputs of a graph with names for its arrays; `compiled` makes machine code of some of them:
+  `void name(double* in1, ..., double* out1, ..., double* work)`, in the order given. No array may overlap another.
+- The code is straight: no loops, no allocation, no branches but those of the mathematics library. It is split into
+  parts of some hundred operations, since the time to compile one grows with the square of its length; what one part
+  leaves for another lies in `work`.
+- No operation is contracted, reordered or replaced by a near one: the same bits wherever the same library computes sine
+  and cosine.
+- Object code is kept by its contents (text, processor, version of LLVM), beside the compiled kernels, and is loaded
+  from there in some milliseconds.
+- `module_text` is that IR for any target triple; C and CUDA C are in source_text.py.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+import numpy as np
+
+from sim_service.multibody.relative.graph import CONSTANT, INPUT, Expr, Graph
+from sync import code_dependencies
+
+PART = 800  # operations of one part
+_CALLS = {"sqrt": "llvm.sqrt.f64", "sin": "llvm.sin.f64", "cos": "llvm.cos.f64", "exp": "llvm.exp.f64",
+          "abs": "llvm.fabs.f64", "atan": "atan"}  # fmt: skip
+_PLAIN = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+
+
+@dataclass(frozen=True)
+class Function:
+    """Outputs of a graph, array by array; the arrays it reads, in the order of its arguments.
+
+    With several stages each is called by itself (`entries`), with the same arguments: a later one goes on from what the
+    earlier left in `work`, and may read what was put in between (forces at ports that were given out).
+    """
+
+    name: str
+    graph: Graph
+    inputs: tuple[str, ...]
+    stages: tuple[Mapping[str, Sequence[Expr]], ...]
+
+    @property
+    def outputs(self) -> dict[str, Sequence[Expr]]:
+        return {name: exprs for stage in self.stages for name, exprs in stage.items()}
+
+    @property
+    def entries(self) -> list[str]:
+        return [self.name] if len(self.stages) == 1 else [f"{self.name}_{k}" for k in range(len(self.stages))]
+
+    @property
+    def operations(self) -> int:
+        return sum(self.graph.operations([e for array in self.outputs.values() for e in array]).values())
+
+
+@dataclass(frozen=True)
+class _Part:
+    stage: int
+    ids: list[int]
+    reads: dict[int, int]  # values of earlier parts -> place in work
+    leaves: dict[int, int]  # values for later parts -> place in work
+
+
+def split(function: Function, size: int = PART) -> tuple[list[_Part], int]:
+    """Its operations in parts, at least one for every stage, and how much `work` they need."""
+    graph = function.graph
+    seen: set[int] = set()
+    pieces: list[tuple[int, list[int]]] = []
+    for stage, outputs in enumerate(function.stages):
+        wanted = [e for array in outputs.values() for e in array]
+        order = [i for i in graph.needed(wanted) if graph.nodes[i][0] not in (CONSTANT, INPUT) and i not in seen]
+        seen.update(order)
+        pieces += [(stage, order[k : k + size]) for k in range(0, max(len(order), 1), size)]
+    of = {id: k for k, (_, ids) in enumerate(pieces) for id in ids}
+    last: dict[int, int] = {}
+    for id, k in of.items():
+        for operand in graph.operands(id):
+            if operand in of:
+                last[operand] = max(last.get(operand, 0), k)
+    for stage, outputs in enumerate(function.stages):  # an output that an earlier stage has made already
+        end = max(k for k, (s, _) in enumerate(pieces) if s == stage)
+        for array in outputs.values():
+            for e in array:
+                if e.id in of:
+                    last[e.id] = max(last.get(e.id, 0), end if pieces[of[e.id]][0] < stage else of[e.id])
+    free: list[int] = []
+    place: dict[int, int] = {}
+    ends: dict[int, list[int]] = {}
+    most = 0
+    parts = []
+    for part, (stage, ids) in enumerate(pieces):
+        mine = set(ids)
+        reads = {k: place[k] for id in ids for k in graph.operands(id) if k in of and k not in mine}
+        leaves = {}
+        for id in ids:
+            if last.get(id, part) > part:
+                if not free:
+                    free.append(most)
+                    most += 1
+                place[id] = leaves[id] = free.pop()
+                ends.setdefault(last[id], []).append(place[id])
+        free.extend(ends.pop(part, []))
+        parts.append(_Part(stage, ids, reads | _late_reads(function, pieces, part, of, place), leaves))
+    return parts, most
+
+
+def _late_reads(
+    function: Function, pieces: list[tuple[int, list[int]]], part: int, of: dict[int, int], place: dict[int, int]
+) -> dict[int, int]:
+    """Values of earlier stages that the last part of a stage only gives out."""
+    stage = pieces[part][0]
+    if part + 1 < len(pieces) and pieces[part + 1][0] == stage:
+        return {}
+    exprs = [e for array in function.stages[stage].values() for e in array]
+    return {e.id: place[e.id] for e in exprs if e.id in of and pieces[of[e.id]][0] < stage}
+
+
+def module_text(functions: Sequence[Function], part: int = PART) -> str:
+    """LLVM IR of the functions, for whatever target it is compiled."""
+    lines = [f"declare double @{name}(double)" for name in _CALLS.values()]
+    for function in functions:
+        lines += _text(function, part)
+    return "\n".join(lines) + "\n"
+
+
+def _text(function: Function, size: int) -> list[str]:
+    graph = function.graph
+    names = [*function.inputs, *function.outputs, "work"]
+    if len(set(names)) != len(names):
+        raise ValueError(f"{function.name}: arrays {names}: each needs a name of its own")
+    writable = {*function.outputs, "work"}
+    arguments = ", ".join(f"ptr noalias {'' if n in writable else 'readonly '}%{n}" for n in names)
+    parts, _ = split(function, size)
+    made_in = {id: k for k, part in enumerate(parts) for id in part.ids}
+    ends = {part.stage: k for k, part in enumerate(parts)}
+    stores: dict[int, list[tuple[str, int, int]]] = {}  # part -> (array, place, value)
+    for stage, outputs in enumerate(function.stages):
+        for array, exprs in outputs.items():
+            for place, e in enumerate(exprs):
+                made = made_in.get(e.id, -1)
+                at = made if made >= 0 and parts[made].stage == stage else ends[stage]
+                stores.setdefault(at, []).append((array, place, e.id))
+    lines: list[str] = []
+    for k, part in enumerate(parts):
+        lines.append(f"define internal void @{function.name}.{k}({arguments}) noinline nounwind {{")
+        lines += _body(graph, part, stores.get(k, []))
+        lines += ["  ret void", "}"]
+    passed = ", ".join(f"ptr %{n}" for n in names)
+    for stage, entry in enumerate(function.entries):
+        lines.append(f"define void @{entry}({arguments}) nounwind {{")
+        lines += [f"  call void @{function.name}.{k}({passed})" for k, p in enumerate(parts) if p.stage == stage]
+        lines += ["  ret void", "}"]
+    return lines
+
+
+def _body(graph: Graph, part: _Part, stores: list[tuple[str, int, int]]) -> list[str]:
+    lines: list[str] = []
+    loaded: set[int] = set()
+
+    def load(id: int, array: str, place: int) -> None:
+        lines.append(f"  %p{id} = getelementptr double, ptr %{array}, i64 {place}")
+        lines.append(f"  %v{id} = load double, ptr %p{id}")
+        loaded.add(id)
+
+    def use(id: int) -> str:
+        node = graph.nodes[id]
+        if node[0] == CONSTANT:
+            return _literal(node[1])
+        if id not in loaded:
+            if node[0] == INPUT:
+                load(id, node[1], node[2])
+            elif id in part.reads:
+                load(id, "work", part.reads[id])
+        return f"%v{id}"
+
+    def store(id: int, array: str, place: int, tag: str) -> None:
+        value = use(id)
+        lines.append(f"  %s{tag} = getelementptr double, ptr %{array}, i64 {place}")
+        lines.append(f"  store double {value}, ptr %s{tag}")
+
+    ready: dict[int, list[tuple[str, int]]] = {}
+    late = []
+    mine = set(part.ids)
+    for array, place, id in stores:
+        if id in mine:
+            ready.setdefault(id, []).append((array, place))
+        else:
+            late.append((array, place, id))
+    for id in part.ids:
+        what, *args = graph.nodes[id]
+        operands = [use(k) for k in args]
+        if what in _PLAIN:
+            lines.append(f"  %v{id} = {_PLAIN[what]} double {operands[0]}, {operands[1]}")
+        elif what == "neg":
+            lines.append(f"  %v{id} = fneg double {operands[0]}")
+        elif what in _CALLS:
+            lines.append(f"  %v{id} = call double @{_CALLS[what]}(double {operands[0]})")
+        else:
+            # min: a < b ? a : b, max: a < b ? b : a, as `Graph.evaluate` has them, for numbers that are none too
+            a, b = operands[:2]
+            c, d = {"min": (a, b), "max": (b, a)}.get(what, tuple(operands[2:]))
+            lines.append(f"  %c{id} = fcmp olt double {a}, {b}")
+            lines.append(f"  %v{id} = select i1 %c{id}, double {c}, double {d}")
+        if id in part.leaves:
+            store(id, "work", part.leaves[id], f"w{id}")
+        for array, place in ready.get(id, ()):
+            store(id, array, place, f"{array}{place}")
+    for array, place, id in late:
+        store(id, array, place, f"{array}{place}")
+    return lines
+
+
+def _literal(value: float) -> str:
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+# ---- compiling ------------------------------------------------------------------------------------------------------
+
+
+class Compiled:
+    """Functions in memory: their addresses, for kernels (calls.py) and, for tests, as Python functions."""
+
+    def __init__(self, functions: Sequence[Function], code: bytes) -> None:
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        self.functions = {f.name: f for f in functions}
+        self.address = {e: int(self._engine.get_function_address(e)) for f in functions for e in f.entries}
+        self.work_size = max((split(f)[1] for f in functions), default=0)
+        self.code_size = len(code)
+
+    def call(self, name: str, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The outputs of all stages for inputs in the order of the function's; slow, with arrays of its own."""
+        function = self.functions[name]
+        out = [np.zeros(len(exprs)) for exprs in function.outputs.values()]
+        given = [np.ascontiguousarray(a, float) for a in arrays]
+        if len(given) != len(function.inputs):
+            raise ValueError(f"{name}: takes {', '.join(function.inputs)}; {len(given)} arrays were given")
+        work = np.zeros(max(self.work_size, 1))
+        pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (*given, *out, work)]
+        for entry in function.entries:
+            ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))(self.address[entry])(*pointers)
+        return tuple(out)
+
+
+def compiled(functions: Sequence[Function], folder: Path | None = None, part: int = PART) -> Compiled:
+    """Machine code of the functions, from the cache if it is there."""
+    text = module_text(functions, part)
+    path = (folder or _folder()) / f"{_key(text)}.o"
+    try:
+        code = path.read_bytes()
+    except FileNotFoundError:
+        code = object_code(text)
+        _keep(path, code)
+    return Compiled(functions, code)
+
+
+def object_code(text: str, triple: str | None = None) -> bytes:
+    """The object file for a target, or for this machine."""
+    _initialise()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    machine = _machine(triple)
+    module.triple = machine.triple
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.slp_vectorization = True
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return bytes(machine.emit_object(module))
+
+
+def _machine(triple: str | None = None) -> Any:
+    _initialise()
+    if triple is None:
+        target = llvm.Target.from_default_triple()
+        features = llvm.get_host_cpu_features().flatten()
+        return target.create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="jitdefault"
+        )
+    return llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")
+
+
+@functools.cache
+def _initialise() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def _key(text: str) -> str:
+    of = (text, llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    return hashlib.sha256("\0".join((*of, llvmlite.__version__)).encode()).hexdigest()[:32]
+
+
+def _keep(path: Path, code: bytes) -> None:
+    """Whole or not at all: another process may be reading."""
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_bytes(code)
+    part.replace(path)
+
+
+def _folder() -> Path:
+    code_dependencies.own_cache()
+    folder = code_dependencies.cache_directory() / "relative"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    os.utime(folder)  # one that is used is not swept away (sync/jit.py)
+    return folder
