@@ -74,6 +74,12 @@ class Expr:
     __radd__ = __add__
     __rmul__ = __mul__
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expr) and self.graph is other.graph and self.id == other.id
+
+    def __hash__(self) -> int:
+        return self.id
+
     def __repr__(self) -> str:
         return f"Expr({self.graph.nodes[self.id]})"
 

@@ -9,7 +9,7 @@ Promises
 - No operation is contracted, reordered or replaced by a near one: the same bits wherever the same library computes sine
   and cosine.
 - Object code is kept by its contents (text, processor, version of LLVM), beside the compiled kernels, and is loaded
-  from there in some milliseconds.
+  from there in some milliseconds; a file that was damaged is made again.
 - `module_text` is that IR for any target triple; C and CUDA C are in source_text.py.
 """
 
@@ -229,13 +229,13 @@ def _literal(value: float) -> str:
 class Compiled:
     """Functions in memory: their addresses, for kernels (calls.py) and, for tests, as Python functions."""
 
-    def __init__(self, functions: Sequence[Function], code: bytes) -> None:
+    def __init__(self, functions: Sequence[Function], code: bytes, part: int = PART) -> None:
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         self.functions = {f.name: f for f in functions}
         self.address = {e: int(self._engine.get_function_address(e)) for f in functions for e in f.entries}
-        self.work_size = max((split(f)[1] for f in functions), default=0)
+        self.work_size = max((split(f, part)[1] for f in functions), default=0)
         self.code_size = len(code)
 
     def call(self, name: str, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -255,13 +255,13 @@ class Compiled:
 def compiled(functions: Sequence[Function], folder: Path | None = None, part: int = PART) -> Compiled:
     """Machine code of the functions, from the cache if it is there."""
     text = module_text(functions, part)
-    path = (folder or _folder()) / f"{_key(text)}.o"
-    try:
-        code = path.read_bytes()
-    except FileNotFoundError:
+    key = _key(text)
+    path = (folder or _folder()) / f"{key}.o"
+    code = _kept(path, key)
+    if code is None:
         code = object_code(text)
-        _keep(path, code)
-    return Compiled(functions, code)
+        _keep(path, _seal(key, code) + code)
+    return Compiled(functions, code, part)
 
 
 def object_code(text: str, triple: str | None = None) -> bytes:
@@ -298,6 +298,21 @@ def _initialise() -> None:
 def _key(text: str) -> str:
     of = (text, llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
     return hashlib.sha256("\0".join((*of, llvmlite.__version__)).encode()).hexdigest()[:32]
+
+
+def _seal(key: str, code: bytes) -> bytes:
+    """What stands before the code in its file: LLVM ends the process when it is given an object file that is none."""
+    return hashlib.sha256(key.encode() + code).digest()
+
+
+def _kept(path: Path, key: str) -> bytes | None:
+    """The code in a file of the cache, if it is all there and nothing else."""
+    try:
+        found = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    size = hashlib.sha256().digest_size
+    return found[size:] if found[:size] == _seal(key, found[size:]) else None
 
 
 def _keep(path: Path, code: bytes) -> None:
