@@ -63,14 +63,14 @@ class Function:
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     stage: int
     ids: list[int]
     reads: dict[int, int]  # values of earlier parts -> place in work
     leaves: dict[int, int]  # values for later parts -> place in work
 
 
-def split(function: Function, size: int = PART) -> tuple[list[_Part], int]:
+def split(function: Function, size: int = PART) -> tuple[list[Part], int]:
     """Its operations in parts, at least one for every stage, and how much `work` they need."""
     graph = function.graph
     seen: set[int] = set()
@@ -109,7 +109,7 @@ def split(function: Function, size: int = PART) -> tuple[list[_Part], int]:
                 place[id] = leaves[id] = free.pop()
                 ends.setdefault(last[id], []).append(place[id])
         free.extend(ends.pop(part, []))
-        parts.append(_Part(stage, ids, reads | _late_reads(function, pieces, part, of, place), leaves))
+        parts.append(Part(stage, ids, reads | _late_reads(function, pieces, part, of, place), leaves))
     return parts, most
 
 
@@ -124,6 +124,28 @@ def _late_reads(
     return {e.id: place[e.id] for e in exprs if e.id in of and pieces[of[e.id]][0] < stage}
 
 
+def arguments_of(function: Function) -> list[str]:
+    """Its arrays in the order of its arguments."""
+    names = [*function.inputs, *function.outputs, "work"]
+    if len(set(names)) != len(names):
+        raise ValueError(f"{function.name}: arrays {names}: each needs a name of its own")
+    return names
+
+
+def stores_of(function: Function, parts: Sequence[Part]) -> dict[int, list[tuple[str, int, int]]]:
+    """What each part gives out: (array, place, value)."""
+    made_in = {id: k for k, part in enumerate(parts) for id in part.ids}
+    ends = {part.stage: k for k, part in enumerate(parts)}
+    stores: dict[int, list[tuple[str, int, int]]] = {}
+    for stage, outputs in enumerate(function.stages):
+        for array, exprs in outputs.items():
+            for place, e in enumerate(exprs):
+                made = made_in.get(e.id, -1)
+                at = made if made >= 0 and parts[made].stage == stage else ends[stage]
+                stores.setdefault(at, []).append((array, place, e.id))
+    return stores
+
+
 def module_text(functions: Sequence[Function], part: int = PART) -> str:
     """LLVM IR of the functions, for whatever target it is compiled."""
     lines = [f"declare double @{name}(double)" for name in _CALLS.values()]
@@ -134,21 +156,11 @@ def module_text(functions: Sequence[Function], part: int = PART) -> str:
 
 def _text(function: Function, size: int) -> list[str]:
     graph = function.graph
-    names = [*function.inputs, *function.outputs, "work"]
-    if len(set(names)) != len(names):
-        raise ValueError(f"{function.name}: arrays {names}: each needs a name of its own")
+    names = arguments_of(function)
     writable = {*function.outputs, "work"}
     arguments = ", ".join(f"ptr noalias {'' if n in writable else 'readonly '}%{n}" for n in names)
     parts, _ = split(function, size)
-    made_in = {id: k for k, part in enumerate(parts) for id in part.ids}
-    ends = {part.stage: k for k, part in enumerate(parts)}
-    stores: dict[int, list[tuple[str, int, int]]] = {}  # part -> (array, place, value)
-    for stage, outputs in enumerate(function.stages):
-        for array, exprs in outputs.items():
-            for place, e in enumerate(exprs):
-                made = made_in.get(e.id, -1)
-                at = made if made >= 0 and parts[made].stage == stage else ends[stage]
-                stores.setdefault(at, []).append((array, place, e.id))
+    stores = stores_of(function, parts)
     lines: list[str] = []
     for k, part in enumerate(parts):
         lines.append(f"define internal void @{function.name}.{k}({arguments}) noinline nounwind {{")
@@ -162,7 +174,7 @@ def _text(function: Function, size: int) -> list[str]:
     return lines
 
 
-def _body(graph: Graph, part: _Part, stores: list[tuple[str, int, int]]) -> list[str]:
+def _body(graph: Graph, part: Part, stores: list[tuple[str, int, int]]) -> list[str]:
     lines: list[str] = []
     loaded: set[int] = set()
 
