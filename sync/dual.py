@@ -340,6 +340,26 @@ for _function, _code in _OF_ONE:
     _lowered(_function, 1, _code)
 
 
+def _to_whole(function):
+    """int and math.floor, which numba has as integers: of the value."""
+
+    @infer_global(function)
+    class DualWhole(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, args, kws):
+            return signature(types.int64, args[0]) if len(args) == 1 and isinstance(args[0], Dual) else None
+
+    @lower_builtin(function, Dual)
+    def lower(context, builder, sig, args):
+        v, _ = _open(context, builder, sig.args[0], args[0])
+        if function is int:
+            return context.cast(builder, v, types.float64, types.int64)
+        return context.get_function(function, signature(types.int64, types.float64))(builder, [v])
+
+
+_to_whole(int)
+_to_whole(math.floor)
+
+
 @infer_global(operator.pow)
 class _DualPower(AbstractTemplate):  # type: ignore[misc]
     prefer_literal = True
@@ -425,6 +445,28 @@ def value(typingctx, x):
         return _open(context, builder, sig.args[0], args[0])[0]
 
     return types.float64(x), codegen
+
+
+@intrinsic
+def is_dual(typingctx, x):
+    """Whether x is a dual: a constant, so that the branch not taken is not there."""
+    found = ir.Constant(ir.IntType(1), isinstance(x, Dual))
+    return types.boolean(x), lambda context, builder, sig, args: found
+
+
+@intrinsic
+def graft(typingctx, v, of):
+    """graft(v, of): a dual with the value v and the derivatives of `of`; v where `of` is a float.
+
+    For what was found by a search in floats, and whose derivatives are known (those of one more step of Newton's rule).
+    """
+    if not isinstance(of, Dual):
+        return types.float64(types.float64, of), lambda context, builder, sig, args: args[0]
+
+    def codegen(context, builder, sig, args):
+        return _make(context, builder, of, args[0], _open(context, builder, of, args[1])[1])
+
+    return of(types.float64, of), codegen
 
 
 @intrinsic

@@ -89,9 +89,17 @@ _REPLACED: dict[Any, Any] = {
     math.copysign: _copysign,
     math.atan2: _atan2,
     math.fabs: abs,
+    math.floor: lambda x: math.floor(complex_of(x).real),
 }
-# what duals need is not needed here
-_NAMED = {"fresh": lambda x, i, n: x, "chain": lambda f, inner: f, "value": lambda x: x, "view": lambda a, i, j: a[i:j]}
+# what duals need is not needed here; what is found by a search in floats gets its derivatives as in kernels
+_NAMED = {
+    "fresh": lambda x, i, n: x,
+    "chain": lambda f, inner: f,
+    "value": lambda x: complex_of(x).real,
+    "is_dual": lambda x: isinstance(x, Number),
+    "graft": lambda v, of: Number(complex(v, of.z.imag)),
+    "view": lambda array, start, stop: array[start:stop],
+}
 
 
 @functools.cache

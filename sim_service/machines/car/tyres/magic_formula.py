@@ -224,7 +224,7 @@ def steady_turning(p, fz, kappa, ta, gamma, mu, side, u, phi):
     return Fx, Fy, Mx, My, Mz
 
 
-@kernel(float64(CONSTANTS, float64), **OPTIONS)
+@kernel(**OPTIONS)
 def effective_radius(p, deflection):
     """Rolling radius r_e = v_x / omega of the free wheel at a vertical deflection."""
     nominal = p[T.FNOMIN] / p[T.VERTICAL_STIFFNESS]
