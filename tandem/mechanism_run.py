@@ -60,11 +60,9 @@ class Simulated:
     figures: dict[str, Any]  # with the modes, where they were asked for
 
 
-def load(
-    path: Path, seconds: float | None = None, step_ms: float | None = None, modes: int | None = None
-) -> tuple[Described, State]:
-    """The mechanism of a file at its start; `seconds`, `step_ms` and `modes` go before the file's."""
-    return prepare(read_mechanism(path), seconds, step_ms, modes)
+def load(path: Path, **chosen: Any) -> tuple[Described, State]:
+    """The mechanism of a file at its start; what is chosen (entries of [run]) goes before the file's."""
+    return prepare(read_mechanism(path), **chosen)
 
 
 def load_recorded(run: RecordedRun) -> tuple[Described, State]:
@@ -83,16 +81,19 @@ def recorded_file(run: RecordedRun) -> tuple[Described, State]:
     return prepare(describe({**data, "run": run.json(MADE).get("run", data.get("run", {}))}, where))
 
 
-def prepare(
-    described: Described, seconds: float | None = None, step_ms: float | None = None, modes: int | None = None
-) -> tuple[Described, State]:
+def prepare(described: Described, **options: Any) -> tuple[Described, State]:
     """A consistent start; whatever is wrong with the mechanism is reported before anything runs."""
     file = described.file
-    given = {k: v for k, v in (("seconds", seconds), ("step_ms", step_ms), ("modes", modes)) if v is not None}
-    chosen = check(Run, file.run.model_dump() | given, described.path, "run")
+    given = {k: v for k, v in options.items() if v is not None}
+    before = file.run.model_dump()
+    if given.get("formulation", before["formulation"]) != before["formulation"] and "scheme" not in given:
+        del before["scheme"]  # of the other formulation
+    chosen = check(Run, before | given, described.path, "run")
     described = replace(described, file=file.model_copy(update={"run": chosen}))
     rho = (1.0 - chosen.dissipation) / (1.0 + chosen.dissipation)
-    settings = Settings(scheme=Scheme[chosen.scheme.upper()], rho=rho)
+    # relative coordinates begin and end as natural ones, which are not stepped then
+    scheme = Scheme[chosen.scheme.upper()] if chosen.formulation == "natural" else Scheme.I3AL
+    settings = Settings(scheme=scheme, rho=rho)
     try:
         state = described.mechanism.compile(h=1e-3 * chosen.step_ms, settings=settings).state()
     except MechanismError as error:
@@ -184,6 +185,7 @@ def simulate(described: Described, state: State, progress: Callable[[float, str]
     chosen = described.file.run
     h, steps = 1e-3 * chosen.step_ms, chosen.steps
     found = natural_modes(state, chosen.modes) if chosen.modes else None
+    advance = _stepped(described, state)
     every = max(1, -(-steps // MOST_RECORDED))
     pieces: list[Record] = []
     done, spent = 0, 0
@@ -191,9 +193,8 @@ def simulate(described: Described, state: State, progress: Callable[[float, str]
         # whole strides, so that the pieces fit together
         size = min(steps - done, max(every, steps // CHUNKS // every * every))
         length = size * h if done + size < steps else chosen.seconds - done * h  # the last step may be shorter
-        then = now_ns()
-        record = run(state, length, h, every=min(every, size), strict=False)
-        spent += now_ns() - then
+        record, cost_ns = advance(length, h, min(every, size))
+        spent += cost_ns
         pieces.append(record)
         done += record.steps
         factor = h * done / max(spent / 1e9, 1e-9)
@@ -205,6 +206,29 @@ def simulate(described: Described, state: State, progress: Callable[[float, str]
         whole = replace(whole, states=np.vstack([whole.states, state.vector]))
     figures = _figures(described, whole, done, spent / 1e9)
     return Simulated(described, whole, figures if found is None else figures | {"modes": found})
+
+
+def _stepped(described: Described, state: State) -> Callable[[float, float, int], tuple[Record, int]]:
+    """What advances the state by seconds in steps of h, every so many kept; and how long the steps took, ns."""
+    if described.file.run.formulation == "natural":
+
+        def natural(seconds: float, h: float, every: int) -> tuple[Record, int]:
+            then = now_ns()
+            return run(state, seconds, h, every=every, strict=False), now_ns() - then
+
+        return natural
+    from sim_service.multibody.relative.run import Runner  # compiled code that only this formulation needs
+
+    try:
+        runner = Runner(state, described.file.run.scheme)
+    except MechanismError as error:
+        raise ConfigError(f'{described.path}: run.formulation = "relative": {error}') from None
+
+    def relative(seconds: float, h: float, every: int) -> tuple[Record, int]:
+        before = runner.steps_ns
+        return runner.run(seconds, h, every=every, strict=False), runner.steps_ns - before
+
+    return relative
 
 
 def natural_modes(state: State, count: int) -> dict[str, Any]:
@@ -260,6 +284,7 @@ def _figures(described: Described, record: Record, done: int, spent: float) -> d
     return {
         "name": described.file.name,
         "file": described.path,
+        "formulation": chosen.formulation,
         "scheme": chosen.scheme,
         "coordinates": record.system.n,
         "constraints": record.system.m,
@@ -273,15 +298,18 @@ def _figures(described: Described, record: Record, done: int, spent: float) -> d
         "phid_max": float(record["phid_error"].max()),
         "energy_start": float(energy[0]),
         "energy_change": float(np.abs(energy - energy[0]).max()),
+        # what contacts lose is counted by steps of natural coordinates
         "lost_to_contact": sum(
             dissipated(record.state(-1), e.name) for e in record.system.elements if e.kind == CONTACT
-        ),
+        )
+        if chosen.formulation == "natural"
+        else None,
         "iterations": float(record["iterations"].mean()),
         "iterations_max": int(record["iterations"].max()),
         "capped_steps": record.capped,
         # none of a scheme without an estimate; halving takes what it estimates away
         "drift": record.drift if chosen.scheme == "i3al" else None,
-        "step_error_max": record.error_most if chosen.scheme.startswith("i3al") else None,
+        "step_error_max": record.error_most if chosen.scheme.startswith(("i3al", "ro")) else None,
         "us_per_step": 1e6 * spent / max(done, 1),
         "real_time_factor": simulated / spent if spent > 0 else 0.0,
         "ended": record.ended,
@@ -289,7 +317,11 @@ def _figures(described: Described, record: Record, done: int, spent: float) -> d
 
 
 def print_figures(console: Console, figures: dict[str, Any]) -> None:
-    shown = Table(title=f"{figures['name']}, {figures['scheme']}", title_justify="left", show_header=False)
+    shown = Table(
+        title=f"{figures['name']}, {figures['formulation']} coordinates, {figures['scheme']}",
+        title_justify="left",
+        show_header=False,
+    )
     for name, value in figure_rows(figures):
         shown.add_row(name, value)
     console.print(shown)
@@ -328,7 +360,10 @@ def figure_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
         ("constraints, at worst", f"|Φ| {f['phi_max']:.1e} m, |dΦ/dt| {f['phid_max']:.1e} m/s"),
         ("energy", f"{f['energy_start']:.4g} J at the start, then off by at most {f['energy_change']:.2e} J"),
         *([("lost to contacts", f"{f['lost_to_contact']:.4g} J")] if f["lost_to_contact"] else []),
-        ("iterations a step", f"{f['iterations']:.2f}, most {f['iterations_max']}, {f['capped_steps']} steps capped"),
+        (
+            "iterations a step" if f["formulation"] == "natural" else "evaluations a step",
+            f"{f['iterations']:.2f}, most {f['iterations_max']}, {f['capped_steps']} steps capped",
+        ),
         ("error of the steps, estimated", _estimated(f)),
         ("cost", f"{f['us_per_step']:.1f} µs a step: {f['real_time_factor']:.0f} times real time"),
         ("ended", f["ended"]),
@@ -338,6 +373,8 @@ def figure_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
 def _estimated(f: dict[str, Any]) -> str:
     if f["step_error_max"] is None:
         return "not estimated"
+    if f["formulation"] == "relative":
+        return f"at most {f['step_error_max']:.1e} a step, of a method of lower order beside it (m, rad)"
     if f["drift"] is None:
         return f"at most {f['step_error_max']:.1e} a step before it is taken away (m, rad)"
     return f"at most {f['step_error_max']:.1e} a step, {f['drift']:.1e} all together (m, rad)"

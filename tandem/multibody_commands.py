@@ -23,6 +23,12 @@ def mechanism(
     modes: Annotated[
         int | None, typer.Option(min=0, max=50, help="Natural modes to find. Default: the file's.")
     ] = None,
+    formulation: Annotated[
+        str | None, typer.Option(help="Coordinates: natural or relative. Default: the file's.")
+    ] = None,
+    scheme: Annotated[
+        str | None, typer.Option(help="Integrator of the formulation, see docs/mechanisms.md. Default: the file's.")
+    ] = None,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
 ) -> None:
@@ -36,7 +42,8 @@ def mechanism(
             from tandem import mechanism_run as work
             from tandem.reports.html.page import json_ready
 
-            described, state = work.load(file, seconds, step, modes)
+            chosen = {"seconds": seconds, "step_ms": step, "modes": modes, "formulation": formulation, "scheme": scheme}
+            described, state = work.load(file, **chosen)
         with progress(described.file.name) as update:
             simulated = work.simulate(described, state, lambda share, figures: update(figures, share))
     if as_json:

@@ -216,6 +216,8 @@ def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) ->
         from tandem.view.mechanism_page import MechanismData, MechanismPage
     described = read_mechanism(file)
     with_hands(described.mechanism)
+    if described.file.run.formulation == "relative":
+        _say(f'{file}: run.formulation = "relative": on a page a mechanism moves in natural coordinates, by I3AL')
     described, state = prepare(described)
     where = _where(View(), chosen)
     server, _, address = open_page(where, described.file.name, token)

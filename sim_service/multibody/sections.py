@@ -34,16 +34,41 @@ Tables = dict[Name, dict[str, Any]]  # checked one by one, so that a message nam
 GROUND = "ground"
 
 
+# of each formulation, the one that is used if none is given first
+SCHEMES = {
+    "natural": ("i3al", "i3al_halved", "baumgarte", "projection", "linear_euler"),
+    "relative": ("rodas4", "rodas3", "ros2", "trapezoidal", "rk4", "linear_euler"),
+}
+
+
 class Run(Section):
     seconds: float = Field(10.0, gt=0, le=3600)
     step_ms: float = Field(1.0, ge=0.001, le=100)
-    scheme: Literal["i3al", "i3al_halved", "baumgarte", "projection", "linear_euler"] = "i3al"
+    formulation: Literal["natural", "relative"] = "natural"
+    scheme: Literal[
+        "i3al", "i3al_halved", "baumgarte", "projection", "linear_euler", "rodas4", "rodas3", "ros2", "trapezoidal",
+        "rk4",
+    ] = "i3al"  # fmt: skip
     # of the highest frequencies, by generalised-alpha, which keeps the second order: rho = (1 - d) / (1 + d)
     dissipation: float = Field(0.0, **_within(limits.DISSIPATION))
     modes: int = Field(0, ge=0, le=50)  # natural modes about the equilibrium next to the start, lowest first
 
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, given: Any) -> Any:
+        """The scheme of the formulation, where none is given."""
+        if isinstance(given, dict) and "scheme" not in given:
+            usual = SCHEMES.get(str(given.get("formulation", "natural")), ("i3al",))[0]
+            return {**given, "scheme": usual}
+        return given
+
     @model_validator(mode="after")
     def _bounded(self) -> "Run":
+        allowed = SCHEMES[self.formulation]
+        if self.scheme not in allowed:
+            raise ValueError(
+                f'scheme = "{self.scheme}" is not of formulation = "{self.formulation}"; that has {", ".join(allowed)}'
+            )
         if self.steps > 5_000_000:
             raise ValueError(f"{self.steps} steps are too many for one run; at most 5 million")
         if self.dissipation > 0.0 and self.scheme != "i3al":

@@ -256,7 +256,7 @@ def test_a_joint_of_each_kind_holds(kind):
 
 
 def test_an_angle_can_be_driven_sprung_and_limited():
-    described, state = mechanism_run.prepare(describe(DRIVEN, "m.toml"), 0.2)
+    described, state = mechanism_run.prepare(describe(DRIVEN, "m.toml"), seconds=0.2)
     figures = mechanism_run.simulate(described, state, lambda share, words: None).figures
     assert figures["phi_max"] <= 1e-9
     assert state["turn"][0] == pytest.approx(0.4, abs=1e-9)

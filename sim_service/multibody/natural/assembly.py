@@ -6,17 +6,15 @@ with the weights W of WEIGHT (the penalties times beta h^2, see compile.py). It 
 the panels of the factor; nothing is ever multiplied out densely.
 """
 
-from math import cos, isnan, sin
+from math import isnan
 
 from sim_service.multibody.natural.constraints import evaluate_forms, evaluate_rates, positions
 from sim_service.multibody.natural.elements import evaluate_elements, generalised_forces
+from sim_service.multibody.natural.laws import follow_law
 from sim_service.multibody.natural.tables import (
     EXTERNAL,
-    HARMONIC,
-    POLYNOMIAL,
     RATE,
     SECOND,
-    SMOOTH_STEP,
     VALUE,
     P,
 )  # fmt: skip
@@ -30,20 +28,7 @@ def set_inputs(ints, reals, state, t):
     inputs = part(ints, state, P.INPUT)
     for j in range(len(kind)):
         a, b, c, d = law[4 * j], law[4 * j + 1], law[4 * j + 2], law[4 * j + 3]
-        out = view(inputs, 3 * j, 3 * j + 3)
-        if kind[j] == POLYNOMIAL:  # a + b t + c t^2 + d t^3
-            out[VALUE] = a + t * (b + t * (c + t * d))
-            out[RATE] = b + t * (2.0 * c + t * 3.0 * d)
-            out[SECOND] = 2.0 * c + 6.0 * d * t
-        elif kind[j] == HARMONIC:  # a + b sin(c t + d)
-            out[VALUE] = a + b * sin(c * t + d)
-            out[RATE] = b * c * cos(c * t + d)
-            out[SECOND] = -b * c * c * sin(c * t + d)
-        elif kind[j] == SMOOTH_STEP:  # from a to b between c and d, with continuous second derivative
-            x = min(max((t - c) / (d - c), 0.0), 1.0)
-            out[VALUE] = a + (b - a) * x * x * x * (10.0 + x * (6.0 * x - 15.0))
-            out[RATE] = (b - a) / (d - c) * 30.0 * x * x * (1.0 - x) * (1.0 - x)
-            out[SECOND] = (b - a) / (d - c) ** 2 * 60.0 * x * (1.0 - x) * (1.0 - 2.0 * x)
+        follow_law(kind[j], a, b, c, d, t, view(inputs, 3 * j, 3 * j + 3))
 
 
 @inner

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.relative import vectors as v
 from sim_service.multibody.relative.graph import Expr, Graph
 from sim_service.multibody.relative.links import WORLD, Links, clean
@@ -36,10 +35,7 @@ class Equations:
 
     g: Graph
     tree: Tree
-    mechanism: Mechanism
     links: Links
-    independent: list[int]
-    driven: list[int]
 
     # ---- forms -------------------------------------------------------------------------------------------------------
 

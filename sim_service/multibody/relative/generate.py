@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.multibody.natural.equations import Element
+from sim_service.multibody.natural.equations import Equations as Mechanism
 from sim_service.multibody.natural.forces import MODEL
-from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.natural.tables import ROTOR, TORQUE_3D
 from sim_service.multibody.relative import vectors as v
 from sim_service.multibody.relative.element_forces import port_forces
@@ -37,6 +37,15 @@ IDENTITY = (1.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
+class Position:
+    """Where loops are to be solved well: pivots are the largest there."""
+
+    x: np.ndarray
+    ref: np.ndarray
+    inputs: np.ndarray
+
+
+@dataclass(frozen=True)
 class Generated:
     """What was generated, and how its arrays are laid out."""
 
@@ -49,6 +58,7 @@ class Generated:
     driven: tuple[int, ...]
     dependent: tuple[int, ...]
     balls: tuple[int, ...]  # first coordinate of each
+    at: Position  # for which pivots were chosen
     ports: tuple[Form, ...]  # of the model's forces
     operations: Mapping[str, int]
 
@@ -62,23 +72,24 @@ class _Group:
 
 
 class _Writer:
-    def __init__(self, mechanism: Mechanism, tree: Tree) -> None:
+    def __init__(self, mechanism: Mechanism, tree: Tree, at: Position | None) -> None:
         self.m, self.tree, self.g = mechanism, tree, Graph()
         g = self.g
         self.n = tree.n
         self.driven = sorted(tree.driven)
-        self.dependent = list(tree.dependent)
-        fixed = {*self.driven, *self.dependent}
-        self.independent = [k for k in range(self.n) if k not in fixed]
         x = g.inputs("x", self.n)
         for k in self.driven:
             x[k] = self._law(tree.driven[k], VALUE) + tree.driven[k].const
         self.links = make_links(g, tree, x)
-        self.eq = Equations(g, tree, mechanism, self.links, self.independent, self.driven)
+        self.eq = Equations(g, tree, self.links)
+        self.at = at or Position(tree.assembled, np.tile(IDENTITY, len(self.links.balls)), tree.start)
         anchor = {k: body for rows, body in zip(tree.groups, tree.anchors, strict=True) for k in rows}
         base = {k: WORLD if body == WORLD else self.links.of_body[body] for k, body in anchor.items()}
         self.loops = [Loop(self.eq, loop, base[k]) for k, loop in enumerate(tree.loops)]
         self.slopes = [loop.columns() for loop in self.loops]
+        self.dependent = list(tree.dependent)
+        fixed = {*self.driven, *self.dependent}
+        self.independent = [k for k in range(self.n) if k not in fixed]
         self.groups = self._groups()
         self._velocities()
         self._directions()
@@ -99,13 +110,12 @@ class _Writer:
         return out
 
     def numbers(self, A: Matrix) -> np.ndarray:
-        """A matrix of expressions where the mechanism is assembled."""
-        tree = self.tree
+        """A matrix of expressions at the position for which pivots are chosen."""
         u = np.zeros((len(self.m.inputs), 3))
-        u[:, VALUE] = tree.start
+        u[:, VALUE] = self.at.inputs
         given = {
-            "x": tree.assembled, "ref": np.tile(IDENTITY, len(self.links.balls)), "u": u.ravel(),
-            "p": np.array(self.links.p.values), "w": np.zeros(self.n),
+            "x": self.at.x, "ref": self.at.ref, "u": u.ravel(), "p": np.array(self.links.p.values),
+            "w": np.zeros(self.n),
         }  # fmt: skip
         flat = self.g.evaluate([e for row in A for e in row], given)
         return flat.reshape(len(A), -1)
@@ -129,8 +139,8 @@ class _Writer:
             right = [
                 [*(self.slopes[r].get(k, g.zero) for k in group.touched), self.loops[r].of_inputs()] for r in group.rows
             ]
-            X, pivots = self._solved(group, right)
-            self.pivots += pivots
+            X, found = self._solved(group, right)
+            self.pivots += found
             for i, k in enumerate(group.dependent):
                 rate = X[i][-1]
                 for j, t in enumerate(group.touched):
@@ -323,10 +333,12 @@ class _Writer:
         return follow, new, in_time
 
 
-def generate(mechanism: Mechanism, cut: Sequence[str] = ()) -> Generated:
-    """All functions of a mechanism."""
-    tree = make_tree(mechanism, cut)
-    one = _Writer(mechanism, tree)
+def generate(
+    mechanism: Mechanism, cut: Sequence[str] = (), tree: Tree | None = None, at: Position | None = None
+) -> Generated:
+    """All functions of a mechanism, of a tree that was made before if given; pivots as at a position, or as drawn."""
+    tree = make_tree(mechanism, cut) if tree is None else tree
+    one = _Writer(mechanism, tree, at)
     g = one.g
     a = {k: g.input("a", i) for i, k in enumerate(one.independent)}
     follow, new, in_time = one.by_x()
@@ -369,13 +381,13 @@ def generate(mechanism: Mechanism, cut: Sequence[str] = ()) -> Generated:
     rate_slopes: Vector = []
     J_x: Vector = []
     J_a: Vector = []
-    for at, seeds in enumerate(directions):
+    for count, seeds in enumerate(directions):
         here = g.tangents([*port_values, *port_rates], seeds)
         port_slopes += here[: len(ports)]
         rate_slopes += here[len(ports) :]
         with_forces = dict(seeds)
         for j in range(len(ports)):
-            with_forces[g.input("f", j)] = g.input("df", at * len(ports) + j)
+            with_forces[g.input("f", j)] = g.input("df", count * len(ports) + j)
         (*moves,) = g.tangents([*u_of["xdot"], *wanted], with_forces)
         J_x += moves[: len(one.independent)]
         changed = v.solve_factorised(g, L, inverse, [-e for e in moves[len(one.independent) :]])
@@ -410,20 +422,20 @@ def generate(mechanism: Mechanism, cut: Sequence[str] = ()) -> Generated:
     flat = [e for _, parts in stages.values() for part in parts for array in part.values() for e in array]
     plain, moved, prepared = hoisted(g, flat, "p", "d")
     functions = [Function("prepare", g, ("p",), ({"d": prepared},))]
-    at = 0
+    place = 0
     for name, (inputs, parts) in stages.items():
         outputs = []
         for part in parts:
             of: dict[str, Vector] = {}
             for array, exprs in part.items():
-                of[array] = moved[at : at + len(exprs)]
-                at += len(exprs)
+                of[array] = moved[place : place + len(exprs)]
+                place += len(exprs)
             outputs.append(of)
         functions.append(Function(name, plain, inputs, tuple(outputs)))
     p = one.links.p
     return Generated(
         tree, tuple(functions), tuple(p.names), np.array(p.values), len(prepared), tuple(one.independent),
-        tuple(one.driven), tuple(one.dependent), tuple(one._balls()), tuple(ports),
+        tuple(one.driven), tuple(one.dependent), tuple(one._balls()), one.at, tuple(ports),
         {f.name: f.operations for f in functions},
     )  # fmt: skip
 

@@ -1,0 +1,36 @@
+"""Calls of generated machine code from kernels.
+
+`call(word, arrays)` calls the function whose address is in the bits of a float64 with pointers to the arrays' first
+elements. Addresses lie among other numbers that a kernel is given, so that one compiled kernel serves every mechanism;
+they hold for this process and those forked from it.
+"""
+
+import struct
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+
+def as_word(address: int) -> float:
+    """An address as the float64 with its bits."""
+    return float(struct.unpack("<d", struct.pack("<q", address))[0])
+
+
+@intrinsic
+def call(typingctx, word, arrays):
+    """call(word, (a, b, ...)): unchecked; arrays are contiguous, of float64, long enough, and do not overlap."""
+
+    def codegen(context, builder, signature, args):
+        pointer = ir.IntType(8).as_pointer()
+        pointers = []
+        for kind, value in zip(signature.args[1], cgutils.unpack_tuple(builder, args[1]), strict=True):
+            pointers.append(builder.bitcast(make_array(kind)(context, builder, value).data, pointer))
+        bits = builder.bitcast(args[0], ir.IntType(64))
+        function = ir.FunctionType(ir.VoidType(), [pointer] * len(pointers))
+        builder.call(builder.inttoptr(bits, function.as_pointer()), pointers)
+        return context.get_dummy_value()
+
+    return types.void(word, arrays), codegen
