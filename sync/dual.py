@@ -21,7 +21,7 @@ derivatives.
 
 Why so. Tangents by hand are the formula a second time, and stay right only as long as nobody edits one of the two.
 Source transformation writes modules that nobody reads, and numba is slow with long straight-line code. An expression
-graph needs all branches as selects and does not follow searches and tables (a road). Operators on a type of numba need
+graph needs all branches as selects and does not follow searches in tables. Operators on a type of numba need
 neither: branches, loops and calls stay those of the kernel. In a kernel with N derivatives the functions of one
 variable (atan, sin, exp) are evaluated once; products cost N more.
 
