@@ -8,7 +8,7 @@ With x the coordinates, w the velocities, u the independent, d the driven and v 
     r = B^T (M dw + c - Q)         inverse dynamics by Newton and Euler's recursion, reduced; 0 in motion
     (B^T M B) dw_u = -r(dw_u = 0)  forward dynamics
 
-A loop is written in the axes of the lowest body that carries all of it: a linkage does not see where what carries it is.
+A loop is written in the axes of the lowest body that carries all of it, and does not see where that is.
 Forces of a model enter as `f` at their ports, whose values are an output of their own; all others are in the graph.
 What depends on parameters alone is computed once (`hoisted`).
 """
