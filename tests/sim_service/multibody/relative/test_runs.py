@@ -1,4 +1,4 @@
-"""Runs in relative coordinates against natural ones: same motion, other independent coordinates on the way, refusals."""
+"""Runs in relative coordinates against natural ones: same motion, changes of independent coordinates, refusals."""
 
 import functools
 from pathlib import Path
