@@ -2,9 +2,9 @@
 
 Every joint is a sequence of single motions; a body with several has links without mass between its parent and itself.
 A link's axes are those of its parent, or, where it turns about an axis that is none of these, a frame with its z along
-that axis: so every turn is about a coordinate axis. Numbers of the drawing (offsets, axes, masses, inertias) become
-*parameters*, symbols that may change between two steps; what is exactly zero in the drawing is structure and vanishes
-from the equations, and so are ones in rotations.
+that axis: so every turn is about a coordinate axis. A link on a ball has the axes of the drawing, as the tree has it.
+Numbers of the drawing (offsets, axes, masses, inertias) become *parameters*, symbols that may change between two steps;
+what is exactly zero in the drawing is structure and vanishes from the equations, and so are ones in rotations.
 """
 
 from collections.abc import Sequence
@@ -220,6 +220,11 @@ def make_links(g: Graph, tree: Tree, x: Vector) -> Links:
                 k = len(made.balls)
                 ref = [g.input("ref", 4 * k + i) for i in range(4)]
                 link.R = ball(g, ref, x[at_velocity : at_velocity + 3])
+                if not np.array_equal(axes, np.eye(3)):
+                    # its coordinates are those of the tree, in the axes of the drawing
+                    C = [p.vector(f"{body.name}.axes{at_velocity}.{i}", axes.T[i], exact=True) for i in range(3)]
+                    link.R = v.multiply(C, link.R)
+                    link.drawn = axes = np.eye(3)
                 made.balls.append(len(made.links))
             at_velocity += {"ball": 3, "weld": 0}.get(kind, 1)
             made.links.append(link)

@@ -1,0 +1,100 @@
+"""Two formulations, one mechanism: at any state both say the same, and derivatives are those of the complex step.
+
+`python -m checks.formulations` asks the same of many more states.
+"""
+
+import numpy as np
+import pytest
+
+from sim_service.multibody.natural.linearise import linearise
+from sim_service.multibody.relative.conversion import to_natural
+from sim_service.multibody.relative.kinematics import tree_pose
+from tests.sim_service.multibody.relative.both import At, Both, apart, both, worst
+from tests.sim_service.multibody.relative.buggy_states import buggy
+from tests.sim_service.multibody.relative.test_tree import FILES, KINDS, OWN
+
+LONG = "chain"  # by its own recursion (chain.py)
+SMALL = [name for name in (*FILES, *OWN, *KINDS) if name != LONG]
+ALL = [*SMALL, "buggy"]
+AGREE = 1e-9
+LIMITS = {"position": 1e-10, "velocity": 1e-10, "effort as solved": 1e-8}  # the penalty's rounding is in the last
+
+
+def made(name: str) -> Both:
+    return buggy() if name == "buggy" else both(name)
+
+
+def states(name: str, count: int, seed: int = 1) -> list[At]:
+    rng = np.random.default_rng(seed)
+    return [made(name).state(rng) for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_both_formulations_say_the_same_at_any_state(name):
+    found = worst(both(name), states(name, 8))
+    assert {what: size for what, size in found.items() if not size <= LIMITS.get(what, AGREE)} == {}
+
+
+def test_both_formulations_of_the_buggy_say_the_same_with_all_forces():
+    one, rng, count, loaded = buggy(), np.random.default_rng(7), 0, 0
+    for _ in range(20):
+        at = one.state(rng)
+        found = one.differences(at)
+        assert {what: size for what, size in found.items() if not size <= LIMITS.get(what, AGREE)} == {}
+        assert {"acceleration", "effort", "port forces"} <= set(found)
+        loads = one.forces(at)[[2, 15, 28, 41]]
+        count, loaded = count + 4, loaded + int(np.sum(loads > 100.0))
+    assert 0.2 * count < loaded < count  # wheels on the road and in the air
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_places_are_those_of_the_drawing_moved(name):
+    """By the plain kinematics of the tree, which has no code in common with the generated one."""
+    one = made(name)
+    for at in states(name, 3, seed=2):
+        references = {k: at.ref[4 * i : 4 * i + 4] for i, k in enumerate(one.balls)}
+        q, _ = to_natural(one.tree, tree_pose(one.tree, at.x, at.u[0::3], references))
+        np.testing.assert_allclose(one.places(at, np.zeros(one.tree.n))[0], q, rtol=0, atol=1e-13 * (1 + abs(q).max()))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_rates_are_derivatives_in_time(name):
+    """Of the coordinates along the motion, and of their rates, by the complex step."""
+    one = made(name)
+    for at in states(name, 2, seed=3):
+        f = one.forces(at)
+        motion = one.motion(at, f)
+        _, qd, qdd = one.places(at, motion["full"])
+        inputs = np.zeros_like(at.u)
+        inputs[0::3], inputs[1::3] = at.u[1::3], at.u[2::3]
+        along = one.moved(at, f, motion["xdot"], motion["acceleration"], inputs)
+        assert apart(along["q"], qd) < 1e-12
+        assert apart(along["qd"], qdd) < 1e-12
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_slopes_are_those_of_the_complex_step(name):
+    one = made(name)
+    rng = np.random.default_rng(4)
+    for at in states(name, 1 if name == "buggy" else 2, seed=4):
+        df = rng.normal(size=(2 * len(one.independent) + 1, len(one.made.ports)))
+        found, exact = one.slopes(at, df)
+        assert {what for what, values in found.items() if not apart(values, exact[what]) < 1e-12} == set()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_slopes_are_those_of_the_natural_formulation(name):
+    """Which has them by central differences, in directions of its own: zdd = -K z - D zd, z = N^T q."""
+    one = both(name)
+    count = len(one.independent)
+    (at,) = states(name, 1, seed=5)
+    f = one.forces(at)
+    q, qd, _ = one.places(at, one.motion(at, f)["full"])
+    near = linearise(one.natural(at, q, qd))
+    N, K, D = near.basis.T, near.stiffness, near.damping
+    assert len(N) == count
+    for k in range(2 * count):
+        way = np.eye(2 * count)[k]
+        moved = one.moved(at, f, way[:count], way[count:])
+        expected = -K @ (N @ moved["q"]) - D @ (N @ moved["qd"])
+        assert np.abs(N @ moved["qdd"] - expected).max() < 1e-5 * max(np.abs(expected).max(), np.abs(K).max(), 1.0)
