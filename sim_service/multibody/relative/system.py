@@ -294,7 +294,10 @@ def advance(step, of_rates, of_both, layout, settings, ints, reals, state, work,
     """One step of a state; inputs from outside are those of its end. A status: the worst of GOOD to SINGULAR."""
     t = part(ints, state, P.TIME)[0]
     begin(ints, state, work, t + h)
-    done = step(of_rates, of_both, layout, settings, ints, reals, work, t, h, part(ints, work, P.Y), scratch)
+    y = part(ints, work, P.Y)
+    done = ode.GOOD
+    if len(y) > 0:  # otherwise all is driven
+        done = step(of_rates, of_both, layout, settings, ints, reals, work, t, h, y, scratch)
     if done == ode.NOT_FINITE:
         return NOT_FINITE
     found = finish(ints, reals, state, work, t + h)

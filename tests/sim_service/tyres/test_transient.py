@@ -257,7 +257,8 @@ def test_force_is_within_friction_and_slopes_are_not_negative(p, mu, moves, h):
         Dx, Dy, _, _ = capacity(p, f, 0.0, mu)
         shift = 0.05 * f * mu * 1.1  # no vertical shift is greater
         limits = (Dx + shift) * fz / f, (Dy + shift) * fz / f
-        assert math.hypot(out[OUT.FX] / (limits[0] + 1e-9), out[OUT.FY] / (limits[1] + 1e-9)) <= 1.0 + 1e-9
+        most = 1.01 if p is FULL_TYRE else 1.0 + 1e-9  # as published, combined slip goes a little beyond the ellipse
+        assert math.hypot(out[OUT.FX] / (limits[0] + 1e-9), out[OUT.FY] / (limits[1] + 1e-9)) <= most
 
 
 @settings(max_examples=few(200), deadline=None)

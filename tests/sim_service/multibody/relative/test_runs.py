@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sim_service.multibody.mechanism_file import describe
-from sim_service.multibody.natural.api import Mechanism, State, energy, harmonic, run, start
+from sim_service.multibody.natural.api import Mechanism, State, energy, harmonic, polynomial, run, start
 from sim_service.multibody.natural.errors import DivergedError
 from sim_service.multibody.natural.problems import effort
 from sim_service.multibody.relative.run import METHODS, Runner
@@ -97,6 +97,23 @@ def test_a_driven_joint_has_the_effort_of_the_natural_multiplier() -> None:
         runner.run(0.05, 1e-3)
         made = float(runner.system.part(_effort(), runner.state)[0])
         assert made == pytest.approx(effort(state, "motor"), rel=1e-9)
+
+
+def test_a_mechanism_of_which_everything_is_driven_follows() -> None:
+    def driven() -> State:
+        state = four_bar(0.0)
+        m = state.system.mechanism
+        assert isinstance(m, Mechanism)
+        m.drive("motor", m.angle("turn", None, m.bodies["crank"]), polynomial(0.0, 6.0))
+        return start(m.compile(h=1e-3).state())
+
+    state, natural = driven(), driven()
+    runner = Runner(state)
+    assert runner.system.generated.independent == ()
+    runner.run(0.5, 1e-3)
+    run(natural, 0.5, 1e-3)
+    assert np.abs(state.q - natural.q).max() < 1e-9
+    assert float(runner.system.part(_effort(), runner.state)[0]) == pytest.approx(effort(state, "motor"), rel=1e-9)
 
 
 def _effort() -> Any:
