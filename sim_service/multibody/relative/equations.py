@@ -74,7 +74,7 @@ class Equations:
 
     def own_turn(self, link: int) -> Vector:
         """Angular velocity of a link in its own axes."""
-        return self._own_motion(link)[0]
+        return self.own_motion(link)[0]
 
     def value(self, form: Form, base: int = WORLD) -> Expr:
         out = self.g.constant(form.const)
@@ -143,18 +143,18 @@ class Equations:
         if base != WORLD:
             return self.links.motion(base, link)
         _, R = self.links.place(WORLD, link)
-        turn, move = self._own_motion(link)
+        turn, move = self.own_motion(link)
         return v.apply(R, turn), v.apply(R, move)
 
     # ---- motion in the links' own axes -------------------------------------------------------------------------------
 
-    def _own_motion(self, link: int) -> tuple[Vector, Vector]:
+    def own_motion(self, link: int) -> tuple[Vector, Vector]:
         g = self.g
         if link == WORLD:
             return v.zeros(g), v.zeros(g)
         if link not in self._motions:
             one = self.links.links[link]
-            turn, move = self._own_motion(one.parent)
+            turn, move = self.own_motion(one.parent)
             move = v.plus(move, v.cross(turn, self.links.step(link)))
             if one.kind == "slide":
                 move = v.plus(move, v.times(one.along, self.links.w[one.velocity]))
@@ -186,7 +186,7 @@ class Equations:
         none = v.zeros(g)
         for k, one in enumerate(links):
             above = one.parent
-            turn_above = none if above == WORLD else self._own_motion(above)[0]
+            turn_above = none if above == WORLD else self.own_motion(above)[0]
             alpha, a = (none, [-e for e in down]) if above == WORLD else (alphas[above], accs[above])
             a = v.plus(a, v.apply(self._turning(above, alpha), self.links.step(k)))
             if one.kind == "slide":
@@ -194,11 +194,11 @@ class Equations:
                 a = v.plus(a, v.cross(turn_above, v.times(one.along, self.links.w[one.velocity] * 2.0)))
             alpha, a = v.apply_transposed(one.R, alpha), v.apply_transposed(one.R, a)
             own = self._own_turn(k, self.links.w)
-            carried = v.minus(self._own_motion(k)[0], own)
+            carried = v.minus(self.own_motion(k)[0], own)
             alpha = v.plus(v.plus(alpha, self._own_turn(k, dw)), v.cross(carried, own))
             alphas.append(alpha)
             accs.append(a)
-            turn = self._own_motion(k)[0]
+            turn = self.own_motion(k)[0]
             T = self._turning(k, alpha)
             force = v.plus(v.times(a, one.mass), v.apply(T, one.moment))
             moment = v.plus(v.cross(one.moment, a), v.apply(one.inertia, alpha))
@@ -220,7 +220,7 @@ class Equations:
         return out
 
     def _turning(self, link: int, alpha: Vector) -> Matrix:
-        turn = v.zeros(self.g) if link == WORLD else self._own_motion(link)[0]
+        turn = v.zeros(self.g) if link == WORLD else self.own_motion(link)[0]
         return v.turning(self.g, turn, alpha)
 
     def _joint_efforts(self, link: int, force: Vector, moment: Vector, out: Vector) -> None:

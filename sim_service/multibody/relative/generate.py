@@ -9,7 +9,8 @@ accelerations of the independent velocities, `f` forces at the ports of the mode
     motion    x, ref, w, u, f -> ports, rates | xdot, acceleration, full, effort      in two stages: forces come between
     slopes    x, ref, w, u, a, f -> port_slopes, rate_slopes | J_x, J_a               exact, by x_u, w_u and time
     places    x, ref, w, u, full -> q, qd, qdd    every coordinate of the builder, with rates
-    energy    x, ref, w, u -> kinetic, potential
+    energy    x, ref, w, u -> kinetic, potential    gravity and springs, as in natural
+    reactions x, ref, w, u, full, f -> lam        multipliers of the cut loops: M dw + c + J^T lam = Q
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from sim_service.multibody.natural.forces import MODEL
 from sim_service.multibody.natural.tables import ROTOR, TORQUE_3D
 from sim_service.multibody.relative import vectors as v
 from sim_service.multibody.relative.element_forces import port_forces
+from sim_service.multibody.relative.energy import kinetic, potential, weight
 from sim_service.multibody.relative.equations import RATE, SECOND, VALUE, Equations
 from sim_service.multibody.relative.graph import CONSTANT, INPUT, Expr, Graph
 from sim_service.multibody.relative.links import make_links
@@ -180,6 +182,7 @@ class _Writer:
         """Wrenches on the links in their own axes, and efforts on coordinates; the ports of the model on the way."""
         g = self.g
         self.ports: list[Form] = []
+        self.potential = weight(self.eq)
         on_bodies: dict[int, tuple[Vector, Vector]] = {}  # link -> force, moment in the world's axes
         own: dict[int, Vector] = {}  # link -> moment in its axes
         efforts: Vector = v.zeros(g, self.n)
@@ -198,6 +201,7 @@ class _Writer:
             else:
                 x, xd = [self.eq.value(form) for form in forms], [self.eq.rate(form) for form in forms]
                 f = port_forces(g, element, p, scale, x, xd)
+                self.potential = self.potential + potential(g, element, p, x)
             for form, force in zip(forms, f, strict=True):
                 self._apply(form, force, on_bodies, efforts)
         wrenches = {}
@@ -273,6 +277,17 @@ class _Writer:
         out = {}
         for u, direction in self.B.items():
             out[u] = self.g.sum(e * r[k] for k, e in direction.items())
+        return out
+
+    def reactions(self, dw: Vector, wrenches: dict[int, tuple[Vector, Vector]], efforts: Vector) -> Vector:
+        """Multipliers of the loops: J_v^T lam = Q - M dw - c, of the dependent velocities, group by group."""
+        r = v.minus(efforts, self.eq.inverse_dynamics(dw, wrenches))
+        out: Vector = [self.g.zero] * len(self.loops)
+        for group in self.groups:
+            A = [[self.slopes[row].get(k, self.g.zero) for row in group.rows] for k in group.dependent]
+            lam, _ = v.solve_in_order(self.g, A, [[r[k]] for k in group.dependent], [(c, r) for r, c in group.order])
+            for row, (e,) in zip(group.rows, lam, strict=True):
+                out[row] = e
         return out
 
     # ---- rates of coordinates ----------------------------------------------------------------------------------------
@@ -415,6 +430,8 @@ def generate(
             ({"port_slopes": port_slopes, "rate_slopes": rate_slopes}, {"J_x": J_x, "J_a": J_a}),
         ),
         "places": ((*arrays, "full"), ({"q": q, "qd": qd, "qdd": qdd},)),
+        "energy": (arrays, ({"kinetic": [kinetic(one.eq)], "potential": [one.potential]},)),
+        "reactions": ((*arrays, "full", "f"), ({"lam": one.reactions(given, wrenches, efforts)},)),
     }
     if not ports:
         for name in ("motion", "slopes"):

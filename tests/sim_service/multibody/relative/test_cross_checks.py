@@ -41,7 +41,7 @@ def test_both_formulations_of_the_buggy_say_the_same_with_all_forces():
         at = one.state(rng)
         found = one.differences(at)
         assert {what: size for what, size in found.items() if not size <= LIMITS.get(what, AGREE)} == {}
-        assert {"acceleration", "effort", "port forces"} <= set(found)
+        assert {"acceleration", "effort", "port forces", "kinetic", "reactions"} <= set(found)
         loads = one.forces(at)[[2, 15, 28, 41]]
         count, loaded = count + 4, loaded + int(np.sum(loads > 100.0))
     assert 0.2 * count < loaded < count  # wheels on the road and in the air
