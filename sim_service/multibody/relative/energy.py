@@ -12,12 +12,13 @@ from sim_service.multibody.relative.vectors import Vector
 
 
 def kinetic(eq: Equations) -> Expr:
-    """1/2 sum (m v^2 + 2 v . (w x m c) + w . J w), of every link about its origin, in its own axes."""
+    """1/2 sum (m v^2 + 2 v . (w x m c) + w . J w), of every link about its origin."""
     twice = eq.g.zero
     for k, one in enumerate(eq.links.links):
-        turn, move = eq.own_motion(k)
+        turn, (_, move) = eq.own_turn(k), eq.motion(WORLD, k)
+        _, R = eq.links.place(WORLD, k)
         twice = twice + one.mass * v.dot(move, move) + v.dot(turn, v.apply(one.inertia, turn))
-        twice = twice + v.dot(move, v.cross(turn, one.moment)) * 2.0
+        twice = twice + v.dot(move, v.apply(R, v.cross(turn, one.moment))) * 2.0
     for k, scalar in enumerate(eq.tree.scalars, eq.links.size - len(eq.tree.scalars)):
         inertia = eq.links.p.scalar(f"{scalar.name}.inertia", scalar.inertia)
         twice = twice + inertia * eq.links.w[k] * eq.links.w[k]

@@ -14,7 +14,7 @@ What depends on parameters alone is computed once (`hoisted`).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,10 +71,6 @@ class Equations:
         axes = self.links.links[self.links.of_body[b]].drawn
         (row,) = [L[i] for i in range(3) if np.any(L[i])]
         return self._place(self.tree.bodies[b].name, clean(kinematics_product(row, axes)))
-
-    def own_turn(self, link: int) -> Vector:
-        """Angular velocity of a link in its own axes."""
-        return self.own_motion(link)[0]
 
     def value(self, form: Form, base: int = WORLD) -> Expr:
         out = self.g.constant(form.const)
@@ -142,25 +138,43 @@ class Equations:
         """Turning and motion of a link's origin; in the world by the recursion in the links' own axes."""
         if base != WORLD:
             return self.links.motion(base, link)
-        _, R = self.links.place(WORLD, link)
-        turn, move = self.own_motion(link)
-        return v.apply(R, turn), v.apply(R, move)
+        if link == WORLD:
+            return v.zeros(self.g), v.zeros(self.g)
+        if link not in self._moves:
+            one = self.links.links[link]
+            _, R = self.links.place(WORLD, link)
+            turn, move = self.motion(WORLD, one.parent)
+            move = v.plus(move, v.cross(turn, self.links.arm(WORLD, link)))
+            if one.kind == "slide":
+                move = v.plus(move, v.times(v.apply(R, one.along), self.links.w[one.velocity]))
+            else:
+                turn = v.apply(R, self.own_turn(link))
+            self._moves[link] = turn, move
+        return self._moves[link]
+
+    def along(self, form: Form, direction: Mapping[int, Expr], memory: dict[int, tuple[Vector, Vector]]) -> Expr:
+        """The form's rate when the velocities are those of `direction` (memory: one for each direction)."""
+        out = self.g.sum(direction[k] * c for k, c in form.coordinates.items() if k in direction)
+        for link, moves, turns in self.parts(form):
+            _, R = self.links.place(WORLD, link)
+            turn, move = self.links.moved(link, direction, memory)
+            for i, c in moves:
+                out = out + c * move[i]
+            for i, place in turns:
+                out = out + v.cross(turn, v.apply(R, place))[i]
+        return out
 
     # ---- motion in the links' own axes -------------------------------------------------------------------------------
 
-    def own_motion(self, link: int) -> tuple[Vector, Vector]:
-        g = self.g
+    def own_turn(self, link: int) -> Vector:
+        """Angular velocity of a link in its own axes."""
         if link == WORLD:
-            return v.zeros(g), v.zeros(g)
-        if link not in self._motions:
+            return v.zeros(self.g)
+        if link not in self._turns:
             one = self.links.links[link]
-            turn, move = self.own_motion(one.parent)
-            move = v.plus(move, v.cross(turn, self.links.step(link)))
-            if one.kind == "slide":
-                move = v.plus(move, v.times(one.along, self.links.w[one.velocity]))
-            turn, move = v.apply_transposed(one.R, turn), v.apply_transposed(one.R, move)
-            self._motions[link] = v.plus(turn, self._own_turn(link, self.links.w)), move
-        return self._motions[link]
+            turn = v.apply_transposed(one.R, self.own_turn(one.parent))
+            self._turns[link] = v.plus(turn, self._own_turn(link, self.links.w))
+        return self._turns[link]
 
     def _own_turn(self, link: int, w: Vector) -> Vector:
         """What the joint of the link adds to how it turns, for velocities (or accelerations) w."""
@@ -186,7 +200,7 @@ class Equations:
         none = v.zeros(g)
         for k, one in enumerate(links):
             above = one.parent
-            turn_above = none if above == WORLD else self.own_motion(above)[0]
+            turn_above = self.own_turn(above)
             alpha, a = (none, [-e for e in down]) if above == WORLD else (alphas[above], accs[above])
             a = v.plus(a, v.apply(self._turning(above, alpha), self.links.step(k)))
             if one.kind == "slide":
@@ -194,11 +208,11 @@ class Equations:
                 a = v.plus(a, v.cross(turn_above, v.times(one.along, self.links.w[one.velocity] * 2.0)))
             alpha, a = v.apply_transposed(one.R, alpha), v.apply_transposed(one.R, a)
             own = self._own_turn(k, self.links.w)
-            carried = v.minus(self.own_motion(k)[0], own)
+            carried = v.apply_transposed(one.R, turn_above)
             alpha = v.plus(v.plus(alpha, self._own_turn(k, dw)), v.cross(carried, own))
             alphas.append(alpha)
             accs.append(a)
-            turn = self.own_motion(k)[0]
+            turn = self.own_turn(k)
             T = self._turning(k, alpha)
             force = v.plus(v.times(a, one.mass), v.apply(T, one.moment))
             moment = v.plus(v.cross(one.moment, a), v.apply(one.inertia, alpha))
@@ -220,8 +234,7 @@ class Equations:
         return out
 
     def _turning(self, link: int, alpha: Vector) -> Matrix:
-        turn = v.zeros(self.g) if link == WORLD else self.own_motion(link)[0]
-        return v.turning(self.g, turn, alpha)
+        return v.turning(self.g, self.own_turn(link), alpha)
 
     def _joint_efforts(self, link: int, force: Vector, moment: Vector, out: Vector) -> None:
         one = self.links.links[link]
@@ -345,7 +358,8 @@ class Equations:
         return found
 
     def __post_init__(self) -> None:
-        self._motions: dict[int, tuple[Vector, Vector]] = {}
+        self._turns: dict[int, Vector] = {}
+        self._moves: dict[int, tuple[Vector, Vector]] = {}
         self._named: dict[tuple[str, tuple[float, ...]], str] = {}
 
 

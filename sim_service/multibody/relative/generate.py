@@ -7,15 +7,26 @@ accelerations of the independent velocities, `f` forces at the ports of the mode
     prepare   p -> d                          whenever a parameter has changed
     close     x, ref, u -> new, h, pivots     one Newton correction of the dependent coordinates; what was wrong before
     motion    x, ref, w, u, f -> ports, rates | xdot, acceleration, full, effort      in two stages: forces come between
-    slopes    x, ref, w, u, a, f -> port_slopes, rate_slopes | J_x, J_a               exact, by x_u, w_u and time
+    slopes    x, ref, w, u, f -> ports, rates, port_slopes, rate_slopes
+                               | xdot, acceleration, full, effort, slopes, turns, factor
+                               | port_drift, rate_drift, drift
     places    x, ref, w, u, full -> q, qd, qdd    every coordinate of the builder, with rates
     energy    x, ref, w, u -> kinetic, potential    gravity and springs, as in natural
     reactions x, ref, w, u, full, f -> lam        multipliers of the cut loops: M dw + c + J^T lam = Q
+
+`slopes` does what `motion` does and gives what the exact derivatives are made of (port_jacobian.py): those of the
+model's ports and of their rates, block by block (`PortBlocks`); then, with the forces as they are and the accelerations
+as found, those of the generalised forces less what accelerates the masses, a row for each independent velocity with
+columns by x_u and w_u; of the rates of the balls' independent coordinates (`turns`), in such rows too; and the mass
+matrix of the independent velocities, last one first, as L D L^T, row by row, with 1/D on the diagonal. By x_u means
+along its velocity: for a ball a turn about an axis of the child. The third stage, which only a mechanism whose inputs
+move needs, is the same by time: `drift` has the generalised forces, the rates of the balls' independent coordinates,
+and how far these coordinates themselves move, since only their velocities are held. All three stages are there
+whatever the mechanism has.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,9 +39,10 @@ from sim_service.multibody.relative.element_forces import port_forces
 from sim_service.multibody.relative.energy import kinetic, potential, weight
 from sim_service.multibody.relative.equations import RATE, SECOND, VALUE, Equations
 from sim_service.multibody.relative.graph import CONSTANT, INPUT, Expr, Graph
-from sim_service.multibody.relative.links import make_links
+from sim_service.multibody.relative.links import ball_rate, make_links
 from sim_service.multibody.relative.llvm import Function
 from sim_service.multibody.relative.loop_equations import Loop
+from sim_service.multibody.relative.port_jacobian import PortBlocks, make_blocks
 from sim_service.multibody.relative.spanning import make_tree
 from sim_service.multibody.relative.tree import WORLD, Form, Tree
 from sim_service.multibody.relative.vectors import Matrix, Vector
@@ -62,6 +74,7 @@ class Generated:
     balls: tuple[int, ...]  # first coordinate of each
     at: Position  # for which pivots were chosen
     ports: tuple[Form, ...]  # of the model's forces
+    blocks: PortBlocks
     operations: Mapping[str, int]
 
 
@@ -137,6 +150,7 @@ class _Writer:
             w[k] = self._law(tree.driven[k], RATE)
         self.B: dict[int, dict[int, Expr]] = {k: {k: g.one} for k in (*self.independent, *self.driven)}
         self.pivots: Vector = []
+        self.by_inputs: dict[int, Expr] = {}  # velocities of dependent coordinates that moving inputs alone make
         for group in self.groups:
             right = [
                 [*(self.slopes[r].get(k, g.zero) for k in group.touched), self.loops[r].of_inputs()] for r in group.rows
@@ -145,6 +159,7 @@ class _Writer:
             self.pivots += found
             for i, k in enumerate(group.dependent):
                 rate = X[i][-1]
+                self.by_inputs[k] = -rate
                 for j, t in enumerate(group.touched):
                     rate = rate + X[i][j] * w[t]
                     if X[i][j].value != 0.0:
@@ -299,10 +314,7 @@ class _Writer:
         g = self.g
         out = list(self.w)
         for k in self._balls():
-            xi, w = self.links.x[k : k + 3], self.w[k : k + 3]
-            along = v.dot(xi, w) * 0.25
-            turned = v.cross(xi, w)
-            out[k : k + 3] = [a + t * 0.5 + e * along for a, t, e in zip(w, turned, xi, strict=True)]
+            out[k : k + 3] = ball_rate(self.links.x[k : k + 3], self.w[k : k + 3])
         return [e if isinstance(e, Expr) else g.constant(e) for e in out]
 
     def slopes_by_x(self, row: int) -> dict[int, Expr]:
@@ -319,33 +331,31 @@ class _Writer:
                 out[k + i] = e * size
         return out
 
-    def by_x(self) -> tuple[dict[int, dict[int, Expr]], dict[int, Expr], dict[int, Expr]]:
-        """How dependent coordinates follow independent ones; a Newton correction of each; and how they follow time."""
-        g = self.g
-        follow: dict[int, dict[int, Expr]] = {k: {k: g.one} for k in self.independent}
-        new: dict[int, Expr] = {}
-        in_time: dict[int, Expr] = {}
-        driven_rates = {k: self._law(self.tree.driven[k], RATE) for k in self.driven}
+    def corrected(self) -> dict[int, Expr]:
+        """Dependent coordinates after a Newton correction."""
+        out: dict[int, Expr] = {}
         for group in self.groups:
             rows = [self.slopes_by_x(r) for r in group.rows]
-            A = [[row.get(k, g.zero) for k in group.dependent] for row in rows]
-            moved = [
-                g.sum([self.loops[r].of_inputs(), *(row[k] * driven_rates[k] for k in driven_rates if k in row)])
-                for r, row in zip(group.rows, rows, strict=True)
-            ]
-            free = [k for k in group.touched if k not in driven_rates]
-            right = [
-                [*(row.get(k, g.zero) for k in free), self.loops[r].value, t]
-                for r, row, t in zip(group.rows, rows, moved, strict=True)
-            ]
-            X, _ = v.solve_in_order(g, A, right, group.order)
+            A = [[row.get(k, self.g.zero) for k in group.dependent] for row in rows]
+            X, _ = v.solve_in_order(self.g, A, [[self.loops[r].value] for r in group.rows], group.order)
             for i, k in enumerate(group.dependent):
-                for j, u in enumerate(free):
-                    if X[i][j].value != 0.0:
-                        follow[u][k] = -X[i][j]
-                new[k] = self.links.x[k] - X[i][-2]
-                in_time[k] = -X[i][-1]
-        return follow, new, in_time
+                out[k] = self.links.x[k] - X[i][0]
+        return out
+
+    def in_time(self) -> dict[Expr, Expr]:
+        """What changes with time alone: inputs, and the coordinates that follow them."""
+        g = self.g
+        moving = {d: self._law(self.tree.driven[d], RATE) for d in self.driven}
+        follow = dict(self.by_inputs)
+        for d, rate in moving.items():
+            for k, e in self.B[d].items():
+                if k != d:
+                    follow[k] = follow.get(k, g.zero) + e * rate
+        seeds = self.links.seeds({k: e for k, e in follow.items() if e.value != 0.0})
+        for i in range(len(self.m.inputs)):
+            seeds[g.input("u", 3 * i + VALUE)] = g.input("u", 3 * i + RATE)
+            seeds[g.input("u", 3 * i + RATE)] = g.input("u", 3 * i + SECOND)
+        return seeds
 
 
 def generate(
@@ -355,8 +365,7 @@ def generate(
     tree = make_tree(mechanism, cut) if tree is None else tree
     one = _Writer(mechanism, tree, at)
     g = one.g
-    a = {k: g.input("a", i) for i, k in enumerate(one.independent)}
-    follow, new, in_time = one.by_x()
+    new = one.corrected()
     wrenches, efforts = one.forces()
     ports = one.ports
 
@@ -379,35 +388,35 @@ def generate(
     port_values, port_rates = [one.eq.value(form) for form in ports], [one.eq.rate(form) for form in ports]
     u_of = {"acceleration": [acceleration[k] for k in one.independent], "xdot": [xdot[k] for k in one.independent]}
 
-    # exact derivatives: of the residual at the accelerations that were found, then one solve for each direction
-    balance = one.residual(one.accelerations(a), wrenches, efforts)
-    wanted = [balance[k] for k in order]
-    directions: list[dict[Expr, Any]] = []
+    # exact derivatives: of the residual at the accelerations that were found and the forces as they are
+    found_ones = {k: g.input("a", i) for i, k in enumerate(one.independent)}
+    balance = one.residual(one.accelerations(found_ones), wrenches, efforts)
+    wanted = [-balance[k] for k in one.independent]
+    in_balls = {k + i for k in one._balls() for i in range(3)}
+    ball_rows = [i for i, k in enumerate(one.independent) if k in in_balls]
+    ball_rates = [u_of["xdot"][i] for i in ball_rows]
+    rate_slopes: list[Vector] = []
+    columns: list[Vector] = []
+    turns: list[Vector] = []
     for k in one.independent:
-        directions.append({g.input("x", j): e for j, e in follow[k].items()})
-    directions += [{g.input("w", k): g.one} for k in one.independent]
-    of_time: dict[Expr, Any] = {g.input("x", k): e for k, e in in_time.items()}
-    for i in range(len(mechanism.inputs)):
-        of_time[g.input("u", 3 * i + VALUE)] = g.input("u", 3 * i + RATE)
-        of_time[g.input("u", 3 * i + RATE)] = g.input("u", 3 * i + SECOND)
-        of_time[g.input("u", 3 * i + SECOND)] = g.zero
-    directions.append(of_time)
-    port_slopes: Vector = []
-    rate_slopes: Vector = []
-    J_x: Vector = []
-    J_a: Vector = []
-    for count, seeds in enumerate(directions):
-        here = g.tangents([*port_values, *port_rates], seeds)
-        port_slopes += here[: len(ports)]
-        rate_slopes += here[len(ports) :]
-        with_forces = dict(seeds)
-        for j in range(len(ports)):
-            with_forces[g.input("f", j)] = g.input("df", count * len(ports) + j)
-        (*moves,) = g.tangents([*u_of["xdot"], *wanted], with_forces)
-        J_x += moves[: len(one.independent)]
-        changed = v.solve_factorised(g, L, inverse, [-e for e in moves[len(one.independent) :]])
-        by_velocity = dict(zip(order, changed, strict=True))
-        J_a += [by_velocity[k] for k in one.independent]
+        seeds = one.links.seeds(one.B[k])
+        rate_slopes.append(g.tangents(port_rates, seeds))
+        columns.append(g.tangents(wanted, seeds))
+        turns.append(g.tangents(ball_rates, seeds))
+    for k in one.independent:
+        columns.append(g.tangents(wanted, {g.input("w", k): g.one}))
+        turns.append(g.tangents(ball_rates, {g.input("w", k): g.one}))
+    memories: list[dict[int, tuple[Vector, Vector]]] = [{} for _ in one.independent]
+    port_slopes = [
+        [one.eq.along(form, one.B[k], memory) for form in ports]
+        for k, memory in zip(one.independent, memories, strict=True)
+    ]
+    blocks = make_blocks(mechanism, tree, free, ball_rows, port_slopes, rate_slopes)
+    with_time = one.in_time()
+    in_time = g.tangents([*port_values, *port_rates, *wanted, *ball_rates], with_time)
+    coordinates = [one.links.x[one.independent[i]] for i in ball_rows]
+    in_time += [g.expr(with_time.get(e, 0.0)) for e in coordinates]
+    factor = [L[i][j] if j < i else inverse[i] for i in range(free) for j in range(i + 1)]
 
     # everything of the builder
     q = [one.eq.value(form) for form in tree.columns]
@@ -426,18 +435,38 @@ def generate(
             ({"ports": port_values, "rates": port_rates}, {**u_of, "full": full, "effort": effort}),
         ),
         "slopes": (
-            (*arrays, "a", "f", "df"),
-            ({"port_slopes": port_slopes, "rate_slopes": rate_slopes}, {"J_x": J_x, "J_a": J_a}),
+            (*arrays, "f"),
+            (
+                {
+                    "ports": port_values,
+                    "rates": port_rates,
+                    "port_slopes": blocks.packed(g, port_slopes),
+                    "rate_slopes": blocks.packed(g, rate_slopes),
+                },
+                {
+                    **u_of,
+                    "full": full,
+                    "effort": effort,
+                    "slopes": [c[i] for i in range(free) for c in columns],
+                    "turns": [c[i] for i in range(len(ball_rows)) for c in turns],
+                    "factor": factor,
+                },
+                {
+                    "port_drift": in_time[: len(ports)],
+                    "rate_drift": in_time[len(ports) : 2 * len(ports)],
+                    "drift": in_time[2 * len(ports) :],
+                },
+            ),
         ),
         "places": ((*arrays, "full"), ({"q": q, "qd": qd, "qdd": qdd},)),
         "energy": (arrays, ({"kinetic": [kinetic(one.eq)], "potential": [one.potential]},)),
         "reactions": ((*arrays, "full", "f"), ({"lam": one.reactions(given, wrenches, efforts)},)),
     }
     if not ports:
-        for name in ("motion", "slopes"):
-            stages[name] = stages[name][0], stages[name][1][1:]
+        stages["motion"] = stages["motion"][0], stages["motion"][1][1:]
     flat = [e for _, parts in stages.values() for part in parts for array in part.values() for e in array]
-    plain, moved, prepared = hoisted(g, flat, "p", "d")
+    same = {found_ones[k].id: acceleration[k] for k in one.independent}
+    plain, moved, prepared = hoisted(g, flat, "p", "d", same)
     functions = [Function("prepare", g, ("p",), ({"d": prepared},))]
     place = 0
     for name, (inputs, parts) in stages.items():
@@ -452,14 +481,19 @@ def generate(
     p = one.links.p
     return Generated(
         tree, tuple(functions), tuple(p.names), np.array(p.values), len(prepared), tuple(one.independent),
-        tuple(one.driven), tuple(one.dependent), tuple(one._balls()), one.at, tuple(ports),
+        tuple(one.driven), tuple(one.dependent), tuple(one._balls()), one.at, tuple(ports), blocks,
         {f.name: f.operations for f in functions},
     )  # fmt: skip
 
 
-def hoisted(g: Graph, outputs: Sequence[Expr], array: str, into: str) -> tuple[Graph, Vector, Vector]:
-    """The outputs in a graph that reads `into` instead of whatever depends on `array` alone; and what that is."""
-    order = g.needed(outputs)
+def hoisted(
+    g: Graph, outputs: Sequence[Expr], array: str, into: str, same: Mapping[int, Expr]
+) -> tuple[Graph, Vector, Vector]:
+    """The outputs in a graph that reads `into` instead of whatever depends on `array` alone; and what that is.
+
+    `same` has what to put in place of some inputs.
+    """
+    order = g.needed([*same.values(), *outputs])
     alone: dict[int, bool] = {}
     for id in order:
         what, *args = g.nodes[id]
@@ -486,7 +520,9 @@ def hoisted(g: Graph, outputs: Sequence[Expr], array: str, into: str) -> tuple[G
         if alone[id]:
             continue
         what, *args = g.nodes[id]
-        if what == INPUT:
+        if id in same:
+            at[id] = give(same[id].id) if alone[same[id].id] else at[same[id].id]
+        elif what == INPUT:
             at[id] = out.input(*args)
         else:
             at[id] = out.operation(what, [give(k) if alone[k] else at[k] for k in args])

@@ -266,12 +266,13 @@ class Graph:
         node = self.nodes[id]
         return () if node[0] in (CONSTANT, INPUT) else node[1:]
 
-    def needed(self, outputs: Iterable[Expr]) -> list[int]:
+    def needed(self, outputs: Iterable[Expr], known: Iterable[int] = ()) -> list[int]:
         """Nodes that the outputs need, operands first, each as late as the depth-first way to its first use allows.
 
-        So values are used soon after they are made, and few of them live at a time.
+        So values are used soon after they are made, and few of them live at a time. What is `known`, and what only
+        that needs, is left out.
         """
-        seen: set[int] = set()
+        seen = set(known)
         order: list[int] = []
         for output in outputs:
             stack = [(output.id, False)]
@@ -303,9 +304,8 @@ class Graph:
         in between: an acceleration, a force).
         """
         d: dict[int, Expr] = {e.id: self.expr(v) for e, v in seeds.items()}
-        for id in self.needed(outputs):
-            if id not in d:
-                d[id] = self._tangent(id, d)
+        for id in self.needed(outputs, d):
+            d[id] = self._tangent(id, d)
         return [d[e.id] for e in outputs]
 
     def _tangent(self, id: int, d: dict[int, Expr]) -> Expr:

@@ -7,7 +7,7 @@ Numbers of the drawing (offsets, axes, masses, inertias) become *parameters*, sy
 what is exactly zero in the drawing is structure and vanishes from the equations, and so are ones in rotations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -114,6 +114,65 @@ class Links:
         # a slide does not turn: its axes are the parent's
         return v.plus(one.offset, v.times(one.along, self.x[one.velocity]))
 
+    def arm(self, base: int, link: int) -> Vector:
+        """From the parent's origin to the link's, in the axes of `base`."""
+        return v.apply(self.place(base, self.links[link].parent)[1], self.step(link))
+
+    def moved(
+        self, link: int, direction: Mapping[int, Expr], memory: dict[int, tuple[Vector, Vector]]
+    ) -> tuple[Vector, Vector]:
+        """How the link turns and its origin moves in the world when the velocities are those of `direction`.
+
+        What a link carries without moving it is one rigid body with it: its origin is reached by one arm.
+        """
+        if link == WORLD:
+            return v.zeros(self.g), v.zeros(self.g)
+        if link not in memory:
+            top = link
+            while top != WORLD and not any(k in direction for k in self.velocities(top)):
+                top = self.links[top].parent
+            if top == link:
+                one = self.links[link]
+                _, R = self.place(WORLD, link)
+                turn, move = self.moved(one.parent, direction, memory)
+                move = v.plus(move, v.cross(turn, self.arm(WORLD, link)))
+                own = [direction.get(k, self.g.zero) for k in self.velocities(link)]
+                if one.kind == "slide":
+                    move = v.plus(move, v.times(v.apply(R, one.along), own[0]))
+                elif one.kind == "turn":
+                    turn = v.plus(turn, v.times(v.column(R, one.axis), own[0] * one.sign))
+                else:
+                    turn = v.plus(turn, v.apply(R, own))
+            else:
+                turn, move = self.moved(top, direction, memory)
+                if top != WORLD:
+                    arm = v.minus(self.place(WORLD, link)[0], self.place(WORLD, top)[0])
+                    move = v.plus(move, v.cross(turn, arm))
+            memory[link] = turn, move
+        return memory[link]
+
+    def velocities(self, link: int) -> range:
+        """Those of its joint."""
+        one = self.links[link]
+        return range(one.velocity, one.velocity + {"ball": 3, "weld": 0}.get(one.kind, 1))
+
+    def seeds(self, direction: Mapping[int, Expr]) -> dict[Expr, Expr]:
+        """The coordinates' change when they move at the velocities of `direction`.
+
+        Of a ball also that of its rotation, which is simpler than by way of the coordinates.
+        """
+        out = {self.x[k]: e for k, e in direction.items()}
+        for link in self.balls:
+            own = [direction.get(k, self.g.zero) for k in self.velocities(link)]
+            if any(e.value != 0.0 for e in own):
+                xi = [self.x[k] for k in self.velocities(link)]
+                out.update(zip(xi, ball_rate(xi, own), strict=True))
+                R = self.links[link].R
+                changed = v.multiply(R, v.skew(self.g, own))
+                for row, new in zip(R, changed, strict=True):
+                    out.update(zip(row, new, strict=True))
+        return out
+
     def columns(self, base: int, link: int) -> dict[int, tuple[Vector, Vector]]:
         """How the link turns and its origin moves per velocity, in the axes of `base`, which rests."""
         key = (base, link)
@@ -122,9 +181,8 @@ class Links:
                 self._columns[key] = {}
             else:
                 one = self.links[link]
-                r, _ = self.place(base, one.parent)
-                at, R = self.place(base, link)
-                arm = v.minus(at, r)
+                _, R = self.place(base, link)
+                arm = self.arm(base, link)
                 out = {k: (w, v.plus(u, v.cross(w, arm))) for k, (w, u) in self.columns(base, one.parent).items()}
                 none = v.zeros(self.g)
                 if one.kind == "turn":
@@ -160,9 +218,8 @@ class Links:
                 one = self.links[link]
                 alpha, a = self.bias(base, one.parent)
                 omega, _ = self.motion(base, one.parent)
-                r, _ = self.place(base, one.parent)
-                at, R = self.place(base, link)
-                arm = v.minus(at, r)
+                _, R = self.place(base, link)
+                arm = self.arm(base, link)
                 a = v.plus(a, v.apply(v.turning(self.g, omega, alpha), arm))
                 if one.kind in ("turn", "ball"):
                     own = v.minus(self.motion(base, link)[0], omega)
@@ -299,3 +356,10 @@ def ball(g: Graph, ref: Vector, xi: Vector) -> Matrix:
         [xy + wz, 1.0 - (xx + zz), yz - wx],
         [xz - wy, yz + wx, 1.0 - (xx + yy)],
     ]
+
+
+def ball_rate(xi: Vector, w: Vector) -> Vector:
+    """How the increment changes while the child turns at w, in its axes."""
+    along = v.dot(xi, w) * 0.25
+    turned = v.cross(xi, w)
+    return [a + t * 0.5 + e * along for a, t, e in zip(w, turned, xi, strict=True)]

@@ -26,6 +26,7 @@ from sim_service.multibody.relative import ode
 from sim_service.multibody.relative.calls import as_word, call
 from sim_service.multibody.relative.generate import Generated, generate
 from sim_service.multibody.relative.llvm import Compiled, compiled
+from sim_service.multibody.relative.port_jacobian import jacobian, time_slopes
 from sync.array_types import CONSTANTS, INDICES, VECTOR
 from sync.jit import kernel
 
@@ -45,6 +46,7 @@ class P(IntEnum):
     LAW_KIND = auto()
     DRIVEN_PTR = auto()  # what a driven coordinate follows: inputs and factors
     DRIVEN_INPUT = auto()
+    BLOCKS = auto()  # of port_jacobian.py
     # reals
     ADDRESS = auto()
     D = auto()
@@ -74,16 +76,19 @@ class P(IntEnum):
     AT_FULL = auto()
     AT_EFFORT = auto()
     END = auto()  # instant for which inputs from outside hold
-    J_X = auto()
-    J_A = auto()
+    SLOPES = auto()
+    TURNS = auto()
+    FACTOR = auto()
+    DRIFT = auto()
+    SCRATCH = auto()
     GENERATED = auto()  # work of the generated functions
     Y = auto()
     NONE = auto()
 
 
 # places in ADDRESS
-PREPARE, CLOSE, MOTION, SLOPES, PLACES = range(5)
-NAMES = ("prepare", "close", "motion", "slopes", "places")
+PREPARE, CLOSE, MOTION, SLOPES, DRIFT, PLACES = range(6)
+NAMES = ("prepare", "close", "motion", "slopes_1", "slopes_2", "places")
 
 
 @inner
@@ -152,12 +157,18 @@ def take(ints, work, y):
 
 
 @inner
-def move(ints, reals, work, t, y):
-    """The generated motion at y."""
+def place(ints, reals, work, t, y):
+    """Coordinates, velocities and inputs at y, with the loops closed."""
     set_inputs(ints, reals, work, t)
     take(ints, work, y)
     set_driven(ints, reals, work)
     close_loops(ints, reals, work)
+
+
+@inner
+def move(ints, reals, work, t, y):
+    """The generated motion at y."""
+    place(ints, reals, work, t, y)
     none = part(ints, work, P.NONE)
     call(
         part(ints, reals, P.ADDRESS)[MOTION],
@@ -184,27 +195,29 @@ def rates(ints, reals, work, t, y, ydot):
 @kernel(ode.RATES_AND_JACOBIAN, error_model="numpy")
 def rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     """See ode.py."""
-    move(ints, reals, work, t, y)
-    a, xdot = part(ints, work, P.ACCELERATION), part(ints, work, P.XDOT)
-    J_x, J_a, none = part(ints, work, P.J_X), part(ints, work, P.J_A), part(ints, work, P.NONE)
-    call(
-        part(ints, reals, P.ADDRESS)[SLOPES],
-        (
-            part(ints, work, P.AT_X), part(ints, work, P.AT_REF), part(ints, work, P.AT_W),
-            part(ints, work, P.AT_INPUT), part(ints, reals, P.D), a, none, none, J_x, J_a,
-            part(ints, work, P.GENERATED),
-        ),
+    place(ints, reals, work, t, y)
+    a, xdot, none = part(ints, work, P.ACCELERATION), part(ints, work, P.XDOT), part(ints, work, P.NONE)
+    slopes, turns, factor = part(ints, work, P.SLOPES), part(ints, work, P.TURNS), part(ints, work, P.FACTOR)
+    drift, address = part(ints, work, P.DRIFT), part(ints, reals, P.ADDRESS)
+    arrays = (
+        part(ints, work, P.AT_X), part(ints, work, P.AT_REF), part(ints, work, P.AT_W), part(ints, work, P.AT_INPUT),
+        part(ints, reals, P.D), none, none, none, none, none, a, xdot, part(ints, work, P.AT_FULL),
+        part(ints, work, P.AT_EFFORT), slopes, turns, factor, none, none, drift, part(ints, work, P.GENERATED),
     )  # fmt: skip
+    # the first stage has nothing but ports
+    call(address[SLOPES], arrays)
     n = len(a)
-    N = 2 * n
+    table = part(ints, ints, P.BLOCKS)
+    jacobian(table, none, none, none, none, slopes, turns, factor, part(ints, work, P.SCRATCH), J, 2 * n)
     for i in range(n):
         ydot[i] = xdot[i]
         ydot[n + i] = a[i]
-        for k in range(N):
-            J[i * N + k] = J_x[k * n + i]
-            J[(n + i) * N + k] = J_a[k * n + i]
-        ydot_t[i] = J_x[N * n + i]
-        ydot_t[n + i] = J_a[N * n + i]
+    if len(part(ints, work, P.AT_INPUT)) > 0:
+        call(address[DRIFT], arrays)
+        time_slopes(table, none, none, none, none, none, drift, factor, J, 2 * n, ydot_t)
+    else:
+        for i in range(2 * n):
+            ydot_t[i] = 0.0
 
 
 @inner
@@ -369,6 +382,7 @@ def make_system(mechanism: Equations, generated: Generated | None = None) -> Sys
     (d,) = code.call("prepare", made.parameters)
     tree = made.tree
     n, u, v = tree.n, len(made.independent), len(made.dependent)
+    m = len(made.blocks.ball_rows)
     count, balls = len(mechanism.inputs), len(made.balls)
     forms = [tree.driven[k] for k in made.driven]
     start = np.zeros((count, 3))
@@ -379,7 +393,7 @@ def make_system(mechanism: Equations, generated: Generated | None = None) -> Sys
         P.INDEPENDENT: made.independent, P.DEPENDENT: made.dependent, P.DRIVEN: made.driven, P.BALLS: made.balls,
         P.LAW_KIND: [i.kind for i in mechanism.inputs.values()],
         P.DRIVEN_PTR: np.cumsum([0, *(len(form.inputs) for form in forms)]),
-        P.DRIVEN_INPUT: [k for form in forms for k in form.inputs],
+        P.BLOCKS: made.blocks.table, P.DRIVEN_INPUT: [k for form in forms for k in form.inputs],
         P.ADDRESS: [as_word(code.address[name]) for name in NAMES], P.D: d, P.LAW: np.ravel(laws),
         P.DRIVEN_CONST: [form.const for form in forms],
         P.DRIVEN_FACTOR: [c for form in forms for c in form.inputs.values()], P.PIVOT: pivots,
@@ -388,7 +402,8 @@ def make_system(mechanism: Equations, generated: Generated | None = None) -> Sys
         P.TIME: 1, P.X: n, P.REF: 4 * balls, P.W: n, P.FULL: n, P.EFFORT: len(made.driven), P.INPUT: 3 * count,
         P.AT_X: n, P.AT_REF: 4 * balls, P.AT_W: n, P.AT_INPUT: 3 * count, P.START_X: n, P.NEW: v, P.H: v, P.PIVOTS: v,
         P.ACCELERATION: u, P.XDOT: u, P.AT_FULL: n, P.AT_EFFORT: len(made.driven), P.END: 1 + 3 * count,
-        P.J_X: u * (2 * u + 1), P.J_A: u * (2 * u + 1), P.GENERATED: max(code.work_size, 1), P.Y: 2 * u, P.NONE: 1,
+        P.SLOPES: 2 * u * u, P.TURNS: 2 * u * m, P.FACTOR: u * (u + 1) // 2, P.DRIFT: u + 2 * m,
+        P.SCRATCH: made.blocks.work_size, P.GENERATED: max(code.work_size, 1), P.Y: 2 * u, P.NONE: 1,
     }  # fmt: skip
     header = np.zeros(2 * len(P), np.int64)
     at = {"ints": len(header), "reals": 0, "state": 0, "work": 0}

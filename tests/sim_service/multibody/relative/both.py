@@ -275,29 +275,6 @@ class Both:
         places = self.evaluated("places", x=x, ref=at.ref, w=w, u=u, full=motion["full"])
         return {name: values.imag / STEP for name, values in (motion | places).items()}
 
-    def slopes(self, at: At, df: np.ndarray) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """What is generated, and the same by the complex step: by independent x, by w and by time, row by row.
-
-        `df`: how the forces of the model change in each of these directions.
-        """
-        f, count, size = self.forces(at), len(self.independent), len(self.made.ports)
-        motion = self.motion(at, f)
-        found = self.evaluated(
-            "slopes", x=at.x, ref=at.ref, w=at.w, u=at.u, a=motion["acceleration"], f=f, df=df.ravel()
-        )
-        exact: dict[str, list[np.ndarray]] = {name: [] for name in found}
-        named = {"J_x": "xdot", "J_a": "acceleration", "port_slopes": "ports", "rate_slopes": "rates"}
-        rates = np.zeros_like(at.u)
-        rates[0::3], rates[1::3] = at.u[1::3], at.u[2::3]
-        for k in range(2 * count + 1):
-            way = np.eye(2 * count + 1)[k]
-            moved = self.moved(at, f, way[:count], way[count : 2 * count], rates * way[-1], df[k])
-            for name, rows in exact.items():
-                rows.append(moved[named[name]])
-        assert all(len(values) == (2 * count + 1) * (size if "slopes" in name else count)
-                   for name, values in found.items())  # fmt: skip
-        return found, {name: np.concatenate([np.zeros(0), *rows]) for name, rows in exact.items()}
-
 
 def apart(a: np.ndarray, b: np.ndarray) -> float:
     """The largest difference, relative to the largest number."""

@@ -72,16 +72,6 @@ def test_rates_are_derivatives_in_time(name):
         assert apart(along["qd"], qdd) < 1e-12
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_slopes_are_those_of_the_complex_step(name):
-    one = made(name)
-    rng = np.random.default_rng(4)
-    for at in states(name, 1 if name == "buggy" else 2, seed=4):
-        df = rng.normal(size=(2 * len(one.independent) + 1, len(one.made.ports)))
-        found, exact = one.slopes(at, df)
-        assert {what for what, values in found.items() if not apart(values, exact[what]) < 1e-12} == set()
-
-
 @pytest.mark.parametrize("name", SMALL)
 def test_slopes_are_those_of_the_natural_formulation(name):
     """Which has them by central differences, in directions of its own: zdd = -K z - D zd, z = N^T q."""

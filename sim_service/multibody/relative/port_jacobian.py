@@ -1,0 +1,262 @@
+"""The exact Jacobian of the reduced equations, from what `slopes` (generate.py) gives and the blocks of the forces.
+
+With P the slopes of the model's ports by independent velocity, R those of their rates along the coordinates, and of
+every model force K = -df/dx and C = -df/dxd (natural/forces.py), the generalised forces P^T f change by
+
+    -P^T (K P + C R)   along the coordinates,      -P^T C P   by the velocities,
+
+beside what `slopes` has with the forces held; the mass matrix' factor makes accelerations of that. A block sees only
+the columns that move its ports: they are found once, in the graph, and products run over these alone.
+
+Along a ball's coordinates means about the child's axes. The columns become derivatives by the coordinates themselves
+through Z, how their rates follow the velocities: the identity but in the rows of balls, which are an output (`turns`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import int64, void
+
+from sim_service.multibody.natural.equations import Equations as Mechanism
+from sim_service.multibody.natural.forces import MODEL
+from sim_service.multibody.natural.views import inner
+from sim_service.multibody.relative.graph import Expr, Graph
+from sim_service.multibody.relative.tree import Tree
+from sync.array_types import INDICES, VECTOR
+from sync.jit import kernel
+
+LANES = 4  # columns of a block come in such groups, the last filled up with zeros
+HEAD, ENTRY = 4, 6  # of the table: sizes, and for every block
+
+
+@dataclass(frozen=True)
+class PortBlocks:
+    """Which independent velocities move the ports of each model force."""
+
+    first: tuple[int, ...]  # port of each block
+    sizes: tuple[int, ...]
+    columns: tuple[tuple[int, ...], ...]  # filled up to whole groups with a column that is there already
+    filled: tuple[int, ...]  # how many of them are real
+    freedoms: int
+    ball_rows: tuple[int, ...]  # independent coordinates of balls
+
+    def packed(self, g: Graph, slopes: Sequence[Sequence[Expr]]) -> list[Expr]:
+        """Of slopes[velocity][port]: block by block, a row for every port."""
+        out = []
+        for first, size, columns, real in zip(self.first, self.sizes, self.columns, self.filled, strict=True):
+            for port in range(first, first + size):
+                out += [slopes[c][port] if i < real else g.zero for i, c in enumerate(columns)]
+        return out
+
+    @property
+    def table(self) -> np.ndarray:
+        """For the kernels: sizes, blocks, their columns, rows of balls."""
+        head = [self.freedoms, len(self.first), len(self.ball_rows), 0]
+        at = HEAD + ENTRY * len(self.first)
+        entries: list[int] = []
+        lists: list[int] = []
+        square = packed = 0
+        for first, size, columns in zip(self.first, self.sizes, self.columns, strict=True):
+            entries += [first, size, len(columns), square, packed, at + len(lists)]
+            lists += columns
+            square += size * size
+            packed += size * len(columns)
+        head[3] = at + len(lists)
+        return np.array([*head, *entries, *lists, *self.ball_rows], np.int32)
+
+    @property
+    def work_size(self) -> int:
+        """Of the kernels' memory."""
+        sizes = [2 * n * len(c) for n, c in zip(self.sizes, self.columns, strict=True)]
+        return max([*sizes, len(self.ball_rows) ** 2, max(self.sizes, default=0), 1])
+
+
+def make_blocks(
+    mechanism: Mechanism,
+    tree: Tree,
+    freedoms: int,
+    ball_rows: Sequence[int],
+    *slopes: Sequence[Sequence[Expr]],
+) -> PortBlocks:
+    first, sizes, columns, filled = [], [], [], []
+    at = 0
+    for element in mechanism.elements.values():
+        if element.kind != MODEL:
+            continue
+        size = len(tree.ports[element.name])
+        some = [c for c in range(freedoms) if any(e.value != 0.0 for of in slopes for e in of[c][at : at + size])]
+        first.append(at)
+        sizes.append(size)
+        filled.append(len(some))
+        columns.append((*some, *some[:1] * (-len(some) % LANES)))
+        at += size
+    return PortBlocks(tuple(first), tuple(sizes), tuple(columns), tuple(filled), freedoms, tuple(ball_rows))
+
+
+@inner
+def add_block(table, block, K, C, port_slopes, rate_slopes, work, J, stride):
+    """What a model force adds to the slopes of the generalised forces."""
+    n = table[0]
+    at = HEAD + ENTRY * block
+    size, width, square, packed, columns = table[at + 1], table[at + 2], table[at + 3], table[at + 4], table[at + 5]
+    # df of every port, by x and by w, four columns at a time
+    for a in range(size):
+        for c in range(0, width, LANES):
+            x0, x1, x2, x3, w0, w1, w2, w3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            for b in range(size):
+                k, d = K[square + a * size + b], C[square + a * size + b]
+                if k == 0.0 and d == 0.0:
+                    continue
+                p = packed + b * width + c
+                p0, p1, p2, p3 = port_slopes[p], port_slopes[p + 1], port_slopes[p + 2], port_slopes[p + 3]
+                x0 -= k * p0 + d * rate_slopes[p]
+                x1 -= k * p1 + d * rate_slopes[p + 1]
+                x2 -= k * p2 + d * rate_slopes[p + 2]
+                x3 -= k * p3 + d * rate_slopes[p + 3]
+                w0 -= d * p0
+                w1 -= d * p1
+                w2 -= d * p2
+                w3 -= d * p3
+            t = 2 * width * a + c
+            work[t], work[t + 1], work[t + 2], work[t + 3] = x0, x1, x2, x3
+            t += width
+            work[t], work[t + 1], work[t + 2], work[t + 3] = w0, w1, w2, w3
+    # P^T df
+    for i in range(width):
+        row = n + table[columns + i]
+        for c in range(0, 2 * width, LANES):
+            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+            for a in range(size):
+                p = port_slopes[packed + a * width + i]
+                t = 2 * width * a + c
+                s0 += p * work[t]
+                s1 += p * work[t + 1]
+                s2 += p * work[t + 2]
+                s3 += p * work[t + 3]
+            shift, j = (0, columns + c) if c < width else (n, columns + c - width)
+            J[row * stride + shift + table[j]] += s0
+            J[row * stride + shift + table[j + 1]] += s1
+            J[row * stride + shift + table[j + 2]] += s2
+            J[row * stride + shift + table[j + 3]] += s3
+
+
+@inner
+def solve(n, factor, J, stride):
+    """Accelerations from generalised forces, in place, in the rows behind the first n; all columns."""
+    last = 2 * n - 1  # the factor has the last velocity first
+    for i in range(n):
+        at = i * (i + 1) // 2
+        for k in range(i):
+            e = factor[at + k]
+            if e != 0.0:
+                for c in range(stride):
+                    J[(last - i) * stride + c] -= e * J[(last - k) * stride + c]
+    for i in range(n - 1, -1, -1):
+        e = factor[i * (i + 1) // 2 + i]
+        for c in range(stride):
+            J[(last - i) * stride + c] *= e
+        for k in range(i + 1, n):
+            e = factor[k * (k + 1) // 2 + i]
+            if e != 0.0:
+                for c in range(stride):
+                    J[(last - i) * stride + c] -= e * J[(last - k) * stride + c]
+
+
+@inner
+def by_coordinates(table, turns, work, J, stride):
+    """Columns along the coordinates of balls become derivatives by them: J Z^-1."""
+    n, m, rows = table[0], table[2], table[3]
+    if m == 0:
+        return
+    # the balls' part of Z, eliminated without pivots: near the identity, for increments are small
+    for a in range(m):
+        for b in range(m):
+            work[a * m + b] = turns[2 * n * a + n + table[rows + b]]
+    for k in range(m):
+        inverse = 1.0 / work[k * m + k]
+        work[k * m + k] = inverse
+        for a in range(k + 1, m):
+            e = work[a * m + k] * inverse
+            work[a * m + k] = e
+            for b in range(k + 1, m):
+                work[a * m + b] -= e * work[k * m + b]
+    for i in range(2 * n):
+        # y Z_bb = the columns of balls, by U and then L
+        for b in range(m):
+            y = J[i * stride + table[rows + b]]
+            for k in range(b):
+                y -= J[i * stride + table[rows + k]] * work[k * m + b]
+            J[i * stride + table[rows + b]] = y * work[b * m + b]
+        for b in range(m - 2, -1, -1):
+            y = J[i * stride + table[rows + b]]
+            for k in range(b + 1, m):
+                y -= J[i * stride + table[rows + k]] * work[k * m + b]
+            J[i * stride + table[rows + b]] = y
+    # a ball with a dependent coordinate follows other velocities too
+    for j in range(n):
+        ball = False
+        for b in range(m):
+            ball = ball or table[rows + b] == j
+        if not ball:
+            for b in range(m):
+                e = turns[2 * n * b + n + j]
+                if e != 0.0:
+                    for i in range(2 * n):
+                        J[i * stride + j] -= J[i * stride + table[rows + b]] * e
+
+
+@kernel(
+    void(INDICES, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, int64), error_model="numpy"
+)
+def jacobian(table, K, C, port_slopes, rate_slopes, slopes, turns, factor, work, J, stride):
+    """J[:2 n, :2 n], that of (xdot, acceleration) by (x, w) of the n independent coordinates and velocities.
+
+    It is stored row by row, each of length `stride`.
+    Columns from 2 n to `stride` of the rows of accelerations are solved too: what came there as a change of generalised
+    forces (by states of force elements) leaves as one of accelerations.
+    """
+    n = table[0]
+    for i in range(n):
+        for j in range(2 * n):
+            J[i * stride + j] = 0.0
+            J[(n + i) * stride + j] = slopes[2 * n * i + j]
+        J[i * stride + n + i] = 1.0
+    balls = table[3]
+    for k in range(table[2]):
+        i = table[balls + k]
+        for j in range(2 * n):
+            J[i * stride + j] = turns[2 * n * k + j]
+    for block in range(table[1]):
+        add_block(table, block, K, C, port_slopes, rate_slopes, work, J, stride)
+    solve(n, factor, J, stride)
+    by_coordinates(table, turns, work, J, stride)
+
+
+@kernel(
+    void(INDICES, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, int64, VECTOR), error_model="numpy"
+)
+def time_slopes(table, K, C, port_slopes, port_drift, rate_drift, drift, factor, J, stride, out):
+    """out[:2 n], the derivative of (xdot, acceleration) by time alone; J as `jacobian` has left it."""
+    n, m, rows = table[0], table[2], table[3]
+    for i in range(n):
+        out[i], out[n + i] = 0.0, drift[i]
+    for block in range(table[1]):
+        at = HEAD + ENTRY * block
+        first, size, width, square = table[at], table[at + 1], table[at + 2], table[at + 3]
+        packed, columns = table[at + 4], table[at + 5]
+        for a in range(size):
+            f = 0.0
+            for b in range(size):
+                e = square + a * size + b
+                f -= K[e] * port_drift[first + b] + C[e] * rate_drift[first + b]
+            for i in range(width):
+                out[n + table[columns + i]] += port_slopes[packed + a * width + i] * f
+    solve(n, factor, out, 1)
+    for k in range(m):
+        out[table[rows + k]] = drift[n + k]
+    for k in range(m):
+        moved = drift[n + m + k]
+        if moved != 0.0:
+            for i in range(2 * n):
+                out[i] -= J[i * stride + table[rows + k]] * moved
