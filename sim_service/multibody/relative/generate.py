@@ -295,7 +295,10 @@ class _Writer:
         return out
 
     def reactions(self, dw: Vector, wrenches: dict[int, tuple[Vector, Vector]], efforts: Vector) -> Vector:
-        """Multipliers of the loops: J_v^T lam = Q - M dw - c, of the dependent velocities, group by group."""
+        """Multipliers of the loops: J_v^T lam = Q - M dw - c, of the dependent velocities, group by group.
+
+        Those of a vector equation are in the axes of the body that the group is anchored to.
+        """
         r = v.minus(efforts, self.eq.inverse_dynamics(dw, wrenches))
         out: Vector = [self.g.zero] * len(self.loops)
         for group in self.groups:
