@@ -9,6 +9,7 @@ import pytest
 from sim_service.multibody.natural.linearise import linearise
 from sim_service.multibody.relative.conversion import to_natural
 from sim_service.multibody.relative.kinematics import tree_pose
+from sim_service.multibody.relative.port_jacobian import jacobian
 from tests.sim_service.multibody.relative.both import At, Both, apart, both, worst
 from tests.sim_service.multibody.relative.buggy_states import buggy
 from tests.sim_service.multibody.relative.test_tree import FILES, KINDS, OWN
@@ -70,6 +71,33 @@ def test_rates_are_derivatives_in_time(name):
         along = one.moved(at, f, motion["xdot"], motion["acceleration"], inputs)
         assert apart(along["q"], qd) < 1e-12
         assert apart(along["qd"], qdd) < 1e-12
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_jacobian_is_that_of_the_complex_step_far_from_the_drawing(name):
+    """Balls turned, speeds high; forces of a model with blocks that are random, each joined to its own ports."""
+    one = made(name)
+    (at,) = states(name, 1, seed=4)
+    n, blocks, rng = len(one.independent), one.made.blocks, np.random.default_rng(4)
+    f = one.forces(at)
+    K, C = (rng.uniform(-1.0, 1.0, sum(size * size for size in blocks.sizes)) for _ in range(2))
+    out = one.evaluated("slopes", x=at.x, ref=at.ref, w=at.w, u=at.u, f=f)
+    J = np.zeros((2 * n, 2 * n))
+    slopes = (out[key] for key in ("port_slopes", "rate_slopes", "slopes", "turns", "factor"))
+    jacobian(blocks.table, K, C, *slopes, np.zeros(blocks.work_size), J.ravel(), 2 * n)
+    for k in range(2 * n):
+        way = np.eye(2 * n)[k]
+        moved = one.moved(at, f, way[:n], way[n:])
+        if len(f):
+            df, place = np.zeros(len(f)), 0
+            for first, size in zip(blocks.first, blocks.sizes, strict=True):
+                here, block = slice(first, first + size), slice(place, place + size * size)
+                for A, rates in ((K, moved["ports"]), (C, moved["rates"])):
+                    df[here] -= A[block].reshape(size, size) @ rates[here]
+                place += size * size
+            moved = one.moved(at, f, way[:n], way[n:], None, df)
+        exact = np.concatenate([moved["xdot"], moved["acceleration"]])
+        assert np.abs(J[:, k] - exact).max() < 1e-12 * max(np.abs(J).max(), 1.0)
 
 
 @pytest.mark.parametrize("name", SMALL)
