@@ -470,6 +470,7 @@ def generate(
     flat = [e for _, parts in stages.values() for part in parts for array in part.values() for e in array]
     same = {found_ones[k].id: acceleration[k] for k in one.independent}
     plain, moved, prepared = hoisted(g, flat, "p", "d", same)
+    plain, moved = plain.fused(moved)
     functions = [Function("prepare", g, ("p",), ({"d": prepared},))]
     place = 0
     for name, (inputs, parts) in stages.items():

@@ -21,6 +21,7 @@ import numpy as np
 CONSTANT, INPUT = "constant", "input"
 UNARY = ("neg", "sqrt", "sin", "cos", "atan", "exp", "abs")
 BINARY = ("add", "sub", "mul", "div", "min", "max")
+FUSED = ("multiply_add", "multiply_subtract", "subtract_product")  # by `fused`: a b + c, a b - c, c - a b, rounded once
 # select: c if a < b else d
 OPERATIONS = (*UNARY, *BINARY, "select")
 _COMMUTES = {"add", "mul", "min", "max"}
@@ -341,7 +342,47 @@ class Graph:
             return self.select(a, b, da, db)
         if what == "max":
             return self.select(a, b, db, da)
+        if what in FUSED:
+            raise ValueError("operations are fused last: take tangents before")
         return self.select(a, b, d[args[2]], d[args[3]])
+
+    def fused(self, outputs: Sequence[Expr]) -> tuple["Graph", list[Expr]]:
+        """The outputs with products that are only added or subtracted fused into that: one rounding, one instruction.
+
+        What is fused is decided here, once, and not by a compiler: the bits are the same wherever it is computed. A
+        fused operation has no tangent.
+        """
+        order = self.needed(outputs)
+        uses: dict[int, int] = {}
+        elsewhere = {e.id for e in outputs}  # products that must be there in any case
+        for id in order:
+            what = self.nodes[id][0]
+            for k in self.operands(id):
+                uses[k] = uses.get(k, 0) + 1
+                if what not in ("add", "sub"):
+                    elsewhere.add(k)
+
+        def product(id: int) -> bool:
+            return self.nodes[id][0] == "mul" and id not in elsewhere
+
+        out = Graph()
+        at: dict[int, Expr] = {}
+        for id in order:
+            what, *args = self.nodes[id]
+            if what == CONSTANT:
+                at[id] = out.constant(args[0])
+            elif what == INPUT:
+                at[id] = out.input(*args)
+            elif what in ("add", "sub") and any(product(k) for k in args):
+                # of two products that which nothing else needs
+                first = product(args[0]) and (not product(args[1]) or uses[args[0]] <= uses[args[1]])
+                of, other = args if first else args[::-1]
+                kind = "multiply_add" if what == "add" else "multiply_subtract" if first else "subtract_product"
+                factors = [at[k].id for k in self.operands(of)]
+                at[id] = out._node(kind, *factors, at[other].id)
+            else:
+                at[id] = out._node(what, *(at[k].id for k in args))
+        return out, [at[e.id] for e in outputs]
 
     # interpretation
 
@@ -368,5 +409,7 @@ _NUMPY: dict[str, Any] = {
     "abs": lambda a: -a if _side(a) < 0.0 else a,
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
     "min": lambda a, b: a if _side(a) < _side(b) else b, "max": lambda a, b: b if _side(a) < _side(b) else a,
+    "multiply_add": lambda a, b, c: a * b + c, "multiply_subtract": lambda a, b, c: a * b - c,
+    "subtract_product": lambda a, b, c: c - a * b,
     "select": lambda a, b, c, d: c if _side(a) < _side(b) else d,
 }  # fmt: skip

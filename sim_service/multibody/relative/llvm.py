@@ -6,8 +6,8 @@ Promises
 - The code is straight: no loops, no allocation, no branches but those of the mathematics library. It is split into
   parts of some hundred operations, since the time to compile one grows with the square of its length; what one part
   leaves for another lies in `work`.
-- No operation is contracted, reordered or replaced by a near one: the same bits wherever the same library computes sine
-  and cosine.
+- No operation is contracted but what the graph has fused (`Graph.fused`), reordered or replaced by a near one: the same
+  bits wherever the same library computes sine and cosine.
 - Object code is kept by its contents (text, processor, version of LLVM), beside the compiled kernels, and is loaded
   from there in some milliseconds; a file that was damaged is made again.
 - `module_text` is that IR for any target triple; C and CUDA C are in source_text.py.
@@ -27,7 +27,7 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
-from sim_service.multibody.relative.graph import CONSTANT, INPUT, Expr, Graph
+from sim_service.multibody.relative.graph import CONSTANT, FUSED, INPUT, Expr, Graph
 from sync import code_dependencies
 
 PART = 800  # operations of one part
@@ -149,6 +149,7 @@ def stores_of(function: Function, parts: Sequence[Part]) -> dict[int, list[tuple
 def module_text(functions: Sequence[Function], part: int = PART) -> str:
     """LLVM IR of the functions, for whatever target it is compiled."""
     lines = [f"declare double @{name}(double)" for name in _CALLS.values()]
+    lines.append("declare double @llvm.fma.f64(double, double, double)")
     for function in functions:
         lines += _text(function, part)
     return "\n".join(lines) + "\n"
@@ -214,6 +215,16 @@ def _body(graph: Graph, part: Part, stores: list[tuple[str, int, int]]) -> list[
             lines.append(f"  %v{id} = {_PLAIN[what]} double {operands[0]}, {operands[1]}")
         elif what == "neg":
             lines.append(f"  %v{id} = fneg double {operands[0]}")
+        elif what in FUSED:
+            # negation is part of the processor's instruction
+            a, b, c = operands
+            if what == "multiply_subtract":
+                lines.append(f"  %n{id} = fneg double {c}")
+                c = f"%n{id}"
+            elif what == "subtract_product":
+                lines.append(f"  %n{id} = fneg double {a}")
+                a = f"%n{id}"
+            lines.append(f"  %v{id} = call double @llvm.fma.f64(double {a}, double {b}, double {c})")
         elif what in _CALLS:
             lines.append(f"  %v{id} = call double @{_CALLS[what]}(double {operands[0]})")
         else:

@@ -3,7 +3,8 @@
 Promises
 - The same functions with the same arguments in the same parts as llvm.py; operation by operation in the same order.
 - Constants are written to the last bit (hexadecimal), so that text and machine code compute the same numbers, where the
-  compiler contracts nothing (C: -ffp-contract=off, CUDA: -fmad=false) and the same library computes sine and cosine.
+  compiler contracts nothing of its own (C: -ffp-contract=off, CUDA: -fmad=false) and the same library computes sine and
+  cosine.
 - The text needs nothing but the mathematics library. C is C99. In CUDA C every function is a `__device__` function with
   C linkage, to be called by a kernel: one thread, one state, with `work` of its own (`work_sizes`).
 """
@@ -11,7 +12,7 @@ Promises
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sim_service.multibody.relative.graph import CONSTANT, INPUT, Graph
+from sim_service.multibody.relative.graph import CONSTANT, FUSED, INPUT, Graph
 from sim_service.multibody.relative.llvm import PART, Function, Part, arguments_of, split, stores_of
 
 _CALLS = {"sqrt": "sqrt", "sin": "sin", "cos": "cos", "atan": "atan", "exp": "exp", "abs": "fabs"}
@@ -112,6 +113,12 @@ def _operation(what: str, operands: list[str]) -> str:
         return f"{operands[0]} {_SIGNS[what]} {operands[1]}"
     if what == "neg":
         return f"-{operands[0]}"
+    if what in FUSED:
+        x, y, z = operands
+        return {
+            "multiply_add": f"fma({x}, {y}, {z})", "multiply_subtract": f"fma({x}, {y}, -{z})",
+            "subtract_product": f"fma(-{x}, {y}, {z})",
+        }[what]  # fmt: skip
     if what in _CALLS:
         return f"{_CALLS[what]}({operands[0]})"
     a, b = operands[:2]

@@ -215,3 +215,16 @@ def test_two_names_of_one_node_are_one_seed(g):
     seeds = {a: 1.0, g.input("x", 0): 2.0}
     assert len(seeds) == 1
     assert g.tangents([a * a], seeds) == [a * 2.0 + a * 2.0]
+
+
+def test_products_are_fused_where_nothing_else_needs_them():
+    g = Graph()
+    a, b, c, d = g.inputs("x", 4)
+    ab = a * b
+    outputs = [ab + c * d, a * c - d, d - b * c, ab * c, (a * d) + (a * d) * b]
+    fused, same = g.fused(outputs)
+    x = {"x": np.array([1.5, -0.5, 2.25, 3.0])}
+    assert np.array_equal(fused.evaluate(same, x), g.evaluate(outputs, x))  # numbers that no rounding changes
+    assert fused.operations(same) == {"mul": 3, "multiply_add": 2, "multiply_subtract": 1, "subtract_product": 1}
+    with pytest.raises(ValueError, match="take tangents before"):
+        fused.tangents(same, {fused.input("x", 0): 1.0})

@@ -1,0 +1,156 @@
+"""What the generated code of the buggy costs: `python -m benchmarks.relative_cost [--rounds 200] [--cold]`.
+
+Operations of every function; times to make it (a tree, the graph, machine code: with --cold in an empty cache); and
+the least time of an evaluation over rounds of bursts, also as a part of natural coordinates' own evaluation (without
+forces of the model either) in the same run. Forces are held; their kernels are not in these figures.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numba import int64, types, void
+
+from sim_service.machines import gather
+from sim_service.machines.buggy.build import assemble
+from sim_service.multibody.natural import evaluation
+from sim_service.multibody.natural.mechanism import Mechanism
+from sim_service.multibody.natural.system import no_force
+from sim_service.multibody.relative.calls import as_word, call
+from sim_service.multibody.relative.generate import Generated, generate
+from sim_service.multibody.relative.llvm import Compiled, compiled
+from sim_service.multibody.relative.port_jacobian import jacobian
+from sim_service.multibody.relative.spanning import make_tree
+from sync.array_types import CONSTANTS, VECTOR
+from sync.jit import kernel
+
+BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
+BURST = 50
+
+
+def buggy() -> Mechanism:
+    sources = gather(BUGGY)
+    found: Mechanism = assemble(sources.toml(), sources, {}).car.mechanism
+    return found
+
+
+def _often(count: int) -> Callable[..., None]:
+    """A kernel that calls generated code with so many arrays, time and again."""
+
+    @kernel(void(CONSTANTS, types.UniTuple(VECTOR, count), int64), cache=False, error_model="numpy")
+    def often(words, arrays, times):
+        for _ in range(times):
+            for word in words:
+                call(word, arrays)
+
+    return often
+
+
+def least_us(burst: Callable[[int], object], rounds: int) -> float:
+    """Of one evaluation: a call from Python costs more, hence the difference of long and short bursts."""
+    least = [np.inf, np.inf]
+    for _ in range(rounds):
+        for k, times in enumerate((BURST, 3 * BURST)):
+            begun = time.perf_counter_ns()
+            burst(times)
+            least[k] = min(least[k], time.perf_counter_ns() - begun)
+    return (least[1] - least[0]) / (2e3 * BURST)
+
+
+class Arrays:
+    """Inputs of the functions, where the mechanism is assembled and everything moves a little."""
+
+    def __init__(self, generated: Generated, code: Compiled) -> None:
+        tree = generated.tree
+        random = np.random.default_rng(1)
+        u = np.zeros((len(tree.start), 3))
+        u[:, 0] = tree.start
+        (d,) = code.call("prepare", generated.parameters)
+        self.code = code
+        self.given = {
+            "p": generated.parameters, "x": tree.assembled, "ref": np.tile([1.0, 0.0, 0.0, 0.0], len(generated.balls)),
+            "w": random.uniform(-0.1, 0.1, tree.n), "u": u.ravel(), "d": d, "f": np.zeros(len(generated.ports)),
+            "full": np.zeros(tree.n),
+        }  # fmt: skip
+        self.work = np.zeros(max(code.work_size, 1))
+
+    def of(self, name: str) -> tuple[np.ndarray, ...]:
+        function = self.code.functions[name]
+        out = [np.zeros(max(len(exprs), 1)) for exprs in function.outputs.values()]
+        return (*(self.given[array] for array in function.inputs), *out, self.work)
+
+    def cost_us(self, name: str, entries: list[str], rounds: int) -> float:
+        arrays = self.of(name)
+        often = _often(len(arrays))
+        words = np.array([as_word(self.code.address[entry]) for entry in entries])
+        return least_us(lambda times: often(words, arrays, times), rounds)
+
+
+def jacobian_us(generated: Generated, arrays: Arrays, rounds: int) -> float:
+    """The part of the Jacobian that is no generated code, with full blocks of the forces."""
+    function = arrays.code.functions["slopes"]
+    values = arrays.code.call("slopes", *(arrays.given[array] for array in function.inputs))
+    out = dict(zip(function.outputs, values, strict=True))
+    blocks, n = generated.blocks, len(generated.independent)
+    random = np.random.default_rng(2)
+    K, C = (random.uniform(-1.0, 1.0, sum(size * size for size in blocks.sizes)) for _ in range(2))
+    given = (
+        blocks.table, K, C, out["port_slopes"], out["rate_slopes"], out["slopes"], out["turns"], out["factor"],
+        np.zeros(blocks.work_size), np.zeros(4 * n * n), 2 * n,
+    )  # fmt: skip
+
+    @kernel(cache=False, error_model="numpy")
+    def often(table, K, C, P, R, slopes, turns, factor, work, J, stride, times):
+        for _ in range(times):
+            jacobian(table, K, C, P, R, slopes, turns, factor, work, J, stride)
+
+    return least_us(lambda times: often(*given, times), rounds)
+
+
+def natural_us(mechanism: Mechanism, rounds: int) -> float:
+    """Accelerations by natural coordinates, model forces zero."""
+    system = mechanism.compile(1e-3, hook=no_force)
+    state, work = system.state(), system.work()
+
+    def burst(times: int) -> None:
+        for _ in range(times):
+            evaluation.accelerate(system.ints, system.reals, state.vector, work, system.hook)
+
+    return least_us(burst, max(rounds // 10, 3))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--cold", action="store_true", help="compile anew")
+    options = parser.parse_args()
+    begun = time.perf_counter()
+    mechanism = buggy()
+    described = time.perf_counter()
+    tree = make_tree(mechanism)
+    spanned = time.perf_counter()
+    generated = generate(mechanism, tree=tree)
+    written = time.perf_counter()
+    with tempfile.TemporaryDirectory() as empty:
+        code = compiled(generated.functions, Path(empty) if options.cold else None)
+    done = time.perf_counter()
+    print(f"description {described - begun:6.2f} s, tree {spanned - described:.2f} s, graph {written - spanned:.2f} s")
+    print(f"machine code {done - written:.2f} s, {code.code_size // 1024} KiB")
+    natural = natural_us(mechanism, options.rounds)
+    print(f"{'natural':10s} {'':8s}            {natural:8.2f} us")
+    arrays = Arrays(generated, code)
+    for name, operations in generated.operations.items():
+        entries = code.functions[name].entries
+        entries = entries[:2] if name == "slopes" else entries
+        cost = arrays.cost_us(name, entries, options.rounds)
+        print(f"{name:10s} {operations:8d} operations {cost:8.2f} us  {cost / natural:8.4f} of natural")
+    cost = jacobian_us(generated, arrays, options.rounds)
+    print(f"{'jacobian':10s} {'':8s}            {cost:8.2f} us  {cost / natural:8.4f} of natural")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
