@@ -3,9 +3,9 @@
 Prints, mechanism by mechanism, the largest relative differences of accelerations, efforts of driven joints, energies,
 places and forces at ports, of compiled code: 1000 states of the buggy with all its forces, 100 of every other one. An
 effort is compared with the multiplier that belongs to the natural accelerations; the one that its penalty method solves
-for ("as solved") has the rounding of the penalty in it. Relative is to the largest number of a kind in that state. Where
-a pivot of the loops is below 0.05 of the assembled mechanism's, other coordinates should be independent: no state of
-these is taken. Ends with 1 if anything is above 1e-9 (as solved: 1e-8).
+for ("as solved") has the rounding of the penalty in it. Relative is to the largest number of a kind in that state. No
+state is taken where a pivot of the loops is below 0.05 of the assembled one: others should be independent there.
+Ends with 1 if anything is above 1e-9 (as solved: 1e-8).
 
     --states N    of the buggy (others: a tenth)
     --only NAME   one mechanism
