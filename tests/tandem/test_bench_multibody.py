@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from tandem.cli import app
 from tandem.reports.html.chart import Series, curves, paths
-from tandem.studies.bench import multibody, other_codes, problems
+from tandem.studies.bench import multibody, other_codes, problems, relative, trees, work_precision
+from tandem.studies.bench.relative import RELATIVE
 from tandem.studies.bench.trial import FORMULATIONS, instants
 
 
@@ -34,6 +35,9 @@ def small(monkeypatch):
     times = {"cold_s": 20.0, "cold_processor_s": 19.0, "warm_s": 0.5, "warm_processor_s": 0.5}
     monkeypatch.setattr(multibody, "compile_times", lambda: {"i3al": times, "all": times})
     monkeypatch.setattr(multibody, "CHAINS", (5, 10, 20))
+    monkeypatch.setattr(multibody, "QUICK_CURVES", ("pendulum",))
+    monkeypatch.setattr(work_precision, "QUICK_FACTORS", (0.1, 0.4))
+    monkeypatch.setattr(trees, "pinocchio_version", lambda: None)
 
 
 def invoke(*options: str) -> str:
@@ -45,29 +49,40 @@ def invoke(*options: str) -> str:
 def test_rows_are_the_same_as_objects_and_on_the_page(small, tmp_path):
     result = json.loads(invoke("--json", "--runs", str(tmp_path)))
     rows = {(row["problem"], row["formulation"]): row for row in result["rows"]}
-    assert len(rows) == 2 * len(FORMULATIONS) + 2
+    assert len(rows) == 2 * (len(FORMULATIONS) + len(RELATIVE)) + 2
     ours = rows["pendulum", "I3AL trapezoidal"]
     assert ours["phi"] < 1e-9 and ours["us_per_step"] > 0 and ours["coordinates"] == 2
     assert ours["real_time_factor"] == pytest.approx(ours["h"] * 1e6 / ours["us_per_step"])
     assert rows["rotor", "I3AL trapezoidal"]["error"] < 1e-9
+    assert rows["pendulum", "relative RODAS4"]["error"] < 1e-9 < ours["error"]
+    assert {p["group"] for p in result["work_precision"]} == {"natural", "relative", "other"}
+    assert [row["problem"] for row in result["forward_dynamics"]] == ["pendulum"]
     assert rows["pendulum", "broken"]["failed"] == "ValueError: Newton did not converge"
     assert rows["pendulum", "broken"]["error"] is None
     (folder,) = tmp_path.iterdir()
     page = (folder / "report.html").read_text()
-    assert page.count("<svg") == 3 and "Baumgarte" in page and "linear-implicit Euler" in page
+    assert (
+        page.count("<svg") == 4
+        and "error, m, over µs" in page
+        and "Baumgarte" in page
+        and "linear-implicit Euler" in page
+    )
     assert json.loads((folder / "report.json").read_text())["rows"][0]["problem"] == "pendulum"
 
 
 def test_the_tables_say_what_is_absent_and_how_costs_grow(small, tmp_path):
     said = invoke("--runs", str(tmp_path))
-    assert "not installed, so not compared: mujoco (pip install tandem[compare])" in said
+    assert "not installed, so not compared: mujoco, pin (pip install tandem[compare])" in said
     assert "grows like n^" in said and "empty cache" not in said  # compiling anew is not quick
     assert "I3AL trapezoidal" in said and "failed" in said
 
 
+NOTHING = {"chains": [], "recursion": [], "rows": [], "refused": {}, "compilation": {}}
+
+
 def test_what_compiling_costs_is_said_apart_for_the_core_and_for_everything():
     times = {"cold_s": 20.0, "cold_processor_s": 19.0, "warm_s": 0.5, "warm_processor_s": 0.4}
-    said = multibody.closing({"chains": [], "compilation": {"i3al": times, "all": {**times, "cold_s": 35.0}}})
+    said = multibody.closing(NOTHING | {"compilation": {"i3al": times, "all": {**times, "cold_s": 35.0}}})
     assert "I3AL: from an empty cache 20.0 s" in said[0] and "from a full one 0.50 s" in said[0]
     assert "all formulations: from an empty cache 35.0 s" in said[1]
 
@@ -76,11 +91,70 @@ def test_equal_accuracy_takes_the_coarsest_step_that_is_as_good():
     problem = problems.pendulum()
     reference = problem.reference(instants(problem))
     theirs = {"formulation": "x", "h": problem.h, "error": 1e-3, "real_time_factor": 10.0}
-    row = multibody._at_equal_accuracy(problem, reference, theirs, FORMULATIONS[0])
+    row = multibody._at_equal_accuracy(problem, reference, theirs, multibody.COMPARED[0])
     assert row["our_error"] <= 1e-3 and row["our_h"] == pytest.approx(problem.h / 2)
     assert row["times_quicker"] == pytest.approx(0.1 / row["our_cost"])
-    never = multibody._at_equal_accuracy(problem, reference, {**theirs, "error": 1e-14}, FORMULATIONS[0])
+    never = multibody._at_equal_accuracy(problem, reference, {**theirs, "error": 1e-14}, multibody.COMPARED[0])
     assert never["our_h"] is None and multibody.equal_cells(never)[-1] == "not reached"
+
+
+def point(method: str, group: str, error: float, cost: float) -> dict:
+    return {"problem": "p", "group": group, "method": method, "h": 1e-3, "error": error, "us_per_second": cost}
+
+
+def test_the_cheapest_point_that_is_accurate_enough_counts():
+    points = [
+        point("I3AL", "natural", 1e-3, 10.0), point("I3AL", "natural", 9e-5, 100.0),
+        point("RODAS4", "relative", 1e-7, 20.0), point("RK4", "relative", 1e-4, 5.0),
+        point("code", "other", 1e-4, 50.0), point("lame", "other", 1e-2, 1.0),
+    ]  # fmt: skip
+    rows = {row["rival"]: row for row in work_precision.at_equal_accuracy(points, (1e-4,))}
+    assert {k: (row["method"], row["ratio"]) for k, row in rows.items()} == {
+        "natural": ("I3AL", 20.0), "relative": ("RK4", 1.0), "code": ("code", 10.0), "lame": (None, None),
+    }  # fmt: skip
+    assert rows["lame"]["least_error"] == 1e-2
+    assert work_precision.cells(rows["lame"])[-1] == "not reached"
+
+
+def test_every_step_of_a_curve_meets_the_instants_that_are_compared():
+    for problem in problems.everything():
+        for h in work_precision.step_sizes(problem, work_precision.FACTORS):
+            assert round(problem.seconds / h) % 50 == 0 and problem.seconds / round(problem.seconds / h) == h
+
+
+@pytest.mark.parametrize("method", RELATIVE, ids=lambda m: m.name)
+def test_methods_of_relative_coordinates_have_their_order(method):
+    problem = problems.pendulum()
+    order = relative.observed_order(problem, method, problem.reference(instants(problem)))
+    assert method.order - 0.15 < order < method.order + 1.2  # at times better than promised
+
+
+def test_what_relative_coordinates_cannot_have_is_refused_by_name():
+    assert "singular" in relative.refused(problems.n_four_bar(40, 10.0, 2e-3))
+    assert relative.refused(problems.pendulum()) == ""
+
+
+@pytest.mark.parametrize("make", [problems.free_body, problems.top, lambda: problems.chain(3, 0.2, 0.2, 1.0, 2e-3)])
+def test_pinocchio_finds_the_same_accelerations_of_a_tree(make):
+    pytest.importorskip("pinocchio")
+    row = trees.beside_pinocchio(make(), rounds=2)
+    assert row is not None and row["difference"] < 1e-12
+
+
+def test_loops_are_no_tree():
+    assert trees.beside_pinocchio(problems.four_bar(), rounds=1) is None
+
+
+def test_the_recursion_is_timed_for_every_length():
+    planar, spatial = trees.growth((5, 10), rounds=2)
+    assert planar["links"] == [5, 10] and len(spatial["us"]) == 2 and math.isfinite(spatial["exponent"])
+
+
+def test_both_axes_may_be_logarithmic():
+    drawn = curves("w", [Series("a", np.array([1e2, 1e4]), np.array([1e-3, 1e-9]))], "µs", True, logarithmic_x=True)
+    assert "1e2 µs" in drawn and "1e4 µs" in drawn and "1e-9" in drawn
+    many = [Series(f"s{k}", np.array([1.0, 2.0]), np.array([1.0, 2.0])) for k in range(9)]
+    assert curves("m", many).count("stroke-dasharray") == 1 and "s8 (dashed)" in curves("m", many)
 
 
 @pytest.mark.parametrize("logarithmic", [False, True])

@@ -127,6 +127,13 @@ class Runner:
         self._systems = {first.generated.dependent: first}
         self._use(first)
 
+    def restart(self, state: State, method: str | None = None) -> None:
+        """Begin again at another state of the same mechanism, perhaps by another method; what was generated stays."""
+        if method is not None:
+            self.step, self.method = METHODS[method], method
+        self.natural, self.partitions, self.steps_ns = state, 0, 0
+        self._use(next(iter(self._systems.values())))
+
     def _use(self, system: System) -> None:
         """Take the natural state into this system's coordinates."""
         self.system = system

@@ -32,14 +32,16 @@ def curves(
     logarithmic: bool = False,
     height: int = 240,
     width: int = WIDE,
+    logarithmic_x: bool = False,
 ) -> Raw:
-    """All on one pair of axes, a colour each."""
+    """All on one pair of axes, a colour each; where colours are used up, dashed."""
     drawn = [(s, np.isfinite(s.y)) for s in series]
     drawn = [(Series(s.label, np.asarray(s.x, float)[ok], np.asarray(s.y, float)[ok]), ok) for s, ok in drawn]
     x_all = np.concatenate([s.x for s, _ in drawn] + [np.zeros(0)])
     y_all = np.concatenate([s.y for s, _ in drawn] + [np.zeros(0)])
     top, bottom = 28, height - 40
-    x = _straight(x_all, LEFT + 10, width - RIGHT, exact=True)
+    left, right = LEFT + 10, width - RIGHT
+    x = _decades(x_all, left, right) if logarithmic_x else _straight(x_all, left, right, exact=True)
     y = _decades(y_all, bottom, top) if logarithmic else _straight(y_all, bottom, top)
     body = [_label(LEFT + 10, 14, title, "label")]
     ticks = y.ticks(5)
@@ -51,15 +53,18 @@ def curves(
             _label(LEFT + 3, y(at) + 4, _short(at, y), "tick", "end"),
         ]
     for at in x.ticks(8):
+        value = _short(at, x) if logarithmic_x else f"{at:.6g}"
         body += [
             _line(x(at), bottom, x(at), bottom + 4, "axis"),
-            _label(x(at), bottom + 17, f"{at:.6g} {x_label}", "tick", "middle"),
+            _label(x(at), bottom + 17, f"{value} {x_label}", "tick", "middle"),
         ]
     body.append(_line(LEFT + 10, bottom, width - RIGHT, bottom, "axis"))
     legend = []
     for k, (s, _) in enumerate(drawn):
         colour = COLOURS[k % len(COLOURS)]
+        dash = ";stroke-dasharray:7 4" if k >= len(COLOURS) else ""
         legend_text = s.label if len(s.y) else f"{s.label} (no finite value)"
+        legend_text += " (dashed)" if dash else ""
         if len(s.y):
             t, low, middle, high, _ = envelope(s.x, np.maximum(s.y, _FLOOR) if logarithmic else s.y)
             if len(t) < len(s.y):
@@ -67,7 +72,7 @@ def curves(
                 body.append(f'<path d="{band}Z" class="band" style="fill:{colour};stroke:{colour}"/>')
             tip = f"{s.label}: {s.y.min():.3g} to {s.y.max():.3g}, at the end {s.y[-1]:.3g}"
             body.append(
-                f'<path d="{_curve(x(t), y(middle))}" class="curve" style="stroke:{colour}">'
+                f'<path d="{_curve(x(t), y(middle))}" class="curve" style="stroke:{colour}{dash}">'
                 f"<title>{escape(tip)}</title></path>"
             )
         legend.append((colour, legend_text))

@@ -1,7 +1,8 @@
 """`tandem bench multibody`: every formulation on every problem, beside other codes, in one run on one machine.
 
 What it measures is defined in trial.py; the mechanisms are in problems.py, the other codes in other_codes.py. Besides
-the table it measures what a chain costs as it grows, how long the core takes to compile from an empty cache and to
+the table it draws error over cost (work_precision.py), measures forward dynamics of trees beside Pinocchio (trees.py),
+what a chain costs as it grows, how long the core takes to compile from an empty cache and to
 start from a full one, and how far the slider of a slider-crank strays without stabilisation, with Baumgarte's, with
 projection, and with I3AL: the picture of the paper on simulation quality (C. R. Mécanique 2011).
 """
@@ -23,9 +24,10 @@ from rich.table import Table
 from sim_service.multibody.natural.api import run
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
-from tandem.studies.bench import other_codes
+from tandem.studies.bench import other_codes, relative, trees, work_precision
 from tandem.studies.bench import problems as catalogue
 from tandem.studies.bench.problems import Problem
+from tandem.studies.bench.relative import RELATIVE
 from tandem.studies.bench.trial import (
     FORMULATIONS,
     INSTANTS,
@@ -35,16 +37,19 @@ from tandem.studies.bench.trial import (
     error,
     instants,
     seconds_of,
-    simulate,
     trial,
 )
+from tandem.studies.bench.work_precision import Contestant, distance, in_relative, natural
 
 Say = Callable[[str, float], None]  # what is being done, and which share of all is
 
 QUICK = ("pendulum", "slider-crank", "bricard", "rotor")
 CHAINS = (10, 25, 50, 100, 250)
 GROWING = (FORMULATIONS[0], FORMULATIONS[4])  # the iterative one, and the one that solves once a step
-COMPARED = (FORMULATIONS[0], FORMULATIONS[3])  # the one to use, and the one of fourth order
+# the one to use, and those of fourth order
+COMPARED = (natural(FORMULATIONS[0]), natural(FORMULATIONS[3]), in_relative(RELATIVE[0]), in_relative(RELATIVE[5]))
+CURVES = ("bricard", "four-bar", "chain of 10")  # error over cost
+QUICK_CURVES = ("bricard",)
 PICTURE = (
     ("none (accelerations only)", NONE),
     ("Baumgarte", FORMULATIONS[2].settings),
@@ -59,19 +64,37 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
     chosen = [p for p in catalogue.everything() if not quick or p.key in QUICK]
     rows: list[dict[str, Any]] = []
     compared: list[dict[str, Any]] = []
+    points: list[dict[str, Any]] = []
+    forward: list[dict[str, Any]] = []
+    refused: dict[str, str] = {}
     runners = other_codes.runners()
+    curves_of = QUICK_CURVES if quick else CURVES
     for k, problem in enumerate(chosen):
         reference = problem.reference(instants(problem))
         for formulation in FORMULATIONS:
             say(f"{problem.key}, {formulation.key}", k / (len(chosen) + 3))
             rows.append(trial(problem, formulation, reference, with_order=not quick))
+        why_not = relative.refused(problem)
+        if why_not:
+            refused[problem.key] = why_not
+        else:
+            for method in RELATIVE:
+                say(f"{problem.key}, {method.key}", k / (len(chosen) + 3))
+                rows.append(relative.trial(problem, method, reference, with_order=not quick))
+            say(f"{problem.key}, forward dynamics", k / (len(chosen) + 3))
+            tree = trees.beside_pinocchio(problem, 20 if quick else 60)
+            forward += [tree] if tree else []
         if problem.bars is not None:
             for code, runner in runners.items():
                 say(f"{problem.key}, {code}", k / (len(chosen) + 3))
                 theirs = _other(problem, code, runner, not quick)
                 rows.append(theirs)
                 if math.isfinite(theirs["error"]):
-                    compared += [_at_equal_accuracy(problem, reference, theirs, f) for f in COMPARED]
+                    ours = [c for c in COMPARED if not (why_not and c.key.startswith("relative"))]
+                    compared += [_at_equal_accuracy(problem, reference, theirs, c) for c in ours]
+        if problem.key in curves_of:
+            say(f"{problem.key}, error over cost", k / (len(chosen) + 3))
+            points += work_precision.measure(problem, reference, runners, quick)
     say("chains of growing length", (len(chosen) + 0) / (len(chosen) + 3))
     grown = [chain_costs(CHAINS[:3] if quick else CHAINS, f) for f in GROWING]
     say("compilation from an empty cache", (len(chosen) + 1) / (len(chosen) + 3))
@@ -80,10 +103,16 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
     return {
         "rows": rows,
         "equal_accuracy": compared,
+        "work_precision": points,
+        "cheapest": work_precision.at_equal_accuracy(points),
+        "refused": refused,
+        "forward_dynamics": forward,
+        "recursion": trees.growth(trees.LINKS[:3] if quick else trees.LINKS, 20 if quick else 100),
         "chains": grown,
         "compilation": compilation,
         "stabilisation": stabilisation(2.0 if quick else 10.0),
         "other_codes": other_codes.installed(),
+        "pinocchio": trees.pinocchio_version(),
     }
 
 
@@ -96,22 +125,16 @@ def _other(problem: Problem, code: str, runner: Any, with_order: bool) -> dict[s
     row |= dict.fromkeys(("order", "phi", "phid", "energy", "iterations", "iterations_max", "capped"))
     try:
         found = min((runner(bars, problem.h, problem.bars_watched) for _ in range(3)), key=lambda o: o.seconds)
-        row["error"] = _gap(problem, found)
+        row["error"] = distance(problem, found)
         row["us_per_step"] = 1e6 * found.seconds / found.steps
         row["real_time_factor"] = problem.seconds / found.seconds
         if with_order:
-            finer = _gap(problem, runner(bars, problem.h / 2, problem.bars_watched))
+            finer = distance(problem, runner(bars, problem.h / 2, problem.bars_watched))
             row["order"] = math.log2(row["error"] / finer) if finer > 0 else None
     except Exception as failure:  # theirs to explain: a solver that gives up is a result, not our error
         row |= {"error": math.nan, "us_per_step": math.nan, "real_time_factor": math.nan}
         row["failed"] = f"{type(failure).__name__}: {failure}".split("\n")[0]
     return row
-
-
-def _gap(problem: Problem, outcome: other_codes.Outcome) -> float:
-    expected = problem.reference(outcome.times)
-    gap = outcome.positions[:, : expected.shape[1]] - expected
-    return float(np.linalg.norm(gap, axis=1).max())
 
 
 # how many steps we make for one of the other code, until we are as accurate
@@ -148,7 +171,7 @@ FINER = (
 
 
 def _at_equal_accuracy(
-    problem: Problem, reference: np.ndarray, theirs: dict[str, Any], formulation: Formulation
+    problem: Problem, reference: np.ndarray, theirs: dict[str, Any], contestant: Contestant
 ) -> dict[str, Any]:
     """Our coarsest step of those tried that is at least as accurate as the other code at its step; what both cost."""
     row = {
@@ -157,16 +180,16 @@ def _at_equal_accuracy(
         "their_h": theirs["h"],
         "their_error": theirs["error"],
         "their_cost": 1.0 / theirs["real_time_factor"],  # s of computing a simulated second
-        "ours": formulation.key,
+        "ours": contestant.key,
     }
     steps = round(problem.seconds / problem.h)
     for finer in FINER:
         if (steps * finer) % INSTANTS:
             continue
         h = problem.h / finer
-        gap = error(problem, simulate(problem, formulation.settings, h), reference)
+        gap = error(problem, contestant.simulate(problem, h), reference)
         if gap <= theirs["error"]:
-            cost = seconds_of(problem, formulation.settings, h) / problem.seconds
+            cost = contestant.seconds(problem, h) / problem.seconds
             return row | {"our_h": h, "our_error": gap, "our_cost": cost, "times_quicker": row["their_cost"] / cost}
     return row | dict.fromkeys(("our_h", "our_error", "our_cost", "times_quicker"))  # not reached
 
@@ -325,11 +348,40 @@ def print_bench(console: Console, result: dict[str, Any]) -> None:
         for row in result["equal_accuracy"]:
             shown.add_row(*equal_cells(row))
         console.print(shown)
+    for title, headings, rows in extra_tables(result):
+        shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+        for k, heading in enumerate(headings):
+            shown.add_column(heading, justify="left" if k == 0 else "right", no_wrap=True)
+        for row in rows:
+            shown.add_row(*row)
+        console.print(shown)
     absent = [name for name in ("exudyn", "mujoco") if name not in result["other_codes"]]
+    absent += [] if result["pinocchio"] else ["pin"]
     if absent:
         console.print(f"not installed, so not compared: {', '.join(absent)} (pip install tandem\\[compare])")
     for line in closing(result):
         console.print(line)
+
+
+FORWARD = ("tree", "freedoms", "generated, µs", "Pinocchio, µs", "times ours", "largest difference")
+
+
+def extra_tables(result: dict[str, Any]) -> list[tuple[str, tuple[str, ...], list[list[str]]]]:
+    """Title, headings and rows of what the terminal and the page both have."""
+    found: list[tuple[str, tuple[str, ...], list[list[str]]]] = []
+    if result["cheapest"]:
+        cheapest = [work_precision.cells(row) for row in result["cheapest"]]
+        title = "The cheapest way to an accuracy; µs of computing a simulated second"
+        found.append((title, work_precision.HEADINGS, cheapest))
+    if result["forward_dynamics"]:
+        rows = []
+        for row in result["forward_dynamics"]:
+            theirs = ["–"] * 3
+            if row["pinocchio_us"] is not None:
+                theirs = [f"{row['pinocchio_us']:.2f}", f"{row['ratio']:.1f}", f"{row['difference']:.0e}"]
+            rows.append([row["problem"], str(row["freedoms"]), f"{row['ours_us']:.3f}", *theirs])
+        found.append(("Accelerations of trees; µs an evaluation", FORWARD, rows))
+    return found
 
 
 EQUAL = ("problem", "code", "h, ms", "error", "s/s", "ours", "h, ms", "error", "s/s", "times quicker")
@@ -352,6 +404,20 @@ def closing(result: dict[str, Any]) -> list[str]:
             f"chains, {grown['formulation']}, rods: µs per step: {costs}; grows like n^{grown['exponent']:.2f}"
             f" (per iteration n^{grown['exponent_per_iteration']:.2f})"
         )
+    for kind in result["recursion"]:
+        costs = ", ".join(f"{n}: {us:.2f}" for n, us in zip(kind["links"], kind["us"], strict=True))
+        lines.append(
+            f"articulated-body recursion, {kind['kind']}, links: µs an evaluation: {costs};"
+            f" grows like n^{kind['exponent']:.3f}"
+        )
+    changed = [r for r in result["rows"] if r.get("partitions") and r["formulation"] == RELATIVE[0].key]
+    for row in changed:
+        lines.append(
+            f"{row['problem']}: independent coordinates changed {row['partitions']} times, in Python,"
+            f" {row['partition_ms']:.1f} ms each, which is no part of µs/step"
+        )
+    for problem, reason in result["refused"].items():
+        lines.append(f"{problem}: not in relative coordinates: {reason}")
     for name, c in result["compilation"].items():
         which = {"i3al": "I3AL", "all": "all formulations"}[name]
         lines.append(
@@ -384,6 +450,17 @@ def page_sections(result: dict[str, Any]) -> list[str]:
             chart("error", "distance of the slider from its true place, m"),
         )
     ]
+    if result["work_precision"]:
+        lead = (
+            "Error over what a simulated second costs, a point a step: left and low is better. Time of relative"
+            " coordinates is that of the steps; of the others, of a whole run."
+        )
+        charts = [
+            _cost_chart(problem, result) for problem in dict.fromkeys(p["problem"] for p in result["work_precision"])
+        ]
+        found.append(section("work-precision", "Work and precision", lead, *charts))
+    for k, (title, headings, rows) in enumerate(extra_tables(result)):
+        found.append(section(f"table{k}", title, "", table(headings, rows, "figures")))
     for problem in dict.fromkeys(row["problem"] for row in result["rows"]):
         mine = [row for row in result["rows"] if row["problem"] == problem]
         lead = f"{mine[0]['coordinates']} coordinates, {mine[0]['constraints']} constraints, {mine[0]['seconds']:g} s."
@@ -401,6 +478,17 @@ def page_sections(result: dict[str, Any]) -> list[str]:
     chart_of_growth = curves("µs per step over the number of rods", series, x_label="")
     found.append(section("growth", "Chains, and compilation", "\n".join(closing(result)), chart_of_growth))
     return found
+
+
+def _cost_chart(problem: str, result: dict[str, Any]) -> str:
+    series = []
+    points = [p for p in result["work_precision"] if p["problem"] == problem]
+    for method in dict.fromkeys(p["method"] for p in points):
+        mine = sorted((p["us_per_second"], p["error"]) for p in points if p["method"] == method)
+        costs, errors = np.array(mine).T
+        series.append(Series(method, costs, errors))
+    title = f"{problem}: error, m, over µs of computing a simulated second"
+    return curves(title, series, x_label="µs", logarithmic=True, height=420, logarithmic_x=True)
 
 
 def _key(problem: str) -> str:

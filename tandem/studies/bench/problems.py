@@ -22,7 +22,7 @@ DOWN = np.array([0.0, -GRAVITY, 0.0])
 THIN = 1e-5  # section of a "slender" bar for codes that want a body
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     key: str
     build: Callable[[], Mechanism]
@@ -36,6 +36,7 @@ class Problem:
     exact: bool = False  # the trapezoidal rule makes no error at all
     bars: Bars | None = None
     bars_watched: int = 0  # the bar whose end is watched
+    relative: bool = True  # some choice of independent coordinates serves wherever it goes
 
 
 def pendulum() -> Problem:
@@ -141,7 +142,7 @@ def n_four_bar(windows: int, seconds: float, h: float) -> Problem:
 
     rates = {f"B{k}": v[:2] for k, v in enumerate(speeds)}
     follow = _follow(known, math.pi / 2, -1.0, windows, 2)
-    return Problem(f"{windows}-four-bar", build, f"B{windows}", follow, seconds, h, rates, smooth=False)
+    return Problem(f"{windows}-four-bar", build, f"B{windows}", follow, seconds, h, rates, smooth=False, relative=False)
 
 
 def spatial_slider_crank() -> Problem:

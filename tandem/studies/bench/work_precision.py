@@ -1,0 +1,152 @@
+"""Work and precision: error over cost of every method of ours and of every other code, over many steps, in one run.
+
+*Cost* is microseconds of computing for a second of the mechanism's time, the quickest of some runs: what counts is not
+the price of a step but that of an accuracy. Of the points of a method that reach a given error the cheapest is taken;
+so a method of high order may use its long steps and a cheap one its many.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim_service.multibody.natural.api import Record
+from tandem.studies.bench import other_codes, relative, trial
+from tandem.studies.bench.problems import Problem
+from tandem.studies.bench.trial import FORMULATIONS, INSTANTS, Formulation
+
+# steps for one of the problem's own
+FACTORS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 2.0, 4.0, 8.0, 16.0)
+QUICK_FACTORS = (0.1, 0.4, 1.0, 4.0)
+LEAST_ERROR = 1e-9  # finer steps would show the reference's own error
+TARGETS = (1e-3, 1e-4, 1e-6)
+NATURAL, RELATIVE, OTHER = "natural", "relative", "other"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A method of ours on any problem at any step."""
+
+    key: str
+    simulate: Callable[[Problem, float], Record]
+    seconds: Callable[[Problem, float], float]  # of processor or, in relative coordinates, of the wall clock
+
+
+def natural(formulation: Formulation, repeats: int = 5) -> Contestant:
+    settings = formulation.settings
+    return Contestant(
+        formulation.key,
+        lambda problem, h: trial.simulate(problem, settings, h),
+        lambda problem, h: trial.seconds_of(problem, settings, h, repeats),
+    )
+
+
+def in_relative(method: relative.Method, repeats: int = 5) -> Contestant:
+    return Contestant(
+        method.key,
+        lambda problem, h: relative.simulate(problem, method.name, h),
+        lambda problem, h: relative.seconds_of(problem, method.name, h, repeats),
+    )
+
+
+def step_sizes(problem: Problem, factors: tuple[float, ...]) -> list[float]:
+    """Each divides the problem's time into a multiple of the instants that are compared."""
+    usual = problem.seconds / problem.h
+    counts = {INSTANTS * max(1, round(usual * factor / INSTANTS)) for factor in factors}
+    return [problem.seconds / count for count in sorted(counts)]
+
+
+def distance(problem: Problem, outcome: other_codes.Outcome) -> float:
+    """Largest, of what another code found from the reference."""
+    expected = problem.reference(outcome.times)
+    gap = outcome.positions[:, : expected.shape[1]] - expected
+    return float(np.linalg.norm(gap, axis=1).max())
+
+
+def measure(problem: Problem, reference: np.ndarray, runners: dict[str, Any], quick: bool) -> list[dict[str, Any]]:
+    """A point a method and step: group, method, h, error, µs per simulated second; methods end where they are exact."""
+    steps = step_sizes(problem, QUICK_FACTORS if quick else FACTORS)
+    repeats = 2 if quick else 3
+    ours = [(NATURAL, natural(f, repeats)) for f in FORMULATIONS]
+    if not relative.refused(problem):
+        ours += [(RELATIVE, in_relative(m, repeats)) for m in relative.RELATIVE]
+    points = []
+    for group, contestant in ours:
+        for h in steps:
+            gap = trial.error(problem, contestant.simulate(problem, h), reference)
+            if math.isfinite(gap):
+                cost = 1e6 * contestant.seconds(problem, h) / problem.seconds
+                points.append(_point(problem, group, contestant.key, h, gap, cost))
+            if gap < LEAST_ERROR:
+                break
+    for code, runner in runners.items():
+        points += _of_code(problem, code, runner, steps, repeats)
+    return points
+
+
+def _of_code(problem: Problem, code: str, runner: Any, steps: list[float], repeats: int) -> Iterator[dict[str, Any]]:
+    for h in steps:
+        try:
+            found = min(
+                (runner(problem.bars, h, problem.bars_watched) for _ in range(repeats)), key=lambda o: o.seconds
+            )
+            gap = distance(problem, found)
+        except Exception:  # a solver that gives up at a coarse step has no point there
+            continue
+        if math.isfinite(gap):
+            yield _point(problem, OTHER, code, h, gap, 1e6 * found.seconds / problem.seconds)
+        if gap < LEAST_ERROR:
+            break
+
+
+def _point(problem: Problem, group: str, method: str, h: float, gap: float, cost: float) -> dict[str, Any]:
+    return {"problem": problem.key, "group": group, "method": method, "h": h, "error": gap, "us_per_second": cost}
+
+
+def cheapest(points: list[dict[str, Any]], target: float) -> dict[str, Any] | None:
+    enough = [p for p in points if p["error"] <= target]
+    return min(enough, key=lambda p: p["us_per_second"]) if enough else None
+
+
+def at_equal_accuracy(points: list[dict[str, Any]], targets: tuple[float, ...] = TARGETS) -> list[dict[str, Any]]:
+    """For every problem and error: the cheapest of ours in either formulation, and every other code, with its ratio.
+
+    `ratio` is the cost of the row over that of the cheapest of ours; a code that did not reach the error has none, and
+    its least error beside.
+    """
+    rows = []
+    for problem in dict.fromkeys(p["problem"] for p in points):
+        here = [p for p in points if p["problem"] == problem]
+        rivals: dict[str, list[dict[str, Any]]] = {}
+        for p in here:
+            rivals.setdefault(p["method"] if p["group"] == OTHER else p["group"], []).append(p)
+        for target in targets:
+            ours = cheapest([p for p in here if p["group"] != OTHER], target)
+            for rival, mine in rivals.items():
+                best = cheapest(mine, target)
+                row = {"problem": problem, "target": target, "rival": rival}
+                row["least_error"] = min(p["error"] for p in mine)
+                if best is None:
+                    row |= dict.fromkeys(("method", "h", "error", "us_per_second", "ratio"))
+                else:
+                    row |= {key: best[key] for key in ("method", "h", "error", "us_per_second")}
+                    row["ratio"] = best["us_per_second"] / ours["us_per_second"] if ours else None
+                rows.append(row)
+    return rows
+
+
+HEADINGS = ("problem", "error at most", "", "method", "h, ms", "error", "µs per s", "times the cheapest of ours")
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    first = [
+        row["problem"],
+        f"{row['target']:.0e}",
+        row["rival"] if row["rival"] not in (NATURAL, RELATIVE) else "ours",
+    ]
+    if row["method"] is None:
+        return [*first, "–", "–", f"{row['least_error']:.1e}", "–", "not reached"]
+    figures = [f"{1e3 * row['h']:.3g}", f"{row['error']:.1e}", f"{row['us_per_second']:.0f}", f"{row['ratio']:.2f}"]
+    return [*first, row["method"], *figures]
