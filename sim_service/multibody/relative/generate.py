@@ -18,11 +18,11 @@ accelerations of the independent velocities, `f` forces at the ports of the mode
 model's ports and of their rates, block by block (`PortBlocks`); then, with the forces as they are and the accelerations
 as found, those of the generalised forces less what accelerates the masses, a row for each independent velocity with
 columns by x_u and w_u; of the rates of the balls' independent coordinates (`turns`), in such rows too; and the mass
-matrix of the independent velocities, last one first, as L D L^T, row by row, with 1/D on the diagonal. By x_u means
-along its velocity: for a ball a turn about an axis of the child. The third stage, which only a mechanism whose inputs
-move needs, is the same by time: `drift` has the generalised forces, the rates of the balls' independent coordinates,
-and how far these coordinates themselves move, since only their velocities are held. All three stages are there
-whatever the mechanism has.
+matrix of the independent velocities, last one first, as L D L^T: 1/D on the diagonal, -L below, -L^T above. By x_u
+means along its velocity: for a ball a turn about an axis of the child. The third stage, which only a mechanism whose
+inputs move needs, is the same by time: `drift` has the generalised forces, the rates of the balls' independent
+coordinates, and how far these coordinates themselves move, since only their velocities are held. All three stages are
+there whatever the mechanism has.
 """
 
 from collections.abc import Mapping, Sequence
@@ -419,7 +419,7 @@ def generate(
     in_time = g.tangents([*port_values, *port_rates, *wanted, *ball_rates], with_time)
     coordinates = [one.links.x[one.independent[i]] for i in ball_rows]
     in_time += [g.expr(with_time.get(e, 0.0)) for e in coordinates]
-    factor = [L[i][j] if j < i else inverse[i] for i in range(free) for j in range(i + 1)]
+    factor = [inverse[i] if i == j else -L[max(i, j)][min(i, j)] for i in range(free) for j in range(free)]
 
     # everything of the builder
     q = [one.eq.value(form) for form in tree.columns]

@@ -16,7 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import int64, void
+from llvmlite import ir
+from numba import int64, types, void
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 
 from sim_service.multibody.natural.equations import Equations as Mechanism
 from sim_service.multibody.natural.forces import MODEL
@@ -68,7 +72,7 @@ class PortBlocks:
     @property
     def work_size(self) -> int:
         """Of the kernels' memory."""
-        sizes = [2 * n * len(c) for n, c in zip(self.sizes, self.columns, strict=True)]
+        sizes = [2 * len(c) * (n + len(c)) for n, c in zip(self.sizes, self.columns, strict=True)]
         return max([*sizes, len(self.ball_rows) ** 2, max(self.sizes, default=0), 1])
 
 
@@ -94,73 +98,93 @@ def make_blocks(
     return PortBlocks(tuple(first), tuple(sizes), tuple(columns), tuple(filled), freedoms, tuple(ball_rows))
 
 
+@intrinsic
+def add_product(typingctx, out, out_at, out_row, A, A_at, A_row, A_column, B, B_at, B_row, rows, inner_size, columns):
+    """out[i, j] += sum over k of A[i, k] B[k, j], of matrices within vectors; four columns at a time, fused, k from 0.
+
+    Places and distances of rows (and of columns, of A) are given; columns are a multiple of four. Written in vectors of
+    four: the compiler would test for overlap before each of many short loops. A and B have nothing of what is written.
+    """
+
+    def codegen(context, builder, signature, args):
+        kinds = signature.args
+        intp = context.get_value_type(types.intp)
+        target, left, right = (make_array(kinds[k])(context, builder, args[k]).data for k in (0, 3, 7))
+        numbers = {k: context.cast(builder, args[k], kinds[k], types.intp) for k in range(13) if k not in (0, 3, 7)}
+        out_at, out_row, A_at, A_row, A_column, B_at, B_row, rows, size, columns = numbers.values()
+        lanes = ir.VectorType(ir.DoubleType(), LANES)
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        kind = ir.FunctionType(lanes, [lanes] * 3)
+        fma = cgutils.get_or_insert_function(builder.module, kind, "llvm.fma.v4f64")
+
+        def pointer(data, index):
+            return builder.bitcast(builder.gep(data, [index]), lanes.as_pointer())
+
+        with cgutils.for_range(builder, rows, intp=intp) as row:
+            here = builder.add(out_at, builder.mul(row.index, out_row))
+            factors = builder.add(A_at, builder.mul(row.index, A_row))
+            with cgutils.for_range_slice(builder, intp(0), columns, intp(LANES), intp) as (j, _):
+                place = pointer(target, builder.add(here, j))
+                total = cgutils.alloca_once_value(builder, builder.load(place, align=8))
+                with cgutils.for_range(builder, size, intp=intp) as inside:
+                    at = builder.gep(left, [builder.add(factors, builder.mul(inside.index, A_column))])
+                    one = builder.insert_element(ir.Constant(lanes, ir.Undefined), builder.load(at), ir.IntType(32)(0))
+                    factor = builder.shuffle_vector(one, one, zeros)
+                    entries = builder.add(builder.add(B_at, j), builder.mul(inside.index, B_row))
+                    values = builder.load(pointer(right, entries), align=8)
+                    builder.store(builder.call(fma, [factor, values, builder.load(total)]), total)
+                builder.store(builder.load(total), place, align=8)
+        return context.get_dummy_value()
+
+    whole = (types.intp,)
+    places = (out, *whole * 2, A, *whole * 3, B, *whole * 5)
+    return types.void(*places), codegen
+
+
 @inner
 def add_block(table, block, K, C, port_slopes, rate_slopes, work, J, stride):
     """What a model force adds to the slopes of the generalised forces."""
     n = table[0]
     at = HEAD + ENTRY * block
     size, width, square, packed, columns = table[at + 1], table[at + 2], table[at + 3], table[at + 4], table[at + 5]
-    # df of every port, by x and by w, four columns at a time
-    for a in range(size):
-        for c in range(0, width, LANES):
-            x0, x1, x2, x3, w0, w1, w2, w3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-            for b in range(size):
-                k, d = K[square + a * size + b], C[square + a * size + b]
-                if k == 0.0 and d == 0.0:
-                    continue
-                p = packed + b * width + c
-                p0, p1, p2, p3 = port_slopes[p], port_slopes[p + 1], port_slopes[p + 2], port_slopes[p + 3]
-                x0 -= k * p0 + d * rate_slopes[p]
-                x1 -= k * p1 + d * rate_slopes[p + 1]
-                x2 -= k * p2 + d * rate_slopes[p + 2]
-                x3 -= k * p3 + d * rate_slopes[p + 3]
-                w0 -= d * p0
-                w1 -= d * p1
-                w2 -= d * p2
-                w3 -= d * p3
-            t = 2 * width * a + c
-            work[t], work[t + 1], work[t + 2], work[t + 3] = x0, x1, x2, x3
-            t += width
-            work[t], work[t + 1], work[t + 2], work[t + 3] = w0, w1, w2, w3
-    # P^T df
+    # -df of every port, by x and by w
+    total = 2 * width * (size + width)
+    for i in range(total):
+        work[i] = 0.0
+    add_product(work, 0, 2 * width, K, square, size, 1, port_slopes, packed, width, size, size, width)
+    add_product(work, 0, 2 * width, C, square, size, 1, rate_slopes, packed, width, size, size, width)
+    add_product(work, width, 2 * width, C, square, size, 1, port_slopes, packed, width, size, size, width)
+    # P^T of that
+    reduced = 2 * width * size
+    add_product(work, reduced, 2 * width, port_slopes, packed, 1, width, work, 0, 2 * width, width, size, 2 * width)
     for i in range(width):
-        row = n + table[columns + i]
-        for c in range(0, 2 * width, LANES):
-            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-            for a in range(size):
-                p = port_slopes[packed + a * width + i]
-                t = 2 * width * a + c
-                s0 += p * work[t]
-                s1 += p * work[t + 1]
-                s2 += p * work[t + 2]
-                s3 += p * work[t + 3]
-            shift, j = (0, columns + c) if c < width else (n, columns + c - width)
-            J[row * stride + shift + table[j]] += s0
-            J[row * stride + shift + table[j + 1]] += s1
-            J[row * stride + shift + table[j + 2]] += s2
-            J[row * stride + shift + table[j + 3]] += s3
+        row = (n + table[columns + i]) * stride
+        for j in range(width):
+            c = row + table[columns + j]
+            J[c] -= work[reduced + 2 * width * i + j]
+            J[c + n] -= work[reduced + 2 * width * i + width + j]
 
 
 @inner
 def solve(n, factor, J, stride):
     """Accelerations from generalised forces, in place, in the rows behind the first n; all columns."""
-    last = 2 * n - 1  # the factor has the last velocity first
+    last = (2 * n - 1) * stride  # the factor has the last velocity first
+    whole = stride - stride % LANES
     for i in range(n):
-        at = i * (i + 1) // 2
-        for k in range(i):
-            e = factor[at + k]
-            if e != 0.0:
-                for c in range(stride):
-                    J[(last - i) * stride + c] -= e * J[(last - k) * stride + c]
+        row = last - i * stride
+        add_product(J, row, 0, factor, i * n, 0, 1, J, last, -stride, 1, i, whole)
+        for c in range(whole, stride):
+            for k in range(i):
+                J[row + c] += factor[i * n + k] * J[last - k * stride + c]
     for i in range(n - 1, -1, -1):
-        e = factor[i * (i + 1) // 2 + i]
+        row = last - i * stride
+        e = factor[i * n + i]
         for c in range(stride):
-            J[(last - i) * stride + c] *= e
-        for k in range(i + 1, n):
-            e = factor[k * (k + 1) // 2 + i]
-            if e != 0.0:
-                for c in range(stride):
-                    J[(last - i) * stride + c] -= e * J[(last - k) * stride + c]
+            J[row + c] *= e
+        add_product(J, row, 0, factor, i * n + i + 1, 0, 1, J, row - stride, -stride, 1, n - 1 - i, whole)
+        for c in range(whole, stride):
+            for k in range(i + 1, n):
+                J[row + c] += factor[i * n + k] * J[last - k * stride + c]
 
 
 @inner

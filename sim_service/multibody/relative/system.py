@@ -402,7 +402,7 @@ def make_system(mechanism: Equations, generated: Generated | None = None) -> Sys
         P.TIME: 1, P.X: n, P.REF: 4 * balls, P.W: n, P.FULL: n, P.EFFORT: len(made.driven), P.INPUT: 3 * count,
         P.AT_X: n, P.AT_REF: 4 * balls, P.AT_W: n, P.AT_INPUT: 3 * count, P.START_X: n, P.NEW: v, P.H: v, P.PIVOTS: v,
         P.ACCELERATION: u, P.XDOT: u, P.AT_FULL: n, P.AT_EFFORT: len(made.driven), P.END: 1 + 3 * count,
-        P.SLOPES: 2 * u * u, P.TURNS: 2 * u * m, P.FACTOR: u * (u + 1) // 2, P.DRIFT: u + 2 * m,
+        P.SLOPES: 2 * u * u, P.TURNS: 2 * u * m, P.FACTOR: u * u, P.DRIFT: u + 2 * m,
         P.SCRATCH: made.blocks.work_size, P.GENERATED: max(code.work_size, 1), P.Y: 2 * u, P.NONE: 1,
     }  # fmt: skip
     header = np.zeros(2 * len(P), np.int64)

@@ -126,10 +126,8 @@ def test_jacobian_is_exact(name):
     u[:, :2] += 1j * TINY * case.u[:, 1:]
     in_time = case.rates(case.x.astype(complex), case.w.astype(complex), u).imag / TINY
     assert np.abs(found - in_time).max(initial=0.0) < 1e-12 * max(np.abs(in_time).max(initial=0.0), 1.0)
-    L = np.zeros((n, n))
-    L[np.tril_indices(n)] = out["factor"]
-    D = np.diag(1.0 / np.diag(L))
-    np.fill_diagonal(L, 1.0)
+    factor = out["factor"].reshape(n, n)
+    L, D = np.eye(n) - np.tril(factor, -1), np.diag(1.0 / np.diag(factor))
     M = (L @ D @ L.T)[::-1, ::-1]
     assert np.allclose(M @ J[n:, 2 * n :], more, rtol=1e-9, atol=1e-9)
 
