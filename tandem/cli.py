@@ -37,7 +37,7 @@ from tandem.terminal import (
     run_folder,
     status,
 )
-from tandem.vehicle_commands import drive, vehicle_report
+from tandem.vehicle_commands import drive, vehicle_report, vehicle_torque
 from tandem.view_command import view
 
 if TYPE_CHECKING:
@@ -402,6 +402,7 @@ bench.command("multibody")(bench_multibody)
 app.add_typer(bench, name="bench")
 vehicle = typer.Typer(no_args_is_help=True, help="What a vehicle file makes.")
 vehicle.command("report")(vehicle_report)
+vehicle.command("torque")(vehicle_torque)
 app.add_typer(vehicle, name="vehicle")
 
 

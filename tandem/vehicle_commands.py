@@ -30,6 +30,8 @@ from tandem.terminal import (
     output,
     parameters,
     progress,
+    report,
+    run_folder,
     status,
 )
 
@@ -106,6 +108,34 @@ def vehicle_report(
     if not result["comparison"]["agrees"]:
         print(f"tandem: {vehicle}: {shown.headline(result)}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def vehicle_torque(
+    seconds: Annotated[float | None, typer.Option(min=0.1, help="Duration. Default: the file's.")] = None,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Drive a simple vehicle by a wheel torque, a further one at 10 s: both formulations, and Exudyn if it is there."""
+    from sync import build
+    from sync.jit import compiling
+
+    build.ensure("everything")
+    with compiling("mechanism"):
+        from tandem.studies.vehicle import wheel_torque
+    from tandem.reports.html.page import json_ready
+    from tandem.reports.html.plain import write_plain
+
+    with errors(), progress("vehicle torque") as update:
+        result = wheel_torque.measure(seconds, say=update)
+    if as_json:
+        print(json.dumps(json_ready(result)), flush=True)
+    else:
+        wheel_torque.print_vehicle(output(), result)
+    headline, pieces = wheel_torque.headline(result), wheel_torque.page_sections(result)
+    report(
+        run_folder(runs, "vehicle_torque"),
+        lambda folder: write_plain(folder, "tandem vehicle torque", headline, pieces, result)[0],
+    )
 
 
 def write(path: Path, text: str) -> None:

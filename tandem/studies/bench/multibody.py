@@ -87,7 +87,7 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
         if problem.bars is not None:
             for code, runner in runners.items():
                 say(f"{problem.key}, {code}", k / (len(chosen) + 3))
-                theirs = _other(problem, code, runner, not quick)
+                theirs = _other(problem, reference, code, runner, not quick)
                 rows.append(theirs)
                 if math.isfinite(theirs["error"]):
                     ours = [c for c in COMPARED if not (why_not and c.key.startswith("relative"))]
@@ -119,17 +119,17 @@ def measure(quick: bool, say: Say) -> dict[str, Any]:
 # ---- beside other codes ----------------------------------------------------------------------------------------------
 
 
-def _other(problem: Problem, code: str, runner: Any, with_order: bool) -> dict[str, Any]:
+def _other(problem: Problem, reference: np.ndarray, code: str, runner: Any, with_order: bool) -> dict[str, Any]:
     bars = problem.bars
     row: dict[str, Any] = {"problem": problem.key, "formulation": code, "h": problem.h, "seconds": problem.seconds}
     row |= dict.fromkeys(("order", "phi", "phid", "energy", "iterations", "iterations_max", "capped"))
     try:
         found = min((runner(bars, problem.h, problem.bars_watched) for _ in range(3)), key=lambda o: o.seconds)
-        row["error"] = distance(problem, found)
+        row["error"] = distance(problem, found, reference)
         row["us_per_step"] = 1e6 * found.seconds / found.steps
         row["real_time_factor"] = problem.seconds / found.seconds
         if with_order:
-            finer = distance(problem, runner(bars, problem.h / 2, problem.bars_watched))
+            finer = distance(problem, runner(bars, problem.h / 2, problem.bars_watched), reference)
             row["order"] = math.log2(row["error"] / finer) if finer > 0 else None
     except Exception as failure:  # theirs to explain: a solver that gives up is a result, not our error
         row |= {"error": math.nan, "us_per_step": math.nan, "real_time_factor": math.nan}
@@ -371,7 +371,7 @@ def extra_tables(result: dict[str, Any]) -> list[tuple[str, tuple[str, ...], lis
     found: list[tuple[str, tuple[str, ...], list[list[str]]]] = []
     if result["cheapest"]:
         cheapest = [work_precision.cells(row) for row in result["cheapest"]]
-        title = "The cheapest way to an accuracy; µs of computing a simulated second"
+        title = "The cheapest way to an accuracy; µs of computing a simulated second (+ changes of coordinates)"
         found.append((title, work_precision.HEADINGS, cheapest))
     if result["forward_dynamics"]:
         rows = []

@@ -84,10 +84,16 @@ def runners() -> dict[str, Callable[[Bars, float, int], Outcome]]:
     return found
 
 
+def processor_seconds(work: Callable[[], Any]) -> float:
+    start = time.process_time_ns()
+    work()
+    return (time.process_time_ns() - start) / 1e9
+
+
 # ---- Exudyn ----------------------------------------------------------------------------------------------------------
 
 
-def _exudyn() -> Any:
+def import_exudyn() -> Any:
     sys.exudynFast = True  # type: ignore[attr-defined]  # the build without range checks, where there is one
     import contextlib
     import io
@@ -122,15 +128,13 @@ def _solve(exu: Any, mbs: Any, sensor: int, bars: Bars, step: float, solver: str
     settings.solution.file.write = False
     settings.solution.sensors.writePeriod = bars.duration / 50
     settings.linearSolver.solverType = getattr(exu.LinearSolverType, solver)
-    start = time.process_time_ns()
-    mbs.SolveDynamic(settings, solverType=exu.DynamicSolverType.GeneralizedAlpha)
-    seconds = (time.process_time_ns() - start) / 1e9
+    seconds = processor_seconds(lambda: mbs.SolveDynamic(settings, solverType=exu.DynamicSolverType.GeneralizedAlpha))
     data = np.asarray(mbs.GetSensorStoredData(sensor))
     return Outcome(data[:, 0], data[:, 1:4], seconds, steps)
 
 
 def exudyn_bodies(bars: Bars, step: float, observed: int) -> Outcome:
-    exu = _exudyn()
+    exu = import_exudyn()
     from exudyn.itemInterface import SensorBody
     from exudyn.rigidBodyUtilities import RigidBodyInertia
 
@@ -183,7 +187,7 @@ def exudyn_bodies(bars: Bars, step: float, observed: int) -> Outcome:
 
 
 def exudyn_tree(bars: Bars, step: float, observed: int) -> Outcome:
-    exu = _exudyn()
+    exu = import_exudyn()
     from exudyn.itemInterface import (
         GenericJoint,
         MarkerBodyRigid,
@@ -310,6 +314,7 @@ def mujoco(bars: Bars, step: float, observed: int) -> Outcome:
     import mujoco as mj
     from mujoco import rollout
 
+    mj.set_mju_user_warning(lambda message: None)  # a run that diverges is a result; else it is written into a file
     model = mj.MjModel.from_xml_string(mujoco_model(bars, step, observed))
     data = mj.MjData(model)
     if bars.rates:

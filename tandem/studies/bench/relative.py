@@ -3,7 +3,8 @@
 One `Runner` serves all methods and repetitions of a problem: its machine code is generated once. Time is that of the
 steps alone, wall clock, the quickest of five runs. Where a linkage passes a position in which the independent
 coordinates no longer determine the others, these are changed between two steps, in Python: the number of changes and
-what they cost are figures of their own (`partitions`, `partition_ms`), not part of a step.
+what they cost are figures of their own (`partitions`, `partition_ms`: with the
+start of the run and the record of its end, wall clock), not part of a step.
 
 An "iteration" of these rows is an evaluation of the equations; there is nothing else in a step that repeats.
 """
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.multibody.natural.api import Record, Settings
-from sim_service.multibody.natural.errors import MechanismError
+from sim_service.multibody.natural.errors import AssemblyError, MechanismError
 from sim_service.multibody.natural.system import State
 from sim_service.multibody.relative.run import METHODS, Runner
 from sync.clock import now_ns
@@ -62,7 +63,7 @@ def refused(problem: Problem) -> str:
     if problem.relative:
         try:
             _prepared(problem)
-        except MechanismError as failure:
+        except (AssemblyError, MechanismError) as failure:
             return str(failure).split("\n")[0]
         return ""
     return "its loops pass positions in which every choice of independent coordinates is singular"
@@ -88,13 +89,16 @@ def seconds_of(problem: Problem, method: str, h: float, repeats: int = 5) -> flo
     return best
 
 
-def _change_ms(problem: Problem, method: str) -> float | None:
-    """A change of independent coordinates among those already generated."""
-    runner = _prepared(problem).runner
-    begun = now_ns()
-    _run(problem, method, problem.h, round(problem.seconds / problem.h))
-    outside = now_ns() - begun - runner.steps_ns
-    return outside / 1e6 / runner.partitions if runner.partitions else None
+def change_seconds(problem: Problem, repeats: int = 3) -> float:
+    """All changes of independent coordinates of a run, among those already generated; of the last method and step."""
+    runner, best = _prepared(problem).runner, math.inf
+    if not runner.partitions:
+        return 0.0
+    for _ in range(repeats):
+        begun = now_ns()
+        _run(problem, runner.method, problem.h, round(problem.seconds / problem.h))
+        best = min(best, (now_ns() - begun - runner.steps_ns) / 1e9)
+    return best
 
 
 def observed_order(problem: Problem, method: Method, reference: np.ndarray) -> float:
@@ -132,7 +136,7 @@ def trial(problem: Problem, method: Method, reference: np.ndarray, with_order: b
         "us_per_step": 1e6 * spent / steps,
         "real_time_factor": problem.seconds / spent,
         "partitions": partitions,
-        "partition_ms": _change_ms(problem, method.name) if partitions else None,
+        "partition_ms": 1e3 * change_seconds(problem) / partitions if partitions else None,
     }
 
 
