@@ -26,6 +26,7 @@ from tandem.studies.bench.trial import FORMULATIONS, INSTANTS, Formulation
 FACTORS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 2.0, 4.0, 8.0, 16.0)
 QUICK_FACTORS = (0.025, 0.1, 0.4, 1.0, 4.0)
 LONGEST_STEP = 0.1  # s, of natural coordinates; the others get no longer ones either
+USELESS = 0.3  # longer steps than one with this error are not tried
 LEAST_ERROR = 1e-9  # finer steps would show the reference's own error
 TARGETS = (1e-3, 1e-4, 1e-6)
 NATURAL, RELATIVE, OTHER = "natural", "relative", "other"
@@ -76,7 +77,7 @@ def distance(problem: Problem, outcome: other_codes.Outcome, reference: np.ndarr
 
 
 def measure(problem: Problem, reference: np.ndarray, runners: dict[str, Any], quick: bool) -> list[dict[str, Any]]:
-    """A point a method and step: group, method, h, error, µs per simulated second; methods end where they are exact."""
+    """A point a method and step: group, method, h, error, µs per simulated second, from short steps to useless ones."""
     steps = step_sizes(problem, QUICK_FACTORS if quick else FACTORS)
     repeats = 2 if quick else 3
     ours = [(NATURAL, natural(f, repeats)) for f in FORMULATIONS]
@@ -84,19 +85,19 @@ def measure(problem: Problem, reference: np.ndarray, runners: dict[str, Any], qu
         ours += [(RELATIVE, in_relative(m, repeats)) for m in relative.RELATIVE]
     points = []
     for group, contestant in ours:
-        for h in steps:
+        for h in reversed(steps):
             stride = max(1, INSTANTS // round(problem.seconds / h))
             try:
                 gap = trial.error(problem, contestant.simulate(problem, h), reference[::stride])
             except (AssemblyError, MechanismError):  # the step is so long that loops cannot be closed behind it
-                continue
-            if math.isfinite(gap):
+                break
+            if not gap < USELESS:
+                break
+            if gap > LEAST_ERROR:
                 cost = 1e6 * contestant.seconds(problem, h) / problem.seconds
                 points.append(_point(problem, group, contestant.key, h, gap, cost))
                 if group == RELATIVE:
                     points[-1]["changes_us_per_second"] = 1e6 * relative.change_seconds(problem) / problem.seconds
-            if gap < LEAST_ERROR:
-                break
     for code, runner in runners.items():
         points += _of_code(problem, reference, code, runner, steps, repeats)
     return points
