@@ -10,5 +10,10 @@ FULL = "full"
 _LEAST = 10
 
 
+def thorough() -> bool:
+    """Whether all cases are tried, and not only as many as show that each kind is right."""
+    return settings.get_current_profile_name() == FULL
+
+
 def few(count: int) -> int:
-    return count if settings.get_current_profile_name() == FULL else min(count, max(_LEAST, count // 4))
+    return count if thorough() else min(count, max(_LEAST, count // 4))

@@ -32,6 +32,7 @@ import numpy as np
 
 from sim_service.multibody.natural.equations import Element
 from sim_service.multibody.natural.equations import Equations as Mechanism
+from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.forces import MODEL
 from sim_service.multibody.natural.tables import ROTOR, TORQUE_3D
 from sim_service.multibody.relative import vectors as v
@@ -120,6 +121,12 @@ class _Writer:
             dependent = self.dependent[at : at + len(rows)]
             at += len(rows)
             touched = sorted({k for r in rows for k in self.slopes[r]} - set(dependent))
+            if shared := sorted(set(touched) & set(self.dependent)):
+                names = ", ".join(self.tree.velocities[k] for k in shared)
+                raise MechanismError(
+                    f"{', '.join(self.tree.loops[r].name for r in rows)}: depends on {names}, which other loops"
+                    " determine; relative coordinates cannot close these loops one by one: use natural ones"
+                )
             A = [[self.slopes[r].get(k, self.g.zero) for k in dependent] for r in rows]
             out.append(_Group(list(rows), dependent, touched, _pivots(self.numbers(A))))
         return out

@@ -294,7 +294,7 @@ def object_code(text: str, triple: str | None = None) -> bytes:
     module.verify()
     machine = _machine(triple)
     module.triple = machine.triple
-    # straight code gains nothing from more: the buggy's is as quick with all passes, which take 16 s instead of 9
+    # straight code gains nothing from more: a large mechanism's is as quick with all passes, which take 16 s, not 9
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.slp_vectorization = False
     passes = llvm.create_pass_builder(machine, options)

@@ -17,7 +17,7 @@ import numpy as np
 from numba import float64, int64, types
 
 from sim_service.multibody.natural import tables as core
-from sim_service.multibody.natural.errors import DivergedError, MechanismError, NotConverged
+from sim_service.multibody.natural.errors import AssemblyError, DivergedError, MechanismError, NotConverged
 from sim_service.multibody.natural.problems import accelerations
 from sim_service.multibody.natural.run import Record
 from sim_service.multibody.natural.system import State
@@ -167,6 +167,14 @@ class Runner:
         system.part(Part.W, self.state)[:] = w
         system.part(Part.INPUT, self.state)[:] = s.inputs.ravel()
 
+    def _repartitioned(self) -> bool:
+        """Whether other independent coordinates could take over; not where loops came open in too long a step."""
+        try:
+            self._repartition()
+        except (AssemblyError, MechanismError):
+            return False
+        return True
+
     def _repartition(self) -> None:
         """Other independent coordinates, those that serve best here; the state is carried over."""
         self.partitions += 1
@@ -221,9 +229,7 @@ class Runner:
                 capped += more + (status == OPEN)
                 finite = status != NOT_FINITE
                 if status in (OPEN, SINGULAR) and done < end:
-                    if self.partitions >= MOST_PARTITIONS:
-                        break
-                    self._repartition()
+                    finite = self.partitions < MOST_PARTITIONS and self._repartitioned()
         if finite:
             self.to_natural(self.state, self.natural)
         errors = diagnosis[:done, core.STEP_ERROR]

@@ -4,6 +4,7 @@ The systems are written out here with their Jacobians: a forced pendulum with a 
 increments of rotation that drives a relaxing state, linear systems of any size.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -324,10 +325,14 @@ def observed_order(errors: list[float]) -> float:
     return math.log2(errors[-2] / errors[-1])
 
 
+@functools.cache
+def pendulum_reference() -> np.ndarray:
+    return the_pendulum().run("rk4", PENDULUM, 0.0, 2.0 / 4096, 4096)
+
+
 @pytest.mark.parametrize("name, order", ORDERS.items())
 def test_error_of_a_forced_pendulum_shrinks_with_the_order(name: str, order: int) -> None:
-    system = the_pendulum()
-    reference = system.run("rk4", PENDULUM, 0.0, 2.0 / 4096, 4096)
+    system, reference = the_pendulum(), pendulum_reference()
     errors = [float(np.abs(system.run(name, PENDULUM, 0.0, 2.0 / n, n) - reference).max()) for n in (64, 128, 256)]
     assert abs(observed_order(errors) - order) < 0.2, errors
 
@@ -350,10 +355,14 @@ def turned(system: System, name: str, h: float, steps: int) -> np.ndarray:
     return np.concatenate([rotation, y[3:]])
 
 
+@functools.cache
+def body_reference() -> np.ndarray:
+    return turned(the_body(), "rk4", 1.5 / 3072, 3072)
+
+
 @pytest.mark.parametrize("name, order", ORDERS.items())
 def test_error_of_a_turning_body_shrinks_with_the_order(name: str, order: int) -> None:
-    system = the_body()
-    reference = turned(system, "rk4", 1.5 / 3072, 3072)
+    system, reference = the_body(), body_reference()
     errors = [float(np.abs(turned(system, name, 1.5 / n, n) - reference).max()) for n in (48, 96, 192)]
     assert abs(observed_order(errors) - order) < 0.25, errors
 

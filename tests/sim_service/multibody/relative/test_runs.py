@@ -150,6 +150,11 @@ def test_a_run_that_diverges_says_so() -> None:
         Runner(start(m.compile(h=1e-2).state(), rates={"B": (1.0, 0.0)}), "rk4").run(5.0, 1e-2)
 
 
+def test_a_step_too_long_for_its_loops_ends_the_run_in_words() -> None:
+    record = Runner(four_bar(60.0)).run(5.0, 0.1, strict=False)
+    assert not record.finite and record.ended == f"diverged after {record.steps} steps"
+
+
 def test_files_choose_formulation_and_scheme() -> None:
     text = {"name": "m", "points": {"A": {"at": [0, 0], "fixed": True}, "B": {"at": [1, 0]}}}
     data: dict[str, Any] = {**text, "bodies": {"rod": {"nodes": ["A", "B"], "mass": 1.0}}}

@@ -7,10 +7,12 @@ import pytest
 
 from sim_service.multibody.relative.generate import Generated, generate
 from sim_service.multibody.relative.port_jacobian import jacobian, time_slopes
+from tests.examples import thorough
 from tests.sim_service.multibody.relative.test_tree import ALL, mechanism
 
 TINY = 1e-30
-NAMES = [name for name in ALL if name != "chain"]
+# the large one is compared far from its drawing too (test_cross_checks.py)
+NAMES = [name for name in ALL if name != "chain" and (thorough() or name != "buggy")]
 
 
 @functools.cache
