@@ -6,6 +6,6 @@
 
 from sim_service.roads.make import make_road, road_from_sources, sources
 from sim_service.roads.summary import describe
-from sim_service.roads.surface import ground, outside, surface
+from sim_service.roads.surface import outside, surface
 
-__all__ = ["describe", "ground", "make_road", "outside", "road_from_sources", "sources", "surface"]
+__all__ = ["describe", "make_road", "outside", "road_from_sources", "sources", "surface"]

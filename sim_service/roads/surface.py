@@ -6,7 +6,6 @@ Promises
   foot of a `half_sine` bump and at corners of a trapezoid without rounding, where the slope jumps as the shape does.
 - Outside its data a layer goes on with the value of its edge, level in the outward direction; the slope may jump there.
 - mu is a factor on the friction of the tyre, 1 where nothing is painted.
-- `ground` is the same for duals too (sync/dual.py): the derivatives of height, slopes and friction are exact.
 
 Grids are interpolated by cubic Hermite pieces with central differences for slopes (Catmull and Rom's spline): the
 surface passes through every node, has no edges, and a plane comes out as that plane, up to the border. Columns of a
@@ -27,7 +26,6 @@ from numba import boolean, float64, types
 
 from sim_service.roads.layout import ABSENT, HEAD, Bump, Curved, Grid, Head, Kind, Patch, Shape, Slope
 from sync.array_types import CONSTANTS
-from sync.dual import chain, fresh, graft, is_dual, value
 from sync.jit import kernel
 
 NEWTON = 12  # at most; two to four are usual
@@ -210,8 +208,14 @@ def spline(road, o, n, s):
 
 
 @kernel(**_OPTIONS)
-def nearest(road, o, x, y):
-    """Where the reference line is nearest to a point: k, and what `spline` has there."""
+def foot(road, o, x, y):
+    """Coordinates of a point beside the reference line: row s, distance v and their gradients sx, sy, vx, vy."""
+    if road[o + Curved.STRAIGHT] != 0.0:
+        c, si = road[o + Curved.COS], road[o + Curved.SIN]
+        du = road[o + Curved.INCREMENT]
+        dx, dy = x - road[o + Curved.X], y - road[o + Curved.Y]
+        return (dx * c + dy * si) / du, dy * c - dx * si, c / du, si / du, -si, c
+
     # where to begin: the nearest knot, as seen from the middle of a bin
     bx, by = int(road[o + Curved.BINS_X]), int(road[o + Curved.BINS_Y])
     i = int(min(max((x - road[o + Curved.BIN_X]) * road[o + Curved.PER_BIN], 0.0), bx - 1.0))
@@ -232,25 +236,6 @@ def nearest(road, o, x, y):
         X, Y, X1, Y1, X2, Y2 = spline(road, line, n, k)
         if step < CONVERGED:
             break
-    return k, X, Y, X1, Y1, X2, Y2
-
-
-@kernel(**_OPTIONS)
-def foot(road, o, x, y):
-    """Coordinates of a point beside the reference line: row s, distance v and their gradients sx, sy, vx, vy."""
-    if road[o + Curved.STRAIGHT] != 0.0:
-        c, si = road[o + Curved.COS], road[o + Curved.SIN]
-        du = road[o + Curved.INCREMENT]
-        dx, dy = x - road[o + Curved.X], y - road[o + Curved.Y]
-        return (dx * c + dy * si) / du, dy * c - dx * si, c / du, si / du, -si, c
-
-    k, X, Y, X1, Y1, X2, Y2 = nearest(road, o, value(x), value(y))
-    last = road[o + Curved.KNOTS] - 1.0
-    if is_dual(x) and 0.0 < k < last:
-        T = X1 * X1 + Y1 * Y1
-        g = max(T - (x - X) * X2 - (y - Y) * Y2, 0.1 * T)
-        k = graft(k, ((x - X) * X1 + (y - Y) * Y1) / g)
-        X, Y, X1, Y1, X2, Y2 = spline(road, o + int(road[o + Curved.AT_LINE]), int(road[o + Curved.KNOTS]), k)
     T = X1 * X1 + Y1 * Y1
     g = max(T - (x - X) * X2 - (y - Y) * Y2, 0.1 * T)
     ahead = (x - X) * X1 + (y - Y) * Y1
@@ -326,8 +311,9 @@ def paint(road, o, x, y, mu):
     return (1.0 - w) * mu + w * road[o + Patch.FACTOR]
 
 
-@kernel(**_OPTIONS)
-def layered(road, x, y):
+@kernel(types.UniTuple(float64, 4)(CONSTANTS, float64, float64), **_OPTIONS)
+def surface(road, x, y):
+    """Height, its slopes along x and y, and the friction factor of the road at (x, y)."""
     x, y = min(max(x, -FAR), FAR), min(max(y, -FAR), FAR)
     z = zx = zy = 0.0
     layers = int(road[Head.LAYERS])
@@ -347,18 +333,6 @@ def layered(road, x, y):
     for patch in range(int(road[Head.PATCHES])):
         mu = paint(road, int(road[HEAD + 2 * layers + patch]), x, y, mu)
     return z, zx, zy, mu
-
-
-@kernel(types.UniTuple(float64, 4)(CONSTANTS, float64, float64), **_OPTIONS)
-def surface(road, x, y):
-    """Height, its slopes along x and y, and the friction factor of the road at (x, y)."""
-    return layered(road, x, y)
-
-
-@kernel(**_OPTIONS)
-def ground(road, x, y):
-    """The same of duals or floats."""
-    return chain(layered(road, fresh(x, 0, 2), fresh(y, 1, 2)), (x, y))
 
 
 @kernel(boolean(CONSTANTS, float64, float64), **_OPTIONS)

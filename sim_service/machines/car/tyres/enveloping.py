@@ -20,7 +20,7 @@ the road in the wheel plane, rho its distance from the centre.
 
 from math import sqrt
 
-from sim_service.roads import ground
+from sim_service.roads import surface
 from sync.jit import kernel
 
 OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
@@ -83,7 +83,7 @@ def envelope(road, R, k, cx, cy, cz, ax, ay, az):
     along_x = along_y = height = 0.0  # of the sums of g zx s, g zy s, g H
     for i in range(SAMPLES):
         s = (i + 0.5) * ds - R
-        z, zx, zy, mu = ground(road, bx + s * tx, by + s * ty)
+        z, zx, zy, mu = surface(road, bx + s * tx, by + s * ty)
         H = (cz - z) / cosine
         over, above = 0.0, H
         if least > H:

@@ -83,7 +83,7 @@ def weight(B, C, E, x, S):
     return G
 
 
-@kernel(**OPTIONS)
+@kernel(types.UniTuple(float64, 4)(CONSTANTS, *[float64] * 3), **OPTIONS)
 def capacity(p, f, g, mu):
     """Peak forces Dx, Dy and slip stiffnesses Kx > 0, Ky < 0 at a load f within the file's range and camber g."""
     Fz0 = p[T.NOMINAL_LOAD]
@@ -224,7 +224,7 @@ def steady_turning(p, fz, kappa, ta, gamma, mu, side, u, phi):
     return Fx, Fy, Mx, My, Mz
 
 
-@kernel(**OPTIONS)
+@kernel(float64(CONSTANTS, float64), **OPTIONS)
 def effective_radius(p, deflection):
     """Rolling radius r_e = v_x / omega of the free wheel at a vertical deflection."""
     nominal = p[T.FNOMIN] / p[T.VERTICAL_STIFFNESS]

@@ -55,7 +55,7 @@ same three.
 
 from math import atan, exp, sqrt
 
-from numba import boolean, float64, int64, void
+from numba import boolean, float64, int64, types, void
 
 from sim_service.machines.car.tyres import turn_slip
 from sim_service.machines.car.tyres.keys import T
@@ -98,7 +98,7 @@ MOST_ITERATIONS = 12  # two to four are usual
 STILL = 1e-30  # m; keeps denormal numbers away
 
 
-@kernel(**OPTIONS)
+@kernel(types.UniTuple(float64, 2)(CONSTANTS, float64, float64), **OPTIONS)
 def relaxation(p, f, g):
     """Relaxation lengths at a load f within the file's range and camber g."""
     df = f / p[T.NOMINAL_LOAD] - 1.0
