@@ -51,6 +51,7 @@ METHODS = {
     "linear_euler": integrators.linear_euler_step, "trapezoidal": integrators.trapezoidal_step,
     "rk4": integrators.rk4_step,
 }  # fmt: skip
+OPEN_GAP = 1e-9  # m or rad
 MOST_PARTITIONS = 1000  # of a run: more often it is no passing position
 
 
@@ -95,11 +96,9 @@ def run_steps(
     return steps, 0, capped
 
 
-def best_dependent(generated: Generated, at: Position) -> tuple[int, ...]:
-    """Dependent coordinates by the largest pivots at a position, group by group."""
+def best_dependent(generated: Generated, J: np.ndarray) -> tuple[int, ...]:
+    """Dependent coordinates by the largest pivots of the slopes of the loops, group by group."""
     tree = generated.tree
-    references = {first: at.ref[4 * k : 4 * k + 4] for k, first in enumerate(generated.balls)}
-    _, J = residuals(tree.loops, tree_pose(tree, at.x, at.inputs, references))
     uses = [set(np.flatnonzero(np.abs(J[list(rows)]).max(axis=0) > 1e-9)) - set(tree.driven) for rows in tree.groups]
     used = [{int(k) for k in generated.dependent[rows[0] : rows[-1] + 1]} for rows in tree.groups]
     out: list[int] = []
@@ -147,16 +146,24 @@ class Runner:
     def _velocities(self, x: np.ndarray, references: dict[int, np.ndarray]) -> np.ndarray:
         """Velocities with the natural state's rates, that keep the loops closed while inputs move."""
         tree, s = self.system.generated.tree, self.natural
-        u, ud = s.inputs[:, 0], s.inputs[:, 1]
-        pose = tree_pose(tree, x, u, references)
-        _, J = residuals(tree.loops, pose)
+        pose = tree_pose(tree, x, s.inputs[:, 0], references)
+        J, moved = self._loops(x, references, s.inputs)
+        slopes = np.vstack([*(gradient(form, pose) for form in tree.columns), J])
+        return np.asarray(np.linalg.lstsq(slopes, np.concatenate([s.qd, -moved]), rcond=1e-12)[0])
+
+    def _loops(
+        self, x: np.ndarray, references: dict[int, np.ndarray], inputs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Slopes of the loops by velocity, and what moving inputs add to their rates."""
+        tree = self.system.generated.tree
+        u, ud = inputs[:, 0], inputs[:, 1]
+        _, J = residuals(tree.loops, tree_pose(tree, x, u, references))
         moved = np.zeros(len(J))
         if any(form.inputs for loop in tree.loops for form in loop.forms):
             dt = 1e-4
             ends = [residuals(tree.loops, tree_pose(tree, x, u + k * dt * ud, references))[0] for k in (1.0, -1.0)]
-            moved = -(ends[0] - ends[1]) / (2.0 * dt)
-        slopes = np.vstack([*(gradient(form, pose) for form in tree.columns), J])
-        return np.asarray(np.linalg.lstsq(slopes, np.concatenate([s.qd, moved]), rcond=1e-12)[0])
+            moved = (ends[0] - ends[1]) / (2.0 * dt)
+        return J, moved
 
     def _fill(self, x: np.ndarray, references: dict[int, np.ndarray], w: np.ndarray) -> None:
         system, s = self.system, self.natural
@@ -176,17 +183,30 @@ class Runner:
         return True
 
     def _repartition(self) -> None:
-        """Other independent coordinates, those that serve best here; the state is carried over."""
+        """Other independent coordinates, those that serve best here. The state is laid out alike and stays.
+
+        Only velocities that were dependent are missing in it: those that become independent are found from the loops.
+        """
         self.partitions += 1
-        self.to_natural(self.state, self.natural)
-        system, state = self.system, self.state
-        x, ref = system.part(Part.X, state).copy(), system.part(Part.REF, state).copy()
-        at = Position(x, ref, self.natural.inputs[:, 0].copy())
-        dependent = best_dependent(system.generated, at)
+        old, state = self.system.generated, self.state
+        x, w, ref = (self.system.part(which, state) for which in (Part.X, Part.W, Part.REF))
+        inputs = self.system.part(Part.INPUT, state).reshape(-1, 3)
+        J, moved = self._loops(x, {k: ref[4 * i : 4 * i + 4] for i, k in enumerate(old.balls)}, inputs)
+        for k in old.driven:
+            w[k] = sum(c * inputs[i, 1] for i, c in old.tree.driven[k].inputs.items())
+        given = [*old.independent, *old.driven]
+        w[list(old.dependent)] = np.linalg.solve(J[:, list(old.dependent)], -(J[:, given] @ w[given] + moved))
+        dependent = best_dependent(old, J)
         if dependent not in self._systems:
-            tree = replace(system.generated.tree, dependent=dependent)
-            self._systems[dependent] = make_system(system.mechanism, generate(system.mechanism, tree=tree, at=at))
-        self._use(self._systems[dependent])
+            at = Position(x.copy(), ref.copy(), inputs[:, 0].copy())
+            made = generate(self.system.mechanism, tree=replace(old.tree, dependent=dependent), at=at)
+            self._systems[dependent] = make_system(self.system.mechanism, made)
+        self.system = self._systems[dependent]
+        self.work, self.scratch = self.system.work(), ode.make_scratch(self.system.layout)
+        settle(self.system.ints, self.system.reals, state, self.work)
+        gap = float(np.abs(self.system.part(Part.H, self.work)).max(initial=0.0))
+        if not gap < OPEN_GAP:
+            raise AssemblyError(f"loops are open by {gap:g} m or rad after a step; try a smaller one")
 
     def to_natural(self, vector: np.ndarray, into: State) -> None:
         """A state of relative coordinates as one of natural ones; multipliers found anew."""

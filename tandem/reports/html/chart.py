@@ -72,7 +72,7 @@ def curves(
                 body.append(f'<path d="{band}Z" class="band" style="fill:{colour};stroke:{colour}"/>')
             tip = f"{s.label}: {s.y.min():.3g} to {s.y.max():.3g}, at the end {s.y[-1]:.3g}"
             body.append(
-                f'<path d="{_curve(x(t), y(middle))}" class="curve" style="stroke:{colour}{dash}">'
+                f'<path d="{_curve(x(t), y(middle))}" class="curve" style="stroke:{colour}{escape(dash)}">'
                 f"<title>{escape(tip)}</title></path>"
             )
         legend.append((colour, legend_text))
