@@ -1,7 +1,7 @@
-"""Three places where numba works longer than it must, and what is done there instead; the results are the same.
+"""Places where numba works longer than it must, or gives up, and what is done there instead; the results are the same.
 
 All reach into numba, so all are taken only in the version they were tried with. In another everything works as it
-does in numba, and a start takes longer.
+does in numba: a start takes longer, and a cache that cannot be read must be deleted by hand.
 """
 
 from typing import Any
@@ -20,6 +20,8 @@ def take() -> None:
         options.__eq__, options.__hash__ = _same, _one_hash
         codegen.JITCPUCodegen._library_class = _Library
         caching.Cache.load_overload = _load
+        caching.IndexDataCacheFile._load_index = _entries
+        caching.IndexDataCacheFile._load_data = _entry
 
 
 # ---- options: a sixth of the time to compile. numba asks some 200 000 times whether two sets of options are equal,
@@ -88,3 +90,29 @@ def _load(self: Any, sig: Any, target_context: Any) -> Any:
     with self._guard_against_spurious_io_errors():
         return self._load_overload(sig, target_context)
     return None
+
+
+# ---- a cache that cannot be read is one without entries: compiled once more. A kernel without a signature is cached by
+# ---- the types it was called with, and these may be of a module that is gone since (numba: ModuleNotFoundError, for
+# ---- every call); a machine that lost its power leaves files that are empty.
+
+_load_index = caching.IndexDataCacheFile._load_index
+_load_data = caching.IndexDataCacheFile._load_data
+
+
+def _entries(self: Any) -> dict[Any, str]:
+    try:
+        return dict(_load_index(self))
+    except OSError:
+        raise
+    except Exception:  # reading a pickle may raise anything
+        return {}
+
+
+def _entry(self: Any, name: str) -> Any:
+    try:
+        return _load_data(self, name)
+    except OSError:
+        raise
+    except Exception as error:
+        raise FileNotFoundError(name) from error  # as numba takes a file that was removed: compiled anew

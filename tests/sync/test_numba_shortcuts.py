@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numba
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numba.core.compiler import Flags
@@ -21,6 +22,27 @@ from inner import add
 from outer import twice
 print(twice(2.0), add(1.0, 2.0), sum(add.stats.cache_hits.values()), sum(twice.stats.cache_hits.values()))
 print("numba.np.linalg" in sys.modules)  # what numba imports to compile
+"""
+# a kernel called with numbers, and with a type of a module of its own
+CALLS = """
+from generic import same
+try:
+    from pair import Pair
+    same(Pair(1.0))
+except ModuleNotFoundError:
+    pass
+print(same(3.0), sum(same.stats.cache_hits.values()))
+"""
+GENERIC = """
+from sync.jit import kernel
+@kernel()
+def same(x):
+    return x
+"""
+PAIR = """
+from typing import NamedTuple
+class Pair(NamedTuple):
+    x: float
 """
 INNER = """
 from sync.jit import kernel
@@ -71,3 +93,32 @@ def test_what_was_loaded_runs_and_can_be_inlined(tmp_path) -> None:  # type: ign
         ["4.0", "3.0", "1", "1", "False"],
         ["5.0", "3.0", "1", "0", "True"],
     ]
+
+
+def test_a_cache_with_types_of_a_module_that_is_gone_is_made_anew(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """Seen: a branch called a kernel with a type of its own; back on main every call of that kernel failed."""
+    (tmp_path / "generic.py").write_text(GENERIC)
+    (tmp_path / "pair.py").write_text(PAIR)
+    env = environment(TANDEM_CACHE=str(tmp_path / "cache"), PYTHONDONTWRITEBYTECODE="1")
+    env |= {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    said = []
+    for gone in (False, False, True, True):
+        if gone:
+            (tmp_path / "pair.py").unlink(missing_ok=True)
+        result = subprocess.run([sys.executable, "-c", CALLS], env=env, capture_output=True, text=True, check=True)
+        said.append(result.stdout.split())
+    assert said == [["3.0", "0"], ["3.0", "2"], ["3.0", "0"], ["3.0", "1"]]
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("left", [0, 40])
+def test_a_cache_cut_short_is_made_anew(tmp_path, suffix: str, left: int) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "generic.py").write_text(GENERIC)
+    env = environment(TANDEM_CACHE=str(tmp_path / "cache")) | {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    said = []
+    for cut in (False, True, False):
+        for file in (tmp_path / "cache").rglob(f"*{suffix}") if cut else ():
+            file.write_bytes(file.read_bytes()[:left])
+        result = subprocess.run([sys.executable, "-c", CALLS], env=env, capture_output=True, text=True, check=True)
+        said.append(result.stdout.split())
+    assert said == [["3.0", "0"], ["3.0", "0"], ["3.0", "1"]]
