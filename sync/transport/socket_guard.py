@@ -40,9 +40,8 @@ ASKERS = 1024 * 1024  # bytes that may be unread
 _MOST = 32  # connections at a socket
 _GREETING_MS = 10_000
 _SILENT_S, _ASK_AGAIN_S, _ASKED = 10, 5, 3  # until the kernel asks a peer for a sign of life, and how often
-# that wait in the kernel for us: a right peer is never above its limit with them. With room for one segment only (64 kB
-# on loopback) a window that had closed was seen to open by the sender's probes alone, ever more seldom: after 107 s
-_KERNEL_BYTES = 256 * 1024
+_KERNEL_BYTES = 64 * 1024  # that wait in the kernel for us
+_KERNEL_BYTES_OURS = 256 * 1024  # of a peer that we connect to: with them it is never above its limit if it is right
 _SHORT = 256  # bytes, from where a part's length takes eight bytes more
 _BOX = 33  # bytes that keys add to a part
 _EVEN = 16  # below this part of the limit nothing is unread to speak of
@@ -54,6 +53,7 @@ _INVALID_AT_ONCE, _INVALID_NAP_S = 32, 0.001
 _BYTES_ACKED = 120  # where the kernel's tcp_info has them, and those received after them
 _LEAST, _LEAST_WITH_KEYS = 90, 400  # bytes of a greeting that was completed
 _SENT_WITH_KEYS = 64 + 170  # bytes: a greeting and a welcome, which everyone gets
+_RESET = struct.pack("ii", 1, 0)
 _DOMAIN = b"tandem"
 _numbers = itertools.count()
 
@@ -204,6 +204,9 @@ class Connections:
         if connection is None:
             return 0
         with contextlib.suppress(OSError):
+            # libzmq's closing then resets the connection: a peer that waits for room to send hears of it at once, and
+            # not from a probe of its own, ever more seldom (seen: after 107 s)
+            connection.handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             connection.handle.shutdown(socket.SHUT_RDWR)
         self._forget(number)
         self._unread = max(self._unread - connection.since, 0)
@@ -286,7 +289,7 @@ class SocketGuard:
     def present(self, made: "zmq.Socket[bytes]", unread: int | None = None) -> Connections:
         """For a socket that will connect; of one that keeps the newest message only, any number may be unread."""
         if unread is not None:
-            made.set(zmq.RCVBUF, _KERNEL_BYTES)
+            made.set(zmq.RCVBUF, _KERNEL_BYTES_OURS)
         if self.keys is not None:
             made.set(zmq.CURVE_SERVERKEY, self.keys.theirs)
             made.set(zmq.CURVE_PUBLICKEY, self.keys.public)
