@@ -20,6 +20,8 @@ OF_THE_CAR = (
     "sim_service/machines/car",
     "sim_service/machines/buggy",
     "sim_service/machines/single_track",
+    "sim_service/machines/kart",
+    "sim_service/machines/swerve",
     "sim_service/roads",
     "tandem/studies/iso",
     "tandem/iso_commands.py",

@@ -18,6 +18,8 @@ FILES = {
     "buggy": CONFIGS / "vehicles" / "buggy.toml",
     "single_track": CONFIGS / "vehicles" / "buggy_single_track.toml",
     "mass_spring": "mass_spring",  # needs none
+    "kart": CONFIGS / "vehicles" / "kart.toml",
+    "swerve": CONFIGS / "vehicles" / "swerve.toml",
 }
 STEPS = 10_000
 

@@ -1,0 +1,47 @@
+"""States, outputs and parameters of the obstacle (obstacle.py), and where a car that has one finds the car's own.
+
+The state is the car's, then the obstacle's; so are parameters and outputs. The car's own work, whose first entries are
+its outputs, stands behind all outputs. Integers in front of the car's tables say where each begins.
+"""
+
+from sim_service.machines.contract import Parameter, Quantity, places
+
+WAITING = -1.0  # of the clock: the car is not as fast yet
+
+# in front of the car's integers: how many states, parameters and outputs it has, and how much work; places of `LOOKS`
+CAR_STATES, CAR_PARAMETERS, CAR_OUTPUTS, CAR_WORK, X, Y, YAW, VX = range(8)
+HEAD = 8
+LOOKS = ("x", "y", "yaw", "vx")  # outputs of the car that the obstacle is placed and hit by
+
+STATES = (
+    Quantity("obstacle_clock", "s", "until it appears; negative: the car is not as fast yet"),
+    Quantity("obstacle_there", "1", "1 while it lies on the road"),
+    Quantity("obstacle_x", "m", "its middle"),
+    Quantity("obstacle_y", "m", "its middle"),
+    Quantity("obstacle_yaw", "rad", "of its length against x"),
+    Quantity("obstacle_number", "1", "how many have appeared"),
+    Quantity("obstacle_hits", "1", "how many have been hit"),
+    Quantity("obstacle_hit", "1", "1: this one has been hit"),
+)
+OUTPUTS = (
+    Quantity("obstacle_there", "1", "1 while an obstacle lies on the road"),
+    Quantity("obstacle_x", "m", "its middle"),
+    Quantity("obstacle_y", "m", "its middle"),
+    Quantity("obstacle_yaw", "rad", "of its length against x"),
+    Quantity("obstacle_number", "1", "how many have appeared"),
+    Quantity("obstacle_hits", "1", "how many have been hit"),
+    Quantity("obstacle_room", "m", "between car and obstacle, negative where they overlap; 0 without one"),
+)
+PARAMETERS = (
+    Parameter("obstacle_seed", "1", 1.0, 0.0, 1e9, "of the instants at which obstacles appear"),
+    Parameter("obstacle_from", "m/s", 20.0, 0.0, 100.0, "speed of the car from which on they may"),
+    Parameter("obstacle_soonest", "s", 2.0, 0.0, 1e3, "after that, or after the one before is gone"),
+    Parameter("obstacle_latest", "s", 6.0, 0.0, 1e3, "after that, or after the one before is gone"),
+    Parameter("obstacle_ahead", "m", 30.0, 1.0, 500.0, "of the front of the car, where it appears"),
+    Parameter("obstacle_length", "m", 1.0, 0.1, 20.0, "along the heading"),
+    Parameter("obstacle_width", "m", 1.6, 0.1, 20.0, "across it"),
+    Parameter("outline_front", "m", 1.56, 0.0, 10.0, "of the car: ahead of its centre of gravity"),
+    Parameter("outline_rear", "m", 1.25, 0.0, 10.0, "of the car: behind its centre of gravity"),
+    Parameter("outline_width", "m", 1.5, 0.1, 5.0, "of the car"),
+)
+S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)

@@ -1,0 +1,18 @@
+"""The step of the multibody car with an obstacle on its road."""
+
+from sim_service.machines.buggy.dynamics import step as step_car
+from sim_service.machines.contract import STEP, Tables
+from sim_service.machines.swerve.description import CAR_OUTPUTS, CAR_PARAMETERS, CAR_STATES, CAR_WORK, HEAD
+from sim_service.machines.swerve.obstacle import OWN_OUTPUTS, follow_car
+from sim_service.multibody.natural.views import view
+from sync.jit import kernel
+
+
+@kernel(STEP, error_model="numpy")
+def step(state, inputs, params, tables, work, h):
+    ints = tables.ints
+    begin = ints[CAR_OUTPUTS] + OWN_OUTPUTS
+    own = view(work, begin, begin + ints[CAR_WORK])
+    of_car = Tables(view(ints, HEAD, len(ints)), tables.floats)
+    step_car(view(state, 0, ints[CAR_STATES]), inputs, view(params, 0, ints[CAR_PARAMETERS]), of_car, own, h)
+    follow_car(state, params, ints, work, h)
