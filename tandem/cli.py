@@ -25,6 +25,7 @@ from tandem.live_run import checked_config, compile_ahead
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.reports.outcome import DAMAGED
 from tandem.run_command import DEFAULT, ConfigFile, run, write_run_report
+from tandem.steering_commands import caster, caster_trials, steering
 from tandem.terminal import (
     AsJson,
     Overrides,
@@ -404,6 +405,11 @@ vehicle = typer.Typer(no_args_is_help=True, help="What a vehicle file makes.")
 vehicle.command("report")(vehicle_report)
 vehicle.command("torque")(vehicle_torque)
 app.add_typer(vehicle, name="vehicle")
+study = typer.Typer(no_args_is_help=True, help="What a device or a person feels, predicted and measured.")
+study.command("caster")(caster)
+study.command("caster-trials")(caster_trials)
+study.command("steering")(steering)
+app.add_typer(study, name="study")
 
 
 def main() -> None:

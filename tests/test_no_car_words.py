@@ -27,6 +27,8 @@ OF_THE_CAR = (
     "tandem/iso_commands.py",
     "tandem/studies/vehicle",
     "tandem/vehicle_commands.py",
+    "tandem/studies/steering",
+    "tandem/steering_commands.py",
 )
 Allowed = Mapping[str, tuple[str, str]]  # a file or a folder: the words, and why they stand there
 ALLOWED: Allowed = {
@@ -40,7 +42,7 @@ ALLOWED: Allowed = {
     "sync/record/format_1.py": ("*", "records of before, which were all of cars"),
     "sync/renamed.py": ("*", "configurations of before"),
     "tandem/__main__.py": ("drive", "the name of the car's command"),
-    "tandem/cli.py": ("drive vehicle", "the names of the car's commands"),
+    "tandem/cli.py": ("steering drive vehicle", "the names of the car's commands"),
     "tandem/run_command.py": ("drive", "configs/drive.toml, with which several commands begin"),
     "tandem/view_command.py": ("drive", "configs/drive.toml, with which it begins"),
     "tandem/reports/run_figures.py": ("vehicle drive", "where the source's figures are explained"),

@@ -1,0 +1,217 @@
+"""The commands of the steering wheel: `tandem study caster`, `tandem study caster-trials`, `tandem study steering`."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sync.errors import ConfigError
+from tandem.shipped_configs import CONFIGS
+from tandem.terminal import (
+    AsJson,
+    Parameters,
+    Runs,
+    errors,
+    output,
+    parameters,
+    progress,
+    report,
+    run_folder,
+    status,
+)
+
+BUGGY = CONFIGS / "vehicles" / "buggy.toml"
+DEVICE = CONFIGS / "gamepad.toml"
+Vehicle = Annotated[Path, typer.Option(help="Vehicle file.", show_default="configs/vehicles/buggy.toml")]
+Trails = Annotated[str, typer.Option(help="Caster trails, mm, from small to large.")]
+
+
+def _trails(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(1e-3 * float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if len(found) < 2 or list(found) != sorted(set(found)) or not all(-0.05 <= t <= 0.1 for t in found):
+        raise ConfigError(f"--trails {text!r}: must be two or more, rising, from -50 to 100 mm, such as 15,25,35")
+    return found
+
+
+def caster(
+    vehicle: Vehicle = BUGGY,
+    trails: Trails = "15,25,35",
+    settings: Parameters = None,
+    speed: Annotated[float, typer.Option(min=30, max=150, help="km/h.")] = 75.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the instant at which the obstacle appears.")] = 1,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Swerve around an obstacle with other caster trails: what is felt at the wheel, beside trail x lateral force.
+
+    Exit codes: 0 a larger trail gives a larger torque, as much as predicted within 10 %; 1 not; 2 a file, a name or a
+    value is wrong; 3 the car diverged.
+    """
+    from sync import build
+    from sync.jit import compiling
+
+    with errors():
+        asked, changed = _trails(trails), parameters(settings)
+        build.ensure("everything")
+        with status("reading"), compiling("iso"):
+            from tandem.reports.html.page import json_ready
+            from tandem.reports.html.plain import write_plain
+            from tandem.studies.iso import tables
+            from tandem.studies.iso.vehicle import load_vehicle
+            from tandem.studies.steering import caster as study
+
+            car = load_vehicle(vehicle, changed)
+        with progress("study caster") as update:
+            result = study.caster(car, asked, seed, speed, update)
+        figures = tables.figures(car, [result], {})
+        if as_json:
+            print(json.dumps(json_ready(figures)), flush=True)
+        else:
+            tables.print_results(output(), [result])
+        headline, pieces = f"{car.name}: {result.conditions}.", tables.page_sections([result])
+        report(
+            run_folder(runs, "study_caster"),
+            lambda place: write_plain(place, "tandem study caster", headline, pieces, figures)[0],
+        )
+    if complaints := study.complaints(result):
+        for complaint in complaints:
+            print(f"tandem: {complaint}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def caster_trials(
+    person: Annotated[str, typer.Argument(help="Name or number of the test person.")],
+    config: Annotated[
+        Path, typer.Option(help="Configuration with the person's wheel.", show_default="configs/gamepad.toml")
+    ] = DEVICE,
+    trails: Trails = "15,25,35",
+    repeats: Annotated[int, typer.Option(min=1, max=50, help="Trials with each trail.")] = 2,
+    seconds: Annotated[float, typer.Option(min=1, help="Of a trial.")] = 60.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the order, and of the obstacles.")] = 1,
+    go_on: Annotated[
+        Path | None, typer.Option("--summary", help="A session that was driven: its summary alone.")
+    ] = None,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Drive around obstacles with hidden caster trails in random order, and see at the end what was what.
+
+    Exit codes: 0 all trials were driven; 1 one was not; 2 a file, a name or a value is wrong.
+    """
+    with errors():
+        from tandem.studies.steering import protocol
+
+        if go_on is None:
+            folder = run_folder(runs, f"caster_trials_{''.join(c if c.isalnum() else '_' for c in person)}")
+            session = protocol.Session(person, seed, protocol.order(_trails(trails), repeats, seed))
+            protocol.save(folder, session)
+            _drive(folder, session, config, seconds)
+        else:
+            folder, session = go_on, protocol.load(go_on)
+        rows = protocol.summary(session, [protocol.figures(protocol.read(folder / run)) for run in session.runs])
+        if as_json:
+            from tandem.reports.html.page import json_ready
+
+            print(json.dumps(json_ready({"person": session.person, "seed": session.seed, "trails": rows})), flush=True)
+        else:
+            protocol.print_summary(output(), session, rows)
+        print(f"session: {folder}", file=sys.stderr)
+    if len(session.runs) < len(session.trails):
+        raise typer.Exit(1)
+
+
+def _drive(folder: Path, session, config: Path, seconds: float) -> None:  # type: ignore[no-untyped-def]
+    """All trials, one after the other; what is different about them is not shown."""
+    from sync import build
+    from sync.jit import compiling
+    from tandem.studies.steering import protocol
+
+    build.ensure("everything")
+    with status("reading"), compiling("iso"):
+        from tandem.studies.iso.vehicle import load_vehicle
+        from tandem.studies.steering.caster import lean_for
+
+        car = load_vehicle(BUGGY, {})
+        changed = {trail: lean_for(car, trail) for trail in set(session.trails)}
+    for k, trail in enumerate(session.trails):
+        name = f"trial_{k + 1:02d}"
+        typer.prompt(f"trial {k + 1} of {len(session.trails)}; Enter begins it", default="", show_default=False)
+        sets = {f"sim.parameters.{key}": f"{value:.9g}" for key, value in changed[trail].items()}
+        sets |= {"sim.machine": "vehicles/swerve.toml", "sim.parameters.obstacle_seed": f"{session.seed + k}.0"}
+        command = [sys.executable, "-m", "tandem", "run", str(config), "--seconds", f"{seconds:g}"]
+        command += ["--runs", str(folder / name)] + [
+            part for key, v in sets.items() for part in ("--set", f"{key}={v}")
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ConfigError(f"trial {k + 1} ended with code {done.returncode}: {done.stderr.strip()[-500:]}")
+        session.runs.append(name)
+        session.marks.append(_mark())
+        protocol.save(folder, session)
+
+
+def _mark() -> int | None:
+    """What the person says of the steering."""
+    from tandem.studies.steering.protocol import MARKS
+
+    low, high = MARKS
+    said = typer.prompt(
+        f"how heavy was the steering, {low} light to {high} heavy? (Enter: no answer)", default="", show_default=False
+    )
+    return int(said) if said.strip().isdigit() and low <= int(said) <= high else None
+
+
+def steering(
+    vehicle: Vehicle = BUGGY,
+    settings: Parameters = None,
+    speed: Annotated[float, typer.Option(min=1, max=200, help="km/h, of the sweep.")] = 75.0,
+    delay_ms: Annotated[float, typer.Option(min=0, max=100, help="Of the loop, from sample to motor.")] = 3.0,
+    inertia: Annotated[float, typer.Option(min=0.001, max=1, help="Of the device's wheel, kg m2.")] = 0.03,
+    damping: Annotated[float, typer.Option(min=0, max=10, help="Of the device's wheel, N m s/rad.")] = 0.3,
+    gain: Annotated[float, typer.Option(min=0.01, max=10, help="Torque of the motor per torque of the car.")] = 1.0,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """The car at a haptic wheel: torque over frequency two ways, the largest passive gain, and the wheel let go.
+
+    Exit codes: 0 both ways agree and the wheel comes to rest at every speed; 1 not; 2 a file, a name or a value is
+    wrong; 3 the car diverged.
+    """
+    from sync import build
+    from sync.jit import compiling
+
+    with errors():
+        changed = parameters(settings)
+        build.ensure("everything")
+        with status("reading"), compiling("iso"):
+            from tandem.reports.html.page import json_ready
+            from tandem.reports.html.plain import write_plain
+            from tandem.studies.iso import tables
+            from tandem.studies.iso.vehicle import load_vehicle
+            from tandem.studies.steering import feel
+            from tandem.studies.steering.hands_off import Device
+
+            car = load_vehicle(vehicle, changed)
+        device = Device(inertia, damping, gain)
+        with progress("study steering") as update:
+            results, complaints = feel.steering(car, speed, device, 1e-3 * delay_ms, update)
+        figures = tables.figures(car, results, {})
+        if as_json:
+            print(json.dumps(json_ready(figures)), flush=True)
+        else:
+            tables.print_results(output(), results)
+        headline, pieces = f"{car.name}: {results[0].conditions}.", tables.page_sections(results)
+        report(
+            run_folder(runs, "study_steering"),
+            lambda place: write_plain(place, "tandem study steering", headline, pieces, figures)[0],
+        )
+    for complaint in complaints:
+        print(f"tandem: {complaint}", file=sys.stderr)
+    if complaints:
+        raise typer.Exit(1)

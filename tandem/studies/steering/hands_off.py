@@ -1,0 +1,175 @@
+"""A haptic wheel that is let go: does the loop of wheel, car and delay come to rest, and from which delay on not?
+
+The wheel is the device's: inertia J and damping b, both stated or measured. It measures its angle, the car answers with
+the torque that would hold it, and gain times that goes to the motor a delay later, held for a sample. With Z(s) the
+car's torque per angle, straight on at a speed, and t = delay + half a sample,
+
+    J s^2 + b s + g Z(s) exp(-s t) = 0
+
+is the loop of small motions. Z comes from one small pulse of the hand wheel: the quotient of both spectra. Where
+|g Z| = |J w^2 - j b w| a delay turns the phase into a growing oscillation; the least of them is where it begins.
+
+A car that rolls is not passive at its wheel: below some 2 Hz its speed feeds the motion, and no renderer may hide that.
+What sampling and delay add to it must be covered by the wheel's own damping, b > g max_w of -Re(Z(jw) (exp(-j w t) - 1)
+/ jw): for a spring K that is Colgate's K (T/2 + delay). This is `passive_gain`; `resting_gain` is the one from which on
+a wheel that is let go does not come to rest.
+
+`onset` finds the same delay by driving: the nonlinear car in the loop with the wheel, delays bisected.
+"""
+
+from dataclasses import dataclass
+from math import pi
+
+import numpy as np
+
+from tandem.studies.iso.vehicle import Vehicle
+from tandem.studies.steering.port import PortCar
+
+H = 1e-3  # s, of the car in the loop: the sample
+WIDTH, AT, LASTS = 0.012, 0.1, 4.0  # s, of the pulse: bandwidth some 30 Hz
+PULSE = 0.01  # rad
+LEAST_HZ, MOST_HZ = 0.2, 30.0
+KICK = 0.5  # rad/s: with it the wheel is let go
+MOST_DELAY = 0.2  # s
+
+
+@dataclass(frozen=True)
+class Device:
+    """A wheel with a motor, its shares of inertia and damping stated or measured (free decay)."""
+
+    inertia: float = 0.03  # kg m2
+    damping: float = 0.3  # N m s/rad
+    gain: float = 1.0  # torque of the motor per torque of the car
+    sample: float = H
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """Torque per angle of the car, over angular frequency."""
+
+    w: np.ndarray
+    Z: np.ndarray
+
+
+def pulse(t: float) -> tuple[float, float, float]:
+    u = (t - AT) / WIDTH
+    g = PULSE * float(np.exp(-0.5 * u * u))
+    return g, -g * u / WIDTH, g * (u * u - 1.0) / (WIDTH * WIDTH)
+
+
+def response(car: PortCar) -> Response:
+    """Small motions about straight on."""
+    start = car.copy(H)
+    t = H * np.arange(1, round(LASTS / H) + 1)
+    motion = [pulse(float(at)) for at in t]
+    torque = np.array([start.step(m) for m in motion])
+    still = car.copy(H)
+    torque -= np.array([still.step((0.0, 0.0, 0.0)) for _ in t])  # what it does without
+    angle = np.array([m[0] for m in motion])
+    f = np.fft.rfftfreq(4 * len(t), H)
+    here = (f >= LEAST_HZ) & (f <= MOST_HZ)
+    Z = np.fft.rfft(torque, 4 * len(t))[here] / np.fft.rfft(angle, 4 * len(t))[here]
+    return Response(2.0 * pi * f[here], Z)
+
+
+def passive_gain(found: Response, device: Device, delay: float) -> float:
+    """The largest gain at which the wheel's own damping makes up for what sampling and delay add."""
+    w = found.w
+    taken = -np.real(found.Z * (np.exp(-1j * w * (delay + 0.5 * device.sample)) - 1.0) / (1j * w))
+    most = float(taken.max())
+    return device.damping / most if most > 0.0 else float("inf")
+
+
+def predicted_onset(found: Response, device: Device) -> tuple[float, float]:
+    """(delay from which on the wheel does not come to rest, its frequency there, Hz); infinity where there is none.
+
+    A loop that does not come to rest even without delay has 0.
+    """
+    w, Z = found.w, device.gain * found.Z
+    own = device.inertia * w * w - 1j * device.damping * w
+    excess = np.log(np.abs(own) / np.abs(Z))
+    best = (float("inf"), 0.0)
+    if resting_gain(found, device, 0.0) < device.gain:
+        return 0.0, 0.0
+    for i in np.flatnonzero(np.diff(np.sign(excess)) != 0.0):
+        share = excess[i] / (excess[i] - excess[i + 1])
+        at = w[i] + share * (w[i + 1] - w[i])
+        ratio = np.interp(at, w, np.real(own / Z)) + 1j * np.interp(at, w, np.imag(own / Z))
+        phase = -float(np.angle(ratio))  # of exp(-j w t)
+        for turn in (0.0, 2.0 * pi):
+            delay = (phase + turn) / at - 0.5 * device.sample
+            if 0.0 <= delay < best[0]:
+                best = (delay, float(at) / (2.0 * pi))
+    return best
+
+
+def resting_gain(found: Response, device: Device, delay: float) -> float:
+    """The gain from which on the wheel does not come to rest at this delay; infinity where there is none.
+
+    The least real g > 0 for which the loop has a root on the imaginary axis.
+    """
+    w = found.w
+    own = device.inertia * w * w - 1j * device.damping * w
+    q = own * np.exp(1j * w * (delay + 0.5 * device.sample)) / found.Z
+    least = float("inf")
+    for i in np.flatnonzero(np.diff(np.sign(q.imag)) != 0.0):
+        share = q.imag[i] / (q.imag[i] - q.imag[i + 1])
+        at = q.real[i] + share * (q.real[i + 1] - q.real[i])
+        # where Z passes zero, q jumps from one infinity to the other
+        if 0.0 < at < least and abs(q[i + 1] - q[i]) < abs(q[i]) + abs(q[i + 1]):
+            least = float(at)
+    return least
+
+
+def let_go(car: PortCar, device: Device, delay: float, seconds: float) -> np.ndarray:
+    """Angle of the wheel at every sample, let go with a kick."""
+    loop = car.copy(device.sample)
+    T, J, b = device.sample, device.inertia, device.damping
+    whole = int(delay / T)
+    part = delay - whole * T
+    held = [0.0] * (whole + 2)  # torques on their way
+    angle, speed, angles = 0.0, KICK, []
+    rest = loop.copy(T).step((0.0, 0.0, 0.0))
+    now = 0.0
+    for _ in range(round(seconds / T)):
+        acceleration = (-now - b * speed) / J
+        held.append(device.gain * (loop.step((angle, speed, acceleration)) - rest))
+        # until the one of the sample before is replaced
+        for torque, lasts in ((held[-2 - whole], part), (held[-1 - whole], T - part)):
+            if lasts > 0.0:
+                decay = np.exp(-b * lasts / J)
+                final = -torque / b
+                angle += final * lasts + (speed - final) * (1.0 - decay) * J / b
+                speed = final + (speed - final) * decay
+                now = torque
+        angles.append(angle)
+        if not abs(angle) < 3.0:
+            break
+    return np.array(angles)
+
+
+def grows(angles: np.ndarray, device: Device, seconds: float) -> bool:
+    """Whether it swings more at the end than after the first quarter; a wheel that left its range does."""
+    whole = round(seconds / device.sample)
+    if len(angles) < whole:
+        return True
+    quarter = whole // 4
+    early, late = (np.ptp(angles[k * quarter : (k + 1) * quarter]) for k in (1, 3))
+    return bool(late > early)
+
+
+def onset(car: PortCar, device: Device, guess: float, seconds: float = 3.0, tries: int = 7) -> float:
+    """The delay from which on the wheel does not come to rest, by driving; bisected around a guess."""
+    low, high = 0.4 * guess, min(1.8 * guess, MOST_DELAY)
+    for _ in range(tries):
+        middle = 0.5 * (low + high)
+        if grows(let_go(car, device, middle, seconds), device, seconds):
+            high = middle
+        else:
+            low = middle
+    return 0.5 * (low + high)
+
+
+def at_speed(vehicle: Vehicle, speed: float) -> PortCar:
+    """The car, its own column without inertia: the device has it."""
+    return PortCar(vehicle, max(speed, 0.5) / 3.6, H, column_inertia=0.0)

@@ -1,0 +1,140 @@
+"""What is felt at the wheel: caster trails beside trail x force, the port two ways, delays beside closed forms."""
+
+from functools import cache
+from math import pi, sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sync.errors import ConfigError
+from tandem.cli import app
+from tandem.studies.iso.vehicle import Vehicle, load_vehicle
+from tandem.studies.steering import hands_off, protocol
+from tandem.studies.steering.caster import caster, complaints, lean_for, trail_of
+from tandem.studies.steering.hands_off import Device, Response
+from tandem.studies.steering.port import PortCar, PortModel
+from tandem.studies.steering.sweep import FAST, measure
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def car() -> Vehicle:
+    return load_vehicle(ROOT / "configs" / "vehicles" / "buggy.toml", {})
+
+
+# ---- caster ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_larger_trail_gives_as_much_more_torque_as_trail_times_force_says() -> None:
+    result = caster(car(), (0.015, 0.035), 1, 75.0, lambda what, share: None)
+    assert complaints(result) == []
+    few, more = (result.row(f"trail {trail} mm: torque per angle").simulated for trail in (15, 35))
+    assert 0.0 < few < more
+    assert abs(result.row("15 to 35 mm: more torque at 1325 N").difference or 1.0) < 0.1
+    assert "not hit" in result.conditions and result.capped == 0
+
+
+def test_a_trail_is_made_by_leaning_the_axis_and_nothing_else() -> None:
+    changed = lean_for(car(), 0.03)
+    assert set(changed) == {"front_UBJ_x", "front_LBJ_x", "front_TRO_x"}
+    other = car().altered(changed)
+    assert trail_of(other) == pytest.approx(0.03, abs=1e-5)
+    assert other.linear.steering_ratio == pytest.approx(car().linear.steering_ratio, rel=0.01)
+    with pytest.raises(ConfigError, match="does not lean as far"):
+        lean_for(car(), 0.3)
+
+
+@pytest.mark.parametrize("trails", ["35,15", "15", "a,b", "15,15", "10,500"])
+def test_trails_that_make_no_study_are_refused(trails: str) -> None:
+    run = CliRunner().invoke(app, ["study", "caster", "--trails", trails])
+    assert run.exit_code == 2
+
+
+# ---- the port --------------------------------------------------------------------------------------------------------
+
+
+def test_the_car_at_5_ms_with_its_port_model_feels_as_the_car_at_1_ms() -> None:
+    rolling = PortCar(car(), 75.0 / 3.6, FAST)
+    for frequency, most in ((5.0, 0.02), (20.0, 0.05)):
+        point = measure(rolling, frequency)
+        assert point.difference < most < point.difference_held
+
+
+def test_a_port_model_is_exact_for_what_is_linear() -> None:
+    model = PortModel((0.1, 1.0, 10.0), 2.0, 3.0, (5.0, 0.5, 0.02), 5e-3)
+    assert model.at(0.0, (0.1, 1.0, 10.0)) == 2.0
+    ahead = (0.1 + 5e-3 * 1.0 + 0.5 * 25e-6 * 10.0, 1.05, 10.0)
+    assert model.at(5e-3, ahead) == pytest.approx(3.0)
+    beside = (ahead[0] + 0.01, ahead[1] + 0.1, ahead[2] + 1.0)
+    assert model.at(5e-3, beside) == pytest.approx(3.0 + 0.05 + 0.05 + 0.02)
+
+
+# ---- let go ----------------------------------------------------------------------------------------------------------
+
+W = 2.0 * pi * np.linspace(0.2, 30.0, 3000)
+
+
+def test_a_spring_has_colgates_bound_and_its_own_onset() -> None:
+    K, device, delay = 8.0, Device(inertia=0.03, damping=0.3, sample=1e-3), 4e-3
+    spring = Response(W, np.full(len(W), K + 0j))
+    bound = device.damping / (K * (delay + 0.5e-3))
+    assert hands_off.passive_gain(spring, device, delay) == pytest.approx(bound, rel=1e-3)
+    # J w^2 = K cos(w t), b w = K sin(w t)
+    J, b = device.inertia, device.damping
+    w = sqrt((-b * b + sqrt(b**4 + 4.0 * J * J * K * K)) / (2.0 * J * J))
+    begins = np.arctan2(b * w, J * w * w) / w - 0.5e-3
+    found, frequency = hands_off.predicted_onset(spring, device)
+    assert found == pytest.approx(begins, rel=1e-3) and frequency == pytest.approx(w / (2.0 * pi), rel=1e-3)
+    gain = hands_off.resting_gain(spring, device, found)
+    assert gain == pytest.approx(1.0, rel=1e-2)
+
+
+def test_a_spring_that_is_let_go_swings_from_its_onset_on() -> None:
+    class Spring:
+        def copy(self, h: float) -> "Spring":
+            return self
+
+        def step(self, motion: tuple[float, float, float]) -> float:
+            return 8.0 * motion[0]
+
+    device = Device()
+    begins, _ = hands_off.predicted_onset(Response(W, np.full(len(W), 8.0 + 0j)), device)
+    for share, swings in ((0.9, False), (1.1, True)):
+        angles = hands_off.let_go(Spring(), device, share * begins, 3.0)  # type: ignore[arg-type]
+        assert hands_off.grows(angles, device, 3.0) == swings
+
+
+# ---- persons ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_person_gets_every_trail_as_often_in_an_order_of_its_seed() -> None:
+    trails = (0.015, 0.025, 0.035)
+    found = [protocol.order(trails, 4, seed) for seed in range(20)]
+    assert all(sorted(each[k : k + 3]) == list(trails) for each in found for k in (0, 3, 6, 9))
+    assert found[3] == protocol.order(trails, 4, 3) and len({tuple(each) for each in found}) > 15
+
+
+def test_a_summary_tells_trails_apart_and_a_session_is_read_again(tmp_path: Path) -> None:
+    session = protocol.Session("A. B.", 3, [0.035, 0.015, 0.035], ["trial_01", "trial_02", "trial_03"], [6, 2, None])
+    protocol.save(tmp_path, session)
+    assert protocol.load(tmp_path) == session
+    angle = np.sin(np.linspace(0.0, 6.0, 200))
+    trials = []
+    for trail in session.trails:
+        steps = dict.fromkeys(protocol.CHANNELS, np.zeros(200)) | {"steering_angle": angle}
+        steps |= {
+            "steering_torque": 200.0 * trail * angle,
+            "obstacle_there": np.ones(200),
+            "obstacle_room": 1.0 + angle,
+        }
+        trials.append(protocol.figures(steps))
+    few, more = protocol.summary(session, trials)
+    assert (few["trail"], few["trials"], few["mark"]) == (0.015, 1, 2.0)
+    assert (more["trail"], more["trials"], more["mark"]) == (0.035, 2, 6.0)
+    assert few["torque per angle"] == pytest.approx(3.0) and more["torque per angle"] == pytest.approx(7.0)
+    (tmp_path / protocol.FILE).write_text("{}")
+    with pytest.raises(ConfigError, match="is no session of the caster trials"):
+        protocol.load(tmp_path)
