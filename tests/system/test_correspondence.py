@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.correspondence import observe
+from tests.examples import cases
 from tests.ports import free_port
 
 pytestmark = pytest.mark.alone  # a spinning witness sees little where others work
@@ -12,7 +13,7 @@ ENOUGH = 50  # steps of which it can say for certain what had arrived, or the ch
 TRIES = 20  # a busy machine wakes the witness seldom
 
 
-@pytest.mark.parametrize("transport", ["shm", "ipc", "tcp"])
+@pytest.mark.parametrize("transport", cases("ipc", "shm", "tcp", quick=2))
 def test_every_step_uses_the_newest_block_that_had_arrived(
     transport: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -20,7 +21,7 @@ def test_every_step_uses_the_newest_block_that_had_arrived(
     certain = 0
     for _ in range(TRIES):
         ports = [f"transport.{key}={free_port()}" for key in ("daq_port", "sim_port")]
-        answer = observe(transport, 4.0, name, [*ports, "view.enabled=false"])
+        answer = observe(transport, 3.0, name, [*ports, "view.enabled=false"])
         assert answer["kept"], answer
         assert answer["largest_difference_in_blocks"] == answer["largest_difference_in_counts"] == 0
         certain += answer["certain"]

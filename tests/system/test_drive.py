@@ -18,6 +18,7 @@ from sync.config import load, runtime_directory
 from sync.errors import RingError
 from sync.record import open_run
 from sync.ring import SHM, RingReader
+from tests.examples import cases
 from tests.system.conftest import DRIVE, ROOT, Program, Recorded, pid_of, ring_of, running, until, wait_for_steps
 
 Start = Callable[..., Program]
@@ -166,7 +167,7 @@ def test_a_driver_in_the_loop_steers_by_the_published_pose(drive: Start, name: s
     assert np.degrees(made["steering_angle"][made["x"] < 20]).max() < 0.5 * np.degrees(made["steering_angle"]).max()
 
 
-@pytest.mark.parametrize("transport", ["shm", "ipc"])
+@pytest.mark.parametrize("transport", cases("ipc", "shm"))
 def test_two_terminals_find_each_other_and_each_other_again(start: Start, name: str, transport: str) -> None:
     setting = ("--set", f"name={name}", "--set", f"transport.kind={transport}")
     sim = start("tandem", "sim", str(DRIVE), *setting, "--json")

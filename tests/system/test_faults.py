@@ -14,6 +14,7 @@ from sync.errors import InputLost
 from sync.record import open_run
 from tandem.inspect.info import info
 from tandem.replay import Asked, replay_run
+from tests.examples import cases
 from tests.system.conftest import DRIVE, Program, leftovers, pid_of, ring_of, until, wait_for_steps
 
 POLICY = (
@@ -23,7 +24,7 @@ POLICY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("transport", ["shm", "ipc"])
+@pytest.mark.parametrize("transport", cases("shm", "ipc"))
 def test_a_frozen_daq_is_survived_said_and_replayed(
     drive: Callable[..., Program], name: str, tmp_path: Path, transport: str
 ) -> None:
@@ -63,7 +64,7 @@ def test_a_frozen_daq_is_survived_said_and_replayed(
     assert again["identical"] is True and again["steps"] == len(found)
 
 
-@pytest.mark.parametrize("transport, end", [("shm", signal.SIGTERM), ("ipc", signal.SIGKILL)])
+@pytest.mark.parametrize("transport, end", cases(("ipc", signal.SIGKILL), ("shm", signal.SIGTERM)))
 def test_a_simulator_that_may_not_go_on_without_input_ends_and_says_so(
     start: Callable[..., Program], name: str, transport: str, end: int
 ) -> None:

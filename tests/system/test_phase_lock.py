@@ -31,9 +31,7 @@ def undisturbed(ring: RingReader) -> np.ndarray:
 def test_locked_steps_follow_the_crystal_of_the_daq(drive: Start, name: str) -> None:
     run = drive("--seconds", "0", "--json", "--set", "sim.phase=locked", *CRYSTAL)
     ring = ring_of(name, "sim")
-    until(
-        lambda: len(undisturbed(ring)) > 1200, lambda: f"{run.said}\n{len(undisturbed(ring))} of {ring.head} in a row"
-    )
+    until(lambda: len(undisturbed(ring)) > 800, lambda: f"{run.said}\n{len(undisturbed(ring))} of {ring.head} in a row")
     steps = undisturbed(ring)
     ring.close()
     run.signal(signal.SIGINT)
@@ -73,7 +71,7 @@ def test_locked_steps_use_newer_blocks_than_free_ones_beside_them(start: Start, 
             found[mode] = taken["input_age_ns"][both & (taken["input_age_ns"] < 5_000_000)] / 1e3
         return found
 
-    until(lambda: min(map(len, ages().values())) > 1400, "no steps on fresh blocks")
+    until(lambda: min(map(len, ages().values())) > 900, "no steps on fresh blocks")
     compared = ages()
     for program in (*sims.values(), daq):
         program.signal(signal.SIGINT)

@@ -21,6 +21,7 @@ from tandem.provenance import model_parameters
 from tandem.replay import Asked, replay_run
 from tandem.replay_save import save
 from tandem.reports.outcome import RECORD_INCOMPLETE
+from tests.examples import cases
 from tests.system.conftest import DRIVE, WEAVE, Program, Recorded, processes_of, ring_of, tandem, until, wait_for_steps
 
 Start = Callable[..., Program]
@@ -56,7 +57,9 @@ def test_a_drive_replays_to_the_bit(recorded: Callable[[str], Recorded], tmp_pat
     assert summary["steps"] == result["steps"] and summary["balance"] == result["balance"]
 
 
-@pytest.mark.parametrize("transport,end", [("shm", signal.SIGTERM), ("shm", signal.SIGKILL), ("ipc", signal.SIGKILL)])
+@pytest.mark.parametrize(
+    "transport,end", cases(("ipc", signal.SIGKILL), ("shm", signal.SIGTERM), ("shm", signal.SIGKILL))
+)
 def test_a_daq_started_anew_in_the_middle_is_replayed_too(
     start: Start, name: str, tmp_path: Path, transport: str, end: int
 ) -> None:

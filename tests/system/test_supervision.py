@@ -17,6 +17,7 @@ import pytest
 from sync.errors import TandemError
 from sync.record import open_run
 from tandem.replay import Asked, replay_run
+from tests.examples import cases
 from tests.ports import free_port
 from tests.system.conftest import (
     DRIVE,
@@ -138,11 +139,12 @@ def test_a_replacement_that_dies_is_replaced_and_who_dies_too_often_is_given_up(
 
 @pytest.mark.parametrize(
     ("killed", "then"),
-    [
-        (("template",), "its spare takes over"),
-        (("template", "sim"), "its spare takes over"),
+    cases(
         (("template", "spare", "sim"), "it is restarted"),
-    ],
+        (("template", "sim"), "its spare takes over"),
+        (("template",), "its spare takes over"),
+        quick=2,
+    ),
 )
 def test_a_template_that_crashes_is_replaced_and_the_drive_goes_on(
     drive: Start, name: str, tmp_path: Path, killed: tuple[str, ...], then: str
@@ -186,7 +188,7 @@ def test_all_processes_end_when_the_supervisor_is_killed(drive: Start, name: str
     _until(run, lambda: not running(pids))
 
 
-@pytest.mark.parametrize("seen", ["", "template", "daq"])
+@pytest.mark.parametrize("seen", cases("daq", "template", "", quick=2))
 def test_a_drive_that_is_interrupted_while_it_starts_leaves_nothing(drive: Start, name: str, seen: str) -> None:
     """At once; while the template imports; while the first of its forks are there."""
     run = drive("--seconds", "0", "--json")
