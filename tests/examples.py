@@ -1,6 +1,6 @@
 """How many examples a property is tried on: `@settings(max_examples=few(200))`.
 
-All of them with `--hypothesis-profile full` (make drill); otherwise a quarter, but never fewer than ten unless that is
+All of them with `--hypothesis-profile full` (make drill); otherwise an eighth, but never fewer than ten unless that is
 what was asked for.
 """
 
@@ -23,4 +23,4 @@ def cases(*all_: Any, quick: int = 1) -> list[Any]:
 
 
 def few(count: int) -> int:
-    return count if thorough() else min(count, max(_LEAST, count // 4))
+    return count if thorough() else min(count, max(_LEAST, count // 8))

@@ -195,10 +195,6 @@ def _import_libraries() -> None:
     """What every run needs, as far as it has no kernels: those may have to be compiled first."""
     for name in ("sync.jit", "sync.config", "msgpack", "zmq"):  # the first sets where numba stores compiled code
         importlib.import_module(name)
-    from numba.core.registry import cpu_target
-
-    cpu_target.typing_context.refresh()  # what the first kernel to be loaded would wait for
-    cpu_target.target_context.refresh()
 
 
 def main() -> None:
