@@ -542,9 +542,9 @@ def vehicle(folder: Path) -> Target:
     from sim_service.machines import load_machine
     from sync.errors import ConfigError
 
-    shutil.copytree(CONFIGS / "tyres", folder / "tyres")
-    (folder / "vehicles").mkdir()
-    files = sorted((CONFIGS / "vehicles").glob("*.toml"))
+    for name in ("tyres", "vehicles"):  # one may name another
+        shutil.copytree(CONFIGS / name, folder / name)
+    files = [CONFIGS / "vehicles" / f"{name}.toml" for name in ("buggy", "buggy_single_track", "kart", "swerve")]
 
     def what(data: bytes) -> None:
         model, params = load_machine(_written(folder / "vehicles" / "vehicle.toml", data))
