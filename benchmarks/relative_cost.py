@@ -1,11 +1,14 @@
 """What the generated code of the buggy costs: `python -m benchmarks.relative_cost [--rounds 200] [--cold]`.
 
-Operations of every function; times to make it (a tree, the graph, machine code: with --cold in an empty cache); and
-the least time of an evaluation over rounds of bursts, also as a part of natural coordinates' own evaluation (without
-forces of the model either) in the same run. Forces are held; their kernels are not in these figures.
+Operations of every function; times to make it (with --cold in an empty cache, and of what that consists: a tree, the
+graph, machine code); to get it from the cache in a new process, the least of some, and of what that consists; and with
+another mass. Then the least time of an evaluation over rounds of bursts, also as a part of natural coordinates' own
+evaluation (without forces of the model either) in the same run. Forces are held; their kernels are not in the figures.
 """
 
 import argparse
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,9 +22,11 @@ from sim_service.machines.buggy.build import assemble
 from sim_service.multibody.natural import evaluation
 from sim_service.multibody.natural.mechanism import Mechanism
 from sim_service.multibody.natural.system import no_force
+from sim_service.multibody.relative import store
+from sim_service.multibody.relative.build import build, digest
 from sim_service.multibody.relative.calls import as_word, call
 from sim_service.multibody.relative.generate import Generated, generate
-from sim_service.multibody.relative.llvm import Compiled, compiled
+from sim_service.multibody.relative.llvm import Compiled
 from sim_service.multibody.relative.port_jacobian import jacobian
 from sim_service.multibody.relative.spanning import make_tree
 from sync.array_types import CONSTANTS, VECTOR
@@ -31,9 +36,9 @@ BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.to
 BURST = 50
 
 
-def buggy() -> Mechanism:
+def buggy(**changed: float) -> Mechanism:
     sources = gather(BUGGY)
-    found: Mechanism = assemble(sources.toml(), sources, {}).car.mechanism
+    found: Mechanism = assemble(sources.toml(), sources, changed).car.mechanism
     return found
 
 
@@ -79,7 +84,7 @@ class Arrays:
 
     def of(self, name: str) -> tuple[np.ndarray, ...]:
         function = self.code.functions[name]
-        out = [np.zeros(max(len(exprs), 1)) for exprs in function.outputs.values()]
+        out = [np.zeros(max(size, 1)) for size in function.outputs.values()]
         return (*(self.given[array] for array in function.inputs), *out, self.work)
 
     def cost_us(self, name: str, entries: list[str], rounds: int) -> float:
@@ -122,23 +127,59 @@ def natural_us(mechanism: Mechanism, rounds: int) -> float:
     return least_us(burst, max(rounds // 10, 3))
 
 
+FRESH = """
+import time
+begun = time.perf_counter()
+import benchmarks.relative_cost as cost
+print(time.perf_counter() - begun, *cost.load_s(cost.Path({folder!r})))
+"""
+
+
+def load_s(folder: Path) -> tuple[float, float, float, float]:
+    """Description, `build`, the digest that it begins with, and `build` with a mass that was never there."""
+    times = [time.perf_counter()]
+    mechanism = buggy()
+    times.append(time.perf_counter())
+    build(mechanism, folder=folder)
+    times.append(time.perf_counter())
+    digest(mechanism)
+    times.append(time.perf_counter())
+    other = buggy(sprung_mass=690.0 + 1e-9 * (time.perf_counter_ns() % 1_000_000_000))
+    begun = time.perf_counter()
+    build(other, folder=folder)
+    changed = time.perf_counter() - begun
+    described, built, told = np.diff(times)
+    return described, built, told, changed
+
+
+def from_cache(folder: Path, processes: int = 3) -> None:
+    program = FRESH.format(folder=str(folder))
+    command = [sys.executable, "-c", program]
+    runs = [subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout for _ in range(processes)]
+    imported, described, built, told, changed = np.min([[float(x) for x in run.split()] for run in runs], axis=0)
+    print(f"from the cache {1e3 * built:.0f} ms, of which the digest of the description {1e3 * told:.0f} ms")
+    print(f"with another mass {changed:.2f} s")
+    print(f"before that: imports {imported:.2f} s, description {described:.2f} s")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--cold", action="store_true", help="compile anew")
     options = parser.parse_args()
-    begun = time.perf_counter()
     mechanism = buggy()
-    described = time.perf_counter()
-    tree = make_tree(mechanism)
-    spanned = time.perf_counter()
-    generated = generate(mechanism, tree=tree)
-    written = time.perf_counter()
     with tempfile.TemporaryDirectory() as empty:
-        code = compiled(generated.functions, Path(empty) if options.cold else None)
-    done = time.perf_counter()
-    print(f"description {described - begun:6.2f} s, tree {spanned - described:.2f} s, graph {written - spanned:.2f} s")
-    print(f"machine code {done - written:.2f} s, {code.code_size // 1024} KiB")
+        folder = Path(empty) if options.cold else store.folder()
+        begun = time.perf_counter()
+        generated, code = build(mechanism, folder=folder)
+        print(f"built in {time.perf_counter() - begun:.2f} s, {code.code_size // 1024} KiB")
+        if options.cold:
+            begun = time.perf_counter()
+            tree = make_tree(mechanism)
+            spanned = time.perf_counter()
+            generate(mechanism, tree=tree)
+            print(f"of which tree {spanned - begun:.2f} s, graph {time.perf_counter() - spanned:.2f} s")
+        from_cache(folder)
     natural = natural_us(mechanism, options.rounds)
     print(f"{'natural':10s} {'':8s}            {natural:8.2f} us")
     arrays = Arrays(generated, code)

@@ -58,21 +58,28 @@ def ensure(name: str, *modules: str, report: Report | None = None) -> None:
 
 
 class Progress:
-    """A line that is written over on a terminal; elsewhere a line every few seconds."""
+    """A line that is written over on a terminal; elsewhere one every few seconds. Nothing in the first `silent_s`."""
 
-    def __init__(self) -> None:
+    def __init__(self, silent_s: float = 0.0) -> None:
         self._terminal = sys.stderr.isatty()
-        self._next = 0.0
         self._begun = time.monotonic()
+        self._next = self._begun + silent_s
+        self._shown = False
 
     def __call__(self, done: int, total: int) -> None:
-        now, ended = time.monotonic(), done == total
+        self.show(f"compiling {done} of {total}", done == total)
+
+    def show(self, text: str, ended: bool = False) -> None:
+        now = time.monotonic()
+        if now < self._next and not (self._shown and (ended or self._terminal)):
+            return
+        self._shown = True
         if self._terminal:
-            print(f"\rcompiling {done} of {total}", end="\n" if ended else "", file=sys.stderr, flush=True)
-        elif now >= self._next or ended:
+            print(f"\r\x1b[K{text}", end="\n" if ended else "", file=sys.stderr, flush=True)
+        else:
             self._next = now + _EVERY_S
             took = f" ({now - self._begun:.0f} s)" if ended else ""
-            print(f"compiling {done} of {total}{took}", file=sys.stderr, flush=True)
+            print(f"{text}{took}", file=sys.stderr, flush=True)
 
 
 def order(files: list[Path]) -> dict[tuple[Path, ...], set[tuple[Path, ...]]]:

@@ -25,8 +25,9 @@ coordinates, and how far these coordinates themselves move, since only their vel
 there whatever the mechanism has.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -41,7 +42,7 @@ from sim_service.multibody.relative.energy import kinetic, potential, weight
 from sim_service.multibody.relative.equations import RATE, SECOND, VALUE, Equations
 from sim_service.multibody.relative.graph import CONSTANT, INPUT, Expr, Graph
 from sim_service.multibody.relative.links import ball_rate, make_links
-from sim_service.multibody.relative.llvm import Function
+from sim_service.multibody.relative.llvm import Function, Signature
 from sim_service.multibody.relative.loop_equations import Loop
 from sim_service.multibody.relative.port_jacobian import PortBlocks, make_blocks
 from sim_service.multibody.relative.spanning import make_tree
@@ -64,19 +65,27 @@ class Position:
 class Generated:
     """What was generated, and how its arrays are laid out."""
 
+    # of its numbers
     tree: Tree
-    functions: tuple[Function, ...]
+    at: Position  # for which pivots were chosen
+    ports: tuple[Form, ...]  # of the model's forces
     parameter_names: tuple[str, ...]
     parameters: np.ndarray
+    # of its structure: the same for a mechanism that differs in numbers alone
     prepared: int  # length of d
     independent: tuple[int, ...]
     driven: tuple[int, ...]
     dependent: tuple[int, ...]
     balls: tuple[int, ...]  # first coordinate of each
-    at: Position  # for which pivots were chosen
-    ports: tuple[Form, ...]  # of the model's forces
     blocks: PortBlocks
     operations: Mapping[str, int]
+    signatures: tuple[Signature, ...]
+    write: Callable[[], tuple[Function, ...]] = field(repr=False, compare=False)
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """With their graph, which is written only now if all else came from the cache."""
+        return self.write()
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,9 @@ class _Group:
     order: list[tuple[int, int]]
 
 
-class _Writer:
+class Writer:
+    """The equations of a mechanism on their way to functions."""
+
     def __init__(self, mechanism: Mechanism, tree: Tree, at: Position | None) -> None:
         self.m, self.tree, self.g = mechanism, tree, Graph()
         g = self.g
@@ -109,6 +120,40 @@ class _Writer:
         self.groups = self._groups()
         self._velocities()
         self._directions()
+
+    def write_places(self) -> None:
+        """Whatever has parameters: forces, and every coordinate of the builder. No parameter comes later."""
+        self.wrenches, self.efforts = self.forces()
+        self.eq.links.p.vector("gravity", self.tree.gravity)
+        for scalar in self.tree.scalars:
+            self.links.p.scalar(f"{scalar.name}.inertia", scalar.inertia)
+        self.values = [self.eq.value(form) for form in self.tree.columns]
+        self.port_values = [self.eq.value(form) for form in self.ports]
+
+    def structure(self) -> str:
+        """What the functions depend on, once places are written. Mechanisms for which it is the same have the same
+        functions, though their parameters may have other values."""
+        tree, links = self.tree, self.links
+        forms = (*tree.columns, *self.ports, *(form for loop in tree.loops for form in loop.forms))
+        return repr(
+            (
+                self.g.nodes,
+                [(e.name, e.kind, e.input, len(tree.ports[e.name]), list(e.params)) for e in self.m.elements.values()],
+                (len(self.m.inputs), tree.dimension, tree.groups, tree.anchors, self.dependent, self.n),
+                [(k, form.const, form.coordinates, form.inputs) for k, form in tree.driven.items()],
+                [(one.body, one.parent, one.kind, one.velocity, one.axis, one.sign) for one in links.links],
+                [
+                    _ids([one.mass, *one.along, *one.offset, *one.moment, *(e for row in one.inertia for e in row)])
+                    for one in links.links
+                ],
+                [_form_structure(form) for form in forms],
+                [[(c, b is None) for c, _, b in (*loop.products, *loop.cosine)] for loop in tree.loops],
+                [(group.rows, group.dependent, group.touched, group.order) for group in self.groups],
+                [scalar.inertia == 0.0 for scalar in tree.scalars],
+                [bool(x) for x in tree.gravity],
+                _ids([*self.values, *self.port_values, *self.pivots, *self.w, *self.dw0, *self.efforts]),
+            )
+        )
 
     def _law(self, form: Form, which: int) -> Expr:
         return self.g.sum(self.g.input("u", 3 * k + which) * c for k, c in form.inputs.items())
@@ -317,20 +362,20 @@ class _Writer:
 
     # ---- rates of coordinates ----------------------------------------------------------------------------------------
 
-    def _balls(self) -> list[int]:
+    def balls(self) -> list[int]:
         return [self.links.links[k].velocity for k in self.links.balls]
 
     def xdot(self) -> Vector:
         g = self.g
         out = list(self.w)
-        for k in self._balls():
+        for k in self.balls():
             out[k : k + 3] = ball_rate(self.links.x[k : k + 3], self.w[k : k + 3])
         return [e if isinstance(e, Expr) else g.constant(e) for e in out]
 
     def slopes_by_x(self, row: int) -> dict[int, Expr]:
         """Derivative of a loop by every coordinate: as by velocity, but for balls."""
         out = dict(self.slopes[row])
-        for k in self._balls():
+        for k in self.balls():
             j = [out.get(k + i, self.g.zero) for i in range(3)]
             if all(e.value == 0.0 for e in j):
                 continue
@@ -368,16 +413,31 @@ class _Writer:
         return seeds
 
 
+def _ids(exprs: Sequence[Expr]) -> list[int]:
+    return [e.id for e in exprs]
+
+
+def _form_structure(form: Form) -> tuple[object, ...]:
+    """Constants, and which numbers of it are there: the rest are parameters."""
+    bodies = [(b, (S != 0.0).tolist(), (L != 0.0).tolist()) for b, (S, L) in form.bodies.items()]
+    return form.const, bodies, form.coordinates, form.inputs
+
+
 def generate(
     mechanism: Mechanism, cut: Sequence[str] = (), tree: Tree | None = None, at: Position | None = None
 ) -> Generated:
     """All functions of a mechanism, of a tree that was made before if given; pivots as at a position, or as drawn."""
     tree = make_tree(mechanism, cut) if tree is None else tree
-    one = _Writer(mechanism, tree, at)
-    g = one.g
+    one = Writer(mechanism, tree, at)
+    one.write_places()
+    return write_functions(one)
+
+
+def write_functions(one: Writer) -> Generated:
+    """The rest, of a writer that has its places."""
+    mechanism, tree, g = one.m, one.tree, one.g
     new = one.corrected()
-    wrenches, efforts = one.forces()
-    ports = one.ports
+    wrenches, efforts, ports = one.wrenches, one.efforts, one.ports
 
     # forward dynamics
     zero = one.residual(one.dw0, wrenches, efforts)
@@ -395,14 +455,14 @@ def generate(
             e = e + M[free + i][j] * acceleration[k]
         effort.append(e)
     xdot = one.xdot()
-    port_values, port_rates = [one.eq.value(form) for form in ports], [one.eq.rate(form) for form in ports]
+    port_values, port_rates = one.port_values, [one.eq.rate(form) for form in ports]
     u_of = {"acceleration": [acceleration[k] for k in one.independent], "xdot": [xdot[k] for k in one.independent]}
 
     # exact derivatives: of the residual at the accelerations that were found and the forces as they are
     found_ones = {k: g.input("a", i) for i, k in enumerate(one.independent)}
     balance = one.residual(one.accelerations(found_ones), wrenches, efforts)
     wanted = [-balance[k] for k in one.independent]
-    in_balls = {k + i for k in one._balls() for i in range(3)}
+    in_balls = {k + i for k in one.balls() for i in range(3)}
     ball_rows = [i for i, k in enumerate(one.independent) if k in in_balls]
     ball_rates = [u_of["xdot"][i] for i in ball_rows]
     rate_slopes: list[Vector] = []
@@ -429,7 +489,7 @@ def generate(
     factor = [inverse[i] if i == j else -L[max(i, j)][min(i, j)] for i in range(free) for j in range(free)]
 
     # everything of the builder
-    q = [one.eq.value(form) for form in tree.columns]
+    q = one.values
     qd = [one.eq.rate(form) for form in tree.columns]
     given = g.inputs("full", one.n)
     qdd = [one.eq.second(form, given) for form in tree.columns]
@@ -490,10 +550,11 @@ def generate(
             outputs.append(of)
         functions.append(Function(name, plain, inputs, tuple(outputs)))
     p = one.links.p
+    made = tuple(functions)
     return Generated(
-        tree, tuple(functions), tuple(p.names), np.array(p.values), len(prepared), tuple(one.independent),
-        tuple(one.driven), tuple(one.dependent), tuple(one._balls()), one.at, tuple(ports), blocks,
-        {f.name: f.operations for f in functions},
+        tree, one.at, tuple(ports), tuple(p.names), np.array(p.values), len(prepared), tuple(one.independent),
+        tuple(one.driven), tuple(one.dependent), tuple(one.balls()), blocks, {f.name: f.operations for f in made},
+        tuple(f.signature for f in made), lambda: made,
     )  # fmt: skip
 
 

@@ -8,17 +8,16 @@ Promises
   leaves for another lies in `work`.
 - No operation is contracted but what the graph has fused (`Graph.fused`), reordered or replaced by a near one: the same
   bits wherever the same library computes sine and cosine.
-- Object code is kept by its contents (text, processor, version of LLVM), beside the compiled kernels, and is loaded
-  from there in some milliseconds; a file that was damaged is made again.
+- Object code is kept by its contents (text, processor, version of LLVM), beside the compiled kernels (store.py), and is
+  loaded from there in some milliseconds, by its key without the text (`load`); a file that was damaged is made again.
 - `module_text` is that IR for any target triple; C and CUDA C are in source_text.py.
 """
 
 import ctypes
 import functools
 import hashlib
-import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,33 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
+from sim_service.multibody.relative import store
 from sim_service.multibody.relative.graph import CONSTANT, FUSED, INPUT, Expr, Graph
-from sync import code_dependencies
 
 PART = 400  # operations of one part
 _CALLS = {"sqrt": "llvm.sqrt.f64", "sin": "llvm.sin.f64", "cos": "llvm.cos.f64", "exp": "llvm.exp.f64",
           "abs": "llvm.fabs.f64", "atan": "atan"}  # fmt: skip
 _PLAIN = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+
+
+Report = Callable[[int, int], None]  # parts compiled, of how many
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How a function is called: the arrays it reads, and stage by stage those it writes, with their lengths."""
+
+    name: str
+    inputs: tuple[str, ...]
+    stages: tuple[Mapping[str, int], ...]
+
+    @property
+    def outputs(self) -> dict[str, int]:
+        return {name: size for stage in self.stages for name, size in stage.items()}
+
+    @property
+    def entries(self) -> list[str]:
+        return [self.name] if len(self.stages) == 1 else [f"{self.name}_{k}" for k in range(len(self.stages))]
 
 
 @dataclass(frozen=True)
@@ -54,8 +73,13 @@ class Function:
         return {name: exprs for stage in self.stages for name, exprs in stage.items()}
 
     @property
+    def signature(self) -> Signature:
+        sizes = tuple({name: len(exprs) for name, exprs in stage.items()} for stage in self.stages)
+        return Signature(self.name, self.inputs, sizes)
+
+    @property
     def entries(self) -> list[str]:
-        return [self.name] if len(self.stages) == 1 else [f"{self.name}_{k}" for k in range(len(self.stages))]
+        return self.signature.entries
 
     @property
     def operations(self) -> int:
@@ -146,33 +170,40 @@ def stores_of(function: Function, parts: Sequence[Part]) -> dict[int, list[tuple
     return stores
 
 
+_DECLARED = [
+    *(f"declare double @{name}(double)" for name in _CALLS.values()),
+    "declare double @llvm.fma.f64(double, double, double)",
+]
+
+
 def module_text(functions: Sequence[Function], part: int = PART) -> str:
     """LLVM IR of the functions, for whatever target it is compiled."""
-    lines = [f"declare double @{name}(double)" for name in _CALLS.values()]
-    lines.append("declare double @llvm.fma.f64(double, double, double)")
-    for function in functions:
-        lines += _text(function, part)
-    return "\n".join(lines) + "\n"
+    stages = [lines for function in functions for lines, _ in _texts(function, part)[0]]
+    return "\n".join([*_DECLARED, *(line for lines in stages for line in lines)]) + "\n"
 
 
-def _text(function: Function, size: int) -> list[str]:
+def _texts(function: Function, size: int) -> tuple[list[tuple[list[str], int]], int]:
+    """Of every stage: its text, which needs nothing of the others, and how many parts it has; and the size of work."""
     graph = function.graph
     names = arguments_of(function)
     writable = {*function.outputs, "work"}
     arguments = ", ".join(f"ptr noalias {'' if n in writable else 'readonly '}%{n}" for n in names)
-    parts, _ = split(function, size)
+    parts, work_size = split(function, size)
     stores = stores_of(function, parts)
-    lines: list[str] = []
-    for k, part in enumerate(parts):
-        lines.append(f"define internal void @{function.name}.{k}({arguments}) noinline nounwind {{")
-        lines += _body(graph, part, stores.get(k, []))
-        lines += ["  ret void", "}"]
     passed = ", ".join(f"ptr %{n}" for n in names)
+    out = []
     for stage, entry in enumerate(function.entries):
+        lines: list[str] = []
+        own = [k for k, part in enumerate(parts) if part.stage == stage]
+        for k in own:
+            lines.append(f"define internal void @{function.name}.{k}({arguments}) noinline nounwind {{")
+            lines += _body(graph, parts[k], stores.get(k, []))
+            lines += ["  ret void", "}"]
         lines.append(f"define void @{entry}({arguments}) nounwind {{")
-        lines += [f"  call void @{function.name}.{k}({passed})" for k, p in enumerate(parts) if p.stage == stage]
+        lines += [f"  call void @{function.name}.{k}({passed})" for k in own]
         lines += ["  ret void", "}"]
-    return lines
+        out.append((lines, len(own)))
+    return out, work_size
 
 
 def _body(graph: Graph, part: Part, stores: list[tuple[str, int, int]]) -> list[str]:
@@ -252,19 +283,23 @@ def _literal(value: float) -> str:
 class Compiled:
     """Functions in memory: their addresses, for kernels (calls.py) and, for tests, as Python functions."""
 
-    def __init__(self, functions: Sequence[Function], code: bytes, part: int = PART) -> None:
+    def __init__(
+        self, signatures: Sequence[Signature], objects: Sequence[bytes], work_size: int, key: str = ""
+    ) -> None:
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        for code in objects:
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
-        self.functions = {f.name: f for f in functions}
-        self.address = {e: int(self._engine.get_function_address(e)) for f in functions for e in f.entries}
-        self.work_size = max((split(f, part)[1] for f in functions), default=0)
-        self.code_size = len(code)
+        self.functions = {f.name: f for f in signatures}
+        self.address = {e: int(self._engine.get_function_address(e)) for f in signatures for e in f.entries}
+        self.work_size = work_size
+        self.code_size = sum(len(code) for code in objects)
+        self.key = key  # by which the cache has it
 
     def call(self, name: str, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         """The outputs of all stages for inputs in the order of the function's; slow, with arrays of its own."""
         function = self.functions[name]
-        out = [np.zeros(len(exprs)) for exprs in function.outputs.values()]
+        out = [np.zeros(size) for size in function.outputs.values()]
         given = [np.ascontiguousarray(a, float) for a in arrays]
         if len(given) != len(function.inputs):
             raise ValueError(f"{name}: takes {', '.join(function.inputs)}; {len(given)} arrays were given")
@@ -275,16 +310,46 @@ class Compiled:
         return tuple(out)
 
 
-def compiled(functions: Sequence[Function], folder: Path | None = None, part: int = PART) -> Compiled:
-    """Machine code of the functions, from the cache if it is there."""
-    text = module_text(functions, part)
-    key = _key(text)
-    path = (folder or _folder()) / f"{key}.o"
-    code = _kept(path, key)
-    if code is None:
-        code = object_code(text)
-        _keep(path, _seal(key, code) + code)
-    return Compiled(functions, code, part)
+def compiled(
+    functions: Sequence[Function], folder: Path | None = None, part: int = PART, report: Report | None = None
+) -> Compiled:
+    """Machine code of the functions, from the cache if it is there; an object file for every stage."""
+    folder = folder or store.folder()
+    texts: list[tuple[str, int]] = []
+    work_size = 0
+    for function in functions:
+        stages, size = _texts(function, part)
+        texts += [("\n".join([*_DECLARED, *lines]) + "\n", count) for lines, count in stages]
+        work_size = max(work_size, size)
+    key = _key("\0".join(text for text, _ in texts))
+    signatures = [f.signature for f in functions]
+    found = load(key, signatures, work_size, folder)
+    if found is not None:
+        return found
+    objects, total, done = [], sum(count for _, count in texts), 0
+    for text, count in texts:
+        if report is not None:
+            report(done, total)
+        objects.append(object_code(text))
+        done += count
+    if report is not None:
+        report(done, total)
+    lengths = struct.pack(f"<{len(objects) + 1}Q", len(objects), *(len(code) for code in objects))
+    store.write(folder / f"{key}.o", key, lengths + b"".join(objects))
+    return Compiled(signatures, objects, work_size, key)
+
+
+def load(key: str, signatures: Sequence[Signature], work_size: int, folder: Path) -> Compiled | None:
+    """Machine code by its key, if the cache has it."""
+    data = store.read(folder / f"{key}.o", key)
+    if data is None:
+        return None
+    (count,) = struct.unpack_from("<Q", data)
+    objects, at = [], 8 * (count + 1)
+    for size in struct.unpack_from(f"<{count}Q", data, 8):
+        objects.append(data[at : at + size])
+        at += size
+    return Compiled(signatures, objects, work_size, key)
 
 
 def object_code(text: str, triple: str | None = None) -> bytes:
@@ -320,35 +385,11 @@ def _initialise() -> None:
 
 
 def _key(text: str) -> str:
-    of = (text, llvm.get_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
-    return hashlib.sha256("\0".join((*of, llvmlite.__version__)).encode()).hexdigest()[:32]
+    return hashlib.sha256("\0".join((text, *machine_names())).encode()).hexdigest()[:32]
 
 
-def _seal(key: str, code: bytes) -> bytes:
-    """What stands before the code in its file: LLVM ends the process when it is given an object file that is none."""
-    return hashlib.sha256(key.encode() + code).digest()
-
-
-def _kept(path: Path, key: str) -> bytes | None:
-    """The code in a file of the cache, if it is all there and nothing else."""
-    try:
-        found = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    size = hashlib.sha256().digest_size
-    return found[size:] if found[:size] == _seal(key, found[size:]) else None
-
-
-def _keep(path: Path, code: bytes) -> None:
-    """Whole or not at all: another process may be reading."""
-    part = path.with_suffix(f".{os.getpid()}")
-    part.write_bytes(code)
-    part.replace(path)
-
-
-def _folder() -> Path:
-    code_dependencies.own_cache()
-    folder = code_dependencies.cache_directory() / "relative"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    os.utime(folder)  # one that is used is not swept away (sync/jit.py)
-    return folder
+@functools.cache
+def machine_names() -> tuple[str, ...]:
+    """What object code depends on beside its text: processor, its features, version of LLVM."""
+    features = llvm.get_host_cpu_features().flatten()
+    return llvm.get_default_triple(), llvm.get_host_cpu_name(), features, llvmlite.__version__

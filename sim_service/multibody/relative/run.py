@@ -23,8 +23,9 @@ from sim_service.multibody.natural.run import Record
 from sim_service.multibody.natural.system import State
 from sim_service.multibody.natural.views import part
 from sim_service.multibody.relative import integrators, ode
+from sim_service.multibody.relative.build import build
 from sim_service.multibody.relative.conversion import from_natural
-from sim_service.multibody.relative.generate import Generated, Position, generate
+from sim_service.multibody.relative.generate import Generated, Position
 from sim_service.multibody.relative.groups import pivots
 from sim_service.multibody.relative.kinematics import gradient, residuals, tree_pose
 from sim_service.multibody.relative.system import (
@@ -199,7 +200,7 @@ class Runner:
         dependent = best_dependent(old, J)
         if dependent not in self._systems:
             at = Position(x.copy(), ref.copy(), inputs[:, 0].copy())
-            made = generate(self.system.mechanism, tree=replace(old.tree, dependent=dependent), at=at)
+            made = build(self.system.mechanism, tree=replace(old.tree, dependent=dependent), at=at)
             self._systems[dependent] = make_system(self.system.mechanism, made)
         self.system = self._systems[dependent]
         self.work, self.scratch = self.system.work(), ode.make_scratch(self.system.layout)

@@ -23,9 +23,10 @@ from sim_service.multibody.natural.laws import follow_law
 from sim_service.multibody.natural.tables import EXTERNAL, RATE, SECOND, VALUE
 from sim_service.multibody.natural.views import inner, part, view
 from sim_service.multibody.relative import ode
+from sim_service.multibody.relative.build import build
 from sim_service.multibody.relative.calls import as_word, call
-from sim_service.multibody.relative.generate import Generated, generate
-from sim_service.multibody.relative.llvm import Compiled, compiled
+from sim_service.multibody.relative.generate import Generated
+from sim_service.multibody.relative.llvm import Compiled
 from sim_service.multibody.relative.port_jacobian import jacobian, time_slopes
 from sync.array_types import CONSTANTS, INDICES, VECTOR
 from sync.jit import kernel
@@ -373,12 +374,11 @@ class System:
         return out
 
 
-def make_system(mechanism: Equations, generated: Generated | None = None) -> System:
-    """From the builder to a system; `generated` if that was made before."""
-    made = generate(mechanism) if generated is None else generated
+def make_system(mechanism: Equations, built: tuple[Generated, Compiled] | None = None) -> System:
+    """From the builder to a system; of functions that were built before if given."""
+    made, code = build(mechanism) if built is None else built
     if made.ports:
         raise ValueError("model forces: a mechanism with a hook is stepped by its own machine")
-    code = compiled(made.functions)
     (d,) = code.call("prepare", made.parameters)
     tree = made.tree
     n, u, v = tree.n, len(made.independent), len(made.dependent)

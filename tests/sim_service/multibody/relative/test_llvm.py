@@ -209,5 +209,5 @@ def test_nothing_is_contracted():
     a, b, c = g.inputs("x", 3)
     one = Function("f", g, ("x",), ({"y": [a * b + c]},))
     x = np.array([1.0 + 2.0**-30, 1.0 - 2.0**-30, -1.0])
-    code = llvm.Compiled([one], object_code(module_text([one])))
+    code = llvm.Compiled([one.signature], [object_code(module_text([one]))], 0)
     assert code.call("f", x)[0][0] == 0.0, platform.machine()
