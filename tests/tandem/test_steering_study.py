@@ -1,5 +1,6 @@
 """What is felt at the wheel: caster trails beside trail x force, the port two ways, delays beside closed forms."""
 
+from dataclasses import replace
 from functools import cache
 from math import pi, sqrt
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from sim_service.machines import load_machine
 from sync.errors import ConfigError
 from tandem.cli import app
 from tandem.studies.iso.vehicle import Vehicle, load_vehicle
@@ -88,7 +90,7 @@ def test_a_spring_has_colgates_bound_and_its_own_onset() -> None:
     begins = np.arctan2(b * w, J * w * w) / w - 0.5e-3
     found, frequency = hands_off.predicted_onset(spring, device)
     assert found == pytest.approx(begins, rel=1e-3) and frequency == pytest.approx(w / (2.0 * pi), rel=1e-3)
-    gain = hands_off.resting_gain(spring, device, found)
+    gain = hands_off.resting_gain(spring, replace(device, gain=0.5), found)
     assert gain == pytest.approx(1.0, rel=1e-2)
 
 
@@ -138,3 +140,27 @@ def test_a_summary_tells_trails_apart_and_a_session_is_read_again(tmp_path: Path
     (tmp_path / protocol.FILE).write_text("{}")
     with pytest.raises(ConfigError, match="is no session of the caster trials"):
         protocol.load(tmp_path)
+
+
+def test_the_machine_gives_the_same_port_model_in_its_step_and_goes_on_as_without_it() -> None:
+    found = []
+    for port in (0.0, 1.0):
+        machine, params = load_machine(ROOT / "configs" / "vehicles" / "swerve.toml", {"port": port, "gear_mode": 0.0})
+        state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+        machine.initial(state, params, machine.tables, work)
+        rolling = PortCar(car(), 10.0, 5e-3)
+        n = len(rolling.state)
+        state[:n] = rolling.state
+        inputs = rolling.inputs.copy()
+        for k in range(5):
+            motion = (0.002 * k, 0.4, 3.0)
+            inputs[:3] = motion
+            machine.step(state, inputs, params, machine.tables, work, 5e-3)
+            model = rolling.step_with_port(motion)
+        found.append(state[:n].tobytes())
+        of = {q.name: float(work[i]) for i, q in enumerate(machine.outputs)}
+        assert of["steering_torque"] == model.torque
+        expected = (model.torque_ahead, *model.slopes) if port else (0.0, 0.0, 0.0, 0.0)
+        names = ("port_ahead", "port_stiffness", "port_damping", "port_inertia")
+        assert tuple(of[name] for name in names) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert found[0] == found[1] == rolling.state.tobytes()

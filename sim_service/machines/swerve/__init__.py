@@ -1,4 +1,4 @@
-"""A car with an obstacle on its road: the experiment of the haptic steering wheel (docs/steering_feel.md).
+"""A car with an obstacle on its road and a port model: the experiment of the haptic wheel (docs/steering_feel.md).
 
 Its file names a car's; the car is made from that as ever, and this machine is the car with all its inputs, outputs,
 parameters and looks, and the obstacle's behind them (obstacle.py).
@@ -70,11 +70,14 @@ def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float
             raise ConfigError(f"{sources.name()}: car = {written.car!r}: an obstacle needs natural coordinates")
     else:
         from sim_service.machines.swerve import with_single_track as with_car  # type: ignore[no-redef]
+
+        if params[len(car_params) + obstacle.P.port] > 0.5:
+            raise ConfigError(f"{sources.name()}: port = 1: {car.name} has no steering torque; the buggy has")
     states, outputs, frames = len(car.states), len(car.outputs), 1 if car.scene is None else car.scene.frames
     own_work = outputs + len(obstacle.OUTPUTS)
 
     def initial(state: np.ndarray, values: np.ndarray, made: Tables, work: np.ndarray) -> None:
-        car.initial(state[:states], values[: len(car_params)], car.tables, work[own_work:])
+        car.initial(state[:states], values[: len(car_params)], car.tables, work[own_work : own_work + car.work_size])
         state[states:] = 0.0
         state[states + obstacle.S.obstacle_clock] = obstacle.WAITING
         work[:outputs] = work[own_work : own_work + outputs]
@@ -101,7 +104,7 @@ def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float
             step=with_car.step,
             initial=initial,
             tables=tables(np.concatenate([[*head, *looks], car.tables.ints]), car.tables.floats),
-            work_size=own_work + car.work_size,
+            work_size=own_work + car.work_size + len(car.states) + len(car.inputs),
             scene=replace(scene, frames=frames + 1, solids=(*scene.solids, block)),
             frames=moved,
         ),

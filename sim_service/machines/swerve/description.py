@@ -1,4 +1,4 @@
-"""States, outputs and parameters of the obstacle (obstacle.py), and where a car that has one finds the car's own.
+"""States, outputs and parameters of obstacle (obstacle.py) and port model, and where the car's own are.
 
 The state is the car's, then the obstacle's; so are parameters and outputs. The car's own work, whose first entries are
 its outputs, stands behind all outputs. Integers in front of the car's tables say where each begins.
@@ -12,6 +12,8 @@ WAITING = -1.0  # of the clock: the car is not as fast yet
 CAR_STATES, CAR_PARAMETERS, CAR_OUTPUTS, CAR_WORK, X, Y, YAW, VX = range(8)
 HEAD = 8
 LOOKS = ("x", "y", "yaw", "vx")  # outputs of the car that the obstacle is placed and hit by
+# of the port model's differences: beyond rounding and the solver's tolerance, within what is straight
+BESIDE = (1e-3, 5e-2, 5.0)  # rad, rad/s, rad/s2
 
 STATES = (
     Quantity("obstacle_clock", "s", "until it appears; negative: the car is not as fast yet"),
@@ -31,6 +33,10 @@ OUTPUTS = (
     Quantity("obstacle_number", "1", "how many have appeared"),
     Quantity("obstacle_hits", "1", "how many have been hit"),
     Quantity("obstacle_room", "m", "between car and obstacle, negative where they overlap; 0 without one"),
+    Quantity("port_ahead", "N m", "steering torque a step later, if the hand wheel goes on as it does; with `port`"),
+    Quantity("port_stiffness", "N m/rad", "its slope by the hand wheel's angle; with `port`"),
+    Quantity("port_damping", "N m s/rad", "its slope by the hand wheel's speed; with `port`"),
+    Quantity("port_inertia", "N m s2/rad", "its slope by the hand wheel's acceleration; with `port`"),
 )
 PARAMETERS = (
     Parameter("obstacle_seed", "1", 1.0, 0.0, 1e9, "of the instants at which obstacles appear"),
@@ -43,5 +49,8 @@ PARAMETERS = (
     Parameter("outline_front", "m", 1.56, 0.0, 10.0, "of the car: ahead of its centre of gravity"),
     Parameter("outline_rear", "m", 1.25, 0.0, 10.0, "of the car: behind its centre of gravity"),
     Parameter("outline_width", "m", 1.5, 0.1, 5.0, "of the car"),
+    Parameter(
+        "port", "1", 0.0, 0.0, 1.0, "1: each step also gives its port model, at five times the cost", of_the_file=False
+    ),
 )
 S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)

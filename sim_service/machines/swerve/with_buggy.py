@@ -1,11 +1,30 @@
-"""The step of the multibody car with an obstacle on its road."""
+"""The step of the multibody car with an obstacle on its road, and its port model where `port` asks for it.
 
+The port model says what the steering torque does until the next step (docs/steering_feel.md): the car's step is made
+once more from where it is, with the hand wheel going on at its acceleration, and three times with angle, speed or
+acceleration a little beside that. The state of the car stays as it is.
+"""
+
+from sim_service.machines.buggy.description import INPUTS, OUTPUTS
 from sim_service.machines.buggy.dynamics import step as step_car
-from sim_service.machines.contract import STEP, Tables
-from sim_service.machines.swerve.description import CAR_OUTPUTS, CAR_PARAMETERS, CAR_STATES, CAR_WORK, HEAD
+from sim_service.machines.contract import STEP, Tables, index
+from sim_service.machines.swerve.description import (
+    BESIDE,
+    CAR_OUTPUTS,
+    CAR_PARAMETERS,
+    CAR_STATES,
+    CAR_WORK,
+    HEAD,
+    P,
+    W,
+)
 from sim_service.machines.swerve.obstacle import OWN_OUTPUTS, follow_car
 from sim_service.multibody.natural.views import view
+from sync.array_copy import copy
 from sync.jit import kernel
+
+_ANGLE = index(INPUTS, "steering_angle")
+_TORQUE = index(OUTPUTS, "steering_torque")
 
 
 @kernel(STEP, error_model="numpy")
@@ -16,3 +35,19 @@ def step(state, inputs, params, tables, work, h):
     of_car = Tables(view(ints, HEAD, len(ints)), tables.floats)
     step_car(view(state, 0, ints[CAR_STATES]), inputs, view(params, 0, ints[CAR_PARAMETERS]), of_car, own, h)
     follow_car(state, params, ints, work, h)
+
+    out, n = view(work, ints[CAR_OUTPUTS], begin), ints[CAR_STATES]
+    tries = 4 if params[ints[CAR_PARAMETERS] + P.port] > 0.5 else 0
+    spare = begin + ints[CAR_WORK]
+    other, moved = view(work, spare, spare + n), view(work, spare + n, spare + n + len(inputs))
+    speed, acceleration = inputs[_ANGLE + 1], inputs[_ANGLE + 2]
+    for k in range(tries):
+        copy(other, view(state, 0, n))
+        copy(moved, inputs)
+        moved[_ANGLE] += h * (speed + 0.5 * h * acceleration)
+        moved[_ANGLE + 1] += h * acceleration
+        if k > 0:
+            moved[_ANGLE + k - 1] += BESIDE[k - 1]
+        step_car(other, moved, view(params, 0, ints[CAR_PARAMETERS]), of_car, own, h)
+        torque = own[_TORQUE]
+        out[W.port_ahead + k] = torque if k == 0 else (torque - out[W.port_ahead]) / BESIDE[k - 1]

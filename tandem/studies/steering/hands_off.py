@@ -83,14 +83,12 @@ def passive_gain(found: Response, device: Device, delay: float) -> float:
 def predicted_onset(found: Response, device: Device) -> tuple[float, float]:
     """(delay from which on the wheel does not come to rest, its frequency there, Hz); infinity where there is none.
 
-    A loop that does not come to rest even without delay has 0.
+    Of a loop that comes to rest without delay, which driving shows (`let_go`).
     """
     w, Z = found.w, device.gain * found.Z
     own = device.inertia * w * w - 1j * device.damping * w
     excess = np.log(np.abs(own) / np.abs(Z))
     best = (float("inf"), 0.0)
-    if resting_gain(found, device, 0.0) < device.gain:
-        return 0.0, 0.0
     for i in np.flatnonzero(np.diff(np.sign(excess)) != 0.0):
         share = excess[i] / (excess[i] - excess[i + 1])
         at = w[i] + share * (w[i + 1] - w[i])
@@ -104,9 +102,10 @@ def predicted_onset(found: Response, device: Device) -> tuple[float, float]:
 
 
 def resting_gain(found: Response, device: Device, delay: float) -> float:
-    """The gain from which on the wheel does not come to rest at this delay; infinity where there is none.
+    """The gain above the device's from which on the wheel does not come to rest at this delay; infinity: there is none.
 
-    The least real g > 0 for which the loop has a root on the imaginary axis.
+    The least real g above it for which the loop has a root on the imaginary axis. A fast car may have another one below
+    it: a free wheel that nothing centres lets the car weave.
     """
     w = found.w
     own = device.inertia * w * w - 1j * device.damping * w
@@ -116,7 +115,7 @@ def resting_gain(found: Response, device: Device, delay: float) -> float:
         share = q.imag[i] / (q.imag[i] - q.imag[i + 1])
         at = q.real[i] + share * (q.real[i + 1] - q.real[i])
         # where Z passes zero, q jumps from one infinity to the other
-        if 0.0 < at < least and abs(q[i + 1] - q[i]) < abs(q[i]) + abs(q[i + 1]):
+        if device.gain < at < least and abs(q[i + 1] - q[i]) < abs(q[i]) + abs(q[i + 1]):
             least = float(at)
     return least
 

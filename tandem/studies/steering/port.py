@@ -18,11 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim_service.machines.contract import index
+from sim_service.machines.swerve.description import BESIDE
 from tandem.studies.iso.runner import Drive
 from tandem.studies.iso.vehicle import Vehicle
 
-# of the differences: beyond rounding and the solver's tolerance, within what is straight
-BESIDE = (1e-3, 5e-2, 5.0)  # rad, rad/s, rad/s2
 Motion = tuple[float, float, float]  # angle, speed, acceleration of the hand wheel
 
 
