@@ -32,6 +32,12 @@ _PATIENCE_NS = 20_000_000_000  # virtual, for steps
 _PATIENCE_S = 60.0  # real, for the end of a thread
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Who only collects (make collected, before all others) compiles the loop on the virtual clock for them all."""
+    if session.config.option.collectonly:
+        run_on(virtual_clock())
+
+
 class World:
     """The loop in a thread, what it reads and what it writes. The test is the DAQ."""
 
