@@ -26,7 +26,7 @@ from sim_service.multibody.relative import store
 from sim_service.multibody.relative.build import build, digest
 from sim_service.multibody.relative.calls import as_word, call
 from sim_service.multibody.relative.generate import Generated, generate
-from sim_service.multibody.relative.llvm import Compiled
+from sim_service.multibody.relative.llvm import Compiled, Function, compiled
 from sim_service.multibody.relative.port_jacobian import jacobian
 from sim_service.multibody.relative.spanning import make_tree
 from sync.array_types import CONSTANTS, VECTOR
@@ -92,6 +92,17 @@ class Arrays:
         often = _often(len(arrays))
         words = np.array([as_word(self.code.address[entry]) for entry in entries])
         return least_us(lambda times: often(words, arrays, times), rounds)
+
+
+def evaluation_us(generated: Generated, arrays: Arrays, rounds: int) -> float:
+    """All of `motion` but the ports, which only forces of the model need, behind one correction of the loops."""
+    motion = next(f for f in generated.functions if f.name == "motion")
+    kept = {name: exprs for name, exprs in motion.stages[-1].items() if name not in ("ports", "rates")}
+    with tempfile.TemporaryDirectory() as folder:
+        code = compiled([Function("motion", motion.graph, motion.inputs, (kept,))], Path(folder))
+    alone = Arrays(generated, arrays.code)
+    alone.code, alone.work = code, np.zeros(max(code.work_size, 1))
+    return arrays.cost_us("close", ["close"], rounds) + alone.cost_us("motion", ["motion"], rounds)
 
 
 def jacobian_us(generated: Generated, arrays: Arrays, rounds: int) -> float:
@@ -188,6 +199,8 @@ def main() -> int:
         entries = entries[:2] if name == "slopes" else entries
         cost = arrays.cost_us(name, entries, options.rounds)
         print(f"{name:10s} {operations:8d} operations {cost:8.2f} us  {cost / natural:8.4f} of natural")
+    cost = evaluation_us(generated, arrays, options.rounds)
+    print(f"{'evaluation without forces':30s} {cost:8.2f} us  {cost / natural:8.4f} of natural")
     cost = jacobian_us(generated, arrays, options.rounds)
     print(f"{'jacobian':10s} {'':8s}            {cost:8.2f} us  {cost / natural:8.4f} of natural")
     return 0
