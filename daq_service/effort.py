@@ -1,5 +1,7 @@
 """Efforts: an output of every new step goes back to the device, within limits, and to zero when steps stop coming.
 
+After a start, a silence or a restart of the simulator the limit itself rises softly, over `rise_ms`.
+
 The effort loop is one nopython function in a thread of its own. It takes the newest step from a ring (of the simulator,
 or of what arrived from it), and hands an effort over at once: the step's output times a gain, damped, limited, and no
 faster than the slew. Between steps it goes on at `rate_hz` while the effort is still on its way. After `stale_after_ms`
@@ -7,7 +9,9 @@ without a step it goes to zero, and is there `zero_within_ms` after the last ste
 whose output is not finite is no news. At the end of a run the device gets zero.
 
 The port is where hand and device meet. Its energy is the sum of effort times displacement, between two steps the mean
-effort times the way from one to the other: what the hand put in minus what it got back. A port that has given out more
+effort times the way from one to the other: what the hand put in minus what it got back. With `energy_at = "sample"` an
+effort counts from when it was handed over, and the way between the instants at which it was sampled: then the energy
+has what the delay of the loop gives out, too, and not only what the hold does. A port that has given out more
 (energy below zero) is active; a passive machine never makes it so, delay and sampling do. The passivity controller
 (B. Hannaford and J.-H. Ryu, Time-domain passivity control of haptic interfaces, 2002) expects the next displacement to
 be the last one, and changes an effort that would make the energy negative into the one that makes it zero.
@@ -78,11 +82,13 @@ class Settings(NamedTuple):
     displacement_gain: float
     watched: int  # whether the port's displacement is known
     damp: int
+    at_samples: int  # whether displacements are those of the sample instants
     period_ns: int  # between efforts on their way
     stale_ns: int
     zero_ns: int  # after the last step
     look_ns: int  # between looks for a step
     rest_ns: int  # after a step, before the first look for the next
+    rise_ns: int  # from the first effort to the whole limit
     same_clock: int  # whether the simulator's instants are ours
     in_loop: int  # whether `put` is the device's own hand-over
 
@@ -112,8 +118,18 @@ CURSOR = np.dtype(
         "status",
         "epoch", "position",  # of the newest step
         "sampled",  # its sample instant
+        "began",  # when efforts began, or began again after a silence or in another epoch
+        "placed_ns",  # instant of the displacement
     )]
 )  # fmt: skip
+
+
+# the efforts before: how many, then pairs of instant and effort, the newest over the oldest
+_PAST = 64
+
+
+def new_past() -> np.ndarray:
+    return np.zeros(1 + 2 * _PAST, np.int64)
 
 
 class Books(NamedTuple):
@@ -121,16 +137,17 @@ class Books(NamedTuple):
     counters: np.ndarray
     ledger: np.ndarray
     cursor: np.ndarray  # one CURSOR
+    past: np.ndarray  # the efforts before
 
 
-_SETTINGS = group(Settings, *6 * [float64], *9 * [int64])
-_CURSOR = types.Array(from_dtype(CURSOR), 1, "C")
+SETTINGS = group(Settings, *6 * [float64], *11 * [int64])
+CURSOR_ROW = types.Array(from_dtype(CURSOR), 1, "C")
 _ARGUMENTS = (
     group(Rings, READ_ONLY, READ_ONLY, WORDS),
     group(Buffers, *3 * [WORDS]),
-    _SETTINGS,
+    SETTINGS,
     group(Places, *6 * [int64]),
-    group(Books, WORDS, WORDS, WORDS_2D, _CURSOR),
+    group(Books, WORDS, WORDS, WORDS_2D, CURSOR_ROW, WORDS),
     types.FunctionType(PUT),  # a pointer does not go into a tuple
     VECTOR,
 )
@@ -146,11 +163,13 @@ def settings_of(effort: EffortSettings, step_ns: int, same_clock: bool, in_loop:
         displacement_gain=effort.displacement_gain,
         watched=int(bool(effort.displacement)),
         damp=int(effort.damp),
+        at_samples=int(effort.energy_at == "sample"),
         period_ns=round(1e9 / effort.rate_hz),
         stale_ns=round(1e6 * effort.stale_after_ms),
         zero_ns=round(1e6 * effort.zero_at_ms),
         look_ns=min(max(step_ns // 20, 20_000), 250_000),
         rest_ns=step_ns // 2,
+        rise_ns=round(1e6 * effort.rise_ms),
         same_clock=int(same_clock),
         in_loop=int(in_loop),
     )
@@ -158,7 +177,7 @@ def settings_of(effort: EffortSettings, step_ns: int, same_clock: bool, in_loop:
 
 def new_cursor() -> np.ndarray:
     cursor = np.zeros(1, CURSOR)
-    cursor["came"] = cursor["last"] = cursor["since"] = _NEVER
+    cursor["came"] = cursor["last"] = cursor["since"] = cursor["began"] = _NEVER
     cursor["epoch"] = cursor["position"] = -1
     return cursor
 
@@ -167,10 +186,40 @@ def new_cursor() -> np.ndarray:
 
 
 @kernel()
-def _account_for_port(settings, at, moment, displacement, gap):
+def _mean_between(past, first, last):
+    """Of the efforts that were in force between two instants; each from when it was handed over to the next one."""
+    values, count = past.view(np.float64), past[0]
+    total, end = 0.0, last
+    for back in range(min(count, _PAST)):
+        place = 1 + 2 * ((count - 1 - back) % _PAST)
+        begun = max(past[place], first)
+        if begun < end:
+            total += values[place + 1] * ((end - begun) * 1e-9)
+            end = begun
+        if end <= first:
+            break
+    return total / ((last - first) * 1e-9)  # before the first effort there was none
+
+
+@kernel()
+def _remember(past, moment, given):
+    place = 1 + 2 * (past[0] % _PAST)
+    past[place] = moment
+    past.view(np.float64)[place + 1] = given
+    past[0] += 1
+
+
+@kernel()
+def _account_for_port(settings, at, moment, displacement, gap, sampled, past):
     """The port's energy since the step before. Returns how far it moved."""
     mean = at.given
-    if moment > at.since:
+    if settings.at_samples:
+        # a step without a sample of its own has not moved; one whose sample instant is not known is a gap
+        gap = gap or sampled < at.placed_ns or sampled == 0 or at.placed_ns == 0
+        if not gap and sampled > at.placed_ns:
+            mean = _mean_between(past, at.placed_ns, sampled)
+        at.placed_ns = sampled
+    elif moment > at.since:
         mean = at.impulse / ((moment - at.since) * 1e-9)
     moved = 0.0
     if at.placed and not gap and np.isfinite(displacement):
@@ -183,7 +232,7 @@ def _account_for_port(settings, at, moment, displacement, gap):
 
 
 @kernel()
-def _follow_step(settings, at, moment, came, output, displacement, epoch):
+def _follow_step(settings, at, moment, came, output, displacement, epoch, sampled, past):
     """A new step: what it asks for, and what of that is allowed."""
     gap = epoch != at.epoch
     at.epoch = epoch
@@ -192,7 +241,7 @@ def _follow_step(settings, at, moment, came, output, displacement, epoch):
     at.step_status = 0
     moved = 0.0
     if settings.watched:
-        moved = _account_for_port(settings, at, moment, displacement, gap)
+        moved = _account_for_port(settings, at, moment, displacement, gap, sampled, past)
         if at.energy < 0.0:
             at.step_status |= rec.ACTIVE
     at.impulse, at.since = 0.0, moment
@@ -205,18 +254,25 @@ def _follow_step(settings, at, moment, came, output, displacement, epoch):
 
 
 @kernel()
-def advance_effort(settings, at, moment, new, came, output, displacement, epoch):
-    """The next effort, into the cursor: at this moment, after the effort before, with a new step if there is one."""
+def advance_effort(settings, at, moment, new, came, output, displacement, epoch, sampled, past):
+    """The next effort, into the cursor: at this moment, after the efforts before, with a new step if there is one,
+    which was made from what was sampled then."""
     passed = moment - at.last if at.last > _NEVER else 0
     at.impulse += at.given * (passed * 1e-9)
     if new:
-        _follow_step(settings, at, moment, came, output, displacement, epoch)
+        if at.fresh == 0 or epoch != at.epoch:
+            at.began = moment
+        _follow_step(settings, at, moment, came, output, displacement, epoch, sampled, past)
     stale_at = at.came + settings.stale_ns
     if moment < stale_at:
         # after a pause, or late, it goes no further than in two periods
         most = settings.slew * (min(passed, 2 * settings.period_ns) * 1e-9)
-        at.given = min(max(at.target, at.given - most), at.given + most)
-        at.status = at.step_status | (rec.SLEWED if at.given != at.target else 0)
+        target, rising = at.target, 0
+        if moment - at.began < settings.rise_ns:
+            allowed = settings.limit * ((moment - at.began) / settings.rise_ns)
+            target, rising = min(max(target, -allowed), allowed), rec.RISING
+        at.given = min(max(target, at.given - most), at.given + most)
+        at.status = at.step_status | rising | (rec.SLEWED if at.given != target else 0)
         at.fresh = 1
     else:
         # all the time counts that has passed without a step
@@ -227,6 +283,8 @@ def advance_effort(settings, at, moment, new, came, output, displacement, epoch)
         at.status = rec.WATCHDOG | (at.step_status & rec.ACTIVE)
         at.fresh = 0
     at.last = moment
+    if settings.at_samples:
+        _remember(past, moment, at.given)
 
 
 # ---- the loop --------------------------------------------------------------------------------------------------------
@@ -373,7 +431,10 @@ def _run(clock, rings, buffers, settings, places, books, put, device):
                 if settings.watched:
                     displacement = values[places.displacement]
             came = step[RECEIVED] if step[RECEIVED] > 0 else step[PUSHED]  # by our clock
-            advance_effort(settings, at, moment, new, came, values[places.effort], displacement, step[EPOCH])
+            advance_effort(
+                settings, at, moment, new, came, values[places.effort], displacement, step[EPOCH],
+                buffers.effort[rec.AT_SAMPLED], books.past,
+            )  # fmt: skip
             done = _hand_over(clock, rings, buffers, at, moment, put, device)
             _count(books.counters, at, new, was_fresh)
             if new:
@@ -443,7 +504,7 @@ class EffortLoop:
         self.efforts, self.control = efforts, np.zeros(rec.CONTROL_WORDS, np.int64)
         self.counters = np.zeros(len(rec.COUNTERS), np.int64)
         self.ledger = histograms(len(rec.LEDGER))
-        self.cursor = new_cursor()
+        self.cursor, self.past = new_cursor(), new_past()
         self.missing: list[str] = []  # outputs that the simulator does not have
         self._feedback, self._clock = feedback, clock
         self._blocks = read_only(blocks)
@@ -480,7 +541,7 @@ class EffortLoop:
         step = np.zeros(ring.layout.words if ring is not None else PAYLOAD + 1, np.int64)
         rings = Rings(read_only(words), self._blocks, self.efforts)
         buffers = Buffers(step, self._block, self._effort_block)
-        books = Books(self.control, self.counters, self.ledger, self.cursor)
+        books = Books(self.control, self.counters, self.ledger, self.cursor, self.past)
         ended = int(
             run_on(self._clock)(
                 self._clock, rings, buffers, self.settings, places, books, self._put, self._device

@@ -13,6 +13,7 @@ WATCHDOG = 4  # no step for too long: on its way to zero, or there
 DAMPED = 8  # the passivity controller changed what was asked for
 ACTIVE = 16  # more energy was given out at the port than had been put in
 ENDED = 32  # zero at the end of the run
+RISING = 64  # the limit has not risen to its full value yet
 STATUS = {
     LIMITED: "limited",
     SLEWED: "slewed",
@@ -20,6 +21,7 @@ STATUS = {
     DAMPED: "damped",
     ACTIVE: "port active",
     ENDED: "ended",
+    RISING: "rising",
 }
 
 # its block; t_ns is the instant of the hand-over

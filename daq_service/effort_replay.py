@@ -4,16 +4,26 @@ import numpy as np
 from numba import types
 
 from daq_service import effort_record as rec
-from daq_service.effort import _CURSOR, _SETTINGS, advance_effort, new_cursor, settings_of
+from daq_service.effort import (
+    CURSOR_ROW,
+    SETTINGS,
+    _remember,
+    advance_effort,
+    new_cursor,
+    new_past,
+    settings_of,
+)
 from daq_service.effort_settings import EffortSettings
 from sync.array_copy import copy
 from sync.array_types import MATRIX, WORDS, WORDS_2D
 from sync.block import EPOCH, SEQ, T
 from sync.jit import kernel
 
+_LONG_AGO = -(2**60)  # ns
 
-@kernel(types.void(_SETTINGS, _CURSOR, MATRIX, WORDS_2D, WORDS_2D, WORDS))
-def _recompute(settings, cursor, steps, efforts, again, compared):
+
+@kernel(types.void(SETTINGS, CURSOR_ROW, WORDS, MATRIX, WORDS_2D, WORDS_2D, WORDS))
+def _recompute(settings, cursor, past, steps, efforts, again, compared):
     at = cursor[0]
     known = blind = False  # what came before an effort; what its step asked for
     for row in range(efforts.shape[0]):
@@ -29,7 +39,9 @@ def _recompute(settings, cursor, steps, efforts, again, compared):
         came = effort[rec.AT_STEP_RECEIVED] if effort[rec.AT_STEP_RECEIVED] > 0 else effort[rec.AT_STEP_PUSHED]
         if known and (new or not blind):
             blind = False
-            advance_effort(settings, at, moment, new, came, steps[row, 0], steps[row, 1], epoch)
+            advance_effort(
+                settings, at, moment, new, came, steps[row, 0], steps[row, 1], epoch, effort[rec.AT_SAMPLED], past
+            )
             copy(again[row], effort)
             values = again[row].view(np.float64)
             values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
@@ -37,6 +49,8 @@ def _recompute(settings, cursor, steps, efforts, again, compared):
             again[row, rec.AT_STATUS] = at.status
             compared[row] = 1
         elif known or new:
+            if new:  # the first of all rises from here; how far another has come is not known
+                at.began = moment if effort[rec.AT_STATUS] & rec.RISING else _LONG_AGO
             # the first one of a step, of which the efforts before it are not known, is taken as it stands
             if new:
                 at.impulse, at.since, at.epoch, at.came = 0.0, moment, epoch, min(came, moment)
@@ -45,6 +59,10 @@ def _recompute(settings, cursor, steps, efforts, again, compared):
             else:
                 at.impulse += at.given * ((moment - at.last) * 1e-9)
             at.given, at.last = given[rec.AT_GIVEN], moment
+            if settings.at_samples:
+                at.placed_ns = effort[rec.AT_SAMPLED]
+                _remember(past, moment, at.given)
+            at.fresh = 1 if moment < at.came + settings.stale_ns else 0
             known = blind = True
 
 
@@ -67,5 +85,5 @@ def recompute(effort: EffortSettings, steps: np.ndarray, efforts: np.ndarray) ->
     again, compared = np.zeros_like(words), np.zeros(len(words), np.int64)
     # what the loop looks for, and when, changes nothing here
     settings = settings_of(effort, step_ns=1, same_clock=True, in_loop=True)
-    _recompute(settings, new_cursor(), outputs, words, again, compared)
+    _recompute(settings, new_cursor(), new_past(), outputs, words, again, compared)
     return rec.LAYOUT.view(again), compared.astype(bool)

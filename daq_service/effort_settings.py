@@ -1,6 +1,8 @@
 """`[source.effort]`: how an output of the simulator goes back to the device. Compiles nothing, for sources check it
 before anything is compiled."""
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from sync.toml import Section
@@ -16,12 +18,14 @@ class EffortSettings(Section):
     limit: float = Field(gt=0)
     slew: float = Field(gt=0)
     rate_hz: float = Field(500.0, ge=50, le=10_000)  # between steps, and of a device that Python hands over to
+    rise_ms: float = Field(0.0, ge=0, le=60_000)  # at the start, and after a silence, until the whole limit is allowed
     stale_after_ms: float = Field(30.0, gt=0, le=1000)
     zero_within_ms: float = Field(100.0, gt=0, le=5000)
     displacement: str = ""  # of the port, a channel of a step; "": its energy is not watched
     displacement_gain: float = (
         1.0  # rad or m per unit; positive where a positive effort opposes a positive displacement
     )
+    energy_at: Literal["step", "sample"] = "step"  # whether displacements count for steps, or at their sample instants
     damp: bool = False  # whether a passivity controller holds back energy that was not put in
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 @dataclass(frozen=True)
 class Stream:
     name: str  # of the ring, as in `config.ring(name)`
-    writer: Literal["daq", "sim"]  # the process
+    writer: Literal["daq", "sim", "device"]  # the process
     holds: str
     rate: str  # the key of the configuration that sets it, or words
     layout: str  # where it is declared: a key of the configuration, or words
@@ -63,7 +63,12 @@ DAQ_IN = Stream(
     "as they arrive, at most every sim.step_ms", "what the source wants", 64, only_wire=True,
 )  # fmt: skip
 
-STREAMS = {stream.name: stream for stream in (EFFORT, SIM, STATE, SIM_IN, DAQ, COMMAND, DAQ_IN)}
+DEVICE = Stream(
+    "device", "device", "every scan of a virtual device that is a process of its own, and what its actuator was given",
+    "daq.rate_hz", "daq_service/haptic_process.py", 16384,
+)  # fmt: skip
+
+STREAMS = {stream.name: stream for stream in (EFFORT, SIM, STATE, SIM_IN, DAQ, COMMAND, DAQ_IN, DEVICE)}
 RECORDED = tuple(stream for stream in STREAMS.values() if stream.topic)
 SHOWN = tuple(stream for stream in STREAMS.values() if stream.shown)
 BLOCK_TOPICS = (DAQ.topic, SIM_IN.topic)  # of a record: blocks as sampled, and as the simulator received them

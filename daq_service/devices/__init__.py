@@ -29,13 +29,16 @@ if TYPE_CHECKING:  # this module is imported before anything is compiled
 
 DEVICES = {
     kind: f"daq_service.devices.{kind}"
-    for kind in ("virtual", "waves", "replay", "nidaqmx", "can", "gamepad", "remote", "page")
+    for kind in ("virtual", "waves", "replay", "nidaqmx", "can", "gamepad", "remote", "page", "haptic")
 }
 # their drivers (NI-DAQmx, gRPC, SDL) do not survive a fork: such a DAQ is a process that imported everything itself
 OWN_PROCESS = frozenset({"nidaqmx", "gamepad"})
 
 # settings that can be checked without the compiled code of their source
-QUICKLY_CHECKED = {"virtual": "daq_service.devices.virtual_settings"}
+QUICKLY_CHECKED = {
+    "virtual": "daq_service.devices.virtual_settings",
+    "haptic": "daq_service.devices.haptic_settings",
+}
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,15 @@ def _unit_wave(wave, turns):
     return 0.0
 
 
+@kernel()
+def fill_waves(scan, since, channels):
+    """A scan, so many ns after the first one."""
+    for k in range(channels.shape[0]):
+        c = channels[k]
+        value = c[_OFFSET] + c[_AMPLITUDE] * _unit_wave(int64(c[_WAVE]), c[_HZ] * (1e-9 * since + c[_SKEW_S]))
+        scan[k] = int64(math.floor(value)) & int64(c[_MASK])
+
+
 @kernel(types.UniTuple(int64, 2)(WORDS_2D, WORDS, int64, WORDS, MATRIX))
 def _make_scans(scans, t_ns, now, state, channels):
     """Every scan that is due by `now`, at least one. See Device.read."""
@@ -68,23 +77,25 @@ def _make_scans(scans, t_ns, now, state, channels):
         since = state[NEXT] * state[PERIOD]
         t_ns[row] = state[START] + since
         state[NEXT] += 1
-        for k in range(channels.shape[0]):
-            c = channels[k]
-            value = c[_OFFSET] + c[_AMPLITUDE] * _unit_wave(int64(c[_WAVE]), c[_HZ] * (1e-9 * since + c[_SKEW_S]))
-            scans[row, k] = int64(math.floor(value)) & int64(c[_MASK])
+        fill_waves(scans[row], since, channels)
     return count, lost
+
+
+def wave_rows(config: Config, waves: dict[str, Wave]) -> np.ndarray:
+    """What `fill_waves` needs, a row a channel; one without a wave stays at zero."""
+    rows = []
+    for channel in config.daq.channels:
+        w = waves.get(channel.name, Wave(wave="constant"))
+        mask = -1 if channel.counter_bits is None else (1 << channel.counter_bits) - 1
+        rows.append((WAVES.index(w.wave), w.hz, w.amplitude_counts, w.offset_counts, 1e-6 * channel.skew_us, mask))
+    return np.array(rows, np.float64)
 
 
 class WavesDevice:
     def __init__(self, config: Config, settings: Settings, host: Host):
         self._clock = host.clock or RealClock()
         self._state = stopped(config.period_ns, settings.buffer_blocks)
-        rows = []
-        for channel in config.daq.channels:
-            w = settings.channels.get(channel.name, Wave(wave="constant"))
-            mask = -1 if channel.counter_bits is None else (1 << channel.counter_bits) - 1
-            rows.append((WAVES.index(w.wave), w.hz, w.amplitude_counts, w.offset_counts, 1e-6 * channel.skew_us, mask))
-        self._channels = np.array(rows, np.float64)
+        self._channels = wave_rows(config, settings.channels)
         self.effort = settings.effort
         self.wants = settings.effort.wants if settings.effort else ()
         self._actuator = np.zeros(1)

@@ -49,6 +49,13 @@ def open_waves(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     return open_device(config, DRIVE, Host(clock=clock)), clock
 
 
+def open_haptic(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
+    hand = "hand={motion={amplitude=0.004, hz=3.0}}"
+    source = f"source={{kind='haptic', position='steering', buffer_blocks={buffer_scans}, friction=0.2, {hand}}}"
+    clock = virtual_clock(look_ns=0)
+    return open_device(drive_config(f"daq.rate_hz={rate_hz}", source), DRIVE, Host(clock=clock)), clock
+
+
 def open_replay(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
     """A record of some seconds: longer than any of these tests listens."""
     with tempfile.TemporaryDirectory() as folder:
@@ -61,6 +68,7 @@ def open_replay(rate_hz: float, buffer_scans: int) -> tuple[Device, Clock]:
 DEVICES: dict[str, Opener] = {
     "virtual": open_virtual,
     "waves": open_waves,
+    "haptic": open_haptic,
     "replay": open_replay,
     "nidaqmx": open_nidaqmx,
     "can": open_can,

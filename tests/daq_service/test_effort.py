@@ -385,18 +385,19 @@ class Wall:
 
 def bounce(damp: bool, steps: int = 1500) -> tuple[np.ndarray, np.ndarray]:
     """(displacement, energy) of a mass that bounces off the wall, pushed back whenever it flies away."""
-    from daq_service.effort import advance_effort, new_cursor, settings_of
+    from daq_service.effort import advance_effort, new_cursor, new_past, settings_of
     from sync.jit import kernel
 
     @kernel(cache=False)
-    def advance(s, cursor, moment, came, output, displacement):
-        advance_effort(s, cursor[0], moment, True, came, output, displacement, 1)
+    def advance(s, cursor, past, moment, came, output, displacement):
+        advance_effort(s, cursor[0], moment, True, came, output, displacement, 1, 0, past)
 
     effort = configured(gain=1.0, limit=1e6, slew=1e12, rate_hz=1000.0, displacement="angle", damp=damp)
     s, cursor, wall = settings_of(effort, MS, True, True), new_cursor(), Wall()
+    past = new_past()
     found = np.zeros((steps, 2))
     for k in range(steps):
-        advance(s, cursor, START + k * MS, START + k * MS, wall.asks(), wall.x)
+        advance(s, cursor, past, START + k * MS, START + k * MS, wall.asks(), wall.x)
         found[k] = wall.x, cursor["energy"][0]
         wall.feels(float(cursor["given"][0]))
         if wall.x > 0.02:
@@ -560,3 +561,41 @@ def test_a_python_device_gets_the_newest_effort_and_zero_from_a_loop_that_hangs(
 def test_settings_that_cannot_be_kept_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         configured(**changes)
+
+
+# ---- a soft start, and energy at sample instants ---------------------------------------------------------------------
+
+
+def test_the_limit_rises_softly_at_the_start_and_again_after_a_silence() -> None:
+    world = World(configured(rise_ms=20.0, slew=1e6, rate_hz=1000.0, stale_after_ms=5.0, zero_within_ms=30.0))
+    for k in [*range(1, 60), *range(160, 200)]:
+        world.step(k * MS, 100.0)
+    found = world.run(200 * MS)
+    t, value = (found["t_ns"] - START) / MS, found["given"]
+    for begun, end in ((1.0, 59.0), (160.0, 199.0)):
+        here = (t >= begun) & (t <= end)
+        assert value[here] == pytest.approx(np.minimum((t[here] - begun) / 20.0, 1.0) * 0.5, abs=1e-12)
+        rising = found["status"][here] & rec.RISING != 0
+        assert (rising == (t[here] - begun < 20.0)).all() and rising.sum() >= 20
+    assert (value[(t > 90.0) & (t < 160.0)] == 0.0).all()
+    assert_recomputed(world, found)
+
+
+def test_energy_at_samples_counts_efforts_from_when_they_were_handed_over() -> None:
+    """A step is made 60 us, its sample 110 us before it is pushed; a displacement is that of the sample."""
+    world = World(configured(displacement="angle", energy_at="sample", limit=1e6, slew=1e12, rate_hz=1000.0))
+    for k in range(40):
+        world.step((k + 1) * MS, 3.0 * k, -0.01 * math.sin(0.3 * k))
+    found = world.run(41 * MS)[:-1]
+    first = np.flatnonzero(np.diff(found["step_seq"], prepend=-1))
+    sampled, place = found["sampled_ns"][first], found["displacement"][first]
+    handed, effort = found["t_ns"], found["given"] / 0.1
+    energy = [0.0]
+    for a, b, x, y in zip(sampled, sampled[1:], place, place[1:], strict=False):
+        edges = np.unique(np.clip([a, *handed, b], a, b))
+        mean = sum(
+            (v - u) * (effort[handed <= u][-1] if (handed <= u).any() else 0.0) for u, v in itertools.pairwise(edges)
+        ) / (b - a)
+        energy.append(energy[-1] + mean * (y - x))
+    assert found["energy"][first] == pytest.approx(energy, rel=1e-9, abs=1e-12)
+    assert_recomputed(world, found)

@@ -1,0 +1,193 @@
+"""The virtual haptic device: an encoder, an actuator that moves what the encoder reads, and a hand on it.
+
+Mass, friction, encoder quantisation, saturation, bandwidth and dead time of the actuator, and the hand's mass, damping,
+stiffness, bias force and intended motion, are settings (daq_service/devices/haptic_settings.py); the mechanics are
+integrated exactly between samples (haptic_plant.py). A positive effort opposes a positive displacement. Scans become
+available at their instants and wait in a buffer of finite size; what no longer fits is lost, and counted.
+
+Channels: the encoder's, a force sensor's between hand and device if there is one, and any others, which move as those
+of the source `waves`.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import int64, types
+
+from daq_service.devices import Host, haptic_plant
+from daq_service.devices.due_scans import NEVER, NEXT, PERIOD, START, begin, stopped, take_due, wait_for_due
+from daq_service.devices.haptic_plant import V, X, hand_force, pass_until
+from daq_service.devices.haptic_settings import Motion, Settings
+from daq_service.devices.waves import Wave, fill_waves, wave_rows
+from sync.array_types import MATRIX, VECTOR, WORDS, WORDS_2D
+from sync.clock import RealClock, now_ns, sleep_until
+from sync.config import Config
+from sync.errors import ConfigError
+from sync.jit import kernel
+from sync.ring_follower import RingFollower
+from sync.toml import check
+
+# columns of the scan, and their masks; -1: there is none
+_POSITION, _POSITION_MASK, _FORCE, _START_COUNT = range(4)
+_PER_COUNT, _SKEW_S, _FORCE_PER_COUNT, _FORCE_MOST = range(4)
+
+
+@kernel(
+    types.UniTuple(int64, 2)(
+        WORDS_2D, WORDS, int64, WORDS, MATRIX, WORDS, VECTOR, WORDS, VECTOR, VECTOR, VECTOR, WORDS, MATRIX, VECTOR,
+        VECTOR,
+    )
+)  # fmt: skip
+def _make_scans(
+    scans, t_ns, now, state, channels, columns, scales, plant, x, a, par, times, lines, rooms, queue
+):  # fmt: skip
+    """Every scan that is due by `now`, at least one. See Device.read."""
+    count, lost = take_due(state, now, scans.shape[0])
+    for row in range(count):
+        since = state[NEXT] * state[PERIOD]
+        t_ns[row] = state[START] + since
+        state[NEXT] += 1
+        fill_waves(scans[row], since, channels)
+        pass_until(plant, x, a, par, times, lines, rooms, queue, t_ns[row])
+        place = x[X] + scales[_SKEW_S] * x[V]
+        counts = columns[_START_COUNT] + int64(math.floor(place / scales[_PER_COUNT]))
+        scans[row, columns[_POSITION]] = counts & columns[_POSITION_MASK]
+        if columns[_FORCE] >= 0:
+            pressed = math.floor(hand_force(plant, x, a, par) / scales[_FORCE_PER_COUNT] + 0.5)
+            scans[row, columns[_FORCE]] = int64(min(max(pressed, -scales[_FORCE_MOST]), scales[_FORCE_MOST]))
+    return count, lost
+
+
+class HapticDevice:
+    def __init__(self, config: Config, settings: Settings, waves: dict[str, Wave], host: Host):
+        self.settings = settings
+        self.effort = settings.effort
+        self.wants = settings.effort.wants if settings.effort else ()
+        self.queue = haptic_plant.new_queue()
+        self.plant = np.zeros(haptic_plant.PLANT_WORDS, np.int64)
+        self.x = np.zeros(haptic_plant.STATES)
+        self._clock = host.clock or RealClock()
+        self._state = stopped(config.period_ns, settings.buffer_blocks)
+        self._channels = wave_rows(config, waves)
+        names = [channel.name for channel in config.daq.channels]
+        at = names.index(settings.position or names[0])
+        position = config.daq.channels[at]
+        mask = -1 if position.counter_bits is None else (1 << position.counter_bits) - 1
+        force = names.index(settings.force_sensor) if settings.force_sensor else -1
+        self._columns = np.array([at, mask, force, settings.start_count], np.int64)
+        bits = {"i2": 15, "u2": 16, "i4": 31, "u4": 32}[config.daq.channels[force].type]
+        self._scales = np.array([settings.per_count, 1e-6 * position.skew_us, settings.force_per_count, 2.0**bits - 1])
+        hand = settings.hand
+        self._times, self._lines = haptic_plant.corners(hand.motion if hand else Motion())
+        self._mechanics = haptic_plant.matrices(settings), haptic_plant.numbers(settings)
+        self._rooms = haptic_plant.rooms()
+
+    @property
+    def compiled_put(self) -> tuple[Any, np.ndarray]:
+        return haptic_plant.put, self.queue
+
+    def start(self) -> None:
+        begin(self._state, self._clock)
+        self.queue[:] = 0.0
+        haptic_plant.begin_plant(self.plant, self.x, self.settings, self._clock.now_ns(), int(self._state[START]))
+
+    def lean(self, position: float, velocity: float, effort: float) -> None:
+        """Begin here, with this effort acting: for studies."""
+        self.x[X], self.x[V], self.x[haptic_plant.GIVEN] = position, velocity, effort
+
+    def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
+        now = wait_for_due(self._state, self._clock, wait_ns)
+        if now is None:
+            return 0, 0
+        count, lost = _make_scans(
+            scans, t_ns, now, self._state, self._channels, self._columns, self._scales, self.plant, self.x,
+            *self._mechanics, self._times, self._lines, self._rooms, self.queue,
+        )  # fmt: skip
+        return int(count), int(lost)
+
+    def stop(self) -> None:
+        self._state[START] = NEVER
+
+    def counts(self) -> dict[str, int]:
+        places = {
+            "efforts_late": haptic_plant.LATE,
+            "efforts_missed": haptic_plant.MISSED,
+            "steps_with_too_many_events": haptic_plant.EXCEEDED,
+        }
+        return {name: int(self.plant[place]) for name, place in places.items()}
+
+
+class LinkedDevice:
+    """The same device, in a process of its own (daq_service/haptic_process.py): its scans, out of its ring. Efforts
+    need no way of their own: it reads the ring that the effort loop writes."""
+
+    def __init__(self, config: Config, settings: Settings, host: Host):
+        self.effort = settings.effort
+        self.wants = settings.effort.wants if settings.effort else ()
+        self._name, self._say = config.ring("device"), host.say
+        self._channels = [channel.name for channel in config.daq.channels]
+        self._nap_ns = min(max(config.period_ns // 4, 20_000), 1_000_000)
+        self._actuator = np.zeros(1)
+        self._follower: RingFollower | None = None
+        self._lost = 0
+
+    @property
+    def compiled_put(self) -> tuple[Any, np.ndarray]:
+        from daq_service.effort import keep  # compiled, and only needed with an effort
+
+        return keep, self._actuator
+
+    def start(self) -> None:
+        self.stop()
+        self._follower = RingFollower(self._name, living=True, from_now=True, retry_ns=50_000_000)
+        self._lost = 0
+
+    def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
+        end = now_ns() + wait_ns
+        while self._follower is not None:
+            blocks = self._follower.blocks(len(scans))
+            if blocks is not None:
+                lost, self._lost = self._follower.lost - self._lost, self._follower.lost
+                for column, name in enumerate(self._channels):
+                    scans[: len(blocks), column] = blocks[name]
+                t_ns[: len(blocks)] = blocks["t_ns"]
+                return len(blocks), lost
+            if (now := now_ns()) >= end:
+                break
+            sleep_until(min(now + self._nap_ns, end))
+        else:
+            sleep_until(end)
+        return 0, 0
+
+    def stop(self) -> None:
+        if self._follower is not None:
+            self._follower.close()
+            self._follower = None
+
+
+def open_device(config: Config, settings: Settings, file: Path, host: Host) -> HapticDevice | LinkedDevice:
+    device = open_here(config, settings, file, host)
+    return LinkedDevice(config, settings, host) if settings.own_process else device
+
+
+def open_here(config: Config, settings: Settings, file: Path, host: Host) -> HapticDevice:
+    """In this process, whatever `own_process` says."""
+    names = [channel.name for channel in config.daq.channels]
+    position = settings.position or names[0]
+    for key, name in (("position", position), ("force_sensor", settings.force_sensor)):
+        if name and name not in names:
+            raise ConfigError(f"{file}: source.{key} = {name!r}: daq.channels has {', '.join(names)}, and no {name}")
+    if settings.force_sensor == position:
+        raise ConfigError(f"{file}: source.force_sensor = {position!r}: is the encoder's channel; must be another")
+    waves = {}
+    for name, wave in settings.channels.items():
+        if name not in names or name in (position, settings.force_sensor):
+            others = [n for n in names if n not in (position, settings.force_sensor)]
+            raise ConfigError(
+                f"{file}: source.channels.{name}: must be a channel beside the device's own:"
+                f" {', '.join(others) or 'there is none'}"
+            )
+        waves[name] = check(Wave, wave, str(file), f"source.channels.{name}")
+    return HapticDevice(config, settings, waves, host)

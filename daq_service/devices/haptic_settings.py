@@ -1,0 +1,87 @@
+"""The settings of the virtual haptic device, apart from its kernels: a mistyped one is refused before any is loaded.
+
+All quantities are those of its port: m, kg, N, N s/m, N/m for something that is pushed; rad, kg m2, N m and so on for
+something that is turned.
+"""
+
+import itertools
+import math
+from typing import Annotated
+
+from pydantic import Field, field_validator, model_validator
+
+from daq_service.effort_settings import EffortSettings
+from sync.toml import Section
+
+Point = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+class Motion(Section):
+    """Where the hand wants to be: straight lines between points [s, position], and a sine upon them."""
+
+    points: Annotated[list[Point], Field(min_length=1, max_length=1000)] = [[0.0, 0.0]]
+    period: float = Field(0.0, ge=0, le=1e5)  # s, after which the points begin again; 0: the last one holds
+    amplitude: float = 0.0
+    hz: float = Field(1.0, gt=0, le=1000)
+
+    @field_validator("points")
+    @classmethod
+    def _in_order(cls, points: list[list[float]]) -> list[list[float]]:
+        if points[0][0] != 0.0:
+            raise ValueError(f"the first point must be at 0 s, not at {points[0][0]:g}")
+        for (a, _), (b, _) in itertools.pairwise(points):
+            if b <= a:
+                raise ValueError(f"times must rise: {b:g} s comes after {a:g} s")
+        return points
+
+    @model_validator(mode="after")
+    def _within_period(self) -> "Motion":
+        if self.period and self.points[-1][0] >= self.period:
+            raise ValueError(f"period = {self.period:g} s must be longer than the last point's {self.points[-1][0]:g}")
+        return self
+
+
+class Hand(Section):
+    """Fixed to the device, with a spring and a damper to where it wants to be. The defaults are a finger (A. Z. Hajian
+    and R. D. Howe, 1994)."""
+
+    mass: float = Field(0.02, ge=0, le=100)
+    damping: float = Field(3.75, ge=0, le=1e4)
+    stiffness: float = Field(257.0, ge=0, le=1e6)
+    bias: float = 0.0  # N, a constant force
+    motion: Motion = Motion()
+    rigid: bool = False  # it is where it wants to be, whatever the force
+
+
+class Settings(Section):
+    kind: str
+    position: str = ""  # the channel of the encoder; "": the first one
+    force_sensor: str = ""  # the channel of a force sensor between hand and device; "": there is none
+    channels: dict[str, dict[str, float | str]] = {}  # of the others, as the source `waves` has them
+    buffer_blocks: int = Field(50_000, ge=1)
+    mass: float = Field(0.3, gt=0, le=1e3)
+    damping: float = Field(2.0, ge=0, le=1e4)
+    stiffness: float = Field(0.0, ge=0, le=1e6)  # of a return spring
+    friction: float = Field(0.0, ge=0, le=1e4)  # N, dry
+    encoder_counts: float = Field(5461.0, gt=0, le=2**31)  # in `encoder_deg` of the lever
+    encoder_deg: float = Field(5.0, gt=0, le=360)
+    lever: float = Field(0.2286, gt=0, le=100)  # m from the pivot to the port; 1 where the port is an angle
+    start_count: int = 0
+    force_per_count: float = Field(1e-3, gt=0)
+    newton: float = Field(1.0, gt=0)  # N, or N m, of the actuator per unit of the effort
+    saturation: float = Field(20.0, ge=0, le=1e5)  # N; 0: none
+    bandwidth_hz: float = Field(0.0, ge=0, le=1e5)  # of the actuator, a lag of first order; 0: none
+    dead_time_ms: float = Field(0.0, ge=0, le=100)  # until an effort acts
+    hand: Hand | None = Hand()
+    effort: EffortSettings | None = None
+    own_process: bool = False  # it runs as a process of its own, `tandem device CONFIG`
+    watchdog_ms: float = Field(20.0, ge=5, le=5000)  # of that process: zero so long after the effort loop's last beat
+
+    @field_validator("hand", mode="before")
+    @classmethod
+    def _no_hand(cls, hand: object) -> object:
+        return None if hand is False else hand  # hand = false: nobody holds it
+
+    @property
+    def per_count(self) -> float:
+        return math.radians(self.encoder_deg) / self.encoder_counts * self.lever

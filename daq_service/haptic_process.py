@@ -1,0 +1,145 @@
+"""The virtual haptic device as a process of its own, like a device with its own controller: `tandem device CONFIG`.
+
+It samples into the ring `device`, which the DAQ (`source.own_process = true`) reads, and takes every effort that the
+DAQ hands over from the ring `effort`. Its own watchdog reads the heartbeat of the effort loop: when that is older than
+`source.watchdog_ms`, because the DAQ has crashed, hangs or was killed, the actuator is given zero, and gets nothing
+else until a living effort loop hands over something new.
+"""
+
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from daq_service import effort_record
+from daq_service.devices import Host
+from daq_service.devices.haptic import HapticDevice, open_here
+from daq_service.devices.haptic_plant import GIVEN, X, hand_over
+from daq_service.devices.haptic_settings import Settings
+from sync import streams
+from sync.block import EPOCH, PUSHED, SEQ, Channel, Layout, T
+from sync.clock import now_ns
+from sync.config import Config
+from sync.ring import HEARTBEAT_WORD, RingWriter, peek, push
+from sync.ring_follower import RingFollower
+from sync.service_process import Prepared, Reporter, Worker, held, join, look_after, start
+from sync.toml import check
+
+_AHEAD_MS = 1.0  # before what is promised: a thread may wake late
+_MOST_SCANS = 256
+
+
+def layout(config: Config) -> Layout:
+    """Of the ring `device`: the channels as the DAQ will have them, what the actuator is given, and where it is."""
+    channels = tuple(Channel(c.name, "i8", c.unit) for c in config.daq.channels)
+    return Layout((*channels, Channel("actuator_given", "f8", "N"), Channel("actuator_position", "f8", "m")))
+
+
+class Efforts:
+    """What the DAQ hands over, into the device's queue; zero when it has fallen silent."""
+
+    def __init__(self, config: Config, device: HapticDevice, watchdog_ms: float):
+        self._follower = RingFollower(
+            config.ring("effort"), effort_record.LAYOUT, living=True, from_now=True, retry_ns=20_000_000
+        )
+        self._queue = device.queue
+        self._silent_ns = round(1e6 * (watchdog_ms - _AHEAD_MS))
+        self._zero = True
+        self.zeroed = self.taken = 0
+
+    def poll(self) -> None:
+        now = now_ns()
+        ring = self._follower.ring
+        if ring is not None and now - peek(ring.words, HEARTBEAT_WORD) > self._silent_ns:
+            self._let_go(now)
+            self._follower.poll()  # another may have taken its place
+            if ring is self._follower.ring and now - peek(ring.words, HEARTBEAT_WORD) > self._silent_ns:
+                for _ in self._follower.batches():
+                    pass  # what was handed over before is not for now
+                return
+        for batch in self._follower.batches():
+            for given, pushed in zip(batch["given"], batch["pushed_ns"], strict=True):
+                hand_over(self._queue, float(given), int(pushed))
+                self._zero = given == 0.0
+                self.taken += 1
+
+    def _let_go(self, now: int) -> None:
+        if not self._zero:
+            hand_over(self._queue, 0.0, now)
+            self._zero = True
+            self.zeroed += 1
+
+    def close(self) -> None:
+        self._follower.close()
+
+
+class DeviceLoop:
+    """Samples, and gives the actuator what it gets, until it is stopped."""
+
+    def __init__(self, config: Config, device: HapticDevice, ring: RingWriter, watchdog_ms: float):
+        self._device, self._ring = device, ring
+        self.efforts = Efforts(config, device, watchdog_ms)
+        self._channels = len(config.daq.channels)
+        self._scans = np.zeros((_MOST_SCANS, self._channels), np.int64)
+        self._t_ns = np.zeros(_MOST_SCANS, np.int64)
+        self._block = np.zeros(ring.layout.words, np.int64)
+        self._places = [int(place) for place in ring.layout.table[:, 0]]
+        self._wait_ns = min(config.period_ns, 1_000_000)
+        self.scans = self.lost = 0
+
+    def run(self, stop: threading.Event) -> None:
+        self._device.start()
+        try:
+            while not stop.is_set():
+                self.turn()
+        finally:
+            self.efforts.close()
+
+    def turn(self) -> None:
+        self.efforts.poll()
+        count, lost = self._device.read(self._scans, self._t_ns, self._wait_ns)
+        if lost:
+            self.lost += lost
+            self._ring.bump_epoch()
+        block, words = self._block, self._ring
+        values = block.view(np.float64)
+        for row in range(count):
+            for place, value in zip(self._places, self._scans[row], strict=False):
+                block[place] = value
+            values[self._places[self._channels]] = self._device.x[GIVEN]
+            values[self._places[self._channels + 1]] = self._device.x[X]
+            block[SEQ], block[EPOCH] = words.head, words.epoch
+            block[T], block[PUSHED] = self._t_ns[row], now_ns()
+            push(words.words, block)
+        self.scans += count
+
+
+def prepare(config: Config, file: Path) -> Prepared:
+    settings = check(Settings, config.source, str(file), "source")
+    device = open_here(config, settings, file, Host())
+    return Prepared(partial(run, device, settings), {})
+
+
+def run(
+    device: HapticDevice, settings: Settings, config: Config, file: Path, stop: threading.Event, reporter: Reporter
+) -> dict[str, Any]:
+    ring = RingWriter(config.ring("device"), layout(config), streams.DEVICE.capacity(config))
+    close = held(ring, reporter)
+    try:
+        loop = DeviceLoop(config, device, ring, settings.watchdog_ms)
+        workers = [Worker("device", lambda: loop.run(stop), config, config.realtime.daq_priority, None)]
+        start(workers, reporter)
+        look_after(workers, stop, lambda _: None)
+        join(workers, reporter)
+    finally:
+        close(None)
+    return {
+        "scans": loop.scans, "lost": loop.lost, "efforts": loop.efforts.taken, "zeroed": loop.efforts.zeroed,
+        **device.counts(),
+    }  # fmt: skip
+
+
+def in_words(report: dict[str, Any]) -> str:
+    return f"ended: {report['scans']} scans, {report['efforts']} efforts taken, {report['zeroed']} times set to zero"
