@@ -164,6 +164,35 @@ def replay(
     return results[:done]
 
 
+class StepByStep:
+    """The same steps one at a time, each with the block that is given: for a loop that is closed outside."""
+
+    def __init__(self, simulation: Simulation, most: int):
+        self._simulation, self._done = simulation, 0
+        self._ring = private_ring(simulation.input_layout, 1 << (2 * simulation.settings.most_blocks).bit_length())
+        self.results = np.zeros((most, len(simulation.model.inputs) + len(simulation.model.outputs)))
+        self._tape = Tape(
+            np.zeros((most, simulation.input_layout.words), np.int64), np.arange(most), np.zeros(most, np.int64),
+            np.zeros(most, np.int64), np.zeros(most, np.int64), _no_commands(), np.zeros((most, 2), np.int64),
+            simulation.params.copy(),
+        )  # fmt: skip
+        self._tape.flags[:1] = INITIAL | RESTART
+        self._machine = simulation.machine._replace(mode=mode())
+        self._out = Results(self.results, np.zeros((most, len(REPORTED)), np.int64), np.array([0, -1, 0], np.int64))
+
+    def step(self, block: np.ndarray, age_ns: int) -> np.ndarray:
+        """Its inputs and outputs."""
+        k, simulation = self._done, self._simulation
+        self._tape.blocks[k], self._tape.ages[k] = block, age_ns
+        _steps(
+            self._ring, self._tape, k, k + 1, simulation.buffers, simulation.settings, simulation.rows,
+            simulation.model.step, self._machine, simulation.divergence, self._out,
+        )  # fmt: skip
+        self._done = k + 1
+        found: np.ndarray = self.results[k]
+        return found
+
+
 # ---- plans -----------------------------------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.reports.outcome import DAMAGED
 from tandem.run_command import DEFAULT, ConfigFile, run, write_run_report
 from tandem.steering_commands import caster, caster_trials, steering
+from tandem.study_commands import study_wall
 from tandem.terminal import (
     AsJson,
     Overrides,
@@ -78,6 +79,12 @@ def sim(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: AsJs
     _serve("sim", config, overrides, as_json)
 
 
+@app.command()
+def device(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Run the virtual haptic device of a configuration with source.own_process = true, as a process of its own."""
+    _serve("device", config, overrides, as_json)
+
+
 def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) -> None:
     from sync.jit import compiling
     from sync.service_process import serve
@@ -88,13 +95,20 @@ def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) 
         from sync.transport.keys import transport_keys
 
         read = load(config, overrides or [])
-        transport_keys(read, config, role)
+        if role == "device" and (read.source.get("kind") != "haptic" or not read.source.get("own_process")):
+            raise ConfigError(
+                f"{config}: source: kind must be 'haptic' and own_process true for a device that runs by itself"
+            )
+        if role != "device":
+            transport_keys(read, config, role)
         if role == "daq":
             require(read, config)
         compile_ahead(read, config)
     with compiling(role):
         if role == "daq":
             from daq_service.service import in_words, prepare
+        elif role == "device":
+            from daq_service.haptic_process import in_words, prepare
         else:
             from sim_service.service import in_words, prepare
     words = None if as_json else in_words
@@ -409,6 +423,7 @@ study = typer.Typer(no_args_is_help=True, help="What a device or a person feels,
 study.command("caster")(caster)
 study.command("caster-trials")(caster_trials)
 study.command("steering")(steering)
+study.command("wall")(study_wall)
 app.add_typer(study, name="study")
 
 

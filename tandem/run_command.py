@@ -84,7 +84,7 @@ def run_and_report(
     with errors():
         checked, outcome, folder = live_run(
             config,
-            settings,
+            [*settings, *_haptic_limit(config, settings)],
             seconds,
             word,
             runs,
@@ -110,6 +110,18 @@ def run_and_report(
             print(f"tandem: {complaint}", file=sys.stderr)
         if found.code:
             raise typer.Exit(found.code)
+
+
+def _haptic_limit(file: Path, settings: list[str]) -> list[str]:
+    """Settings that hold down what a hand could feel as chatter, from a measurement of this machine."""
+    from sync.config import load
+    from tandem.doctor.haptics import held_down
+
+    config = load(file, settings)
+    found, said = held_down(config, file, settings)
+    if said:
+        print(f"tandem: {said}", file=sys.stderr)
+    return found
 
 
 def _end_without_steps(word: str, failure: str | None, code: int, folder: Path | None) -> NoReturn:

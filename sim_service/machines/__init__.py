@@ -25,7 +25,8 @@ from sync.config import Config
 from sync.errors import ConfigError
 from sync.toml import parse_toml, read_toml
 
-MACHINES = {name: f"sim_service.machines.{name}" for name in ("buggy", "single_track", "mass_spring", "kart", "swerve")}
+_NAMES = ("buggy", "single_track", "mass_spring", "kart", "swerve", "wall")
+MACHINES = {name: f"sim_service.machines.{name}" for name in _NAMES}
 FILE = "machine.toml"  # its name in a record
 
 

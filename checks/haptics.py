@@ -1,0 +1,281 @@
+"""Haptic promises through the real path: python -m checks.haptics chatter | energy | kills | loop
+
+    chatter   the stiffness from which on the wall chatters, beside what the eigenvalues predict, for three delays
+    energy    what a push and release at constant speed gets back, by the passivity monitor, beside K v (T + 2 delay) d
+    kills     kill -9 of the simulator and of the DAQ, the device a process of its own: zero effort in time, 20 of 20
+    loop      60 s at 5 kHz: lost, round trip, misses beyond a bare loop's; and the record replayed to the bit
+
+Runs of configs/wall.toml through shared memory; figures come from their records and their reports.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sync.config import Config, load
+from sync.errors import RingError, TandemError
+from sync.record import open_run
+from sync.ring import RingReader
+from sync.ring_follower import RingFollower
+from tandem.studies.wall import theory
+from tandem.tune import tune
+
+ROOT = Path(__file__).resolve().parents[1]
+WALL = ROOT / "configs" / "wall.toml"
+DELAYS_MS = (0.5, 1.0, 2.0)  # dead time of the device, beside the loop's own delay
+LEVELS, LEVEL_S = np.arange(0.85, 1.26, 0.05), 3.0  # near its onset chatter takes seconds to grow
+BIAS, CHATTER = 5.0, 0.35  # N; from peak to peak, as a share of how far that presses the wall in
+_STEADY = 1500  # samples, for which the finger is pushed before a kill
+_PATIENCE_S = 120.0
+
+
+def options(settings: list[str]) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def started(word: str, settings: list[str], *more: str, **keywords: Any) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tandem", word, str(WALL), *options(settings), *more]
+    return subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.DEVNULL, **keywords)
+
+
+def usual(kind: str) -> list[str]:
+    return [f"name=haptics_{kind}_{os.getpid()}", "view.enabled=false", "sim.parameters.stiffness_limit=1e6"]
+
+
+def reported(run: "subprocess.Popen[str]") -> dict[str, Any]:
+    text, _ = run.communicate(timeout=_PATIENCE_S)
+    found: dict[str, Any] = json.loads([line for line in text.splitlines() if line.startswith("{")][-1])
+    return found
+
+
+def until(holds: Callable[[], Any]) -> Any:
+    end = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < end:
+        with contextlib.suppress(RingError, TandemError):
+            if found := holds():
+                return found
+        time.sleep(0.02)
+    raise TimeoutError(f"nothing within {_PATIENCE_S:g} s")
+
+
+def newest(ring: str) -> Any:
+    """A record with named fields; None where no writer lives."""
+    reader = RingReader(ring)
+    try:
+        return reader.newest() if reader.writer_alive else None
+    finally:
+        reader.close()
+
+
+# ---- onset of chatter ------------------------------------------------------------------------------------------------
+
+
+def chatter() -> bool:
+    device, finger = theory.Port(0.3, 2.0), theory.FINGER
+    port, period = theory.together(device, finger), 2e-4
+    good = True
+    for dead_ms in DELAYS_MS:
+        expected = theory.onset(port, 0.0, period, 1e-3 * dead_ms + 1e-4)
+        nudge = "{points=[[0.0, 0.0], [0.2, 0.0], [0.201, 0.0005], [0.4, 0.0005], [0.401, 0.0]], period=0.402}"
+        settings = [
+            *usual("chatter"), f"source.dead_time_ms={dead_ms}", f"source.hand={{bias={-BIAS}, motion={nudge}}}",
+            "source.effort.limit=50.0", "source.saturation=50.0", f"sim.parameters.stiffness={LEVELS[0] * expected}",
+        ]  # fmt: skip
+        config = load(WALL, settings)
+        with tempfile.TemporaryDirectory() as folder:
+            seconds = str((len(LEVELS) + 3) * LEVEL_S)
+            run = started("run", settings, "--seconds", seconds, "--runs", folder, "--json", stdout=subprocess.PIPE)
+            until(partial(_felt, config))
+            time.sleep(LEVEL_S)
+            for level in LEVELS:
+                until(partial(tune, config, [f"stiffness={level * expected}"], False))
+                time.sleep(LEVEL_S)
+            result = reported(run)
+            steps = open_run(next(Path(folder).iterdir())).topics["/step"].blocks
+        trip = result["effort"]["round_trip_us"]["round_trip"]
+        delay = 1e-6 * trip["p50"] + 1e-3 * dead_ms
+        predicted = theory.onset(port, 0.0, period, delay)
+        found = _first_chatter(steps)
+        off = found / predicted - 1.0
+        good &= abs(off) <= 0.15
+        print(
+            f"delay {1e3 * delay:.3f} ms (round trip {trip['p50']:.0f} us, dead time {dead_ms:g} ms): chatter from"
+            f" {found:.0f} N/m on, predicted {predicted:.0f} N/m: {100 * off:+.1f} %"
+        )
+    return good
+
+
+def _felt(config: Config) -> bool:
+    step = newest(config.ring("sim"))
+    return step is not None and bool(step["force"] != 0.0)
+
+
+def _first_chatter(steps: np.ndarray) -> float:
+    """Between the last stiffness that was calm and the first that chatters."""
+    calm = 0.0
+    changes = np.flatnonzero(np.diff(steps["stiffness_used"])) + 1
+    for begin, end in zip([0, *changes], [*changes, len(steps)], strict=True):
+        stiffness = float(steps["stiffness_used"][begin])
+        late = steps["port"][begin + (end - begin) // 2 : end]
+        if len(late) < 1000 or stiffness <= calm:
+            continue
+        # what is quicker than the nudges
+        quick = late - np.convolve(late, np.full(501, 1.0 / 501), "same")
+        if np.ptp(quick[501:-501]) > CHATTER * BIAS / stiffness:
+            return 0.5 * (calm + stiffness) if calm else stiffness
+        calm = stiffness
+    return np.inf
+
+
+# ---- energy ----------------------------------------------------------------------------------------------------------
+
+
+def energy() -> bool:
+    stiffness, speed, depth, period = 2000.0, 0.05, 0.005, 2e-4
+    half = 2 * depth / speed
+    way = f"{{points=[[0.0, {depth}], [{half}, {-depth}]], period={2 * half}}}"
+    settings = [
+        *usual("energy"), f"source.hand={{rigid=true, motion={way}}}", f"sim.parameters.stiffness={stiffness}",
+        "source.effort.limit=50.0", "source.saturation=50.0", "source.effort.slew=1e9",
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        run = started("run", settings, "--seconds", "12", "--runs", folder, "--json", stdout=subprocess.PIPE)
+        result = reported(run)
+        efforts = open_run(next(Path(folder).iterdir())).topics["/effort"].blocks
+    place, given_out = efforts["displacement"], efforts["energy"]
+    tops = np.flatnonzero((place[1:-1] >= place[:-2]) & (place[1:-1] > place[2:]) & (place[1:-1] > 0.9 * depth)) + 1
+    tops = tops[tops > 5000]  # risen
+    first, last = int(tops[0]), int(tops[-1])
+    pushes = round(1e-9 * float(efforts["t_ns"][last] - efforts["t_ns"][first]) / (2 * half))
+    trip = result["effort"]["round_trip_us"]["round_trip"]
+    delay = 1e-6 * trip["mean"]
+    expected = theory.hold_leak(stiffness, speed, period, depth, delay)
+    found = float(given_out[first] - given_out[last]) / pushes
+    off = found / expected - 1.0
+    print(
+        f"{pushes} pushes: {1e3 * found:.4f} mJ each given out by the monitor, K v (T + 2 delay) d ="
+        f" {1e3 * expected:.4f} mJ with a delay of {1e6 * delay:.0f} us (round trip p50 {trip['p50']:.0f} us):"
+        f" {100 * off:+.1f} %"
+    )
+    return abs(off) <= 0.05
+
+
+# ---- kills -----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def running(settings: list[str]) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        device = started("device", settings, stdout=subprocess.DEVNULL)
+        run = started("run", settings, "--seconds", "0", "--runs", folder, stdout=subprocess.DEVNULL)
+        try:
+            yield Path(folder)
+        finally:
+            for process in (run, device):
+                process.send_signal(signal.SIGINT)
+                process.wait(_PATIENCE_S)
+
+
+def kills(count: int) -> bool:
+    settings = [
+        *usual("kills"), "source.own_process=true", "source.hand={bias=-3.0}", "source.effort.rise_ms=50.0",
+        f"supervision.restarts={2 * count + 2}",
+    ]  # fmt: skip
+    config = load(WALL, settings)
+    promised = {"sim": config.source["effort"]["zero_within_ms"], "daq": config.source.get("watchdog_ms", 20.0)}
+    good = True
+    with running(settings):
+        for side in ("sim", "daq"):
+            times = []
+            for _ in range(count):
+                pid = until(partial(_pressed, config, side))
+                follower = RingFollower(config.ring("device"), from_now=True)
+                follower.poll()
+                killed = time.monotonic_ns()
+                os.kill(pid, signal.SIGKILL)
+                time.sleep(2e-3 * promised[side] + 0.1)
+                blocks = list(follower.batches())
+                follower.close()
+                given, at = (np.concatenate([b[name] for b in blocks]) for name in ("actuator_given", "t_ns"))
+                late = np.flatnonzero((at >= killed) & (at < killed + 2e6 * promised[side]))
+                pushed = late[given[late] != 0.0]
+                times.append(1e-6 * float(at[pushed[-1]] - killed) if len(pushed) else 0.0)
+            in_time = sum(ms <= promised[side] for ms in times)
+            good &= in_time == count
+            shown = ", ".join(f"{ms:.1f}" for ms in times)
+            print(f"kill -9 of the {side}, {promised[side]:g} ms promised: zero after {shown} ms")
+            print(f"{in_time} of {count} in time")
+    return good
+
+
+def _pressed(config: Config, side: str) -> int:
+    """The process of that side, while the finger is pushed with its full force."""
+    pushed = RingReader(config.ring("device"))
+    reader = RingReader(config.ring(side))
+    try:
+        blocks, _, _ = pushed.since(max(pushed.head - _STEADY, 0), _STEADY)
+        steady = len(blocks) == _STEADY and (np.abs(blocks["actuator_given"]) > 2.0).all()
+        return reader.writer_pid if steady and reader.writer_alive else 0
+    finally:
+        reader.close()
+        pushed.close()
+
+
+# ---- the loop --------------------------------------------------------------------------------------------------------
+
+
+def loop(seconds: float) -> bool:
+    from tandem.baseline import bare_lateness
+
+    settings = usual("loop")
+    config = load(WALL, settings)
+    before = bare_lateness(config, seconds / 2)
+    with tempfile.TemporaryDirectory() as folder:
+        run = started("run", settings, "--seconds", str(seconds), "--runs", folder, "--json", stdout=subprocess.PIPE)
+        result = reported(run)
+        replayed = subprocess.run(
+            [sys.executable, "-m", "tandem", "replay", folder, "--json"], cwd=ROOT, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+    after = bare_lateness(config, seconds / 2)
+    trip = result["effort"]["round_trip_us"]["round_trip"]
+    bare = before["deadline_misses"] + after["deadline_misses"]
+    lost, missed = result["balance"]["lost"], result["deadline_misses"]
+    again = json.loads(replayed.stdout)
+    print(
+        f"{result['steps']} steps: {lost} lost, {missed} missed, a bare loop {bare}; round trip p50 {trip['p50']:.0f},"
+        f" p99 {trip['p99']:.0f} us"
+    )
+    efforts = again["efforts"]
+    print(f"replay: identical {again['identical']}, efforts {efforts['compared']}, differing {efforts['differing']}")
+    same = again["identical"] and not efforts["differing"] and replayed.returncode == 0
+    return bool(lost == 0 and trip["p99"] <= 300.0 and missed <= bare and same)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["chatter", "energy", "kills", "loop"])
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    asked = parser.parse_args()
+    good = {
+        "chatter": chatter, "energy": energy, "kills": lambda: kills(asked.kills), "loop": lambda: loop(asked.seconds),
+    }[asked.what]()  # fmt: skip
+    print("as promised" if good else "not as promised")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,208 @@
+"""Laws of a virtual wall that is sampled and held, at y < 0: standard, half-sample, pole placement, dead-beat.
+
+Source: R. B. Gillespie, Haptic display of systems with changing kinematic constraints, 1996, chapters 5 and 6, for any
+port: mass M, damping b, stiffness k and constant force s of device and hand, M a = s - b v - k y - f. The target is
+the same port against a wall that is not sampled. All flows are exact (sync/linear_flow.py).
+
+    standard         f = K y + B v at the sample
+    half-sample      the target's force half a step ahead, for a held force is late by as much
+    pole placement   gains with which the held loop has the target's poles, and its deflection at rest
+    dead-beat        half-sample inside the wall; the last two forces bring the port to where the target is on its way
+                     out, whenever between samples it has come in
+
+With `crossing` the instants of entry and exit are located between samples: the standard law becomes the mean force of
+the target over the step, half-sample and pole placement end with the two dead-beat forces.
+"""
+
+from sync.jit import kernel
+from sync.linear_flow import flow
+from sync.piecewise import ROOM as EVENT_ROOM
+from sync.piecewise import sequence
+
+STANDARD, HALF_SAMPLE, POLE_PLACEMENT, DEAD_BEAT = range(4)
+
+# what a law remembers from step to step
+INSIDE, LEFT, EXIT_Y, EXIT_V, SECOND, SIZE = range(6)
+MEMORY = (
+    ("inside", "1", "1 from the first sample in the wall on"),
+    ("samples_left", "1", "until the first one outside again, as expected at the entry; 0: not known"),
+    ("exit_position", "m", "expected then"),
+    ("exit_velocity", "m/s", "expected then"),
+    ("second_force", "N", "the second one of the dead-beat"),
+)
+
+# the port in its two submodels: position, velocity, momentum that the wall took, one
+Y, V, TAKEN, ONE = range(4)
+N = 4
+OUTSIDE, IN_WALL = 0, N * N  # where their matrices are in the room, and the force's
+UNIT_FORCE = 2 * N * N
+_X, _OUT, _ROOM = 3 * N * N, 3 * N * N + N, 3 * N * N + 2 * N
+_EVENTS = _ROOM + 2 * N
+ROOM = _EVENTS + EVENT_ROOM * N
+_MOST_SAMPLES = 100_000  # in the wall, before the exit is given up
+
+
+@kernel()
+def describe(room, stiffness, damping, mass, b, k, s):
+    """The matrices of the port outside and in the wall, and of its answer to a force of one."""
+    for i in range(3 * N * N):
+        room[i] = 0.0
+    for at in (OUTSIDE, IN_WALL, UNIT_FORCE):
+        room[at + N * Y + V] = 1.0
+        room[at + N * V + Y], room[at + N * V + V] = -k / mass, -b / mass
+    room[OUTSIDE + N * V + ONE] = room[IN_WALL + N * V + ONE] = s / mass
+    room[UNIT_FORCE + N * V + ONE] = -1.0 / mass
+    room[IN_WALL + N * V + Y] -= stiffness / mass
+    room[IN_WALL + N * V + V] -= damping / mass
+    room[IN_WALL + N * TAKEN + Y], room[IN_WALL + N * TAKEN + V] = stiffness, damping
+
+
+@kernel()
+def _flow_in(room, at, y, v, one, h):
+    """Position, velocity and taken momentum after h."""
+    x, out = room[_X : _X + N], room[_OUT : _OUT + N]
+    x[Y], x[V], x[TAKEN], x[ONE] = y, v, 0.0, one
+    flow(room[at : at + N * N], x, h, out, room[_ROOM : _ROOM + 2 * N])
+    return out[Y], out[V], out[TAKEN]
+
+
+@kernel()
+def _flow_mode(mode, x, data, h, out):
+    flow(data[mode * N * N : (mode + 1) * N * N], x, h, out, data[_ROOM : _ROOM + 2 * N])
+
+
+@kernel()
+def _indicate(mode, x, data, gaps):
+    gaps[1 - mode] = x[Y] if mode == 0 else -x[Y]
+
+
+@kernel()
+def _switch(mode, to, x, data):
+    pass
+
+
+_advance = sequence(_flow_mode, _indicate, _switch)
+
+
+@kernel()
+def advance_target(mode, x, room, h):
+    """The target, with its crossings located: (submodel, events, whether there were too many)."""
+    return _advance(mode, x, room, room[_EVENTS : _EVENTS + EVENT_ROOM * N], h, 1)
+
+
+@kernel()
+def _mean_force(y, v, room, h):
+    """Of the target's wall over the step."""
+    x = room[_X : _X + N]
+    x[Y], x[V], x[TAKEN], x[ONE] = y, v, 0.0, 1.0
+    inside = y < 0.0 or (y == 0.0 and v < 0.0)
+    advance_target(1 if inside else 0, x, room, h)
+    return x[TAKEN] / h
+
+
+@kernel()
+def _crossing_time(room, at, y, v, h, rising):
+    """When, within h, the position changes its sign upwards or downwards. Bisection: it is done twice a contact."""
+    low, high = 0.0, h
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle <= low or middle >= high:
+            break
+        place, _, _ = _flow_in(room, at, y, v, 1.0, middle)
+        if (place > 0.0) == rising:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@kernel()
+def _expect_exit(memory, room, before_y, before_v, h):
+    """At the first sample in the wall: at which sample the port is outside again, and with which state."""
+    memory[LEFT] = 0.0
+    entry = _crossing_time(room, OUTSIDE, before_y, before_v, h, False)
+    _, v, _ = _flow_in(room, OUTSIDE, before_y, before_v, 1.0, entry)
+    y, inside = 0.0, h - entry  # until the sample that is now
+    # the target up to that sample, and on from sample to sample
+    first = True
+    for n in range(_MOST_SAMPLES):
+        piece = inside if first else h
+        last_y, last_v = y, v
+        y, v, _ = _flow_in(room, IN_WALL, last_y, last_v, 1.0, piece)
+        if y > 0.0:
+            out_at = _crossing_time(room, IN_WALL, last_y, last_v, piece, True)
+            _, v, _ = _flow_in(room, IN_WALL, last_y, last_v, 1.0, out_at)
+            memory[EXIT_Y], memory[EXIT_V], _ = _flow_in(room, OUTSIDE, 0.0, v, 1.0, piece - out_at)
+            memory[LEFT] = n if n >= 2 else 0.0  # two samples are needed
+            return
+        first = False
+
+
+@kernel()
+def two_forces(room, y, v, to_y, to_v, h):
+    """That bring the port from one state to another in two steps."""
+    p11, p21, _ = _flow_in(room, OUTSIDE, 1.0, 0.0, 0.0, h)
+    p12, p22, _ = _flow_in(room, OUTSIDE, 0.0, 1.0, 0.0, h)
+    g1, g2, _ = _flow_in(room, UNIT_FORCE, 0.0, 0.0, 1.0, h)
+    f1, f2 = p11 * g1 + p12 * g2, p21 * g1 + p22 * g2
+    away_y, away_v, _ = _flow_in(room, OUTSIDE, y, v, 1.0, 2.0 * h)
+    e1, e2 = to_y - away_y, to_v - away_v
+    determinant = f1 * g2 - f2 * g1
+    return (e1 * g2 - e2 * g1) / determinant, (f1 * e2 - f2 * e1) / determinant
+
+
+@kernel()
+def placed_gains(room, h):
+    """Of position and velocity, with which the held loop has the poles of the target."""
+    p11, p21, _ = _flow_in(room, OUTSIDE, 1.0, 0.0, 0.0, h)
+    p12, p22, _ = _flow_in(room, OUTSIDE, 0.0, 1.0, 0.0, h)
+    g1, g2, _ = _flow_in(room, UNIT_FORCE, 0.0, 0.0, 1.0, h)
+    t11, t21, _ = _flow_in(room, IN_WALL, 1.0, 0.0, 0.0, h)
+    t12, t22, _ = _flow_in(room, IN_WALL, 0.0, 1.0, 0.0, h)
+    a1, a2 = p22 * g1 - p12 * g2, p11 * g2 - p21 * g1
+    trace = t11 + t22 - p11 - p22
+    product = t11 * t22 - t12 * t21 - (p11 * p22 - p12 * p21)
+    determinant = g1 * a2 - g2 * a1
+    return (trace * a2 - product * g2) / determinant, (g1 * product - a1 * trace) / determinant
+
+
+@kernel()
+def _inner(law, y, v, stiffness, damping, k, s, room, h):
+    if law == STANDARD:
+        return stiffness * y + damping * v
+    if law == POLE_PLACEMENT:
+        rest = s / (k + stiffness) if k + stiffness > 0.0 else 0.0
+        gain_y, gain_v = placed_gains(room, h)
+        return gain_y * (y - rest) + gain_v * v + stiffness * rest
+    ahead_y, ahead_v, _ = _flow_in(room, IN_WALL, y, v, 1.0, 0.5 * h)
+    return stiffness * ahead_y + damping * ahead_v
+
+
+@kernel()
+def force(
+    law, crossing, y, v, before_y, before_v, begun, stiffness, damping, mass, b, k, s, memory, room, h
+):  # fmt: skip
+    """Of the wall on the port, held for the step that begins with this sample."""
+    if law == STANDARD and crossing == 0:
+        memory[INSIDE], memory[LEFT] = 1.0 if y < 0.0 else 0.0, 0.0
+        return stiffness * y + damping * v if y < 0.0 else 0.0
+    describe(room, stiffness, damping, mass, b, k, s)
+    if law == STANDARD:
+        return _mean_force(y, v, room, h)
+    dead_beat = crossing == 1 or law == DEAD_BEAT
+    if memory[INSIDE] > 0.0:
+        memory[LEFT] = max(memory[LEFT] - 1.0, 0.0)
+    elif y < 0.0:
+        memory[INSIDE] = 1.0
+        if dead_beat and begun > 0.0 and before_y >= 0.0:
+            _expect_exit(memory, room, before_y, before_v, h)
+    if dead_beat and memory[INSIDE] > 0.0:
+        if memory[LEFT] == 2.0:
+            first, memory[SECOND] = two_forces(room, y, v, memory[EXIT_Y], memory[EXIT_V], h)
+            return first
+        if memory[LEFT] == 1.0:
+            return memory[SECOND]
+    if y >= 0.0:
+        memory[INSIDE], memory[LEFT] = 0.0, 0.0
+        return 0.0
+    return _inner(law, y, v, stiffness, damping, k, s, room, h)

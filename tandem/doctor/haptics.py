@@ -1,0 +1,106 @@
+"""How stiff a wall may be on this machine: the delay and rate of a haptic loop, measured with a wall of no stiffness.
+
+A run of the configuration itself, for a few seconds, in processes of its own: sample, step, effort, hand-over. From its
+ledger the delay (the 99th percentile of the round trip, and the device's own dead time), from its counters the rate.
+What stays passive under any hand is Colgate's bound with that delay: b > K (T/2 + delay) + |B|, b the device's own
+damping as the configuration states it (`sim.parameters.device_damping`); not stated, no wall is passive.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from sync.config import Config
+from sync.errors import ConfigError
+from tandem.doctor.findings import Case, Finding, failed, passed, warned
+
+LIMIT = "stiffness_limit"  # the parameter by which a machine holds every stiffness down
+_PATIENCE_S = 300.0  # the first run compiles
+
+
+@dataclass(frozen=True)
+class Loop:
+    """As measured."""
+
+    rate_hz: float
+    delay: float  # s
+    typical: float  # s, the median
+    passive: float  # N/m
+
+
+def is_haptic(config: Config) -> bool:
+    """Whether it has a wall, and a device that a hand is on."""
+    made_up = config.source.get("kind") in ("virtual", "waves", "replay", "page")
+    return config.sim.machine == "wall" and config.source.get("effort") is not None and not made_up
+
+
+def measured(config: Config, file: Path, overrides: list[str], seconds: float = 3.0) -> Loop:
+    """Raises ConfigError where the run itself does not come about."""
+    settings = [
+        *overrides, f"name=loop_{os.getpid()}", "view.enabled=false", "supervision.restart=false",
+        "sim.parameters.stiffness=0.0", "sim.parameters.damping=0.0", f"sim.parameters.{LIMIT}=0.0",
+    ]  # fmt: skip
+    options = [word for setting in settings for word in ("--set", setting)]
+    command = [sys.executable, "-m", "tandem", "run", str(file), *options, "--seconds", str(seconds), "--no-record"]
+    with tempfile.TemporaryDirectory() as folder:
+        said_where = ["--json", "--runs", folder]
+        done = subprocess.run([*command, *said_where], capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    found = json.loads(lines[-1]) if lines else {}
+    effort = found.get("effort") or {}
+    trip = effort.get("round_trip_us", {}).get("round_trip", {})
+    if not trip.get("n"):
+        said = (done.stderr.strip().splitlines() or ["no word of it"])[-1]
+        raise ConfigError(f"{file}: the haptic loop could not be measured: {said}")
+    dead = 1e-3 * float(config.source.get("dead_time_ms", 0.0))
+    delay = 1e-6 * trip["p99"] + dead
+    from tandem.studies.wall.theory import passive
+
+    parameters = config.sim.parameters
+    own, of_wall = parameters.get("device_damping", 0.0), parameters.get("damping", 0.0)
+    stiffest = passive(own, of_wall, config.period_ns * 1e-9, delay)
+    return Loop(found["steps"] / seconds, delay, 1e-6 * trip["p50"] + dead, min(stiffest, 1e6))
+
+
+def in_words(config: Config, loop: Loop) -> str:
+    return (
+        f"loop at {config.daq.rate_hz:g} Hz, delay {1e6 * loop.delay:.0f} us (median {1e6 * loop.typical:.0f}): the"
+        f" stiffest wall that stays passive is {loop.passive:.0f} N/m"
+    )
+
+
+def loop(case: Case) -> Finding:
+    config = case.config
+    if not is_haptic(config):
+        return passed("no hand is in this loop")
+    found = measured(config, case.file, [], min(max(case.seconds, 1.0), 5.0))
+    figures = {"rate_hz": found.rate_hz, "delay_us": 1e6 * found.delay, "passive_stiffness": found.passive}
+    text, asked = in_words(config, found), config.sim.parameters.get("stiffness", 1000.0)
+    if not config.sim.parameters.get("device_damping"):
+        return warned(
+            text, "state the device's own damping in sim.parameters.device_damping; `tandem study wall --decay RUN`"
+            " measures it", **figures,
+        )  # fmt: skip
+    if found.rate_hz < 0.98 * config.daq.rate_hz:
+        return failed(f"only {found.rate_hz:.0f} steps a second; {text}", "choose a slower daq.rate_hz", **figures)
+    if asked > found.passive:
+        return warned(
+            f"{text}; sim.parameters.stiffness = {asked:g} is held down to that",
+            f"lower the stiffness, or override with sim.parameters.{LIMIT}", **figures,
+        )  # fmt: skip
+    return passed(text, **figures)
+
+
+def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[str], str]:
+    """(settings that hold the stiffness of a haptic run down to what stays passive, what to say of it); nothing where
+    no hand is in the loop, or the configuration sets the limit itself."""
+    if not is_haptic(config) or LIMIT in config.sim.parameters:
+        return [], ""
+    found = measured(config, file, overrides)
+    asked = config.sim.parameters.get("stiffness", 1000.0)
+    held = f"; the {asked:g} N/m asked for are held down to that" if asked > found.passive else ""
+    return [f"sim.parameters.{LIMIT}={found.passive!r}"], f"haptic {in_words(config, found)}{held}"
