@@ -11,6 +11,7 @@ accelerations of the independent velocities, `f` forces at the ports of the mode
                                | xdot, acceleration, full, effort, slopes, turns, factor
                                | port_drift, rate_drift, drift
     places    x, ref, w, u, full -> q, qd, qdd    every coordinate of the builder, with rates
+    velocities x, ref, w, u -> every    those of w that are not independent too
     energy    x, ref, w, u -> kinetic, potential    gravity and springs, as in natural
     reactions x, ref, w, u, full, f -> lam        multipliers of the cut loops: M dw + c + J^T lam = Q
 
@@ -529,6 +530,7 @@ def write_functions(one: Writer) -> Generated:
             ),
         ),
         "places": ((*arrays, "full"), ({"q": q, "qd": qd, "qdd": qdd},)),
+        "velocities": (arrays, ({"every": one.w},)),
         "energy": (arrays, ({"kinetic": [kinetic(one.eq)], "potential": [one.potential]},)),
         "reactions": ((*arrays, "full", "f"), ({"lam": one.reactions(given, wrenches, efforts)},)),
     }

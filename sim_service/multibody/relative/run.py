@@ -53,6 +53,7 @@ METHODS = {
     "rk4": integrators.rk4_step,
 }  # fmt: skip
 OPEN_GAP = 1e-9  # m or rad
+GOOD_PIVOT = 0.3  # of what it is where the coordinates were chosen: better ones are not looked for
 MOST_PARTITIONS = 1000  # of a run: more often it is no passing position
 
 
@@ -190,24 +191,36 @@ class Runner:
         """
         self.partitions += 1
         old, state = self.system.generated, self.state
-        x, w, ref = (self.system.part(which, state) for which in (Part.X, Part.W, Part.REF))
-        inputs = self.system.part(Part.INPUT, state).reshape(-1, 3)
-        J, moved = self._loops(x, {k: ref[4 * i : 4 * i + 4] for i, k in enumerate(old.balls)}, inputs)
-        for k in old.driven:
-            w[k] = sum(c * inputs[i, 1] for i, c in old.tree.driven[k].inputs.items())
-        given = [*old.independent, *old.driven]
-        w[list(old.dependent)] = np.linalg.solve(J[:, list(old.dependent)], -(J[:, given] @ w[given] + moved))
-        dependent = best_dependent(old, J)
-        if dependent not in self._systems:
-            at = Position(x.copy(), ref.copy(), inputs[:, 0].copy())
-            made = build(self.system.mechanism, tree=replace(old.tree, dependent=dependent), at=at)
-            self._systems[dependent] = make_system(self.system.mechanism, made)
-        self.system = self._systems[dependent]
+        x, w, ref, inputs = (self.system.part(which, state) for which in (Part.X, Part.W, Part.REF, Part.INPUT))
+        d = self.system.part(Part.D, self.system.reals)
+        (w[:],) = self.system.code.call("velocities", x, ref, w, inputs, d)
+        self.system = self._known(x, ref, inputs) or self._chosen(old, x, ref, inputs.reshape(-1, 3))
         self.work, self.scratch = self.system.work(), ode.make_scratch(self.system.layout)
         settle(self.system.ints, self.system.reals, state, self.work)
         gap = float(np.abs(self.system.part(Part.H, self.work)).max(initial=0.0))
         if not gap < OPEN_GAP:
             raise AssemblyError(f"loops are open by {gap:g} m or rad after a step; try a smaller one")
+
+    def _known(self, x: np.ndarray, ref: np.ndarray, inputs: np.ndarray) -> System | None:
+        """Of the systems that were made before that with the largest pivots here, if they are good ones."""
+        best, most = None, GOOD_PIVOT
+        for system in self._systems.values():
+            if system is not self.system:
+                _, _, pivots = system.code.call("close", x, ref, inputs, system.part(Part.D, system.reals))
+                least = float(np.abs(pivots / system.part(Part.PIVOT, system.reals)).min(initial=1.0))
+                if least > most:
+                    best, most = system, least
+        return best
+
+    def _chosen(self, old: Generated, x: np.ndarray, ref: np.ndarray, inputs: np.ndarray) -> System:
+        """With the coordinates that are best here."""
+        J, _ = self._loops(x, {k: ref[4 * i : 4 * i + 4] for i, k in enumerate(old.balls)}, inputs)
+        dependent = best_dependent(old, J)
+        if dependent not in self._systems:
+            at = Position(x.copy(), ref.copy(), inputs[:, 0].copy())
+            made = build(self.system.mechanism, tree=replace(old.tree, dependent=dependent), at=at)
+            self._systems[dependent] = make_system(self.system.mechanism, made)
+        return self._systems[dependent]
 
     def to_natural(self, vector: np.ndarray, into: State) -> None:
         """A state of relative coordinates as one of natural ones; multipliers found anew."""

@@ -4,9 +4,9 @@
 the price of a step but that of an accuracy. Of the points of a method that reach a given error the cheapest is taken;
 so a method of high order may use its long steps and a cheap one its many.
 
-Of relative coordinates it is the time of the steps. What changes of their independent coordinates cost, which are made
-in Python between two steps, stands beside it (`changes_us_per_second`) and not in it: it is the same for any method
-and step, and where there are changes it is more than all the steps together.
+Of relative coordinates `us_per_second` is the time of the steps. What changes of their independent coordinates cost,
+which are made in Python between two steps, stands beside it (`changes_us_per_second`): it is the same for any method
+and step. The cheapest way to an accuracy has both.
 """
 
 import math
@@ -129,7 +129,11 @@ def _point(problem: Problem, group: str, method: str, h: float, gap: float, cost
 
 def cheapest(points: list[dict[str, Any]], target: float) -> dict[str, Any] | None:
     enough = [p for p in points if p["error"] <= target]
-    return min(enough, key=lambda p: p["us_per_second"]) if enough else None
+    return min(enough, key=_total) if enough else None
+
+
+def _total(point: dict[str, Any]) -> float:
+    return float(point["us_per_second"] + point.get("changes_us_per_second", 0.0))
 
 
 def at_equal_accuracy(points: list[dict[str, Any]], targets: tuple[float, ...] = TARGETS) -> list[dict[str, Any]]:
@@ -155,7 +159,7 @@ def at_equal_accuracy(points: list[dict[str, Any]], targets: tuple[float, ...] =
                 else:
                     row |= {key: best[key] for key in ("method", "h", "error", "us_per_second")}
                     row["changes_us_per_second"] = best.get("changes_us_per_second", 0.0)
-                    row["ratio"] = best["us_per_second"] / ours["us_per_second"] if ours else None
+                    row["ratio"] = _total(best) / _total(ours) if ours else None
                 rows.append(row)
     return rows
 

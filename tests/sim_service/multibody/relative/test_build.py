@@ -195,6 +195,7 @@ def test_entries_are_the_owners_alone_and_old_ones_are_removed(folder: Path, mon
 def test_what_takes_long_is_reported_without_a_terminal_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(builder, "SILENT_S", np.inf)
     build(four_bar(rod=True))
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(builder, "SILENT_S", 0.0)
