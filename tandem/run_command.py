@@ -115,13 +115,16 @@ def run_and_report(
 def _haptic_limit(file: Path, settings: list[str]) -> list[str]:
     """Settings that hold down what a hand could feel as chatter, from a measurement of this machine."""
     from sync.config import load
-    from tandem.doctor.haptics import held_down
+    from tandem.doctor import feel, haptics
 
     config = load(file, settings)
-    found, said = held_down(config, file, settings)
-    if said:
-        print(f"tandem: {said}", file=sys.stderr)
-    return found
+    settled: list[str] = []
+    for of in (haptics, feel):
+        found, said = of.held_down(config, file, settings)
+        settled += found
+        if said:
+            print(f"tandem: {said}", file=sys.stderr)
+    return settled
 
 
 def _end_without_steps(word: str, failure: str | None, code: int, folder: Path | None) -> NoReturn:

@@ -29,7 +29,7 @@ from rich.text import Text
 
 from sync.config import Config
 from sync.errors import TandemError
-from tandem.doctor import devices, haptics, machine, measure
+from tandem.doctor import devices, feel, haptics, machine, measure
 from tandem.doctor.findings import Case, Finding, failed
 
 __all__ = [
@@ -70,6 +70,7 @@ CHECKS = (
     Check("transport", measure.transport),
     Check("timer", measure.timer),
     Check("haptic loop", haptics.loop),
+    Check("haptic gain", feel.gain),
 )
 
 

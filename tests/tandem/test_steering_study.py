@@ -10,8 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from sim_service.machines import load_machine
+from sync.config import load
 from sync.errors import ConfigError
 from tandem.cli import app
+from tandem.doctor import feel as doctor
+from tandem.doctor.findings import Case
 from tandem.studies.iso.vehicle import Vehicle, load_vehicle
 from tandem.studies.steering import hands_off, protocol
 from tandem.studies.steering.caster import caster, complaints, lean_for, trail_of
@@ -145,7 +148,10 @@ def test_a_summary_tells_trails_apart_and_a_session_is_read_again(tmp_path: Path
 def test_the_machine_gives_the_same_port_model_in_its_step_and_goes_on_as_without_it() -> None:
     found = []
     for port in (0.0, 1.0):
-        machine, params = load_machine(ROOT / "configs" / "vehicles" / "swerve.toml", {"port": port, "gear_mode": 0.0})
+        machine, params = load_machine(
+            ROOT / "configs" / "vehicles" / "swerve.toml",
+            {"port": port, "gear_mode": 0.0, "feel": 2.0, "feel_limit": 0.5},
+        )
         state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
         machine.initial(state, params, machine.tables, work)
         rolling = PortCar(car(), 10.0, 5e-3)
@@ -160,7 +166,35 @@ def test_the_machine_gives_the_same_port_model_in_its_step_and_goes_on_as_withou
         found.append(state[:n].tobytes())
         of = {q.name: float(work[i]) for i, q in enumerate(machine.outputs)}
         assert of["steering_torque"] == model.torque
+        assert of["felt_torque"] == 0.5 * model.torque  # held down to the limit
         expected = (model.torque_ahead, *model.slopes) if port else (0.0, 0.0, 0.0, 0.0)
         names = ("port_ahead", "port_stiffness", "port_damping", "port_inertia")
         assert tuple(of[name] for name in names) == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert found[0] == found[1] == rolling.state.tobytes()
+
+
+# ---- before a run ----------------------------------------------------------------------------------------------------
+
+GAMEPAD = ROOT / "configs" / "gamepad.toml"
+HAPTIC = 'include=["fragments/haptic_wheel.toml"]'
+
+
+def test_a_wheel_that_is_haptic_is_known_and_its_limit_may_be_overridden() -> None:
+    wheel = load(GAMEPAD, [HAPTIC])
+    assert doctor.is_steered(wheel) and not doctor.is_steered(load(GAMEPAD))
+    assert not doctor.is_steered(load(GAMEPAD, [HAPTIC, "source.kind='waves'"]))
+    assert doctor.held_down(load(GAMEPAD), GAMEPAD, []) == ([], "")
+    assert doctor.held_down(load(GAMEPAD, [HAPTIC, "sim.parameters.feel_limit=0.7"]), GAMEPAD, []) == ([], "")
+    assert doctor.gain(Case(load(GAMEPAD), GAMEPAD, 1.0)).verdict == "pass"
+
+
+def test_the_largest_gain_falls_with_the_delay_and_grows_with_the_damping() -> None:
+    config = load(GAMEPAD, [HAPTIC, "sim.parameters.front_camber=0.001", "sim.parameters.obstacle_seed=3.0"])
+    vehicle = doctor.vehicle_of(config, GAMEPAD)
+    assert vehicle.values["front_camber"] == 0.001
+    response = hands_off.response(hands_off.at_speed(vehicle, 50.0))
+    quick, slow, damped = (
+        doctor.largest_gain([response], Device(0.03, damping, 0.5), delay)
+        for damping, delay in ((0.3, 1e-3), (0.3, 10e-3), (0.6, 10e-3))
+    )
+    assert 0.0 < slow < quick and slow < damped < float("inf")

@@ -37,6 +37,9 @@ OUTPUTS = (
     Quantity("port_stiffness", "N m/rad", "its slope by the hand wheel's angle; with `port`"),
     Quantity("port_damping", "N m s/rad", "its slope by the hand wheel's speed; with `port`"),
     Quantity("port_inertia", "N m s2/rad", "its slope by the hand wheel's acceleration; with `port`"),
+    Quantity(
+        "felt_torque", "N m", "steering torque times `feel`, for a haptic wheel; not more than `feel_limit` allows"
+    ),
 )
 PARAMETERS = (
     Parameter("obstacle_seed", "1", 1.0, 0.0, 1e9, "of the instants at which obstacles appear"),
@@ -49,6 +52,18 @@ PARAMETERS = (
     Parameter("outline_front", "m", 1.56, 0.0, 10.0, "of the car: ahead of its centre of gravity"),
     Parameter("outline_rear", "m", 1.25, 0.0, 10.0, "of the car: behind its centre of gravity"),
     Parameter("outline_width", "m", 1.5, 0.1, 5.0, "of the car"),
+    Parameter("feel", "1", 1.0, 0.0, 20.0, "torque of a haptic wheel per torque of the car", of_the_file=False),
+    Parameter(
+        "feel_limit",
+        "1",
+        20.0,
+        0.0,
+        20.0,
+        "`feel` counts up to this: what stays passive (`tandem doctor`)",
+        of_the_file=False,
+    ),
+    Parameter("device_inertia", "kg m2", 0.03, 1e-4, 1.0, "of the haptic wheel, stated or measured", of_the_file=False),
+    Parameter("device_damping", "N m s/rad", 0.0, 0.0, 20.0, "of the haptic wheel; 0: not known", of_the_file=False),
     Parameter(
         "port", "1", 0.0, 0.0, 1.0, "1: each step also gives its port model, at five times the cost", of_the_file=False
     ),

@@ -36,8 +36,9 @@ def step(state, inputs, params, tables, work, h):
     step_car(view(state, 0, ints[CAR_STATES]), inputs, view(params, 0, ints[CAR_PARAMETERS]), of_car, own, h)
     follow_car(state, params, ints, work, h)
 
-    out, n = view(work, ints[CAR_OUTPUTS], begin), ints[CAR_STATES]
-    tries = 4 if params[ints[CAR_PARAMETERS] + P.port] > 0.5 else 0
+    out, n, p = view(work, ints[CAR_OUTPUTS], begin), ints[CAR_STATES], ints[CAR_PARAMETERS]
+    out[W.felt_torque] = min(params[p + P.feel], params[p + P.feel_limit]) * own[_TORQUE]
+    tries = 4 if params[p + P.port] > 0.5 else 0
     spare = begin + ints[CAR_WORK]
     other, moved = view(work, spare, spare + n), view(work, spare + n, spare + n + len(inputs))
     speed, acceleration = inputs[_ANGLE + 1], inputs[_ANGLE + 2]
@@ -48,6 +49,6 @@ def step(state, inputs, params, tables, work, h):
         moved[_ANGLE + 1] += h * acceleration
         if k > 0:
             moved[_ANGLE + k - 1] += BESIDE[k - 1]
-        step_car(other, moved, view(params, 0, ints[CAR_PARAMETERS]), of_car, own, h)
+        step_car(other, moved, view(params, 0, p), of_car, own, h)
         torque = own[_TORQUE]
         out[W.port_ahead + k] = torque if k == 0 else (torque - out[W.port_ahead]) / BESIDE[k - 1]

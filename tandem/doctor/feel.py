@@ -1,0 +1,130 @@
+"""How strongly a haptic wheel may render the car on this machine: the loop's delay, measured, and the gain it allows.
+
+A run of the configuration itself, for a few seconds, with no torque on the wheel; from its ledger the delay. From that,
+and the wheel's own inertia and damping as the configuration states them (`sim.parameters.device_inertia`,
+`device_damping`), the largest gain at which up to 150 km/h the wheel's damping covers what sampling and delay add, and
+a wheel that is let go comes to rest (tandem/studies/steering/hands_off.py). A wheel without stated damping gets none.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sync.config import Config
+from sync.errors import ConfigError
+from tandem.doctor.findings import Case, Finding, passed, warned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tandem.studies.iso.vehicle import Vehicle
+    from tandem.studies.steering.hands_off import Device, Response
+
+CHANNEL, GAIN, LIMIT = "felt_torque", "feel", "feel_limit"
+SPEEDS = (50.0, 100.0, 150.0)  # km/h; the gain falls with the speed
+MOST = 20.0  # of both parameters
+_PATIENCE_S = 300.0  # the first run compiles
+
+
+def is_steered(config: Config) -> bool:
+    """Whether the torque of a car goes to a wheel that a hand is on."""
+    effort = config.source.get("effort")
+    made_up = config.source.get("kind") in ("virtual", "waves", "replay", "page")
+    return isinstance(effort, dict) and effort.get("channel") == CHANNEL and not made_up
+
+
+def delay_of(config: Config, file: Path, overrides: list[str], seconds: float = 3.0) -> float:
+    """The 99th percentile of the round trip, and the device's own dead time, s."""
+    # where overrides are not known, what they may have been
+    asked = overrides or [
+        f"include={json.dumps(config.include)}",
+        *(f"sim.parameters.{name}={value!r}" for name, value in config.sim.parameters.items() if name != LIMIT),
+    ]
+    settings = [
+        *asked, f"name=loop_{os.getpid()}", "view.enabled=false", "supervision.restart=false",
+        f"sim.parameters.{LIMIT}=0.0",
+    ]  # fmt: skip
+    options = [word for setting in settings for word in ("--set", setting)]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "tandem", "run", str(file), *options, "--seconds", str(seconds), "--no-record"]
+        done = subprocess.run(
+            [*command, "--json", "--runs", folder], capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+        )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    effort = (json.loads(lines[-1]) if lines else {}).get("effort") or {}
+    trip = effort.get("round_trip_us", {}).get("round_trip", {})
+    if not trip.get("n"):
+        said = (done.stderr.strip().splitlines() or ["no word of it"])[-1]
+        raise ConfigError(f"{file}: the delay of the wheel could not be measured: {said}")
+    return 1e-6 * float(trip["p99"]) + 1e-3 * float(config.source.get("dead_time_ms", 0.0))
+
+
+def largest_gain(responses: "Iterable[Response]", device: "Device", delay: float) -> float:
+    """Of a car whose wheel answers so, at each of some speeds."""
+    from tandem.studies.steering.hands_off import passive_gain, resting_gain
+
+    return min(min(passive_gain(each, device, delay), resting_gain(each, device, delay)) for each in responses)
+
+
+def vehicle_of(config: Config, file: Path) -> "Vehicle":
+    """The car of a configuration, without what is its obstacle's and its wheel's."""
+    from sim_service.machines import configured
+    from sim_service.machines.swerve.description import PARAMETERS
+    from tandem.studies.iso.vehicle import load_vehicle
+
+    car = (file.parent / config.sim.machine).parent / configured(config, file.parent).toml()["car"]
+    foreign = {p.name for p in PARAMETERS}
+    return load_vehicle(car, {name: value for name, value in config.sim.parameters.items() if name not in foreign})
+
+
+def _limit(config: Config, file: Path, overrides: list[str]) -> tuple[float, float]:
+    """(largest gain, delay in s) of a configuration."""
+    from sync import build
+    from sync.jit import compiling
+
+    own = config.sim.parameters
+    inertia, damping = own.get("device_inertia", 0.03), own.get("device_damping", 0.0)
+    delay = delay_of(config, file, overrides)
+    if damping <= 0.0:
+        return 0.0, delay
+    build.ensure("everything")
+    with compiling("iso"):
+        from tandem.studies.steering.hands_off import Device, at_speed, response
+
+        vehicle = vehicle_of(config, file)
+    # from half of the car's torque on; less, and a fast car may weave with the wheel
+    device = Device(inertia, damping, 0.5, config.step_ns * 1e-9)
+    return largest_gain((response(at_speed(vehicle, speed)) for speed in SPEEDS), device, delay), delay
+
+
+def gain(case: Case) -> Finding:
+    config = case.config
+    if not is_steered(config):
+        return passed("no hand is on a car's wheel")
+    largest, delay = _limit(config, case.file, [])
+    asked = config.sim.parameters.get(GAIN, 1.0)
+    until = f"up to {SPEEDS[-1]:.0f} km/h"
+    text = f"delay {1e3 * delay:.2f} ms: the largest gain of the steering torque is {largest:.3g} {until}"
+    figures = {"delay_us": 1e6 * delay, "largest_gain": largest}
+    if not config.sim.parameters.get("device_damping"):
+        return warned(text, "state the wheel's own damping in sim.parameters.device_damping", **figures)
+    if asked > largest:
+        return warned(
+            f"{text}; sim.parameters.{GAIN} = {asked:g} is held down to that",
+            f"lower the gain, or override with sim.parameters.{LIMIT}", **figures,
+        )  # fmt: skip
+    return passed(text, **figures)
+
+
+def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[str], str]:
+    """(settings that hold the gain of a haptic wheel down, what to say of it); nothing where no hand is on a wheel, or
+    the configuration sets the limit itself."""
+    if not is_steered(config) or LIMIT in config.sim.parameters:
+        return [], ""
+    largest, delay = _limit(config, file, overrides)
+    largest = min(largest, MOST)
+    return [f"sim.parameters.{LIMIT}={largest!r}"], f"wheel: delay {1e3 * delay:.2f} ms, gain up to {largest:.3g}"
