@@ -27,7 +27,7 @@ from sync.ring_follower import RingFollower
 from sync.service_process import Prepared, Reporter, Worker, held, join, look_after, start
 from sync.toml import check
 
-_AHEAD_MS = 1.0  # before what is promised: a thread may wake late
+_SILENT = 0.75  # of what is promised: the thread may wake late. The effort loop beats every millisecond at least
 _MOST_SCANS = 256
 
 
@@ -45,7 +45,7 @@ class Efforts:
             config.ring("effort"), effort_record.LAYOUT, living=True, from_now=True, retry_ns=20_000_000
         )
         self._queue = device.queue
-        self._silent_ns = round(1e6 * (watchdog_ms - _AHEAD_MS))
+        self._silent_ns = round(1e6 * _SILENT * watchdog_ms)
         self._zero = True
         self.zeroed = self.taken = 0
 

@@ -145,3 +145,12 @@ def test_the_same_loop_twice_is_the_same_bits() -> None:
     first, second = (run_closed_loop(config, WALL, 0.1, 100_000) for _ in range(2))
     assert (first.position == second.position).all() and (first.given == second.given).all()
     assert np.ptp(first.position) > 0.0
+
+
+def test_the_devices_own_damping_by_the_decay_of_its_speed() -> None:
+    """A device that nobody holds, pushed once: what its encoder shows on the virtual clock."""
+    settings = ["source.hand=false", "source.mass=0.3", "source.damping=2.0", "sim.parameters.wall=-0.05"]
+    trace = run_closed_loop(load(WALL, settings), WALL, 0.5, 0, lambda device: device.lean(0.0, 0.1, 0.0))
+    speed = np.convolve(trace.outputs["speed"], np.full(50, 0.02), "valid")
+    assert 0.3 * limits.decay_rate(trace.seconds[49:], speed) == pytest.approx(2.0, rel=0.02)
+    assert math.isnan(limits.decay_rate(trace.seconds[:5], speed[:5]))

@@ -34,8 +34,8 @@ from tandem.studies.wall.theory import Port
 _BIAS = 5.0  # N, with which the hand presses: the wall is not left
 _KICK = 1e-3  # m/s
 _FINE = ("source.encoder_counts=1e9", "source.start_count=0")
-_SWINGS = 16.0  # until it is seen whether they grow
-_HALVINGS = 6  # of a factor of two: to 1 %
+_SWINGS = 12.0  # until it is seen whether they grow
+_AROUND, _HALVINGS = 1.25, 3  # the factor of stiffness that is looked through, either way, and how finely: to 3 %
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ def grows(file: Path, overrides: list[str], case: Case, stiffness: float) -> boo
 
 
 def measure_onset(file: Path, overrides: list[str], case: Case, near: float) -> float:
-    """By halving, from half to twice of what is expected."""
-    low, high = 0.5 * near, 2.0 * near
+    """By halving, around what is expected; NaN where it is not there."""
+    low, high = near / _AROUND, near * _AROUND
     if grows(file, overrides, case, low) or not grows(file, overrides, case, high):
         return math.nan
     for _ in range(_HALVINGS):
@@ -149,17 +149,29 @@ def leak(file: Path, overrides: list[str], period: float, delay: float, stiffnes
     }  # fmt: skip
 
 
+def decay_rate(t: np.ndarray, speed: np.ndarray) -> float:
+    """1/s, from the largest speed down to a tenth of it; NaN where too few samples are on the way."""
+    first = int(np.abs(speed).argmax())
+    late = np.abs(speed[first:])
+    slow = np.flatnonzero(late < 0.1 * late[0])
+    end = first + (int(slow[0]) if len(slow) else len(late))
+    if end - first < 20:
+        return math.nan
+    return -float(np.polyfit(t[first:end], np.log(np.abs(speed[first:end])), 1)[0])
+
+
 def damping_of_decay(run: Path) -> float:
-    """Of a device that nobody holds, in the unit of its mass per second: by the decay of its speed, from a record."""
+    """Of a device that coasts with nobody on it, over its mass: by the decay of its speed, from a record. 1/s."""
     steps = open_run(run).topics["/step"].blocks
     if "speed" not in (steps.dtype.names or ()):
         raise ConfigError(f"{run}: its steps have no `speed`; a run of the machine wall is expected")
-    t, speed = 1e-9 * steps["t_ns"].astype(float), np.abs(steps["speed"])
-    first = int(speed.argmax())
-    moving = np.flatnonzero(speed[first:] > 0.1 * speed[first]) + first
-    if len(moving) < 20:
-        raise ConfigError(f"{run}: the device does not coast in it: {len(moving)} samples of a decaying speed")
-    return -float(np.polyfit(t[moving], np.log(speed[moving]), 1)[0])
+    t, speed = 1e-9 * (steps["t_ns"] - steps["t_ns"][0]).astype(float), steps["speed"]
+    # over 10 ms: a speed from sample to sample is one of encoder counts
+    wide = max(round(0.01 / float(np.median(np.diff(t)))), 1)
+    found = decay_rate(t[wide - 1 :], np.convolve(speed, np.full(wide, 1.0 / wide), "valid"))
+    if not found > 0.0:
+        raise ConfigError(f"{run}: the device does not coast to rest in it")
+    return found
 
 
 # ---- the whole -------------------------------------------------------------------------------------------------------
@@ -182,9 +194,10 @@ def examine(
     rows = []
     chosen = cases(base)
     for n, case in enumerate(chosen):
-        update("onset of chatter", n / (len(chosen) + 1))
+        update(f"onset of chatter, {n} of {len(chosen)}", n / (len(chosen) + 1))
         row = predict(case, own)
-        if measure and case.hand is not None and case.damping == 0.0 and math.isfinite(row["onset"]):
+        varied = case.hand == base.hand and case.device == base.device and case.damping == 0.0
+        if measure and varied and case.hand is not None and math.isfinite(row["onset"]):
             row["measured"] = measure_onset(file, overrides, case, row["onset"])
         rows.append(row)
     update("energy", len(chosen) / (len(chosen) + 1))
