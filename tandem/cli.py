@@ -23,6 +23,7 @@ from tandem.iso_commands import iso
 from tandem.keys_command import keys
 from tandem.live_run import checked_config, compile_ahead
 from tandem.multibody_commands import bench_multibody, mechanism
+from tandem.omni_commands import study_omni
 from tandem.reports.outcome import DAMAGED
 from tandem.run_command import DEFAULT, ConfigFile, run, write_run_report
 from tandem.steering_commands import caster, caster_trials, steering
@@ -419,11 +420,12 @@ vehicle = typer.Typer(no_args_is_help=True, help="What a vehicle file makes.")
 vehicle.command("report")(vehicle_report)
 vehicle.command("torque")(vehicle_torque)
 app.add_typer(vehicle, name="vehicle")
-study = typer.Typer(no_args_is_help=True, help="What a device or a person feels, predicted and measured.")
+study = typer.Typer(no_args_is_help=True, help="A machine examined offline, and what a device or a person feels.")
 study.command("caster")(caster)
 study.command("caster-trials")(caster_trials)
 study.command("steering")(steering)
 study.command("wall")(study_wall)
+study.command("omni")(study_omni)
 app.add_typer(study, name="study")
 
 

@@ -5,6 +5,7 @@
     hz = 0.5
     amplitude_counts = 400.0
     offset_counts = 0.0
+    phase_turns = 0.0  # a quarter is 0.25
 
 Counts are rounded down, as an encoder's are, and wrap where the channel is a counter. Scans become available at their
 instants and wait in a buffer of finite size; what no longer fits is lost, and counted. An effort goes to an actuator
@@ -30,7 +31,7 @@ from sync.jit import kernel
 from sync.toml import Section
 
 WAVES = ("constant", "sine", "triangle", "square")
-_WAVE, _HZ, _AMPLITUDE, _OFFSET, _SKEW_S, _MASK = range(6)
+_WAVE, _HZ, _AMPLITUDE, _OFFSET, _SKEW_S, _MASK, _PHASE = range(7)
 
 
 class Wave(Section):
@@ -38,6 +39,7 @@ class Wave(Section):
     hz: float = Field(1.0, gt=0, le=1e5)
     amplitude_counts: float = Field(0.0, ge=0, lt=2**31)
     offset_counts: float = Field(0.0, gt=-(2**31), lt=2**31)
+    phase_turns: float = Field(0.0, ge=-1, le=1)
 
 
 class Settings(Section):
@@ -65,7 +67,8 @@ def fill_waves(scan, since, channels):
     """A scan, so many ns after the first one."""
     for k in range(channels.shape[0]):
         c = channels[k]
-        value = c[_OFFSET] + c[_AMPLITUDE] * _unit_wave(int64(c[_WAVE]), c[_HZ] * (1e-9 * since + c[_SKEW_S]))
+        turns = c[_HZ] * (1e-9 * since + c[_SKEW_S]) + c[_PHASE]
+        value = c[_OFFSET] + c[_AMPLITUDE] * _unit_wave(int64(c[_WAVE]), turns)
         scan[k] = int64(math.floor(value)) & int64(c[_MASK])
 
 
@@ -87,7 +90,8 @@ def wave_rows(config: Config, waves: dict[str, Wave]) -> np.ndarray:
     for channel in config.daq.channels:
         w = waves.get(channel.name, Wave(wave="constant"))
         mask = -1 if channel.counter_bits is None else (1 << channel.counter_bits) - 1
-        rows.append((WAVES.index(w.wave), w.hz, w.amplitude_counts, w.offset_counts, 1e-6 * channel.skew_us, mask))
+        moved = 1e-6 * channel.skew_us
+        rows.append((WAVES.index(w.wave), w.hz, w.amplitude_counts, w.offset_counts, moved, mask, w.phase_turns))
     return np.array(rows, np.float64)
 
 

@@ -15,9 +15,9 @@ MS = 1_000_000
 WAVES = "channels={steering={wave='%s', hz=2.0, amplitude_counts=500.0, offset_counts=-3.0}}"
 
 
-def read(wave: str, scans: int) -> tuple[np.ndarray, np.ndarray]:
+def read(wave: str, scans: int, more: str = "") -> tuple[np.ndarray, np.ndarray]:
     """(seconds since the first scan, counts of the steering)."""
-    config = drive_config("source={kind='waves', " + WAVES % wave + "}")
+    config = drive_config("source={kind='waves', " + (WAVES % wave).replace("-3.0", f"-3.0{more}") + "}")
     clock = virtual_clock(look_ns=0)
     source = open_device(config, DRIVE, Host(clock=clock))
     rows, t_ns = np.zeros((scans, 3), np.int64), np.zeros(scans, np.int64)
@@ -45,6 +45,13 @@ def test_a_channel_is_where_its_formula_says(wave: str, value: object) -> None:
     near = np.abs(counts + 0.5 - expected) <= 0.5 + 1e-6
     at_a_jump = (wave == "square") & (np.abs(4.0 * t - np.rint(4.0 * t)) < 1e-9)
     assert (near | at_a_jump).all() and near[1:100].all()
+
+
+def test_a_phase_moves_a_wave_by_turns() -> None:
+    _, counts = read("sine", 1200, ", phase_turns=0.25")
+    t, without = read("sine", 1325)
+    assert (counts[:1000] == without[125:1125]).mean() > 0.99  # a quarter of 0.5 s; a count where rounding differs
+    assert np.abs(counts[:1000] - without[125:1125]).max() <= 1 and t[1] == pytest.approx(1e-3)
 
 
 def test_a_wave_of_a_channel_that_is_not_there_is_refused() -> None:

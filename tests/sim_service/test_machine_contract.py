@@ -20,6 +20,8 @@ FILES = {
     "mass_spring": "mass_spring",  # needs none
     "kart": CONFIGS / "vehicles" / "kart.toml",
     "swerve": CONFIGS / "vehicles" / "swerve.toml",
+    "wall": "wall",  # likewise
+    "omni": CONFIGS / "omni" / "bench_inclined.toml",
 }
 STEPS = 10_000
 

@@ -235,6 +235,19 @@ def test_wheels_turn_with_the_channels_that_their_scene_names(server: Any) -> No
     assert stage._axes[2][:, 0] @ [np.cos(0.5), np.sin(0.5), 0.0] == pytest.approx(np.cos(0.5))
 
 
+def test_rollers_and_points_of_contact_are_where_the_machine_has_them(server: Any) -> None:
+    from tandem.view.scene_view import SceneView
+
+    feed = _DataSource("../omni/three_wheels.toml")
+    feed.state[0], feed.state[2] = 0.4, 0.05
+    stage = SceneView(server, feed)
+    stage.show(feed.look())
+    places = {s.name: h.position for s, h in zip(stage.scene.solids, stage._solids, strict=True)}
+    assert len([name for name in places if "roller" in name]) == 30
+    assert places["contact1"][2] == pytest.approx(-0.05, abs=1e-9)  # from the axles, which the first solid moves with
+    np.testing.assert_allclose(stage._root.position, [0.4, 0.0, 0.05], atol=1e-6)
+
+
 def test_a_machine_without_a_scene_has_a_page_too(server: Any) -> None:
     from dataclasses import replace
 

@@ -1,0 +1,137 @@
+"""What an omni machine looks like: platform, disks, every roller by its profile, and the points where they touch.
+
+Frames: of the platform (of a bench: of the wheel's yaw), of every wheel, of every roller, and of every wheel's point of
+contact.
+"""
+
+from collections.abc import Callable
+from math import cos, sin
+
+import numpy as np
+
+from sim_service.machines.omni.build import TreeTables
+from sim_service.machines.omni.description import OmniFile
+from sim_service.machines.omni.wheel import Wheel
+from sim_service.machines.scene import Camera, Scene, Solid, box, usual_cameras
+from sim_service.multibody.contact.kinds import AT, AXIS, FLAGS, JOINT, PARENT, ROLLER, SYMMETRIC, TURN
+from sim_service.multibody.contact.surfaces import track
+
+_AROUND, _ALONG = 10, 8
+
+
+def turning(axis: np.ndarray, angle: float) -> np.ndarray:
+    c, s = cos(angle), sin(angle)
+    x, y, z = axis
+    skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    found: np.ndarray = c * np.eye(3) + s * skew + (1.0 - c) * np.outer(axis, axis)
+    return found
+
+
+def make_frames(tree: TreeTables, wheels: list[Wheel]) -> Callable[[np.ndarray, np.ndarray, np.ndarray], None]:
+    """Fills the poses of what is drawn from the joint coordinates."""
+    each = wheels[0].rollers
+    surface = np.array(wheels[0].surface())
+    surface.flags.writeable = False
+    body = 5 if len(wheels) > 1 else 4
+
+    def frames(state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
+        R: list[np.ndarray] = []
+        P: list[np.ndarray] = []
+        for k, row in enumerate(tree.links):
+            numbers = np.array(tree.numbers[k])
+            up, at = (R[row[PARENT]], P[row[PARENT]]) if row[PARENT] >= 0 else (np.eye(3), np.zeros(3))
+            axis = numbers[AXIS : AXIS + 3]
+            at = at + up @ numbers[AT : AT + 3]
+            if row[JOINT] == TURN:
+                R.append(up @ turning(axis, float(state[k])))
+            else:
+                R.append(up)
+                at = at + up @ axis * state[k]
+            P.append(at)
+        out[0, 0], out[0, 1:] = P[body], R[body].T
+        w = -1
+        for k, row in enumerate(tree.links[body + 1 :], body + 1):
+            if row[FLAGS] & SYMMETRIC == 0:
+                w += 1
+            out[k - body, 0], out[k - body, 1:] = P[k], R[k].T
+        # where each wheel is nearest to the floor
+        first = len(tree.links) - body
+        arm, none = np.zeros(3), np.zeros(3)
+        for w in range(len(wheels)):
+            lowest = np.inf
+            for link, carrier, _ in tree.contacts[each * w : each * (w + 1)]:
+                axis = np.ascontiguousarray(R[carrier] @ np.array(tree.numbers[link][AXIS : AXIS + 3]))
+                track(ROLLER, surface, axis, none, none, arm)
+                point = P[link] + arm
+                if point[2] < lowest:
+                    lowest = point[2]
+                    out[first + w, 0] = point
+
+    return frames
+
+
+def roller_skin(wheel: Wheel, axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices and triangles of a roller about its axis."""
+    first = np.cross(axis, np.eye(3)[int(np.argmin(np.abs(axis)))])
+    first /= np.linalg.norm(first)
+    second = np.cross(axis, first)
+    rings = []
+    for k in range(-_ALONG // 2, _ALONG // 2 + 1):
+        s, r = wheel.profile(wheel.alpha_deg * abs(k) / (_ALONG // 2))
+        turns = 2.0 * np.pi * np.arange(_AROUND) / _AROUND
+        around = np.outer(np.cos(turns), first) + np.outer(np.sin(turns), second)
+        rings.append(np.sign(k) * s * axis + max(r, 1e-5) * around)
+    faces = []
+    for k in range(_ALONG):
+        for i in range(_AROUND):
+            a, b = _AROUND * k + i, _AROUND * k + (i + 1) % _AROUND
+            faces += [(a, b, a + _AROUND), (b, b + _AROUND, a + _AROUND)]
+    return np.vstack(rings), np.array(faces, np.int64)
+
+
+def disk_skin(k1: np.ndarray, radius: float, width: float) -> tuple[np.ndarray, np.ndarray]:
+    around = 24
+    up, ahead = np.array([0.0, 0.0, 1.0]), np.cross(np.array([0.0, 0.0, 1.0]), k1)
+    turns = 2.0 * np.pi * np.arange(around) / around
+    rim = radius * (np.outer(np.cos(turns), up) + np.outer(np.sin(turns), ahead))
+    points = np.vstack([rim - 0.5 * width * k1, rim + 0.5 * width * k1, -0.5 * width * k1, 0.5 * width * k1])
+    faces = []
+    for i in range(around):
+        j = (i + 1) % around
+        faces += [
+            (i, around + i, j),
+            (j, around + i, around + j),
+            (i, j, 2 * around),
+            (around + j, around + i, 2 * around + 1),
+        ]
+    return points, np.array(faces, np.int64)
+
+
+def scene(file: OmniFile, tree: TreeTables, wheels: list[Wheel]) -> Scene:
+    R = wheels[0].radius
+    body = 5 if len(wheels) > 1 else 4
+    size = R
+    solids = []
+    if file.platform is not None:
+        places = np.array([placed.at for placed in file.platform.wheels])
+        x, y = np.abs(places).max(axis=0) * 0.75
+        size = float(np.abs(places).max() + R)
+        solids.append(box("platform", 0, (-x, -y, 0.6 * R), (x, y, 1.1 * R)))
+    else:
+        solids.append(box("fork", 0, (-0.1 * R, -0.06 * R, -0.1 * R), (0.1 * R, 0.06 * R, 0.1 * R)))
+    w = -1
+    for k, row in enumerate(tree.links[body + 1 :], body + 1):
+        axis = np.array(tree.numbers[k][AXIS : AXIS + 3])
+        name = tree.names[k].removesuffix("_angle")
+        if row[FLAGS] & SYMMETRIC:
+            points, faces = roller_skin(wheels[w], axis)
+        else:
+            w += 1
+            wheel = wheels[w]
+            points, faces = disk_skin(axis, max(0.3 * R, wheel.distance - 0.7 * (R - wheel.distance)), 0.15 * R)
+        solids.append(Solid(name, k - body, points.min(axis=0), points.max(axis=0), shell=points, faces=faces))
+    for w in range(len(wheels)):
+        half = 0.06 * R
+        solids.append(box(f"contact{w + 1}", len(tree.links) - body + w, (-half, -half, -half), (half, half, half)))
+    cameras = (Camera("side", (0.0, -4.5 * R, 1.2 * R), (0.0, 0.0, 0.0), "heading"), *usual_cameras(3.0 * size))
+    return Scene(frames=len(tree.links) - body + len(wheels), solids=tuple(solids), size=3.0 * size, cameras=cameras)

@@ -1,0 +1,1 @@
+"""Studies of omni wheels: `tandem study omni`."""

@@ -1,0 +1,172 @@
+"""Omni wheels: what is promised of the bench and of platforms on several; bad data is refused by name."""
+
+from dataclasses import replace
+from itertools import pairwise
+from math import cos, pi, sin
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim_service.machines import load_machine
+from sim_service.machines.scene import poses
+from sync.errors import ConfigError
+from tandem.studies.omni.measures import Measured, conservation, motion_identity, square_command, tracking_identity
+from tandem.studies.omni.runs import Bench, make_changed
+from tests.examples import thorough
+from tests.sim_service.conftest import CONFIGS
+
+PLATFORMS = ("three_wheels", "four_wheels", "mecanum")
+BENCH = CONFIGS / "omni" / "bench.toml"
+
+
+def holds(measured: Measured) -> None:
+    assert measured.rows
+    assert [row for row in measured.rows if row[3] is False] == []
+
+
+def test_all_trackings_give_the_same_point_and_its_distance_is_the_radius() -> None:
+    measured = Measured()
+    tracking_identity(measured)
+    holds(measured)
+
+
+def test_implicit_and_explicit_tracking_give_the_same_motion() -> None:
+    measured = Measured()
+    motion_identity(measured, 10.0 if thorough() else 1.0)
+    holds(measured)
+
+
+def test_energy_and_spin_are_conserved_without_friction() -> None:
+    measured = Measured()
+    conservation(measured, 100 if thorough() else 8)
+    holds(measured)
+
+
+def test_contact_passes_from_roller_to_roller_without_a_gap() -> None:
+    """A revolution: each roller in its turn, always the whole weight on the floor."""
+    v = Bench("bench_inclined", {"friction": 0.4}).run(1.2, 1e-3)
+    weight = (0.3 + 4 * 0.02) * 9.81
+    assert np.abs(v["wheel_load"] - weight).max() < 1e-6 * weight
+    assert set(v["wheel_roller"]) == {1.0, 2.0, 3.0, 4.0}
+    order = v["wheel_roller"][np.flatnonzero(np.diff(v["wheel_roller"]) != 0.0)]
+    assert all(abs(a - b) in (1.0, 3.0) for a, b in pairwise(order))
+    assert np.abs(v["lowest_gap"]).max() < 1e-12
+
+
+def test_a_driven_wheel_rolls_and_the_books_close() -> None:
+    """A torque on the axle, friction that holds: rolling without slip along the wheel, and work is energy."""
+    bench = Bench("bench", {"friction": 0.8}, bench={"speed": [0.0, 0.0], "spin": 0.0, "yaw_rate": 0.0})
+    v = bench.run(1.0, 5e-4, lambda t: (0.01, 0.0, 0.0, 0.0, 0.0))
+    assert v["spin"][-1] > 5.0
+    assert v["speed_x"][-1] == pytest.approx(0.05 * v["spin"][-1], rel=1e-6)
+    assert np.abs(v["energy_error"]).max() < 1e-6 * v["kinetic"][-1]
+    assert v["work_done"][-1] == pytest.approx(v["kinetic"][-1] + v["friction_loss"][-1], rel=1e-6)
+
+
+def test_a_dropped_wheel_strikes_the_floor_and_loses_that_energy() -> None:
+    v = Bench("bench", {"friction": 0.0}, bench={"height": 0.05, "spin": 3.0}).run(0.3, 5e-4)
+    weight = (0.3 + 4 * 0.02) * 9.81
+    assert v["impact_loss"][-1] == pytest.approx(weight * 0.05, rel=1e-3)
+    assert abs(v["energy_error"][-1]) < 1e-6 * weight * 0.05
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_a_platform_goes_where_it_is_told(name: str) -> None:
+    """Ahead, to the left and turning by inverse kinematics, within 3 % of it; upright; the floor carries its weight."""
+    bench = Bench(name)
+    v = bench.run(4.0 if thorough() else 1.2, 5e-3, lambda t: (0.2, 0.1, 0.4))
+    late = v["t"] > 0.8
+    for channel, value in (("speed_ahead", 0.2), ("speed_left", 0.1), ("turn_rate", 0.4)):
+        assert v[channel][late].mean() == pytest.approx(value, abs=0.03 * 0.4)
+    assert np.abs(v["pitch"]).max() < 1e-5 and np.abs(v["roll"]).max() < 1e-5
+    wheels = sum(name.endswith("_load") for name in v)
+    mass = bench.machine.tables.floats[3]
+    assert sum(v[f"wheel{k + 1}_load"][late].mean() for k in range(wheels)) == pytest.approx(9.81 * mass, rel=2e-3)
+
+
+def test_mecanum_wheels_go_sideways_by_less_than_ideal_kinematics_says() -> None:
+    """A roller that passes at q lets the wheel go cot(psi) cos(q) sideways a turn: sin(alpha) / alpha in the mean."""
+    v = Bench("mecanum", {"speed_gain": 10.0}).run(2.5, 5e-3, lambda t: (0.0, 0.25, 0.0))
+    passage = 0.05 * pi / 4 / 0.25  # s
+    late = v["t"] > 2.5 - 6 * passage
+    assert v["speed_left"][late].mean() / 0.25 == pytest.approx(sin(pi / 8) / (pi / 8), abs=3e-3)
+
+
+@pytest.mark.parametrize("control", [1.0, 2.0])
+def test_torques_drive_it_too(control: float) -> None:
+    v = Bench("three_wheels", {"control": control}).run(1.5, 5e-3, lambda t: (0.2, 0.0, 0.0))
+    assert v["speed_ahead"][-1] == pytest.approx(0.2, abs=0.02 if control == 1.0 else 0.1)
+
+
+def test_the_square_is_the_one_that_is_shown() -> None:
+    assert [square_command(t)[:2] for t in (0.1, 4.1, 8.1, 12.1, 16.1)] == [
+        (0.25, 0.0), (0.0, 0.25), (-0.25, 0.0), (0.0, -0.25), (0.0, 0.0)
+    ]  # fmt: skip
+
+
+def test_what_comes_next_depends_on_the_state_alone() -> None:
+    one, two = Bench("mecanum"), Bench("mecanum")
+    one.run(0.2, 5e-3, lambda t: (0.2, 0.1, 0.3))
+    two.state[:] = one.state
+    for bench in (one, two):
+        bench.run(0.2, 5e-3, lambda t: (0.1, -0.2, 0.3))
+    assert one.state.tobytes() == two.state.tobytes()
+
+
+def test_frames_have_rollers_on_the_rim_and_points_of_contact_on_the_floor() -> None:
+    bench = Bench("mecanum")
+    bench.run(0.3, 5e-3, lambda t: (0.2, 0.1, 0.3))
+    m = bench.machine
+    assert m.scene is not None
+    out = poses(m.scene.frames)
+    m.frames(bench.state, bench.params, out)
+    assert np.abs(out[-4:, 0, 2]).max() < 1e-5  # where it touches
+    wheel, roller = out[1], out[2]
+    assert np.linalg.norm(wheel[0] - roller[0]) == pytest.approx(0.0415, rel=1e-9)
+    for frame in out:
+        assert np.abs(frame[1:] @ frame[1:].T - np.eye(3)).max() < 1e-12
+    assert {solid.name for solid in m.scene.solids} >= {"platform", "wheel1", "wheel4_roller8", "contact4"}
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"wheel": {"psi_deg": 90.0}}, r"wheel\.psi_deg = 90: must be from 0 to less than 90"),
+        ({"wheel": {"psi_deg": -1.0}}, r"wheel\.psi_deg = -1: must be from 0 to less than 90"),
+        ({"wheel": {"alpha_deg": 40.0, "distance": 0.03}}, r"wheel\.alpha_deg = 40: no roller is on the floor between"),
+        ({"wheel": {"distance": 0.03}}, r"wheel\.rollers = 4: neighbours overlap by .* mm"),
+        ({"wheel": {"distance": 0.04}}, r"wheel\.distance = 0\.04: must be above 0 and at most 0\.0353553"),
+        ({"wheel": {"rollers": 1}}, r"wheel\.rollers = 1: must be"),
+        ({"wheel": {"roller_mass": 0.0}}, r"wheel\.roller_mass = 0\.0: must be"),
+        ({"tracking": "guess"}, r"tracking = 'guess': must be"),
+        ({"platform": {"mass": 1.0, "inertia": [1.0, 1.0, 1.0], "wheels": []}}, r"platform\.wheels"),
+    ],
+)  # fmt: skip
+def test_bad_data_is_refused_by_name(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        make_changed(BENCH, {}, changed)
+
+
+def test_a_platform_whose_wheels_cannot_move_it_is_refused() -> None:
+    wheels = [{"at": [0.1 * k, 0.0], "axle_deg": 90.0} for k in range(3)]
+    with pytest.raises(ConfigError, match=r"platform\.wheels: the directions in which they push do not span the plane"):
+        make_changed(CONFIGS / "omni" / "three_wheels.toml", {}, {"platform": {"wheels": wheels}})
+
+
+def test_neighbours_touch_where_they_end_in_a_point_and_not_where_they_are_inclined() -> None:
+    from tandem.studies.omni.measures import wheel_of
+
+    pointed = wheel_of("bench")
+    assert pointed.distance == pytest.approx(pointed.radius * cos(pi / 4)) and abs(pointed.clearance()) < 1e-6
+    assert replace(pointed, psi_deg=20.0).clearance() > 1e-3
+    assert replace(pointed, distance=0.03).clearance() < -1e-3
+
+
+def test_every_file_makes_a_machine_at_rest_on_the_floor() -> None:
+    for path in sorted(Path(CONFIGS / "omni").glob("*.toml")):
+        machine, params = load_machine(path)
+        state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+        machine.initial(state, params, machine.tables, work)
+        assert state[2] == 0.05 and len(params) == len(machine.parameters)
