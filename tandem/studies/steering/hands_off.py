@@ -104,18 +104,22 @@ def predicted_onset(found: Response, device: Device) -> tuple[float, float]:
 def resting_gain(found: Response, device: Device, delay: float) -> float:
     """The gain above the device's from which on the wheel does not come to rest at this delay; infinity: there is none.
 
-    The least real g above it for which the loop has a root on the imaginary axis. A fast car may have another one below
-    it: a free wheel that nothing centres lets the car weave.
+    The least real g above it at which a root of the loop passes the imaginary axis into growing motion as the gain
+    grows, Re(ds/dg) > 0. At a smaller gain a root may pass it the other way: a fast car weaves with a wheel that hardly
+    anything centres.
     """
     w = found.w
     own = device.inertia * w * w - 1j * device.damping * w
-    q = own * np.exp(1j * w * (delay + 0.5 * device.sample)) / found.Z
+    B = found.Z * np.exp(-1j * w * (delay + 0.5 * device.sample))
+    q = own / B
     least = float("inf")
     for i in np.flatnonzero(np.diff(np.sign(q.imag)) != 0.0):
         share = q.imag[i] / (q.imag[i] - q.imag[i + 1])
         at = q.real[i] + share * (q.real[i + 1] - q.real[i])
+        slope = (at * (B[i + 1] - B[i]) - (own[i + 1] - own[i])) / (w[i + 1] - w[i])  # of the loop, by w
+        leaves = float(np.real(-1j * B[i] / slope)) > 0.0
         # where Z passes zero, q jumps from one infinity to the other
-        if device.gain < at < least and abs(q[i + 1] - q[i]) < abs(q[i]) + abs(q[i + 1]):
+        if leaves and device.gain < at < least and abs(q[i + 1] - q[i]) < abs(q[i]) + abs(q[i + 1]):
             least = float(at)
     return least
 
