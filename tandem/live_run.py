@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,23 @@ def figures_line(status: dict[str, dict[str, Any]]) -> str:
     )
 
 
+def _limits(config: "Config", file: Path, overrides: list[str]) -> list[str]:
+    """Settings that hold down what a hand could feel as chatter, from a measurement of this machine."""
+    from daq_service.devices import NOBODY_FEELS
+
+    if config.source.get("effort") is None or config.source.get("kind") in NOBODY_FEELS:
+        return []
+    from tandem.doctor import feel, haptics
+
+    settled: list[str] = []
+    for of in (haptics, feel):
+        found, said = of.held_down(config, file, overrides)
+        settled += found
+        if said:
+            print(f"tandem: {said}", file=sys.stderr)
+    return settled
+
+
 def live_run(
     file: Path,
     overrides: list[str],
@@ -156,6 +174,9 @@ def live_run(
 
     token = page_token(token_file)  # before anything inherits the environment
     config = load(file, overrides)
+    if limits := _limits(config, file, overrides):
+        overrides = [*overrides, *limits]
+        config = load(file, overrides)
     compile_ahead(config, file)
     # first of all: it imports beside us
     group = ProcessGroup(file, overrides, recorded=runs is not None and "record.enabled=false" not in overrides)

@@ -84,7 +84,7 @@ def run_and_report(
     with errors():
         checked, outcome, folder = live_run(
             config,
-            [*settings, *_haptic_limit(config, settings)],
+            settings,
             seconds,
             word,
             runs,
@@ -110,21 +110,6 @@ def run_and_report(
             print(f"tandem: {complaint}", file=sys.stderr)
         if found.code:
             raise typer.Exit(found.code)
-
-
-def _haptic_limit(file: Path, settings: list[str]) -> list[str]:
-    """Settings that hold down what a hand could feel as chatter, from a measurement of this machine."""
-    from sync.config import load
-    from tandem.doctor import feel, haptics
-
-    config = load(file, settings)
-    settled: list[str] = []
-    for of in (haptics, feel):
-        found, said = of.held_down(config, file, settings)
-        settled += found
-        if said:
-            print(f"tandem: {said}", file=sys.stderr)
-    return settled
 
 
 def _end_without_steps(word: str, failure: str | None, code: int, folder: Path | None) -> NoReturn:

@@ -33,6 +33,7 @@ DEVICES = {
 }
 # their drivers (NI-DAQmx, gRPC, SDL) do not survive a fork: such a DAQ is a process that imported everything itself
 OWN_PROCESS = frozenset({"nidaqmx", "gamepad"})
+NOBODY_FEELS = frozenset({"virtual", "waves", "replay", "page"})  # efforts move nobody's hand there
 
 # settings that can be checked without the compiled code of their source
 QUICKLY_CHECKED = {

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daq_service.devices import NOBODY_FEELS
 from sync.config import Config
 from sync.errors import ConfigError
 from tandem.doctor.findings import Case, Finding, passed, warned
@@ -33,8 +34,8 @@ _PATIENCE_S = 300.0  # the first run compiles
 def is_steered(config: Config) -> bool:
     """Whether the torque of a car goes to a wheel that a hand is on."""
     effort = config.source.get("effort")
-    made_up = config.source.get("kind") in ("virtual", "waves", "replay", "page")
-    return isinstance(effort, dict) and effort.get("channel") == CHANNEL and not made_up
+    felt = config.source.get("kind") not in NOBODY_FEELS
+    return felt and isinstance(effort, dict) and effort.get("channel") == CHANNEL
 
 
 def delay_of(config: Config, file: Path, overrides: list[str], seconds: float = 3.0) -> float:

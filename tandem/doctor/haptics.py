@@ -14,6 +14,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from daq_service.devices import NOBODY_FEELS
 from sync.config import Config
 from sync.errors import ConfigError
 from tandem.doctor.findings import Case, Finding, failed, passed, warned
@@ -34,8 +35,8 @@ class Loop:
 
 def is_haptic(config: Config) -> bool:
     """Whether it has a wall, and a device that a hand is on."""
-    made_up = config.source.get("kind") in ("virtual", "waves", "replay", "page")
-    return config.sim.machine == "wall" and config.source.get("effort") is not None and not made_up
+    felt = config.source.get("effort") is not None and config.source.get("kind") not in NOBODY_FEELS
+    return config.sim.machine == "wall" and felt
 
 
 def measured(config: Config, file: Path, overrides: list[str], seconds: float = 3.0) -> Loop:
