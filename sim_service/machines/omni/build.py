@@ -71,6 +71,11 @@ def checked_wheels(file: OmniFile, where: str) -> list[Wheel]:
     if (file.platform is None) == (file.bench is None):
         wrong.append(f"{where}: there must be either a [bench] or a [platform]")
     if file.platform is not None:
+        if file.tracking != "support":
+            wrong.append(
+                f"{where}: tracking = {file.tracking!r}: must be 'support' with a [platform]: the paper's trackings "
+                "hold for an upright wheel only, and a platform pitches and rolls"
+            )
         for key, value in zip(("x", "y", "z"), file.platform.inertia, strict=True):
             if value <= 0.0:
                 wrong.append(f"{where}: platform.inertia {key} = {value:g}: must be above 0 kg m2")

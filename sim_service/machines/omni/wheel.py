@@ -89,13 +89,21 @@ class Wheel:
         return s * abs(u) + r * sqrt(max(1.0 - u * u, 0.0))
 
     def clearance(self) -> float:
-        """Between two neighbours in a row, m; negative where they overlap.
+        """The smallest gap between neighbours, in a row and of different rows, m; negative where they overlap.
+
+        In two rows inclined rollers have other gaps to the next one than to the last one.
+        """
+        pairs = {(0, self.rows)} if self.rows == 1 else {(0, 1), (0, self.rows), (self.rollers - 1, 0)}
+        return min(self._gap(i, j) for i, j in pairs if (i - j) % self.rollers != 0)
+
+    def _gap(self, i: int, j: int) -> float:
+        """Between two rollers.
 
         Half a turn about the radius between them exchanges the two. So a plane that separates them best contains that
         radius, and one angle has to be searched.
         """
         k1 = np.array([0.0, 1.0, 0.0])
-        (one, a, _), (two, b, _) = self.placed(0, k1), self.placed(self.rows % self.rollers, k1)
+        (one, a, _), (two, b, _) = self.placed(i, k1), self.placed(j, k1)
         between = one + two
         between[1] = 0.0
         size = sqrt(float(between[0] ** 2 + between[2] ** 2))
@@ -134,9 +142,14 @@ def problems(wheel: Wheel, where: str) -> list[str]:
             f"{where}.distance = {wheel.distance:g}: must be above 0 and at most {limit:.6g}, radius cos(alpha)"
             ": beyond it a roller has no thickness at its tips"
         )
-    if not wrong and wheel.rollers > wheel.rows and (apart := wheel.clearance()) < -1e-6 * wheel.radius:
+    if wheel.rollers % wheel.rows != 0:
+        wrong.append(
+            f"{where}.rollers = {wheel.rollers}: must be even with rows = {wheel.rows}: rollers belong to rows in turn"
+        )
+    if not wrong and (apart := wheel.clearance()) < -1e-6 * wheel.radius:
+        rows = f"in two rows (rows, now {wheel.rows}) farther apart (row_offset, now {wheel.row_offset:g})"
         wrong.append(
             f"{where}.rollers = {wheel.rollers}: neighbours overlap by {-1e3 * apart:.3g} mm; place them farther out "
-            f"(distance), in two rows (rows, row_offset), or incline them more (psi_deg)"
+            f"(distance), {rows}, or incline them more (psi_deg)"
         )
     return wrong

@@ -149,6 +149,21 @@ def test_bad_data_is_refused_by_name(changed: dict[str, Any], said: str) -> None
         make_changed(BENCH, {}, changed)
 
 
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"wheel": {"row_offset": 0.0}}, r"wheel\.rollers = 10: neighbours overlap by .* mm.*row_offset, now 0\)"),
+        ({"wheel": {"row_offset": 0.008}}, r"wheel\.rollers = 10: neighbours overlap by 4\.8\d* mm"),
+        ({"wheel": {"rollers": 9}}, r"wheel\.rollers = 9: must be even with rows = 2"),
+        ({"tracking": "explicit"}, r"tracking = 'explicit': must be 'support' with a \[platform\]"),
+        ({"tracking": "implicit"}, r"tracking = 'implicit': must be 'support' with a \[platform\]"),
+    ],
+)  # fmt: skip
+def test_bad_data_of_a_platform_is_refused_by_name(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        make_changed(CONFIGS / "omni" / "three_wheels.toml", {}, changed)
+
+
 def test_a_platform_whose_wheels_cannot_move_it_is_refused() -> None:
     wheels = [{"at": [0.1 * k, 0.0], "axle_deg": 90.0} for k in range(3)]
     with pytest.raises(ConfigError, match=r"platform\.wheels: the directions in which they push do not span the plane"):
@@ -162,6 +177,25 @@ def test_neighbours_touch_where_they_end_in_a_point_and_not_where_they_are_incli
     assert pointed.distance == pytest.approx(pointed.radius * cos(pi / 4)) and abs(pointed.clearance()) < 1e-6
     assert replace(pointed, psi_deg=20.0).clearance() > 1e-3
     assert replace(pointed, distance=0.03).clearance() < -1e-3
+
+
+def test_rollers_of_different_rows_are_compared_too() -> None:
+    """Against the distance of points on the two surfaces."""
+    from tandem.studies.omni.measures import wheel_of
+
+    wheel = wheel_of("three_wheels")
+    turns = np.linspace(0.0, 2.0 * pi, 72, endpoint=False)[:, None]
+
+    def surface(k: int) -> np.ndarray:
+        centre, axis, rho = wheel.placed(k, np.array([0.0, 1.0, 0.0]))
+        across = np.cos(turns) * rho + np.sin(turns) * np.cross(axis, rho)
+        outline = [wheel.profile(q) for q in np.linspace(-wheel.alpha_deg, wheel.alpha_deg, 31)]
+        return np.concatenate([centre + s * axis + r * across for s, r in outline])
+
+    other = surface(1)
+    nearest = min(float(np.linalg.norm(other - point, axis=1).min()) for point in surface(0))
+    # points are never nearer than the surfaces
+    assert wheel.rows == 2 and 0.0 < wheel.clearance() <= nearest < wheel.clearance() + 1e-4
 
 
 def test_every_file_makes_a_machine_at_rest_on_the_floor() -> None:
