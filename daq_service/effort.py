@@ -262,6 +262,8 @@ def advance_effort(settings, at, moment, new, came, output, displacement, epoch,
     if new:
         if at.fresh == 0 or epoch != at.epoch:
             at.began = moment
+        if passed > settings.stale_ns:  # this loop itself stood still: what it gave last is nobody's will any more
+            at.began, at.given = moment, 0.0
         _follow_step(settings, at, moment, came, output, displacement, epoch, sampled, past)
     stale_at = at.came + settings.stale_ns
     if moment < stale_at:

@@ -86,6 +86,22 @@ def device(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: A
     _serve("device", config, overrides, as_json)
 
 
+def _refuse_unlimited(read: "Config", config: Path) -> None:
+    """A simulator by itself cannot measure the loop that a hand is in: its limit must be in the configuration."""
+    from daq_service.devices import NOBODY_FEELS
+
+    if read.source.get("effort") is None or read.source.get("kind") in NOBODY_FEELS:
+        return
+    from tandem.doctor import feel, haptics
+
+    for of, concerned in ((haptics, haptics.is_haptic(read)), (feel, feel.is_steered(read))):
+        if concerned and of.LIMIT not in read.sim.parameters:
+            raise ConfigError(
+                f"{config}: sim.parameters.{of.LIMIT} is not set: a hand is in this loop, and only `tandem run`, which"
+                " starts both sides, measures what stays passive; set it to what `tandem doctor` says"
+            )
+
+
 def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) -> None:
     from sync.jit import compiling
     from sync.service_process import serve
@@ -104,6 +120,8 @@ def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) 
             transport_keys(read, config, role)
         if role == "daq":
             require(read, config)
+        if role == "sim":
+            _refuse_unlimited(read, config)
         compile_ahead(read, config)
     with compiling(role):
         if role == "daq":

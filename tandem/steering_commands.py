@@ -173,7 +173,7 @@ def steering(
     speed: Annotated[float, typer.Option(min=1, max=200, help="km/h, of the sweep.")] = 75.0,
     delay_ms: Annotated[float, typer.Option(min=0, max=100, help="Of the loop, from sample to motor.")] = 3.0,
     inertia: Annotated[float, typer.Option(min=0.001, max=1, help="Of the device's wheel, kg m2.")] = 0.03,
-    damping: Annotated[float, typer.Option(min=0, max=10, help="Of the device's wheel, N m s/rad.")] = 0.3,
+    damping: Annotated[float, typer.Option(min=0.001, max=10, help="Of the device's wheel, N m s/rad.")] = 0.3,
     gain: Annotated[float, typer.Option(min=0.01, max=10, help="Torque of the motor per torque of the car.")] = 1.0,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),

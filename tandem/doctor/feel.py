@@ -18,6 +18,7 @@ from daq_service.devices import NOBODY_FEELS
 from sync.config import Config
 from sync.errors import ConfigError
 from tandem.doctor.findings import Case, Finding, passed, warned
+from tandem.doctor.haptics import shown_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,6 +49,7 @@ def delay_of(config: Config, file: Path, overrides: list[str], seconds: float = 
     settings = [
         *asked, f"name=loop_{os.getpid()}", "view.enabled=false", "supervision.restart=false",
         f"sim.parameters.{LIMIT}=0.0",
+        "source.effort.gain=0.0",  # nobody is pushed before anything is known
     ]  # fmt: skip
     options = [word for setting in settings for word in ("--set", setting)]
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +101,8 @@ def _limit(config: Config, file: Path, overrides: list[str]) -> tuple[float, flo
         vehicle = vehicle_of(config, file)
     # from half of the car's torque on; less, and a fast car may weave with the wheel
     device = Device(inertia, damping, 0.5, config.step_ns * 1e-9)
-    return largest_gain((response(at_speed(vehicle, speed)) for speed in SPEEDS), device, delay), delay
+    largest = largest_gain((response(at_speed(vehicle, speed)) for speed in SPEEDS), device, delay)
+    return largest * shown_share(config), delay
 
 
 def gain(case: Case) -> Finding:
@@ -113,6 +116,10 @@ def gain(case: Case) -> Finding:
     figures = {"delay_us": 1e6 * delay, "largest_gain": largest}
     if not config.sim.parameters.get("device_damping"):
         return warned(text, "state the wheel's own damping in sim.parameters.device_damping", **figures)
+    if not shown_share(config):
+        return warned(
+            text, f"what one unit of this device is in N m is not known: set sim.parameters.{LIMIT} yourself", **figures
+        )
     if asked > largest:
         return warned(
             f"{text}; sim.parameters.{GAIN} = {asked:g} is held down to that",

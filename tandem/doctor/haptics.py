@@ -20,6 +20,7 @@ from sync.errors import ConfigError
 from tandem.doctor.findings import Case, Finding, failed, passed, warned
 
 LIMIT = "stiffness_limit"  # the parameter by which a machine holds every stiffness down
+ASIDE = ("display", "law", "crossing")  # other than 0 they are not what Colgate's bound is of
 _PATIENCE_S = 300.0  # the first run compiles
 
 
@@ -44,7 +45,10 @@ def measured(config: Config, file: Path, overrides: list[str], seconds: float = 
     settings = [
         *overrides, f"name=loop_{os.getpid()}", "view.enabled=false", "supervision.restart=false",
         "sim.parameters.stiffness=0.0", "sim.parameters.damping=0.0", f"sim.parameters.{LIMIT}=0.0",
+        "source.effort.gain=0.0",  # nobody is pushed before anything is known
     ]  # fmt: skip
+    if config.source.get("own_process"):
+        settings.append("source.own_process=false")  # a device of the run's own name has not been started
     options = [word for setting in settings for word in ("--set", setting)]
     command = [sys.executable, "-m", "tandem", "run", str(file), *options, "--seconds", str(seconds), "--no-record"]
     with tempfile.TemporaryDirectory() as folder:
@@ -63,8 +67,16 @@ def measured(config: Config, file: Path, overrides: list[str], seconds: float = 
 
     parameters = config.sim.parameters
     own, of_wall = parameters.get("device_damping", 0.0), parameters.get("damping", 0.0)
-    stiffest = passive(own, of_wall, config.period_ns * 1e-9, delay)
+    stiffest = passive(own, of_wall, max(config.period_ns, config.step_ns) * 1e-9, delay) * shown_share(config)
     return Loop(found["steps"] / seconds, delay, 1e-6 * trip["p50"] + dead, min(stiffest, 1e6))
+
+
+def shown_share(config: Config) -> float:
+    """Of the machine's force, one over what the device gives of it; 0 where that is not known, or of the wrong sign."""
+    if config.source.get("kind") != "haptic":
+        return 0.0
+    given = config.source["effort"].get("gain", 0.0) * config.source.get("newton", 1.0)
+    return 1.0 / given if given > 0.0 else 0.0
 
 
 def in_words(config: Config, loop: Loop) -> str:
@@ -86,8 +98,12 @@ def loop(case: Case) -> Finding:
             text, "state the device's own damping in sim.parameters.device_damping; `tandem study wall --decay RUN`"
             " measures it", **figures,
         )  # fmt: skip
-    if found.rate_hz < 0.98 * config.daq.rate_hz:
-        return failed(f"only {found.rate_hz:.0f} steps a second; {text}", "choose a slower daq.rate_hz", **figures)
+    if not shown_share(config):
+        return warned(
+            text, f"what one unit of this device is in N is not known: set sim.parameters.{LIMIT} yourself", **figures
+        )
+    if found.rate_hz < 0.98e9 / config.step_ns:
+        return failed(f"only {found.rate_hz:.0f} steps a second; {text}", "choose a longer sim.step_ms", **figures)
     if asked > found.passive:
         return warned(
             f"{text}; sim.parameters.stiffness = {asked:g} is held down to that",
@@ -99,9 +115,16 @@ def loop(case: Case) -> Finding:
 def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[str], str]:
     """(settings that hold the stiffness of a haptic run down to what stays passive, what to say of it); nothing where
     no hand is in the loop, or the configuration sets the limit itself."""
-    if not is_haptic(config) or LIMIT in config.sim.parameters:
+    own = config.sim.parameters
+    if not is_haptic(config) or LIMIT in own:
         return [], ""
+    if aside := [f"sim.parameters.{name} = {own[name]:g}" for name in ASIDE if own.get(name)]:
+        raise ConfigError(
+            f"{file}: {', '.join(aside)}: how stiff stays passive is known of impedance control with the standard law"
+            f" (all of them 0); set sim.parameters.{LIMIT} yourself to show something else to a hand"
+        )
     found = measured(config, file, overrides)
-    asked = config.sim.parameters.get("stiffness", 1000.0)
+    asked = own.get("stiffness", 1000.0)
     held = f"; the {asked:g} N/m asked for are held down to that" if asked > found.passive else ""
-    return [f"sim.parameters.{LIMIT}={found.passive!r}"], f"haptic {in_words(config, found)}{held}"
+    settings = [f"{LIMIT}={found.passive!r}", f"damping_limit={abs(own.get('damping', 0.0))!r}", "passive_only=1.0"]
+    return [f"sim.parameters.{each}" for each in settings], f"haptic {in_words(config, found)}{held}"

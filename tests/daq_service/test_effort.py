@@ -581,6 +581,25 @@ def test_the_limit_rises_softly_at_the_start_and_again_after_a_silence() -> None
     assert_recomputed(world, found)
 
 
+def test_a_loop_that_stood_still_begins_from_zero() -> None:
+    """Stopped for longer than a step stays fresh, and then with a new one at once: the device has let go meanwhile."""
+    from daq_service.effort import advance_effort, new_cursor, new_past, settings_of
+    from sync.jit import kernel
+
+    @kernel(cache=False)
+    def advance(s, cursor, past, moment):
+        advance_effort(s, cursor[0], moment, True, moment, 3.0, 0.0, 1, 0, past)
+
+    effort = configured(rise_ms=20.0, slew=1e6, rate_hz=1000.0, stale_after_ms=5.0, zero_within_ms=30.0)
+    s, cursor, past = settings_of(effort, MS, True, True), new_cursor(), new_past()
+    given = []
+    for at in [*range(1, 60), *range(64, 70), *range(170, 200)]:  # 4 ms are nothing, 100 are
+        advance(s, cursor, past, START + at * MS)
+        given.append(float(cursor["given"][0]))
+    assert given[58:65] == [given[58]] * 7 and given[58] > 0.0
+    assert given[65] == 0.0 and 0.0 < given[66] < given[67] < given[58] == given[-1]
+
+
 def test_energy_at_samples_counts_efforts_from_when_they_were_handed_over() -> None:
     """A step is made 60 us, its sample 110 us before it is pushed; a displacement is that of the sample."""
     world = World(configured(displacement="angle", energy_at="sample", limit=1e6, slew=1e12, rate_hz=1000.0))

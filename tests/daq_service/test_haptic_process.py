@@ -37,7 +37,7 @@ def test_efforts_act_until_the_effort_loop_is_silent_and_scans_arrive() -> None:
     link = open_device(config, DRIVE)
     assert isinstance(link, LinkedDevice)
     efforts = RingWriter(config.ring("effort"), rec.LAYOUT, 64)
-    ring = RingWriter(config.ring("device"), layout(config), 1024)
+    ring = RingWriter(config.ring("device"), layout(config), 1 << 17)
     try:
         loop = DeviceLoop(config, device, ring, watchdog_ms=10_000.0)
         link.start()
@@ -65,7 +65,7 @@ def test_efforts_act_until_the_effort_loop_is_silent_and_scans_arrive() -> None:
             assert now_ns() < end
             poke(efforts.words, HEARTBEAT_WORD, now_ns())
             loop.turn()
-        scans, t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
+        scans, t_ns = np.zeros((1 << 17, 3), np.int64), np.zeros(1 << 17, np.int64)
         count, lost = link.read(scans, t_ns, 0)
         assert lost == 0 and count > 0 and count <= loop.scans
         assert (np.diff(t_ns[:count]) == config.period_ns).all()

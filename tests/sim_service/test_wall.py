@@ -285,6 +285,25 @@ def test_a_limit_on_the_stiffness_holds_whatever_is_set() -> None:
     assert shown.force(-0.001, 0.0, 2e-4) == -2.0 and shown.work[W.stiffness_used] == 2000.0
 
 
+@pytest.mark.parametrize("damping", [-1e3, 1e3])
+@pytest.mark.parametrize(("display", "law", "crossing"), [(0, 0, 0), (0, 3, 0), (0, 1, 1), (1, 0, 0), (3, 0, 0)])
+def test_held_down_it_is_a_wall_of_the_limits_whatever_is_set(
+    display: int, law: int, crossing: int, damping: float
+) -> None:
+    limits = {"stiffness_limit": 2000.0, "damping_limit": 3.0, "passive_only": 1.0}
+    shown = Shown(stiffness=1e6, damping=damping, display=display, law=law, crossing=crossing, **limits)
+    shown.force(-0.001, 0.0, 2e-4)
+    assert shown.force(-0.001, -0.5, 2e-4) == pytest.approx(-2.0 + math.copysign(3.0, damping) * -0.5)
+
+
+def test_another_display_takes_over_without_a_push() -> None:
+    shown = Shown(stiffness=0.0, stiffness_limit=0.0)
+    for k in range(10):
+        shown.force(0.01 * k, 0.0, 2e-4)
+    shown.params[P.display] = 1.0
+    assert abs(shown.force(0.09, 0.0, 2e-4)) < 1e-9
+
+
 def test_it_is_a_machine_by_its_name() -> None:
     machine, params = load_machine("wall", {"stiffness": 300.0})
     assert machine.efforts == ("force",) and params[P.stiffness] == 300.0

@@ -3,11 +3,15 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from sim_service.machines import configured_machine
 from sync.config import load
+from sync.errors import ConfigError
+from tandem.cli import app
 from tandem.doctor import haptics
 from tandem.doctor.findings import Case
-from tandem.doctor.haptics import Loop, held_down, loop
+from tandem.doctor.haptics import Loop, held_down, loop, shown_share
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 WALL, SPRING = CONFIGS / "wall.toml", CONFIGS / "mass_spring.toml"
@@ -25,10 +29,45 @@ def test_a_wall_that_is_too_stiff_is_held_down_and_said(monkeypatch: pytest.Monk
     monkeypatch.setattr(haptics, "measured", lambda *_: Loop(5000.0, 4e-4, 1e-4, 4000.0))
     config = load(WALL, ["sim.parameters.stiffness=20000.0"])
     settings, said = held_down(config, WALL, [])
-    assert settings == ["sim.parameters.stiffness_limit=4000.0"]
+    assert settings == [
+        f"sim.parameters.{each}" for each in ("stiffness_limit=4000.0", "damping_limit=0.0", "passive_only=1.0")
+    ]
     assert "delay 400 us (median 100)" in said and "20000 N/m asked for are held down" in said
     found = loop(Case(config, WALL, 1.0))
     assert found.verdict == "warn" and "held down" in found.reason and "stiffness_limit" in found.remedy
     assert loop(Case(load(WALL, ["sim.parameters.stiffness=3000.0"]), WALL, 1.0)).verdict == "pass"
     unknown = loop(Case(load(WALL, ["sim.parameters.device_damping=0.0"]), WALL, 1.0))
     assert unknown.verdict == "warn" and "device_damping" in unknown.remedy
+
+
+@pytest.mark.parametrize("aside", ["display=2.0", "law=3.0", "crossing=1.0"])
+def test_what_no_limit_is_known_of_is_shown_to_a_hand_only_where_the_limit_is_set(aside: str) -> None:
+    with pytest.raises(ConfigError, match="stiffness_limit yourself"):
+        held_down(load(WALL, [f"sim.parameters.{aside}"]), WALL, [])
+
+
+@pytest.mark.parametrize(
+    ("gain", "newton", "share"),
+    [(1.0, 1.0, 1.0), (10.0, 1.0, 0.1), (1.0, 4.0, 0.25), (-1.0, 1.0, 0.0)],
+)
+def test_a_device_that_gives_more_than_the_machine_asks_for_has_a_lower_limit(
+    gain: float, newton: float, share: float
+) -> None:
+    config = load(WALL, [f"source.effort.gain={gain}", f"source.newton={newton}"])
+    assert shown_share(config) == pytest.approx(share)
+
+
+def test_of_a_device_whose_unit_is_not_known_nothing_is_passive() -> None:
+    assert shown_share(load(SPRING)) == 0.0
+
+
+@pytest.mark.parametrize(("file", "limit"), [("wall", "stiffness_limit"), ("haptic_wheel", "feel_limit")])
+def test_a_limit_that_was_measured_cannot_be_tuned_away(file: str, limit: str) -> None:
+    machine, _ = configured_machine(load(CONFIGS / f"{file}.toml"), CONFIGS)
+    assert limit in {each.name for each in machine.parameters if not each.live}
+
+
+@pytest.mark.parametrize("file", ["wall", "haptic_wheel"])
+def test_a_simulator_by_itself_wants_the_limit_in_its_configuration(file: str) -> None:
+    done = CliRunner().invoke(app, ["sim", str(CONFIGS / f"{file}.toml")])
+    assert done.exit_code == 2 and "_limit is not set: a hand is in this loop" in done.stderr

@@ -71,6 +71,16 @@ PARAMETERS = (
     Parameter("stiffness", "N/m", 1000.0, 0.0, 1e6, "of the wall, or of the sprung mass and the ball"),
     Parameter("damping", "N s/m", 0.0, -1e3, 1e3, "of the wall, or of the ball's contact"),
     Parameter("stiffness_limit", "N/m", 1e6, 0.0, 1e6, "of any stiffness, whatever is set", live=False),
+    Parameter("damping_limit", "N s/m", 1e3, 0.0, 1e3, "of the wall's damping, of either sign", live=False),
+    Parameter(
+        "passive_only",
+        "1",
+        0.0,
+        0.0,
+        1.0,
+        "1: impedance control by the standard law, whatever is set",
+        live=False,
+    ),
     Parameter("mass", "kg", 0.1, 1e-3, 100.0, "of the virtual body"),
     Parameter("gravity", "m/s2", 9.81, 0.0, 100.0, "of the ball"),
     Parameter("coupler_stiffness", "N/m", 3827.0, 0.0, 1e6, "between port and body"),
@@ -121,8 +131,13 @@ def _complete(state, inputs, h):
 
 @kernel(STEP)
 def step(state, inputs, params, tables, work, h):
-    display, thing = int(params[P.display]), int(params[P.object])
-    stiffness, damping = min(params[P.stiffness], params[P.stiffness_limit]), params[P.damping]
+    display, thing, law, crossing = (
+        int(params[P.display]), int(params[P.object]), int(params[P.law]), int(params[P.crossing])
+    )  # fmt: skip
+    if params[P.passive_only] > 0.0:
+        display, law, crossing = IMPEDANCE_CONTROL, 0, 0
+    stiffness = min(params[P.stiffness], params[P.stiffness_limit])
+    damping = min(max(params[P.damping], -params[P.damping_limit]), params[P.damping_limit])
     _complete(state, inputs, h)
     x, v = inputs[I.position] - params[P.wall], inputs[I.velocity]
     before = state[S.last_position] - params[P.wall]
@@ -131,11 +146,14 @@ def step(state, inputs, params, tables, work, h):
         state[S.body] = max(x, 0.0) + _DROP if thing == BALL else x
     elif display == IMPEDANCE_CONTROL and thing == WALL:
         _account_for_leaks(state, stiffness, damping, before, x)
+    if display == IMPEDANCE_CONTROL and thing != BALL:
+        # where another display takes over, its body is where the port is: a change while it runs pushes nobody
+        state[S.body], state[S.body_velocity], state[S.contact], state[S.servo] = x, v, 0.0, 0.0
     force, touching = 0.0, 0.0
     if display == IMPEDANCE_CONTROL and thing == WALL:
         hand = params[P.port_stiffness] * (params[P.port_anchor] - params[P.wall])
         force = laws.force(
-            int(params[P.law]), int(params[P.crossing]), x, v, before, state[S.last_velocity], state[S.begun],
+            law, crossing, x, v, before, state[S.last_velocity], state[S.begun],
             stiffness, damping, params[P.port_mass], params[P.port_damping], params[P.port_stiffness],
             params[P.port_bias] + hand, state[_MEMORY : _MEMORY + laws.SIZE], room, h,
         )  # fmt: skip

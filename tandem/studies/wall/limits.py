@@ -238,6 +238,9 @@ def headline(result: dict[str, Any]) -> str:
         f" {row['passive']:.0f} N/m, and chatters under this hand from {row['onset']:.0f} N/m on"
     )
     off = [abs(r["measured"] / r["onset"] - 1.0) for r in result["rows"] if r["measured"] is not None]
+    missing = sum(not each < float("inf") for each in off)
+    if missing:
+        return f"{text}; in simulation {missing} of {len(off)} onsets were not found."
     return text + (f"; simulation agrees within {100.0 * max(off):.1f} %." if off else ".")
 
 
