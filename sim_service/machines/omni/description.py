@@ -65,7 +65,7 @@ class OmniFile(Section):
     machine: str
     substeps: int = Field(1, ge=1, le=100)  # of a step
     corrections: int = Field(2, ge=0, le=10)  # of the velocity terms of a step
-    sweeps: int = Field(200, ge=10, le=10_000)  # at most, over all contacts
+    sweeps: int = Field(200, ge=10, le=10_000)  # over all contacts, at most, for each correction
     tracking: Literal["support", "explicit", "implicit"] = "support"
     wheel: WheelFile
     platform: PlatformFile | None = None
@@ -118,7 +118,7 @@ COMMON_OUTPUTS = (
     Quantity("friction_loss", "J", "by friction of contacts"),
     Quantity("impact_loss", "J", "by what strikes the floor"),
     Quantity("lowest_gap", "m", "of all rollers and the floor, at the middle of the last step"),
-    Quantity("sweeps", "1", "over the contacts, of the last step"),
+    Quantity("sweeps", "1", "over the contacts, for all corrections: the most of a part of the last step"),
     Quantity("unsolved", "1", "last change of an impulse over the largest one"),
 )
 BENCH_OUTPUTS = (

@@ -227,7 +227,8 @@ def step_tree(
                 total += J[r * n + i] * free[i]
             b[r] = total + (bound[r // 3] if r % 3 == 0 else 0.0)
         if count > 0:
-            sweeps, change = solve_impulses(G, b, grip, soft, count, lam, int64(settings[CAP]), settings[TOLERANCE])
+            used, change = solve_impulses(G, b, grip, soft, count, lam, int64(settings[CAP]), settings[TOLERANCE])
+            sweeps += used
         for i in range(n):
             total = v[i] + free[i]
             for r in range(size):

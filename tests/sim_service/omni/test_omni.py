@@ -17,7 +17,6 @@ from tandem.studies.omni.runs import Bench, make_changed
 from tests.examples import thorough
 from tests.sim_service.conftest import CONFIGS
 
-PLATFORMS = ("three_wheels", "four_wheels", "mecanum")
 BENCH = CONFIGS / "omni" / "bench.toml"
 
 
@@ -72,14 +71,21 @@ def test_a_dropped_wheel_strikes_the_floor_and_loses_that_energy() -> None:
     assert abs(v["energy_error"][-1]) < 1e-6 * weight * 0.05
 
 
-@pytest.mark.parametrize("name", PLATFORMS)
-def test_a_platform_goes_where_it_is_told(name: str) -> None:
-    """Ahead, to the left and turning by inverse kinematics, within 3 % of it; upright; the floor carries its weight."""
+@pytest.mark.parametrize(
+    "name, speed_limit, turn_limit",
+    [("three_wheels", 0.0012, 0.007), ("four_wheels", 0.005, 0.02), ("mecanum", 0.01, 0.025)],
+)
+def test_a_platform_goes_where_it_is_told(name: str, speed_limit: float, turn_limit: float) -> None:
+    """Ahead, to the left and turning by inverse kinematics; upright; the floor carries its weight.
+
+    Limits are some three times what rollers that pass leave of an error.
+    """
     bench = Bench(name)
     v = bench.run(4.0 if thorough() else 1.2, 5e-3, lambda t: (0.2, 0.1, 0.4))
     late = v["t"] > 0.8
-    for channel, value in (("speed_ahead", 0.2), ("speed_left", 0.1), ("turn_rate", 0.4)):
-        assert v[channel][late].mean() == pytest.approx(value, abs=0.03 * 0.4)
+    assert v["speed_ahead"][late].mean() == pytest.approx(0.2, abs=speed_limit)
+    assert v["speed_left"][late].mean() == pytest.approx(0.1, abs=speed_limit)
+    assert v["turn_rate"][late].mean() == pytest.approx(0.4, abs=turn_limit)
     assert np.abs(v["pitch"]).max() < 1e-5 and np.abs(v["roll"]).max() < 1e-5
     wheels = sum(name.endswith("_load") for name in v)
     mass = bench.machine.tables.floats[3]
