@@ -94,8 +94,8 @@ def _refuse_unlimited(read: "Config", config: Path) -> None:
         return
     from tandem.doctor import feel, haptics
 
-    for of, concerned in ((haptics, haptics.is_haptic(read)), (feel, feel.is_steered(read))):
-        if concerned and of.LIMIT not in read.sim.parameters:
+    for of in (haptics, feel):
+        if of.is_haptic(read) and of.LIMIT not in read.sim.parameters:
             raise ConfigError(
                 f"{config}: sim.parameters.{of.LIMIT} is not set: a hand is in this loop, and only `tandem run`, which"
                 " starts both sides, measures what stays passive; set it to what `tandem doctor` says"

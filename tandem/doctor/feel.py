@@ -32,7 +32,7 @@ MOST = 20.0  # of both parameters
 _PATIENCE_S = 300.0  # the first run compiles
 
 
-def is_steered(config: Config) -> bool:
+def is_haptic(config: Config) -> bool:
     """Whether the torque of a car goes to a wheel that a hand is on."""
     effort = config.source.get("effort")
     felt = config.source.get("kind") not in NOBODY_FEELS
@@ -107,7 +107,7 @@ def _limit(config: Config, file: Path, overrides: list[str]) -> tuple[float, flo
 
 def gain(case: Case) -> Finding:
     config = case.config
-    if not is_steered(config):
+    if not is_haptic(config):
         return passed("no hand is on a car's wheel")
     largest, delay = _limit(config, case.file, [])
     asked = config.sim.parameters.get(GAIN, 1.0)
@@ -131,7 +131,7 @@ def gain(case: Case) -> Finding:
 def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[str], str]:
     """(settings that hold the gain of a haptic wheel down, what to say of it); nothing where no hand is on a wheel, or
     the configuration sets the limit itself."""
-    if not is_steered(config) or LIMIT in config.sim.parameters:
+    if not is_haptic(config) or LIMIT in config.sim.parameters:
         return [], ""
     largest, delay = _limit(config, file, overrides)
     largest = min(largest, MOST)

@@ -181,8 +181,8 @@ HAPTIC = 'include=["fragments/haptic_wheel.toml"]'
 
 def test_a_wheel_that_is_haptic_is_known_and_its_limit_may_be_overridden() -> None:
     wheel = load(GAMEPAD, [HAPTIC])
-    assert doctor.is_steered(wheel) and not doctor.is_steered(load(GAMEPAD))
-    assert not doctor.is_steered(load(GAMEPAD, [HAPTIC, "source.kind='waves'"]))
+    assert doctor.is_haptic(wheel) and not doctor.is_haptic(load(GAMEPAD))
+    assert not doctor.is_haptic(load(GAMEPAD, [HAPTIC, "source.kind='waves'"]))
     assert doctor.held_down(load(GAMEPAD), GAMEPAD, []) == ([], "")
     assert doctor.held_down(load(GAMEPAD, [HAPTIC, "sim.parameters.feel_limit=0.7"]), GAMEPAD, []) == ([], "")
     assert doctor.gain(Case(load(GAMEPAD), GAMEPAD, 1.0)).verdict == "pass"
