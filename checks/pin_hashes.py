@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = ("requirements.txt", "requirements-dev.txt")
 PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
 MACHINES = ("x86_64", "aarch64")
-_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)\s*\\?$")
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)( *;[^\\]*?)?\s*\\?$")
 _NEWEST_GLIBC = 39  # of Ubuntu 24.04
 
 
@@ -79,12 +79,12 @@ def _version_of(filename: str, parse: Any) -> Version | None:
     return found
 
 
-def pinned(text: str) -> Iterator[str | tuple[str, str]]:
-    """Lines to keep, and (name, version)."""
+def pinned(text: str) -> Iterator[str | tuple[str, str, str]]:
+    """Lines to keep, and (name, version, what follows: where it is needed at all)."""
     for line in text.splitlines():
         found = _PINNED.match(line)
         if found:
-            yield found[1], found[2]
+            yield found[1], found[2], found[3] or ""
         elif not line.lstrip().startswith("--hash"):
             yield line
 
@@ -105,8 +105,10 @@ def main() -> int:
                 if isinstance(entry, str):
                     lines.append(entry)
                     continue
-                found = hashes(collector, options.index_url, *entry, served)
-                lines.append(" \\\n".join(["==".join(entry), *(f"    --hash=sha256:{each}" for each in found)]))
+                name, version, where = entry
+                found = hashes(collector, options.index_url, name, version, served)
+                stated = [f"{name}=={version}{where}", *(f"    --hash=sha256:{each}" for each in found)]
+                lines.append(" \\\n".join(stated))
             text = "\n".join(lines) + "\n"
             changed = text != file.read_text()
             differ += changed
