@@ -367,13 +367,25 @@ def object_code(text: str, triple: str | None = None) -> bytes:
     return bytes(machine.emit_object(module))
 
 
+def _relocation() -> str:
+    """On x86, code from several object files finds its neighbours by whole addresses alone: the loader does not serve
+    their offset tables, and calls then go to the middle of other functions."""
+    return "static" if llvm.Target.from_default_triple().name.startswith("x86") else "pic"
+
+
 def _machine(triple: str | None = None) -> Any:
     _initialise()
     if triple is None:
         target = llvm.Target.from_default_triple()
         features = llvm.get_host_cpu_features().flatten()
+        reloc = _relocation()
         return target.create_target_machine(
-            cpu=llvm.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel="jitdefault"
+            cpu=llvm.get_host_cpu_name(),
+            features=features,
+            opt=2,
+            reloc=reloc,
+            codemodel="jitdefault",
+            jit=reloc == "static",
         )
     return llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")
 
@@ -390,6 +402,7 @@ def _key(text: str) -> str:
 
 @functools.cache
 def machine_names() -> tuple[str, ...]:
-    """What object code depends on beside its text: processor, its features, version of LLVM."""
+    """What object code depends on beside its text: processor, its features, version of LLVM, how it is placed."""
+    _initialise()
     features = llvm.get_host_cpu_features().flatten()
-    return llvm.get_default_triple(), llvm.get_host_cpu_name(), features, llvmlite.__version__
+    return llvm.get_default_triple(), llvm.get_host_cpu_name(), features, llvmlite.__version__, _relocation()
