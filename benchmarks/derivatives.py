@@ -30,8 +30,8 @@ from rich.console import Console
 from rich.table import Table
 
 from daq_service.devices.virtual_driver import Profile, evaluate, profile_tables, read_manoeuvre
-from sim_service.inputs.estimators import MEMORY, estimate, observe, parameters
 from sync.clock import now_ns
+from sync.estimators import MEMORY, estimate, observe, parameters
 from sync.jit import kernel
 
 MANOEUVRES = Path(__file__).resolve().parents[1] / "configs" / "manoeuvres"

@@ -1,11 +1,13 @@
-"""Haptic promises through the real path: python -m checks.haptics chatter | energy | kills | loop
+"""Haptic promises through the real path: python -m checks.haptics chatter | energy | kills | loop | port
 
     chatter   the stiffness from which on the wall chatters, beside what the eigenvalues predict, for three delays
     energy    what a push and release at constant speed gets back, by the passivity monitor, beside K v (T + 2 delay) d
     kills     kill -9 of the simulator and of the DAQ, the device a process of its own: zero effort in time, 20 of 20
     loop      60 s at 5 kHz: lost, round trip, misses beyond a bare loop's; and the record replayed to the bit
+    port      the car at 5 ms with its port model at 5 kHz beside the car at 1 ms: torque per angle, rate, misses
 
-Runs of configs/wall.toml through shared memory; figures come from their records and their reports.
+Runs of configs/wall.toml, or configs/haptic_wheel.toml, through shared memory; figures come from their records and
+their reports.
 """
 
 import argparse
@@ -33,20 +35,21 @@ from tandem.studies.wall import theory
 from tandem.tune import tune
 
 ROOT = Path(__file__).resolve().parents[1]
-WALL = ROOT / "configs" / "wall.toml"
+WALL, WHEEL = ROOT / "configs" / "wall.toml", ROOT / "configs" / "haptic_wheel.toml"
 DELAYS_MS = (0.5, 1.0, 2.0)  # dead time of the device, beside the loop's own delay
 LEVELS, LEVEL_S = np.arange(0.85, 1.26, 0.05), 3.0  # near its onset chatter takes seconds to grow
 BIAS, CHATTER = 5.0, 0.35  # N; from peak to peak, as a share of how far that presses the wall in
 _STEADY = 1500  # samples, for which the finger is pushed before a kill
 _PATIENCE_S = 120.0
+PORT_HZ, PORT_S = (4.0, 8.0, 12.0, 20.0), (4.0, 9.0)  # of the hand; from when to when, in the run
 
 
 def options(settings: list[str]) -> list[str]:
     return [word for setting in settings for word in ("--set", setting)]
 
 
-def started(word: str, settings: list[str], *more: str, **keywords: Any) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "tandem", word, str(WALL), *options(settings), *more]
+def started(word: str, settings: list[str], *more: str, file: Path = WALL, **keywords: Any) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tandem", word, str(file), *options(settings), *more]
     return subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.DEVNULL, **keywords)
 
 
@@ -264,14 +267,72 @@ def loop(seconds: float) -> bool:
     return bool(lost == 0 and trip["p99"] <= 300.0 and missed <= bare and same)
 
 
+# ---- the port model between steps ------------------------------------------------------------------------------------
+
+
+def port() -> bool:
+    """A rigid hand swings the wheel; what is asked for at each sample, over the angle there, the same seconds."""
+    good = True
+    for hz in PORT_HZ:
+        fast, _, _ = _swing(hz, ["sim.step_ms=1.0", "daq.rate_hz=5000.0"])
+        slow, result, same = _swing(hz, ['include=["fragments/port_model.toml"]'])
+        between = result["effort"]["between_steps_us"]
+        off = abs(slow / fast - 1.0)
+        good &= off <= (0.02 if hz < 10.0 else 0.05) and same
+        print(
+            f"{hz:g} Hz: {abs(fast):.3f} N m/rad by the car at 1 ms, {abs(slow):.3f} by its port model: they differ by"
+            f" {100 * off:.2f} %; {between['n'] / result['seconds']:.0f} a second, sample to motor p50"
+            f" {between['p50']:.0f}, p99 {between['p99']:.0f} us; {result['deadline_misses']} of {result['steps']}"
+            f" steps missed; replayed to the bit: {same}"
+        )
+    return good
+
+
+def _swing(hz: float, settings: list[str]) -> tuple[complex, dict[str, Any], bool]:
+    """(torque per angle, the run's figures, whether its record replays to the bit)."""
+    from tandem.studies.steering.sweep import AMPLITUDE, PEAK_SPEED, amplitude
+
+    swing = min(AMPLITUDE, PEAK_SPEED / (2.0 * np.pi * hz))
+    asked = [
+        *settings, f"name=haptics_port_{os.getpid()}", "view.enabled=false", "sim.parameters.feel_limit=20.0",
+        f"source.hand={{rigid=true, motion={{amplitude={swing}, hz={hz}}}}}",
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = str(PORT_S[1] + 1.0)
+        run = started(
+            "run", asked, "--seconds", seconds, "--runs", folder, "--json", file=WHEEL, stdout=subprocess.PIPE
+        )
+        result = reported(run)
+        topics = open_run(next(Path(folder).iterdir())).topics
+        blocks, efforts = topics["/daq"].blocks, topics["/effort"].blocks
+        replayed = subprocess.run(
+            [sys.executable, "-m", "tandem", "replay", folder, "--json"], cwd=ROOT, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+    again = json.loads(replayed.stdout)
+    begun = int(efforts["sampled_ns"][efforts["sampled_ns"] > 0][0])
+    at = np.where(efforts["motion_ns"] > 0, efforts["motion_ns"], efforts["sampled_ns"])
+    newer = np.flatnonzero(np.diff(at, prepend=0) > 0)
+    found = []
+    for t_ns, values in (
+        (at[newer], efforts["wanted"][newer]),
+        (blocks["t_ns"].astype(np.int64), 2.0 * np.pi / 40000.0 * blocks["steering"].astype(float)),
+    ):
+        t = 1e-9 * (t_ns - begun)
+        here = (t > PORT_S[0]) & (t < PORT_S[1])
+        found.append(amplitude(hz, t[here], values[here]))
+    return found[0] / found[1], result, bool(again["identical"]) and not again["efforts"]["differing"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["chatter", "energy", "kills", "loop"])
+    parser.add_argument("what", choices=["chatter", "energy", "kills", "loop", "port"])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60.0)
     asked = parser.parse_args()
     good = {
         "chatter": chatter, "energy": energy, "kills": lambda: kills(asked.kills), "loop": lambda: loop(asked.seconds),
+        "port": port,
     }[asked.what]()  # fmt: skip
     print("as promised" if good else "not as promised")
     return 0 if good else 1

@@ -4,7 +4,8 @@ After a start, a silence or a restart of the simulator the limit itself rises so
 
 The effort loop is one nopython function in a thread of its own. It takes the newest step from a ring (of the simulator,
 or of what arrived from it), and hands an effort over at once: the step's output times a gain, damped, limited, and no
-faster than the slew. Between steps it goes on at `rate_hz` while the effort is still on its way. After `stale_after_ms`
+faster than the slew. Between steps it goes on at `rate_hz` while the effort is still on its way, or always, where steps
+have a model of their port (daq_service/effort_port.py). After `stale_after_ms`
 without a step it goes to zero, and is there `zero_within_ms` after the last step at the latest, wherever it was. A step
 whose output is not finite is no news. At the end of a run the device gets zero.
 
@@ -30,6 +31,18 @@ import numpy as np
 from numba import cfunc, float64, from_dtype, int64, types
 
 from daq_service import effort_record as rec
+from daq_service.effort_port import (
+    AT_NS,
+    LATE_NS,
+    PORT,
+    Port,
+    describe_motion,
+    follow_motion,
+    model_names,
+    no_port,
+    port_effort,
+    take_model,
+)
 from daq_service.effort_settings import EffortSettings
 from sync.array_types import READ_ONLY, VECTOR, WORDS, WORDS_2D, group, read_only
 from sync.atomics import load_acquire
@@ -91,6 +104,8 @@ class Settings(NamedTuple):
     rise_ns: int  # from the first effort to the whole limit
     same_clock: int  # whether the simulator's instants are ours
     in_loop: int  # whether `put` is the device's own hand-over
+    port: int  # whether steps have a model of their port
+    step_ns: int
 
 
 class Places(NamedTuple):
@@ -120,6 +135,7 @@ CURSOR = np.dtype(
         "sampled",  # its sample instant
         "began",  # when efforts began, or began again after a silence or in another epoch
         "placed_ns",  # instant of the displacement
+        "asked_ns",  # of the newest motion that the port's model was asked about
     )]
 )  # fmt: skip
 
@@ -138,16 +154,18 @@ class Books(NamedTuple):
     ledger: np.ndarray
     cursor: np.ndarray  # one CURSOR
     past: np.ndarray  # the efforts before
+    render: np.ndarray  # histogram: from the sample that a port's model was asked about to the device
 
 
-SETTINGS = group(Settings, *6 * [float64], *11 * [int64])
+SETTINGS = group(Settings, *6 * [float64], *13 * [int64])
 CURSOR_ROW = types.Array(from_dtype(CURSOR), 1, "C")
 _ARGUMENTS = (
     group(Rings, READ_ONLY, READ_ONLY, WORDS),
     group(Buffers, *3 * [WORDS]),
     SETTINGS,
     group(Places, *6 * [int64]),
-    group(Books, WORDS, WORDS, WORDS_2D, CURSOR_ROW, WORDS),
+    group(Books, WORDS, WORDS, WORDS_2D, CURSOR_ROW, WORDS, WORDS),
+    PORT,
     types.FunctionType(PUT),  # a pointer does not go into a tuple
     VECTOR,
 )
@@ -172,6 +190,8 @@ def settings_of(effort: EffortSettings, step_ns: int, same_clock: bool, in_loop:
         rise_ns=round(1e6 * effort.rise_ms),
         same_clock=int(same_clock),
         in_loop=int(in_loop),
+        port=int(effort.port is not None),
+        step_ns=step_ns,
     )
 
 
@@ -233,10 +253,17 @@ def _account_for_port(settings, at, moment, displacement, gap, sampled, past):
 
 @kernel()
 def _follow_step(settings, at, moment, came, output, displacement, epoch, sampled, past):
-    """A new step: what it asks for, and what of that is allowed."""
+    """A new step."""
     gap = epoch != at.epoch
     at.epoch = epoch
     at.came = min(came, moment)  # one that claims to come from the future gets old, too
+    _ask(settings, at, moment, output, displacement, gap, sampled, past)
+
+
+@kernel()
+def _ask(settings, at, moment, output, displacement, gap, sampled, past):
+    """What a step, or its port's model by now, asks for, and what of that is allowed."""
+    at.asked_ns = sampled
     at.wanted = settings.gain * output
     at.step_status = 0
     moved = 0.0
@@ -256,7 +283,8 @@ def _follow_step(settings, at, moment, came, output, displacement, epoch, sample
 @kernel()
 def advance_effort(settings, at, moment, new, came, output, displacement, epoch, sampled, past):
     """The next effort, into the cursor: at this moment, after the efforts before, with a new step if there is one,
-    which was made from what was sampled then."""
+    which was made from what was sampled then. With a port's model `output`, `displacement` and `sampled` are those of
+    the newest sample, also without a new step; an output that is not finite is nothing new."""
     passed = moment - at.last if at.last > _NEVER else 0
     at.impulse += at.given * (passed * 1e-9)
     if new:
@@ -265,6 +293,8 @@ def advance_effort(settings, at, moment, new, came, output, displacement, epoch,
         if passed > settings.stale_ns:  # this loop itself stood still: what it gave last is nobody's will any more
             at.began, at.given = moment, 0.0
         _follow_step(settings, at, moment, came, output, displacement, epoch, sampled, past)
+    elif settings.port and at.fresh and sampled > at.asked_ns and np.isfinite(output):
+        _ask(settings, at, moment, output, displacement, False, sampled, past)
     stale_at = at.came + settings.stale_ns
     if moment < stale_at:
         # after a pause, or late, it goes no further than in two periods
@@ -293,7 +323,7 @@ def advance_effort(settings, at, moment, new, came, output, displacement, epoch,
 
 
 @kernel()
-def _take_step(rings, buffers, settings, places, counters, at):
+def _take_step(rings, buffers, settings, places, counters, at, port):
     """Whether there is a new step with a finite output; it is in its buffer then."""
     if load_acquire(rings.steps, HEAD_WORD) <= at.position + 1:
         return False
@@ -302,7 +332,9 @@ def _take_step(rings, buffers, settings, places, counters, at):
         return False
     counters[rec.SUPERSEDED] += position - at.position - 1
     at.position = position
-    if not np.isfinite(settings.gain * buffers.step.view(np.float64)[places.effort]):
+    if not np.isfinite(settings.gain * buffers.step.view(np.float64)[places.effort]) or (
+        settings.port and not take_model(buffers.step, port)
+    ):
         counters[rec.INVALID] += 1
         return False
     counters[rec.USED] += 1
@@ -396,9 +428,19 @@ def account_for_hand(ledger, effort, done):
 
 
 @kernel()
-def _due_at(settings, at):
+def _next_motion(settings, at, port):
+    """When the next sample to ask the port's model about is there: as late after its instant as the last one was."""
+    spare = min(max(port.seen[LATE_NS], 0), settings.period_ns) + settings.period_ns // 8
+    begun = max(port.seen[AT_NS] + spare, at.last - 2 * settings.period_ns)
+    return begun + max((at.last - begun) // settings.period_ns + 1, 1) * settings.period_ns
+
+
+@kernel()
+def _due_at(settings, at, port):
     """When the next effort is, if no step comes before."""
     stale_at = at.came + settings.stale_ns
+    if settings.port and at.fresh:
+        return min(_next_motion(settings, at, port), max(stale_at, at.last + 1))
     if at.given == 0.0 and (at.target == 0.0 or at.fresh == 0):
         return -_NEVER if at.fresh == 0 else stale_at
     if at.fresh and at.given != at.target:
@@ -407,13 +449,13 @@ def _due_at(settings, at):
 
 
 @kernel()
-def _next_look(settings, at, moment):
+def _next_look(settings, at, moment, port):
     nap = settings.look_ns if moment - at.came < settings.zero_ns else max(settings.look_ns, _IDLE_NS)
     look = max(moment + nap, at.came + settings.rest_ns, at.last + _LEAST_PERIOD_NS)
-    return max(min(look, _due_at(settings, at)), moment + 1)
+    return max(min(look, _due_at(settings, at, port)), moment + 1)
 
 
-def _run(clock, rings, buffers, settings, places, books, put, device):
+def _run(clock, rings, buffers, settings, places, books, port, put, device):
     at, step = books.cursor[0], buffers.step
     values = step.view(np.float64)
     while load_acquire(books.control, rec.STOP) == 0:
@@ -421,11 +463,11 @@ def _run(clock, rings, buffers, settings, places, books, put, device):
             return rec.LEFT
         closed = load_acquire(rings.steps, STATE_WORD) != LIVE  # before the last look
         moment = now(clock)
-        new = _take_step(rings, buffers, settings, places, books.counters, at)
+        new = _take_step(rings, buffers, settings, places, books.counters, at, port)
         if new:
             moment = now(clock)  # it may have been pushed in between
-        if new or moment >= _due_at(settings, at):
-            was_fresh, displacement = at.fresh, 0.0
+        if new or moment >= _due_at(settings, at, port):
+            was_fresh, displacement, output = at.fresh, 0.0, values[places.effort]
             if new:
                 _describe_step(rings, buffers, places, moment)
                 if step[EPOCH] != at.epoch:
@@ -433,18 +475,29 @@ def _run(clock, rings, buffers, settings, places, books, put, device):
                 if settings.watched:
                     displacement = values[places.displacement]
             came = step[RECEIVED] if step[RECEIVED] > 0 else step[PUSHED]  # by our clock
+            sampled = buffers.effort[rec.AT_SAMPLED]
+            if settings.port:
+                follow_motion(rings.blocks, port)
+                motion, moved = port.motion, port.seen[AT_NS]
+                output = port_effort(
+                    port.model, motion[0], motion[1], motion[2], sampled, moved, settings.step_ns, new
+                )  # fmt: skip
+                displacement, sampled = motion[0], moved
+                describe_motion(buffers.effort, port)
+            asked_before = at.asked_ns
             advance_effort(
-                settings, at, moment, new, came, values[places.effort], displacement, step[EPOCH],
-                buffers.effort[rec.AT_SAMPLED], books.past,
+                settings, at, moment, new, came, output, displacement, step[EPOCH], sampled, books.past
             )  # fmt: skip
             done = _hand_over(clock, rings, buffers, at, moment, put, device)
+            if settings.port and at.asked_ns > asked_before:
+                record(books.render, done - at.asked_ns)
             _count(books.counters, at, new, was_fresh)
             if new:
                 _account_for_step(buffers, settings, books, at, done)
         elif closed:
             return rec.RING_CLOSED
         beat_at(rings.efforts, moment)
-        sleep(clock, _next_look(settings, at, now(clock)))
+        sleep(clock, _next_look(settings, at, now(clock), port))
     at.given, at.status, at.last = 0.0, rec.ENDED, now(clock)
     _hand_over(clock, rings, buffers, at, at.last, put, device)
     return rec.STOPPED
@@ -496,6 +549,7 @@ class EffortLoop:
         step_ns: int,
         same_clock: bool = True,
         clock: Clock = REAL,
+        port: Port | None = None,
     ):
         compiled: tuple[Any, np.ndarray] | None = getattr(actuator, "compiled_put", None)
         self.in_loop = compiled is not None
@@ -505,7 +559,8 @@ class EffortLoop:
         self.settings = settings_of(self.effort, step_ns, same_clock, self.in_loop)
         self.efforts, self.control = efforts, np.zeros(rec.CONTROL_WORDS, np.int64)
         self.counters = np.zeros(len(rec.COUNTERS), np.int64)
-        self.ledger = histograms(len(rec.LEDGER))
+        self.ledger, self.render = histograms(len(rec.LEDGER)), histograms(1)
+        self._port = port or no_port()
         self.cursor, self.past = new_cursor(), new_past()
         self.missing: list[str] = []  # outputs that the simulator does not have
         self._feedback, self._clock = feedback, clock
@@ -543,10 +598,13 @@ class EffortLoop:
         step = np.zeros(ring.layout.words if ring is not None else PAYLOAD + 1, np.int64)
         rings = Rings(read_only(words), self._blocks, self.efforts)
         buffers = Buffers(step, self._block, self._effort_block)
-        books = Books(self.control, self.counters, self.ledger, self.cursor, self.past)
+        books = Books(self.control, self.counters, self.ledger, self.cursor, self.past, self.render[0])
+        if ring is not None and self.effort.port is not None:
+            named = dict(zip(ring.layout.names, ring.layout.table[:, 0], strict=True))
+            self._port.places[:] = [named[name] for name in model_names(self.effort)]
         ended = int(
             run_on(self._clock)(
-                self._clock, rings, buffers, self.settings, places, books, self._put, self._device
+                self._clock, rings, buffers, self.settings, places, books, self._port, self._put, self._device
             )
         )  # fmt: skip
         if ended == rec.RING_CLOSED:
@@ -583,6 +641,7 @@ class EffortLoop:
             **{name: int(value) for name, value in zip(rec.COUNTERS, self.counters, strict=True)},
             **(watched if self.settings.watched else {}),
             "round_trip_us": {name: summary_us(self.ledger[row]) for row, name in enumerate(rec.LEDGER)},
+            **({"between_steps_us": summary_us(self.render[0])} if self.settings.port else {}),
         }
 
 

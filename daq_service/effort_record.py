@@ -27,8 +27,8 @@ STATUS = {
 # its block; t_ns is the instant of the hand-over
 (
     AT_STEP, AT_STEP_SEQ, AT_STEP_EPOCH, AT_SAMPLED, AT_STEP_PUSHED, AT_STEP_RECEIVED, AT_STEP_NS, AT_TAKEN,
-    AT_WANTED, AT_GIVEN, AT_DISPLACEMENT, AT_ENERGY, AT_STATUS,
-) = range(PAYLOAD, PAYLOAD + 13)  # fmt: skip
+    AT_WANTED, AT_GIVEN, AT_DISPLACEMENT, AT_ENERGY, AT_STATUS, AT_MOTION, AT_ANGLE, AT_SPEED, AT_ACCELERATION,
+) = range(PAYLOAD, PAYLOAD + 17)  # fmt: skip
 LAYOUT = Layout(
     (
         Channel("step", "i8"),  # the step it comes from, and that step's place in the simulator's ring
@@ -44,8 +44,14 @@ LAYOUT = Layout(
         Channel("displacement", "f8"),  # of the port, as in the step
         Channel("energy", "f8", "J"),  # put in at the port minus given out; below zero the port was active
         Channel("status", "i8"),
+        # of a port model (daq_service/effort_port.py): the sample it was evaluated at, and the motion then; else 0
+        Channel("motion_ns", "i8", "ns"),
+        Channel("angle", "f8"),
+        Channel("speed", "f8"),
+        Channel("acceleration", "f8"),
     )
 )
+BEFORE_PORTS = Layout(LAYOUT.channels[:-4])  # of records of earlier versions
 
 # what is read of a step beside the outputs that the settings name, as integers; -1 where a step does not have it
 STAMPS = ("step", "input_seq", "input_epoch", "taken_ns")

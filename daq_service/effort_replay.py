@@ -13,6 +13,7 @@ from daq_service.effort import (
     new_past,
     settings_of,
 )
+from daq_service.effort_port import MODEL, model_names, port_effort
 from daq_service.effort_settings import EffortSettings
 from sync.array_copy import copy
 from sync.array_types import MATRIX, WORDS, WORDS_2D
@@ -22,10 +23,11 @@ from sync.jit import kernel
 _LONG_AGO = -(2**60)  # ns
 
 
-@kernel(types.void(SETTINGS, CURSOR_ROW, WORDS, MATRIX, WORDS_2D, WORDS_2D, WORDS))
-def _recompute(settings, cursor, past, steps, efforts, again, compared):
+@kernel(types.void(SETTINGS, CURSOR_ROW, WORDS, MATRIX, MATRIX, WORDS_2D, WORDS_2D, WORDS))
+def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
     at = cursor[0]
     known = blind = False  # what came before an effort; what its step asked for
+    of = 0  # the row of the newest step's model
     for row in range(efforts.shape[0]):
         effort, before = efforts[row], efforts[max(row - 1, 0)]
         given = effort.view(np.float64)
@@ -39,9 +41,17 @@ def _recompute(settings, cursor, past, steps, efforts, again, compared):
         came = effort[rec.AT_STEP_RECEIVED] if effort[rec.AT_STEP_RECEIVED] > 0 else effort[rec.AT_STEP_PUSHED]
         if known and (new or not blind):
             blind = False
-            advance_effort(
-                settings, at, moment, new, came, steps[row, 0], steps[row, 1], epoch, effort[rec.AT_SAMPLED], past
-            )
+            output, displacement, sampled = steps[row, 0], steps[row, 1], effort[rec.AT_SAMPLED]
+            if settings.port:
+                if new:
+                    of = row
+                displacement, moved = given[rec.AT_ANGLE], effort[rec.AT_MOTION]
+                output = port_effort(
+                    models[of], displacement, given[rec.AT_SPEED], given[rec.AT_ACCELERATION], sampled, moved,
+                    settings.step_ns, new,
+                )  # fmt: skip
+                sampled = moved
+            advance_effort(settings, at, moment, new, came, output, displacement, epoch, sampled, past)
             copy(again[row], effort)
             values = again[row].view(np.float64)
             values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
@@ -54,24 +64,29 @@ def _recompute(settings, cursor, past, steps, efforts, again, compared):
             # the first one of a step, of which the efforts before it are not known, is taken as it stands
             if new:
                 at.impulse, at.since, at.epoch, at.came = 0.0, moment, epoch, min(came, moment)
-                at.energy, at.displacement = given[rec.AT_ENERGY], given[rec.AT_DISPLACEMENT]
-                at.placed = 1 if settings.watched and np.isfinite(at.displacement) else 0
             else:
                 at.impulse += at.given * ((moment - at.last) * 1e-9)
+            if new or settings.port:
+                at.energy, at.displacement = given[rec.AT_ENERGY], given[rec.AT_DISPLACEMENT]
+                at.placed = 1 if settings.watched and np.isfinite(at.displacement) else 0
             at.given, at.last = given[rec.AT_GIVEN], moment
+            at.asked_ns = effort[rec.AT_MOTION] if settings.port else effort[rec.AT_SAMPLED]
             if settings.at_samples:
-                at.placed_ns = effort[rec.AT_SAMPLED]
+                at.placed_ns = at.asked_ns
                 _remember(past, moment, at.given)
             at.fresh = 1 if moment < at.came + settings.stale_ns else 0
             known = blind = True
 
 
-def recompute(effort: EffortSettings, steps: np.ndarray, efforts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def recompute(
+    effort: EffortSettings, steps: np.ndarray, efforts: np.ndarray, step_ns: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
     """(the efforts of a record made again from its steps, which of them could be). Both as records with named fields;
-    `efforts` as its layout (effort_record.LAYOUT) has them. What cannot be: the first effort after a gap in the record,
-    those of its step, and those whose step is not in the record. The others must be equal to the bit."""
+    `efforts` as its layout (effort_record.LAYOUT) has them; `step_ns` counts where steps have a model of their port.
+    What cannot be: the first effort after a gap in the record, those of its step, and those whose step is not in the
+    record. The others must be equal to the bit."""
     words = np.ascontiguousarray(efforts).view(np.int64).reshape(len(efforts), rec.LAYOUT.words)
-    outputs = np.full((len(efforts), 2), np.nan)
+    outputs, models = np.full((len(efforts), 2), np.nan), np.zeros((len(efforts), MODEL))
     for epoch in np.unique(efforts["step_epoch"]):
         here = np.flatnonzero(efforts["step_epoch"] == epoch)
         there = np.flatnonzero(steps["epoch"].astype(np.int64) == epoch)
@@ -82,8 +97,10 @@ def recompute(effort: EffortSettings, steps: np.ndarray, efforts: np.ndarray) ->
         found = there[at[known]] if len(numbers) else there
         outputs[here[known], 0] = steps[effort.channel][found]
         outputs[here[known], 1] = steps[effort.displacement][found] if effort.displacement else 0.0
+        for column, name in enumerate(model_names(effort) if effort.port else ()):
+            models[here[known], column] = steps[name][found]
     again, compared = np.zeros_like(words), np.zeros(len(words), np.int64)
     # what the loop looks for, and when, changes nothing here
-    settings = settings_of(effort, step_ns=1, same_clock=True, in_loop=True)
-    _recompute(settings, new_cursor(), new_past(), outputs, words, again, compared)
+    settings = settings_of(effort, step_ns, same_clock=True, in_loop=True)
+    _recompute(settings, new_cursor(), new_past(), outputs, models, words, again, compared)
     return rec.LAYOUT.view(again), compared.astype(bool)

@@ -1,13 +1,30 @@
 """`[source.effort]`: how an output of the simulator goes back to the device. Compiles nothing, for sources check it
 before anything is compiled."""
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from sync.block import AGE
+from sync.config import Config
+from sync.errors import ConfigError
+from sync.input_rows import Encoder
 from sync.toml import Section
 
 _LEAST_SPARE_MS = 2.0  # between the planned zero and the promised one: a thread may wake late
+
+
+_Three = Annotated[list[str], Field(min_length=3, max_length=3)]
+
+
+class PortSettings(Section):
+    """What a step says of its effort until the next one (daq_service/effort_port.py): channels of a step."""
+
+    input: str  # the row of [inputs] that measures the port's motion, an encoder
+    motion: _Three  # what that row gives the machine: angle, speed, acceleration
+    ahead: str  # the effort a step later, if the motion goes on at its acceleration
+    slopes: _Three  # of that effort, by angle, speed and acceleration
 
 
 class EffortSettings(Section):
@@ -27,6 +44,7 @@ class EffortSettings(Section):
     )
     energy_at: Literal["step", "sample"] = "step"  # whether displacements count for steps, or at their sample instants
     damp: bool = False  # whether a passivity controller holds back energy that was not put in
+    port: PortSettings | None = None  # what the effort does between steps, at `rate_hz`; None: it holds
 
     @model_validator(mode="after")
     def _consistent(self) -> "EffortSettings":
@@ -38,6 +56,11 @@ class EffortSettings(Section):
             )
         if self.damp and not self.displacement:
             raise ValueError("damp = true needs displacement: the channel of a step that says where the port is")
+        if self.port and self.displacement and (self.displacement != self.port.motion[0] or self.energy_at != "sample"):
+            raise ValueError(
+                "with a port model its energy is watched at samples: energy_at must be 'sample', and displacement"
+                f" = {self.displacement!r} must be {self.port.motion[0]!r}, or not be set"
+            )
         return self
 
     @property
@@ -53,4 +76,34 @@ class EffortSettings(Section):
     @property
     def wants(self) -> tuple[str, ...]:
         """Outputs of the simulator."""
-        return (self.channel, self.displacement) if self.displacement else (self.channel,)
+        port = (self.port.ahead, *self.port.slopes, *self.port.motion) if self.port else ()
+        return tuple(dict.fromkeys((self.channel, *([self.displacement] if self.displacement else ()), *port)))
+
+
+def check_port(config: Config, file: Path, effort: EffortSettings | None) -> None:
+    """Raises ConfigError for a port model that nothing of this configuration can follow."""
+    if effort is None or effort.port is None:
+        return
+    where, port = f"{file}: source.effort.port", effort.port
+    row = config.inputs.get(port.input)
+    if not isinstance(row, Encoder):
+        there = ", ".join(name for name, each in config.inputs.items() if isinstance(each, Encoder))
+        raise ConfigError(
+            f"{where}.input = {port.input!r}: must be a row of [inputs] of kind encoder: {there or 'there is none'}"
+        )
+    if row.estimator not in ("kalman", "edges"):
+        raise ConfigError(
+            f"{where}.input = {port.input!r}: inputs.{port.input}.estimator = {row.estimator!r} works at steps; between"
+            " them it must be 'kalman' or 'edges'"
+        )
+    if port.motion != list(row.to):
+        raise ConfigError(f"{where}.motion = {port.motion}: must be as inputs.{port.input}.to: {list(row.to)}")
+    if row.channel + AGE in config.daq.layout.names:
+        raise ConfigError(
+            f"{where}.input = {port.input!r}: {row.channel} has an age: it must be sampled with its block"
+        )
+    if effort.rate_hz > config.daq.rate_hz:
+        raise ConfigError(
+            f"{file}: source.effort.rate_hz = {effort.rate_hz:g}: with a port model it must not be above daq.rate_hz ="
+            f" {config.daq.rate_hz:g}, for nothing new is known in between"
+        )

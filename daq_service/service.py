@@ -193,6 +193,7 @@ def _start_efforts(
 ) -> "EffortLoop":
     """The ring of efforts, and the threads between the simulator's steps and the device."""
     from daq_service.effort import DeviceThread, EffortLoop
+    from daq_service.effort_port import follower
 
     times = config.realtime
     core, _ = realtime.cores(times)
@@ -207,6 +208,7 @@ def _start_efforts(
         ring.words,
         config.step_ns,
         config.transport.clock_mode == "same",
+        port=follower(config, source.effort) if source.effort.port else None,
     )
     workers.append(Worker("effort", loop.run, config, max(times.daq_priority - 1, 1), core))
     if not loop.in_loop:

@@ -127,7 +127,7 @@ class Affine(_OneDevice):
 
 
 class Encoder(_Row):
-    """Counts of an encoder, whose rate and acceleration are estimated (sim_service/inputs/estimators.py)."""
+    """Counts of an encoder, whose rate and acceleration are estimated (sync/estimators.py)."""
 
     kind: Literal["encoder"]
     channel: str = Field(pattern=NAME)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from daq_service.effort_record import LAYOUT
+from daq_service.effort_record import BEFORE_PORTS, LAYOUT
 from daq_service.effort_settings import EffortSettings
 from sync.config import Config
 from sync.record import Run, RunError
@@ -18,7 +18,7 @@ def efforts_again(run: Run, config: Config) -> dict[str, Any] | None:
     written = config.source.get("effort")
     if efforts is None or not len(efforts) or steps is None or not isinstance(written, dict):
         return None
-    if efforts.layout != LAYOUT:
+    if efforts.layout not in (LAYOUT, BEFORE_PORTS):
         raise RunError(f"{run.path}: {EFFORT.topic} holds {efforts.layout.text}, this program knows {LAYOUT.text}")
     # keys of the device's own stand beside them
     own = {key: value for key, value in written.items() if key in EffortSettings.model_fields}
@@ -27,11 +27,10 @@ def efforts_again(run: Run, config: Config) -> dict[str, Any] | None:
         return None
     from daq_service.effort_replay import recompute  # compiled, and only needed here
 
-    again, compared = recompute(settings, steps.blocks, efforts.blocks)
-    made, recorded = (
-        np.ascontiguousarray(each[compared]).view(np.int64).reshape(-1, LAYOUT.words)
-        for each in (again, efforts.blocks)
-    )
+    recorded = _whole(efforts.blocks)
+    again, compared = recompute(settings, steps.blocks, LAYOUT.view(recorded), config.step_ns)
+    made = np.ascontiguousarray(again).view(np.int64).reshape(-1, LAYOUT.words)[compared]
+    recorded = recorded[compared]
     differing = np.flatnonzero((made != recorded).any(axis=1))
     first = int(efforts.blocks["seq"][np.flatnonzero(compared)[differing[0]]]) if len(differing) else None
     return {
@@ -40,6 +39,14 @@ def efforts_again(run: Run, config: Config) -> dict[str, Any] | None:
         "differing": len(differing),
         "first_difference": first,
     }
+
+
+def _whole(efforts: np.ndarray) -> np.ndarray:
+    """As words; those of earlier versions without what they did not have."""
+    words = np.ascontiguousarray(efforts).view(np.int64).reshape(len(efforts), -1)
+    there = np.zeros((len(words), LAYOUT.words), np.int64)
+    there[:, : words.shape[1]] = words
+    return there
 
 
 def in_words(efforts: dict[str, Any]) -> str:

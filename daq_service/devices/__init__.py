@@ -86,6 +86,10 @@ def open_device(config: Config, file: Path, host: Host = _ALONE) -> Device:
     """The source that `[source]` names, with the rest of that table as the source itself understands it."""
     module = _module(config, file)
     source: Device = module.open_device(config, _settings(module.Settings, config, file), file, host)
+    if (effort := getattr(source, "effort", None)) is not None:
+        from daq_service.effort_settings import check_port
+
+        check_port(config, file, effort)
     return source
 
 

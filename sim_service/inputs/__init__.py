@@ -5,7 +5,7 @@ A row (sync/input_rows.py defines its configuration) reads channels or other row
 (sim_service/inputs/stale.py), and is written into the machine's inputs. Nothing here knows what a row is called, or
 what machine it serves.
 
-Rates and accelerations of an encoder are estimated (sim_service/inputs/estimators.py), at every step or from every
+Rates and accelerations of an encoder are estimated (sync/estimators.py), at every step or from every
 block. A gap (new epoch) restarts an estimator: nothing is differentiated across it. A value that was held for some
 blocks (a bus slower than they are) is observed once, at the instant its age gives. A row reads what another row makes
 before its age makes something of it: each row's policy is for its own result.
@@ -18,7 +18,6 @@ import math
 import numpy as np
 
 from sim_service.inputs.conversions import affine, arctangent, encoder, fused, hall_pair, polynomial, voice_coil
-from sim_service.inputs.estimators import from_counts, observe
 from sim_service.inputs.stages import BITS, FRESH, MASK
 from sim_service.inputs.stale import stale_value
 from sim_service.inputs.table import (
@@ -44,6 +43,7 @@ from sim_service.inputs.table import (
     VOICE_COIL,
 )
 from sync.block import T
+from sync.estimators import from_counts, observe
 from sync.jit import kernel
 
 

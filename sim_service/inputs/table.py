@@ -6,9 +6,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from sim_service.inputs import estimators
 from sim_service.inputs.stale import WORDS, policy
-from sync import array_types
+from sync import array_types, estimators
 from sync.array_types import MATRIX, VECTOR, WORDS_2D, group
 from sync.block import AGE, Layout
 from sync.errors import ConfigError

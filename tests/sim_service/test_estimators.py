@@ -24,8 +24,8 @@ from benchmarks.derivatives import (
     sines,
 )
 from benchmarks.derivatives import signals as all_signals
-from sim_service.inputs import differentiator
-from sim_service.inputs.estimators import GAP_S, KINDS, MEMORY, estimate, observe, parameters
+from sync import differentiator
+from sync.estimators import GAP_S, KINDS, MEMORY, estimate, observe, parameters
 from tests.examples import few
 
 signals = cache(all_signals)

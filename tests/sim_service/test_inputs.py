@@ -13,13 +13,13 @@ from pydantic import TypeAdapter
 
 from daq_service.counters import TOTAL, counter_table, unwrap
 from sim_service.inputs import make_inputs, observe_block
-from sim_service.inputs.differentiator import MEMORY, N_MAX, coefficients, differentiate
 from sim_service.inputs.table import rows
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import index
 from sync.block import PAYLOAD
 from sync.block_values import put_integer
 from sync.config import ChannelConfig, Daq, load
+from sync.differentiator import MEMORY, N_MAX, coefficients, differentiate
 from sync.input_rows import Rows
 from tests.examples import few
 

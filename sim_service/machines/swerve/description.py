@@ -33,7 +33,7 @@ OUTPUTS = (
     Quantity("obstacle_number", "1", "how many have appeared"),
     Quantity("obstacle_hits", "1", "how many have been hit"),
     Quantity("obstacle_room", "m", "between car and obstacle, negative where they overlap; 0 without one"),
-    Quantity("port_ahead", "N m", "steering torque a step later, if the hand wheel goes on as it does; with `port`"),
+    Quantity("port_ahead", "N m", "felt torque a step later, if the hand wheel goes on as it does; with `port`"),
     Quantity("port_stiffness", "N m/rad", "its slope by the hand wheel's angle; with `port`"),
     Quantity("port_damping", "N m s/rad", "its slope by the hand wheel's speed; with `port`"),
     Quantity("port_inertia", "N m s2/rad", "its slope by the hand wheel's acceleration; with `port`"),

@@ -1,6 +1,6 @@
 """The step of the multibody car with an obstacle on its road, and its port model where `port` asks for it.
 
-The port model says what the steering torque does until the next step (docs/steering_feel.md): the car's step is made
+The port model says what the felt torque does until the next step (docs/steering_feel.md): the car's step is made
 once more from where it is, with the hand wheel going on at its acceleration, and three times with angle, speed or
 acceleration a little beside that. The state of the car stays as it is.
 """
@@ -37,7 +37,10 @@ def step(state, inputs, params, tables, work, h):
     follow_car(state, params, ints, work, h)
 
     out, n, p = view(work, ints[CAR_OUTPUTS], begin), ints[CAR_STATES], ints[CAR_PARAMETERS]
-    out[W.felt_torque] = min(params[p + P.feel], params[p + P.feel_limit]) * own[_TORQUE]
+    feel = min(params[p + P.feel], params[p + P.feel_limit])
+    out[W.felt_torque] = out[W.port_ahead] = feel * own[_TORQUE]
+    for k in range(1, 4):
+        out[W.port_ahead + k] = 0.0
     tries = 4 if params[p + P.port] > 0.5 else 0
     spare = begin + ints[CAR_WORK]
     other, moved = view(work, spare, spare + n), view(work, spare + n, spare + n + len(inputs))
@@ -50,5 +53,5 @@ def step(state, inputs, params, tables, work, h):
         if k > 0:
             moved[_ANGLE + k - 1] += BESIDE[k - 1]
         step_car(other, moved, view(params, 0, p), of_car, own, h)
-        torque = own[_TORQUE]
+        torque = feel * own[_TORQUE]
         out[W.port_ahead + k] = torque if k == 0 else (torque - out[W.port_ahead]) / BESIDE[k - 1]

@@ -27,7 +27,7 @@ import math
 
 import numpy as np
 
-from sim_service.inputs.differentiator import N_MAX, coefficients, differentiate
+from sync.differentiator import N_MAX, coefficients, differentiate
 from sync.jit import kernel
 
 SOURCE, FULL_RATE, KALMAN, EDGES = range(4)

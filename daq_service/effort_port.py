@@ -1,0 +1,158 @@
+"""Efforts between steps: the model of a port that a slow machine hands over, evaluated by the newest sample.
+
+A machine that is stepped every 5 ms is too slow for a hand. Each of its steps may also give what its effort does until
+the next one: the effort ahead, if the motion of the port goes on at its acceleration, and the slopes of the effort by
+angle, speed and acceleration (of a mass: kilograms). Between steps the effort is then
+
+    F(tau) = F + (F_ahead - F) tau/h + (k d_x + b d_v) tau/h + m d_a
+
+with tau from the sample that the step used to the newest one, and d_... how far the port is from having gone on as it
+did. The motion comes from the samples themselves, by the estimator that the simulator itself has for them
+(sync/estimators.py), so that both agree at tau = 0. A model older than two steps is not followed: its effort holds.
+
+`port_effort` alone makes it, from the step, the two instants and the motion, which every effort records: a replay
+computes it again, to the bit.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import boolean, float64, int64
+
+from daq_service import effort_record as rec
+from daq_service.effort_settings import EffortSettings
+from sync import estimators
+from sync.array_types import VECTOR, WORDS, group
+from sync.atomics import load_acquire
+from sync.block import EPOCH, PUSHED, Layout, T
+from sync.block_values import get_integer
+from sync.config import Config
+from sync.estimators import estimate, observe
+from sync.input_rows import Encoder
+from sync.jit import kernel
+from sync.ring import HEAD_WORD, read_slot
+
+# of a step: its effort, that ahead, slopes; then its motion
+EFFORT, AHEAD, STIFFNESS, DAMPING, INERTIA, ANGLE, SPEED, ACCELERATION = range(8)
+MODEL = 8
+REACH = 2.0  # steps
+_MOST_BLOCKS = 256  # that are followed at once; with more the estimator bridges the gap, or begins anew
+
+# words of what was seen: the next block, the epoch of the last, its instant (0: there is none), how late it was pushed
+NEXT, SEEN_EPOCH, AT_NS, LATE_NS = range(4)
+# numbers: what is taken off, limits, s between blocks; then the estimator's
+_ZERO, _LEAST, _MOST, _PERIOD, _OWN = range(5)
+
+
+class Port(NamedTuple):
+    """What follows the motion, and the newest of both. Unused where efforts have no port model."""
+
+    channel: np.ndarray  # its row of the layout's table
+    places: np.ndarray  # of MODEL in a step's block
+    block: np.ndarray
+    numbers: np.ndarray
+    memory: np.ndarray  # of the estimator
+    seen: np.ndarray
+    model: np.ndarray  # of the newest step
+    motion: np.ndarray  # angle, speed, acceleration at the newest sample
+
+
+PORT = group(Port, WORDS, WORDS, WORDS, VECTOR, VECTOR, WORDS, VECTOR, VECTOR)
+
+
+def no_port() -> Port:
+    words, numbers = np.zeros(4, np.int64), np.zeros(_OWN + estimators.PARAMETERS)
+    places, memory, model = np.full(MODEL, -1), np.zeros(estimators.MEMORY), np.zeros(MODEL)
+    return Port(words, places, words, numbers, memory, words, model, np.zeros(3))
+
+
+def follower(config: Config, effort: EffortSettings) -> Port:
+    """Of a configuration that `check_port` has passed."""
+    assert effort.port is not None
+    row, layout = config.inputs[effort.port.input], config.daq.layout
+    assert isinstance(row, Encoder)
+    return make_follower(row, layout, 1e-9 * config.step_ns, 1e-9 * config.period_ns)
+
+
+def make_follower(row: Encoder, layout: Layout, step_s: float, period_s: float) -> Port:
+    per_count = row.in_si(row.per_count) * row.sign
+    least = -math.inf if row.least is None else row.in_si(row.least)
+    most = math.inf if row.most is None else row.in_si(row.most)
+    own = estimators.parameters(row.estimator, row.differentiator, step_s, period_s, per_count, row.motion)
+    return Port(
+        np.ascontiguousarray(layout.table[layout.names.index(row.channel)]).astype(np.int64),
+        np.full(MODEL, -1), np.zeros(layout.words, np.int64),
+        np.array([row.zero_counts * per_count, least, most, period_s, *own]), np.zeros(estimators.MEMORY),
+        np.array([0, -1, 0, 0]), np.zeros(MODEL), np.zeros(3),
+    )  # fmt: skip
+
+
+def model_names(effort: EffortSettings) -> tuple[str, ...]:
+    """Of a step's channels, in the order of MODEL."""
+    assert effort.port is not None
+    return (effort.channel, effort.port.ahead, *effort.port.slopes, *effort.port.motion)
+
+
+@kernel()
+def follow_motion(blocks, port):
+    """Every block since the last look goes through the estimator."""
+    head = load_acquire(blocks, HEAD_WORD)
+    seen, block, memory, numbers = port.seen, port.block, port.memory, port.numbers
+    if head <= seen[NEXT]:
+        return
+    own, counts = numbers[_OWN:], 0
+    for n in range(max(seen[NEXT], head - _MOST_BLOCKS), head):
+        if not read_slot(blocks, n, block):
+            continue  # overwritten: a gap, which the estimator sees by its length
+        if block[EPOCH] != seen[SEEN_EPOCH]:
+            memory[:] = 0.0
+            seen[SEEN_EPOCH] = block[EPOCH]
+        counts = get_integer(block, port.channel)
+        observe(memory, own, block[T], counts)
+        seen[AT_NS], seen[LATE_NS] = block[T], block[PUSHED] - block[T]
+    seen[NEXT] = head
+    value, rate, acceleration = estimate(memory, own, seen[AT_NS], counts, numbers[_PERIOD])
+    value -= numbers[_ZERO]
+    if value < numbers[_LEAST] or value > numbers[_MOST]:
+        rate = acceleration = 0.0
+    port.motion[0] = min(max(value, numbers[_LEAST]), numbers[_MOST])
+    port.motion[1], port.motion[2] = rate, acceleration
+
+
+@kernel()
+def take_model(step, port):
+    """Of a new step; False where it is not finite."""
+    values, total = step.view(np.float64), 0.0
+    for i in range(MODEL):
+        total += abs(values[port.places[i]])
+    if not math.isfinite(total):
+        return False
+    for i in range(MODEL):
+        port.model[i] = values[port.places[i]]
+    return True
+
+
+@kernel(float64(VECTOR, float64, float64, float64, int64, int64, int64, boolean))
+def port_effort(model, angle, speed, acceleration, sampled, moved, step_ns, new):
+    """The effort at the sample of `moved`, by the model of a step that used that of `sampled`. Where that is not known,
+    or too old, the step's own, if it is new; else nothing: NaN."""
+    if sampled == 0 or moved <= sampled or moved - sampled > REACH * step_ns:
+        return model[EFFORT] if new else math.nan
+    tau, share = (moved - sampled) * 1e-9, (moved - sampled) / step_ns
+    x = model[ANGLE] + tau * (model[SPEED] + 0.5 * tau * model[ACCELERATION])
+    v = model[SPEED] + tau * model[ACCELERATION]
+    return (
+        model[EFFORT]
+        + share * (model[AHEAD] - model[EFFORT] + model[STIFFNESS] * (angle - x) + model[DAMPING] * (speed - v))
+        + model[INERTIA] * (acceleration - model[ACCELERATION])
+    )
+
+
+@kernel()
+def describe_motion(effort, port):
+    """Into the effort's block: what it was made by."""
+    values = effort.view(np.float64)
+    effort[rec.AT_MOTION] = port.seen[AT_NS]
+    for i in range(3):
+        values[rec.AT_ANGLE + i] = port.motion[i]
