@@ -84,8 +84,16 @@ def vehicle_of(config: Config, file: Path) -> "Vehicle":
     return load_vehicle(car, {name: value for name, value in config.sim.parameters.items() if name not in foreign})
 
 
-def _limit(config: Config, file: Path, overrides: list[str]) -> tuple[float, float]:
-    """(largest gain, delay in s) of a configuration."""
+def weaving(responses: "Iterable[Response]", device: "Device", delay: float) -> tuple[float, float] | None:
+    """Gains between which a fast car weaves with the wheel, over all speeds; None: it does not."""
+    from tandem.studies.steering.hands_off import restless_gains
+
+    found = [each for one in responses for each in restless_gains(one, device, delay) if each[1] < MOST]
+    return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+
+
+def _limit(config: Config, file: Path, overrides: list[str]) -> "tuple[float, float, tuple[float, float] | None]":
+    """(largest gain, delay in s, gains that weave) of a configuration."""
     from sync import build
     from sync.jit import compiling
 
@@ -93,23 +101,28 @@ def _limit(config: Config, file: Path, overrides: list[str]) -> tuple[float, flo
     inertia, damping = own.get("device_inertia", 0.03), own.get("device_damping", 0.0)
     delay = delay_of(config, file, overrides)
     if damping <= 0.0:
-        return 0.0, delay
+        return 0.0, delay, None
     build.ensure("everything")
     with compiling("iso"):
         from tandem.studies.steering.hands_off import Device, at_speed, response
 
         vehicle = vehicle_of(config, file)
-    # from half of the car's torque on; less, and a fast car may weave with the wheel
-    device = Device(inertia, damping, 0.5, config.step_ns * 1e-9)
-    largest = largest_gain((response(at_speed(vehicle, speed)) for speed in SPEEDS), device, delay)
-    return largest * shown_share(config), delay
+    share = shown_share(config)
+    asked = own.get(GAIN, 1.0) / share if share else 1.0
+    device = Device(inertia, damping, asked, config.step_ns * 1e-9)
+    responses = [response(at_speed(vehicle, speed)) for speed in SPEEDS]
+    weaves = weaving(responses, device, delay)
+    return (
+        largest_gain(responses, device, delay) * share, delay,
+        (weaves[0] * share, weaves[1] * share) if weaves and share else None,
+    )  # fmt: skip
 
 
 def gain(case: Case) -> Finding:
     config = case.config
     if not is_haptic(config):
         return passed("no hand is on a car's wheel")
-    largest, delay = _limit(config, case.file, [])
+    largest, delay, weaves = _limit(config, case.file, [])
     asked = config.sim.parameters.get(GAIN, 1.0)
     until = f"up to {SPEEDS[-1]:.0f} km/h"
     text = f"delay {1e3 * delay:.2f} ms: the largest gain of the steering torque is {largest:.3g} {until}"
@@ -120,6 +133,10 @@ def gain(case: Case) -> Finding:
         return warned(
             text, f"what one unit of this device is in N m is not known: set sim.parameters.{LIMIT} yourself", **figures
         )
+    if weaves:
+        text += f"; from {weaves[0]:.2g} to {weaves[1]:.2g} a fast car weaves with a wheel that is let go"
+    if weaves and weaves[0] < asked < weaves[1]:
+        return warned(text, f"set sim.parameters.{GAIN} above {weaves[1]:.2g} or below {weaves[0]:.2g}", **figures)
     if asked > largest:
         return warned(
             f"{text}; sim.parameters.{GAIN} = {asked:g} is held down to that",
@@ -133,6 +150,10 @@ def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[st
     the configuration sets the limit itself."""
     if not is_haptic(config) or LIMIT in config.sim.parameters:
         return [], ""
-    largest, delay = _limit(config, file, overrides)
+    largest, delay, weaves = _limit(config, file, overrides)
     largest = min(largest, MOST)
-    return [f"sim.parameters.{LIMIT}={largest!r}"], f"wheel: delay {1e3 * delay:.2f} ms, gain up to {largest:.3g}"
+    warning = f"; with gains from {weaves[0]:.2g} to {weaves[1]:.2g} a fast car weaves when let go" if weaves else ""
+    return (
+        [f"sim.parameters.{LIMIT}={largest!r}"],
+        f"wheel: delay {1e3 * delay:.2f} ms, gain up to {largest:.3g}{warning}",
+    )

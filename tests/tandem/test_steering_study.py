@@ -97,6 +97,24 @@ def test_a_spring_has_colgates_bound_and_its_own_onset() -> None:
     assert gain == pytest.approx(1.0, rel=1e-2)
 
 
+def test_gains_that_weave_are_those_whose_roots_grow() -> None:
+    """Of a loop that is restless in the middle and at the top, by the roots of its polynomial."""
+    device = Device(inertia=0.03, damping=0.3, sample=0.0)
+    s, own, bottom = 1j * W, np.poly1d([0.03, 0.3, 0.0]), np.poly1d([1.0, 1.0, 150.0])
+    seen = set()
+    for top in (np.poly1d([1.0, -1.0, 300.0]), np.poly1d([2.0, 4.0, 100.0]), np.poly1d([-1.0, 2.0, 900.0])):
+        ranges = hands_off.restless_gains(Response(W, top(s) / bottom(s)), device, 0.0)
+        for gain in np.geomspace(0.02, 40.0, 60):
+            growing = (own * bottom + gain * top).roots.real.max() > 0.0
+            assert any(low < gain < high for low, high in ranges) == growing, (top, gain, ranges)
+            seen.add(growing)
+        for low, high in ranges:
+            inside, at_low = min(1.5 * low, 0.5 * (low + high)), hands_off.resting_gain
+            found = Response(W, top(s) / bottom(s))
+            assert at_low(found, replace(device, gain=inside), 0.0) == low
+    assert seen == {True, False}
+
+
 def test_a_spring_that_is_let_go_swings_from_its_onset_on() -> None:
     class Spring:
         def copy(self, h: float) -> "Spring":
@@ -167,7 +185,10 @@ def test_the_machine_gives_the_same_port_model_in_its_step_and_goes_on_as_withou
         of = {q.name: float(work[i]) for i, q in enumerate(machine.outputs)}
         assert of["steering_torque"] == model.torque
         assert of["felt_torque"] == 0.5 * model.torque  # held down to the limit
-        expected = (model.torque_ahead, *model.slopes) if port else (0.0, 0.0, 0.0, 0.0)
+        # of what is felt; without a port model it stays as it is
+        expected = [0.5 * each for each in (model.torque_ahead, *model.slopes)]
+        if not port:
+            expected = [0.5 * model.torque, 0.0, 0.0, 0.0]
         names = ("port_ahead", "port_stiffness", "port_damping", "port_inertia")
         assert tuple(of[name] for name in names) == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert found[0] == found[1] == rolling.state.tobytes()

@@ -74,6 +74,13 @@ def hands_free(
         rest_gain = hands_off.resting_gain(response, device, delay)
         rows.append(Row(f"{speed:g} km/h: largest gain that comes to rest", "1", None, rest_gain, "Nyquist"))
         least = min(least, rest_gain)
+        for low, high in hands_off.restless_gains(response, device, delay):
+            if isfinite(high):
+                rows.append(Row(f"{speed:g} km/h: weaves from a gain of {low:.2g} to", "1", None, high, "Nyquist"))
+            if low < device.gain < high:
+                found.append(
+                    f"{speed:g} km/h: linear analysis: with a gain of {device.gain:g} the wheel weaves or swings"
+                )
         if speed in DRIVEN and isfinite(begins) and 0.0 < begins < hands_off.MOST_DELAY:
             driven = hands_off.onset(car, device, begins)
             rows.append(

@@ -101,27 +101,46 @@ def predicted_onset(found: Response, device: Device) -> tuple[float, float]:
     return best
 
 
-def resting_gain(found: Response, device: Device, delay: float) -> float:
-    """The gain above the device's from which on the wheel does not come to rest at this delay; infinity: there is none.
+def restless_gains(found: Response, device: Device, delay: float) -> list[tuple[float, float]]:
+    """Ranges of gains at which the wheel does not come to rest at this delay, from small to large; the last may have no
+    end. Whatever the device's own gain.
 
-    The least real g above it at which a root of the loop passes the imaginary axis into growing motion as the gain
-    grows, Re(ds/dg) > 0. At a smaller gain a root may pass it the other way: a fast car weaves with a wheel that hardly
-    anything centres.
+    A root passes the imaginary axis at every real g > 0 that solves the loop there: into growing motion where
+    Re(ds/dg) > 0, out of it where it is negative. Without torque, and with little that centres, the wheel comes to
+    rest by its damping; where little torque does not centre it, it is restless from the start. A fast car weaves with
+    a wheel that hardly anything centres: such a range ends where the torque is strong enough.
     """
     w = found.w
     own = device.inertia * w * w - 1j * device.damping * w
     B = found.Z * np.exp(-1j * w * (delay + 0.5 * device.sample))
     q = own / B
-    least = float("inf")
+    passed = []
     for i in np.flatnonzero(np.diff(np.sign(q.imag)) != 0.0):
         share = q.imag[i] / (q.imag[i] - q.imag[i + 1])
-        at = q.real[i] + share * (q.real[i + 1] - q.real[i])
+        at = float(q.real[i] + share * (q.real[i + 1] - q.real[i]))
         slope = (at * (B[i + 1] - B[i]) - (own[i + 1] - own[i])) / (w[i + 1] - w[i])  # of the loop, by w
-        leaves = float(np.real(-1j * B[i] / slope)) > 0.0
         # where Z passes zero, q jumps from one infinity to the other
-        if leaves and device.gain < at < least and abs(q[i + 1] - q[i]) < abs(q[i]) + abs(q[i + 1]):
-            least = float(at)
-    return least
+        if at > 0.0 and abs(q[i + 1] - q[i]) < abs(q[i]) + abs(q[i + 1]):
+            passed.append((at, 1 if float(np.real(-1j * B[i] / slope)) > 0.0 else -1))
+    growing = 0 if found.Z[0].real > 0.0 else 1
+    ranges, begun = [], 0.0 if growing else None
+    for at, way in sorted(passed):
+        growing = max(growing + way, 0)
+        if growing and begun is None:
+            begun = at
+        elif not growing and begun is not None:
+            ranges.append((begun, at))
+            begun = None
+    return [*ranges, (begun, float("inf"))] if begun is not None else ranges
+
+
+def resting_gain(found: Response, device: Device, delay: float) -> float:
+    """The gain up to which the wheel comes to rest at this delay, from the device's gain on; infinity: there is none.
+    Of a device whose own gain does not, where that range begins: less comes to rest."""
+    for begins, ends in restless_gains(found, device, delay):
+        if ends > device.gain:
+            return begins
+    return float("inf")
 
 
 def let_go(car: PortCar, device: Device, delay: float, seconds: float) -> np.ndarray:
