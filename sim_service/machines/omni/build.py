@@ -10,6 +10,7 @@ of a roller about its axis. Links and contacts follow.
 """
 
 from dataclasses import dataclass, field
+from math import sqrt
 
 import numpy as np
 
@@ -76,9 +77,11 @@ def checked_wheels(file: OmniFile, where: str) -> list[Wheel]:
                 f"{where}: tracking = {file.tracking!r}: must be 'support' with a [platform]: the paper's trackings "
                 "hold for an upright wheel only, and a platform pitches and rolls"
             )
-        for key, value in zip(("x", "y", "z"), file.platform.inertia, strict=True):
-            if value <= 0.0:
-                wrong.append(f"{where}: platform.inertia {key} = {value:g}: must be above 0 kg m2")
+        if (outside := _outside(file)) > 0.0:
+            wrong.append(
+                f"{where}: platform.wheels: the centre of mass is {1e3 * outside:.3g} mm outside the polygon of"
+                " the points where they stand, or these are in one line; move wheels or platform.centre"
+            )
         if not wrong and not _steady(file):
             wrong.append(
                 f"{where}: platform.wheels: the directions in which they push do not span the plane; their axles must "
@@ -89,6 +92,28 @@ def checked_wheels(file: OmniFile, where: str) -> list[Wheel]:
     if file.platform is None:
         return [file.wheel.wheel()]
     return [file.wheel.wheel(placed.mirrored) for placed in file.platform.wheels]
+
+
+def _outside(file: OmniFile) -> float:
+    """How far the centre of mass is outside the polygon of the wheels, seen from above, m; negative inside."""
+    assert file.platform is not None
+    p, disk = file.platform, file.wheel
+    places = np.array([placed.at for placed in p.wheels])
+    carried = disk.disk_mass + disk.rollers * disk.roller_mass
+    centre = (p.mass * np.array(p.centre[:2]) + carried * places.sum(axis=0)) / (p.mass + carried * len(places))
+    farthest = -np.inf
+    for i, one in enumerate(places):  # a side of the polygon: no wheel is to the right of it
+        for two in places[i + 1 :]:
+            along = two - one
+            length = sqrt(float(along[0] ** 2 + along[1] ** 2))
+            if length < 1e-6:
+                continue
+            across = np.array([along[1], -along[0]]) / length
+            reach = (places - one) @ across
+            for sign in (1.0, -1.0):
+                if float((sign * reach).max()) < 1e-6:
+                    farthest = max(farthest, float(sign * ((centre - one) @ across)))
+    return float(farthest) + 1e-6 if farthest > -np.inf else 1e-3
 
 
 def kinematics(file: OmniFile) -> list[tuple[float, float, float]]:
@@ -180,7 +205,7 @@ def build(file: OmniFile, wheels: list[Wheel]) -> tuple[TreeTables, np.ndarray, 
     ints[:5] = len(tree.links), len(tree.contacts), len(wheels), file.substeps, int(file.platform is None)
     ints[5 : 5 + len(links)] = links
     floats = np.zeros(FLOAT_HEAD)
-    floats[:5] = float(file.corrections), float(file.sweeps), 1e-12, mass, turning
+    floats[:5] = float(file.corrections), float(file.sweeps), 1e-11, mass, turning
     floats[-1] = wheels[0].inertia()[0]
     if file.platform is not None:
         rows = kinematics(file)

@@ -1,12 +1,15 @@
 """What a file of an omni machine says: a wheel, and either a test bench for it or a platform on several of them."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from sim_service.machines.contract import Parameter, Quantity
 from sim_service.machines.omni.wheel import Wheel
 from sync.toml import Section
+
+Metres = Annotated[float, Field(ge=-10.0, le=10.0)]
+MetresPerSecond = Annotated[float, Field(ge=-100.0, le=100.0)]
 
 
 class WheelFile(Section):
@@ -21,10 +24,10 @@ class WheelFile(Section):
     row_offset: float = Field(0.0, ge=0.0, le=1.0)  # m
     roller_mass: float = Field(gt=0.0, le=100.0)  # kg
     disk_mass: float = Field(gt=0.0, le=1000.0)  # kg
-    disk_inertia_axle: float = Field(gt=0.0)  # kg m2, without rollers and with what turns with it
-    disk_inertia_across: float = Field(gt=0.0)  # kg m2
-    roller_damping: float = Field(0.0, ge=0.0)  # N m s/rad, of its bearings
-    axle_damping: float = Field(0.0, ge=0.0)  # N m s/rad
+    disk_inertia_axle: float = Field(gt=0.0, le=1e4)  # kg m2, without rollers and with what turns with it
+    disk_inertia_across: float = Field(gt=0.0, le=1e4)  # kg m2
+    roller_damping: float = Field(0.0, ge=0.0, le=1e3)  # N m s/rad, of its bearings
+    axle_damping: float = Field(0.0, ge=0.0, le=1e3)  # N m s/rad
 
     def wheel(self, mirrored: bool = False) -> Wheel:
         alpha = 180.0 / self.rollers if self.alpha_deg is None else self.alpha_deg
@@ -37,8 +40,8 @@ class WheelFile(Section):
 class PlacedWheel(Section):
     """[[platform.wheels]]: where one is, and where its axle points, seen from above."""
 
-    at: list[float] = Field(min_length=2, max_length=2)  # m, ahead and to the left
-    axle_deg: float  # 90: to the left, so that the wheel rolls ahead
+    at: list[Metres] = Field(min_length=2, max_length=2)  # m, ahead and to the left
+    axle_deg: float = Field(ge=-360.0, le=360.0)  # 90: to the left, so that the wheel rolls ahead
     mirrored: bool = False  # its rollers incline the other way
 
 
@@ -46,19 +49,21 @@ class PlatformFile(Section):
     """[platform]: what the wheels carry."""
 
     mass: float = Field(gt=0.0, le=1e4)  # kg
-    inertia: list[float] = Field(min_length=3, max_length=3)  # kg m2, about its centre: ahead, left, up
-    centre: list[float] = Field([0.0, 0.0, 0.0], min_length=3, max_length=3)  # m, from the point between the axles
+    inertia: list[Annotated[float, Field(gt=0.0, le=1e4)]] = Field(
+        min_length=3, max_length=3
+    )  # kg m2, about its centre: ahead, left, up
+    centre: list[Metres] = Field([0.0, 0.0, 0.0], min_length=3, max_length=3)  # m, from the point between the axles
     wheels: list[PlacedWheel] = Field(min_length=3, max_length=8)
 
 
 class BenchFile(Section):
     """[bench]: how the wheel of a test bench starts."""
 
-    height: float = Field(0.0, ge=0.0)  # m above the floor
-    speed: list[float] = Field([0.0, 0.0], min_length=2, max_length=2)  # m/s, of its centre
-    spin: float = 0.0  # rad/s, about its axle
-    yaw_rate: float = 0.0  # rad/s
-    angle_deg: float = 0.0  # of the wheel: 0 has a roller at the bottom
+    height: float = Field(0.0, ge=0.0, le=100.0)  # m above the floor
+    speed: list[MetresPerSecond] = Field([0.0, 0.0], min_length=2, max_length=2)  # m/s, of its centre
+    spin: float = Field(0.0, ge=-1e3, le=1e3)  # rad/s, about its axle
+    yaw_rate: float = Field(0.0, ge=-100.0, le=100.0)  # rad/s
+    angle_deg: float = Field(0.0, ge=-360.0, le=360.0)  # of the wheel: 0 has a roller at the bottom
 
 
 class OmniFile(Section):

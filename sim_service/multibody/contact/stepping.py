@@ -68,6 +68,7 @@ def work_size(links: int, contacts: int) -> int:
         + 2 * links * links
         + 2 * rows * links
         + rows * rows
+        + rows * (rows + 2)
         + (4 * rows + 8 * contacts)
     )
 
@@ -144,7 +145,8 @@ def step_tree(
     grip, at = view(work, at, at + m), at + m
     soft, at = view(work, at, at + m), at + m
     which, at = view(work, at, at + m), at + m
-    points = view(work, at, at + 3 * m)
+    points, at = view(work, at, at + 3 * m), at + 3 * m
+    room = view(work, at, at + rows * (rows + 2))
     gravity = view(settings, GRAVITY, GRAVITY + 3)
     arm = view(small, 9, 12)
 
@@ -227,7 +229,7 @@ def step_tree(
                 total += J[r * n + i] * free[i]
             b[r] = total + (bound[r // 3] if r % 3 == 0 else 0.0)
         if count > 0:
-            used, change = solve_impulses(G, b, grip, soft, count, lam, int64(settings[CAP]), settings[TOLERANCE])
+            used, change = solve_impulses(G, b, grip, soft, count, lam, int64(settings[CAP]), settings[TOLERANCE], room)
             sweeps += used
         for i in range(n):
             total = v[i] + free[i]

@@ -171,9 +171,54 @@ def test_bad_data_of_a_platform_is_refused_by_name(changed: dict[str, Any], said
 
 
 def test_a_platform_whose_wheels_cannot_move_it_is_refused() -> None:
-    wheels = [{"at": [0.1 * k, 0.0], "axle_deg": 90.0} for k in range(3)]
+    wheels = [{"at": [0.1 * (k - 1), 0.1 * (k % 2)], "axle_deg": 90.0} for k in range(3)]
     with pytest.raises(ConfigError, match=r"platform\.wheels: the directions in which they push do not span the plane"):
         make_changed(CONFIGS / "omni" / "three_wheels.toml", {}, {"platform": {"wheels": wheels}})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"centre": [0.5, 0.0, 0.0]},
+        {"centre": [0.0, -0.2, 0.0]},
+        {"wheels": [{"at": [0.1 * k, 0.1 * k], "axle_deg": 120.0 * k} for k in range(3)]},
+        {"wheels": [{"at": [0.1, 0.0], "axle_deg": 120.0 * k} for k in range(3)]},
+    ],
+)
+def test_a_platform_that_would_fall_over_is_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"platform\.wheels: the centre of mass is .* mm outside the polygon"):
+        make_changed(CONFIGS / "omni" / "three_wheels.toml", {}, {"platform": changed})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e30, 1e30])
+def test_no_number_of_a_file_may_be_nan_or_huge(value: float) -> None:
+    """Every key in its turn; each error names it."""
+    from sync.toml import read_toml
+
+    for name in ("bench", "three_wheels"):
+        path = CONFIGS / "omni" / f"{name}.toml"
+        data = read_toml(path)
+        for table, rows in data.items():
+            for key, old in rows.items() if isinstance(rows, dict) else ():
+                if isinstance(old, bool) or not isinstance(old, int | float | list):
+                    continue
+                new = [value, *old[1:]] if isinstance(old, list) else value
+                if key == "wheels":
+                    new = [old[0] | {"axle_deg": value}, *old[1:]]
+                with pytest.raises(ConfigError, match=key):
+                    make_changed(path, {}, {table: {key: new}})
+
+
+def test_a_required_command_that_is_nan_is_not_taken_for_zero() -> None:
+    bench = Bench("three_wheels")
+    bench.run(0.005, 5e-3, lambda t: (float("nan"), 0.0, 0.0))
+    assert not np.isfinite(bench.state).all()
+
+
+def test_every_step_of_a_square_is_solved() -> None:
+    """Two rollers of a wheel brace each other where one takes over; sweeps alone need thousands."""
+    v = Bench("four_wheels").run(5.0 if thorough() else 1.5, 5e-3, lambda t: square_command(3.0 * t))
+    assert v["unsolved"].max() <= 1e-11 and v["sweeps"].max() < 100
 
 
 def test_neighbours_touch_where_they_end_in_a_point_and_not_where_they_are_inclined() -> None:
