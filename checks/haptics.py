@@ -1,7 +1,8 @@
-"""Haptic promises through the real path: python -m checks.haptics chatter | energy | kills | loop | port
+"""Haptic promises through the real path: python -m checks.haptics chatter | energy | hands_off | kills | loop | port
 
     chatter   the stiffness from which on the wall chatters, beside what the eigenvalues predict, for three delays
     energy    what a push and release at constant speed gets back, by the passivity monitor, beside K v (T + 2 delay) d
+    hands_off the car at a haptic wheel that nobody holds, pushed again and again from standing to 150 km/h: at rest
     kills     kill -9 of the simulator and of the DAQ, the device a process of its own: zero effort in time, 20 of 20
     loop      60 s at 5 kHz: lost, round trip, misses beyond a bare loop's; and the record replayed to the bit
     port      the car at 5 ms with its port model at 5 kHz beside the car at 1 ms: torque per angle, rate, misses
@@ -41,6 +42,7 @@ LEVELS, LEVEL_S = np.arange(0.85, 1.26, 0.05), 3.0  # near its onset chatter tak
 BIAS, CHATTER = 5.0, 0.35  # N; from peak to peak, as a share of how far that presses the wall in
 _STEADY = 1500  # samples, for which the finger is pushed before a kill
 _PATIENCE_S = 120.0
+PUSHES, PUSH_S, PUSH_NM = 10, 5.0, 400.0  # hands off: so often, s apart, N m about the vertical
 PORT_HZ, PORT_S = (4.0, 8.0, 12.0, 20.0), (4.0, 9.0)  # of the hand; from when to when, in the run
 
 
@@ -267,6 +269,46 @@ def loop(seconds: float) -> bool:
     return bool(lost == 0 and trip["p99"] <= 300.0 and missed <= bare and same)
 
 
+# ---- hands off -------------------------------------------------------------------------------------------------------
+
+
+def hands_off(port: bool) -> bool:
+    """Full throttle, a wind from behind, every few seconds a torque about the vertical: how the wheel swings then."""
+    settings = [
+        *(['include=["fragments/port_model.toml"]'] if port else []), f"name=haptics_off_{os.getpid()}",
+        "view.enabled=false", "sim.parameters.feel_limit=20.0", "source.hand=false", "source.effort.rise_ms=0.0",
+        "source.channels.throttle={wave='constant', offset_counts=420.0}",
+    ]  # fmt: skip
+    config = load(WHEEL, settings)
+    with tempfile.TemporaryDirectory() as folder:
+        run = started(
+            "run", settings, "--seconds", "60", "--runs", folder, "--json", file=WHEEL, stdout=subprocess.PIPE
+        )
+        until(partial(tune, config, ["push_x=0.0"], False))
+        begins = []
+        for k in range(PUSHES):
+            if k == 2:
+                until(partial(tune, config, ["push_x=700.0"], False))  # it would not reach 150 km/h by itself
+            begins.append(time.monotonic_ns())
+            until(partial(tune, config, [f"push_yaw={PUSH_NM}"], False))
+            time.sleep(0.1)
+            until(partial(tune, config, ["push_yaw=0.0"], False))
+            time.sleep(PUSH_S)
+        result = reported(run)
+        steps = open_run(next(Path(folder).iterdir())).topics["/step"].blocks
+    t, angle = 1e-9 * (steps["t_ns"].astype(np.int64) - begins[0]), np.degrees(steps["steering_angle"])
+    trip, good = result["effort"]["round_trip_us"]["round_trip"], True
+    for begun in begins:
+        at = 1e-9 * (begun - begins[0])
+        early, late = (np.ptp(angle[(t >= at + a) & (t < at + a + 1.5)]) for a in (0.2, PUSH_S - 1.6))
+        speed = 3.6 * float(np.interp(at, t, steps["vx"]))
+        good &= bool(late <= 0.5 * early)
+        print(f"{speed:.0f} km/h: swings by {early:.2f} deg, {PUSH_S - 1.8:.1f} s later by {late:.3f}")
+    fastest = 3.6 * float(steps["vx"].max())
+    print(f"up to {fastest:.0f} km/h; round trip p50 {trip['p50']:.0f}, p99 {trip['p99']:.0f} us, dead time 0.5 ms")
+    return good and fastest >= 150.0
+
+
 # ---- the port model between steps ------------------------------------------------------------------------------------
 
 
@@ -326,13 +368,14 @@ def _swing(hz: float, settings: list[str]) -> tuple[complex, dict[str, Any], boo
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["chatter", "energy", "kills", "loop", "port"])
+    parser.add_argument("what", choices=["chatter", "energy", "hands_off", "kills", "loop", "port"])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--port-model", action="store_true", help="hands_off: the car at 5 ms with its port model")
     asked = parser.parse_args()
     good = {
         "chatter": chatter, "energy": energy, "kills": lambda: kills(asked.kills), "loop": lambda: loop(asked.seconds),
-        "port": port,
+        "port": port, "hands_off": lambda: hands_off(asked.port_model),
     }[asked.what]()  # fmt: skip
     print("as promised" if good else "not as promised")
     return 0 if good else 1
