@@ -133,5 +133,6 @@ def scene(file: OmniFile, tree: TreeTables, wheels: list[Wheel]) -> Scene:
     for w in range(len(wheels)):
         half = 0.06 * R
         solids.append(box(f"contact{w + 1}", len(tree.links) - body + w, (-half, -half, -half), (half, half, half)))
-    cameras = (Camera("side", (0.0, -4.5 * R, 1.2 * R), (0.0, 0.0, 0.0), "heading"), *usual_cameras(3.0 * size))
+    away = 4.5 * size  # of a bench this is the wheel, of a platform all of it
+    cameras = (Camera("side", (0.0, -away, 0.27 * away), (0.0, 0.0, 0.0), "heading"), *usual_cameras(3.0 * size))
     return Scene(frames=len(tree.links) - body + len(wheels), solids=tuple(solids), size=3.0 * size, cameras=cameras)

@@ -47,8 +47,7 @@ class Measured:
 
 
 def wheel_of(name: str) -> Wheel:
-    path = CONFIGS / "omni" / f"{name}.toml"
-    return checked_wheels(read(path, OmniFile), str(path))[0]
+    return bench_wheels(name)[0]
 
 
 def attitudes(wheel: Wheel, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -221,6 +220,38 @@ def squares(out: Measured) -> None:
         out.shown(f"mecanum: the same by {what}", f"{v['path_error'].max():.3f} m")
 
 
+def against_ideal(out: Measured) -> None:
+    """What ideal non-holonomic kinematics says beside what the vehicle does: speed, vibration as rollers pass, slip."""
+    h, seconds = 5e-3, 4.0
+    for name in VEHICLES:
+        v = Bench(name).run(seconds, h, lambda t: (0.2, 0.1, 0.0))
+        late = v["t"] > 1.0
+        for what, ideal in (("speed_ahead", 0.2), ("speed_left", 0.1)):
+            speed = v[what][late]
+            out.shown(
+                f"{name}: {what.replace('_', ' ')}, m/s: mean, vibration (rms), most off",
+                f"{speed.mean():.4f}, {speed.std():.1e}, {np.abs(speed - ideal).max():.1e}", f"ideal {ideal:g}, 0, 0",
+            )  # fmt: skip
+        shaking = v["accel_z"][late]
+        slip = max(float(v[f"wheel{k + 1}_slip"][late].max()) for k in range(len(bench_wheels(name))))
+        load = v["wheel1_load"][late]
+        passed = int(np.count_nonzero(np.diff(v["wheel1_roller"][late])))
+        out.shown(
+            f"{name}: {passed} changes of roller of wheel 1: heave (rms), load, largest slip of a wheel",
+            f"{shaking.std():.1e} m/s2, {load.min():.1f} to {load.max():.1f} N, {slip:.1e} m/s", "ideal 0, even, 0",
+        )  # fmt: skip
+        window = (v["t"] > 2.0) & (v["t"] < 3.0)
+        t = v["t"][window]
+        pair = [Series("vehicle", t, v["speed_left"][window]), Series("ideal", t, np.full(len(t), 0.1))]
+        out.pictures.append((f"{name}: speed to the left, m/s", pair, False))
+        out.pictures.append((f"{name}: slip of wheel 1, m/s", [Series("slip", t, v["wheel1_slip"][window])], False))
+
+
+def bench_wheels(name: str) -> list[Wheel]:
+    path = CONFIGS / "omni" / f"{name}.toml"
+    return checked_wheels(read(path, OmniFile), str(path))
+
+
 def passages(out: Measured) -> None:
     """Force of the floor and servo torque while rollers pass, of a wheel that is driven."""
     for psi, distance in ((0.0, 0.035355339059327376), (30.0, 0.0335), (45.0, 0.0335)):
@@ -282,6 +313,7 @@ STUDIES: dict[str, tuple[str, Callable[[Measured], None]]] = {
     "cost": ("Cost of a tracking and of a step", costs),
     "real-time": ("Real time", real_time),
     "square": ("A square driven open loop", squares),
+    "ideal": ("Ideal kinematics beside the vehicle", against_ideal),
     "passages": ("Contact force over roller passages", passages),
     "sweeps": ("Inclination, number of rollers, friction, step", sweeps),
     "repeat": ("The same run twice in one process", repeated),
