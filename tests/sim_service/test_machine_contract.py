@@ -22,6 +22,7 @@ FILES = {
     "swerve": CONFIGS / "vehicles" / "swerve.toml",
     "wall": "wall",  # likewise
     "omni": CONFIGS / "omni" / "bench_inclined.toml",
+    "piano_multibody": "piano_multibody",  # likewise
 }
 STEPS = 10_000
 

@@ -1,0 +1,96 @@
+"""The grand action of seed 000: six bodies on pivots with felt, leather and dry friction between them (docs/piano.md).
+
+The key follows its measured motion; what the finger must apply, and what the whippen does to the key's pilot, come out.
+Nothing here knows of phases: they come from what touches what. Bodies and contacts are in `action`, the mechanics in
+sim_service/multibody/contact.
+"""
+
+from math import cos, sin
+
+import numpy as np
+
+from sim_service.machines.contract import Machine, Tables, tables
+from sim_service.machines.display import Display, Tile
+from sim_service.machines.piano_multibody.action import (
+    DAMPER,
+    HAMMER,
+    HAMMER_REACH,
+    HEAD,
+    JACK,
+    KEY,
+    LEVER,
+    LINKS,
+    REST,
+    TIP,
+    TOE,
+    WHIPPEN,
+    contacts,
+    joints,
+    poses,
+    tree,
+)
+from sim_service.machines.piano_multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
+from sim_service.machines.piano_multibody.dynamics import ROOM, step
+from sim_service.machines.scene import Camera, Scene, Solid, box
+
+_LINK_INTS, _LINK_REALS = tree()
+_FELT_INTS, _FELT_REALS = contacts()
+
+
+def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
+    """At rest as drawn; felt settles within some tenths of a second."""
+    state[:] = 0.0
+    work[:] = 0.0
+    state[: len(REST)] = REST
+
+
+def frames(state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
+    """The first is the world's, then the links."""
+    for k, (x, z, angle) in enumerate(poses(state[: len(LINKS)])):
+        c, s = cos(angle), sin(angle)
+        out[k + 1, 0] = x, 0.0, z
+        out[k + 1, 1:] = (c, 0.0, s), (0.0, 1.0, 0.0), (-s, 0.0, c)
+
+
+def _bar(name: str, link: int, low: tuple[float, float], high: tuple[float, float]) -> Solid:
+    """Corners in x and z of a part, as wide as the parts of an action are."""
+    return box(name, link + 1, (low[0], -0.004, low[1]), (high[0], 0.004, high[1]))
+
+
+_SOLIDS = (
+    _bar("key", KEY, (-TIP - 0.01, -0.012), (0.225, 0.0)), _bar("pilot", KEY, (0.121, 0.0), (0.131, 0.0262)),
+    _bar("whippen", WHIPPEN, (-0.11, 0.001), (0.004, 0.008)), _bar("jack", JACK, (-0.003, 0.0), (0.004, HEAD)),
+    _bar("toe", JACK, (-TOE, -0.004), (0.0, 0.0)), _bar("lever", LEVER, (-0.056, 0.001), (0.01, 0.006)),
+    _bar("shank", HAMMER, (0.0, -0.003), (HAMMER_REACH, 0.003)),
+    _bar("head", HAMMER, (HAMMER_REACH - 0.008, -0.02), (HAMMER_REACH + 0.01, 0.0)),
+    _bar("damper", DAMPER, (-0.14, 0.0), (0.0, 0.006)),
+)  # fmt: skip
+
+MACHINE = Machine(
+    name="piano_multibody",
+    inputs=INPUTS,
+    states=STATES,
+    outputs=OUTPUTS,
+    parameters=PARAMETERS,
+    step=step,
+    initial=initial,
+    tables=tables([*_LINK_INTS, *_FELT_INTS], [*_LINK_REALS, *_FELT_REALS, *joints()]),
+    work_size=ROOM,
+    efforts=("tip_force", "pilot_force"),
+    display=Display(
+        hands=(Tile("key", "key_travel", "mm", 1e3, 2, full=0.0095),),
+        figures=(
+            Tile("at the tip", "tip_force", "N", 1.0, 2), Tile("at the pilot", "pilot_force", "N", 1.0, 2),
+            Tile("hammer", "hammer_angle", "rad", 1.0, 3), Tile("phase", "phase", "", 1.0, 0),
+            Tile("blow", "strike_speed", "m/s", 1.0, 2), Tile("energy error", "energy_error", "mJ", 1e3, 3),
+        ),
+        plots=(("tip_force", "pilot_force"), ("travel", "hammer_angle"), ("head_force", "toe_force")),
+    ),
+    scene=Scene(
+        frames=len(LINKS) + 1,
+        solids=_SOLIDS,
+        size=0.3,
+        cameras=(Camera("side", (0.05, -0.5, 0.06), (0.05, 0.0, 0.05), "world"),),
+    ),
+    frames=frames,
+)  # fmt: skip

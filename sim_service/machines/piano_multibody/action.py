@@ -1,0 +1,124 @@
+"""The grand action as a plane tree of links with felt between them: geometry, masses, contacts (docs/piano.md has which
+figure is from where).
+
+Axes: x away from the player, z up, angles from x to z, the key's pivot at the origin. Link by link: key on the ground
+(driven), whippen on the ground, jack and repetition lever on the whippen, hammer on the ground, damper on the ground.
+At q = 0 every link lies along x; angles of jack and lever are against the whippen. Rest is table 3.5 of seed 002.
+"""
+
+from math import cos, sin
+
+import numpy as np
+
+from sim_service.multibody.contact.felt import CAPSULE, FELT_REALS, GROUND, STOP
+from sim_service.multibody.contact.kinds import LINK_REALS, TURN
+
+LINKS = ("key", "whippen", "jack", "lever", "hammer", "damper")
+KEY, WHIPPEN, JACK, LEVER, HAMMER, DAMPER = range(6)
+PARENTS = (-1, -1, WHIPPEN, WHIPPEN, -1, -1)
+
+# from the digest's G1 (specs/piano.md 2.7 and 2.8)
+REST = (-0.03473, -0.03684, -0.352717, -0.34888, -0.35622, 0.0)  # rad, of the six joints
+TIP = 0.2286  # m, from the key's pivot to where the finger is
+CAPSTAN = (0.126, 0.0262)
+P2, P3 = (0.189022, 0.019517), (0.098207, 0.086866)
+A, HEAD, TOE, KNUCKLE, HAMMER_REACH = 0.0988, 0.0508, 0.0508, 0.0117, 0.0922
+LEVER_PIVOT, KNUCKLE_AT = (-0.05, 0.03), 0.01649
+
+# estimates: masses of real parts (kg), centres in the axes of the link (m), inertias about them (kg m2)
+BODIES = (
+    (0.120, (0.012, 0.005), 1.8e-3),
+    (0.018, (-0.055, 0.012), 1.5e-5),
+    (0.006, (-0.006, 0.020), 2.5e-6),
+    (0.007, (-0.020, 0.004), 3.0e-6),
+    (0.014, (HAMMER_REACH, 0.0), 2.0e-6),
+    (0.040, (-0.090, 0.010), 2.0e-5),
+)
+DAMPER_PIVOT = (0.33, 0.0)
+TAIL = (0.21, 0.0)  # of the key, where it meets the damper
+CHECKED = 0.0068  # rad: the key's angle at which the back-check is drawn
+DAMPER_SKIN = 0.004  # m
+
+CONTACTS = (
+    "capstan", "head", "toe", "lever_felt", "jack_stop", "lever_stop", "drop_screw", "back_check", "string",
+    "hammer_rest", "damper_felt", "damper_stop", "front_rail", "back_rail",
+)  # fmt: skip
+
+
+def turned(angle: float, x: float, z: float) -> tuple[float, float]:
+    """A point of the world in the axes of a link at the origin that has turned by an angle."""
+    c, s = cos(angle), sin(angle)
+    return c * x + s * z, c * z - s * x
+
+
+def tree() -> tuple[list[int], list[float]]:
+    """Tables of the links, as joint_tree.py reads them."""
+    places = ((0.0, 0.0), P2, (-A, 0.0), LEVER_PIVOT, P3, DAMPER_PIVOT)
+    ints: list[int] = []
+    reals: list[float] = []
+    for parent, (x, z), (mass, (cx, cz), inertia) in zip(PARENTS, places, BODIES, strict=True):
+        ints += [parent, TURN, 0]
+        reals += [0.0, -1.0, 0.0, x, 0.0, z, mass, cx, 0.0, cz, inertia, inertia, inertia, 0.0, 0.0, 0.0, 0.0]
+    assert len(reals) == len(LINKS) * LINK_REALS
+    return ints, reals
+
+
+def contacts() -> tuple[list[int], list[float]]:
+    """Tables of the contacts, as felt.py reads them; what is regulated is put in before every step."""
+    deep = 0.01
+    # capsules of radius `deep` have their surface on one side of a segment: above, or below it
+    lower, upper = turned(CHECKED, 0.1965, 0.0482), turned(CHECKED, 0.2065, 0.0682)
+    rows = (
+        # point, capsule, twice the exponent; point; segment; radius; stiffness, damping, friction, slip
+        (KEY, WHIPPEN, 3, CAPSTAN, (-0.11, deep), (-0.02, deep), deep, 1.5e6, 1.0, 0.20),
+        (JACK, HAMMER, 3, (0.0, HEAD), (0.011, 0.002 - KNUCKLE), (0.024, 0.002 - KNUCKLE), 0.002, 1.5e6, 0.6, 0.20),
+        (JACK, GROUND, 3, (-TOE, 0.0), (0.02, deep), (0.08, deep), deep, 6e5, 0.6, 0.15),
+        (HAMMER, LEVER, 3, (KNUCKLE_AT, -KNUCKLE), (-0.06, -deep), (-0.01, -deep), deep, 1.5e5, 0.6, 0.15),
+        (JACK, GROUND, 3, (REST[JACK], 1.0), (0.03, 0.0), (1.0, 0.0), 0.0, 6e5, 1.0, 0.0),
+        (LEVER, GROUND, 3, (REST[LEVER], 1.0), (0.05, 0.0), (1.0, 0.0), 0.0, 6e5, 1.0, 0.0),
+        (LEVER, GROUND, 3, (-0.05, 0.0067), (0.05, deep), (0.12, deep), deep, 6e5, 1.0, 0.15),
+        (HAMMER, KEY, 3, (0.1022, -0.020), lower, upper, 0.004, 4e5, 3.0, 0.45),
+        (HAMMER, GROUND, 5, (HAMMER_REACH, 0.0), (0.12, deep), (0.24, deep), deep, 7e8, 0.15, 0.10),
+        (HAMMER, GROUND, 3, (-0.40, 1.0), (0.05, 0.0), (1.0, 0.0), 0.0, 2e5, 2.0, 0.0),
+        (KEY, DAMPER, 3, TAIL, (-0.16, DAMPER_SKIN), (-0.08, DAMPER_SKIN), DAMPER_SKIN, 4e5, 1.0, 0.15),
+        (DAMPER, GROUND, 3, (0.0, -1.0), (0.12, 0.0), (1.0, 0.0), 0.0, 2e5, 2.0, 0.0),
+        (KEY, GROUND, 3, (0.0, -1.0), (TIP, 0.0), (1.0, 0.0), 0.0, 2e6, 1.0, 0.0),
+        (KEY, GROUND, 3, (0.0, 1.0), (TIP, 0.0), (1.0, 0.0), 0.0, 2e6, 1.0, 0.0),
+    )  # fmt: skip
+    stops = ("jack_stop", "lever_stop", "hammer_rest", "damper_stop", "front_rail", "back_rail")
+    ints: list[int] = []
+    reals: list[float] = []
+    for name, row in zip(CONTACTS, rows, strict=True):
+        point, capsule, twice, at, start, end, radius, stiffness, damping, friction = row
+        ints += [point, capsule, twice, STOP if name in stops else CAPSULE]
+        reals += [*at, *start, *end, radius, stiffness, damping, friction, 1e-3]
+    assert len(reals) == len(CONTACTS) * FELT_REALS
+    return ints, reals
+
+
+def joints() -> list[float]:
+    """Springs and friction of the pivots, as felt.py reads them: stiffness, rest, preload, damping, level, speed."""
+    rows = (
+        (0.0, 0.0, 0.0, 0.0, 0.008, 2e-3),
+        (0.0, 0.0, 0.0, 2e-5, 1.0e-3, 5e-3),
+        (0.02, REST[JACK], 0.006, 1e-5, 1.0e-4, 0.02),
+        (0.35, REST[LEVER], 0.03, 5e-4, 5.0e-4, 0.01),
+        (0.0, 0.0, 0.0, 2e-5, 6.0e-4, 0.02),
+        (0.0, 0.0, -0.02, 1e-4, 1.0e-3, 0.01),
+    )
+    return [value for row in rows for value in row]
+
+
+def poses(q: np.ndarray) -> list[tuple[float, float, float]]:
+    """Place of the pivot and absolute angle of every link: for drawing and for checks."""
+    out: list[tuple[float, float, float]] = []
+    places = ((0.0, 0.0), P2, (-A, 0.0), LEVER_PIVOT, P3, DAMPER_PIVOT)
+    for k, (parent, (x, z)) in enumerate(zip(PARENTS, places, strict=True)):
+        angle = float(q[k])
+        if parent >= 0:
+            px, pz, turn = out[parent]
+            c, s = cos(turn), sin(turn)
+            out.append((px + c * x - s * z, pz + s * x + c * z, angle + turn))
+        else:
+            out.append((x, z, angle))
+    return out

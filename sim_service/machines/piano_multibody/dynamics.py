@@ -1,0 +1,200 @@
+"""The step of the grand action: regulation, then short steps of the tree with its felt, then what is reported.
+
+The key's motion within a step is the cubic through measured travels and speeds. Forces that are reported are means over
+the step: what its impulse was.
+"""
+
+from math import isnan
+
+from sim_service.machines.contract import STEP, places
+from sim_service.machines.piano_multibody.action import (
+    CONTACTS,
+    DAMPER_SKIN,
+    HAMMER,
+    HAMMER_REACH,
+    JACK,
+    KEY,
+    LEVER,
+    LINKS,
+    P3,
+    REST,
+    TAIL,
+    TIP,
+    WHIPPEN,
+)
+from sim_service.machines.piano_multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
+from sim_service.multibody.contact import felt as law
+from sim_service.multibody.contact.felt import (
+    CLOSING,
+    DEPTH,
+    END,
+    FELT_INTS,
+    FELT_REALS,
+    JOINT_REALS,
+    LEVEL,
+    NORMAL,
+    POINT,
+    PRELOAD,
+    REPORT,
+    SPRING,
+    START,
+    account,
+    advance_felt,
+)
+from sim_service.multibody.contact.kinds import LINK_INTS, LINK_REALS, MASS
+from sim_service.multibody.natural.views import inner, view
+from sync.jit import kernel
+
+S, PAR, W, C = places("S", STATES), places("PAR", PARAMETERS), places("W", OUTPUTS), places("C", CONTACTS)
+I = places("I", INPUTS)  # noqa: E741  the letter of the field
+N, M, N_OUT = len(LINKS), len(CONTACTS), len(OUTPUTS)
+N_LINKS, N_FELT, N_JOINTS, N_REPORT = LINK_REALS * N, FELT_REALS * M, JOINT_REALS * N, REPORT * M
+FIRST_BOOK = int(S.work)
+SHORT = 31.25e-6  # s, the longest short step …
+MOST = 32  # … but no more of them than this
+ROOM = len(OUTPUTS) + N_LINKS + N_FELT + N_JOINTS + N_REPORT + 3 + law.work_size(N, M)
+FASTEST = 5.0  # m/s, of a tip
+DEEPEST = 0.002  # m, beyond the key's dip, and above its rest
+
+
+@inner
+def regulate(params, tables, links, felt, joints):
+    """The tables of a step: as drawn, with what the parameters say."""
+    numbers = tables.floats
+    for k in range(N_LINKS):
+        links[k] = numbers[k]
+    for k in range(N_FELT):
+        felt[k] = numbers[N_LINKS + k]
+    for k in range(N_JOINTS):
+        joints[k] = numbers[N_LINKS + N_FELT + k]
+    # a mass at the head, which is where the hammer's centre is
+    links[LINK_REALS * HAMMER + MASS] = max(links[LINK_REALS * HAMMER + MASS] + params[PAR.hammer_mass_added], 1e-3)
+    for k in range(M):
+        felt[FELT_REALS * k + law.STIFFNESS] *= params[PAR.felt_stiffness]
+        felt[FELT_REALS * k + law.DAMPING] *= params[PAR.felt_damping]
+        felt[FELT_REALS * k + law.FRICTION] *= params[PAR.surface_friction]
+    for k in range(N):
+        joints[JOINT_REALS * k + LEVEL] *= params[PAR.pivot_friction]
+    joints[JOINT_REALS * JACK + PRELOAD] = params[PAR.jack_spring]
+    joints[JOINT_REALS * LEVER + PRELOAD] = params[PAR.repetition_spring]
+    joints[JOINT_REALS * LEVER + SPRING] = params[PAR.repetition_stiffness]
+    head = view(felt, FELT_REALS * C.head, FELT_REALS * (C.head + 1))
+    head[START] = params[PAR.knuckle_edge]
+    head[law.FRICTION] = params[PAR.knuckle_friction] * params[PAR.surface_friction]
+    lift(felt, C.toe, params[PAR.let_off_button])
+    lift(felt, C.drop_screw, params[PAR.drop_screw])
+    lift(felt, C.lever_felt, params[PAR.repetition_height])
+    string = view(felt, FELT_REALS * C.string, FELT_REALS * (C.string + 1))
+    angle = params[PAR.string_angle]
+    # the sine to its fifth power: 1e-6 rad at 0.3
+    lift(felt, C.string, P3[1] + HAMMER_REACH * angle * (1.0 - angle * angle / 6.0 * (1.0 - angle * angle / 20.0)))
+    string[POINT] = HAMMER_REACH
+    check = view(felt, FELT_REALS * C.back_check, FELT_REALS * (C.back_check + 1))
+    check[START] += params[PAR.back_check]
+    check[END] += params[PAR.back_check]
+    felt[FELT_REALS * C.front_rail + law.ANGLE] = REST[KEY] + params[PAR.key_dip] / TIP
+    felt[FELT_REALS * C.back_rail + law.ANGLE] = REST[KEY] - 1e-5
+    damper = view(felt, FELT_REALS * C.damper_felt, FELT_REALS * (C.damper_felt + 1))
+    height = TAIL[0] * (REST[KEY] + params[PAR.damper_travel] / TIP) + DAMPER_SKIN
+    damper[START + 1] = damper[END + 1] = height if params[PAR.damper] > 0.5 else 1.0
+
+
+@inner
+def lift(felt, contact, height):
+    """Both ends of a segment, by its surface's height."""
+    own = view(felt, FELT_REALS * contact, FELT_REALS * (contact + 1))
+    own[START + 1] += height
+    own[END + 1] += height
+
+
+@inner
+def force(report, contact, h):
+    return report[REPORT * contact + NORMAL] / h
+
+
+@inner
+def complete(state, inputs, params, h):
+    """What is not measured, from the step before; the tip's travel, within what a key has."""
+    travel = min(max(inputs[I.key_travel], -DEEPEST), params[PAR.key_dip] + DEEPEST)
+    begun = state[S.begun] > 0.0
+    before = TIP * (state[S.key] - REST[KEY])
+    if isnan(inputs[I.key_speed]):
+        inputs[I.key_speed] = (travel - before) / h if begun else 0.0
+    speed = min(max(inputs[I.key_speed], -FASTEST), FASTEST)
+    if isnan(inputs[I.key_acceleration]):
+        inputs[I.key_acceleration] = (speed - state[S.last_speed]) / h if begun else 0.0
+    if not begun:
+        state[S.key], state[S.key_rate] = REST[KEY] + travel / TIP, speed / TIP
+    state[S.last_speed] = speed
+    return travel, speed
+
+
+@kernel(STEP)
+def step(state, inputs, params, tables, work, h):
+    at = N_OUT
+    links, felt = view(work, at, at + N_LINKS), view(work, at + N_LINKS, at + N_LINKS + N_FELT)
+    at += N_LINKS + N_FELT
+    joints, report = view(work, at, at + N_JOINTS), view(work, at + N_JOINTS, at + N_JOINTS + N_REPORT)
+    at += N_JOINTS + N_REPORT
+    gravity, room = view(work, at, at + 3), view(work, at + 3, len(work))
+    gravity[0], gravity[1], gravity[2] = 0.0, 0.0, -params[PAR.gravity]
+    ints = tables.ints
+    tree, kinds = view(ints, 0, LINK_INTS * N), view(ints, LINK_INTS * N, LINK_INTS * N + FELT_INTS * M)
+    regulate(params, tables, links, felt, joints)
+    travel, speed = complete(state, inputs, params, h)
+    q, v = view(state, 0, N), view(state, N, 2 * N)
+    books = view(state, FIRST_BOOK, FIRST_BOOK + law.BOOKS)
+    if state[S.begun] == 0.0:
+        account(tree, links, joints, kinds, felt, gravity, q, v, books, room)
+        state[S.energy_at_start] = books[law.KINETIC] + books[law.POTENTIAL] + books[law.STORED]
+        state[S.begun] = 1.0
+    # the cubic through the key's angles and rates at both ends
+    count = min(max(int(h / SHORT + 0.999), 1), MOST)
+    short = h / count
+    a, va = q[KEY], v[KEY]
+    b, vb = REST[KEY] + travel / TIP, speed / TIP
+    for k in range(N_REPORT):
+        report[k] = 0.0
+    effort = 0.0
+    for k in range(1, count + 1):
+        s = k / count
+        r = 1.0 - s
+        angle = r * r * (1.0 + 2.0 * s) * a + s * r * r * h * va + s * s * (3.0 - 2.0 * s) * b - s * s * r * h * vb
+        rate = 6.0 * s * r * (b - a) / h + r * (1.0 - 3.0 * s) * va + s * (3.0 * s - 2.0) * vb
+        effort += advance_felt(
+            tree, links, joints, kinds, felt, gravity, q, v, angle, rate, inputs[I.key_acceleration] / TIP, short,
+            books, report, room,
+        )  # fmt: skip
+        # a blow: the instant at which felt and string touch
+        state[S.elapsed] += short
+        depth = report[REPORT * C.string + DEPTH]
+        if depth > 0.0 and state[S.on_string] == 0.0:
+            up = HAMMER_REACH * v[HAMMER]
+            state[S.on_string] = 1.0
+            state[S.struck] += 1.0
+            state[S.struck_speed] = report[REPORT * C.string + CLOSING] if up <= 0.0 else up
+            state[S.struck_at] = state[S.elapsed] - short
+        elif depth <= 0.0:
+            state[S.on_string] = 0.0
+    account(tree, links, joints, kinds, felt, gravity, q, v, books, room)
+    work[W.tip_force] = effort / (count * TIP)
+    work[W.pilot_force] = force(report, C.capstan, h)
+    work[W.travel], work[W.hammer_angle] = travel, q[HAMMER]
+    work[W.hammer_speed] = HAMMER_REACH * v[HAMMER]
+    work[W.whippen_angle] = q[WHIPPEN]
+    work[W.jack_angle], work[W.lever_angle] = q[JACK] - REST[JACK], q[LEVER] - REST[LEVER]
+    work[W.head_force], work[W.toe_force] = force(report, C.head, h), force(report, C.toe, h)
+    work[W.lever_force], work[W.drop_force] = force(report, C.lever_felt, h), force(report, C.drop_screw, h)
+    work[W.check_force], work[W.string_force] = force(report, C.back_check, h), force(report, C.string, h)
+    work[W.damper_force], work[W.rail_force] = force(report, C.damper_felt, h), force(report, C.front_rail, h)
+    # under the knuckle: nearer to it than leather gives way, and not beyond its edge
+    under = report[REPORT * C.head + DEPTH] > -5e-4
+    toe = work[W.toe_force] > 0.0
+    work[W.phase] = (1.0 if toe else 0.0) if under else (2.0 if toe else 3.0)
+    work[W.strikes], work[W.strike_instant] = state[S.struck], state[S.struck_at]
+    work[W.strike_speed] = state[S.struck_speed]
+    work[W.work_on_key] = books[law.WORK]
+    work[W.energy_error] = (
+        books[law.KINETIC] + books[law.POTENTIAL] + books[law.STORED] - state[S.energy_at_start]
+        + books[law.FELT_LOSS] + books[law.FRICTION_LOSS] + books[law.PIVOT_LOSS] - books[law.WORK]
+    )  # fmt: skip
