@@ -1,4 +1,4 @@
-"""The grand action of seed 000: six bodies on pivots with felt, leather and dry friction between them (docs/piano.md).
+"""The grand action of seed 000: six bodies on pivots with felt and dry friction between them (docs/piano_multibody.md).
 
 The key follows its measured motion; what the finger must apply, and what the whippen does to the key's pilot, come out.
 Nothing here knows of phases: they come from what touches what. Bodies and contacts are in `action`, the mechanics in

@@ -1,16 +1,18 @@
-"""The grand action as a plane tree of links with felt between them: geometry, masses, contacts (docs/piano.md has which
-figure is from where).
+"""The grand action as a plane tree of links with felt between them: geometry, masses, contacts.
 
-Axes: x away from the player, z up, angles from x to z, the key's pivot at the origin. Link by link: key on the ground
-(driven), whippen on the ground, jack and repetition lever on the whippen, hammer on the ground, damper on the ground.
-At q = 0 every link lies along x; angles of jack and lever are against the whippen. Rest is table 3.5 of seed 002.
+Which figure is from where: docs/piano_multibody.md.
+
+Axes: x away from the player, z up, angles from x to z, the key's pivot at the origin. Link by link: key (it
+follows what is measured) and whippen on the ground, jack and repetition lever on the whippen, hammer and damper on the
+ground. At q = 0 every link lies along x; angles of jack and lever are against the whippen.
+Rest is table 3.5 of seed 002.
 """
 
 from math import cos, sin
 
 import numpy as np
 
-from sim_service.multibody.contact.felt import CAPSULE, FELT_REALS, GROUND, STOP
+from sim_service.multibody.contact.felt_tables import CAPSULE, FELT_REALS, GROUND, STOP
 from sim_service.multibody.contact.kinds import LINK_REALS, TURN
 
 LINKS = ("key", "whippen", "jack", "lever", "hammer", "damper")

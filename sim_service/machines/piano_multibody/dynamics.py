@@ -23,8 +23,9 @@ from sim_service.machines.piano_multibody.action import (
     WHIPPEN,
 )
 from sim_service.machines.piano_multibody.description import INPUTS, OUTPUTS, PARAMETERS, STATES
-from sim_service.multibody.contact import felt as law
-from sim_service.multibody.contact.felt import (
+from sim_service.multibody.contact import felt_tables as law
+from sim_service.multibody.contact.felt import account, advance_felt, work_size
+from sim_service.multibody.contact.felt_tables import (
     CLOSING,
     DEPTH,
     END,
@@ -38,8 +39,6 @@ from sim_service.multibody.contact.felt import (
     REPORT,
     SPRING,
     START,
-    account,
-    advance_felt,
 )
 from sim_service.multibody.contact.kinds import LINK_INTS, LINK_REALS, MASS
 from sim_service.multibody.natural.views import inner, view
@@ -52,7 +51,7 @@ N_LINKS, N_FELT, N_JOINTS, N_REPORT = LINK_REALS * N, FELT_REALS * M, JOINT_REAL
 FIRST_BOOK = int(S.work)
 SHORT = 31.25e-6  # s, the longest short step …
 MOST = 32  # … but no more of them than this
-ROOM = len(OUTPUTS) + N_LINKS + N_FELT + N_JOINTS + N_REPORT + 3 + law.work_size(N, M)
+ROOM = len(OUTPUTS) + N_LINKS + N_FELT + N_JOINTS + N_REPORT + 3 + work_size(N, M)
 FASTEST = 5.0  # m/s, of a tip
 DEEPEST = 0.002  # m, beyond the key's dip, and above its rest
 
