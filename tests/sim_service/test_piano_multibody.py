@@ -1,5 +1,5 @@
 """The grand action of six bodies: the six results of seed 000 in their directions and sizes, phases that come out of
-contacts, no energy from nothing. Its mechanics against the other formulations is in multibody/test_felt.py."""
+contacts, no energy from nothing, the geometry of let-off of the digest's G1."""
 
 import functools
 
@@ -77,6 +77,16 @@ def test_a_heavier_hammer_gives_more_force() -> None:
     for low, high in ((1.0, 4.0), (5.5, 7.0), (8.0, 9.0)):
         a, b, c = (force(run, low, high) for run in runs)
         assert a < b < c
+
+
+def test_regulated_as_g1_it_lets_off_where_the_digest_says() -> None:
+    """The toe meets the button at -0.0203 rad of the key (case P1)."""
+    g1 = {
+        "let_off_button": 0.0466488, "knuckle_edge": 0.011, "string_angle": 0.0, "drop_screw": 0.2, "back_check": 0.05,
+        "damper": 0.0, "repetition_spring": 0.03,
+    }  # fmt: skip
+    run = pressed(((0.0, 0.00028), (0.06, 0.00668), (0.1, 0.00668)), **g1)
+    assert run["travel"][np.argmax(run["toe_force"] > 0.0)] / 0.2286 - 0.03473 == pytest.approx(-0.0203, abs=1e-3)
 
 
 def test_without_damper_the_second_half_is_lighter() -> None:
