@@ -24,6 +24,7 @@ from tandem.keys_command import keys
 from tandem.live_run import checked_config, compile_ahead
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.omni_commands import study_omni
+from tandem.piano_commands import notes, study_piano
 from tandem.reports.outcome import DAMAGED
 from tandem.run_command import DEFAULT, ConfigFile, run, write_run_report
 from tandem.steering_commands import caster, caster_trials, steering
@@ -431,6 +432,7 @@ app.command()(view)
 app.command()(mechanism)
 app.command()(iso)
 app.command()(keys)
+app.command()(notes)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
 bench.command("multibody")(bench_multibody)
 app.add_typer(bench, name="bench")
@@ -444,6 +446,7 @@ study.command("caster-trials")(caster_trials)
 study.command("steering")(steering)
 study.command("wall")(study_wall)
 study.command("omni")(study_omni)
+study.command("piano")(study_piano)
 app.add_typer(study, name="study")
 
 

@@ -1,0 +1,105 @@
+"""A piano key through the real path: python -m checks.piano loop | octave
+
+    loop      60 s at 4 kHz with the virtual device and finger: lost, misses beside a bare loop's, what a step costs,
+              energy beside the work done; the record replayed to the bit and exported as notes
+    octave    thirteen keys at 1 kHz in one process: lost, misses, what a step costs
+
+Runs of configs/piano.toml and configs/piano_octave.toml through shared memory; figures come from their records.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sync.config import load
+from sync.record import open_run
+
+ROOT = Path(__file__).resolve().parents[1]
+CONFIGS = ROOT / "configs"
+_STEP_US = 60.0  # p99.9 of what a step of one key may take
+_PATIENCE_S = 300.0
+
+
+def tandem(*words: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tandem", *words, "--json"], cwd=ROOT, capture_output=True, text=True, check=False,
+        timeout=_PATIENCE_S,
+    )  # fmt: skip
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        raise SystemExit(f"tandem {' '.join(words)}: {done.stderr.strip()}")
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found | {"code": done.returncode}
+
+
+def costs_us(steps: np.ndarray) -> np.ndarray:
+    """From the block taken to the result."""
+    return np.asarray(1e-3 * (steps["pushed_ns"] - steps["taken_ns"]))
+
+
+def run_it(file: str, seconds: float, folder: str) -> tuple[dict[str, Any], int, np.ndarray]:
+    """Its figures, what a bare loop missed in as long, its steps."""
+    from tandem.baseline import bare_lateness
+
+    settings = [f"name=piano_{os.getpid()}", "view.enabled=false"]
+    config = load(CONFIGS / file, settings)
+    before = bare_lateness(config, seconds / 2)
+    options = [word for setting in settings for word in ("--set", setting)]
+    result = tandem("run", str(CONFIGS / file), *options, "--seconds", str(seconds), "--runs", folder)
+    after = bare_lateness(config, seconds / 2)
+    steps = open_run(Path(folder)).topics["/step"].blocks
+    return result, before["deadline_misses"] + after["deadline_misses"], steps
+
+
+def loop(seconds: float) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        result, bare, steps = run_it("piano.toml", seconds, folder)
+        again = tandem("replay", folder)
+        notes = tandem("notes", folder, "--out", f"{folder}/notes")["notes"]
+        sizes = [(Path(folder) / "notes" / name).stat().st_size for name in ("notes.mid", "notes.wav")]
+    cost = costs_us(steps)
+    lost, missed = result["balance"]["lost"], result["deadline_misses"]
+    p50, p999 = np.percentile(cost, [50.0, 99.9])
+    made, put_in = float(steps["energy_error"].max()), float(np.abs(np.diff(steps["work_done"])).sum()) / 2.0
+    efforts = again["efforts"]
+    print(f"{result['steps']} steps: {lost} lost, {missed} missed, a bare loop {bare}")
+    print(f"a step takes p50 {p50:.1f}, p99.9 {p999:.1f} us (at most {_STEP_US:.0f})")
+    print(f"energy made: {1e3 * made:.4f} mJ, {100.0 * made / put_in:.4f} % of {1e3 * put_in:.1f} mJ done on the key")
+    print(f"replay: identical {again['identical']}, efforts {efforts['compared']}, differing {efforts['differing']}")
+    print(f"{len(notes)} notes, velocities {sorted({n['velocity'] for n in notes})}, {sizes[0]} and {sizes[1]} bytes")
+    same = again["identical"] and not efforts["differing"] and again["code"] == 0
+    return bool(lost == 0 and missed <= bare and p999 <= _STEP_US and made < 0.01 * put_in and same and notes)
+
+
+def octave(seconds: float) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        result, bare, steps = run_it("piano_octave.toml", seconds, folder)
+        again = tandem("replay", folder)
+        notes = tandem("notes", folder, "--out", f"{folder}/notes")["notes"]
+    p50, p999 = np.percentile(costs_us(steps), [50.0, 99.9])
+    lost, missed = result["balance"]["lost"], result["deadline_misses"]
+    print(f"{result['steps']} steps of 13 keys: {lost} lost, {missed} missed, a bare loop {bare}")
+    print(f"a step takes p50 {p50:.1f}, p99.9 {p999:.1f} us; {len(notes)} notes of {len({n['pitch'] for n in notes})}")
+    print(f"replay: identical {again['identical']}")
+    return bool(lost == 0 and missed <= bare and again["identical"])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["loop", "octave"])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    asked = parser.parse_args()
+    good = {"loop": loop, "octave": octave}[asked.what](asked.seconds)
+    print("as promised" if good else "not as promised")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

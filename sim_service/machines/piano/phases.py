@@ -1,0 +1,156 @@
+"""The machine `piano_phases`: one piano key under a finger, by the phase model or a small object: see docs/piano.md.
+
+The measured position of the key's front comes in, down is positive; the force that opposes the finger goes out. A
+strike is a count that rises, with its speed and how long before the end of the step it was.
+"""
+
+import numpy as np
+
+from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, Tables, places
+from sim_service.machines.display import Display, Tile
+from sim_service.machines.piano import action, drawing, keys, small
+from sync.jit import kernel
+
+INPUTS = (
+    Quantity("position", "m", "of the front of the key, down is positive"),
+    Quantity("velocity", "m/s", "likewise; not measured: the difference of two positions", optional=True),
+)
+STATES = tuple(
+    Quantity(*each)
+    for each in (*keys.STATE, *small.STATE, ("small_mode", "1", "submodel"), ("small_strikes", "1", "of it"),
+                 ("small_strike_at", "s", "the last one"), ("small_strike_speed", "m/s", "then"))
+)  # fmt: skip
+OUTPUTS = (
+    Quantity("tip_force", "N", "at the front of the key, against the finger; the key's inertia included"),
+    Quantity(
+        "pilot_force", "N", "at the capstan: of the key on the action, the key's own inertia and weight taken off"
+    ),
+    Quantity("torque", "N m", "of the coupler"),
+    Quantity("phase", "1", "0 acceleration, 1 let-off, 2 catch, 3 reset; of a small object its submodel"),
+    Quantity("key_travel", "m", "of the front of the virtual key, from where it rests"),
+    Quantity("key", "rad", "q1"),
+    Quantity("hammer", "rad", "q2; the string is at 0"),
+    Quantity("lever", "rad", "q3"),
+    Quantity("whippen", "rad", "q5"),
+    Quantity("jack", "rad", "q6"),
+    Quantity("jack_overlap", "m", "q4: jack and knuckle; below 0 they are apart"),
+    Quantity("jack_place", "m", "q9: of the jack's head along the knuckle"),
+    Quantity("toe_gap", "m", "of the jack's toe to the let-off button, the jack at its stop"),
+    Quantity("strike_count", "1", "of the hammer on the string"),
+    Quantity("strike_speed", "m/s", "of the hammer's head, the last time"),
+    Quantity("strike_age", "s", "since then, at the end of the step"),
+    Quantity("sounding", "1", "1 from a strike until the damper is back"),
+    Quantity("work_done", "J", "on the action, by the measured key"),
+    Quantity("energy_error", "J", "stored beyond what came in and was not lost"),
+    Quantity("phase_changes", "1", "so far"),
+    Quantity("events_exceeded", "1", "pieces of a step with too many events"),
+    Quantity("port", "m", "position of the measured key"),
+)
+PARAMETERS = (
+    *keys.PARAMETERS,
+    *(Parameter(*each) for each in small.PARAMETERS),
+    Parameter("object", "1", 0.0, 0.0, 3.0, "0 action, 1 two-mass key, 2 hammer, key and bed, 3 plectrum", live=False),
+    Parameter("note", "1", 60.0, 0.0, 127.0, "that the string sounds, as MIDI numbers it", live=False),
+)
+S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)
+I = places("I", INPUTS)  # noqa: E741  the letter of the field
+_SMALL = len(keys.PARAMETERS)
+_X = keys.SIZE
+_MODE, _STRUCK, _AT, _SPEED = range(_X + small.N, _X + small.N + 4)
+_ROOM = len(OUTPUTS)
+
+
+@kernel()
+def _step_small(thing, state, position, velocity, params, work, room, h):
+    for i in range(len(small.PARAMETERS)):
+        room[i] = params[_SMALL + i]
+    x = state[_X : _X + small.N]
+    if x[small.ONE] == 0.0:
+        x[small.PORT] = x[small.XK] = x[small.XH] = position
+    room[small.STRUCK], room[small.STRUCK_AT], room[small.STRUCK_SPEED] = state[_STRUCK], state[_AT], state[_SPEED]
+    mode, force, exceeded = small.advance(
+        thing, int(state[_MODE]), x, room, position + velocity * h, velocity, h
+    )  # fmt: skip
+    state[_MODE] = mode
+    state[_STRUCK], state[_AT], state[_SPEED] = room[small.STRUCK], room[small.STRUCK_AT], room[small.STRUCK_SPEED]
+    state[keys.EXCEEDED] += exceeded
+    state[keys.LAST], state[keys.BEGUN] = position, 1.0
+    for i in range(_ROOM):
+        work[i] = 0.0
+    work[W.tip_force] = work[W.pilot_force] = force
+    work[W.torque] = force * action.FRONT
+    work[W.phase] = mode
+    work[W.key_travel] = x[small.PORT] if thing == small.PLECTRUM else x[small.XK]
+    work[W.key] = action.Q1 + work[W.key_travel] / action.FRONT
+    work[W.hammer] = x[small.XH]
+    work[W.strike_count], work[W.strike_speed] = state[_STRUCK], state[_SPEED]
+    work[W.strike_age] = x[small.CLOCK] - state[_AT] if state[_STRUCK] > 0.0 else 0.0
+    work[W.sounding] = 1.0 if state[_STRUCK] > 0.0 else 0.0
+    work[W.events_exceeded] = state[keys.EXCEEDED]
+    work[W.port] = position
+
+
+@kernel(STEP)
+def step(state, inputs, params, tables, work, h):
+    position, velocity = keys.measured(inputs[I.position], inputs[I.velocity], state[keys.LAST], state[keys.BEGUN], h)
+    inputs[I.velocity] = velocity
+    room = work[_ROOM:]
+    thing = int(params[P.object])
+    if thing != small.ACTION:
+        _step_small(thing, state, position, velocity, params, work, room, h)
+        return
+    keys.advance(state, position, velocity, params, 0.0, room, h)
+    x, mode = state[: action.N], int(state[keys.PHASE])
+    button = action.BUTTON + room[action.HIGHER]
+    q5, _, _, _, _, q6, dq6, jx, jy, djx, djy = action.jack_at(mode, x[action.QK], button)
+    q4, q9, _, _, _, _ = action.knuckle(x[action.QH], q6, dq6, jx, jy, djx, djy)
+    torque = action.coupler(x, room)
+    work[W.tip_force], work[W.torque] = torque / action.FRONT, torque
+    work[W.pilot_force] = action.pilot_torque(mode, x, room) / action.CAPSTAN
+    work[W.phase] = mode
+    work[W.key_travel] = (x[action.QK] - action.Q1) * action.FRONT
+    work[W.key], work[W.hammer], work[W.lever] = x[action.QK], x[action.QH], x[action.QR]
+    work[W.whippen], work[W.jack] = q5, q6
+    work[W.jack_overlap], work[W.jack_place] = q4, q9
+    work[W.toe_gap] = action.toe_gap(x[action.QK], button)
+    work[W.strike_count], work[W.strike_speed] = x[action.STRIKES], x[action.STRIKE_RATE] * action.SHANK
+    work[W.strike_age] = x[action.TIME] - x[action.STRIKE_AT] if x[action.STRIKES] > 0.0 else 0.0
+    work[W.sounding] = state[keys.UNDAMPED]
+    work[W.work_done] = x[action.WORK]
+    work[W.energy_error] = action.stored(mode, x, room) - state[keys.ENERGY] - x[action.WORK] + x[action.LOST]
+    work[W.phase_changes], work[W.events_exceeded] = x[action.CHANGES], state[keys.EXCEEDED]
+    work[W.port] = position
+
+
+def initial(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
+    keys.begin(state)
+    work[:] = 0.0
+
+
+def frames(state, params, out):
+    drawing.pose(state[: action.N], int(state[keys.PHASE]), params, out)
+
+
+MACHINE = Machine(
+    name="piano_phases",
+    inputs=INPUTS,
+    states=STATES,
+    outputs=OUTPUTS,
+    parameters=PARAMETERS,
+    step=step,
+    initial=initial,
+    work_size=_ROOM + max(action.ROOM, small.ROOM),
+    efforts=("tip_force", "pilot_force"),
+    display=Display(
+        hands=(Tile("key", "position", "mm", 1e3, 2, full=0.01),),
+        figures=(
+            Tile("felt", "tip_force", "N", 1.0, 2), Tile("at the capstan", "pilot_force", "N", 1.0, 2),
+            Tile("phase", "phase", "", 1.0, 0), Tile("hammer", "hammer", "deg", 57.29578, 1),
+            Tile("strikes", "strike_count", "", 1.0, 0), Tile("last strike", "strike_speed", "m/s", 1.0, 2),
+            Tile("energy error", "energy_error", "mJ", 1e3, 3),
+        ),
+        plots=(("tip_force", "key_travel"), ("hammer", "phase"), ("pilot_force", "strike_speed")),
+    ),
+    scene=drawing.scene(),
+    frames=frames,
+)  # fmt: skip

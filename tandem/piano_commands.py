@@ -1,0 +1,71 @@
+"""The commands `tandem notes` and `tandem study piano`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder
+
+
+def notes(
+    run: Annotated[Path, typer.Argument(help="A recorded run of a piano key.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for notes.mid and notes.wav; default: the run's.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The notes of a run: every strike with its instant and speed, a MIDI file and a WAV file."""
+    with errors():
+        from sync.private_files import make_folder, rewrite
+        from sync.record import open_run
+        from tandem.notes import as_figures, midi_file, notes_of, wave_file
+
+        opened = open_run(run, ("/step",))
+        found = notes_of(opened)
+        sound = wave_file(found)
+        folder = out or opened.path.parent
+        make_folder(folder)
+        rewrite(folder / "notes.mid", midi_file(found))
+        rewrite(folder / "notes.wav", sound)
+    if as_json:
+        print(json.dumps({"notes": as_figures(found), "folder": str(folder)}), flush=True)
+        return
+    console = output()
+    for note in found:
+        console.print(
+            f"{note.start:9.4f} s  note {note.pitch:3d}  {note.speed:5.2f} m/s  velocity {note.velocity:3d}"
+            f"  for {note.end - note.start:.3f} s"
+        )
+    console.print(f"{len(found)} notes: {folder / 'notes.mid'}, {folder / 'notes.wav'}", soft_wrap=True, markup=False)
+
+
+def study_piano(as_json: AsJson = False, runs: Runs = Path("runs")) -> None:
+    """A piano key examined: slow press, regulation, blows, repetition; tables and a page with curves.
+
+    Exit codes: 0 everything promised holds; 1 something does not.
+    """
+    from sync import build
+    from sync.jit import compiling
+
+    with errors():
+        build.ensure("everything")
+        with compiling("piano"):
+            from tandem.reports.html.page import json_ready
+            from tandem.reports.html.plain import write_plain
+            from tandem.studies.piano import phases
+        with progress("study piano") as update:
+            results = phases.examine(update)
+        figures = {"studies": [each.figures() for each in results], "holds": all(each.holds for each in results)}
+        if as_json:
+            print(json.dumps(json_ready(figures)), flush=True)
+        else:
+            phases.print_results(output(), results)
+        headline = phases.headline(results)
+        report(
+            run_folder(runs, "study_piano"),
+            lambda folder: write_plain(
+                folder, "tandem study piano", headline, phases.page_sections(results), figures
+            )[0],
+        )  # fmt: skip
+    if not figures["holds"]:
+        raise typer.Exit(1)
