@@ -1,9 +1,10 @@
 """How strongly a haptic wheel may render the car on this machine: the loop's delay, measured, and the gain it allows.
 
 A run of the configuration itself, for a few seconds, with no torque on the wheel; from its ledger the delay. From that,
-and the wheel's own inertia and damping as the configuration states them (`sim.parameters.device_inertia`,
-`device_damping`), the largest gain at which up to 150 km/h the wheel's damping covers what sampling and delay add, and
-a wheel that is let go comes to rest (tandem/studies/steering/hands_off.py). A wheel without stated damping gets none.
+the wheel's own inertia and damping as the configuration states them (`sim.parameters.device_inertia`,
+`device_damping`), and what its estimator makes of speed and acceleration, the largest gain at which up to 150 km/h the
+wheel's damping covers what sampling, delay and estimator add, and a wheel that is let go comes to rest
+(tandem/studies/steering/hands_off.py). A wheel without stated damping gets none.
 """
 
 import json
@@ -11,14 +12,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daq_service.devices import NOBODY_FEELS
 from sync.config import Config
 from sync.errors import ConfigError
+from sync.input_rows import Encoder
 from tandem.doctor.findings import Case, Finding, passed, warned
-from tandem.doctor.haptics import shown_share
+from tandem.doctor.haptics import device_delay, shown_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +43,7 @@ def is_haptic(config: Config) -> bool:
 
 
 def delay_of(config: Config, file: Path, overrides: list[str], seconds: float = 3.0) -> float:
-    """The 99th percentile of the round trip, and the device's own dead time, s."""
+    """The 99th percentile of the round trip, and the device's own delay, s."""
     # where overrides are not known, what they may have been
     asked = overrides or [
         f"include={json.dumps(config.include)}",
@@ -63,14 +66,35 @@ def delay_of(config: Config, file: Path, overrides: list[str], seconds: float = 
     if not trip.get("n"):
         said = (done.stderr.strip().splitlines() or ["no word of it"])[-1]
         raise ConfigError(f"{file}: the delay of the wheel could not be measured: {said}")
-    return 1e-6 * float(trip["p99"]) + 1e-3 * float(config.source.get("dead_time_ms", 0.0))
+    return 1e-6 * float(trip["p99"]) + device_delay(config)
 
 
 def largest_gain(responses: "Iterable[Response]", device: "Device", delay: float) -> float:
-    """Of a car whose wheel answers so, at each of some speeds."""
+    """Of a car whose wheel answers so, at each of some speeds: what is passive, unless a car weaves with that."""
     from tandem.studies.steering.hands_off import passive_gain, resting_gain
 
-    return min(min(passive_gain(each, device, delay), resting_gain(each, device, delay)) for each in responses)
+    known = list(responses)
+    most = min(passive_gain(each, device, delay) for each in known)
+    # what is held down must come to rest as it is then; each speed may hold it down into another's range
+    while True:
+        held = replace(device, gain=min(device.gain, most))
+        resting = min(resting_gain(each, held, delay) for each in known)
+        if resting >= most:
+            return most
+        most = resting
+
+
+def as_the_loop_feels(responses: "list[Response]", config: Config) -> "list[Response]":
+    """With speed and acceleration as the configuration estimates them; where no encoder gives them, as exact."""
+    from tandem.studies.steering.hands_off import shares
+
+    for row in config.inputs.values():
+        if isinstance(row, Encoder) and "steering_acceleration" in row.to:
+            step, period = 1e-9 * config.step_ns, 1e-9 * config.period_ns
+            step = period if config.source["effort"].get("port") else step  # between steps it follows every sample
+            late = shares(row, step, period, responses[0].w)
+            return [each.estimated(late) for each in responses]
+    return responses
 
 
 def vehicle_of(config: Config, file: Path) -> "Vehicle":
@@ -104,13 +128,16 @@ def _limit(config: Config, file: Path, overrides: list[str]) -> "tuple[float, fl
         return 0.0, delay, None
     build.ensure("everything")
     with compiling("iso"):
-        from tandem.studies.steering.hands_off import Device, at_speed, response
+        from tandem.studies.steering.hands_off import Device, H, at_speed, response
 
         vehicle = vehicle_of(config, file)
     share = shown_share(config)
     asked = own.get(GAIN, 1.0) / share if share else 1.0
-    device = Device(inertia, damping, asked, config.step_ns * 1e-9)
-    responses = [response(at_speed(vehicle, speed)) for speed in SPEEDS]
+    # a port model renders as the car does at its fast step, whatever its own
+    sample = 1e-9 * config.step_ns
+    device = Device(inertia, damping, asked, min(sample, H) if config.source["effort"].get("port") else sample)
+    column = vehicle.values["column_inertia"]
+    responses = as_the_loop_feels([response(at_speed(vehicle, speed, column)) for speed in SPEEDS], config)
     weaves = weaving(responses, device, delay)
     return (
         largest_gain(responses, device, delay) * share, delay,

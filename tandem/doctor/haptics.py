@@ -1,12 +1,14 @@
 """How stiff a wall may be on this machine: the delay and rate of a haptic loop, measured with a wall of no stiffness.
 
 A run of the configuration itself, for a few seconds, in processes of its own: sample, step, effort, hand-over. From its
-ledger the delay (the 99th percentile of the round trip, and the device's own dead time), from its counters the rate.
+ledger the delay (99th percentile of the round trip, and the device's own dead time and lag), from its counters the
+rate.
 What stays passive under any hand is Colgate's bound with that delay: b > K (T/2 + delay) + |B|, b the device's own
 damping as the configuration states it (`sim.parameters.device_damping`); not stated, no wall is passive.
 """
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -61,7 +63,7 @@ def measured(config: Config, file: Path, overrides: list[str], seconds: float = 
     if not trip.get("n"):
         said = (done.stderr.strip().splitlines() or ["no word of it"])[-1]
         raise ConfigError(f"{file}: the haptic loop could not be measured: {said}")
-    dead = 1e-3 * float(config.source.get("dead_time_ms", 0.0))
+    dead = device_delay(config)
     delay = 1e-6 * trip["p99"] + dead
     from tandem.studies.wall.theory import passive
 
@@ -69,6 +71,13 @@ def measured(config: Config, file: Path, overrides: list[str], seconds: float = 
     own, of_wall = parameters.get("device_damping", 0.0), parameters.get("damping", 0.0)
     stiffest = passive(own, of_wall, max(config.period_ns, config.step_ns) * 1e-9, delay) * shown_share(config)
     return Loop(found["steps"] / seconds, delay, 1e-6 * trip["p50"] + dead, min(stiffest, 1e6))
+
+
+def device_delay(config: Config) -> float:
+    """What the actuator adds to the loop's delay, s: its dead time, and its lag, which to a spring is as much delay."""
+    bandwidth = float(config.source.get("bandwidth_hz", 0.0))
+    lag = 1.0 / (2.0 * math.pi * bandwidth) if bandwidth > 0.0 else 0.0
+    return 1e-3 * float(config.source.get("dead_time_ms", 0.0)) + lag
 
 
 def shown_share(config: Config) -> float:

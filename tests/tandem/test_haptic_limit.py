@@ -1,5 +1,6 @@
 """The limit that a haptic run is held down to: when it is measured, and what is said."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from sync.errors import ConfigError
 from tandem.cli import app
 from tandem.doctor import haptics
 from tandem.doctor.findings import Case
-from tandem.doctor.haptics import Loop, held_down, loop, shown_share
+from tandem.doctor.haptics import Loop, device_delay, held_down, loop, shown_share
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 WALL, SPRING = CONFIGS / "wall.toml", CONFIGS / "mass_spring.toml"
@@ -55,6 +56,12 @@ def test_a_device_that_gives_more_than_the_machine_asks_for_has_a_lower_limit(
 ) -> None:
     config = load(WALL, [f"source.effort.gain={gain}", f"source.newton={newton}"])
     assert shown_share(config) == pytest.approx(share)
+
+
+def test_dead_time_and_lag_of_the_actuator_are_delay() -> None:
+    config = load(WALL, ["source.dead_time_ms=0.5", "source.bandwidth_hz=100.0"])
+    assert device_delay(config) == pytest.approx(0.5e-3 + 1.0 / (2.0 * math.pi * 100.0))
+    assert device_delay(load(WALL)) == 0.0
 
 
 def test_of_a_device_whose_unit_is_not_known_nothing_is_passive() -> None:

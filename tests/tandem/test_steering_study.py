@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 from sim_service.machines import load_machine
 from sync.config import load
+from sync.differentiator import coefficients
 from sync.errors import ConfigError
+from sync.input_rows import Encoder
 from tandem.cli import app
 from tandem.doctor import feel as doctor
 from tandem.doctor.findings import Case
@@ -95,6 +97,39 @@ def test_a_spring_has_colgates_bound_and_its_own_onset() -> None:
     assert found == pytest.approx(begins, rel=1e-3) and frequency == pytest.approx(w / (2.0 * pi), rel=1e-3)
     gain = hands_off.resting_gain(spring, replace(device, gain=0.5), found)
     assert gain == pytest.approx(1.0, rel=1e-2)
+
+
+def test_a_damper_by_differences_costs_its_own_damping_at_nyquist() -> None:
+    """Colgate: b > K T/2 + |B|; below 30 Hz the damper would cost nothing."""
+    K, B, T, b = 8.0, 0.05, 1e-3, 0.3
+    w = 2.0 * pi * np.linspace(0.2, 0.4999 / T, 4000)
+    s = 1j * w
+    own = Response(w, K + B * s, np.array([np.full(len(w), K), np.full(len(w), B), np.zeros(len(w))]))
+    behind = np.array([np.ones(len(w)), (1.0 - np.exp(-s * T)) / (s * T), np.ones(len(w))])
+    loop, device = own.estimated(behind), Device(0.03, b, sample=T)
+    assert hands_off.passive_gain(loop, device, 0.0) == pytest.approx(b / (0.5 * K * T + B), rel=1e-3)
+    seen = w < 2.0 * pi * 30.0
+    below = Response(w[seen], loop.Z[seen], own=own.Z[seen])
+    assert hands_off.passive_gain(below, device, 0.0) > 2.0 * b / (0.5 * K * T + B)
+
+
+def test_what_an_estimator_makes_of_a_sine_is_what_its_coefficients_say() -> None:
+    row = Encoder(kind="encoder", channel="wheel", estimator="source", per_count=2.0 * pi / 40000.0)
+    T, w = 1e-3, 2.0 * pi * np.array([20.0, 50.0, 120.0, 200.0])
+    speed = sum(c * np.exp(-1j * w * T * k) for k, c in enumerate(coefficients(4))) / (1j * w * T)
+    angle, first, second = hands_off.shares(row, T, T, w)
+    assert np.abs(angle - 1.0).max() < 0.05
+    assert np.abs(first - speed).max() < 0.05 and np.abs(second - speed * speed).max() < 0.05
+
+
+def test_a_gain_that_is_held_down_does_not_weave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is passive may lie in the middle of a range that weaves; then less than that range is allowed."""
+    s = 1j * W
+    found = Response(W, np.poly1d([1.0, -1.0, 300.0])(s) / np.poly1d([1.0, 1.0, 150.0])(s))
+    device = Device(inertia=0.03, damping=0.3, sample=0.0)
+    low, high = hands_off.restless_gains(found, device, 0.0)[0]
+    monkeypatch.setattr(hands_off, "passive_gain", lambda *_: 0.5 * (low + min(high, 3.0 * low)))
+    assert doctor.largest_gain([found], replace(device, gain=2.0 * min(high, 1e3)), 0.0) == low
 
 
 def test_gains_that_weave_are_those_whose_roots_grow() -> None:
@@ -213,7 +248,8 @@ def test_the_largest_gain_falls_with_the_delay_and_grows_with_the_damping() -> N
     config = load(GAMEPAD, [HAPTIC, "sim.parameters.front_camber=0.001", "sim.parameters.obstacle_seed=3.0"])
     vehicle = doctor.vehicle_of(config, GAMEPAD)
     assert vehicle.values["front_camber"] == 0.001
-    response = hands_off.response(hands_off.at_speed(vehicle, 50.0))
+    (response,) = doctor.as_the_loop_feels([hands_off.response(hands_off.at_speed(vehicle, 50.0))], config)
+    assert response.w[-1] > 2.0 * pi * 490.0  # to Nyquist
     quick, slow, damped = (
         doctor.largest_gain([response], Device(0.03, damping, 0.5), delay)
         for damping, delay in ((0.3, 1e-3), (0.3, 10e-3), (0.6, 10e-3))

@@ -1,9 +1,10 @@
 """What `tandem study steering` shows: torque over frequency two ways, gain that stays passive, the wheel let go."""
 
-from math import isfinite
+from math import isfinite, tau
 
 import numpy as np
 
+from sync.input_rows import Encoder
 from tandem.reports.html.chart import Series
 from tandem.studies.iso.result import Panel, Result, Row
 from tandem.studies.iso.vehicle import Vehicle
@@ -15,6 +16,7 @@ from tandem.terminal import Update
 SPEEDS = (1.0, 20.0, 50.0, 75.0, 100.0, 150.0)  # km/h
 DRIVEN = (20.0, 75.0, 150.0)  # km/h; there the onset is driven, too
 CLOSE = 0.2  # how far a driven onset may be from its prediction
+ENCODER = Encoder(kind="encoder", channel="wheel", per_count=tau / 40000.0, motion=0.05)  # as haptic_wheel.toml
 _REST = 4.0  # s, in which a wheel that was let go must swing less
 
 
@@ -63,11 +65,13 @@ def hands_free(
 ) -> tuple[Result, list[str]]:
     rows, found = [], []
     least, seconds, capped = float("inf"), 0.0, 0.0
+    late: np.ndarray | None = None
     for k, speed in enumerate(speeds):
         update(f"{speed:g} km/h", k / len(speeds))
         car = hands_off.at_speed(vehicle, speed)
         response = hands_off.response(car)
-        gain = hands_off.passive_gain(response, device, delay)
+        late = hands_off.shares(ENCODER, device.sample, device.sample, response.w) if late is None else late
+        gain = hands_off.passive_gain(response.estimated(late), device, delay)
         least = min(least, gain)
         begins, frequency = hands_off.predicted_onset(response, device)
         rows.append(Row(f"{speed:g} km/h: largest gain that is passive", "1", None, gain, "leak of sampling and delay"))
