@@ -89,14 +89,14 @@ def device(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: A
 
 def _refuse_unlimited(read: "Config", config: Path) -> None:
     """A simulator by itself cannot measure the loop that a hand is in: its limit must be in the configuration."""
-    from daq_service.devices import NOBODY_FEELS
+    from daq_service.devices import felt
 
-    if read.source.get("effort") is None or read.source.get("kind") in NOBODY_FEELS:
+    if not felt(read):
         return
     from tandem.doctor import feel, haptics
 
     for of in (haptics, feel):
-        if of.is_haptic(read) and of.LIMIT not in read.sim.parameters:
+        if of.LIMIT not in read.sim.parameters and of.is_haptic(read, config):
             raise ConfigError(
                 f"{config}: sim.parameters.{of.LIMIT} is not set: a hand is in this loop, and only `tandem run`, which"
                 " starts both sides, measures what stays passive; set it to what `tandem doctor` says"

@@ -137,10 +137,11 @@ def figures_line(status: dict[str, dict[str, Any]]) -> str:
 
 def _limits(config: "Config", file: Path, overrides: list[str]) -> list[str]:
     """Settings that hold down what a hand could feel as chatter, from a measurement of this machine."""
-    from daq_service.devices import NOBODY_FEELS
+    from daq_service.devices import felt
 
-    if config.source.get("effort") is None or config.source.get("kind") in NOBODY_FEELS:
+    if not felt(config):
         return []
+    compile_ahead(config, file)  # whether its machine has a limit is known of the machine itself
     from tandem.doctor import feel, haptics
 
     settled: list[str] = []

@@ -12,6 +12,7 @@ from sync.errors import ConfigError
 from tandem.shipped_configs import CONFIGS
 from tandem.terminal import (
     AsJson,
+    Overrides,
     Parameters,
     Runs,
     errors,
@@ -94,6 +95,7 @@ def caster_trials(
     repeats: Annotated[int, typer.Option(min=1, max=50, help="Trials with each trail.")] = 2,
     seconds: Annotated[float, typer.Option(min=1, help="Of a trial.")] = 60.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the order, and of the obstacles.")] = 1,
+    overrides: Overrides = None,
     go_on: Annotated[
         Path | None, typer.Option("--summary", help="A session that was driven: its summary alone.")
     ] = None,
@@ -108,10 +110,11 @@ def caster_trials(
         from tandem.studies.steering import protocol
 
         if go_on is None:
+            refuse_without_torque(config, overrides or [])
             folder = run_folder(runs, f"caster_trials_{''.join(c if c.isalnum() else '_' for c in person)}")
             session = protocol.Session(person, seed, protocol.order(_trails(trails), repeats, seed))
             protocol.save(folder, session)
-            _drive(folder, session, config, seconds)
+            _drive(folder, session, config, seconds, overrides or [])
         else:
             folder, session = go_on, protocol.load(go_on)
         rows = protocol.summary(session, [protocol.figures(protocol.read(folder / run)) for run in session.runs])
@@ -126,7 +129,36 @@ def caster_trials(
         raise typer.Exit(1)
 
 
-def _drive(folder: Path, session, config: Path, seconds: float) -> None:  # type: ignore[no-untyped-def]
+def refuse_without_torque(config: Path, overrides: list[str]) -> None:
+    """Raises ConfigError for a configuration with which a person would feel nothing of any trail."""
+    from daq_service.devices import felt
+    from sync.config import load
+    from tandem.doctor.feel import CHANNEL, GAIN, LIMIT
+    from tandem.doctor.haptics import shown_share
+
+    read = load(config, overrides)
+    remedy = """put fragments/haptic_wheel.toml over it: --set 'include=["fragments/haptic_wheel.toml"]'"""
+    if not felt(read):
+        kind = read.source.get("kind")
+        missing = "[source.effort] is missing" if "effort" not in read.source else f"source.kind = {kind!r}"
+        raise ConfigError(f"{config}: {missing}: no torque goes to a person's wheel, and no trail is felt; {remedy}")
+    if (channel := read.source["effort"].get("channel")) != CHANNEL:
+        raise ConfigError(f"{config}: source.effort.channel = {channel!r}: must be {CHANNEL!r}; {remedy}")
+    own = read.sim.parameters
+    gains = {"source.effort.gain": read.source["effort"].get("gain"), f"sim.parameters.{GAIN}": own.get(GAIN, 1.0)}
+    for key, value in (gains | ({f"sim.parameters.{LIMIT}": own[LIMIT]} if LIMIT in own else {})).items():
+        if value == 0.0:
+            raise ConfigError(f"{config}: {key} = 0: no torque goes to the wheel, and no trail is felt")
+    if LIMIT not in own and not (own.get("device_damping") and shown_share(read)):
+        raise ConfigError(
+            f"{config}: of this wheel no limit can be measured, and it would get no torque: set sim.parameters.{LIMIT},"
+            " carefully, from small on"
+        )
+
+
+def _drive(  # type: ignore[no-untyped-def]
+    folder: Path, session, config: Path, seconds: float, overrides: list[str]
+) -> None:
     """All trials, one after the other; what is different about them is not shown."""
     from sync import build
     from sync.jit import compiling
@@ -146,7 +178,7 @@ def _drive(folder: Path, session, config: Path, seconds: float) -> None:  # type
         sets |= {"sim.machine": "vehicles/swerve.toml", "sim.parameters.obstacle_seed": f"{session.seed + k}.0"}
         command = [sys.executable, "-m", "tandem", "run", str(config), "--seconds", f"{seconds:g}"]
         command += ["--runs", str(folder / name)] + [
-            part for key, v in sets.items() for part in ("--set", f"{key}={v}")
+            part for each in (*overrides, *(f"{k}={v}" for k, v in sets.items())) for part in ("--set", each)
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

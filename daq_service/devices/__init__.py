@@ -35,6 +35,12 @@ DEVICES = {
 OWN_PROCESS = frozenset({"nidaqmx", "gamepad"})
 NOBODY_FEELS = frozenset({"virtual", "waves", "replay", "page"})  # efforts move nobody's hand there
 
+
+def felt(config: Config) -> bool:
+    """Whether a hand is in the loop: an effort goes to a device that moves one."""
+    return isinstance(config.source.get("effort"), dict) and config.source.get("kind") not in NOBODY_FEELS
+
+
 # settings that can be checked without the compiled code of their source
 QUICKLY_CHECKED = {
     "virtual": "daq_service.devices.virtual_settings",

@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daq_service.devices import NOBODY_FEELS
 from sync.config import Config
 from sync.errors import ConfigError
 from sync.input_rows import Encoder
+from tandem.doctor import haptics
 from tandem.doctor.findings import Case, Finding, passed, warned
 from tandem.doctor.haptics import device_delay, shown_share
 
@@ -35,11 +35,19 @@ MOST = 20.0  # of both parameters
 _PATIENCE_S = 300.0  # the first run compiles
 
 
-def is_haptic(config: Config) -> bool:
+def is_haptic(config: Config, file: Path) -> bool:
     """Whether the torque of a car goes to a wheel that a hand is on."""
-    effort = config.source.get("effort")
-    felt = config.source.get("kind") not in NOBODY_FEELS
-    return felt and isinstance(effort, dict) and effort.get("channel") == CHANNEL
+    return haptics.is_haptic(config, file, LIMIT)
+
+
+def _refuse_unheld(config: Config, file: Path) -> None:
+    """The limit holds one effort of the machine down; another one would get past it."""
+    channel = config.source["effort"].get("channel")
+    if channel != CHANNEL:
+        raise ConfigError(
+            f"{file}: source.effort.channel = {channel!r}: a hand is in this loop, and sim.parameters.{LIMIT} holds"
+            f" {CHANNEL!r} alone down: name that, or set sim.parameters.{LIMIT} yourself"
+        )
 
 
 def delay_of(config: Config, file: Path, overrides: list[str], seconds: float = 3.0) -> float:
@@ -147,8 +155,10 @@ def _limit(config: Config, file: Path, overrides: list[str]) -> "tuple[float, fl
 
 def gain(case: Case) -> Finding:
     config = case.config
-    if not is_haptic(config):
+    if not is_haptic(config, case.file):
         return passed("no hand is on a car's wheel")
+    if LIMIT not in config.sim.parameters:
+        _refuse_unheld(config, case.file)
     largest, delay, weaves = _limit(config, case.file, [])
     asked = config.sim.parameters.get(GAIN, 1.0)
     until = f"up to {SPEEDS[-1]:.0f} km/h"
@@ -175,8 +185,9 @@ def gain(case: Case) -> Finding:
 def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[str], str]:
     """(settings that hold the gain of a haptic wheel down, what to say of it); nothing where no hand is on a wheel, or
     the configuration sets the limit itself."""
-    if not is_haptic(config) or LIMIT in config.sim.parameters:
+    if LIMIT in config.sim.parameters or not is_haptic(config, file):
         return [], ""
+    _refuse_unheld(config, file)
     largest, delay, weaves = _limit(config, file, overrides)
     largest = min(largest, MOST)
     warning = f"; with gains from {weaves[0]:.2g} to {weaves[1]:.2g} a fast car weaves when let go" if weaves else ""

@@ -16,7 +16,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from daq_service.devices import NOBODY_FEELS
+from daq_service.devices import felt
 from sync.config import Config
 from sync.errors import ConfigError
 from tandem.doctor.findings import Case, Finding, failed, passed, warned
@@ -36,10 +36,14 @@ class Loop:
     passive: float  # N/m
 
 
-def is_haptic(config: Config) -> bool:
-    """Whether it has a wall, and a device that a hand is on."""
-    felt = config.source.get("effort") is not None and config.source.get("kind") not in NOBODY_FEELS
-    return config.sim.machine == "wall" and felt
+def is_haptic(config: Config, file: Path, limit: str = LIMIT) -> bool:
+    """Whether a hand is in its loop, and its machine has that limit."""
+    if not felt(config):
+        return False
+    from sim_service.machines import configured_machine
+
+    machine, _ = configured_machine(config, file.parent)
+    return limit in {each.name for each in machine.parameters}
 
 
 def measured(config: Config, file: Path, overrides: list[str], seconds: float = 3.0) -> Loop:
@@ -97,8 +101,10 @@ def in_words(config: Config, loop: Loop) -> str:
 
 def loop(case: Case) -> Finding:
     config = case.config
-    if not is_haptic(config):
+    if not felt(config):
         return passed("no hand is in this loop")
+    if not is_haptic(config, case.file):
+        return passed("no stiffness of this machine has a limit")
     found = measured(config, case.file, [], min(max(case.seconds, 1.0), 5.0))
     figures = {"rate_hz": found.rate_hz, "delay_us": 1e6 * found.delay, "passive_stiffness": found.passive}
     text, asked = in_words(config, found), config.sim.parameters.get("stiffness", 1000.0)
@@ -125,7 +131,7 @@ def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[st
     """(settings that hold the stiffness of a haptic run down to what stays passive, what to say of it); nothing where
     no hand is in the loop, or the configuration sets the limit itself."""
     own = config.sim.parameters
-    if not is_haptic(config) or LIMIT in own:
+    if LIMIT in own or not is_haptic(config, file):
         return [], ""
     if aside := [f"sim.parameters.{name} = {own[name]:g}" for name in ASIDE if own.get(name)]:
         raise ConfigError(

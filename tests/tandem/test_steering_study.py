@@ -17,6 +17,7 @@ from sync.input_rows import Encoder
 from tandem.cli import app
 from tandem.doctor import feel as doctor
 from tandem.doctor.findings import Case
+from tandem.steering_commands import refuse_without_torque
 from tandem.studies.iso.vehicle import Vehicle, load_vehicle
 from tandem.studies.steering import hands_off, protocol
 from tandem.studies.steering.caster import caster, complaints, lean_for, trail_of
@@ -198,6 +199,23 @@ def test_a_summary_tells_trails_apart_and_a_session_is_read_again(tmp_path: Path
         protocol.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        ([], r"gamepad\.toml: \[source\.effort\] is missing"),
+        (["HAPTIC", "source.kind='waves'"], r"source\.kind = 'waves': no torque"),
+        (["HAPTIC", "source.effort.channel='rack_force'"], r"source\.effort\.channel = 'rack_force': must be"),
+        (["HAPTIC", "sim.parameters.feel_limit=0.0"], r"sim\.parameters\.feel_limit = 0: no torque"),
+        (["HAPTIC"], r"no limit can be measured"),
+    ],
+)
+def test_trials_without_torque_are_refused_by_name(overrides: list[str], named: str) -> None:
+    asked = [HAPTIC if each == "HAPTIC" else each for each in overrides]
+    with pytest.raises(ConfigError, match=named):
+        refuse_without_torque(GAMEPAD, asked)
+    refuse_without_torque(GAMEPAD, [HAPTIC, "sim.parameters.feel_limit=0.3"])
+
+
 def test_the_machine_gives_the_same_port_model_in_its_step_and_goes_on_as_without_it() -> None:
     found = []
     for port in (0.0, 1.0):
@@ -237,8 +255,11 @@ HAPTIC = 'include=["fragments/haptic_wheel.toml"]'
 
 def test_a_wheel_that_is_haptic_is_known_and_its_limit_may_be_overridden() -> None:
     wheel = load(GAMEPAD, [HAPTIC])
-    assert doctor.is_haptic(wheel) and not doctor.is_haptic(load(GAMEPAD))
-    assert not doctor.is_haptic(load(GAMEPAD, [HAPTIC, "source.kind='waves'"]))
+    assert doctor.is_haptic(wheel, GAMEPAD) and not doctor.is_haptic(load(GAMEPAD), GAMEPAD)
+    assert not doctor.is_haptic(load(GAMEPAD, [HAPTIC, "source.kind='waves'"]), GAMEPAD)
+    past = load(GAMEPAD, [HAPTIC, "source.effort.channel='steering_torque'"])  # known by the machine, not by a name
+    with pytest.raises(ConfigError, match=r"source\.effort\.channel = 'steering_torque': a hand is in this loop"):
+        doctor.held_down(past, GAMEPAD, [])
     assert doctor.held_down(load(GAMEPAD), GAMEPAD, []) == ([], "")
     assert doctor.held_down(load(GAMEPAD, [HAPTIC, "sim.parameters.feel_limit=0.7"]), GAMEPAD, []) == ([], "")
     assert doctor.gain(Case(load(GAMEPAD), GAMEPAD, 1.0)).verdict == "pass"
