@@ -18,6 +18,7 @@ from mcap.records import Chunk, ChunkIndex, DataEnd, Header, McapRecord, Message
 from mcap.writer import MCAP0_MAGIC
 
 from sync.block import Channel, Layout
+from sync.record.ros2msg import to_definition
 from sync.record.schema import to_schema
 
 SIZE = 1_000_000
@@ -64,6 +65,13 @@ def _topic(layout: Layout, name: str = "/daq", number: int = 1) -> bytes:
     )
 
 
+def _topic_in_cdr(layout: Layout, name: str = "/daq", number: int = 1, stated: str | None = None) -> bytes:
+    return packed(
+        Schema(number, to_definition(name, layout), "ros2msg", "tandem/msg/Daq"),
+        McapChannel(number, name, "cdr", {"layout": layout.text if stated is None else stated}, number),
+    )
+
+
 _ONE = Layout((Channel("a", "i2"),))
 
 
@@ -96,6 +104,28 @@ def millions_of_messages() -> bytes:
 def a_layout_of_thousands_of_channels() -> bytes:
     layout = Layout(tuple(Channel(f"c{k}", "f8") for k in range(30_000)))
     return _record(_chunk(_topic(layout) + packed(Message(1, 0, b"", 0, 0)) * 10_000))
+
+
+@bomb("mcap")
+def millions_of_cdr_messages() -> bytes:
+    return _record(_chunk(_topic_in_cdr(_ONE) + packed(Message(1, 0, b"", 0, 0)) * 1_000_000))
+
+
+@bomb("mcap")
+def a_cdr_layout_of_thousands_of_channels() -> bytes:
+    layout = Layout(tuple(Channel(f"c{k}", "f8") for k in range(30_000)))
+    return _record(_chunk(_topic_in_cdr(layout) + packed(Message(1, 0, b"", 0, 0)) * 10_000))
+
+
+@bomb("mcap")
+def a_cdr_layout_nested_without_end() -> bytes:
+    return _record(_chunk(_topic_in_cdr(_ONE, stated="[" * 5_000_000)))
+
+
+@bomb("mcap")
+def channels_that_all_want_one_field_name() -> bytes:
+    layout = Layout(tuple(Channel("A" + "_" * (k % 500) + "." * (k // 500), "f8") for k in range(3000)))
+    return _record(_chunk(_topic_in_cdr(layout)))
 
 
 @bomb("mcap")

@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import platform
+import time
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sync import code_dependencies
+from sync.clock import now_ns
 from sync.config import Config, View
 from sync.realtime import permitted
 from sync.record import Run
@@ -40,10 +42,18 @@ def wall_clock() -> str:
     return datetime.now(UTC).isoformat()  # noqa: TID251  (a log header)
 
 
+def utc_offset_ns() -> int:
+    """From the monotonic clock to UTC, as both are now."""
+    before = now_ns()
+    utc = time.time_ns()
+    return utc - (before + now_ns()) // 2
+
+
 def machine_facts() -> dict[str, str]:
     """When, with what, and where."""
     return {
         "utc": wall_clock(),
+        "utc_offset_ns": str(utc_offset_ns()),
         "software": f"tandem {_version('tandem')}",
         "sources": code_dependencies.fingerprint(),  # the same sources on the same machine type give the same bits
         "machine": platform.machine(),

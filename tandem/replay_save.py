@@ -13,6 +13,8 @@ from sync.block import EPOCH, PUSHED, RECEIVED, SENT, SEQ, T
 from sync.clock import now_ns
 from sync.private_files import make_folder
 from sync.record import CompleteRun, CompleteTopic, RunError, parts, write_complete
+from sync.record.utc import derived
+from tandem.descriptions import describe
 from tandem.provenance import parameters_json
 from tandem.replay import Replayed, resets, status_bits
 
@@ -24,8 +26,10 @@ def save(done: Replayed, folder: Path, facts: dict[str, str]) -> Path:
     attached, topics = saved_run(done)
     start = {key: value for key, value in done.run.start.items() if key not in ("format", "monotonic_ns")}
     origin = {"replay_of": str(done.run.path), "mode": done.figures["mode"], "recorded_utc": start.get("utc", "")}
+    origin |= derived(done.run.start)  # the blocks keep their instants
     begun, reason = now_ns(), f"replayed, {done.figures['mode']}"
-    run = CompleteRun({**start, **facts, **origin}, attached, topics, begun, begun, reason, done.figures)
+    text = describe(attached["parameters.json"])
+    run = CompleteRun({**start, **facts, **origin}, attached, topics, begun, begun, reason, done.figures, text)
     try:
         make_folder(folder)
         return write_complete(folder, run)

@@ -53,10 +53,15 @@ def checked(
 
 
 def described(model: Machine, params: np.ndarray) -> dict[str, Any]:
-    """A model by name, with its parameters and their units, and the vector that was made of them."""
+    """A model by name, with its parameters and their units, what its channels of a step mean, and the vector that was
+    made of the parameters."""
     pairs = zip(model.parameters, params[: len(model.parameters)].tolist(), strict=True)
     named = {p.name: {"value": v, "unit": p.unit} for p, v in pairs}
-    return {"model": model.name, "parameters": named, "shown": _shown(model), "made": made_vector(model, params)}
+    quantities = {q.name: q.text for q in (*model.inputs, *model.outputs)}
+    return {
+        "model": model.name, "parameters": named, "quantities": quantities, "shown": _shown(model),
+        "made": made_vector(model, params),
+    }  # fmt: skip
 
 
 def _shown(model: Machine) -> list[dict[str, Any]]:

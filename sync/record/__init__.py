@@ -1,7 +1,7 @@
 """The record of a run: one MCAP file, `runs/<utc>-<name>/run.mcap`; with further parts `run.2.mcap`, `run.3.mcap` …,
 each a file of the same form: one every `record.part_minutes`, and one wherever a recorder crashed and another went on.
 
-    header       profile "tandem"
+    header       profile "ros2" ("tandem" in format 1)
     metadata     tandem.part: the run (a random name of it, the same in all parts) and the number of the part; how far
                  the parts before it go, which of them were deleted, what may be missing in them (sync/record/heads.py)
     metadata     tandem.start: format, name, wall clock and monotonic instant of the start, versions, machine
@@ -20,10 +20,12 @@ each a file of the same form: one every `record.part_minutes`, and one wherever 
     metadata     tandem.end: the reason why it ended, and what was lost. A file without it was cut short,
     metadata     tandem.next: or goes on in the file of this name
 
-A message is the very message of the wire (a msgpack map of fixed form, see sync/transport/message.py) and the instant
-at which it was received. Its schema is a JSON Schema with a unit for every channel. Log time is the monotonic instant
-at which a block came into its ring, publish time its sample instant; the sequence number is the block's position in the
-ring, so that a gap has a number.
+A message is a block as CDR, its bytes as they are (sync/record/ros2msg.py). Its schema is a ROS 2 message definition
+with a unit and a description for every channel, and constants for status bits and commands, so that Foxglove,
+PlotJuggler and the readers of ROS 2 decode it. Log time is the instant at which a block came into its ring, publish
+time its sample instant, both in UTC (sync/record/utc.py); the instants in a message are monotonic. The sequence number
+is the block's position in the ring, so that a gap has a number. Records of format 1 had msgpack under a JSON Schema and
+monotonic log times; they are read as ever.
 
 A chunk is finished and written several times a second: what was written stays readable whatever ends the recorder.
 """

@@ -15,6 +15,7 @@ import numpy as np
 
 from sync.block import Layout
 from sync.private_files import make_folder
+from sync.record.ros2msg import Describe, undescribed
 from sync.record.run import RunError
 from sync.record.writer import RunWriter
 
@@ -38,11 +39,12 @@ class CompleteRun:
     ended_ns: int
     reason: str  # why it ended
     summary: dict[str, Any]
+    describe: Describe = undescribed
 
 
 def write_complete(folder: Path, run: CompleteRun, progress: Callable[[float], None] = lambda _: None) -> Path:
     """Into a folder that is there and holds no record yet; returns the file."""
-    writer = RunWriter(folder)
+    writer = RunWriter(folder, describe=run.describe)
     try:
         writer.begin(run.start, run.attachments, run.begun_ns)
         total = sum(len(topic.words) for topic in run.topics.values())

@@ -152,9 +152,12 @@ def after_chunk(stream: BinaryIO, size: int, place: int) -> tuple[int, ChunkCont
     return (following, held) if held.counts else None
 
 
-def described(file: str, at: int, why: str, held: ChunkContents, topics: dict[int, str]) -> Damage:
+def described(file: str, at: int, why: str, held: ChunkContents, topics: dict[int, str], utc_offset_ns: int) -> Damage:
     messages: dict[str, int] = {}
     for channel, count in held.counts.items():
         topic = topics.get(channel, f"channel {channel}")
         messages[topic] = messages.get(topic, 0) + count
-    return Damage(file, at, why, messages, held.first_ns, held.last_ns)
+    first_ns, last_ns = (
+        at_ns - utc_offset_ns if at_ns is not None else None for at_ns in (held.first_ns, held.last_ns)
+    )
+    return Damage(file, at, why, messages, first_ns, last_ns)

@@ -31,13 +31,16 @@ from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.block import Layout
 from sync.jit import kernel
 from sync.limits import Budget, DecodedTooLarge
+from sync.record import ros2msg
 from sync.record.chunks import AT, END_OF, ID, KIND, LOGGED, MESSAGE, SEQUENCE, Table
 from sync.record.damage import DAMAGED, ChunkContents, Index, after_chunk, described, read_index
 from sync.record.heads import PART, SAID, START, read_head
 from sync.record.join import Consume, Joining
 from sync.record.rings import LEFT, RING, Ring
+from sync.record.ros2msg import MessageReader
 from sync.record.run import Part, Run, RunError, Topic
 from sync.record.schema import ENCODING, MESSAGES, to_layout
+from sync.record.utc import utc_offset
 from sync.record.writer import END, FILE, FORMAT, NEXT, PROFILE, parts
 from sync.transport.message import MALFORMED, decode_record
 from sync.transport.message_form import Form, read_message
@@ -47,6 +50,8 @@ _CHUNK_HEAD = 8 + 8 + 8 + 4 + 4 + 8  # times, size and checksum, then the length
 _MOST_TOPICS = 256
 _LAYOUT_COST = 32  # bytes of objects that a byte of a schema becomes
 _OTHER_MESSAGE_COST = 256  # the time of decoding a message that is not of our own form, as bytes
+_FORMATS = ("1", str(FORMAT))  # of 1 are messages in msgpack under a JSON Schema, and log times that are monotonic
+_PROFILES = ("tandem", PROFILE)
 _PRIVATE = 0x80  # kinds of records from here on are anybody's
 
 
@@ -171,7 +176,8 @@ class _Reading:
         self.run = Run(path, size=size)
         self._wanted, self._progress = topics, progress
         self._schemas: dict[int, Schema] = {}
-        self._forms: dict[int, tuple[str, Form] | None] = {}
+        self._forms: dict[int, tuple[str, Form | MessageReader] | None] = {}
+        self._utc_offset_ns, self._profile = 0, "tandem"
         self._batches: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._layouts: dict[str, Layout] = {}
         self._table = Table()
@@ -249,7 +255,8 @@ class _Reading:
         if not self._forms.keys() >= held.counts.keys():
             self._announce()
         topics = {channel: known[0] for channel, known in self._forms.items() if known is not None}
-        self.run.damage.append(described(self.run.path.name, place, why, held, topics))
+        found = described(self.run.path.name, place, why, held, topics, self._utc_offset_ns)
+        self.run.damage.append(found)
 
     def _take_stock(self, stream: BinaryIO) -> None:
         """What the index has and was not read: also what a wrong kind or length made us pass over."""
@@ -259,6 +266,12 @@ class _Reading:
         chunks = {place: "passed over" for place in index.chunks if place not in self._chunks}
         for place, why in sorted({**chunks, **self._unread}.items()):
             self._damaged(place, why, index.held(stream, place, self.run.size))
+
+    def _foreign(self, what: str) -> str:
+        return (
+            f"{self.run.path}: {what}, not a record of tandem; only records of tandem can be used; `tandem import`"
+            " takes CSV, Parquet and MF4"
+        )
 
     def _instead(self) -> str:
         found = ", ".join(known[0] for known in self._forms.values() if known)
@@ -299,19 +312,18 @@ class _Reading:
     def _record(self, record: Any) -> None:
         run = self.run
         if isinstance(record, Header):
-            if record.profile != PROFILE:
-                raise RunError(
-                    f"{run.path}: an MCAP file of profile {record.profile!r}, not of {PROFILE!r}: only records of"
-                    " tandem can be used; `tandem import` takes CSV, Parquet and MF4"
-                )
+            if record.profile not in _PROFILES:
+                raise RunError(self._foreign(f"an MCAP file of profile {record.profile!r}"))
+            self._profile = record.profile
         elif isinstance(record, Metadata):
             if record.name == START:
                 run.start = dict(record.metadata)
-                if run.start.get("format") != str(FORMAT):
+                if run.start.get("format") not in _FORMATS:
                     raise RunError(
-                        f"{run.path}: format {run.start.get('format')!r}, this program reads {FORMAT}; use the version"
-                        f" that wrote it ({run.start.get('software', 'unknown')})"
+                        f"{run.path}: format {run.start.get('format')!r}, this program reads {' and '.join(_FORMATS)};"
+                        f" use the version that wrote it ({run.start.get('software', 'unknown')})"
                     )
+                self._utc_offset_ns = utc_offset(run.start) if run.start["format"] != "1" else 0
             elif record.name == END:
                 run.end = dict(record.metadata)
                 run.unsynced = [str(text) for text in json.loads(record.metadata.get("unsynced", "[]"))]
@@ -326,6 +338,8 @@ class _Reading:
         elif isinstance(record, Attachment):
             run.attachments[record.name] = record.data
         elif isinstance(record, Chunk):
+            if not run.start and self._profile != "tandem":  # somebody's bag, maybe a large one
+                raise RunError(self._foreign("an MCAP file of ROS 2"))
             self._chunk(record)
         elif isinstance(record, Schema):
             self._schemas[record.id] = record
@@ -345,19 +359,23 @@ class _Reading:
         if self._wanted is not None and channel.topic not in self._wanted:
             self._forms[channel.id] = None
             return
-        if schema is None or schema.encoding != ENCODING or channel.message_encoding != MESSAGES:
-            self._forms[channel.id] = None
+        packed = schema is not None and (schema.encoding, channel.message_encoding) == (ENCODING, MESSAGES)
+        cdr = schema is not None and (schema.encoding, channel.message_encoding) == (ros2msg.ENCODING, ros2msg.MESSAGES)
+        stated = channel.metadata.get(ros2msg.LAYOUT)
+        if schema is None or not (packed or (cdr and stated is not None)):
+            self._forms[channel.id] = None  # not blocks, such as poses
             return
         if len(self._forms) >= _MOST_TOPICS:
             raise RunError(f"{self.run.path}: more than {_MOST_TOPICS} topics; no record has so many")
-        self._budget.take(_LAYOUT_COST * len(schema.data), f"the schema of {channel.topic}")
+        size = len(schema.data) + (len(stated) if cdr and stated else 0)
+        self._budget.take(_LAYOUT_COST * size, f"the schema of {channel.topic}")
         try:
-            layout = to_layout(schema.data)
+            layout = ros2msg.to_layout(schema.data, stated or "") if cdr else to_layout(schema.data)
         except ValueError as error:
             raise RunError(f"{self.run.path}: schema of {channel.topic}: {error}") from None
         if self._layouts.setdefault(channel.topic, layout) != layout:
             raise RunError(f"{self.run.path}: {channel.topic} has two layouts")
-        self._forms[channel.id] = (channel.topic, Form(layout, received=True))
+        self._forms[channel.id] = (channel.topic, MessageReader(layout) if cdr else Form(layout, received=True))
 
     def _chunk(self, chunk: Chunk) -> None:
         data, raw, table = self._table.of(chunk, self._budget)
@@ -378,15 +396,24 @@ class _Reading:
             if known is not None:
                 self._messages(*known, data, raw, rows)
 
-    def _messages(self, topic: str, form: Form, data: bytes, raw: np.ndarray, rows: np.ndarray) -> None:
+    def _messages(self, topic: str, form: Form | MessageReader, data: bytes, raw: np.ndarray, rows: np.ndarray) -> None:
         self._budget.take(8 * len(rows) * form.layout.words, f"the blocks of {topic}")
+        try:
+            if isinstance(form, MessageReader):
+                blocks = form.read(raw, rows[:, AT], rows[:, END_OF])
+            else:
+                blocks = self._unpacked(topic, form, data, raw, rows)
+        except MALFORMED as error:
+            raise ValueError(f"a message of {topic} that does not fit its schema: {error}") from None
+        found = rows[:, [SEQUENCE, LOGGED]]
+        found[:, 1] -= self._utc_offset_ns
+        self._batches.setdefault(topic, []).append((found, blocks))
+
+    def _unpacked(self, topic: str, form: Form, data: bytes, raw: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Of messages in msgpack; raises one of MALFORMED."""
         blocks = np.zeros((len(rows), form.layout.words), np.int64)
         done = _decode_all(raw, rows, form.text, form.changes, form.fields, blocks)
         self._budget.take(_OTHER_MESSAGE_COST * (len(rows) - done), f"messages of {topic}")
         for n in range(done, len(rows)):  # messages from another hand may mean the same
-            message = data[rows[n, AT] : rows[n, END_OF]]
-            try:
-                decode_record(form.layout, message, blocks[n])
-            except MALFORMED as error:
-                raise ValueError(f"a message of {topic} that does not fit its schema: {error}") from None
-        self._batches.setdefault(topic, []).append((rows[:, [SEQUENCE, LOGGED]], blocks))
+            decode_record(form.layout, data[rows[n, AT] : rows[n, END_OF]], blocks[n])
+        return blocks

@@ -7,27 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mcap.writer import CompressionType, Writer
-from numba import types, uint8
+from mcap.opcode import Opcode
 
-from sync.array_copy import copy
-from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.block import PUSHED, RECEIVED, Layout, T
-from sync.jit import kernel
-from sync.record import schema
+from sync.record import ros2msg
 from sync.record.heads import PART, SAID, START
+from sync.record.mcap_file import McapFile
 from sync.record.rings import RING, Ring
+from sync.record.ros2msg import Describe, MessageWriter, undescribed
 from sync.record.sink import Sink
-from sync.transport.message_form import Form, write_message
+from sync.record.utc import utc_offset
 
 FILE = "run.mcap"  # the first part, and nearly always the only one
-PROFILE = "tandem"
-FORMAT = 1
+PROFILE = "ros2"  # some readers of ROS 2 open no other; ours go by the start sentinel
+FORMAT = 2
 END = "tandem.end"
 NEXT = "tandem.next"  # instead of an end: the file in which the record goes on
 _NAME = re.compile(r"run(?:\.([2-9]|[1-9][0-9]{1,5}))?\.mcap")
-_CHUNK_BYTES = 32 << 20  # never reached: `flush` ends chunks by time
-_BYTES_2D = types.Array(uint8, 2, "C")
+_QUALITY = "offered_qos_profiles"  # the profile asks for it; there is none
 
 
 def part_file(number: int) -> str:
@@ -40,13 +37,6 @@ def parts(folder: Path) -> dict[int, Path]:
     return dict(sorted((int(name[1] or 1), path) for name, path in named if name and not path.is_dir()))
 
 
-@kernel(types.void(WORDS_2D, WORDS_2D, BYTES_READ_ONLY, _BYTES_2D))
-def _compose(blocks, fields, text, messages):
-    for n in range(blocks.shape[0]):
-        copy(messages[n], text)
-        write_message(blocks[n], fields, messages[n])
-
-
 class RunWriter:
     """One record, or a part of one. Owned by one thread; never waits for the disk."""
 
@@ -57,20 +47,26 @@ class RunWriter:
         fsync_s: float = 2.0,
         part: int = 1,
         behind: Sink | None = None,
+        describe: Describe = undescribed,
     ):
+        """`describe`: what the channels of a topic mean, for its schema."""
         there = max(parts(folder), default=0)
         if part <= there:
             raise FileExistsError(17, os.strerror(17), str(folder / part_file(there)))
         self.part = part
         self.path = folder / part_file(part)
         self.sink = Sink(self.path, most_pending_bytes, fsync_s, behind)
-        self._writer = Writer(self.sink, chunk_size=_CHUNK_BYTES, compression=CompressionType.ZSTD)
-        self._writer.start(profile=PROFILE, library="tandem")
-        self._forms: dict[str, tuple[int, Form]] = {}
+        self._file = McapFile(self.sink, PROFILE, "tandem")
+        self._forms: dict[str, MessageWriter] = {}
+        self._types: set[str] = set()
+        self._describe = describe
+        self._utc_offset_ns = 0
 
     def begin(self, facts: dict[str, str], attachments: dict[str, bytes], at_ns: int) -> None:
         """The start sentinel, and what the run was made with."""
-        self._writer.add_metadata(START, {"format": str(FORMAT), "monotonic_ns": str(at_ns), **facts})
+        start = {"format": str(FORMAT), "monotonic_ns": str(at_ns), **facts}
+        self._utc_offset_ns = utc_offset(start)
+        self._file.metadata(START, start)
         self.attach(attachments, at_ns)
 
     def attach(self, attachments: dict[str, bytes], at_ns: int) -> None:
@@ -81,21 +77,24 @@ class RunWriter:
         """Which run this is a part of, and how far the parts before it go (sync/record/resume.py); written before the
         start."""
         known = {"earlier": json.dumps(earlier)} if earlier is not None else {}
-        self._writer.add_metadata(PART, {"run": run, "part": str(self.part), **known})
+        self._file.metadata(PART, {"run": run, "part": str(self.part), **known})
 
     def _attach(self, name: str, data: bytes, at_ns: int) -> None:
         media = "application/json" if name.endswith(".json") else "application/toml"
-        self._writer.add_attachment(at_ns, at_ns, name, media, data)
+        self._file.attachment(name, media, data, max(at_ns + self._utc_offset_ns, 0))
 
     def topic(self, name: str, layout: Layout) -> None:
         """Announce a topic; again with the same layout is nothing new. Raises ValueError for another layout."""
         if name in self._forms:
-            if self._forms[name][1].layout != layout:
+            if self._forms[name].layout != layout:
                 raise ValueError(f"{name}: the layout changed in the middle of the run")
             return
-        schema_id = self._writer.register_schema(schema.NAME, schema.ENCODING, schema.to_schema(layout))
-        channel = self._writer.register_channel(name, schema.MESSAGES, schema_id, {"layout": layout.id})
-        self._forms[name] = (channel, Form(layout, received=True))
+        kind = ros2msg.type_name(name, self._types)
+        self._types.add(kind)
+        definition = ros2msg.to_definition(name, layout, self._describe(name, layout))
+        schema = self._file.schema(kind, ros2msg.ENCODING, definition)
+        channel = self._file.channel(name, ros2msg.MESSAGES, schema, {ros2msg.LAYOUT: layout.text, _QUALITY: ""})
+        self._forms[name] = MessageWriter(layout, Opcode.MESSAGE, channel)
 
     def add(self, topic: str, blocks: np.ndarray, first_position: int) -> None:
         """Rows of words, the first of which stands at that position of its ring."""
@@ -103,44 +102,38 @@ class RunWriter:
 
     def add_at(self, topic: str, blocks: np.ndarray, positions: np.ndarray) -> None:
         """Rows of words, and the position of each in its ring."""
-        channel, form = self._forms[topic]
-        messages = np.empty((len(blocks), form.text.size), np.uint8)
-        _compose(np.ascontiguousarray(blocks), form.fields, form.text, messages)
-        size, data = form.text.size, messages.tobytes()
-        came = np.where(blocks[:, RECEIVED] > 0, blocks[:, RECEIVED], blocks[:, PUSHED]).tolist()
-        sampled = blocks[:, T].tolist()
-        places = (positions & 0xFFFFFFFF).tolist()
-        add = self._writer.add_message
-        for n in range(len(blocks)):
-            add(channel, max(came[n], 0), data[n * size : (n + 1) * size], max(sampled[n], 0), places[n])
+        form = self._forms[topic]
+        came = np.where(blocks[:, RECEIVED] > 0, blocks[:, RECEIVED], blocks[:, PUSHED])
+        logged, sampled = (np.maximum(at, 0) + self._utc_offset_ns for at in (came, blocks[:, T]))
+        self._file.messages(form.channel, form.records(blocks, positions, logged, sampled))
 
     def ring(self, ring: Ring) -> None:
         """Where the blocks that follow come from. What was added before stands before it in the file too."""
-        self._writer.flush()
-        channel = self._forms[ring.topic][0] if ring.topic in self._forms else 0
-        self._writer.add_metadata(RING, {**ring.as_metadata(), "channel": str(channel)})
+        self._file.flush()
+        channel = self._forms[ring.topic].channel if ring.topic in self._forms else 0
+        self._file.metadata(RING, {**ring.as_metadata(), "channel": str(channel)})
 
     def note(self, text: str, at_ns: int, number: int = 0) -> None:
         """A notice during the run: a device lost and found again, a service that crashed. Those with a number come in
         its order."""
         known = {"number": str(number)} if number else {}
-        self._writer.add_metadata(SAID, {"monotonic_ns": str(at_ns), "text": text, **known})
+        self._file.metadata(SAID, {"monotonic_ns": str(at_ns), "text": text, **known})
 
     def flush(self) -> None:
         """End the chunk: what was added so far is on its way into the file."""
-        self._writer.flush()
+        self._file.flush()
 
     def continue_in(self, following: str, at_ns: int) -> None:
         """The index; the record goes on in the file of that name. Does not wait for the disk."""
-        self._writer.flush()
-        self._writer.add_metadata(NEXT, {"monotonic_ns": str(at_ns), "file": following})
-        self._writer.finish()
+        self._file.flush()
+        self._file.metadata(NEXT, {"monotonic_ns": str(at_ns), "file": following})
+        self._file.finish()
         self.sink.end()
 
     def finish(self, facts: dict[str, str], summary: dict[str, Any], at_ns: int) -> bool:
         """The end sentinel, the summary and the index; True if all of it reached the file."""
-        self._writer.flush()
+        self._file.flush()
         self._attach("summary.json", json.dumps(summary).encode(), at_ns)
-        self._writer.add_metadata(END, {"monotonic_ns": str(at_ns), **facts})
-        self._writer.finish()
+        self._file.metadata(END, {"monotonic_ns": str(at_ns), **facts})
+        self._file.finish()
         return self.sink.close()

@@ -19,6 +19,8 @@ from sync.config import Config, load
 from sync.private_files import rename
 from sync.record import CompleteRun, CompleteTopic, new_folder, write_complete
 from sync.record.batch import NAME_OF_RUN, NAME_RULE
+from sync.record.utc import KEY as UTC_OFFSET
+from sync.record.utc import derived
 from sync.streams import BLOCK_TOPICS
 from tandem.exchange import csv
 from tandem.exchange.counts import to_counts
@@ -152,9 +154,11 @@ def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) 
             raise ExchangeError(
                 f"{path}: its blocks are {layout.text}, {asked.config} has {config.daq.layout.text}; leave --config out"
             )
-        start = {**start, **start_facts(config), "recorded_utc": start.get("utc", "")}
+        here = {key: value for key, value in start_facts(config).items() if key != UTC_OFFSET}
+        start = {**start, **here, "recorded_utc": start.get("utc", "")}
         attached = attachments(config, asked.config)
     start["imported_from"] = path.name
+    start |= derived(passport["start"])
     try:
         begun = max(int(passport["start"].get("monotonic_ns", "0")), 0)
     except ValueError:
@@ -236,8 +240,9 @@ def _of_config(
     asked: Asked, config: Config, measurement: Measurement, topic: CompleteTopic, begun_ns: int, figures: dict[str, Any]
 ) -> _Content:
     start = start_facts(config) | {"imported_from": measurement.path.name}
+    del start[UTC_OFFSET]  # of this computer's clock, on which nothing was measured
     if measurement.utc is not None:
-        start["recorded_utc"] = measurement.utc
+        start |= {"recorded_utc": measurement.utc, **derived({"utc": measurement.utc, "monotonic_ns": str(begun_ns)})}
     attached = attachments(config, asked.config)
     reason = f"imported from {measurement.path.name}"
     return _Content(config.name, start, attached, {"/daq": topic}, begun_ns, reason, {"channels": {}, **figures})

@@ -17,7 +17,9 @@ import numpy as np
 
 from sync.block import HEADER, Layout
 from sync.record import CompleteTopic, Run
+from sync.record.ros2msg import HEADER_NOTES
 from sync.record.schema import to_layout, to_schema
+from tandem.descriptions import describe
 from tandem.exchange.errors import ExchangeError
 
 PASSPORT = 1  # version
@@ -25,15 +27,6 @@ SECONDS, POSITION = "t_s", "ring_position"
 TOPIC = re.compile(r"/[A-Za-z0-9_]+(/[A-Za-z0-9_]+){0,7}")  # it becomes the name of a file
 _LONGEST_TOPIC = 64
 Progress = Callable[[str, float], None]
-
-_HEADER_NOTES = {
-    "seq": ("1", "number of the block, counted by its producer"),
-    "epoch": ("1", "changes at every gap: restart, reconnect, overrun"),
-    "t_ns": ("ns", "sample instant, monotonic clock"),
-    "pushed_ns": ("ns", "put into the producer's ring"),
-    "sent_ns": ("ns", "put on the wire; 0: never"),
-    "received_ns": ("ns", "taken off the wire; 0: never"),
-}
 
 
 # ---- a run as tables -------------------------------------------------------------------------------------------------
@@ -73,6 +66,7 @@ def first_instant(run: Run) -> int:
 
 def tables_of(run: Run) -> list[Table]:
     zero = first_instant(run)
+    describing = describe(run.attachments.get("parameters.json"))
     tables = []
     for topic in run.topics.values():
         if not len(topic):
@@ -80,10 +74,9 @@ def tables_of(run: Run) -> list[Table]:
         check_topic(topic.name, str(run.path))
         blocks = topic.blocks
         columns = [Column(SECONDS, "s", (blocks["t_ns"] - zero) * 1e-9, note="seconds from the run's first block")]
-        columns += [Column(n, u, blocks[n], note=note) for n, (u, note) in _HEADER_NOTES.items()]
-        for c in topic.layout.channels:
-            note = f"sampled {-c.skew_ns} ns before t_ns" if c.skew_ns else ""
-            columns.append(Column(c.name, c.unit, blocks[c.name], c.skew_ns, note))
+        columns += [Column(n, u, blocks[n], note=note) for n, (u, note) in HEADER_NOTES.items()]
+        described = describing(topic.name, topic.layout)
+        columns += [Column(c.name, c.unit, blocks[c.name], c.skew_ns, described.note(c)) for c in topic.layout.channels]
         columns.append(Column(POSITION, "1", topic.positions.astype(np.int64), note="in the ring, modulo 2**32"))
         names = [c.name for c in columns]
         twice = {n for n in names if names.count(n) > 1}
@@ -172,7 +165,7 @@ def layout_of(passport: dict[str, Any], topic: str, where: str) -> Layout:
 
 def is_block_table(sheet: Sheet, layout: Layout) -> bool:
     """Whether names and units are those of blocks of that layout, as exported."""
-    units = {name: unit for name, (unit, _) in _HEADER_NOTES.items()} | {c.name: c.unit for c in layout.channels}
+    units = {name: unit for name, (unit, _) in HEADER_NOTES.items()} | {c.name: c.unit for c in layout.channels}
     return all(sheet.columns.get(name) == unit for name, unit in units.items())
 
 
@@ -208,7 +201,7 @@ def _where(path: Path, sheet: Sheet, column: str, row: int) -> str:
 
 
 def _not_a_table(path: Path, sheet: Sheet, layout: Layout) -> str:
-    wanted = {name: unit for name, (unit, _) in _HEADER_NOTES.items()} | {c.name: c.unit for c in layout.channels}
+    wanted = {name: unit for name, (unit, _) in HEADER_NOTES.items()} | {c.name: c.unit for c in layout.channels}
     for name, unit in wanted.items():
         if name not in sheet.columns:
             return f"{path}: column {name} is missing; as exported it has {', '.join(wanted)}"

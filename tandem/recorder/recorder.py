@@ -14,6 +14,7 @@ from sync.private_files import make_folder
 from sync.record import Left, LeftOff, RunWriter, Sink, SyncFailure, left_off, parts
 from sync.record.retention import NEWEST, Deletion, Limits, delete, free_bytes, plan
 from sync.streams import RECORDED
+from tandem.descriptions import describe
 from tandem.provenance import attachments, start_facts, wall_clock
 from tandem.recorder.presence import Presence
 from tandem.recorder.tap import Tap
@@ -50,6 +51,7 @@ class Recorder:
     ):
         record = config.record
         self._settings, self._folder, self._name, self._clock = record, folder, config.name, clock
+        self._describe = describe(parameters)
         self._limits = Limits(round(record.keep_gb * 1e9), round(record.keep_free_gb * 1e9), record.delete_runs)
         try:
             make_folder(folder)
@@ -90,7 +92,8 @@ class Recorder:
     # ---- parts
 
     def _new_writer(self, part: int, behind: Sink | None = None) -> RunWriter:
-        return RunWriter(self._folder, self._settings.most_pending_mb << 20, self._settings.fsync_s, part, behind)
+        pending = self._settings.most_pending_mb << 20
+        return RunWriter(self._folder, pending, self._settings.fsync_s, part, behind, self._describe)
 
     def _begin_part_at(self, now_ns: int) -> int:
         self._part_ns = now_ns

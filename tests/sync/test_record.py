@@ -1,6 +1,5 @@
 """The record of a run: what is written is read again to the bit, by us and by anyone; a damaged file never lies."""
 
-import json
 import os
 import re
 import struct
@@ -28,13 +27,16 @@ from mcap.reader import NonSeekingReader, make_reader
 from mcap.records import Attachment, Chunk, ChunkIndex, DataEnd, Header, McapRecord, Message, Metadata, Schema
 from mcap.records import Channel as McapChannel
 from mcap.writer import MCAP0_MAGIC, CompressionType, Writer
+from mcap_ros2.decoder import DecoderFactory
 
 from sync.block import HEADER, Channel, Layout
 from sync.record import FILE, Run, RunError, RunWriter, Topic, open_run
 from sync.record.batch import new_folder
 from sync.record.damage import read_index
 from sync.record.reader import find
+from sync.record.ros2msg import field_names, to_definition
 from sync.record.schema import to_schema
+from sync.transport.message_form import Form, write_message
 from tests.examples import few
 from tests.sync.strategies import PROPERTY, layouts, values, words_of
 
@@ -128,7 +130,7 @@ def test_every_block_comes_back_to_the_bit_in_order_with_its_position(
         size = len(written(where, topics, batches))
         run = open_run(where)
     assert run.cut is None and run.size == size
-    assert run.start == {"format": "1", "monotonic_ns": "42", "name": "a drive"} and run.name == "a drive"
+    assert run.start == {"format": "2", "monotonic_ns": "42", "name": "a drive"} and run.name == "a drive"
     assert run.end == {"monotonic_ns": "43", "reason": "stopped"}
     assert run.json("summary.json") == {"steps": 3} and run.json("config.json") == {"a": 1}
     assert run.attachments["config.toml"] == b"a = 1" and run.json("nothing.json") == {}
@@ -150,32 +152,30 @@ def test_every_block_comes_back_to_the_bit_in_order_with_its_position(
 
 @given(drives())
 @FEW
-def test_anyone_with_an_mcap_and_a_msgpack_reader_finds_everything_by_name(
+def test_anyone_with_an_mcap_and_a_ros_2_reader_finds_everything_by_name(
     drive: tuple[dict[str, Layout], list[Batch]],
 ) -> None:
     topics, batches = drive
     with folder() as where:
         data = written(where, topics, batches)
     expected = {name: [row for b in batches if b.topic == name for row in b.rows] for name in topics}
-    for reader in (make_reader(BytesIO(data), validate_crcs=True), NonSeekingReader(BytesIO(data), validate_crcs=True)):
-        found: dict[str, list[tuple[dict[str, Any], Any]]] = {name: [] for name in topics}
-        for schema, channel, message in reader.iter_messages(log_time_order=False):
+    for kind in (make_reader, NonSeekingReader):
+        reader = kind(BytesIO(data), validate_crcs=True, decoder_factories=[DecoderFactory()])
+        found: dict[str, list[tuple[Any, Any]]] = {name: [] for name in topics}
+        for schema, channel, message, decoded in reader.iter_decoded_messages(log_time_order=False):
             assert schema is not None
-            assert (schema.encoding, channel.message_encoding) == ("jsonschema", "msgpack")
-            told = json.loads(schema.data)["properties"]
-            layout = topics[channel.topic]
-            assert {c.name: told[c.name]["unit"] for c in layout.channels} == {c.name: c.unit for c in layout.channels}
-            assert all(told[name]["unit"] == "ns" for name in HEADER if name.endswith("_ns"))
-            assert set(told) == {"version", "layout", *HEADER, *layout.names}
-            found[channel.topic].append((msgpack.unpackb(message.data), message))
+            assert (schema.encoding, channel.message_encoding) == ("ros2msg", "cdr")
+            for c in topics[channel.topic].channels:
+                assert f" {c.name}  # [{c.unit}]" in schema.data.decode()
+            found[channel.topic].append((decoded, message))
         for name, layout in topics.items():
             assert len(found[name]) == len(expected[name])
-            for (values_told, message), row in zip(found[name], expected[name], strict=True):
-                again = [values_told[key] for key in (*HEADER, *layout.names)]
+            for (decoded, message), row in zip(found[name], expected[name], strict=True):
+                again = [getattr(decoded, key) for key in (*HEADER, *layout.names)]
                 assert layout.struct.pack(*again) == layout.struct.pack(*row)
                 assert message.publish_time == max(row[2], 0)
     reader = make_reader(BytesIO(data))
-    assert reader.get_header().profile == "tandem"
+    assert reader.get_header().profile == "ros2"
     assert [m.name for m in reader.iter_metadata()] == ["tandem.start", "tandem.end"]
     assert {a.name: a.data for a in reader.iter_attachments()} == {
         "config.json": b'{"a": 1}', "config.toml": b"a = 1", "summary.json": b'{"steps": 3}'
@@ -682,12 +682,12 @@ def test_messages_of_another_hand_mean_the_same(data: st.DataObject) -> None:
             min_size=1, max_size=5,
         )
     )  # fmt: skip
-    with folder() as where:
-        ours = [m.data for _, _, m in make_reader(
-            BytesIO(written(where, {"/daq": layout}, [Batch("/daq", 0, rows, True)]))
-        ).iter_messages(log_time_order=False)]  # fmt: skip
+    form = Form(layout, received=True)
     messages = []
-    for own, row in zip(ours, rows, strict=True):
+    for row in rows:
+        text = form.text.copy()
+        write_message(words_of(layout, row), form.fields, text)
+        own = text.tobytes()
         told = {"version": 1, "layout": layout.id, **dict(zip((*HEADER, *layout.names), row, strict=True))}
         plain = msgpack.packb(dict(data.draw(st.permutations(list(told.items())))))
         messages.append(own if data.draw(st.booleans()) else plain)
@@ -724,6 +724,74 @@ def test_a_chunk_with_a_message_that_is_none_of_its_schema_is_damaged(car: Layou
     assert not run.topics and not run.whole
 
 
+# ---- CDR -------------------------------------------------------------------------------------------------------------
+
+
+AB = Layout((Channel("a", "i2", "count"), Channel("b", "f8", "m", -5)))
+SOUND = to_definition("/daq", AB)
+
+
+def in_cdr(definition: bytes, stated: str | None, *messages: bytes) -> bytes:
+    """A record of one topic, whatever its schema, what it states of its layout, and its messages."""
+    known = {} if stated is None else {"layout": stated}
+    head = packed(Schema(1, definition, "ros2msg", "tandem/msg/Daq"), McapChannel(1, "/daq", "cdr", known, 1))
+    content = head + b"".join(packed(Message(1, 0, data, 0, 0)) for data in messages)
+    return crafted(chunk(content), profile="ros2")
+
+
+def test_a_message_is_the_block_behind_four_bytes() -> None:
+    row = (7, 1, 2, 3, 4, 5, -6, 0.5)
+    message = b"\0\1\0\0" + AB.struct.pack(*row)
+    run = reading(in_cdr(SOUND, AB.text, message))
+    assert run.topics["/daq"].layout == AB and run.topics["/daq"].words.tobytes() == AB.struct.pack(*row)
+    dirty = bytearray(message)
+    dirty[4 + 48 + 2 : 4 + 48 + 8] = b"\xff" * 6  # between the channels nothing means anything
+    assert reading(in_cdr(SOUND, AB.text, bytes(dirty))).topics["/daq"].words.tobytes() == AB.struct.pack(*row)
+
+
+@pytest.mark.parametrize(
+    "definition, stated",
+    [
+        (b"", AB.text), (b"\xff", AB.text), (SOUND.replace(b"int16 a", b"int32 a"), AB.text),
+        (SOUND.replace(b"float64 b", b"float64 c"), AB.text), (SOUND + b"float64 more\n", AB.text),
+        (b"\n".join(SOUND.splitlines()[::-1]), AB.text),
+        *((SOUND, stated) for stated in (
+            "", "[]", "{}", "7", "null", "[" * 100_000, '{"a":' * 100_000, '["abcd"]', '[["a","i2","m"]]',
+            '[["a","x9","m",0]]', '[["a",[],"m",0]]', '[[1,"i2","m",0]]', '[["a","i2",7,0]]', '[["a","i2","m",0.5]]',
+            '[["a","i2","m",true]]', '[["","i2","m",0]]', '[["t_ns","i8","m",0]]', '[["a","i2","m",0]]',
+            '[["a","i2","m",0],["a","i2","m",0]]', '[["a","i2","m",' + "9" * 5000 + "]]",
+        )),
+    ],
+    ids=lambda text: f"{len(text)}-{zlib.crc32(text if isinstance(text, bytes) else text.encode()):08x}",
+)  # fmt: skip
+def test_a_definition_that_does_not_fit_its_layout_is_a_run_error_that_names_the_topic(
+    definition: bytes, stated: str
+) -> None:
+    found = bounded(in_cdr(definition, stated, b""))
+    assert isinstance(found, RunError) and re.search(r"run\.mcap: schema of /daq: ", str(found))
+
+
+@pytest.mark.parametrize("bad", [b"", b"\0\1\0\0", bytes(4 + 64), b"\0\1\0\0" + bytes(63), b"\0\1\0\0" + bytes(65)])
+def test_a_chunk_with_a_message_of_another_length_or_order_of_bytes_is_damaged(bad: bytes) -> None:
+    good = b"\0\1\0\0" + bytes(64)
+    run = reading(in_cdr(SOUND, AB.text, good, bad, good))
+    assert run.cut is not None and "a message of /daq that does not fit its schema" in run.cut and not run.topics
+
+
+def test_messages_without_a_layout_are_left_alone() -> None:
+    assert not reading(in_cdr(SOUND, None, b"")).topics
+
+
+def test_channels_that_cannot_be_fields_get_names_near_theirs_and_come_back_with_their_own(tmp_path: Path) -> None:
+    names = ("a__b", "a_b", "F z", "f_z_2", "9", "_", "Ä", "seq_")
+    layout = Layout(tuple(Channel(name, "f8") for name in names))
+    written(tmp_path, {"/daq": layout}, [Batch("/daq", 0, [a_row(layout, 3)], True)])
+    assert open_run(tmp_path).topics["/daq"].layout.names == names
+    with open(tmp_path / FILE, "rb") as stream:
+        (decoded,) = [d for *_, d in make_reader(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages()]
+    assert [getattr(decoded, name) for name in field_names(layout)] == [3.0 + k for k in range(len(names))]
+
+
 # ---- foreign ---------------------------------------------------------------------------------------------------------
 
 
@@ -734,9 +802,13 @@ def test_a_chunk_with_a_message_that_is_none_of_its_schema_is_damaged(car: Layou
         (b"time,steering\n0.0,1\n", "not an MCAP file"),
         (MCAP0_MAGIC, "the file just stops"),
         (MCAP0_MAGIC + b"1", "cut short at byte 8 of 9"),
-        (crafted(profile="ros2"), "profile 'ros2', not of 'tandem'"),
-        (crafted(profile=""), "profile '', not of 'tandem'"),
-        (crafted(start=Metadata("tandem.start", {"format": "2", "software": "tandem 9.1"})), r"reads 1;.*tandem 9\.1"),
+        (crafted(profile="ros1"), "profile 'ros1', not a record of tandem"),
+        (crafted(profile=""), "profile '', not a record of tandem"),
+        (crafted(packed(Chunk("", b"", 0, 0, 0, 0)), start=Metadata("x", {}), profile="ros2"), "an MCAP file of ROS 2"),
+        (
+            crafted(start=Metadata("tandem.start", {"format": "3", "software": "tandem 9.1"})),
+            r"reads 1 and 2;.*tandem 9\.1",
+        ),
         (crafted(start=Metadata("tandem.start", {"name": "x"})), "format None"),
         (crafted(start=Metadata("other", {})), "no record of tandem"),
     ],
