@@ -46,7 +46,7 @@ def utc_offset_ns() -> int:
     """From the monotonic clock to UTC, as both are now."""
     before = now_ns()
     utc = time.time_ns()
-    return utc - (before + now_ns()) // 2
+    return int(utc - (before + now_ns()) // 2)
 
 
 def machine_facts() -> dict[str, str]:

@@ -109,10 +109,10 @@ def to_definition(topic: str, layout: Layout, described: Description = NOTHING) 
     lines = [f"# {_line(described.about)}"] if described.about else []
     lines += [f"# {topic} of a record of tandem; instants are monotonic, log times are UTC"]
     for channel, values in described.constants.items():
-        of = next((c for c in layout.channels if c.name == channel and c.type[0] in "iu"), None)
+        kind = next((_KINDS[c.type] for c in layout.channels if c.name == channel and c.type[0] in "iu"), None)
         prefix = re.sub(r"[^A-Z0-9]+", "_", channel.upper()).strip("_")
-        for name, (value, text) in values.items() if of is not None else ():
-            lines.append(f"{_KINDS[of.type]} {prefix}_{name}={value}  # {_line(text)}")
+        for name, (value, text) in values.items() if kind is not None else ():
+            lines.append(f"{kind} {prefix}_{name}={value}  # {_line(text)}")
     notes = [f"[{unit}] {text}" for unit, text in HEADER_NOTES.values()]
     notes += [f"[{c.unit}] {described.note(c)}" for c in layout.channels]
     lines += [f"{entry}  # {_line(note)}" for entry, note in zip(fields, notes, strict=True)]
