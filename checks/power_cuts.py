@@ -35,7 +35,8 @@ from sync.block import Channel, Layout  # noqa: E402
 from sync.clock import now_ns  # noqa: E402
 from sync.config import Config, load  # noqa: E402
 from sync.record import RunError, open_run  # noqa: E402
-from sync.record.heads import PART, as_head  # noqa: E402
+from sync.record.heads import PART, START, as_head  # noqa: E402
+from sync.record.utc import utc_offset  # noqa: E402
 from sync.ring import RingWriter, push  # noqa: E402
 from sync.streams import DAQ, SIM  # noqa: E402
 
@@ -74,16 +75,19 @@ def promised(disk: Disk) -> tuple[dict[str, set[int]], int]:
     for name, content in disk.sure_files().items():
         mine: dict[str, set[int]] = {}
         topics: dict[int, str] = {}
+        utc_offset_ns = 0
         try:
             for record in StreamReader(io.BytesIO(content), emit_chunks=True).records:
                 if isinstance(record, Metadata) and record.name == PART and (head := as_head(record)) is not None:
                     deleted = max(deleted, head.earlier.deleted if head.earlier else 0)
+                if isinstance(record, Metadata) and record.name == START:
+                    utc_offset_ns = utc_offset(record.metadata)
                 for one in breakup_chunk(record) if isinstance(record, Chunk) else ():
                     if isinstance(one, Topic):
                         topics[one.id] = one.topic
                     if isinstance(one, Message):
                         mine.setdefault(topics[one.channel_id], set()).add(one.sequence)
-                        newest = max(newest, one.log_time)
+                        newest = max(newest, one.log_time - utc_offset_ns)
         except (McapError, EOFError, struct.error):
             pass  # a file that has no end yet
         found[name] = mine
