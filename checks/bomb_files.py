@@ -123,12 +123,6 @@ def a_cdr_layout_nested_without_end() -> bytes:
 
 
 @bomb("mcap")
-def channels_that_all_want_one_field_name() -> bytes:
-    layout = Layout(tuple(Channel("A" + "_" * (k % 500) + "." * (k // 500), "f8") for k in range(3000)))
-    return _record(_chunk(_topic_in_cdr(layout)))
-
-
-@bomb("mcap")
 def thousands_of_topics() -> bytes:
     topics = b"".join(_topic(_ONE, f"/t{k}", k + 1) for k in range(3000))
     return _record(_chunk(topics + packed(Message(1, 0, b"", 0, 0)) * 100_000))

@@ -372,7 +372,7 @@ class _Reading:
         try:
             layout = ros2msg.to_layout(schema.data, stated or "") if cdr else to_layout(schema.data)
         except ValueError as error:
-            raise RunError(f"{self.run.path}: schema of {channel.topic}: {error}") from None
+            raise RunError(f"{self.run.path}: schema of {channel.topic!r}: {error}") from None
         if self._layouts.setdefault(channel.topic, layout) != layout:
             raise RunError(f"{self.run.path}: {channel.topic} has two layouts")
         self._forms[channel.id] = (channel.topic, MessageReader(layout) if cdr else Form(layout, received=True))

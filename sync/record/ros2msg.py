@@ -99,23 +99,23 @@ def _fields(layout: Layout) -> list[str]:
     return [*(f"{kind} {name}" for kind, name in zip(_HEADER_KINDS, HEADER, strict=True)), *own]
 
 
-def _line(text: str) -> str:
+def comment(text: str) -> str:
     """Of a comment: one line, and no character that a reader of definitions may not take."""
-    return " ".join(text.split()).encode("ascii", "replace").decode()
+    return "".join(c if " " <= c <= "~" else "?" for c in " ".join(text.split()))
 
 
 def to_definition(topic: str, layout: Layout, described: Description = NOTHING) -> bytes:
     fields = _fields(layout)
-    lines = [f"# {_line(described.about)}"] if described.about else []
-    lines += [f"# {topic} of a record of tandem; instants are monotonic, log times are UTC"]
+    lines = [f"# {comment(described.about)}"] if described.about else []
+    lines += [f"# {comment(topic)} of a record of tandem; instants are monotonic, log times are UTC"]
     for channel, values in described.constants.items():
         kind = next((_KINDS[c.type] for c in layout.channels if c.name == channel and c.type[0] in "iu"), None)
         prefix = re.sub(r"[^A-Z0-9]+", "_", channel.upper()).strip("_")
         for name, (value, text) in values.items() if kind is not None else ():
-            lines.append(f"{kind} {prefix}_{name}={value}  # {_line(text)}")
+            lines.append(f"{kind} {prefix}_{name}={value}  # {comment(text)}")
     notes = [f"[{unit}] {text}" for unit, text in HEADER_NOTES.values()]
     notes += [f"[{c.unit}] {described.note(c)}" for c in layout.channels]
-    lines += [f"{entry}  # {_line(note)}" for entry, note in zip(fields, notes, strict=True)]
+    lines += [f"{entry}  # {comment(note)}" for entry, note in zip(fields, notes, strict=True)]
     return ("\n".join(lines) + "\n").encode()
 
 

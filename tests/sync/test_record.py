@@ -34,7 +34,7 @@ from sync.record import FILE, Run, RunError, RunWriter, Topic, open_run
 from sync.record.batch import new_folder
 from sync.record.damage import read_index
 from sync.record.reader import find
-from sync.record.ros2msg import field_names, to_definition
+from sync.record.ros2msg import comment, field_names, to_definition
 from sync.record.schema import to_schema
 from sync.transport.message_form import Form, write_message
 from tests.examples import few
@@ -166,7 +166,7 @@ def test_anyone_with_an_mcap_and_a_ros_2_reader_finds_everything_by_name(
             assert schema is not None
             assert (schema.encoding, channel.message_encoding) == ("ros2msg", "cdr")
             for c in topics[channel.topic].channels:
-                assert f" {c.name}  # [{c.unit}]" in schema.data.decode()
+                assert f" {c.name}  # {comment(f'[{c.unit}]')}" in schema.data.decode()
             found[channel.topic].append((decoded, message))
         for name, layout in topics.items():
             assert len(found[name]) == len(expected[name])
@@ -648,7 +648,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 def test_a_schema_that_is_none_of_ours_is_a_run_error_that_names_the_topic(schema: bytes) -> None:
     record = packed(Schema(1, schema, "jsonschema", "tandem.block"), McapChannel(1, "/daq", "msgpack", {}, 1))
     found = bounded(crafted(chunk(record + packed(Message(1, 0, b"", 0, 0)))))
-    assert isinstance(found, RunError) and re.search(r"run\.mcap: schema of /daq: ", str(found))
+    assert isinstance(found, RunError) and re.search(r"run\.mcap: schema of '/daq': ", str(found))
 
 
 # ---- from another hand -----------------------------------------------------------------------------------------------
@@ -768,7 +768,7 @@ def test_a_definition_that_does_not_fit_its_layout_is_a_run_error_that_names_the
     definition: bytes, stated: str
 ) -> None:
     found = bounded(in_cdr(definition, stated, b""))
-    assert isinstance(found, RunError) and re.search(r"run\.mcap: schema of /daq: ", str(found))
+    assert isinstance(found, RunError) and re.search(r"run\.mcap: schema of '/daq': ", str(found))
 
 
 @pytest.mark.parametrize("bad", [b"", b"\0\1\0\0", bytes(4 + 64), b"\0\1\0\0" + bytes(63), b"\0\1\0\0" + bytes(65)])
