@@ -165,13 +165,14 @@ def test_anyone_with_an_mcap_and_a_ros_2_reader_finds_everything_by_name(
         for schema, channel, message, decoded in reader.iter_decoded_messages(log_time_order=False):
             assert schema is not None
             assert (schema.encoding, channel.message_encoding) == ("ros2msg", "cdr")
-            for c in topics[channel.topic].channels:
-                assert f" {c.name}  # {comment(f'[{c.unit}]')}" in schema.data.decode()
+            layout = topics[channel.topic]
+            for c, name in zip(layout.channels, field_names(layout), strict=True):
+                assert f" {name}  # {comment(f'[{c.unit}]')}" in schema.data.decode()
             found[channel.topic].append((decoded, message))
         for name, layout in topics.items():
             assert len(found[name]) == len(expected[name])
             for (decoded, message), row in zip(found[name], expected[name], strict=True):
-                again = [getattr(decoded, key) for key in (*HEADER, *layout.names)]
+                again = [getattr(decoded, key) for key in (*HEADER, *field_names(layout))]
                 assert layout.struct.pack(*again) == layout.struct.pack(*row)
                 assert message.publish_time == max(row[2], 0)
     reader = make_reader(BytesIO(data))
