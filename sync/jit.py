@@ -15,6 +15,7 @@ Promises
 import contextlib
 import fcntl
 import functools
+import hashlib
 import os
 import shutil
 import time
@@ -94,7 +95,26 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
     options = {"cache": True, "nogil": True, "_nrt": options.pop("allocates", False), **options}
     decorator: Callable[[Callable[..., Any]], Any]
     decorator = numba.njit(**options) if signature is None else numba.njit(signature, **options)
-    return decorator
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        if "<locals>" in function.__qualname__:
+            function.__qualname__ += f"_{_made_of(function)}"
+        return decorator(function)
+
+    return compiled
+
+
+def _made_of(function: Callable[..., Any]) -> str:
+    """Of a function that was made by another: what it was made of, for its name.
+
+    Machine code from the cache knows its functions by names, and numba counts namesakes process by process: of two that
+    were compiled in two processes, both called `advance` number 5, a third process would take one for the other.
+    """
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    named = [
+        f"{each.__module__}.{each.__qualname__}" if hasattr(each, "__qualname__") else repr(each) for each in cells
+    ]
+    return hashlib.sha256("\0".join(named).encode()).hexdigest()[:12]
 
 
 @contextlib.contextmanager

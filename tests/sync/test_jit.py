@@ -247,3 +247,20 @@ def test_what_would_allocate_is_refused_when_it_is_compiled_and_references_are_n
     counted, plain = jit.kernel(cache=False, allocates=True)(both), jit.kernel(cache=False)(both)
     assert counted(a, b) == plain(a, b) == 1.0 and a.tolist() == [0.0, 1.0, 1.0]
     assert "NRT_incref" not in plain.inspect_asm(plain.signatures[0])
+
+
+def test_functions_that_a_function_makes_are_told_apart_by_what_they_were_made_of() -> None:
+    def made(step: int) -> Any:
+        @jit.kernel(cache=False)
+        def count(x):
+            return x + step
+
+        return count
+
+    def called(function: Any) -> str:
+        assert function(1) > 1
+        (overload,) = function.overloads.values()
+        return str(overload.fndesc.qualname)
+
+    one, same, other = called(made(1)), called(made(1)), called(made(2))
+    assert one == same != other
