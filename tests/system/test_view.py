@@ -148,7 +148,7 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     run.signal(signal.SIGINT)
     assert run.end() == 0, run.said
     result = run.json()
-    assert result["view"]["frames"] > 10, "a page was open, and got frames"
+    assert result["view"]["frames"] > 0, "a page was open, and got frames"  # how many is the load's affair
     assert result["view"]["refused"] == 2
     assert result["view"]["rejected"] == 0, "the page sends nothing that is not allowed"
     assert token not in run.printed and "?" not in result["view"]["address"]
