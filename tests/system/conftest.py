@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "configs" / "drive.toml"
 # hands that move from the first instant: a wheel at rest would replay the same whatever was lost
 WEAVE = ("--set", "source.manoeuvre=manoeuvres/weave.toml")
-PATIENCE_S = 300.0  # for anything at all: only a test that fails waits so long
+PATIENCE_S = 900.0  # for anything at all, also compiling on a busy machine: only a test that fails waits so long
 _number = itertools.count()
 
 # A shell that starts tests in the background makes them deaf to Ctrl-C, and whoever they start; ours have to hear it.
