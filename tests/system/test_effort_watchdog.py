@@ -70,7 +70,8 @@ def test_an_output_falls_to_zero_when_the_simulator_is_killed(start: Start, name
         return float(values[-1][1]) if values else 0.0
 
     def steps() -> int:
-        return len({int(seq) for batch in made for seq in batch["step_seq"]})
+        """With a round trip: on a starved machine the sample of a late one may not be known any more."""
+        return len({int(seq) for batch in made for seq in batch["step_seq"][batch["sampled_ns"] > 0]})
 
     # the hands weave: it goes from limit to limit; and there are steps enough to have round trips of
     until(lambda: written() == LIMIT and steps() > 60, lambda: f"{daq.said}\n{sim.said}")
