@@ -96,6 +96,8 @@ class Machine:
     remade: tuple[int, int] = (0, 0)
     # of `tables.floats`: what says how often or in which way something is computed, and is not taken from a record
     counts: tuple[int, ...] = ()
+    # of `tables.floats`: addresses of code made for this machine; they hold for this process alone
+    addresses: tuple[int, ...] = ()
     bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
 
     def __post_init__(self) -> None:

@@ -74,6 +74,7 @@ def recorded_machine(model: Machine, params: np.ndarray, recorded: Any) -> tuple
     values, floats = words[: len(params)], words[len(params) :]
     first, behind = model.remade
     floats = np.concatenate([floats[:first], model.tables.floats[first:behind], floats[first:]])
+    floats[list(model.addresses)] = model.tables.floats[list(model.addresses)]
     if any(floats[place] != model.tables.floats[place] for place in model.counts):
         return None
     return replace(model, tables=tables(model.tables.ints, floats)), values
@@ -82,5 +83,6 @@ def recorded_machine(model: Machine, params: np.ndarray, recorded: Any) -> tuple
 def made_words(model: Machine, params: np.ndarray) -> np.ndarray:
     """What is kept: the parameters, and the floats but for those that are remade."""
     first, behind = model.remade
-    floats = model.tables.floats
+    floats = model.tables.floats.copy()
+    floats[list(model.addresses)] = 0.0
     return np.concatenate([params, floats[:first], floats[behind:]])

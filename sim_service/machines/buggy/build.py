@@ -10,7 +10,7 @@ import json
 import re
 import warnings
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -72,6 +72,7 @@ Point = Annotated[list[float], Field(min_length=3, max_length=3)]
 
 class VehicleFile(Section):
     machine: str
+    formulation: Literal["natural", "relative"] = "natural"
     tyre_front: str
     tyre_rear: str
     parameters: dict[str, float]
@@ -91,7 +92,12 @@ class Assembled:
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     built = assemble(data, sources, changed)
-    return _machine(built, sources.name()), built.params
+    machine = _machine(built, sources.name())
+    if data.get("formulation") == "relative":
+        from sim_service.machines.buggy import relative_build  # compiled code that only this formulation needs
+
+        machine = relative_build.in_relative(machine, built.car, built.system, built.params, sources.name())
+    return machine, built.params
 
 
 def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> Assembled:

@@ -346,18 +346,9 @@ def stop_dead(places, ints, reals, state, car, memory, previous, own, h):
         x[i], xd[i] = v[form[i]], vd[form[i]]
 
 
-@kernel(STEP, error_model="numpy")
-def step(state, inputs, params, tables, work, h):
-    places, reals = tables.ints, tables.floats
-    ints = view(places, HEAD, len(places))
-    car, memory = state[: places[SIZE]], state[places[SIZE] :]
-    previous = work[len(work) - len(state) :]
-    copy(previous, state)
-    own = work[_OUTPUTS:]
-    numbers = view(reals, places[NUMBERS], len(reals))
-
-    # what holds for the whole step
-    given = part(ints, own, Part.GIVEN)
+@kernel(error_model="numpy")
+def decide(ints, car, memory, inputs, params, given, h):
+    """What holds for a whole step, to `given`: parameters, pedal, gear and pressures. Returns the driver's torque."""
     for i in range(_PARAMETERS):
         given[i] = params[i]
     torque = params[P.hand_torque]
@@ -382,7 +373,23 @@ def step(state, inputs, params, tables, work, h):
         rolling = of[V.wheel_speed] * of[V.rolling_radius]
         at = ABS + _ABS_SIZE * w
         given[forces.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
+    return torque
 
+
+@kernel(STEP, error_model="numpy")
+def step(state, inputs, params, tables, work, h):
+    places, reals = tables.ints, tables.floats
+    ints = view(places, HEAD, len(places))
+    car, memory = state[: places[SIZE]], state[places[SIZE] :]
+    previous = work[len(work) - len(state) :]
+    copy(previous, state)
+    own = work[_OUTPUTS:]
+    numbers = view(reals, places[NUMBERS], len(reals))
+
+    given = part(ints, own, Part.GIVEN)
+    torque = decide(ints, car, memory, inputs, params, given, h)
+
+    left = part(ints, car, Part.ELEMENT)
     before = (spinning(left, 0), spinning(left, 1), spinning(left, 2), spinning(left, 3))
     parts = move(places, ints, reals, car, numbers, params, inputs, torque, memory, previous, own, h)
     stand(places, ints, car, params, given, before, h)

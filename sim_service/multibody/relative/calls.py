@@ -3,13 +3,19 @@
 `call(word, arrays)` calls the function whose address is in the bits of a float64 with pointers to the arrays' first
 elements. Addresses lie among other numbers that a kernel is given, so that one compiled kernel serves every mechanism;
 they hold for this process and those forked from it.
+
+Kernels can be called so too: `address_of` one with a signature, and `function_at` makes a function of it where it is
+called. A kernel that names another links all its code and is optimised with it once more, which for the step of a car
+takes minutes.
 """
 
 import struct
+from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.experimental.function_type import _get_jit_address
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
@@ -34,3 +40,26 @@ def call(typingctx, word, arrays):
         return context.get_dummy_value()
 
     return types.void(word, arrays), codegen
+
+
+def address_of(kernel: Any, signature: Any) -> int:
+    """Of a kernel that was compiled for this signature; it must live as long as anything calls it."""
+    return int(_get_jit_address(kernel, signature))
+
+
+def function_at(signature: Any) -> Any:
+    """make(word): inside kernels, the kernel of that signature whose address is in the bits of a float64."""
+    kind = types.FunctionType(signature)
+
+    @intrinsic
+    def make(typingctx, word):
+        def codegen(context, builder, signature, args):
+            pointer = context.get_value_type(types.voidptr)
+            out = cgutils.create_struct_proxy(kind)(context, builder)
+            out.jit_addr = out.c_addr = builder.inttoptr(builder.bitcast(args[0], ir.IntType(64)), pointer)
+            out.py_addr = pointer(None)
+            return out._getvalue()
+
+        return kind(word), codegen
+
+    return make

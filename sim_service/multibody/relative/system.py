@@ -260,10 +260,8 @@ def begin(ints, state, work, end):
 
 
 @inner
-def finish(ints, reals, state, work, t):
-    """The state at y: loops closed, accelerations and efforts, balls with new references. How it went."""
-    y = part(ints, work, P.Y)
-    move(ints, reals, work, t, y)
+def conclude(ints, reals, state, work, t):
+    """The state where `work` has moved it to. How it went."""
     x, ref, w, full = (
         part(ints, state, P.X),
         part(ints, state, P.REF),
@@ -296,6 +294,13 @@ def finish(ints, reals, state, work, t):
     if gap > 1e3 * CLOSED:
         return OPEN
     return SINGULAR if least < SMALLEST_PIVOT else GOOD
+
+
+@inner
+def finish(ints, reals, state, work, t):
+    """The state at y: loops closed, accelerations and efforts, balls with new references. How it went."""
+    move(ints, reals, work, t, part(ints, work, P.Y))
+    return conclude(ints, reals, state, work, t)
 
 
 # functions are arguments: a kernel that names them could not be kept in the cache

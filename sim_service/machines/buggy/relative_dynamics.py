@@ -1,0 +1,538 @@
+"""The buggy's step in relative coordinates: a Rosenbrock method where it is fit, I3AL where it is not.
+
+Promises
+- The state is that of natural coordinates (dynamics.py), followed by the coordinates of the tree (`P` of
+  multibody/relative/system.py): outputs, frames and forks read the former, whichever method made a step.
+- A step is fit for the Rosenbrock method while every wheel rolls on the road at `SLOWEST` or faster, does not lock, and
+  its brake slides; while the rack follows the hand wheel's angle; without turn slip, halved steps or estimates; on
+  roads without edges. What only the step itself shows (a patch that slides, a wheel that lifts, body contact, loops
+  that do not close, pivots that vanish, an estimated error above `MOST_ERROR`) is found while it is made.
+- Any other step is I3AL's, from the same beginning, to the bit that of the natural formulation from that state; the
+  coordinates of the tree follow it. The output `parts` is 0 for a Rosenbrock step, and `iterations` its evaluations.
+
+The forces are those of the same hook, asked for an instant instead of a step: tyres then give the rate of their
+deflection, which with the engine's speed are states of the differential equation,
+
+    de/dt = -v_s - (V m / sigma) e        (transient.py),     dp/dt = (T - Tp) / J        (driveline.py)
+
+Torque, ratio and pressures, which a step decides once, go linearly from those of the step before. Derivatives of the
+mechanism are the exact ones of its graph, those of the forces differences of the hook.
+"""
+
+from enum import IntEnum, auto
+from math import isfinite
+
+from numba import float64, int64, void
+
+from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters, dynamics, forces
+from sim_service.machines.buggy.description import OUTPUTS, WHEEL, P, V, W
+from sim_service.machines.buggy.dynamics import HEAD, LAST, RACK_INPUT, RACK_ROW, SHIFT, SIZE, STEERING
+from sim_service.machines.buggy.dynamics import PORTS as PORTS_AT
+from sim_service.machines.buggy.steering import RACK, by_angle, hand_with_rack
+from sim_service.machines.car.tyres.keys import T
+from sim_service.machines.car.tyres.transient import STATES as TYRE_STATES
+from sim_service.machines.car.tyres.transient import S
+from sim_service.machines.contract import STEP, TABLES, Tables
+from sim_service.multibody.natural import tables as core
+from sim_service.multibody.natural.evaluation import ACCELERATE
+from sim_service.multibody.natural.tables import FORCE, HOOK, INTS, REALS
+from sim_service.multibody.natural.tables import P as Part
+from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.relative import ode, system
+from sim_service.multibody.relative.calls import call, function_at
+from sim_service.multibody.relative.port_jacobian import ENTRY, jacobian, time_slopes
+from sim_service.multibody.relative.port_jacobian import HEAD as TABLE_HEAD
+from sim_service.multibody.relative.system import P as Own
+from sim_service.roads.layout import Head
+from sync.array_copy import copy
+from sync.array_types import CONSTANTS, VECTOR
+from sync.jit import kernel
+
+SLOWEST = 2.0  # m/s of a wheel along its plane; slower, the tyre is damped and I3AL is better
+ROLLS = 0.3  # of that speed is that of rolling, at least
+MOST_ERROR = 1e-2  # m, rad, m/s, rad/s by the embedded method
+TYRE = 2  # states of a tyre here: its deflection
+ADDED = 4 * TYRE + 1  # states beside coordinates and velocities: deflections, speed of the engine
+MOST_FITS = 12  # corrections that follow a natural state
+FITTED = 1e-13  # m or rad
+
+# places in front of the integers
+STATE_AT, WORK_AT, LAYOUT_AT, NATURAL_AT, FLOATS, SCRATCH_AT, SETTINGS_AT = range(7)
+FRONT = 8
+# addresses in their part: the first two as system.py has them
+CLOSE, MOTION, SLOPES, PLACES, GO_ON, SLOPES_ON, DRIFT = 1, 2, 3, 4, 5, 6, 7
+NAMES = ("prepare", "close", "motion_0", "slopes_0", "places", "motion_1", "slopes_1", "slopes_2")
+# and of kernels
+HOOK_AT, NATURAL_STEP_AT, EXAMINE_AT, METHOD_AT, RATES_AT, BOTH_AT = range(8, 14)
+EXAMINE = void(INTS, CONSTANTS, REALS, REALS, HOOK, int64, float64, float64)
+hook_at, step_at, examine_at, method_at = (function_at(kind) for kind in (FORCE, STEP, EXAMINE, ode.STEP))
+rates_at, both_at = function_at(ode.RATES), function_at(ode.RATES_AND_JACOBIAN)
+ON_TREE = 0  # first of the state behind the tree's: whether the multipliers of the natural state are missing
+_OUTPUTS, _PER_WHEEL, _TYRE = len(OUTPUTS), len(WHEEL), len(T)
+_BRAKE_STATES = len(brake_parameters.STATES)
+_WHEEL_SPEED = int(brake_parameters.S.wheel_speed)
+_DAMPING = int(brake_parameters.P.brake_damping)
+_TURBINE, _ENGINE_INERTIA = int(driveline_parameters.S.turbine_speed), int(driveline_parameters.P.engine_inertia)
+_GEAR_MODE = int(driveline_parameters.P.gear_mode)
+_BRAKES, _BRAKE_SIZE = forces.BRAKE_PARAMETERS, len(brake_parameters.PARAMETERS)
+_DRIVELINE, _DRIVELINE_SIZE = forces.DRIVELINE_PARAMETERS, len(driveline_parameters.PARAMETERS)
+_STEPS = (1e-7, 1e-6, 1e-8, 1e-4)  # differences: coordinates, velocities, deflections, speed of the engine
+
+
+class C(IntEnum):
+    """Parts behind those of system.py. `reals`:"""
+
+    NUMBERS = len(Own)  # the hook's constants
+    BARE = auto()  # `ints`: the table of port_jacobian.py without blocks
+    # state
+    FLAG = auto()
+    # work
+    PORTS = auto()
+    RATES = auto()
+    FORCE = auto()
+    STIFF = auto()
+    DAMP = auto()
+    PACKED = auto()
+    PACKED_RATES = auto()
+    BY_PORT = auto()  # slopes of ports, port by port
+    BY_RATE = auto()
+    PORT_DRIFT = auto()
+    RATE_DRIFT = auto()
+    ELEMENT = auto()
+    AFTER = auto()
+    GIVEN = auto()
+    BEGUN = auto()  # what goes linearly through the step: at its beginning, then its rate; instant; whether unfit
+    MOVED_PORTS = auto()
+    MOVED_RATES = auto()
+    MOVED_FORCE = auto()
+    MOVED_Y = auto()
+    MOVED_S = auto()
+    NORMAL = auto()
+    SIDE = auto()
+
+
+CHANGING = forces.GIVEN - forces.DRIVE
+BEGUN_SIZE = 2 * CHANGING + 2
+_INSTANT, _UNFIT = 2 * CHANGING, 2 * CHANGING + 1
+
+
+@inner
+def apply_forces(ints, reals, work, t, y, ports, rates, f, sdot):
+    """Forces at ports that move so, and the rates of the added states; whether the law holds there."""
+    n = len(part(ints, ints, Own.INDEPENDENT))
+    element, after, given = part(ints, work, C.ELEMENT), part(ints, work, C.AFTER), part(ints, work, C.GIVEN)
+    begun, K, D = part(ints, work, C.BEGUN), part(ints, work, C.STIFF), part(ints, work, C.DAMP)
+    numbers = part(ints, reals, C.NUMBERS)
+    for w in range(4):
+        element[TYRE_STATES * w + S.EX], element[TYRE_STATES * w + S.EY] = y[2 * n + 2 * w], y[2 * n + 2 * w + 1]
+    speed = y[2 * n + 4 * TYRE]
+    element[forces.ENGINE] = speed
+    since = t - begun[_INSTANT]
+    for i in range(CHANGING):
+        given[forces.DRIVE + i] = begun[i] + since * begun[CHANGING + i]
+    for i in range(len(f)):
+        f[i] = 0.0
+    for i in range(len(K)):
+        K[i] = D[i] = 0.0
+    hook = hook_at(part(ints, reals, Own.ADDRESS)[HOOK_AT])
+    hook(t, 0.0, ports, rates, part(ints, work, Own.AT_INPUT), given, numbers, element, after, f, K, D)
+    unfit = after[forces.BODY_LOAD] > 0.0
+    for w in range(4):
+        at = TYRE_STATES * w
+        for i in range(2):
+            e = element[at + S.EX + i]
+            sdot[2 * w + i] = -after[at + S.VSX + i] - after[at + S.RX + i] * e
+            unfit = unfit or abs(after[at + S.EX + i] - e) > 1e-9 * abs(e)
+        unfit = unfit or not after[forces.LEFT + _PER_WHEEL * w + V.load] > 0.0
+    p = view(given, _DRIVELINE, _DRIVELINE + _DRIVELINE_SIZE)
+    sdot[4 * TYRE] = 0.0
+    if p[_GEAR_MODE] >= 0.5:
+        throttle = min(max(given[forces.THROTTLE], 0.0), 1.0)
+        T, _ = driveline.engine(p, throttle, max(speed, 0.0))
+        Tp, _, _, _, _, _ = driveline.converter(p, max(speed, 0.0), after[forces.ENGINE + _TURBINE])
+        sdot[4 * TYRE] = (T - Tp) / p[_ENGINE_INERTIA]
+    return unfit
+
+
+@inner
+def move(ints, reals, work, t, y, ydot):
+    """Motion at y with all forces."""
+    system.place(ints, reals, work, t, y)
+    n, address = len(part(ints, ints, Own.INDEPENDENT)), part(ints, reals, Own.ADDRESS)
+    ports, rates, f = part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.FORCE)
+    a, xdot = part(ints, work, Own.ACCELERATION), part(ints, work, Own.XDOT)
+    arrays = (
+        part(ints, work, Own.AT_X), part(ints, work, Own.AT_REF), part(ints, work, Own.AT_W),
+        part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), f, ports, rates, a, xdot,
+        part(ints, work, Own.AT_FULL), part(ints, work, Own.AT_EFFORT), part(ints, work, Own.GENERATED),
+    )  # fmt: skip
+    call(address[MOTION], arrays)
+    if apply_forces(ints, reals, work, t, y, ports, rates, f, view(ydot, 2 * n, len(ydot))):
+        part(ints, work, C.BEGUN)[_UNFIT] = 1.0
+    call(address[GO_ON], arrays)
+    for i in range(n):
+        ydot[i] = xdot[i]
+        ydot[n + i] = a[i]
+
+
+@kernel(ode.RATES, error_model="numpy")
+def car_rates(ints, reals, work, t, y, ydot):
+    """See ode.py."""
+    move(ints, reals, work, t, y, ydot)
+
+
+@inner
+def by_ports(ints, packed, out):
+    """Slopes of ports, block by block, as rows of all velocities."""
+    table = part(ints, ints, Own.BLOCKS)
+    n = table[0]
+    for i in range(len(out)):
+        out[i] = 0.0
+    for block in range(table[1]):
+        at = TABLE_HEAD + ENTRY * block
+        first, size, width, begin, columns = table[at], table[at + 1], table[at + 2], table[at + 4], table[at + 5]
+        for a in range(size):
+            for i in range(width):
+                out[n * (first + a) + table[columns + i]] += packed[begin + a * width + i]
+
+
+@inner
+def difference(ints, reals, work, t, y, step, ydot, J, N, column):
+    """Into a column of J: how generalised forces and rates of added states change with what was moved by `step`."""
+    n = len(part(ints, ints, Own.INDEPENDENT))
+    f, moved, P_ = part(ints, work, C.FORCE), part(ints, work, C.MOVED_FORCE), part(ints, work, C.BY_PORT)
+    s, inverse = part(ints, work, C.MOVED_S), 1.0 / step
+    apply_forces(ints, reals, work, t, y, part(ints, work, C.MOVED_PORTS), part(ints, work, C.MOVED_RATES), moved, s)
+    for i in range(n):
+        J[(n + i) * N + column] = 0.0
+    for k in range(len(f)):
+        change = (moved[k] - f[k]) * inverse
+        if change != 0.0:
+            for i in range(n):
+                J[(n + i) * N + column] += P_[n * k + i] * change
+    for i in range(ADDED):
+        J[(2 * n + i) * N + column] = (s[i] - ydot[2 * n + i]) * inverse
+
+
+@kernel(ode.RATES_AND_JACOBIAN, error_model="numpy")
+def car_rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
+    """See ode.py. Increments of balls are 0 here: derivatives along their velocities are those by them."""
+    system.place(ints, reals, work, t, y)
+    n, address = len(part(ints, ints, Own.INDEPENDENT)), part(ints, reals, Own.ADDRESS)
+    N = 2 * n + ADDED
+    ports, rates, f = part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.FORCE)
+    a, xdot = part(ints, work, Own.ACCELERATION), part(ints, work, Own.XDOT)
+    packed, packed_rates = part(ints, work, C.PACKED), part(ints, work, C.PACKED_RATES)
+    slopes, turns, factor = part(ints, work, Own.SLOPES), part(ints, work, Own.TURNS), part(ints, work, Own.FACTOR)
+    drift = part(ints, work, Own.DRIFT)
+    port_drift, rate_drift = part(ints, work, C.PORT_DRIFT), part(ints, work, C.RATE_DRIFT)
+    arrays = (
+        part(ints, work, Own.AT_X), part(ints, work, Own.AT_REF), part(ints, work, Own.AT_W),
+        part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), f, ports, rates, packed, packed_rates, a, xdot,
+        part(ints, work, Own.AT_FULL), part(ints, work, Own.AT_EFFORT), slopes, turns, factor, port_drift, rate_drift,
+        drift, part(ints, work, Own.GENERATED),
+    )  # fmt: skip
+    call(address[SLOPES], arrays)
+    if apply_forces(ints, reals, work, t, y, ports, rates, f, view(ydot, 2 * n, len(ydot))):
+        part(ints, work, C.BEGUN)[_UNFIT] = 1.0
+    call(address[SLOPES_ON], arrays)
+    call(address[DRIFT], arrays)
+    for i in range(n):
+        ydot[i] = xdot[i]
+        ydot[n + i] = a[i]
+
+    # slopes of the forces, direction by direction
+    P_, R_ = part(ints, work, C.BY_PORT), part(ints, work, C.BY_RATE)
+    by_ports(ints, packed, P_)
+    by_ports(ints, packed_rates, R_)
+    x, xd = part(ints, work, C.MOVED_PORTS), part(ints, work, C.MOVED_RATES)
+    moved = part(ints, work, C.MOVED_Y)
+    copy(moved, y)
+    for c in range(2 * n):
+        for k in range(len(ports)):
+            if c < n:
+                x[k] = ports[k] + _STEPS[0] * P_[n * k + c]
+                xd[k] = rates[k] + _STEPS[0] * R_[n * k + c]
+            else:
+                x[k], xd[k] = ports[k], rates[k] + _STEPS[1] * P_[n * k + c - n]
+        difference(ints, reals, work, t, y, _STEPS[0] if c < n else _STEPS[1], ydot, J, N, c)
+        for i in range(n):
+            slopes[2 * n * i + c] += J[(n + i) * N + c]
+    copy(x, ports)
+    copy(xd, rates)
+    for c in range(ADDED):
+        step = _STEPS[2] if c < 4 * TYRE else _STEPS[3]
+        moved[2 * n + c] += step
+        difference(ints, reals, work, t, moved, step, ydot, J, N, 2 * n + c)
+        moved[2 * n + c] = y[2 * n + c]
+
+    # by time: inputs, and what goes linearly through the step
+    dt = 1e-6
+    for k in range(len(ports)):
+        x[k], xd[k] = ports[k] + dt * port_drift[k], rates[k] + dt * rate_drift[k]
+    s, g = part(ints, work, C.MOVED_S), part(ints, work, C.MOVED_FORCE)
+    apply_forces(ints, reals, work, t + dt, y, x, xd, g, s)
+    for k in range(len(f)):
+        change = (g[k] - f[k]) / dt
+        for i in range(n):
+            drift[i] += P_[n * k + i] * change
+    bare, none = part(ints, ints, C.BARE), part(ints, work, Own.NONE)
+    jacobian(bare, none, none, none, none, slopes, turns, factor, part(ints, work, Own.SCRATCH), J, N)
+    time_slopes(bare, none, none, none, none, none, drift, factor, J, N, ydot_t)
+    for i in range(ADDED):
+        ydot_t[2 * n + i] = (s[i] - ydot[2 * n + i]) / dt
+
+
+# ---- between natural coordinates and the tree ------------------------------------------------------------------------
+
+
+@inner
+def solve_normal(n, A, b):
+    """b becomes the solution of A x = b, A symmetric and positive definite, of which the lower half is read."""
+    for j in range(n):
+        for k in range(j):
+            A[n * j + j] -= A[n * j + k] * A[n * j + k]
+        A[n * j + j] = A[n * j + j] ** 0.5
+        for i in range(j + 1, n):
+            for k in range(j):
+                A[n * i + j] -= A[n * i + k] * A[n * j + k]
+            A[n * i + j] /= A[n * j + j]
+    for i in range(n):
+        for k in range(i):
+            b[i] -= A[n * i + k] * b[k]
+        b[i] /= A[n * i + i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            b[i] -= A[n * k + i] * b[k]
+        b[i] /= A[n * i + i]
+
+
+@inner
+def fit(n, P_, wanted, there, A, b):
+    """b becomes the velocities that bring ports from where they are to where they should be, as near as can be."""
+    for i in range(n):
+        b[i] = 0.0
+        for j in range(i + 1):
+            A[n * i + j] = 0.0
+    for k in range(len(there)):
+        off = wanted[k] - there[k]
+        for i in range(n):
+            p = P_[n * k + i]
+            if p != 0.0:
+                b[i] += p * off
+                for j in range(i + 1):
+                    A[n * i + j] += p * P_[n * k + j]
+    solve_normal(n, A, b)
+
+
+@inner
+def look_at_ports(ints, reals, tree, work):
+    """Ports, their rates and slopes of a state of the tree, its loops closed."""
+    system.begin(ints, tree, work, part(ints, tree, Own.TIME)[0])
+    system.place(ints, reals, work, part(ints, tree, Own.TIME)[0], part(ints, work, Own.Y))
+    none = part(ints, work, Own.NONE)
+    call(
+        part(ints, reals, Own.ADDRESS)[SLOPES],
+        (
+            part(ints, work, Own.AT_X), part(ints, work, Own.AT_REF), part(ints, work, Own.AT_W),
+            part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), none, part(ints, work, C.PORTS),
+            part(ints, work, C.RATES), part(ints, work, C.PACKED), part(ints, work, C.PACKED_RATES), none, none, none,
+            none, none, none, none, none, none, none, part(ints, work, Own.GENERATED),
+        ),
+    )  # fmt: skip
+    by_ports(ints, part(ints, work, C.PACKED), part(ints, work, C.BY_PORT))
+
+
+@inner
+def turn_references(ints, x, ref):
+    balls = part(ints, ints, Own.BALLS)
+    for k in range(len(balls)):
+        system.turn_reference(view(ref, 4 * k, 4 * k + 4), view(x, balls[k], balls[k] + 3))
+
+
+@inner
+def follow_natural(ints, reals, tree, work, time, rack, ports, rates):
+    """The tree where the natural state's ports are, moving as they do."""
+    independent, n = part(ints, ints, Own.INDEPENDENT), len(part(ints, ints, Own.INDEPENDENT))
+    x, w, ref = part(ints, tree, Own.X), part(ints, tree, Own.W), part(ints, tree, Own.REF)
+    at_x, inputs = part(ints, work, Own.AT_X), part(ints, tree, Own.INPUT)
+    A, b = part(ints, work, C.NORMAL), part(ints, work, C.SIDE)
+    part(ints, tree, Own.TIME)[0] = time
+    for i in range(3):
+        inputs[i] = rack[i]
+    last = 1e300
+    for _ in range(MOST_FITS):
+        look_at_ports(ints, reals, tree, work)
+        fit(n, part(ints, work, C.BY_PORT), ports, part(ints, work, C.PORTS), A, b)
+        copy(x, at_x)
+        size = 0.0
+        for i in range(n):
+            x[independent[i]] += b[i]
+            size = max(size, abs(b[i]))
+        turn_references(ints, x, ref)
+        if not size > FITTED or not size < last:
+            break
+        last = size
+    look_at_ports(ints, reals, tree, work)
+    copy(x, at_x)
+    turn_references(ints, x, ref)
+    fit(n, part(ints, work, C.BY_PORT), rates, part(ints, work, C.RATES), A, b)
+    for i in range(n):
+        w[independent[i]] += b[i]
+
+
+@inner
+def write_natural(ints, reals, tree, work, places, of_natural, car, own):
+    """The natural state where the tree is, and what outputs are written from."""
+    call(
+        part(ints, reals, Own.ADDRESS)[PLACES],
+        (
+            part(ints, work, Own.AT_X), part(ints, work, Own.AT_REF), part(ints, work, Own.AT_W),
+            part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), part(ints, work, Own.AT_FULL),
+            part(of_natural, car, Part.Q), part(of_natural, car, Part.QD), part(of_natural, car, Part.QDD),
+            part(ints, work, Own.GENERATED),
+        ),
+    )  # fmt: skip
+    x, xd = part(of_natural, own, Part.X), part(of_natural, own, Part.XD)
+    ports, rates, first = part(ints, work, C.PORTS), part(ints, work, C.RATES), places[PORTS_AT]
+    for i in range(len(ports)):
+        x[first + i], xd[first + i] = ports[i], rates[i]
+    part(of_natural, car, Part.LAM)[places[RACK_ROW]] = -part(ints, work, Own.AT_EFFORT)[0]
+
+
+# ---- the step --------------------------------------------------------------------------------------------------------
+
+
+@inner
+def fit_for(params, numbers, left, given):
+    """Whether the Rosenbrock method is fit for the step, by what is known before it."""
+    if params[P.steering_mode] >= 0.5 or params[P.column_stiffness] > 0.0:
+        return False
+    if params[P.step_halving] > 0.5 or params[P.estimate_every] > 0.5 or params[P.turn_slip] > 0.5:
+        return False
+    if numbers[forces.ROAD + Head.SHARP] > 0.0 or left[forces.BODY_LOAD] > 0.0:
+        return False
+    p = view(params, _BRAKES, _BRAKES + _BRAKE_SIZE)
+    for w in range(4):
+        at = forces.LEFT + _PER_WHEEL * w
+        if numbers[forces.TYRES + _TYRE * (w // 2) + T.TURN_SLIP] > 0.0 or not left[at + V.load] > 0.0:
+            return False
+        along, rolling = abs(left[at + V.speed]), abs(left[at + V.wheel_speed] * left[at + V.rolling_radius])
+        if along < SLOWEST or rolling < ROLLS * along:
+            return False
+        limit = brakes.friction_limit(p, w < 2, given[forces.PRESSURE + w])
+        if p[_DAMPING] * abs(left[forces.BRAKES + _BRAKE_STATES * w + _WHEEL_SPEED]) < 1.5 * limit:
+            return False
+    return True
+
+
+@inner
+def advance(ints, reals, layout, settings, tree, work, scratch, left, memory, h):
+    """A Rosenbrock step of the tree and of the states of tyres and engine; whether it went well."""
+    t = part(ints, tree, Own.TIME)[0]
+    system.begin(ints, tree, work, t + h)
+    y, begun, given = part(ints, work, Own.Y), part(ints, work, C.BEGUN), part(ints, work, C.GIVEN)
+    n = len(part(ints, ints, Own.INDEPENDENT))
+    element = part(ints, work, C.ELEMENT)
+    copy(element, left)
+    for w in range(4):
+        y[2 * n + 2 * w], y[2 * n + 2 * w + 1] = left[TYRE_STATES * w + S.EX], left[TYRE_STATES * w + S.EY]
+    y[2 * n + 4 * TYRE] = left[forces.ENGINE]
+    for i in range(CHANGING):
+        begun[i] = memory[LAST + i]
+        begun[CHANGING + i] = (given[forces.DRIVE + i] - memory[LAST + i]) / h
+    begun[_INSTANT], begun[_UNFIT] = t, 0.0
+    address = part(ints, reals, Own.ADDRESS)
+    method, rates, both = method_at(address[METHOD_AT]), rates_at(address[RATES_AT]), both_at(address[BOTH_AT])
+    status = method(rates, both, layout, settings, ints, reals, work, t, h, y, scratch)
+    if status != ode.GOOD or begun[_UNFIT] > 0.0 or not scratch[ode.ERROR] <= MOST_ERROR:
+        return False
+    # where it ended: accelerations, effort, and what the elements leave behind
+    move(ints, reals, work, t + h, y, part(ints, work, C.MOVED_Y))
+    return begun[_UNFIT] == 0.0 and system.conclude(ints, reals, tree, work, t + h) == system.GOOD
+
+
+@inner
+def follow(of_natural, ints, reals, places, car, tree, room, own):
+    first, place = places[PORTS_AT], places[RACK_INPUT]
+    x, xd = part(of_natural, own, Part.X), part(of_natural, own, Part.XD)
+    follow_natural(
+        ints, reals, tree, room, part(of_natural, car, Part.TIME)[0], view(car, place, place + 3),
+        view(x, first, len(x)), view(xd, first, len(xd)),
+    )  # fmt: skip
+
+
+@kernel(STEP, error_model="numpy")
+def step(state, inputs, params, tables, work, h):
+    head = tables.ints
+    ints, places = view(head, FRONT, len(head)), view(head, head[NATURAL_AT], len(head))
+    of_natural, reals = view(places, HEAD, len(places)), tables.floats
+    layout = view(head, head[LAYOUT_AT], head[NATURAL_AT])
+    natural, tree = view(state, 0, head[STATE_AT]), view(state, head[STATE_AT], len(state))
+    of_step, room = view(work, 0, head[WORK_AT]), view(work, head[WORK_AT], head[SCRATCH_AT])
+    scratch = view(work, head[SCRATCH_AT], len(work) - len(state))
+    previous = view(work, len(work) - len(state), len(work))
+    settings = view(reals, head[SETTINGS_AT], len(reals))
+    own = view(of_step, _OUTPUTS, len(of_step))
+    car, memory = view(natural, 0, places[SIZE]), view(natural, places[SIZE], len(natural))
+    numbers = part(ints, reals, C.NUMBERS)
+    copy(previous, state)
+
+    given, left = part(ints, room, C.GIVEN), part(of_natural, car, Part.ELEMENT)
+    torque = dynamics.decide(of_natural, car, memory, inputs, params, given, h)
+    place, sign, column = places[RACK_INPUT], numbers[forces.RACK_SIGN], view(memory, STEERING, SHIFT)
+    rack = view(car, place, place + 3)
+    done = fit_for(params, numbers, left, given)
+    if done:
+        by_angle(inputs, params, sign, column[RACK], rack, h)
+        copy(part(ints, tree, Own.INPUT), rack)
+        done = advance(ints, reals, layout, settings, tree, room, scratch, left, memory, h)
+    if done:
+        hand_with_rack(params, sign, column, rack)
+        for i in range(CHANGING):
+            memory[LAST + i] = given[forces.DRIVE + i]
+        copy(left, part(ints, room, C.AFTER))
+        part(of_natural, car, Part.TIME)[0] += h
+        write_natural(ints, reals, tree, room, places, of_natural, car, own)
+        part(ints, tree, C.FLAG)[ON_TREE] = 1.0
+        report = part(of_natural, own, Part.DIAGNOSTIC)
+        for i in range(len(report)):
+            report[i] = 0.0
+        report[core.ITERATIONS] = scratch[ode.EVALUATIONS] + 1.0
+        report[core.STEP_ERROR] = scratch[ode.ERROR]
+        gaps = part(ints, room, Own.H)
+        for i in range(len(gaps)):
+            report[core.PHI_ERROR] = max(report[core.PHI_ERROR], abs(gaps[i]))
+        dynamics.write_outputs(places, of_natural, car, params, numbers, memory, torque, own, of_step)
+        done = isfinite(of_step[W.x] + of_step[W.ax] + of_step[W.rack_force])
+        of_step[W.parts] = 0.0
+    if not done:
+        copy(state, previous)
+        flag, address = part(ints, tree, C.FLAG), part(ints, reals, Own.ADDRESS)
+        of_car = Tables(places, view(reals, 0, head[FLOATS]))
+        if flag[ON_TREE] > 0.0:  # multipliers, and the power from which the balance of energy goes on
+            flag[ON_TREE] = 0.0
+            before = part(of_natural, own, Part.GIVEN)
+            copy(before, given)
+            for i in range(CHANGING):
+                before[forces.DRIVE + i] = memory[LAST + i]
+            examine = examine_at(address[EXAMINE_AT])
+            examine(of_natural, of_car.floats, car, own, hook_at(address[HOOK_AT]), ACCELERATE, 0.0, 0.0)
+        natural_step = step_at(address[NATURAL_STEP_AT])
+        natural_step(natural, inputs, params, of_car, of_step, h)
+        follow(of_natural, ints, reals, places, car, tree, room, own)
+
+
+@kernel(void(VECTOR, CONSTANTS, TABLES, VECTOR), error_model="numpy")
+def join(state, params, tables, work):
+    """The tree where a natural state is that was just found, and at rest."""
+    head = tables.ints
+    ints, places = view(head, FRONT, len(head)), view(head, head[NATURAL_AT], len(head))
+    of_natural = view(places, HEAD, len(places))
+    natural, tree = view(state, 0, head[STATE_AT]), view(state, head[STATE_AT], len(state))
+    own = view(work, _OUTPUTS, head[WORK_AT])
+    room = view(work, head[WORK_AT], head[SCRATCH_AT])
+    rates = part(of_natural, own, Part.XD)
+    for i in range(len(rates)):
+        rates[i] = 0.0
+    follow(of_natural, ints, tables.floats, places, view(natural, 0, places[SIZE]), tree, room, own)

@@ -1,0 +1,125 @@
+"""The buggy in relative coordinates: drives as in natural ones, falls back where it must, goes on to the bit.
+
+One drive serves all: it sets off, swerves, and brakes to a stop.
+"""
+
+import functools
+
+import numpy as np
+import pytest
+
+from sim_service.machines import FILE, MachineFiles, gather, make_machine
+from sim_service.machines.buggy.description import INPUTS
+from sim_service.machines.contract import Machine, index
+from sim_service.machines.recorded_parameters import made_vector, made_words, recorded_machine
+from sync.errors import ConfigError
+
+from .conftest import CONFIGS, VEHICLE
+
+H = 5e-3
+STEPS = 1500
+BRAKES = 800  # the first step with brakes on
+KEPT = ("x", "y", "yaw", "vx", "roll", "yaw_rate", "wheel_speed_fl", "rack_force", "ay", "engine_speed", "load_rr")
+NEAR = (2e-2, 2e-2, 2e-3, 1e-2, 1e-3, 5e-3, 0.1, 20.0, 0.1, 1.0, 40.0)  # of each, both being approximations
+
+
+def files(text: str = 'formulation = "relative"\n', road: str = "") -> MachineFiles:
+    found = gather(VEHICLE, {"road": CONFIGS / "roads" / road} if road else {})
+    return MachineFiles({**found.files, FILE: text.encode() + found.files[FILE]}, found.names)
+
+
+@functools.cache
+def car(formulation: str) -> tuple[Machine, np.ndarray]:
+    return make_machine(files(f'formulation = "{formulation}"\n'))
+
+
+def inputs(k: int) -> np.ndarray:
+    out = np.zeros(len(INPUTS))
+    t = k * H
+    out[index(INPUTS, "throttle")] = 0.7 if k < BRAKES else 0.0
+    out[index(INPUTS, "brake_pressure_bar")] = 0.0 if k < BRAKES else min(40.0, 100.0 * H * (k - BRAKES))
+    out[index(INPUTS, "drive_torque")] = out[index(INPUTS, "hand_wheel_torque")] = np.nan
+    if t > 2.0:
+        for i, name in enumerate(("steering_angle", "steering_speed", "steering_acceleration")):
+            out[index(INPUTS, name)] = 0.5 * (3.0**i) * np.sin(3.0 * (t - 2.0) + 0.5 * np.pi * i)
+    return out
+
+
+@functools.cache
+def drive(formulation: str) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs of all steps, and the state in the middle."""
+    machine, params = car(formulation)
+    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, work)
+    out, middle = np.zeros((STEPS, len(machine.outputs))), state
+    for k in range(STEPS):
+        if k == STEPS // 2:
+            middle = state.copy()
+        machine.step(state, inputs(k), params, machine.tables, work, H)
+        out[k] = work[: len(machine.outputs)]
+    return out, middle
+
+
+def test_both_formulations_drive_alike():
+    machine, _ = car("relative")
+    natural, relative = drive("natural")[0], drive("relative")[0]
+    for name, near in zip(KEPT, NEAR, strict=True):
+        k = index(machine.outputs, name)
+        off = np.abs(natural[:BRAKES, k] - relative[:BRAKES, k]).max()
+        assert off < near, (name, off)
+    assert np.abs(natural[-1, :3] - relative[-1, :3]).max() < 0.2
+
+
+def test_steps_it_is_not_fit_for_are_those_of_i3al():
+    machine, _ = car("relative")
+    out = drive("relative")[0]
+    parts, speed = out[:, index(machine.outputs, "parts")], out[:, index(machine.outputs, "vx")]
+    assert np.all(parts[:50] >= 1)  # stands
+    assert np.mean(parts[np.arange(STEPS) < BRAKES][speed[:BRAKES] > 2.5] == 0) > 0.9
+    assert abs(speed[-1]) < 0.5 and np.all(parts[-20:] >= 1)  # brakes hold it
+
+
+def test_it_goes_on_to_the_bit_from_its_state_alone():
+    machine, params = car("relative")
+    out, middle = drive("relative")
+    state, work = middle.copy(), np.zeros(machine.work_size)
+    for k in range(STEPS // 2, STEPS // 2 + 100):
+        machine.step(state, inputs(k), params, machine.tables, work, H)
+        assert work[: len(machine.outputs)].tobytes() == out[k].tobytes()
+
+
+def test_frames_show_the_same_car():
+    natural, params = car("natural")
+    relative, _ = car("relative")
+    state = drive("relative")[1]
+    poses = [np.zeros((m.scene.frames, 4, 3)) for m in (natural, relative)]
+    natural.frames(state[: len(natural.states)], params, poses[0])
+    relative.frames(state, params, poses[1])
+    assert np.array_equal(*poses)
+    assert np.ptp(poses[1][:, 0], axis=0).max() > 1.0
+
+
+def test_a_record_has_no_addresses():
+    machine, params = car("relative")
+    addresses = machine.tables.floats[list(machine.addresses)]
+    assert not np.isin(addresses, made_words(machine, params)).any()
+    again, _ = recorded_machine(machine, params, made_vector(machine, params)) or (None, None)
+    assert again is not None and again.tables.floats.tobytes() == machine.tables.floats.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"steering_mode": 1.0}, "parameters.steering_mode = 1: is not served in relative coordinates"),
+        ({"column_stiffness": 100.0}, "parameters.column_stiffness = 100: is not served"),
+        ({"turn_slip": 1.0, "step_halving": 1.0}, "step_halving = 1: is not served"),
+    ],
+)
+def test_what_is_not_served_is_refused_by_name(changed, message):
+    with pytest.raises(ConfigError, match=message):
+        make_machine(files(), changed)
+
+
+def test_other_names_of_formulations_are_refused():
+    with pytest.raises(ConfigError, match="formulation = 'absolute'"):
+        make_machine(files('formulation = "absolute"\n'))
