@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from sim_service.machines import gather
-from sim_service.machines.buggy import build, dynamics, forces
+from sim_service.machines.buggy import build, dynamics, slots
 from sim_service.machines.buggy.description import OUTPUTS, P, W
 from sim_service.machines.car.tyres.enveloping import envelope, lean
 from sim_service.machines.car.tyres.keys import T
@@ -157,12 +157,12 @@ class Coasting:
         x = own[self.system.span(Part.X)][ints[dynamics.PORTS] :]
         total = 0.0
         for w, name in enumerate(("fl", "fr", "rl", "rr")):
-            tyre = numbers[forces.TYRES + len(T) * (w // 2) :]
+            tyre = numbers[slots.TYRES + len(T) * (w // 2) :]
             R, k = tyre[T.UNLOADED_RADIUS], tyre[T.VERTICAL_STIFFNESS]
-            ports, components = x[13 * w : 13 * w + 13], numbers[forces.FRAMES + 12 * w + 9 :][:3]
+            ports, components = x[13 * w : 13 * w + 13], numbers[slots.FRAMES + 12 * w + 9 :][:3]
             axle = components @ ports[4:].reshape(3, 3)
-            if numbers[forces.ROAD + Head.SHARP] > 0.0:
-                depth = envelope(numbers[forces.ROAD :], R, k, *ports[:3], *axle)[0]
+            if numbers[slots.ROAD + Head.SHARP] > 0.0:
+                depth = envelope(numbers[slots.ROAD :], R, k, *ports[:3], *axle)[0]
             else:
                 depth = self[f"load_{name}"] * lean(axle[2])[1] / k
             total += 0.5 * k * depth**2

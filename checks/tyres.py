@@ -16,7 +16,7 @@ from math import sqrt
 import numpy as np
 
 from checks.kerbs import VEHICLE, Coasting
-from sim_service.machines.buggy import brake_parameters, forces
+from sim_service.machines.buggy import brake_parameters, slots
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import index
 from sim_service.multibody.natural.tables import P as Part
@@ -74,7 +74,7 @@ def locked(bar: float) -> tuple[float, bool]:
         car.step(5e-3)
     _input(car, "brake_pressure_bar", bar)
     elements = car.state[car.system.span(Part.ELEMENT)]
-    rates = forces.BRAKES + int(brake_parameters.S.wheel_speed) + len(brake_parameters.STATES) * np.arange(4)
+    rates = slots.BRAKES + int(brake_parameters.S.wheel_speed) + len(brake_parameters.STATES) * np.arange(4)
     stands, worst = np.zeros(4, bool), 0.0
     for _ in range(250):
         car.step(5e-3)

@@ -5,6 +5,8 @@ kernels each, as soon as the modules that this runs are done; those on which the
 first. Modules that run each other (through the file of their package) are one job. What is done is marked in the folder
 of its compiled code (sync/code_dependencies.py), so only what an edit has changed is compiled again. A module that
 cannot be imported here (its device's software is missing) is skipped: the process that needs it reports the error.
+A module that says `COMPILED_WHEN_ASKED = True` is compiled only where it is asked for by name: what few need does not
+keep everybody waiting.
 
 Standard library only: a command may ask before it imports anything.
 """
@@ -14,6 +16,7 @@ import fcntl
 import gc
 import importlib
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -26,6 +29,7 @@ from sync import code_dependencies as code
 from sync.code_dependencies import own_cache
 
 _DONE = "complete"
+_WHEN_ASKED = re.compile(r"^COMPILED_WHEN_ASKED = True\b", re.MULTILINE)
 _EVERY_S = 5.0  # between lines of progress where there is no terminal
 Report = Callable[[int, int], None]  # kernels compiled, of how many
 
@@ -34,7 +38,12 @@ def missing(*modules: str) -> list[Path]:
     """Files with kernels among these modules and what importing them runs (or all) that are still to be compiled."""
     asked = [code.file_of(module) for module in modules]
     files = {each for file in asked for each in code.runs(file)} if asked else set(code.all_sources())
+    files -= {file for file in files if file not in asked and when_asked(file)}
     return [file for file in sorted(files) if code.kernels_in(file) and not (code.folder_of(file) / _DONE).exists()]
+
+
+def when_asked(file: Path) -> bool:
+    return _WHEN_ASKED.search(file.read_text()) is not None
 
 
 def done(name: str) -> bool:

@@ -112,7 +112,7 @@ def _machine(config: "Config", file: Path) -> str:
 def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:
     """The modules with kernels that a machine or a device needs; none of one of another package, which is compiled
     when it is imported."""
-    from sync import code_dependencies
+    from sync import build, code_dependencies
 
     if not _MODULE.fullmatch(module.rpartition(".")[2]):
         return []
@@ -120,7 +120,8 @@ def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:
         file = code_dependencies.file_of(module)
     except ModuleNotFoundError:
         return []
-    return sorted(code_dependencies.module_name(each) for each in needs(file) if code_dependencies.kernels_in(each))
+    files = [each for each in needs(file) if code_dependencies.kernels_in(each) and not build.when_asked(each)]
+    return sorted(code_dependencies.module_name(each) for each in files)
 
 
 def figures_line(status: dict[str, dict[str, Any]]) -> str:

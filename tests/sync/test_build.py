@@ -88,6 +88,13 @@ def test_a_module_that_cannot_be_imported_or_ends_its_process_is_left_to_who_nee
     assert "no_such_driver" in failed.value.stderr
 
 
+def test_what_few_need_is_compiled_only_where_it_is_asked_for_by_name(tree: Path) -> None:
+    _write(tree, "sim_service.four", "from sim_service import three\nCOMPILED_WHEN_ASKED = True", "three.three(x)")
+    program = "from sync import build; print([len(build.missing(*names)) for names in ((), ('sync.one', {0}))])"
+    assert _run(tree, "-c", program.format("'sim_service.three'")).stdout.strip() == "[3, 2]"
+    assert _run(tree, "-c", program.format("'sim_service.four'")).stdout.strip() == "[3, 3]"
+
+
 def test_processes_that_ask_together_wait_for_the_one_that_compiles(tree: Path) -> None:
     env = environment(TANDEM_CACHE=str(tree.parent / "cache")) | {"PYTHONPATH": str(tree)}
     command = [sys.executable, "-m", "sync.build"]

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from sim_service import roads
-from sim_service.machines.buggy import brake_parameters, checks, driveline, dynamics, forces
+from sim_service.machines.buggy import brake_parameters, checks, driveline, dynamics, forces, slots
 from sim_service.machines.buggy.analysis.corner import spring_rate
 from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel, rates
 from sim_service.machines.buggy.bodies import FRONT, REAR, WHEELS, Car, Points, body_points, build
@@ -39,6 +39,7 @@ from sim_service.portable import norm, product
 from sim_service.roads.layout import Head
 from sim_service.roads.sharpness import MOST_SLOPE, TooSharp, steepest_part
 from sync.array_types import read_only
+from sync.build import ensure
 from sync.errors import ConfigError
 from sync.toml import Section, check
 
@@ -94,6 +95,7 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     built = assemble(data, sources, changed)
     machine = _machine(built, sources.name())
     if data.get("formulation") == "relative":
+        ensure("buggy-relative", "sim_service.machines.buggy.relative_dynamics")
         from sim_service.machines.buggy import relative_build  # compiled code that only this formulation needs
 
         machine = relative_build.in_relative(machine, built.car, built.system, built.params, sources.name())
@@ -122,7 +124,7 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
     stops = _stops(p, front, rear)
     try:
         car = build(p, front, rear)
-        for_a_step = np.concatenate([values, np.zeros(forces.GIVEN - len(values))])
+        for_a_step = np.concatenate([values, np.zeros(slots.GIVEN - len(values))])
         numbers = _numbers(car, *stops, tyres, road, body_points(front, rear))
         forces.add_forces(car, numbers, for_a_step)
         with warnings.catch_warnings():
@@ -192,16 +194,16 @@ def _numbers(
     car: Car, stops: list[float], shares: list[float], tyres: list[np.ndarray], road: np.ndarray, body: list[np.ndarray]
 ) -> np.ndarray:
     """The hook's constants, in the order of forces.py."""
-    out = np.zeros(forces.TYRES)
+    out = np.zeros(slots.TYRES)
     where = car.mechanism.where
     cg = where(car.centre)
-    out[forces.STOPS : forces.STOPS + 4] = stops
-    out[forces.STOP_SHARES : forces.STOP_SHARES + 4] = shares
-    out[forces.CENTRE : forces.CENTRE + 3] = car.chassis.components(cg - car.chassis.drawn_origin)
-    out[forces.DRAWN : forces.DRAWN + 4] = [(where(c.centre) - cg)[2] for c in car.corners]
-    out[forces.RACK_SIGN] = car.rack_sign
-    out[forces.FRAMES : forces.BODY] = forces.frames(car)
-    out[forces.BODY :] = [v for at in body for v in car.chassis.components(at + car.origin - cg)]
+    out[slots.STOPS : slots.STOPS + 4] = stops
+    out[slots.STOP_SHARES : slots.STOP_SHARES + 4] = shares
+    out[slots.CENTRE : slots.CENTRE + 3] = car.chassis.components(cg - car.chassis.drawn_origin)
+    out[slots.DRAWN : slots.DRAWN + 4] = [(where(c.centre) - cg)[2] for c in car.corners]
+    out[slots.RACK_SIGN] = car.rack_sign
+    out[slots.FRAMES : slots.BODY] = forces.frames(car)
+    out[slots.BODY :] = [v for at in body for v in car.chassis.components(at + car.origin - cg)]
     return np.concatenate([out, *tyres, road])
 
 
@@ -241,14 +243,14 @@ def _machine(built: Assembled, path: str) -> Machine:
         scene=built.scene,
         frames=built.frames,
         layout=_layout(),
-        remade=(int(built.tables.ints[dynamics.NUMBERS]) + forces.ROAD, system.span(Part.PARAM).stop),
+        remade=(int(built.tables.ints[dynamics.NUMBERS]) + slots.ROAD, system.span(Part.PARAM).stop),
         counts=tuple(system.span(Part.SETTING).start + place for place in (core.SCHEME, core.CAP, core.PASSES)),
     )
 
 
 def _layout() -> str:
     """A hash of what stands where in the tables."""
-    layout = [[p.name for p in Part], [t.name for t in T], core.SETTINGS, forces.TYRES, forces.FRAMES, dynamics.HEAD]
+    layout = [[p.name for p in Part], [t.name for t in T], core.SETTINGS, slots.TYRES, slots.FRAMES, dynamics.HEAD]
     return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]
 
 
@@ -284,9 +286,9 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     inputs[_BRAKE] = 40.0
     memory = state[size:]
     elements = state[system.span(Part.ELEMENT)]
-    driveline.start(params[dynamics.DRIVELINE :], elements, forces.ENGINE, memory[dynamics.SHIFT :], 0.0)
+    driveline.start(params[dynamics.DRIVELINE :], elements, slots.ENGINE, memory[dynamics.SHIFT :], 0.0)
     memory[dynamics.ABS :: len(brake_parameters.MEMORY)] = brake_parameters.OPEN_BAR
-    memory[dynamics.LAST + forces.RATIO - forces.DRIVE] = memory[dynamics.SHIFT + M.ratio]
+    memory[dynamics.LAST + slots.RATIO - slots.DRIVE] = memory[dynamics.SHIFT + M.ratio]
     initial = state[size:].copy(), elements.copy()
     params[P.gear_mode] = 0.0  # no torque: an automatic would creep
     params[P.steering_mode] = params[P.column_stiffness] = 0.0  # held straight, by a rack that nothing moves
@@ -312,7 +314,7 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     state[system.span(Part.QD)] = 0.0
     state[system.span(Part.QDD)] = 0.0
     state[system.span(Part.POWER)] = 0.0
-    memory[:], elements[forces.ENGINE : forces.LEFT] = initial[0], initial[1][forces.ENGINE : forces.LEFT]
+    memory[:], elements[slots.ENGINE : slots.LEFT] = initial[0], initial[1][slots.ENGINE : slots.LEFT]
     memory[dynamics.YAW] = work[W.yaw]
 
 
@@ -326,7 +328,7 @@ def _refuse_unsound(state: np.ndarray, params: np.ndarray, constants: Tables, wo
     for w, name in enumerate(WHEELS):
         at = w * dynamics.PER_WHEEL
         load, length = outputs[W.load_fl + at], outputs[W.spring_length_fl + at]
-        short, long = numbers[forces.STOPS + 2 * (w // 2) :][:2]
+        short, long = numbers[slots.STOPS + 2 * (w // 2) :][:2]
         if load <= 0.0:
             wrong.setdefault("carries no load", []).append(_SIDES[name])
         elif not short - _ON_STOP <= length <= long + _ON_STOP:
@@ -348,7 +350,7 @@ def _hooks(constants: Tables) -> np.ndarray:
 
 def _place(system: System, car: np.ndarray, constants: Tables) -> np.ndarray:
     """Turn and lift the drawn car onto the plane that touches the road below it; that plane's normal."""
-    z, slope_x, slope_y, _ = roads.surface(_hooks(constants)[forces.ROAD :], 0.0, 0.0)
+    z, slope_x, slope_y, _ = roads.surface(_hooks(constants)[slots.ROAD :], 0.0, 0.0)
     normal: np.ndarray = np.array([-slope_x, -slope_y, 1.0]) / np.sqrt(1.0 + slope_x**2 + slope_y**2)
     ahead = np.array([1.0, 0.0, slope_x]) / np.sqrt(1.0 + slope_x**2)
     rotation = np.array([ahead, np.cross(normal, ahead), normal]).T

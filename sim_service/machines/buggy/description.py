@@ -80,7 +80,7 @@ WHEEL = (
 
 _STEP = (
     Quantity("iterations", "1", "of the step"),
-    Quantity("parts", "1", "of the step: 1; 4 or 16 where it did not converge or was too coarse for an impact"),
+    Quantity("parts", "1", "of the step: 1; 4 or 16 where it failed or an impact needs it; 0 in relative coordinates"),
     Quantity("capped", "1", "1: the step ended at the limit of iterations; 2: it ended nowhere, the car was stopped"),
     Quantity("phi_error", "m", "largest violation of a constraint"),
     Quantity("phid_error", "m/s", "largest violation of the rate of a constraint"),

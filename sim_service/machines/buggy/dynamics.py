@@ -19,7 +19,15 @@ from math import asin, atan2, cos, exp, isfinite, isnan, pi, sin
 import numpy as np
 from numba import boolean, float64, int64, void
 
-from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters, forces, steering
+from sim_service.machines.buggy import (
+    brake_parameters,
+    brakes,
+    driveline,
+    driveline_parameters,
+    forces,
+    slots,
+    steering,
+)
 from sim_service.machines.buggy.description import INPUTS, OUTPUTS, PARAMETERS, WHEEL, P, V, W
 from sim_service.machines.car.engine import drive_torque
 from sim_service.machines.contract import STEP, TABLES, index
@@ -50,12 +58,12 @@ ROOM = 9  # behind the work of the core: a better rack, the hand wheel and a bet
 # the memory of a car behind the state of the core
 YAW, LINE_BAR, COUNT, STEP_ERROR = range(4)  # LINE_BAR: pressure behind the lag of the brakes
 LAST = 4  # COUNT: steps since the last estimate, STEP_ERROR: that estimate; LAST: torque, ratio and pressures before
-STEERING = LAST + forces.GIVEN - forces.DRIVE
+STEERING = LAST + slots.GIVEN - slots.DRIVE
 SHIFT = STEERING + len(steering.MEMORY)
 ABS = SHIFT + len(driveline_parameters.MEMORY)
 MEMORY = ABS + 4 * len(brake_parameters.MEMORY)
 
-DRIVELINE, BRAKES = forces.DRIVELINE_PARAMETERS, forces.BRAKE_PARAMETERS
+DRIVELINE, BRAKES = slots.DRIVELINE_PARAMETERS, slots.BRAKE_PARAMETERS
 _PARAMETERS, _OUTPUTS, PER_WHEEL = len(PARAMETERS), len(OUTPUTS), len(WHEEL)
 _ABS_SIZE, _BRAKE_SIZE, _DRIVELINE_SIZE = (
     len(brake_parameters.MEMORY),
@@ -97,13 +105,13 @@ def write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
         for k in range(3):
             component = qdd[k] + (GRAVITY if k == 2 else 0.0)
             for j in range(3):
-                component += numbers[forces.CENTRE + j] * qdd[3 + 3 * j + k]
+                component += numbers[slots.CENTRE + j] * qdd[3 + 3 * j + k]
             a += component * e[3 * i + k]
         work[W.ax + i] = a
     work[W.sideslip] = atan2(vy, max(abs(vx), CRAWL))
 
     # steering: the multiplier is the force along the rack
-    per_angle = numbers[forces.RACK_SIGN] * params[P.rack_travel_per_turn] / (2.0 * pi)
+    per_angle = numbers[slots.RACK_SIGN] * params[P.rack_travel_per_turn] / (2.0 * pi)
     force = -part(ints, car, Part.LAM)[places[RACK_ROW]]
     column = memory[STEERING:SHIFT]
     work[W.rack] = column[steering.RACK]
@@ -114,7 +122,7 @@ def write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
     if params[P.steering_mode] >= 0.5:
         work[W.steering_torque] = torque
         rack = car[places[RACK_INPUT] : places[RACK_INPUT] + 3]
-        work[W.column_torque] = steering.column_torque(params, numbers[forces.RACK_SIGN], column, rack, torque)
+        work[W.column_torque] = steering.column_torque(params, numbers[slots.RACK_SIGN], column, rack, torque)
     elif params[P.column_stiffness] > 0.0:
         rack = car[places[RACK_INPUT] : places[RACK_INPUT] + 3]
         stiffness = params[P.column_stiffness]
@@ -126,12 +134,12 @@ def write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
 
     # wheels
     for w in range(4):
-        k, base = 13 * w, forces.LEFT + PER_WHEEL * w
+        k, base = 13 * w, slots.LEFT + PER_WHEEL * w
         out = W.wheel_speed_fl + PER_WHEEL * w
         for i in range(PER_WHEEL):
             work[out + i] = left[base + i]
         ahead = aside = 0.0
-        frame = forces.FRAMES + 12 * w
+        frame = slots.FRAMES + 12 * w
         for j in range(3):
             a = numbers[frame + 9 + j]
             for i in range(3):
@@ -141,17 +149,17 @@ def write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
         height = 0.0
         for i in range(3):
             height += (x[k + i] - x[at + i]) * e[6 + i]
-        work[out + V.travel] = height - numbers[forces.DRAWN + w]
+        work[out + V.travel] = height - numbers[slots.DRAWN + w]
     work[W.road_wheel_angle] = 0.5 * (work[W.steer_fl] + work[W.steer_fr])
     work[W.wheel_speed_front] = 0.5 * (work[W.wheel_speed_fl] + work[W.wheel_speed_fr])
     work[W.wheel_speed_rear] = 0.5 * (work[W.wheel_speed_rl] + work[W.wheel_speed_rr])
 
     # driveline, air, step
-    work[W.axle_torque], work[W.drag] = left[forces.AXLE_TORQUE], left[forces.DRAG]
-    work[W.body_load] = left[forces.BODY_LOAD]
+    work[W.axle_torque], work[W.drag] = left[slots.AXLE_TORQUE], left[slots.DRAG]
+    work[W.body_load] = left[slots.BODY_LOAD]
     work[W.overturned] = 0.0 if e[8] > UPRIGHT else (1.0 if e[8] > -UPRIGHT else 2.0)
     work[W.gear] = memory[SHIFT]
-    work[W.engine_speed] = left[forces.ENGINE]
+    work[W.engine_speed] = left[slots.ENGINE]
     out = part(ints, own, Part.DIAGNOSTIC)
     work[W.iterations], work[W.capped] = out[core.ITERATIONS], out[core.CAPPED]
     work[W.phi_error], work[W.phid_error] = out[core.PHI_ERROR], out[core.PHID_ERROR]
@@ -163,7 +171,7 @@ def write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
 @kernel(error_model="numpy")
 def spinning(left, w):
     """Speed of a wheel against its brake, as of the last step."""
-    return left[forces.BRAKES + _BRAKE_STATES * w + _BRAKE_SPEED]
+    return left[slots.BRAKES + _BRAKE_STATES * w + _BRAKE_SPEED]
 
 
 @kernel(error_model="numpy")
@@ -173,9 +181,9 @@ def stand(places, ints, car, params, given, before, h):
     p = params[BRAKES : BRAKES + _BRAKE_SIZE]
     inertia = params[P.wheel_spin_inertia]
     for w in range(4):
-        of, at, k = left[forces.LEFT + PER_WHEEL * w :], forces.BRAKES + _BRAKE_STATES * w, places[SPIN + w]
+        of, at, k = left[slots.LEFT + PER_WHEEL * w :], slots.BRAKES + _BRAKE_STATES * w, places[SPIN + w]
         carrier = of[V.wheel_speed] - left[at + _BRAKE_SPEED]
-        limit = brakes.friction_limit(p, w < 2, given[forces.PRESSURE + w])
+        limit = brakes.friction_limit(p, w < 2, given[slots.PRESSURE + w])
         speed, torque = qd[k] - carrier, of[V.brake_torque]
         if brakes.hold(p, limit, left, at, h, before[w], speed, qdd[k], torque, inertia):
             of[V.wheel_speed] = qd[k] = carrier
@@ -186,7 +194,7 @@ def stand(places, ints, car, params, given, before, h):
 def remember_given(ints, own, last):
     given = part(ints, own, Part.GIVEN)
     for i in range(len(last)):
-        last[i] = given[forces.DRIVE + i]
+        last[i] = given[slots.DRIVE + i]
 
 
 @kernel(error_model="numpy")
@@ -206,7 +214,7 @@ def advance_core(ints, reals, car, own, params, memory, h):
     every = int(params[P.estimate_every] + 0.5)
     last = memory[LAST:STEERING]
     if params[P.step_halving] > 0.5:
-        halve(ints, reals, car, own, forces.hook, h, last, forces.DRIVE)
+        halve(ints, reals, car, own, forces.hook, h, last, slots.DRIVE)
         if part(ints, own, Part.DIAGNOSTIC)[core.ATTEMPTS] == 1.0:
             # what elements leave behind is continuous here: tyres, brakes, engine, results of the wheels
             size = len(car)
@@ -217,7 +225,7 @@ def advance_core(ints, reals, car, own, params, memory, h):
         memory[COUNT] += 1.0
     if every > 0 and memory[COUNT] >= every:
         memory[COUNT] = 0.0
-        estimate(ints, reals, car, own, forces.hook, h, last, forces.DRIVE)
+        estimate(ints, reals, car, own, forces.hook, h, last, slots.DRIVE)
         memory[STEP_ERROR] = part(ints, own, Part.DIAGNOSTIC)[core.STEP_ERROR]
     else:
         advance(ints, reals, car, own, forces.hook, h)
@@ -265,7 +273,7 @@ def move(places, ints, reals, car, numbers, params, inputs, torque, memory, prev
 
     Where they do not in so many tries, the last one is marked as capped.
     """
-    place, sign = places[RACK_INPUT], numbers[forces.RACK_SIGN]
+    place, sign = places[RACK_INPUT], numbers[slots.RACK_SIGN]
     rack, lam = car[place : place + 3], part(ints, car, Part.LAM)
     column = memory[STEERING:SHIFT]
     held_hand = params[P.steering_mode] < 0.5
@@ -330,10 +338,10 @@ def stop_dead(places, ints, reals, state, car, memory, previous, own, h):
         for i in range(len(of)):
             of[i] = 0.0
     left = part(ints, car, Part.ELEMENT)
-    for i in range(forces.ENGINE):
+    for i in range(slots.ENGINE):
         left[i] = 0.0
     for w in range(4):
-        of = left[forces.LEFT + PER_WHEEL * w :]
+        of = left[slots.LEFT + PER_WHEEL * w :]
         of[V.wheel_speed] = of[V.speed] = 0.0
     rack, column = car[places[RACK_INPUT] : places[RACK_INPUT] + 3], memory[STEERING:SHIFT]
     rack[1] = rack[2] = column[steering.HAND_RATE] = column[steering.HAND_SECOND] = 0.0
@@ -357,22 +365,22 @@ def decide(ints, car, memory, inputs, params, given, h):
     else:
         torque += inputs[_HAND_TORQUE]
     left = part(ints, car, Part.ELEMENT)
-    rear = 0.5 * (left[forces.LEFT + 2 * PER_WHEEL] + left[forces.LEFT + 3 * PER_WHEEL])
+    rear = 0.5 * (left[slots.LEFT + 2 * PER_WHEEL] + left[slots.LEFT + 3 * PER_WHEEL])
     p = params[DRIVELINE : DRIVELINE + _DRIVELINE_SIZE]
-    given[forces.RATIO] = driveline.shift(p, memory[SHIFT:], inputs[_THROTTLE], rear, h)
+    given[slots.RATIO] = driveline.shift(p, memory[SHIFT:], inputs[_THROTTLE], rear, h)
     if isnan(inputs[_DRIVE]):
         inputs[_DRIVE] = drive_torque(inputs[_THROTTLE], rear, driveline.gear_ratio(p, p[_GEAR_HELD]))
-    given[forces.THROTTLE], given[forces.DRIVE] = inputs[_THROTTLE], inputs[_DRIVE]
+    given[slots.THROTTLE], given[slots.DRIVE] = inputs[_THROTTLE], inputs[_DRIVE]
     pressure = max(inputs[_BRAKE], 0.0)
     if params[P.brake_lag] > 0.0:
         pressure = memory[LINE_BAR] + (pressure - memory[LINE_BAR]) * (1.0 - exp(-h / params[P.brake_lag]))
     memory[LINE_BAR] = pressure
     p = params[BRAKES : BRAKES + _BRAKE_SIZE]
     for w in range(4):
-        of = left[forces.LEFT + PER_WHEEL * w :]
+        of = left[slots.LEFT + PER_WHEEL * w :]
         rolling = of[V.wheel_speed] * of[V.rolling_radius]
         at = ABS + _ABS_SIZE * w
-        given[forces.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
+        given[slots.PRESSURE + w] = brakes.control(p, memory, at, pressure, rolling, of[V.speed], h)
     return torque
 
 
@@ -432,5 +440,5 @@ def settle(state, inputs, params, tables, work, h, steps, slide):
                 qdd[i] = 0.0
         last = energy
         if slide:
-            for i in range(forces.ENGINE):
+            for i in range(slots.ENGINE):
                 left[i] = 0.0

@@ -28,14 +28,43 @@ from math import atan2, sqrt
 
 import numpy as np
 
-from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters
+from sim_service.machines.buggy import brakes, driveline
 from sim_service.machines.buggy.bodies import BODY_POINTS, Car
-from sim_service.machines.buggy.description import PARAMETERS, WHEEL, P, V
+from sim_service.machines.buggy.description import P, V
+from sim_service.machines.buggy.slots import (
+    AXLE_TORQUE,
+    BODY,
+    BODY_LOAD,
+    BRAKE_PARAMETERS,
+    BRAKE_SIZE,
+    BRAKE_STATES,
+    BRAKES,
+    DRAG,
+    DRIVE,
+    DRIVELINE_PARAMETERS,
+    DRIVELINE_SIZE,
+    ENGINE,
+    FRAME,
+    FRAMES,
+    LEFT,
+    PER_WHEEL,
+    PRESSURE,
+    RATIO,
+    ROAD,
+    STATES,
+    STOP_SHARES,
+    STOPS,
+    THROTTLE,
+    TYRE,
+    TYRE_OUT,
+    TYRES,
+)
 from sim_service.machines.car.tyres.enveloping import LEAN, LYING, envelope, lean
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import effective_radius
-from sim_service.machines.car.tyres.transient import OUT, OUTPUTS, tyre
-from sim_service.machines.car.tyres.transient import STATES as TYRE_STATES
+from sim_service.machines.car.tyres.transient import tyre
+from sim_service.machines.car.tyres.transient_keys import OUT
+from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
 from sim_service.multibody.natural.elements import turn
 from sim_service.multibody.natural.tables import FORCE
 from sim_service.multibody.natural.views import inner, view
@@ -53,43 +82,6 @@ _SPRING_BLOCK = 4 * _WHEEL_BLOCK
 _AXLE_BLOCK = _SPRING_BLOCK + 4 * 9
 _CHASSIS_BLOCK = _AXLE_BLOCK + 4
 _ANTI_ROLL_BLOCK = _CHASSIS_BLOCK + 144
-
-# where the parameters of parts begin
-BRAKE_PARAMETERS = int(P[brake_parameters.PARAMETERS[0].name])
-DRIVELINE_PARAMETERS = int(P[driveline_parameters.PARAMETERS[0].name])
-_BRAKE_SIZE, _DRIVELINE_SIZE = len(brake_parameters.PARAMETERS), len(driveline_parameters.PARAMETERS)
-
-# what the hook is given for a step: the parameters, and behind them
-THROTTLE = len(PARAMETERS)
-DRIVE = THROTTLE + 1  # torque on the rear axle, where it is given from outside
-RATIO = THROTTLE + 2  # of the gearbox, as it is engaged
-PRESSURE = THROTTLE + 3  # bar, of each brake
-GIVEN = THROTTLE + 7
-
-# its constants: what was made of the parameters, then the front and the rear tyre, then the road
-STOPS = 0  # spring lengths where the stops begin: front pressed, extended; rear
-CENTRE = 4  # of gravity against the chassis point, in the chassis' vectors
-DRAWN = 7  # height of the wheel centres above the centre of gravity as drawn
-RACK_SIGN = 11  # +1 or -1: of the rack against the hand wheel
-STOP_SHARES = 12  # of stop_rate, along the spring, in the order of STOPS
-FRAMES = 16  # reciprocal metric (9) and axle (3) in the basis of each knuckle; then of the chassis
-_FRAME = 12
-BODY = FRAMES + 4 * _FRAME + 9  # points of body and roll cage from the centre of gravity, in the chassis' vectors
-TYRES = BODY + 3 * BODY_POINTS
-_TYRE = len(T)
-ROAD = TYRES + 2 * _TYRE
-
-# states of the elements, and what is left behind them
-PER_WHEEL = len(WHEEL)
-BRAKES = 4 * TYRE_STATES
-_BRAKE_STATES = len(brake_parameters.STATES)
-ENGINE = BRAKES + 4 * _BRAKE_STATES
-LEFT = ENGINE + len(driveline_parameters.STATES)
-AXLE_TORQUE = LEFT + 4 * PER_WHEEL
-DRAG = AXLE_TORQUE + 1
-BODY_LOAD = DRAG + 1
-TYRE_OUT = BODY_LOAD + 1  # by the tyre that was asked last
-STATES = TYRE_OUT + OUTPUTS
 
 _PLATES_CREEP = 0.05  # rad/s; below it, plates of a differential that hold creep
 _DRIVES = 0.5  # rad/s of the axle; slower, its ramps change over from coast to drive
@@ -121,7 +113,7 @@ def contact_arm(reach, an, ax, ay, az, nx, ny, nz):
 def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     """Contact, tyre and brake of one wheel."""
     at = _WHEEL_PORTS * w
-    frame = FRAMES + _FRAME * w
+    frame = FRAMES + FRAME * w
     basis, basis_rate = view(x, at + 4, at + 13), view(xd, at + 4, at + 13)
     metric = view(params, frame, frame + 9)
     cx, cy, cz = x[at], x[at + 1], x[at + 2]
@@ -144,8 +136,8 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
 
     # the road: first below the centre, then where the wheel touches
     road = view(params, ROAD, len(params))
-    tyre_at = TYRES + _TYRE * (w // 2)
-    p = view(params, tyre_at, tyre_at + _TYRE)
+    tyre_at = TYRES + TYRE * (w // 2)
+    p = view(params, tyre_at, tyre_at + TYRE)
     px, py = cx, cy
     nx = ny = nz = an = upright = cosine = stands = reach = dx = dy = dz = 0.0
     mu = 1.0
@@ -232,10 +224,10 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
         hx, hy, hz = hx + mx, hy + my, hz + mz
 
     # brake, against the knuckle
-    b = view(given, BRAKE_PARAMETERS, BRAKE_PARAMETERS + _BRAKE_SIZE)
+    b = view(given, BRAKE_PARAMETERS, BRAKE_PARAMETERS + BRAKE_SIZE)
     limit = brakes.friction_limit(b, w < 2, given[PRESSURE + w])
     inertia = given[P.wheel_spin_inertia]
-    braking, damp_spin = brakes.brake(b, limit, states, after, BRAKES + _BRAKE_STATES * w, h, spin - own, inertia)
+    braking, damp_spin = brakes.brake(b, limit, states, after, BRAKES + BRAKE_STATES * w, h, spin - own, inertia)
     turning = hx * ax + hy * ay + hz * az
     f[at], f[at + 1], f[at + 2] = gx, gy, gz
     f[at + 3] = turning + braking
@@ -317,7 +309,7 @@ def spring(w, x, xd, given, params, after, f, K, C):
 @inner
 def rear_axle(h, xd, given, states, after, f, C):
     """The driveline turns the rear wheels and holds on to the chassis."""
-    p = view(given, DRIVELINE_PARAMETERS, DRIVELINE_PARAMETERS + _DRIVELINE_SIZE)
+    p = view(given, DRIVELINE_PARAMETERS, DRIVELINE_PARAMETERS + DRIVELINE_SIZE)
     speed = 0.5 * (xd[_AXLE] + xd[_AXLE + 1])
     torque, damp = driveline.driveline(p, given[THROTTLE], given[DRIVE], given[RATIO], states, after, ENGINE, h, speed)
     f[_AXLE] += 0.5 * torque
@@ -352,7 +344,7 @@ def chassis(xd, x, given, params, after, f, torque):
     f[CHASSIS + 2] = -drag * vz
     after[DRAG] = drag * speed
     basis = view(x, CHASSIS + 3, CHASSIS + 12)
-    metric = view(params, FRAMES + 4 * _FRAME, FRAMES + 4 * _FRAME + 9)
+    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
     if given[P.lift_area] != 0.0 or given[P.air_pitch_volume] != 0.0:
         # of the air that comes from ahead
         ahead = vx * basis[0] + vy * basis[1] + vz * basis[2]
@@ -430,7 +422,7 @@ def push(x, given, params, f):
     f[at + 1] += given[P.push_y]
     f[at + 2] += given[P.push_z]
     basis = view(x, CHASSIS + 3, CHASSIS + 12)
-    metric = view(params, FRAMES + 4 * _FRAME, FRAMES + 4 * _FRAME + 9)
+    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
     a, b, c = given[P.push_roll], given[P.push_pitch], given[P.push_yaw]
     Tx = a * basis[0] + b * basis[3] + c * basis[6]
     Ty = a * basis[1] + b * basis[4] + c * basis[7]
@@ -455,7 +447,7 @@ def anti_roll(axle, rate, x, params, f, K):
             K[block + 6 * i + j] = rate * u[i] * u[j]
     Tx, Ty, Tz = pull * (dy * uz - dz * uy), pull * (dz * ux - dx * uz), pull * (dx * uy - dy * ux)
     basis = view(x, CHASSIS + 3, CHASSIS + 12)
-    metric = view(params, FRAMES + 4 * _FRAME, FRAMES + 4 * _FRAME + 9)
+    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
     turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.buggy import dynamics, forces
+from sim_service.machines.buggy import dynamics, forces, slots
 from sim_service.machines.buggy import relative_dynamics as relative
 from sim_service.machines.buggy.bodies import Car
 from sim_service.machines.buggy.description import P
@@ -66,10 +66,10 @@ def _refuse(machine: Machine, params: np.ndarray, path: str) -> None:
         if params[P[name]] >= least
     ]
     numbers = machine.tables.floats[machine.tables.ints[dynamics.NUMBERS] :]
-    if numbers[forces.ROAD + Head.SHARP] > 0.0:
+    if numbers[slots.ROAD + Head.SHARP] > 0.0:
         wrong.append("the road has edges or bends within a wheel's outline, which relative coordinates do not serve")
     for k, key in enumerate(("tyre_front", "tyre_rear")):
-        if numbers[forces.TYRES + len(T) * k + T.TURN_SLIP] > 0.0:
+        if numbers[slots.TYRES + len(T) * k + T.TURN_SLIP] > 0.0:
             wrong.append(f"{key}: turn slip is not served in relative coordinates")
     if wrong:
         right = 'formulation = "natural" serves it'
@@ -143,7 +143,7 @@ def _tables(
         Own.SCRATCH: blocks.work_size, Own.GENERATED: code.work_size, Own.Y: 2 * u + relative.ADDED, Own.NONE: 1,
         C.PORTS: ports, C.RATES: ports, C.FORCE: ports, C.STIFF: square, C.DAMP: square, C.PACKED: packed,
         C.PACKED_RATES: packed, C.BY_PORT: ports * u, C.BY_RATE: ports * u, C.PORT_DRIFT: ports, C.RATE_DRIFT: ports,
-        C.ELEMENT: forces.STATES, C.AFTER: forces.STATES, C.GIVEN: forces.GIVEN, C.BEGUN: relative.BEGUN_SIZE,
+        C.ELEMENT: slots.STATES, C.AFTER: slots.STATES, C.GIVEN: slots.GIVEN, C.BEGUN: relative.BEGUN_SIZE,
         C.MOVED_PORTS: ports, C.MOVED_RATES: ports, C.MOVED_FORCE: ports, C.MOVED_Y: 2 * u + relative.ADDED,
         C.MOVED_S: relative.ADDED, C.NORMAL: u * u, C.SIDE: u,
     }  # fmt: skip

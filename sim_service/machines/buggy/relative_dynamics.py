@@ -24,18 +24,17 @@ from math import isfinite
 
 from numba import float64, int64, void
 
-from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters, dynamics, forces
+from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters, dynamics, slots
 from sim_service.machines.buggy.description import OUTPUTS, WHEEL, P, V, W
 from sim_service.machines.buggy.dynamics import HEAD, LAST, RACK_INPUT, RACK_ROW, SHIFT, SIZE, STEERING
 from sim_service.machines.buggy.dynamics import PORTS as PORTS_AT
 from sim_service.machines.buggy.steering import RACK, by_angle, hand_with_rack
 from sim_service.machines.car.tyres.keys import T
-from sim_service.machines.car.tyres.transient import STATES as TYRE_STATES
-from sim_service.machines.car.tyres.transient import S
+from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
+from sim_service.machines.car.tyres.transient_keys import S
 from sim_service.machines.contract import STEP, TABLES, Tables
 from sim_service.multibody.natural import tables as core
-from sim_service.multibody.natural.evaluation import ACCELERATE
-from sim_service.multibody.natural.tables import FORCE, HOOK, INTS, REALS
+from sim_service.multibody.natural.tables import ACCELERATE, FORCE, HOOK, INTS, REALS
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.multibody.natural.views import inner, part, view
 from sim_service.multibody.relative import ode, system
@@ -47,6 +46,8 @@ from sim_service.roads.layout import Head
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import kernel
+
+COMPILED_WHEN_ASKED = True  # by relative_build.py alone: see sync/build.py
 
 SLOWEST = 2.0  # m/s of a wheel along its plane; slower, the tyre is damped and I3AL is better
 ROLLS = 0.3  # of that speed is that of rolling, at least
@@ -74,8 +75,8 @@ _WHEEL_SPEED = int(brake_parameters.S.wheel_speed)
 _DAMPING = int(brake_parameters.P.brake_damping)
 _TURBINE, _ENGINE_INERTIA = int(driveline_parameters.S.turbine_speed), int(driveline_parameters.P.engine_inertia)
 _GEAR_MODE = int(driveline_parameters.P.gear_mode)
-_BRAKES, _BRAKE_SIZE = forces.BRAKE_PARAMETERS, len(brake_parameters.PARAMETERS)
-_DRIVELINE, _DRIVELINE_SIZE = forces.DRIVELINE_PARAMETERS, len(driveline_parameters.PARAMETERS)
+_BRAKES, _BRAKE_SIZE = slots.BRAKE_PARAMETERS, len(brake_parameters.PARAMETERS)
+_DRIVELINE, _DRIVELINE_SIZE = slots.DRIVELINE_PARAMETERS, len(driveline_parameters.PARAMETERS)
 _STEPS = (1e-7, 1e-6, 1e-8, 1e-4)  # differences: coordinates, velocities, deflections, speed of the engine
 
 
@@ -111,7 +112,7 @@ class C(IntEnum):
     SIDE = auto()
 
 
-CHANGING = forces.GIVEN - forces.DRIVE
+CHANGING = slots.GIVEN - slots.DRIVE
 BEGUN_SIZE = 2 * CHANGING + 2
 _INSTANT, _UNFIT = 2 * CHANGING, 2 * CHANGING + 1
 
@@ -126,30 +127,30 @@ def apply_forces(ints, reals, work, t, y, ports, rates, f, sdot):
     for w in range(4):
         element[TYRE_STATES * w + S.EX], element[TYRE_STATES * w + S.EY] = y[2 * n + 2 * w], y[2 * n + 2 * w + 1]
     speed = y[2 * n + 4 * TYRE]
-    element[forces.ENGINE] = speed
+    element[slots.ENGINE] = speed
     since = t - begun[_INSTANT]
     for i in range(CHANGING):
-        given[forces.DRIVE + i] = begun[i] + since * begun[CHANGING + i]
+        given[slots.DRIVE + i] = begun[i] + since * begun[CHANGING + i]
     for i in range(len(f)):
         f[i] = 0.0
     for i in range(len(K)):
         K[i] = D[i] = 0.0
     hook = hook_at(part(ints, reals, Own.ADDRESS)[HOOK_AT])
     hook(t, 0.0, ports, rates, part(ints, work, Own.AT_INPUT), given, numbers, element, after, f, K, D)
-    unfit = after[forces.BODY_LOAD] > 0.0
+    unfit = after[slots.BODY_LOAD] > 0.0
     for w in range(4):
         at = TYRE_STATES * w
         for i in range(2):
             e = element[at + S.EX + i]
             sdot[2 * w + i] = -after[at + S.VSX + i] - after[at + S.RX + i] * e
             unfit = unfit or abs(after[at + S.EX + i] - e) > 1e-9 * abs(e)
-        unfit = unfit or not after[forces.LEFT + _PER_WHEEL * w + V.load] > 0.0
+        unfit = unfit or not after[slots.LEFT + _PER_WHEEL * w + V.load] > 0.0
     p = view(given, _DRIVELINE, _DRIVELINE + _DRIVELINE_SIZE)
     sdot[4 * TYRE] = 0.0
     if p[_GEAR_MODE] >= 0.5:
-        throttle = min(max(given[forces.THROTTLE], 0.0), 1.0)
+        throttle = min(max(given[slots.THROTTLE], 0.0), 1.0)
         T, _ = driveline.engine(p, throttle, max(speed, 0.0))
-        Tp, _, _, _, _, _ = driveline.converter(p, max(speed, 0.0), after[forces.ENGINE + _TURBINE])
+        Tp, _, _, _, _, _ = driveline.converter(p, max(speed, 0.0), after[slots.ENGINE + _TURBINE])
         sdot[4 * TYRE] = (T - Tp) / p[_ENGINE_INERTIA]
     return unfit
 
@@ -410,18 +411,18 @@ def fit_for(params, numbers, left, given):
         return False
     if params[P.step_halving] > 0.5 or params[P.estimate_every] > 0.5 or params[P.turn_slip] > 0.5:
         return False
-    if numbers[forces.ROAD + Head.SHARP] > 0.0 or left[forces.BODY_LOAD] > 0.0:
+    if numbers[slots.ROAD + Head.SHARP] > 0.0 or left[slots.BODY_LOAD] > 0.0:
         return False
     p = view(params, _BRAKES, _BRAKES + _BRAKE_SIZE)
     for w in range(4):
-        at = forces.LEFT + _PER_WHEEL * w
-        if numbers[forces.TYRES + _TYRE * (w // 2) + T.TURN_SLIP] > 0.0 or not left[at + V.load] > 0.0:
+        at = slots.LEFT + _PER_WHEEL * w
+        if numbers[slots.TYRES + _TYRE * (w // 2) + T.TURN_SLIP] > 0.0 or not left[at + V.load] > 0.0:
             return False
         along, rolling = abs(left[at + V.speed]), abs(left[at + V.wheel_speed] * left[at + V.rolling_radius])
         if along < SLOWEST or rolling < ROLLS * along:
             return False
-        limit = brakes.friction_limit(p, w < 2, given[forces.PRESSURE + w])
-        if p[_DAMPING] * abs(left[forces.BRAKES + _BRAKE_STATES * w + _WHEEL_SPEED]) < 1.5 * limit:
+        limit = brakes.friction_limit(p, w < 2, given[slots.PRESSURE + w])
+        if p[_DAMPING] * abs(left[slots.BRAKES + _BRAKE_STATES * w + _WHEEL_SPEED]) < 1.5 * limit:
             return False
     return True
 
@@ -437,10 +438,10 @@ def advance(ints, reals, layout, settings, tree, work, scratch, left, memory, h)
     copy(element, left)
     for w in range(4):
         y[2 * n + 2 * w], y[2 * n + 2 * w + 1] = left[TYRE_STATES * w + S.EX], left[TYRE_STATES * w + S.EY]
-    y[2 * n + 4 * TYRE] = left[forces.ENGINE]
+    y[2 * n + 4 * TYRE] = left[slots.ENGINE]
     for i in range(CHANGING):
         begun[i] = memory[LAST + i]
-        begun[CHANGING + i] = (given[forces.DRIVE + i] - memory[LAST + i]) / h
+        begun[CHANGING + i] = (given[slots.DRIVE + i] - memory[LAST + i]) / h
     begun[_INSTANT], begun[_UNFIT] = t, 0.0
     address = part(ints, reals, Own.ADDRESS)
     method, rates, both = method_at(address[METHOD_AT]), rates_at(address[RATES_AT]), both_at(address[BOTH_AT])
@@ -480,7 +481,7 @@ def step(state, inputs, params, tables, work, h):
 
     given, left = part(ints, room, C.GIVEN), part(of_natural, car, Part.ELEMENT)
     torque = dynamics.decide(of_natural, car, memory, inputs, params, given, h)
-    place, sign, column = places[RACK_INPUT], numbers[forces.RACK_SIGN], view(memory, STEERING, SHIFT)
+    place, sign, column = places[RACK_INPUT], numbers[slots.RACK_SIGN], view(memory, STEERING, SHIFT)
     rack = view(car, place, place + 3)
     done = fit_for(params, numbers, left, given)
     if done:
@@ -490,7 +491,7 @@ def step(state, inputs, params, tables, work, h):
     if done:
         hand_with_rack(params, sign, column, rack)
         for i in range(CHANGING):
-            memory[LAST + i] = given[forces.DRIVE + i]
+            memory[LAST + i] = given[slots.DRIVE + i]
         copy(left, part(ints, room, C.AFTER))
         part(of_natural, car, Part.TIME)[0] += h
         write_natural(ints, reals, tree, room, places, of_natural, car, own)
@@ -515,7 +516,7 @@ def step(state, inputs, params, tables, work, h):
             before = part(of_natural, own, Part.GIVEN)
             copy(before, given)
             for i in range(CHANGING):
-                before[forces.DRIVE + i] = memory[LAST + i]
+                before[slots.DRIVE + i] = memory[LAST + i]
             examine = examine_at(address[EXAMINE_AT])
             examine(of_natural, of_car.floats, car, own, hook_at(address[HOOK_AT]), ACCELERATE, 0.0, 0.0)
         natural_step = step_at(address[NATURAL_STEP_AT])

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines.car.files import TYRES, car_files
-from sim_service.machines.car.tyres import transient
+from sim_service.machines.car.tyres import transient_keys as tyre_keys
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import effective_radius
 from sim_service.machines.car.tyres.tir import parse_tir, tyre_vector
-from sim_service.machines.car.tyres.transient import OUT, tyre
+from sim_service.machines.car.tyres.transient import tyre
+from sim_service.machines.car.tyres.transient_keys import OUT
 from sim_service.machines.contract import STEP, Machine, Quantity, Tables, tables
 from sim_service.machines.display import Display, Tile
 from sim_service.machines.kart.description import (
@@ -50,9 +51,9 @@ from sync.toml import Section, check
 SUBSTEP = 0.5e-3  # s; a wheel on the spring of its tyre turns at about 300 rad/s
 _DEG = 180.0 / pi
 _NUMBERS = len(T)  # of a tyre
-_PER_WHEEL, _TYRE_STATES, _TYRE_OUTPUTS, _OUTPUTS = len(WHEEL), transient.STATES, transient.OUTPUTS, len(OUTPUTS)
+_PER_WHEEL, _TYRE_STATES, _TYRE_OUTPUTS, _OUTPUTS = len(WHEEL), tyre_keys.STATES, tyre_keys.OUTPUTS, len(OUTPUTS)
 _TYRE_AT = len(STATES)
-_TYRE_QUANTITIES = tuple(Quantity(f"tyre_{s.name.lower()}_{w}", "", "of the tyre") for w in WHEELS for s in transient.S)
+_TYRE_QUANTITIES = tuple(Quantity(f"tyre_{s.name.lower()}_{w}", "", "of the tyre") for w in WHEELS for s in tyre_keys.S)
 
 
 @kernel(error_model="numpy")

@@ -18,14 +18,13 @@ from sim_service.multibody.natural.constraints import (
     velocities,
     velocity_terms,
 )  # fmt: skip
-from sim_service.multibody.natural.tables import HOOK, INTS, REALS, P
+from sim_service.multibody.natural.tables import ACCELERATE, HOOK, INTS, LOOK, REALS, SOLVE, TANGENT, P
 from sim_service.multibody.natural.views import inner, part
 from sync.array_types import CONSTANTS
 from sync.jit import kernel
 
 MULTIPLIER_PASSES = 12
 ENOUGH = 1e-12  # relative change of the accelerations that ends the passes
-LOOK, TANGENT, ACCELERATE, SOLVE = range(4)
 
 
 @inner

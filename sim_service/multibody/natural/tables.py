@@ -150,6 +150,8 @@ DIAGNOSTICS = (
 
 # three entries per input: value, rate, second derivative
 VALUE, RATE, SECOND = range(3)
+# what is asked of a state (evaluation.py)
+LOOK, TANGENT, ACCELERATE, SOLVE = range(4)
 
 INTS = INDICES
 REALS = VECTOR

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sim_service.machines import gather
-from sim_service.machines.buggy import forces
+from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.analysis.suspension import at_travel
 from sim_service.machines.buggy.bodies import FRONT, REAR
 from sim_service.machines.buggy.build import Assembled, assemble, suspensions
@@ -143,7 +143,7 @@ def test_forces_at_rest_are_the_gradient_of_an_energy(tmp_path: Path) -> None:
 
     def left(state: State) -> np.ndarray:
         after = system.part(Part.ELEMENT_NEXT, state.evaluate())
-        return after[forces.LEFT : forces.LEFT + 4 * forces.PER_WHEEL].reshape(4, -1)
+        return after[slots.LEFT : slots.LEFT + 4 * slots.PER_WHEEL].reshape(4, -1)
 
     def potential(state: State) -> float:
         of = left(state)
@@ -153,7 +153,7 @@ def test_forces_at_rest_are_the_gradient_of_an_energy(tmp_path: Path) -> None:
         return float(springs + 0.5 * 165000.0 * deflection @ deflection - weight)
 
     state = State(system, Car({"gear_mode": 0.0}, road, vehicle).state[: system.state_size].copy())
-    state.elements[: forces.LEFT] = 0.0
+    state.elements[: slots.LEFT] = 0.0
     rng = np.random.default_rng(3)
     state.q += problems.freedoms(state) @ rng.normal(scale=0.004, size=14)
     problems.assemble(state)

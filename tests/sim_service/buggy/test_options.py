@@ -8,7 +8,7 @@ import pytest
 from checks.kerbs import VEHICLE, Coasting
 from checks.tyres import rolling
 from sim_service.machines import gather
-from sim_service.machines.buggy import build, forces
+from sim_service.machines.buggy import build, slots
 from sim_service.machines.buggy.analysis.corner import spring_length
 from sim_service.machines.buggy.analysis.suspension import at_travel
 from sim_service.machines.buggy.description import P
@@ -125,7 +125,7 @@ def test_stops_may_be_stated_at_spring_or_wheel(where: float, at_wheel: bool) ->
     for k, of in enumerate(build.suspensions(p, *points)):
         drawn = spring_length(at_travel(of, 0.0))
         for n, travel in enumerate((0.04, -0.04)):
-            begins, share = numbers[forces.STOPS + 2 * k + n], numbers[forces.STOP_SHARES + 2 * k + n]
+            begins, share = numbers[slots.STOPS + 2 * k + n], numbers[slots.STOP_SHARES + 2 * k + n]
             if at_wheel:
                 ratio = (
                     spring_length(at_travel(of, travel + 1e-5)) - spring_length(at_travel(of, travel - 1e-5))

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import capacity, steady, steady_turning
 from sim_service.machines.car.tyres.tir import parse_tir, read_tir, tyre_vector
-from sim_service.machines.car.tyres.transient import OUT, OUTPUTS, STATES, S, relaxation, tyre
+from sim_service.machines.car.tyres.transient import relaxation, tyre
+from sim_service.machines.car.tyres.transient_keys import OUT, OUTPUTS, STATES, S
 from sync.jit import kernel
 from tests.examples import few
 from tests.sim_service.tyres.samples import FULL, SHIPPED, written

@@ -9,7 +9,7 @@ import functools
 import numpy as np
 
 from checks.kerbs import Coasting
-from sim_service.machines.buggy import forces
+from sim_service.machines.buggy import forces, slots
 from sim_service.machines.buggy.description import OUTPUTS
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import index
@@ -72,8 +72,8 @@ class Buggy(Both):
         x0, ref0 = self.poses[self.at]
         _, _, given, inputs = self.seen[self.at]
         self.given[:] = given
-        self.given[forces.THROTTLE] = rng.uniform(0.0, 1.0)
-        self.given[forces.PRESSURE : forces.PRESSURE + 4] = rng.uniform(0.0, 60.0, 4)
+        self.given[slots.THROTTLE] = rng.uniform(0.0, 1.0)
+        self.given[slots.PRESSURE : slots.PRESSURE + 4] = rng.uniform(0.0, 60.0, 4)
         for trial in range(60):
             near = reach * rng.uniform(0.05, 1.0) * 0.85**trial
             u = inputs.copy()
@@ -101,12 +101,12 @@ class Buggy(Both):
     def forces(self, at: At) -> np.ndarray:
         zero = np.zeros(len(self.made.ports))
         motion = self.motion(at, zero)
-        f, after = zero.copy(), np.zeros(forces.STATES)
+        f, after = zero.copy(), np.zeros(slots.STATES)
         size = sum(len(e.ports) ** 2 for e in self.system.elements[self._first() :])
         params = self.system.elements[self._first()].data
         forces.hook(
             0.0, 0.0, motion["ports"], motion["rates"], at.u.copy(), self.given.copy(), params,
-            self.seen[self.at][1][-forces.STATES :].copy(), after, f, np.zeros(size), np.zeros(size),
+            self.seen[self.at][1][-slots.STATES :].copy(), after, f, np.zeros(size), np.zeros(size),
         )  # fmt: skip
         return f
 
