@@ -5,7 +5,7 @@ elements. Addresses lie among other numbers that a kernel is given, so that one 
 they hold for this process and those forked from it.
 
 Kernels can be called so too: `address_of` one with a signature, and `function_at` makes a function of it where it is
-called. A kernel that names another links all its code and is optimised with it once more, which for the step of a car
+called. A kernel that names another links all its code and is optimised with it once more, which for a large step
 takes minutes.
 """
 
