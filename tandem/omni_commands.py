@@ -14,7 +14,8 @@ def study_omni(
     what: Annotated[
         str,
         typer.Argument(
-            help="tracking, identity, conservation, cost, real-time, square, ideal, passages, sweeps, repeat, or all"
+            help="tracking, identity, conservation, cost, real-time, square, ideal, formulations, passages, sweeps, "
+            "repeat, or all"
         ),
     ] = "all",
     as_json: AsJson = False,

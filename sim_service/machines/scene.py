@@ -69,6 +69,7 @@ class Solid:
     tube_radius: float = 0.016
     shell: np.ndarray = field(default_factory=lambda: _NOTHING)  # vertices of a skin; without one the box is drawn
     faces: np.ndarray = field(default_factory=lambda: np.zeros((0, 3), np.int64))  # … and its triangles
+    kind: str = "body"  # body: one sees through it; dark: as rubber is; mark: red, something to look at
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,17 @@ _SHELL: Colour = (52, 98, 148)
 _FRAME: Colour = (58, 62, 68)
 _TREAD: Colour = (38, 38, 40)
 _RIM: Colour = (186, 190, 196)
+_MARK: Colour = (230, 30, 24)
 _DARK: Colour = (30, 30, 32)
 _BARS: dict[str, Colour] = {
     "rod": (120, 124, 130), "arm": (112, 118, 128), "link": (206, 152, 52), "upright": (150, 153, 158),
     "strut": (86, 90, 98), "rack": (206, 152, 52), "spring": (190, 60, 48),
 }  # fmt: skip
+_SOLIDS: dict[str, tuple[Colour, float | None]] = {
+    "body": (_SHELL, 0.45),
+    "dark": (_TREAD, None),
+    "mark": (_MARK, None),
+}
 _LOAD: Colour = (60, 130, 200)
 _FORCE: Colour = (214, 74, 50)
 _PATH: Colour = (36, 120, 210)
@@ -155,11 +161,15 @@ class SceneView:
             name = f"machine/{solid.name}"
             self._solids.append(self._root if k == 0 else add.add_frame(self._name(name), show_axes=False))
             shell = (solid.shell, solid.faces) if len(solid.shell) else shapes.box(solid.low, solid.high)
+            colour, opacity = _SOLIDS[solid.kind]
+            if self._ghost and opacity is not None:
+                opacity = 0.2
             node = self._mesh(
-                f"{name}/shell", shapes.flat(shell), _SHELL, 0.45 if not self._ghost else 0.2, side="double",
-                flat_shading=True, receive_shadow=False,
+                f"{name}/shell", shapes.flat(shell), colour, opacity, side="double", flat_shading=True,
+                receive_shadow=False,
             )  # fmt: skip
-            self._shells.append(node)
+            if solid.kind == "body":
+                self._shells.append(node)
             if len(solid.tubes):
                 self._mesh(f"{name}/frame", shapes.tubes(solid.tubes, solid.tube_radius), _FRAME)
         self._make_bars()
@@ -335,9 +345,12 @@ class SceneView:
         scene.configure_fog(60.0, 320.0, color=_SKY)
         if not self.ground.flat:
             return
+        # its triangles reach ten times as far as it fades, and hide by that much more of what is near the ground
+        cell = 1.0 if self.scene.size >= 1.0 else 0.1
         scene.add_grid(
-            self._name("ground"), infinite_grid=True, cell_size=1.0, section_size=10.0, cell_color=(190, 194, 197),
-            section_color=(158, 163, 168), cell_thickness=0.8, section_thickness=1.2, fade_distance=160.0,
+            self._name("ground"), infinite_grid=True, cell_size=cell, section_size=10.0 * cell,
+            cell_color=(190, 194, 197), section_color=(158, 163, 168), cell_thickness=0.8, section_thickness=1.2,
+            fade_distance=160.0 * cell,
             plane_color=(206, 210, 213), plane_opacity=1.0, shadow_opacity=0.2,
         )  # fmt: skip
 

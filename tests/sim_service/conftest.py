@@ -17,6 +17,7 @@ import pytest
 from sim_service import step_record
 from sim_service.loop import run_on
 from sim_service.machines import MACHINES, load_machine
+from sim_service.machines.contract import Machine
 from sim_service.simulation import Simulation
 from sync.config import load
 from sync.ring import HEARTBEAT_WORD, RingReader, RingWriter, peek, push
@@ -41,16 +42,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 class World:
     """The loop in a thread, what it reads and what it writes. The test is the DAQ."""
 
-    def __init__(self, *overrides: str):
+    def __init__(
+        self, *overrides: str, file: Path = DRIVE, changed: Callable[[Machine], Machine] = lambda machine: machine
+    ):
         # these tests push blocks as they like, not in a rhythm that could be locked to or differentiated
         usual = [
             "sim.phase=free",
             "inputs.steering.estimator=source",
             "sim.machine=vehicles/buggy_single_track.toml",
         ]
-        settings = [f"name=t{os.getpid()}_{next(_NUMBER)}", *usual, *overrides]
-        self.config = load(DRIVE, settings)
-        self.simulation = Simulation(self.config, *load_machine(DRIVE.parent / self.config.sim.machine))
+        settings = [f"name=t{os.getpid()}_{next(_NUMBER)}", *(usual if file == DRIVE else usual[:1]), *overrides]
+        self.config = load(file, settings)
+        machine, params = load_machine(file.parent / self.config.sim.machine)
+        self.simulation = Simulation(self.config, changed(machine), params)
         self.h_ns = self.config.step_ns
         self.daq = RingWriter(self.config.ring("daq"), self.config.daq.layout, self.config.daq.ring_blocks)
         self._daq = RingReader(self.config.ring("daq"))
@@ -84,18 +88,22 @@ class World:
         n = np.arange(first, first + count)
         at = self.now + period_ns * (np.arange(count) + 1)
         blocks = np.zeros(count, self.daq.layout.dtype)
-        blocks["t_ns"] = blocks["pushed_ns"] = at
         blocks["brake"], blocks["throttle"], blocks["steering"] = n & 0x7FFF, n % 421, n
-        words = blocks.view(np.int64).reshape(count, -1)
-        self._script = np.column_stack([at, np.full(count, PUSH), np.zeros(count, np.int64), words])
+        self.script(blocks, at)
         return at
+
+    def script(self, blocks: np.ndarray, at: np.ndarray) -> None:
+        """These are pushed at these instants, without this thread."""
+        blocks["t_ns"] = blocks["pushed_ns"] = at
+        words = blocks.view(np.int64).reshape(len(at), -1)
+        self._script = np.column_stack([at, np.full(len(at), PUSH), np.zeros(len(at), np.int64), words])
 
     def push(self, brake: int = 0, throttle: int = 0, steering: int = 0, age_ns: int = 0, **others: int) -> None:
         record = np.zeros(1, self.daq.layout.dtype)
         record["seq"], record["epoch"] = self.daq.head, self.daq.epoch
-        record["brake"], record["throttle"], record["steering"] = brake, throttle, steering
-        for name, value in others.items():
-            record[name] = value
+        for name, value in {"brake": brake, "throttle": throttle, "steering": steering, **others}.items():
+            if value:
+                record[name] = value
         record["pushed_ns"] = self.now
         record["t_ns"] = record["pushed_ns"] - age_ns
         push(self.daq.words, record.view(np.int64))

@@ -107,6 +107,18 @@ def disk_skin(k1: np.ndarray, radius: float, width: float) -> tuple[np.ndarray, 
     return points, np.array(faces, np.int64)
 
 
+def cross_skin(reach: float, half: float) -> tuple[np.ndarray, np.ndarray]:
+    """Two bars across each other, flat on the floor: they are seen beside the roller that hides their middle."""
+    points: list[tuple[float, float, float]] = []
+    faces: list[tuple[int, int, int]] = []
+    for x, y in ((reach, half), (half, reach)):
+        first = len(points)
+        points += [(sx * x, sy * y, sz * half) for sx in (-1.0, 1.0) for sy in (-1.0, 1.0) for sz in (-1.0, 1.0)]
+        for a, b, c, d in ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)):
+            faces += [(first + a, first + b, first + c), (first + a, first + c, first + d)]
+    return np.array(points), np.array(faces, np.int64)
+
+
 def scene(file: OmniFile, tree: TreeTables, wheels: list[Wheel]) -> Scene:
     R = wheels[0].radius
     body = 5 if len(wheels) > 1 else 4
@@ -123,16 +135,21 @@ def scene(file: OmniFile, tree: TreeTables, wheels: list[Wheel]) -> Scene:
     for k, row in enumerate(tree.links[body + 1 :], body + 1):
         axis = np.array(tree.numbers[k][AXIS : AXIS + 3])
         name = tree.names[k].removesuffix("_angle")
-        if row[FLAGS] & SYMMETRIC:
+        kind = "dark" if row[FLAGS] & SYMMETRIC else "body"
+        if kind == "dark":
             points, faces = roller_skin(wheels[w], axis)
         else:
             w += 1
             wheel = wheels[w]
             points, faces = disk_skin(axis, max(0.3 * R, wheel.distance - 0.7 * (R - wheel.distance)), 0.15 * R)
-        solids.append(Solid(name, k - body, points.min(axis=0), points.max(axis=0), shell=points, faces=faces))
+        low, high = points.min(axis=0), points.max(axis=0)
+        solids.append(Solid(name, k - body, low, high, shell=points, faces=faces, kind=kind))
+    points, faces = cross_skin(0.45 * R, 0.05 * R)
     for w in range(len(wheels)):
-        half = 0.06 * R
-        solids.append(box(f"contact{w + 1}", len(tree.links) - body + w, (-half, -half, -half), (half, half, half)))
-    away = 4.5 * size  # of a bench this is the wheel, of a platform all of it
-    cameras = (Camera("side", (0.0, -away, 0.27 * away), (0.0, 0.0, 0.0), "heading"), *usual_cameras(3.0 * size))
+        solids.append(
+            Solid(f"contact{w + 1}", len(tree.links) - body + w, points.min(axis=0), points.max(axis=0),
+                  shell=points, faces=faces, kind="mark")
+        )  # fmt: skip
+    away = 2.8 * size  # of a bench this is the wheel, of a platform all of it
+    cameras = (Camera("side", (0.0, -away, 0.5 * away), (0.0, 0.0, 0.0), "heading"), *usual_cameras(1.6 * size))
     return Scene(frames=len(tree.links) - body + len(wheels), solids=tuple(solids), size=3.0 * size, cameras=cameras)

@@ -3,8 +3,9 @@
 Limits stand in `promises`; docs/omni.md says what they mean.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import cos, pi, radians, sin
 
 import numpy as np
@@ -20,6 +21,7 @@ from sync.clock import now_ns
 from sync.toml import read
 from tandem.reports.html.chart import Series
 from tandem.shipped_configs import CONFIGS
+from tandem.studies.omni.natural_contact import NaturalBench
 from tandem.studies.omni.runs import Bench, Values
 
 PAPER_RATIO = 1.5  # cost of the implicit tracking over the explicit one, seed 004
@@ -296,6 +298,43 @@ def _lost(v: Values) -> str:
     return f"{100.0 * share:.2f} %, {v['servo_torque'].min():.3f} to {v['servo_torque'].max():.3f} N m"
 
 
+def formulations(
+    out: Measured, names: Sequence[str] = ("bench", "bench_inclined"), seconds: float = 0.5, finest: float = 5e-4
+) -> None:
+    """Contact with friction in natural coordinates beside relative ones: a wheel that slides, then rolls with stick."""
+    steps = (4.0 * finest, 2.0 * finest, finest)
+    for name in names:
+        ours = {h: Bench(name, {"friction": 0.1}, bench={"spin": 9.0}).run(seconds, h) for h in steps}
+        start = Bench(name, bench={"spin": 9.0}).start
+        other = NaturalBench(name, 0.1, start)
+        theirs = {h: other.run(seconds, h) for h in steps}
+        both = [(ours[h], theirs[h]) for h in steps]
+        away = [np.hypot(a["x"] - b["x"], a["y"] - b["y"]) for a, b in both]
+        turned = [np.abs(a["yaw"] - b["yaw"]) for a, b in both]
+        spun = [np.abs(a["roller1_spin_momentum"] - b["roller1_spin_momentum"]) for a, b in both]
+        for what, unit, limit, apart, scale in (
+            ("path", " m", 1e-5, away, 1.0), ("yaw", " rad", 1e-4, turned, 1.0),
+            ("spin of roller 1, relative", "", 1e-3, spun, float(np.abs(both[-1][0]["roller1_spin_momentum"]).max())),
+        ):  # fmt: skip
+            most = [float(gap.max()) / scale for gap in apart]
+            out.most(f"{name}, friction 0.1: {what}, natural against relative coordinates, {1e3 * finest:g} ms",
+                     most[-1], limit, unit)  # fmt: skip
+            out.shown(f"{name}: the same at steps of {', '.join(f'{1e3 * h:g}' for h in steps)} ms",
+                      ", ".join(f"{v:.1e}" for v in most) + unit)  # fmt: skip
+            if not scale < 1.0:
+                out.most(f"{name}: {what}, a step's difference over that of twice the step, largest",
+                         max(b / a for a, b in pairwise(most)), 0.7)  # fmt: skip
+        by_step = np.hypot(ours[steps[1]]["x"] - ours[finest]["x"][1::2], ours[steps[1]]["y"] - ours[finest]["y"][1::2])
+        out.shown(f"{name}: path, what half the step changes in relative coordinates", f"{by_step.max():.1e} m")
+        differ = sum(int(np.sum(a["wheel_roller"] != b["wheel_roller"])) for a, b in both)
+        out.most(f"{name}: steps on another roller", float(differ), 0.0)
+        sliding = [float(np.mean(run["wheel_slip"] > 1e-6)) for run in both[-1]]
+        out.most(f"{name}: share of the run that slides ({sliding[0]:.3f}), less that in natural coordinates",
+                 abs(sliding[0] - sliding[1]), 0.01)  # fmt: skip
+        # it is a run with both
+        out.least(f"{name}: slides, sticks, % of the run", 100.0 * min(sliding[0], 1.0 - sliding[0]), 5.0)
+
+
 def repeated(out: Measured) -> None:
     for name in ("bench_inclined", "mecanum"):
         drive = None if name.startswith("bench") else (lambda t: (0.2, 0.1, 0.3))
@@ -314,6 +353,7 @@ STUDIES: dict[str, tuple[str, Callable[[Measured], None]]] = {
     "real-time": ("Real time", real_time),
     "square": ("A square driven open loop", squares),
     "ideal": ("Ideal kinematics beside the vehicle", against_ideal),
+    "formulations": ("Natural against relative coordinates, with friction", formulations),
     "passages": ("Contact force over roller passages", passages),
     "sweeps": ("Inclination, number of rollers, friction, step", sweeps),
     "repeat": ("The same run twice in one process", repeated),

@@ -6,13 +6,13 @@ import numpy as np
 
 from sim_service.machines.omni.build import TreeTables
 from sim_service.multibody.contact.kinds import AT, AXIS, CENTRE, INERTIA, MASS, SYMMETRIC, TURN
-from sim_service.multibody.natural.api import Mechanism
+from sim_service.multibody.natural.api import Body, Linear, Mechanism
 
 
 def rotation(axis: np.ndarray, angle: float) -> np.ndarray:
     x, y, z = axis
     skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return np.eye(3) + sin(angle) * skew + (1.0 - cos(angle)) * skew @ skew
+    return np.asarray(np.eye(3) + sin(angle) * skew + (1.0 - cos(angle)) * skew @ skew)
 
 
 class Poses:
@@ -54,7 +54,7 @@ def natural(tree: TreeTables, poses: Poses, loads: dict[int, tuple[np.ndarray, n
     `loads` are forces on links at points, as drawn.
     """
     m = Mechanism(dimension=3)
-    bodies = {}
+    bodies: dict[int, Body] = {}
     for k, (parent, _, flags) in enumerate(tree.links):
         row, R = np.array(tree.numbers[k]), poses.R[k]
         if row[MASS] == 0.0:
@@ -67,8 +67,8 @@ def natural(tree: TreeTables, poses: Poses, loads: dict[int, tuple[np.ndarray, n
             J = poses.R[parent] @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ poses.R[parent].T
         carrier = bodies.get(parent)
         if carrier is None:
-            point = m.point(name, poses.p[k])
-            axis = m.vector(f"{name} axis", poses.axis[k])
+            point: Linear = m.point(name, poses.p[k])
+            axis: Linear = m.vector(f"{name} axis", poses.axis[k])
         else:
             point = m.place(name, carrier, poses.p[k])
             axis = m.direction(f"{name} axis", carrier, poses.axis[k])
