@@ -345,7 +345,7 @@ class SceneView:
         scene.configure_fog(60.0, 320.0, color=_SKY)
         if not self.ground.flat:
             return
-        # its triangles reach ten times as far as it fades, and hide by that much more of what is near the ground
+        # cells of a metre tell nothing beside a machine of some decimetres
         cell = 1.0 if self.scene.size >= 1.0 else 0.1
         scene.add_grid(
             self._name("ground"), infinite_grid=True, cell_size=cell, section_size=10.0 * cell,
