@@ -7,7 +7,9 @@ or of what arrived from it), and hands an effort over at once: the step's output
 faster than the slew. Between steps it goes on at `rate_hz` while the effort is still on its way, or always, where steps
 have a model of their port (daq_service/effort_port.py). After `stale_after_ms`
 without a step it goes to zero, and is there `zero_within_ms` after the last step at the latest, wherever it was. A step
-whose output is not finite is no news. At the end of a run the device gets zero.
+is as old as the motion it was made from: a simulator that goes on with a sensor that has stopped, or with a sample that
+cannot be found any more, has the same end. A step whose output is not finite is no news. At the end of a run the device
+gets zero.
 
 The port is where hand and device meet. Its energy is the sum of effort times displacement, between two steps the mean
 effort times the way from one to the other: what the hand put in minus what it got back. With `energy_at = "sample"` an
@@ -127,7 +129,8 @@ CURSOR = np.dtype(
     )]
     + [(name, np.int64) for name in (
         "last", "since",  # instants of the last effort, and of the first one from the newest step
-        "came", "fresh",  # when the newest step did, and whether that is not too long ago
+        "came", "fresh",  # when the newest step or, if earlier, its motion did, and whether that is not too long ago
+        "motion",  # when the motion was sampled that the newest step was made from; not known: the last one known
         "placed",  # whether the displacement is known
         "step_status",  # bits that hold for all efforts of a step
         "status",
@@ -141,7 +144,7 @@ CURSOR = np.dtype(
 
 
 # the efforts before: how many, then pairs of instant and effort, the newest over the oldest
-_PAST = 64
+_PAST = 4096
 
 
 def new_past() -> np.ndarray:
@@ -197,7 +200,7 @@ def settings_of(effort: EffortSettings, step_ns: int, same_clock: bool, in_loop:
 
 def new_cursor() -> np.ndarray:
     cursor = np.zeros(1, CURSOR)
-    cursor["came"] = cursor["last"] = cursor["since"] = cursor["began"] = _NEVER
+    cursor["came"] = cursor["last"] = cursor["since"] = cursor["began"] = cursor["motion"] = _NEVER
     cursor["epoch"] = cursor["position"] = -1
     return cursor
 
@@ -222,6 +225,13 @@ def _mean_between(past, first, last):
 
 
 @kernel()
+def _forgotten(past, first):
+    """Whether efforts that were in force then have been written over."""
+    count = past[0]
+    return count > _PAST and past[1 + 2 * (count % _PAST)] > first
+
+
+@kernel()
 def _remember(past, moment, given):
     place = 1 + 2 * (past[0] % _PAST)
     past[place] = moment
@@ -235,7 +245,7 @@ def _account_for_port(settings, at, moment, displacement, gap, sampled, past):
     mean = at.given
     if settings.at_samples:
         # a step without a sample of its own has not moved; one whose sample instant is not known is a gap
-        gap = gap or sampled < at.placed_ns or sampled == 0 or at.placed_ns == 0
+        gap = gap or sampled < at.placed_ns or sampled == 0 or at.placed_ns == 0 or _forgotten(past, at.placed_ns)
         if not gap and sampled > at.placed_ns:
             mean = _mean_between(past, at.placed_ns, sampled)
         at.placed_ns = sampled
@@ -252,11 +262,19 @@ def _account_for_port(settings, at, moment, displacement, gap, sampled, past):
 
 
 @kernel()
+def note_arrival(at, moment, came, sampled):
+    """Of a step: it is as old as its motion, and one that claims to come from the future gets old, too."""
+    if sampled > 0:
+        at.motion = sampled
+    at.came = min(came, moment, at.motion)
+
+
+@kernel()
 def _follow_step(settings, at, moment, came, output, displacement, epoch, sampled, past):
     """A new step."""
     gap = epoch != at.epoch
     at.epoch = epoch
-    at.came = min(came, moment)  # one that claims to come from the future gets old, too
+    note_arrival(at, moment, came, sampled)
     _ask(settings, at, moment, output, displacement, gap, sampled, past)
 
 
@@ -388,6 +406,8 @@ def _hand_over(clock, rings, buffers, at, moment, put, device):
 @kernel()
 def _count(counters, at, new, was_fresh):
     counters[rec.HANDED] += 1
+    if new and not at.fresh:
+        counters[rec.OLD] += 1
     if was_fresh and not at.fresh:
         counters[rec.ZEROED] += 1
     if at.status & rec.SLEWED:
@@ -482,6 +502,7 @@ def _run(clock, rings, buffers, settings, places, books, port, put, device):
                 output = port_effort(
                     port.model, motion[0], motion[1], motion[2], sampled, moved, settings.step_ns, new
                 )  # fmt: skip
+                came = min(came, sampled)  # the model is as old as its step's motion; not known: too old
                 displacement, sampled = motion[0], moved
                 describe_motion(buffers.effort, port)
             asked_before = at.asked_ns

@@ -9,7 +9,7 @@ from sync.block import PAYLOAD, Channel, Layout
 # the status word of an effort
 LIMITED = 1  # the step asked for more than the limit
 SLEWED = 2  # on its way to what was asked for, as fast as allowed
-WATCHDOG = 4  # no step for too long: on its way to zero, or there
+WATCHDOG = 4  # no step, or none of new motion, for too long: on its way to zero, or there
 DAMPED = 8  # the passivity controller changed what was asked for
 ACTIVE = 16  # more energy was given out at the port than had been put in
 ENDED = 32  # zero at the end of the run
@@ -64,11 +64,13 @@ LEDGER = ("round_trip", "beyond_step", "sensor", "there", "step", "back", "hand"
 # counters
 (
     HANDED, USED, SUPERSEDED, INVALID, EPOCHS, ZEROED, LIMITS, SLEWS, ACTIVES, DAMPINGS, UNDATED, SKIPPED,
-) = range(12)  # fmt: skip
+    OLD,
+) = range(13)  # fmt: skip
 COUNTERS = (
     "handed_over", "steps_used", "steps_superseded", "steps_invalid", "epochs", "zeroed",
     "limited", "slewed", "active_steps", "damped_steps", "undated_steps",
     "steps_skipped",  # because the loop changed to another ring
+    "steps_too_old",  # when they came, or made from motion that was
 )  # fmt: skip
 
 # words that the loop and its process share

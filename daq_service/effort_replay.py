@@ -11,6 +11,7 @@ from daq_service.effort import (
     advance_effort,
     new_cursor,
     new_past,
+    note_arrival,
     settings_of,
 )
 from daq_service.effort_port import MODEL, model_names, port_effort
@@ -28,6 +29,8 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
     at = cursor[0]
     known = blind = False  # what came before an effort; what its step asked for
     of = 0  # the row of the newest step's model
+    rising = dark = False  # a rise of which the beginning is not known; a step of which the way's efforts are not
+    since = _LONG_AGO  # from when on all efforts are known
     for row in range(efforts.shape[0]):
         effort, before = efforts[row], efforts[max(row - 1, 0)]
         given = effort.view(np.float64)
@@ -41,6 +44,10 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
         came = effort[rec.AT_STEP_RECEIVED] if effort[rec.AT_STEP_RECEIVED] > 0 else effort[rec.AT_STEP_PUSHED]
         if known and (new or not blind):
             blind = False
+            if new or settings.port:
+                dark = settings.at_samples and at.placed_ns < since
+            if rising and effort[rec.AT_STATUS] & (rec.RISING | rec.WATCHDOG) == 0:
+                at.began, rising = _LONG_AGO, False
             output, displacement, sampled = steps[row, 0], steps[row, 1], effort[rec.AT_SAMPLED]
             if settings.port:
                 if new:
@@ -50,20 +57,34 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
                     models[of], displacement, given[rec.AT_SPEED], given[rec.AT_ACCELERATION], sampled, moved,
                     settings.step_ns, new,
                 )  # fmt: skip
-                sampled = moved
+                came, sampled = min(came, sampled), moved
             advance_effort(settings, at, moment, new, came, output, displacement, epoch, sampled, past)
+            rising = rising and at.began != moment
+            if rising or dark:  # not to be computed, and what comes after builds on it
+                at.given, at.energy = given[rec.AT_GIVEN], given[rec.AT_ENERGY]
+                if settings.at_samples:
+                    past[0] -= 1
+                    _remember(past, moment, at.given)
+                continue
             copy(again[row], effort)
             values = again[row].view(np.float64)
             values[rec.AT_WANTED], values[rec.AT_GIVEN] = at.wanted, at.given
             values[rec.AT_DISPLACEMENT], values[rec.AT_ENERGY] = at.displacement, at.energy
             again[row, rec.AT_STATUS] = at.status
             compared[row] = 1
-        elif known or new:
-            if new:  # the first of all rises from here; how far another has come is not known
-                at.began = moment if effort[rec.AT_STATUS] & rec.RISING else _LONG_AGO
+        elif known or (new and effort[rec.AT_SAMPLED] > 0):
             # the first one of a step, of which the efforts before it are not known, is taken as it stands
             if new:
-                at.impulse, at.since, at.epoch, at.came = 0.0, moment, epoch, min(came, moment)
+                # the first of a loop rises from here, and there was none before; how far another has come is not known
+                first = effort[SEQ] == 0 if row == 0 else effort[SEQ] == before[SEQ] + 1
+                first = first and not (row > 0 and effort[EPOCH] == before[EPOCH])
+                rising = effort[rec.AT_STATUS] & rec.RISING != 0 and not first
+                at.began = moment if effort[rec.AT_STATUS] & rec.RISING else _LONG_AGO
+                since = _LONG_AGO if first else moment
+                past[0] = 0
+                at.impulse, at.since, at.epoch = 0.0, moment, epoch
+                moved = effort[rec.AT_MOTION] if settings.port else effort[rec.AT_SAMPLED]
+                note_arrival(at, moment, min(came, effort[rec.AT_SAMPLED]), moved)
             else:
                 at.impulse += at.given * ((moment - at.last) * 1e-9)
             if new or settings.port:

@@ -25,6 +25,7 @@ START = 10**12
 STEP = Layout((*(Channel(name, "i8") for name in rec.STAMPS), Channel("steering_torque", "f8"), Channel("angle", "f8")))
 SAMPLE = Layout((Channel("counts", "i8"),))
 AT_TORQUE, AT_ANGLE = PAYLOAD + 4, PAYLOAD + 5
+SAMPLE_AGE = 110_000  # ns, of its sample when a step is pushed
 
 
 def configured(**changes: Any) -> EffortSettings:
@@ -84,7 +85,12 @@ class World:
         samples = private_ring(SAMPLE, 1 << 14)
         for number, block in enumerate(self.pushed):
             sample = np.zeros(SAMPLE.words, np.int64)
-            sample[[SEQ, EPOCH, T, PUSHED]] = number, 7, block[PAYLOAD + 3] - 50_000, block[PAYLOAD + 3] - 20_000
+            sample[[SEQ, EPOCH, T, PUSHED]] = (
+                number,
+                7,
+                block[PAYLOAD + 3] - SAMPLE_AGE + 60_000,
+                block[PAYLOAD + 3] - 20_000,
+            )
             push(samples, sample)
         self.efforts = private_ring(rec.LAYOUT, 1 << 15)
         control = np.zeros(rec.CONTROL_WORDS, np.int64)
@@ -223,8 +229,8 @@ def test_from_the_limit_it_is_at_zero_exactly_in_time(received: bool, sign: floa
     last = 199 * MS + last_ns + MS
     world.step(last, sign * 1e6, received=received)
     found = world.run(last + 100 * MS)
-    age = found["t_ns"] - START - last
-    assert set(found["given"][(age >= 0) & (age < 20 * MS)]) == {sign * 0.5}
+    age = found["t_ns"] - START - last + SAMPLE_AGE
+    assert set(found["given"][(age >= SAMPLE_AGE) & (age < 20 * MS)]) == {sign * 0.5}
     falling = (age >= 20 * MS) & (age < 58 * MS)
     assert falling.sum() >= 35
     line = sign * 0.5 * (58 * MS - age[falling]) / (38 * MS)
@@ -258,6 +264,24 @@ def test_not_finite_is_no_news() -> None:
     found = nonsense.run(200 * MS)
     assert nonsense.count(rec.INVALID) == 100 and nonsense.count(rec.ZEROED) == 1
     assert found["given"].tolist() == silent.run(200 * MS)["given"].tolist()
+
+
+@pytest.mark.parametrize("found_again", [True, False], ids=["held", "not in the ring"])
+def test_steps_of_motion_that_has_stopped_end_at_zero_as_if_there_were_none(found_again: bool) -> None:
+    """The simulator goes on with the last block it has, or with one of which nothing is known here."""
+    effort = configured(stale_after_ms=20.0, zero_within_ms=60.0, rise_ms=10.0)
+    world = World(effort)
+    for k in range(300):
+        world.step(k * MS, 4.0)
+        if 100 <= k < 200:
+            world.pushed[-1][PAYLOAD + 1 : PAYLOAD + 3] = (99, 7) if found_again else (k, 6)
+    found = world.run(300 * MS)
+    t, value = (found["t_ns"] - START) / MS, found["given"]
+    assert value[t < 100][-1] == pytest.approx(0.4) and found["given"][-2] == pytest.approx(0.4)
+    assert (value[(t >= 99 + 60) & (t < 200)] == 0.0).all()
+    assert world.count(rec.ZEROED) == 1 and world.count(rec.OLD) >= 79
+    assert (value[(t >= 200) & (t < 209)] < 0.4).all()  # and rises softly again
+    assert_recomputed(world, found)
 
 
 def test_steps_that_come_again_are_followed_again() -> None:
@@ -390,7 +414,7 @@ def bounce(damp: bool, steps: int = 1500) -> tuple[np.ndarray, np.ndarray]:
 
     @kernel(cache=False)
     def advance(s, cursor, past, moment, came, output, displacement):
-        advance_effort(s, cursor[0], moment, True, came, output, displacement, 1, 0, past)
+        advance_effort(s, cursor[0], moment, True, came, output, displacement, 1, came, past)
 
     effort = configured(gain=1.0, limit=1e6, slew=1e12, rate_hz=1000.0, displacement="angle", damp=damp)
     s, cursor, wall = settings_of(effort, MS, True, True), new_cursor(), Wall()
@@ -572,8 +596,10 @@ def test_the_limit_rises_softly_at_the_start_and_again_after_a_silence() -> None
         world.step(k * MS, 100.0)
     found = world.run(200 * MS)
     t, value = (found["t_ns"] - START) / MS, found["given"]
-    for begun, end in ((1.0, 59.0), (160.0, 199.0)):
-        here = (t >= begun) & (t <= end)
+    for came, end in ((1.0, 59.0), (160.0, 199.0)):
+        here = (t >= came) & (t <= end)
+        begun = t[here][0]
+        assert begun <= came + 1.0  # after a silence it looks for steps every millisecond
         assert value[here] == pytest.approx(np.minimum((t[here] - begun) / 20.0, 1.0) * 0.5, abs=1e-12)
         rising = found["status"][here] & rec.RISING != 0
         assert (rising == (t[here] - begun < 20.0)).all() and rising.sum() >= 20
@@ -588,7 +614,7 @@ def test_a_loop_that_stood_still_begins_from_zero() -> None:
 
     @kernel(cache=False)
     def advance(s, cursor, past, moment):
-        advance_effort(s, cursor[0], moment, True, moment, 3.0, 0.0, 1, 0, past)
+        advance_effort(s, cursor[0], moment, True, moment, 3.0, 0.0, 1, moment, past)
 
     effort = configured(rise_ms=20.0, slew=1e6, rate_hz=1000.0, stale_after_ms=5.0, zero_within_ms=30.0)
     s, cursor, past = settings_of(effort, MS, True, True), new_cursor(), new_past()
@@ -600,12 +626,35 @@ def test_a_loop_that_stood_still_begins_from_zero() -> None:
     assert given[65] == 0.0 and 0.0 < given[66] < given[67] < given[58] == given[-1]
 
 
-def test_energy_at_samples_counts_efforts_from_when_they_were_handed_over() -> None:
+@pytest.mark.parametrize("gaps", [[(30, 33)], [(1, 2)], [(3, 50), (60, 61), (63, 64)], [(0, 12)]])
+@pytest.mark.parametrize("energy_at", ["step", "sample"])
+def test_a_gap_in_the_record_differs_nowhere(gaps: list[tuple[int, int]], energy_at: str) -> None:
+    """Inside a rise, whose beginning may be lost, and with steps whose way began before the gap."""
+    effort = configured(
+        rise_ms=60.0, slew=20.0, limit=2.0, rate_hz=3000.0, displacement="angle", energy_at=energy_at, damp=True
+    )
+    world = World(effort)
+    for k in range(150):
+        world.step((k + 1) * MS, 30.0 * math.sin(0.2 * k), 0.01 * math.sin(0.31 * k))
+    found = world.run(151 * MS)
+    left = np.ones(len(found), bool)
+    for begin, end in gaps:
+        left[begin:end] = False
+    again, compared = recompute(effort, world.made_steps(), found[left])
+    assert again[compared].tobytes() == found[left][compared].tobytes()
+    assert compared.sum() >= 0.5 * len(found) and (found["status"][left] & rec.DAMPED).any()
+
+
+@pytest.mark.parametrize("every, rate", [(1, 1000.0), (20, 10_000.0)])
+def test_energy_at_samples_counts_efforts_from_when_they_were_handed_over(every: int, rate: float) -> None:
     """A step is made 60 us, its sample 110 us before it is pushed; a displacement is that of the sample."""
-    world = World(configured(displacement="angle", energy_at="sample", limit=1e6, slew=1e12, rate_hz=1000.0))
+    world = World(
+        configured(displacement="angle", energy_at="sample", limit=1e6, slew=1e12 if every == 1 else 10.0, rate_hz=rate)
+    )
     for k in range(40):
-        world.step((k + 1) * MS, 3.0 * k, -0.01 * math.sin(0.3 * k))
-    found = world.run(41 * MS)[:-1]
+        world.step((k + 1) * every * MS, 3.0 * k, -0.01 * math.sin(0.3 * k))
+    found = world.run(41 * every * MS)[:-1]
+    assert every == 1 or len(found) > 64 * 40
     first = np.flatnonzero(np.diff(found["step_seq"], prepend=-1))
     sampled, place = found["sampled_ns"][first], found["displacement"][first]
     handed, effort = found["t_ns"], found["given"] / 0.1

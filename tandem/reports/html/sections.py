@@ -298,6 +298,7 @@ _EFFORT_COUNTS = {
     "steps_used": "steps used",
     "steps_superseded": "steps superseded by a newer one",
     "steps_skipped": "steps skipped on a change of ring",
+    "steps_too_old": "steps that came too late, or of motion too old",
     "steps_invalid": "steps that were not finite",
     "zeroed": "watchdog trips: to zero for want of steps",
     "limited": "steps clipped to the limit",
