@@ -37,9 +37,12 @@ def double() -> Iterator[Double]:
 
 
 def assert_the_watchdog_acts(efforts: np.ndarray, settings: EffortSettings) -> None:
-    """At every instant that an effort was made: by how long ago its step came, and however late that instant was."""
+    """At every instant that an effort was made: by how long ago its step came or, if that is longer, its motion was
+    sampled, and however late that instant was."""
     came = np.where(efforts["step_received_ns"] > 0, efforts["step_received_ns"], efforts["step_pushed_ns"])
-    age = efforts["t_ns"] - came
+    known = np.maximum.accumulate(np.where(efforts["sampled_ns"] > 0, np.arange(len(efforts)), -1))
+    motion = np.where(known >= 0, efforts["sampled_ns"][known], 0)  # not known any more: the last one known
+    age = efforts["t_ns"] - np.minimum(came, motion)
     stale_ns, zero_ns = round(1e6 * settings.stale_after_ms), round(1e6 * settings.zero_at_ms)
     following = (efforts["status"] & rec.ENDED == 0) & (came > 0)
     stale = following & (age >= stale_ns)
