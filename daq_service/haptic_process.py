@@ -2,8 +2,9 @@
 
 It samples into the ring `device`, which the DAQ (`source.own_process = true`) reads, and takes every effort that the
 DAQ hands over from the ring `effort`. Its own watchdog reads the heartbeat of the effort loop: when that is older than
-`source.watchdog_ms`, because the DAQ has crashed, hangs or was killed, the actuator is given zero, and gets nothing
-else until a living effort loop hands over something new.
+`source.watchdog_ms`, because the DAQ has crashed, hangs or was killed, or when another DAQ has adopted the ring, the
+actuator is given zero, and gets nothing else until a living effort loop hands over something new. An effort that has
+waited for so long because this process itself hung is not given any more.
 """
 
 import threading
@@ -47,11 +48,15 @@ class Efforts:
         self._queue = device.queue
         self._silent_ns = round(1e6 * _SILENT * watchdog_ms)
         self._zero = True
-        self.zeroed = self.taken = 0
+        self._epoch = -1  # of the loop that handed over last
+        self.zeroed = self.taken = self.refused = 0
 
     def poll(self) -> None:
         now = now_ns()
         ring = self._follower.ring
+        if ring is not None and ring.epoch != self._epoch:  # another loop: what its predecessor gave is nobody's will
+            self._let_go(now)
+            self._epoch = ring.epoch
         if ring is not None and now - peek(ring.words, HEARTBEAT_WORD) > self._silent_ns:
             self._let_go(now)
             self._follower.poll()  # another may have taken its place
@@ -60,7 +65,11 @@ class Efforts:
                     pass  # what was handed over before is not for now
                 return
         for batch in self._follower.batches():
-            for given, pushed in zip(batch["given"], batch["pushed_ns"], strict=True):
+            for given, pushed, epoch in zip(batch["given"], batch["pushed_ns"], batch["epoch"], strict=True):
+                if epoch != self._epoch or now - int(pushed) > self._silent_ns:
+                    self._let_go(now)
+                    self.refused += 1
+                    continue
                 hand_over(self._queue, float(given), int(pushed))
                 self._zero = given == 0.0
                 self.taken += 1
@@ -137,6 +146,7 @@ def run(
         close(None)
     return {
         "scans": loop.scans, "lost": loop.lost, "efforts": loop.efforts.taken, "zeroed": loop.efforts.zeroed,
+        "efforts_refused": loop.efforts.refused,
         **device.counts(),
     }  # fmt: skip
 

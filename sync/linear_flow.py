@@ -1,14 +1,24 @@
 """The exact flow of a linear system: x(h) = exp(A h) x(0), with the same bits on every machine.
 
 The exponential is applied to the vector, never formed: its Taylor series over pieces of the interval so short that the
-norm of A times a piece is at most one, until the next term changes nothing. Additions and products in a fixed order: no
-BLAS, no exponential of a mathematical library. Constant inputs are states that do not change.
+norm of A times a piece is at most one, until the next term changes nothing. A system that would need more than
+MOST_PIECES of them in a step is refused where it is described (`pieces_of`). Additions and products in a fixed order:
+no BLAS, no exponential of a mathematical library. Constant inputs are states that do not change.
 """
+
+import math
+
+import numpy as np
 
 from sync.jit import kernel
 
 _MOST_TERMS = 40
-_MOST_PIECES = 4096  # of an interval; a stiffer system is not one that is sampled here
+MOST_PIECES = 4096  # of an interval; a stiffer system is not one that is sampled here
+
+
+def pieces_of(a: np.ndarray, h: float) -> float:
+    """How many pieces the flow over an interval takes; more than MOST_PIECES are too many."""
+    return float(np.abs(a).sum(axis=-1).max()) * abs(h)
 
 
 @kernel()
@@ -31,7 +41,7 @@ def flow(a, x, h, out, room):
         out[i] = x[i]
     if h == 0.0:
         return
-    pieces = int(min(max(_row_norm(a, n) * abs(h), 1.0) + 0.5, float(_MOST_PIECES)))
+    pieces = math.ceil(min(max(_row_norm(a, n) * abs(h), 1.0), float(MOST_PIECES)))
     piece = h / pieces
     term, following = room[:n], room[n : 2 * n]
     for _ in range(pieces):

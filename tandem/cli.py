@@ -384,7 +384,7 @@ def doctor(
     with errors():
         checked = checked_config(config, list(overrides or []))
         with status("") as shown:
-            found = examination.examine(checked, config, seconds, shown.update)
+            found = examination.examine(checked, config, seconds, shown.update, overrides or [])
             findings = list(found) if as_json else examination.print_findings(output(), found)
         if as_json:
             print(json.dumps(examination.as_json(findings)))

@@ -176,6 +176,7 @@ def live_run(
 
     token = page_token(token_file)  # before anything inherits the environment
     config = load(file, overrides)
+    refuse_early(config, file)  # before a measurement takes its time
     if limits := _limits(config, file, overrides):
         overrides = [*overrides, *limits]
         config = load(file, overrides)

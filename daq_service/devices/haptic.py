@@ -26,6 +26,7 @@ from sync.clock import RealClock, now_ns, sleep_until
 from sync.config import Config
 from sync.errors import ConfigError
 from sync.jit import kernel
+from sync.linear_flow import MOST_PIECES, pieces_of
 from sync.ring_follower import RingFollower
 from sync.toml import check
 
@@ -131,7 +132,10 @@ class LinkedDevice:
         self._nap_ns = min(max(config.period_ns // 4, 20_000), 1_000_000)
         self._actuator = np.zeros(1)
         self._follower: RingFollower | None = None
+        self._period_ns = config.period_ns
         self._lost = 0
+        self._epoch = self._last_ns = -1  # of the last scan
+        self._waiting: np.ndarray | None = None  # scans behind a gap
 
     @property
     def compiled_put(self) -> tuple[Any, np.ndarray]:
@@ -143,23 +147,37 @@ class LinkedDevice:
         self.stop()
         self._follower = RingFollower(self._name, living=True, from_now=True, retry_ns=50_000_000)
         self._lost = 0
+        self._epoch, self._last_ns, self._waiting = -1, -1, None
 
     def read(self, scans: np.ndarray, t_ns: np.ndarray, wait_ns: int) -> tuple[int, int]:
         end = now_ns() + wait_ns
         while self._follower is not None:
-            blocks = self._follower.blocks(len(scans))
+            blocks, self._waiting = self._waiting, None
+            if blocks is None:
+                blocks = self._follower.blocks(len(scans))
             if blocks is not None:
-                lost, self._lost = self._follower.lost - self._lost, self._follower.lost
-                for column, name in enumerate(self._channels):
-                    scans[: len(blocks), column] = blocks[name]
-                t_ns[: len(blocks)] = blocks["t_ns"]
-                return len(blocks), lost
+                return self._take(blocks, self._follower.lost, scans, t_ns)
             if (now := now_ns()) >= end:
                 break
             sleep_until(min(now + self._nap_ns, end))
         else:
             sleep_until(end)
         return 0, 0
+
+    def _take(self, blocks: np.ndarray, lost: int, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
+        """Up to a gap, or to as many as there is room for. Another epoch is a gap: the device lost scans, or another
+        process has taken its place; how many are missing, one at least, its instants tell."""
+        epoch = int(blocks["epoch"][0])
+        count = min(int(np.argmax(np.append(blocks["epoch"] != epoch, True))), len(scans))
+        missing, self._lost = lost - self._lost, lost
+        if self._epoch not in (-1, epoch) and not missing:
+            missing = max((int(blocks["t_ns"][0]) - self._last_ns) // self._period_ns - 1, 1)
+        for column, name in enumerate(self._channels):
+            scans[:count, column] = blocks[name][:count]
+        t_ns[:count] = blocks["t_ns"][:count]
+        self._epoch, self._last_ns = epoch, int(t_ns[count - 1])
+        self._waiting = blocks[count:] if count < len(blocks) else None
+        return count, missing
 
     def stop(self) -> None:
         if self._follower is not None:
@@ -181,6 +199,13 @@ def open_here(config: Config, settings: Settings, file: Path, host: Host) -> Hap
             raise ConfigError(f"{file}: source.{key} = {name!r}: daq.channels has {', '.join(names)}, and no {name}")
     if settings.force_sensor == position:
         raise ConfigError(f"{file}: source.force_sensor = {position!r}: is the encoder's channel; must be another")
+    pieces = pieces_of(haptic_plant.matrices(settings).reshape(-1, haptic_plant.STATES), config.period_ns * 1e-9)
+    if not pieces <= MOST_PIECES:
+        raise ConfigError(
+            f"{file}: source.mass = {settings.mass:g} with its stiffness and damping, source.bandwidth_hz ="
+            f" {settings.bandwidth_hz:g}: moves {pieces:.3g} times as fast as can be sampled at daq.rate_hz ="
+            f" {config.daq.rate_hz:g}; {MOST_PIECES} times are the most"
+        )
     waves = {}
     for name, wave in settings.channels.items():
         if name not in names or name in (position, settings.force_sensor):

@@ -16,12 +16,15 @@ from sync.toml import Section
 Point = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
+_LEAST_S = 1e-9  # between corners: instants are whole nanoseconds
+
+
 class Motion(Section):
     """Where the hand wants to be: straight lines between points [s, position], and a sine upon them."""
 
     points: Annotated[list[Point], Field(min_length=1, max_length=1000)] = [[0.0, 0.0]]
     period: float = Field(0.0, ge=0, le=1e5)  # s, after which the points begin again; 0: the last one holds
-    amplitude: float = 0.0
+    amplitude: float = Field(0.0, ge=-1e3, le=1e3)
     hz: float = Field(1.0, gt=0, le=1000)
 
     @field_validator("points")
@@ -30,13 +33,15 @@ class Motion(Section):
         if points[0][0] != 0.0:
             raise ValueError(f"the first point must be at 0 s, not at {points[0][0]:g}")
         for (a, _), (b, _) in itertools.pairwise(points):
-            if b <= a:
-                raise ValueError(f"times must rise: {b:g} s comes after {a:g} s")
+            if not b - a >= _LEAST_S:
+                raise ValueError(f"times must rise by a nanosecond at least: {b:g} s comes after {a:g} s")
+        if not all(abs(t) <= 1e5 and abs(r) <= 1e3 for t, r in points):
+            raise ValueError("must be within 1e5 s and 1000 m or rad")
         return points
 
     @model_validator(mode="after")
     def _within_period(self) -> "Motion":
-        if self.period and self.points[-1][0] >= self.period:
+        if self.period and not self.period - self.points[-1][0] >= _LEAST_S:
             raise ValueError(f"period = {self.period:g} s must be longer than the last point's {self.points[-1][0]:g}")
         return self
 
@@ -48,7 +53,7 @@ class Hand(Section):
     mass: float = Field(0.02, ge=0, le=100)
     damping: float = Field(3.75, ge=0, le=1e4)
     stiffness: float = Field(257.0, ge=0, le=1e6)
-    bias: float = 0.0  # N, a constant force
+    bias: float = Field(0.0, ge=-1e5, le=1e5)  # N, a constant force
     motion: Motion = Motion()
     rigid: bool = False  # it is where it wants to be, whatever the force
 
@@ -66,7 +71,7 @@ class Settings(Section):
     encoder_counts: float = Field(5461.0, gt=0, le=2**31)  # in `encoder_deg` of the lever
     encoder_deg: float = Field(5.0, gt=0, le=360)
     lever: float = Field(0.2286, gt=0, le=100)  # m from the pivot to the port; 1 where the port is an angle
-    start_count: int = 0
+    start_count: int = Field(0, ge=-(2**62), le=2**62)
     force_per_count: float = Field(1e-3, gt=0)
     newton: float = Field(1.0, gt=0)  # N, or N m, of the actuator per unit of the effort
     saturation: float = Field(20.0, ge=0, le=1e5)  # N; 0: none

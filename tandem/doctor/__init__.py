@@ -75,10 +75,14 @@ CHECKS = (
 
 
 def examine(
-    config: Config, file: Path, seconds: float = 10.0, progress: Callable[[str], None] = lambda _: None
+    config: Config,
+    file: Path,
+    seconds: float = 10.0,
+    progress: Callable[[str], None] = lambda _: None,
+    overrides: Iterable[str] = (),
 ) -> Iterator[Finding]:
     """Every check in turn; `progress` hears the name of the one that begins."""
-    case = Case(config, file, seconds)
+    case = Case(config, file, seconds, tuple(overrides))
     for check in CHECKS:
         progress(check.name)
         try:

@@ -7,11 +7,6 @@ wheel's damping covers what sampling, delay and estimator add, and a wheel that 
 (tandem/studies/steering/hands_off.py). A wheel without stated damping gets none.
 """
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +17,7 @@ from sync.input_rows import Encoder
 from tandem.doctor import haptics
 from tandem.doctor.findings import Case, Finding, passed, warned
 from tandem.doctor.haptics import device_delay, shown_share
+from tandem.doctor.trial_run import trial_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
 CHANNEL, GAIN, LIMIT = "felt_torque", "feel", "feel_limit"
 SPEEDS = (50.0, 100.0, 150.0)  # km/h; the gain falls with the speed
 MOST = 20.0  # of both parameters
-_PATIENCE_S = 300.0  # the first run compiles
 
 
 def is_haptic(config: Config, file: Path) -> bool:
@@ -52,29 +47,8 @@ def _refuse_unheld(config: Config, file: Path) -> None:
 
 def delay_of(config: Config, file: Path, overrides: list[str], seconds: float = 3.0) -> float:
     """The 99th percentile of the round trip, and the device's own delay, s."""
-    # where overrides are not known, what they may have been
-    asked = overrides or [
-        f"include={json.dumps(config.include)}",
-        *(f"sim.parameters.{name}={value!r}" for name, value in config.sim.parameters.items() if name != LIMIT),
-    ]
-    settings = [
-        *asked, f"name=loop_{os.getpid()}", "view.enabled=false", "supervision.restart=false",
-        f"sim.parameters.{LIMIT}=0.0",
-        "source.effort.gain=0.0",  # nobody is pushed before anything is known
-    ]  # fmt: skip
-    options = [word for setting in settings for word in ("--set", setting)]
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "tandem", "run", str(file), *options, "--seconds", str(seconds), "--no-record"]
-        done = subprocess.run(
-            [*command, "--json", "--runs", folder], capture_output=True, text=True, timeout=_PATIENCE_S, check=False
-        )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    effort = (json.loads(lines[-1]) if lines else {}).get("effort") or {}
-    trip = effort.get("round_trip_us", {}).get("round_trip", {})
-    if not trip.get("n"):
-        said = (done.stderr.strip().splitlines() or ["no word of it"])[-1]
-        raise ConfigError(f"{file}: the delay of the wheel could not be measured: {said}")
-    return 1e-6 * float(trip["p99"]) + device_delay(config)
+    trip = trial_run(config, file, [*overrides, f"sim.parameters.{LIMIT}=0.0"], seconds)["effort"]["round_trip_us"]
+    return 1e-6 * float(trip["round_trip"]["p99"]) + device_delay(config)
 
 
 def largest_gain(responses: "Iterable[Response]", device: "Device", delay: float) -> float:
@@ -159,7 +133,7 @@ def gain(case: Case) -> Finding:
         return passed("no hand is on a car's wheel")
     if LIMIT not in config.sim.parameters:
         _refuse_unheld(config, case.file)
-    largest, delay, weaves = _limit(config, case.file, [])
+    largest, delay, weaves = _limit(config, case.file, list(case.overrides))
     asked = config.sim.parameters.get(GAIN, 1.0)
     until = f"up to {SPEEDS[-1]:.0f} km/h"
     text = f"delay {1e3 * delay:.2f} ms: the largest gain of the steering torque is {largest:.3g} {until}"

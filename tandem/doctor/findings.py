@@ -30,6 +30,7 @@ class Case:
     config: Config
     file: Path
     seconds: float
+    overrides: tuple[str, ...] = ()  # of the file's settings, for a check that runs it
 
 
 def passed(reason: str, **figures: Any) -> Finding:

@@ -7,12 +7,7 @@ What stays passive under any hand is Colgate's bound with that delay: b > K (T/2
 damping as the configuration states it (`sim.parameters.device_damping`); not stated, no wall is passive.
 """
 
-import json
 import math
-import os
-import subprocess
-import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +15,10 @@ from daq_service.devices import felt
 from sync.config import Config
 from sync.errors import ConfigError
 from tandem.doctor.findings import Case, Finding, failed, passed, warned
+from tandem.doctor.trial_run import trial_run
 
 LIMIT = "stiffness_limit"  # the parameter by which a machine holds every stiffness down
 ASIDE = ("display", "law", "crossing")  # other than 0 they are not what Colgate's bound is of
-_PATIENCE_S = 300.0  # the first run compiles
 
 
 @dataclass(frozen=True)
@@ -48,25 +43,9 @@ def is_haptic(config: Config, file: Path, limit: str = LIMIT) -> bool:
 
 def measured(config: Config, file: Path, overrides: list[str], seconds: float = 3.0) -> Loop:
     """Raises ConfigError where the run itself does not come about."""
-    settings = [
-        *overrides, f"name=loop_{os.getpid()}", "view.enabled=false", "supervision.restart=false",
-        "sim.parameters.stiffness=0.0", "sim.parameters.damping=0.0", f"sim.parameters.{LIMIT}=0.0",
-        "source.effort.gain=0.0",  # nobody is pushed before anything is known
-    ]  # fmt: skip
-    if config.source.get("own_process"):
-        settings.append("source.own_process=false")  # a device of the run's own name has not been started
-    options = [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-m", "tandem", "run", str(file), *options, "--seconds", str(seconds), "--no-record"]
-    with tempfile.TemporaryDirectory() as folder:
-        said_where = ["--json", "--runs", folder]
-        done = subprocess.run([*command, *said_where], capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    found = json.loads(lines[-1]) if lines else {}
-    effort = found.get("effort") or {}
-    trip = effort.get("round_trip_us", {}).get("round_trip", {})
-    if not trip.get("n"):
-        said = (done.stderr.strip().splitlines() or ["no word of it"])[-1]
-        raise ConfigError(f"{file}: the haptic loop could not be measured: {said}")
+    still = ["sim.parameters.stiffness=0.0", "sim.parameters.damping=0.0", f"sim.parameters.{LIMIT}=0.0"]
+    found = trial_run(config, file, [*overrides, *still], seconds)
+    trip = found["effort"]["round_trip_us"]["round_trip"]
     dead = device_delay(config)
     delay = 1e-6 * trip["p99"] + dead
     from tandem.studies.wall.theory import passive
@@ -105,7 +84,7 @@ def loop(case: Case) -> Finding:
         return passed("no hand is in this loop")
     if not is_haptic(config, case.file):
         return passed("no stiffness of this machine has a limit")
-    found = measured(config, case.file, [], min(max(case.seconds, 1.0), 5.0))
+    found = measured(config, case.file, list(case.overrides), min(max(case.seconds, 1.0), 5.0))
     figures = {"rate_hz": found.rate_hz, "delay_us": 1e6 * found.delay, "passive_stiffness": found.passive}
     text, asked = in_words(config, found), config.sim.parameters.get("stiffness", 1000.0)
     if not config.sim.parameters.get("device_damping"):

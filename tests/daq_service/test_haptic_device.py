@@ -138,6 +138,13 @@ def test_a_force_sensor_reads_what_the_hand_pushes_with() -> None:
         ("channels={brake={wave='saw'}}", r"source.channels.brake.wave = 'saw'"),
         ("hand={motion={points=[[0.1, 0.0]]}}", r"source.hand.motion.points.* the first point must be at 0 s"),
         ("mass=0.0", r"source.mass = 0.0: .*greater than 0"),
+        ("mass=1e-9", r"source.mass = 1e-09 with its stiffness .* times as fast as can be sampled"),
+        ("bandwidth_hz=1e5, mass=1e-5, hand={stiffness=1e6, mass=0.0}", r"source.bandwidth_hz = 100000: moves"),
+        ("start_count=10000000000000000000", r"start_count"),
+        ("hand={bias=inf}", r"source.hand.bias = inf"),
+        ("hand={motion={points=[[0.0, 0.0], [1e-12, 0.0]]}}", r"rise by a nanosecond at least"),
+        ("hand={motion={points=[[0.0, nan]]}}", r"points"),
+        ("hand={motion={period=1e-12}}", r"period"),
     ],
 )
 def test_what_is_wrong_is_named(source: str, message: str) -> None:
@@ -145,3 +152,62 @@ def test_what_is_wrong_is_named(source: str, message: str) -> None:
     config = drive_config(f"source={{kind='haptic', {given}}}")
     with pytest.raises(ConfigError, match=message):
         open_device(config, DRIVE)
+
+
+# ---- beside an exponential of the whole, by another method -----------------------------------------------------------
+
+
+def exponential(a: np.ndarray) -> np.ndarray:
+    """By eigenvalues would fail on a double one: squared from the series of a small share of it."""
+    small = a / 2.0**60
+    total = np.eye(len(a), dtype=np.longdouble) + small
+    rest = small.astype(np.longdouble)  # e^a - 1, which squaring does not round away
+    for _ in range(60):
+        rest = 2.0 * rest + rest @ rest
+    total = np.eye(len(a)) + rest
+    return total.astype(float)
+
+
+@pytest.mark.parametrize(
+    "mass, damping, stiffness, hand_mass, hand_damping, hand_stiffness, bias, lag_hz, dead_ms, amplitude, hz",
+    [
+        (0.3, 2.0, 0.0, 0.02, 3.75, 257.0, 0.0, 0.0, 0.0, 0.01, 5.0),
+        (0.3, 2.0, 40.0, 0.02, 3.75, 257.0, -3.0, 80.0, 0.7, 0.01, 5.0),
+        (0.03, 0.3, 0.0, 0.05, 0.8, 20.0, 0.1, 0.0, 0.5, 0.35, 0.4),
+        (0.01, 0.0, 0.0, 0.0, 0.0, 9000.0, 1.0, 900.0, 1.3, 0.002, 33.0),
+        (2.0, 50.0, 300.0, 0.1, 90.0, 2500.0, 7.0, 15.0, 2.2, 0.02, 1.0),
+    ],
+)
+def test_it_moves_as_the_exponential_of_port_actuator_and_motion_says(
+    mass: float, damping: float, stiffness: float, hand_mass: float, hand_damping: float, hand_stiffness: float,
+    bias: float, lag_hz: float, dead_ms: float, amplitude: float, hz: float,
+) -> None:  # fmt: skip
+    """Written from the equation of motion, with the efforts' instants as the only joints: states x, v, actuator force,
+    sine and cosine of the hand's intention, one."""
+    device, clock = opened(
+        f"mass={mass}, damping={damping}, stiffness={stiffness}, bandwidth_hz={lag_hz}, dead_time_ms={dead_ms},"
+        f" hand={{mass={hand_mass}, damping={hand_damping}, stiffness={hand_stiffness}, bias={bias},"
+        f" motion={{amplitude={amplitude}, hz={hz}}}}}"
+    )
+    start = clock.now_ns()  # type: ignore[attr-defined]
+    efforts = [(0.0, 0.0)]
+    for k in range(30):
+        efforts.append((1e-9 * (700_000 * k + 123) + 1e-3 * dead_ms, 2.0 * math.sin(0.7 * k)))
+        hand_over(device.queue, efforts[-1][1], start + 700_000 * k + 123)
+    found = states(device, clock, 25)[-1]
+    m, w, lag = mass + hand_mass, 2.0 * math.pi * hz, 2.0 * math.pi * lag_hz
+    x = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
+    for (t, effort), (until, _) in zip(efforts, [*efforts[1:], (math.inf, 0.0)], strict=True):
+        a = np.zeros((6, 6))
+        a[0, 1] = 1.0
+        a[1] = np.array([
+            -(stiffness + hand_stiffness), -(damping + hand_damping), -1.0 if lag_hz else 0.0,
+            hand_stiffness * amplitude, hand_damping * amplitude * w, bias - (0.0 if lag_hz else effort),
+        ]) / m  # fmt: skip
+        a[2, 2], a[2, 5] = -lag, lag * effort
+        a[3, 4], a[4, 3] = w, -w
+        lasts = min(until, 1e-9 * (device.plant[haptic_plant.AT] - start)) - t
+        if lasts > 0.0:
+            x = exponential(a * lasts) @ x
+    assert found[[X, V]] == pytest.approx(x[:2], rel=1e-9, abs=1e-12)
+    assert not lag_hz or found[FORCE] == pytest.approx(x[2], rel=1e-9, abs=1e-12)

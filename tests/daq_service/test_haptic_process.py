@@ -5,7 +5,7 @@ import numpy as np
 from daq_service import effort_record as rec
 from daq_service.devices import Host, open_device
 from daq_service.devices.haptic import HapticDevice, LinkedDevice, open_here
-from daq_service.devices.haptic_plant import GIVEN
+from daq_service.devices.haptic_plant import GIVEN, LAST
 from daq_service.devices.haptic_settings import Settings
 from daq_service.haptic_process import DeviceLoop, layout
 from sync.block import EPOCH, PUSHED, SEQ, T
@@ -69,6 +69,51 @@ def test_efforts_act_until_the_effort_loop_is_silent_and_scans_arrive() -> None:
         count, lost = link.read(scans, t_ns, 0)
         assert lost == 0 and count > 0 and count <= loop.scans
         assert (np.diff(t_ns[:count]) == config.period_ns).all()
+        loop.efforts.close()
+    finally:
+        link.stop()
+        ring.close()
+        efforts.close()
+
+
+def test_a_loop_that_adopts_the_ring_begins_from_zero_and_a_gap_of_the_device_is_one() -> None:
+    """Another DAQ is there before the watchdog's time is over, and has nothing to hand over yet."""
+    config = drive_config(SOURCE)
+    device = opened(config)
+    efforts = RingWriter(config.ring("effort"), rec.LAYOUT, 64)
+    ring = RingWriter(config.ring("device"), layout(config), 1 << 12)
+    link = open_device(config, DRIVE)
+    try:
+        loop = DeviceLoop(config, device, ring, watchdog_ms=10_000.0)
+        poke(efforts.words, HEARTBEAT_WORD, now_ns())
+        loop.efforts.poll()
+        hand_effort_over(efforts, 1.5)
+        loop.efforts.poll()
+        assert device.queue[LAST] == 1.5 and loop.efforts.taken == 1
+        hand_effort_over(efforts, 2.5)  # the last one of the loop that was killed
+        efforts.bump_epoch()  # as the one that adopts it does
+        poke(efforts.words, HEARTBEAT_WORD, now_ns())
+        loop.efforts.poll()
+        assert device.queue[LAST] == 0.0 and (loop.efforts.taken, loop.efforts.refused, loop.efforts.zeroed) == (
+            1,
+            1,
+            1,
+        )
+        hand_effort_over(efforts, 0.5)
+        loop.efforts.poll()
+        assert device.queue[LAST] == 0.5
+
+        link.start()
+        scans, t_ns = np.zeros((8, 3), np.int64), np.zeros(8, np.int64)
+        assert link.read(scans, t_ns, 0) == (0, 0)  # it looks for the ring
+        block = np.zeros(ring.layout.words, np.int64)
+        for k in (0, 1, 2, 7, 8):
+            if k == 7:
+                ring.bump_epoch()
+            block[SEQ], block[EPOCH], block[T] = ring.head, ring.epoch, SECOND + k * config.period_ns
+            push(ring.words, block)
+        assert link.read(scans, t_ns, 0) == (3, 0)
+        assert link.read(scans, t_ns, 0) == (2, 4) and t_ns[0] == SECOND + 7 * config.period_ns
         loop.efforts.close()
     finally:
         link.stop()

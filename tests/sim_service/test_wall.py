@@ -307,3 +307,15 @@ def test_another_display_takes_over_without_a_push() -> None:
 def test_it_is_a_machine_by_its_name() -> None:
     machine, params = load_machine("wall", {"stiffness": 300.0})
     assert machine.efforts == ("force",) and params[P.stiffness] == 300.0
+
+
+def test_the_exit_of_a_hand_that_leans_on_the_wall_is_given_up_after_so_many_samples_and_counted() -> None:
+    shown = Shown(
+        law=DEAD_BEAT, stiffness=3000.0, damping=20.0, port_mass=0.3, port_damping=8.0, port_stiffness=0.0,
+        port_bias=-5.0,
+    )  # fmt: skip
+    h = 2e-4
+    for position in (1e-5, -1e-5, -2e-5, 1e-5, -1e-5):
+        force = shown.force(position, -0.1, h)
+        assert math.isfinite(force)
+    assert shown.state[S.exits_given_up] == 2.0 and shown.state[S.samples_left] == 0.0

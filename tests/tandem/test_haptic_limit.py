@@ -1,6 +1,7 @@
 """The limit that a haptic run is held down to: when it is measured, and what is said."""
 
 import math
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 from sim_service.machines import configured_machine
 from sync.config import load
 from sync.errors import ConfigError
+from tandem import live_run
 from tandem.cli import app
 from tandem.doctor import haptics
 from tandem.doctor.findings import Case
@@ -78,3 +80,24 @@ def test_a_limit_that_was_measured_cannot_be_tuned_away(file: str, limit: str) -
 def test_a_simulator_by_itself_wants_the_limit_in_its_configuration(file: str) -> None:
     done = CliRunner().invoke(app, ["sim", str(CONFIGS / f"{file}.toml")])
     assert done.exit_code == 2 and "_limit is not set: a hand is in this loop" in done.stderr
+
+
+def test_a_run_that_hangs_while_it_is_measured_is_said_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    def hangs(command: list[str], **keywords: float) -> None:
+        asked.append(command)
+        raise subprocess.TimeoutExpired(command, keywords["timeout"])
+
+    monkeypatch.setattr(subprocess, "run", hangs)
+    own = ("source.dead_time_ms=1.0",)
+    with pytest.raises(ConfigError, match=r"could not be measured: a run of 1 s had not ended after 300 s"):
+        loop(Case(load(WALL, list(own)), WALL, 1.0, own))
+    # as the doctor was asked, and nobody is pushed
+    assert own[0] in asked[0] and asked[0].index("source.effort.gain=0.0") > asked[0].index(own[0])
+
+
+def test_what_is_wrong_is_refused_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_run, "_limits", lambda *_: pytest.fail("measured"))
+    with pytest.raises(ConfigError, match=r"source\.mass = -1"):
+        live_run.live_run(WALL, ["source.mass=-1.0"], 1.0, "x")

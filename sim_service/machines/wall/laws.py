@@ -22,13 +22,14 @@ from sync.piecewise import sequence
 STANDARD, HALF_SAMPLE, POLE_PLACEMENT, DEAD_BEAT = range(4)
 
 # what a law remembers from step to step
-INSIDE, LEFT, EXIT_Y, EXIT_V, SECOND, SIZE = range(6)
+INSIDE, LEFT, EXIT_Y, EXIT_V, SECOND, GIVEN_UP, SIZE = range(7)
 MEMORY = (
     ("inside", "1", "1 from the first sample in the wall on"),
     ("samples_left", "1", "until the first one outside again, as expected at the entry; 0: not known"),
     ("exit_position", "m", "expected then"),
     ("exit_velocity", "m/s", "expected then"),
     ("second_force", "N", "the second one of the dead-beat"),
+    ("exits_given_up", "1", "contacts that would last too long for their exit to be expected"),
 )
 
 # the port in its two submodels: position, velocity, momentum that the wall took, one
@@ -39,7 +40,7 @@ UNIT_FORCE = 2 * N * N
 _X, _OUT, _ROOM = 3 * N * N, 3 * N * N + N, 3 * N * N + 2 * N
 _EVENTS = _ROOM + 2 * N
 ROOM = _EVENTS + EVENT_ROOM * N
-_MOST_SAMPLES = 100_000  # in the wall, before the exit is given up
+MOST_SAMPLES = 4096  # in the wall, before the exit is given up: a hand that leans on it
 
 
 @kernel()
@@ -123,19 +124,24 @@ def _expect_exit(memory, room, before_y, before_v, h):
     entry = _crossing_time(room, OUTSIDE, before_y, before_v, h, False)
     _, v, _ = _flow_in(room, OUTSIDE, before_y, before_v, 1.0, entry)
     y, inside = 0.0, h - entry  # until the sample that is now
-    # the target up to that sample, and on from sample to sample
-    first = True
-    for n in range(_MOST_SAMPLES):
-        piece = inside if first else h
+    # the target up to that sample, and on from sample to sample by the flow of one
+    p11, p21, _ = _flow_in(room, IN_WALL, 1.0, 0.0, 0.0, h)
+    p12, p22, _ = _flow_in(room, IN_WALL, 0.0, 1.0, 0.0, h)
+    g1, g2, _ = _flow_in(room, IN_WALL, 0.0, 0.0, 1.0, h)
+    for n in range(MOST_SAMPLES):
+        piece = inside if n == 0 else h
         last_y, last_v = y, v
-        y, v, _ = _flow_in(room, IN_WALL, last_y, last_v, 1.0, piece)
+        if n == 0:
+            y, v, _ = _flow_in(room, IN_WALL, last_y, last_v, 1.0, piece)
+        else:
+            y, v = p11 * last_y + p12 * last_v + g1, p21 * last_y + p22 * last_v + g2
         if y > 0.0:
             out_at = _crossing_time(room, IN_WALL, last_y, last_v, piece, True)
             _, v, _ = _flow_in(room, IN_WALL, last_y, last_v, 1.0, out_at)
             memory[EXIT_Y], memory[EXIT_V], _ = _flow_in(room, OUTSIDE, 0.0, v, 1.0, piece - out_at)
             memory[LEFT] = n if n >= 2 else 0.0  # two samples are needed
             return
-        first = False
+    memory[GIVEN_UP] += 1.0
 
 
 @kernel()

@@ -1,0 +1,42 @@
+"""A short run of a configuration, without any effort, for what a check measures of it."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from sync.config import Config
+from sync.errors import ConfigError
+
+PATIENCE_S = 300.0  # the first run compiles
+
+
+def trial_run(config: Config, file: Path, overrides: list[str], seconds: float) -> dict[str, Any]:
+    """Its report, with a round trip. Raises ConfigError where the run does not come about."""
+    settings = [
+        *overrides, f"name=loop_{os.getpid()}", "view.enabled=false", "supervision.restart=false",
+        "source.effort.gain=0.0",  # nobody is pushed before anything is known
+    ]  # fmt: skip
+    if config.source.get("own_process"):
+        settings.append("source.own_process=false")  # a device of the run's own name has not been started
+    options = [word for setting in settings for word in ("--set", setting)]
+    command = [sys.executable, "-m", "tandem", "run", str(file), *options, "--seconds", str(seconds), "--no-record"]
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run(
+                [*command, "--json", "--runs", folder], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise ConfigError(
+                f"{file}: the haptic loop could not be measured: a run of {seconds:g} s had not ended after"
+                f" {PATIENCE_S:g} s"
+            ) from None
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    if not ((found.get("effort") or {}).get("round_trip_us") or {}).get("round_trip", {}).get("n"):
+        said = (done.stderr.strip().splitlines() or ["no word of it"])[-1]
+        raise ConfigError(f"{file}: the haptic loop could not be measured: {said}")
+    return found
