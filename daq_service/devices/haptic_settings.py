@@ -16,9 +16,6 @@ from sync.toml import Section
 Point = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
-_LEAST_S = 1e-9  # between corners: instants are whole nanoseconds
-
-
 class Motion(Section):
     """Where the hand wants to be: straight lines between points [s, position], and a sine upon them."""
 
@@ -33,15 +30,15 @@ class Motion(Section):
         if points[0][0] != 0.0:
             raise ValueError(f"the first point must be at 0 s, not at {points[0][0]:g}")
         for (a, _), (b, _) in itertools.pairwise(points):
-            if not b - a >= _LEAST_S:
-                raise ValueError(f"times must rise by a nanosecond at least: {b:g} s comes after {a:g} s")
+            if not round(b * 1e9) > round(a * 1e9):  # instants are whole nanoseconds
+                raise ValueError(f"times must rise by a nanosecond at least: {b:.9f} s comes after {a:.9f} s")
         if not all(abs(t) <= 1e5 and abs(r) <= 1e3 for t, r in points):
             raise ValueError("must be within 1e5 s and 1000 m or rad")
         return points
 
     @model_validator(mode="after")
     def _within_period(self) -> "Motion":
-        if self.period and not self.period - self.points[-1][0] >= _LEAST_S:
+        if self.period and not round(self.period * 1e9) > round(self.points[-1][0] * 1e9):
             raise ValueError(f"period = {self.period:g} s must be longer than the last point's {self.points[-1][0]:g}")
         return self
 

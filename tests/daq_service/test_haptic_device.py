@@ -138,7 +138,7 @@ def test_a_force_sensor_reads_what_the_hand_pushes_with() -> None:
         ("channels={brake={wave='saw'}}", r"source.channels.brake.wave = 'saw'"),
         ("hand={motion={points=[[0.1, 0.0]]}}", r"source.hand.motion.points.* the first point must be at 0 s"),
         ("mass=0.0", r"source.mass = 0.0: .*greater than 0"),
-        ("mass=1e-9", r"source.mass = 1e-09 with its stiffness .* times as fast as can be sampled"),
+        ("mass=1e-9, hand={mass=0.0}", r"source.mass = 1e-09 with its stiffness .* times as fast as can be sampled"),
         ("bandwidth_hz=1e5, mass=1e-5, hand={stiffness=1e6, mass=0.0}", r"source.bandwidth_hz = 100000: moves"),
         ("start_count=10000000000000000000", r"start_count"),
         ("hand={bias=inf}", r"source.hand.bias = inf"),
