@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from typer.testing import CliRunner
@@ -33,6 +33,7 @@ DRIVE = ROOT / "configs" / "drive.toml"
 # hands that move from the first instant: a wheel at rest would replay the same whatever was lost
 WEAVE = ("--set", "source.manoeuvre=manoeuvres/weave.toml")
 PATIENCE_S = 900.0  # for anything at all, also compiling on a busy machine: only a test that fails waits so long
+STACKS = Path(__file__).parent / "stacks"
 _number = itertools.count()
 
 # A shell that starts tests in the background makes them deaf to Ctrl-C, and whoever they start; ours have to hear it.
@@ -62,7 +63,7 @@ def until(what: Callable[[], Any], why: Callable[[], str] | str, seconds: float 
         if found:
             return found
         if time.monotonic() > end:
-            raise AssertionError(why() if callable(why) else why)
+            raise AssertionError(f"{why() if callable(why) else why}\n{accounts()}")
         time.sleep(0.02)
 
 
@@ -85,14 +86,27 @@ def tandem(*arguments: str) -> Answer:
     return Answer(done.exit_code, done.stdout, done.stderr)
 
 
+def accounts() -> str:
+    """Of a wait that was in vain: what every program that still runs has said, and where its threads are."""
+    for program in Program.running:
+        program.signal(signal.SIGUSR2)
+    time.sleep(1.0)
+    return "\n".join(f"---- {' '.join(p.command)}\n{p.threads()}\n{p.said}\n{p.printed}" for p in Program.running)
+
+
 class Program:
     """A program of ours with its output collected."""
 
+    running: ClassVar[list["Program"]] = []
+
     def __init__(self, *arguments: str, inside: tuple[str, ...] = (), stdin: int | None = None):
-        command = [*inside, sys.executable, "-m", *arguments]
+        self.command = [*inside, sys.executable, "-m", *arguments]
+        path = os.pathsep.join([str(STACKS), *filter(None, [os.environ.get("PYTHONPATH")])])
         self.popen = subprocess.Popen(
-            command, cwd=ROOT, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+            self.command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdin=stdin,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        Program.running.append(self)
         self.out: list[str] = []
         self.err: list[str] = []
         self._threads = [
@@ -125,19 +139,32 @@ class Program:
         while text not in self.said:
             over = self.popen.poll() is not None and not any(t.is_alive() for t in self._threads)
             if over or time.monotonic() > end:
-                assert text in self.said, f"never said {text!r}; said:\n{self.said}\nprinted:\n{self.printed}"
+                assert text in self.said, f"never said {text!r}\n{self.said}\n{self.printed}\n{accounts()}"
             time.sleep(0.02)
+
+    def threads(self) -> str:
+        """Name, state and ticks of a clock that each has used."""
+        found = []
+        for task in Path(f"/proc/{self.popen.pid}/task").glob("*"):
+            with contextlib.suppress(OSError):
+                name, state = (task / "stat").read_text().partition("(")[2].rpartition(")")[::2]
+                found.append(f"{name} {state.split()[0]} {' '.join(state.split()[11:13])}")
+        return "; ".join(found)
 
     def signal(self, number: int) -> None:
         self.popen.send_signal(number)
 
     def end(self, timeout: float = PATIENCE_S) -> int:
-        code = self.popen.wait(timeout)
+        try:
+            code = self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"does not end\n{accounts()}") from None
         for thread in self._threads:
-            joined(thread, 5.0)
+            joined(thread, 60.0)
         return code
 
     def close(self) -> None:
+        Program.running.remove(self)
         if self.popen.poll() is None:
             self.popen.send_signal(signal.SIGTERM)
             try:

@@ -104,7 +104,9 @@ def test_an_output_falls_to_zero_when_the_simulator_is_killed(start: Start, name
     assert all(value in given for value in (v for v, _ in itertools.groupby(values)))
     report = daq.json()
     assert report["effort"]["zeroed"] >= 1
-    assert report["effort"]["round_trip_us"]["round_trip"]["n"] > 10
+    # a thread that hands over the newest one may pass over many on a starved machine
+    handed_over = report["effort"]["round_trip_us"]["round_trip"]["n"]
+    assert 0 < handed_over <= len(np.unique(efforts["sampled_ns"][efforts["sampled_ns"] > 0]))
     assert double.tell("written")[-1][1] == 0.0 and double.tell("state")["tasks"] == []
     sweep(load(ONBOARD, [f"name={name}"]))  # what the dead one left
 
