@@ -39,12 +39,19 @@ def notes(
     console.print(f"{len(found)} notes: {folder / 'notes.mid'}, {folder / 'notes.wav'}", soft_wrap=True, markup=False)
 
 
-def study_piano(as_json: AsJson = False, runs: Runs = Path("runs")) -> None:
+def study_piano(
+    what: Annotated[
+        str, typer.Argument(help="phases, multibody: a model's strokes; models: both on the same key; or all")
+    ] = "all",
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
     """A piano key examined: slow press, regulation, blows, repetition; tables and a page with curves.
 
-    Exit codes: 0 everything promised holds; 1 something does not.
+    Exit codes: 0 everything promised holds; 1 something does not; 2 a name is wrong.
     """
     from sync import build
+    from sync.errors import ConfigError
     from sync.jit import compiling
 
     with errors():
@@ -52,20 +59,23 @@ def study_piano(as_json: AsJson = False, runs: Runs = Path("runs")) -> None:
         with compiling("piano"):
             from tandem.reports.html.page import json_ready
             from tandem.reports.html.plain import write_plain
-            from tandem.studies.piano import phases
+            from tandem.studies import piano
+            from tandem.studies.piano import study
+        if what != "all" and what not in piano.PARTS:
+            raise ConfigError(f"study piano {what}: must be one of {', '.join(piano.PARTS)}, all")
         with progress("study piano") as update:
-            results = phases.examine(update)
+            results = piano.examine([*piano.PARTS] if what == "all" else [what], update)
         figures = {"studies": [each.figures() for each in results], "holds": all(each.holds for each in results)}
         if as_json:
             print(json.dumps(json_ready(figures)), flush=True)
         else:
-            phases.print_results(output(), results)
-        headline = phases.headline(results)
+            study.print_results(output(), results)
+        headline = study.headline(results)
         report(
             run_folder(runs, "study_piano"),
-            lambda folder: write_plain(
-                folder, "tandem study piano", headline, phases.page_sections(results), figures
-            )[0],
-        )  # fmt: skip
+            lambda folder: write_plain(folder, "tandem study piano", headline, study.page_sections(results), figures)[
+                0
+            ],
+        )
     if not figures["holds"]:
         raise typer.Exit(1)

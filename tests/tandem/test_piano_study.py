@@ -2,17 +2,25 @@
 
 import io
 
+import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
-from tandem.studies.piano import phases
+from tandem.cli import app
+from tandem.studies import piano
+from tandem.studies.piano import study
 
 
-def test_every_study_holds_and_is_shown() -> None:
-    results = phases.examine(lambda *_: None)
-    assert [study.name for study in results] == [*phases.STUDIES]
-    assert all(study.holds for study in results), phases.headline(results)
+@pytest.mark.parametrize("part", [*piano.PARTS])
+def test_every_study_holds_and_is_shown(part: str) -> None:
+    results = piano.examine([part], lambda *_: None)
+    assert [each.name for each in results] == [f"{part}-{name}" for name in piano.PARTS[part]]
+    assert all(each.holds for each in results), study.headline(results)
     console = Console(width=200, file=io.StringIO())
-    phases.print_results(console, results)
-    assert "All " in phases.headline(results) and all(
-        "<svg" in p or "<table" in p for p in phases.page_sections(results)
-    )
+    study.print_results(console, results)
+    assert "All " in study.headline(results) and all("<svg" in p or "<table" in p for p in study.page_sections(results))
+
+
+def test_a_part_that_is_none_is_refused_by_name() -> None:
+    done = CliRunner().invoke(app, ["study", "piano", "violin"])
+    assert done.exit_code == 2 and "study piano violin: must be one of phases, multibody, models" in done.output

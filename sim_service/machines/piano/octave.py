@@ -5,7 +5,7 @@ import numpy as np
 
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, Tables, places
 from sim_service.machines.display import Display, Tile
-from sim_service.machines.piano import action, drawing, keys
+from sim_service.machines.piano import action, drawing, keys, port
 from sync.jit import kernel
 
 KEYS = 13
@@ -16,18 +16,10 @@ INPUTS = tuple(Quantity(f"{name}_position", "m", "of its front, down is positive
     for name in _NAMES
 )
 STATES = tuple(Quantity(f"{name}_{each}", unit, text) for name in _NAMES for each, unit, text in keys.STATE)
-_OF_KEY = (
-    ("tip_force", "N", "against the finger"),
-    ("phase", "1", "0 acceleration, 1 let-off, 2 catch, 3 reset"),
-    ("hammer", "rad", "the string is at 0"),
-    ("strike_count", "1", "of the hammer on the string"),
-    ("strike_speed", "m/s", "of the hammer's head, the last time"),
-    ("strike_age", "s", "since then, at the end of the step"),
-    ("sounding", "1", "1 from a strike until the damper is back"),
-    ("energy_error", "J", "stored beyond what came in and was not lost"),
-)
-TIP, PHASE, HAMMER, COUNT, SPEED, AGE, SOUNDING, ERROR = range(len(_OF_KEY))
-OUTPUTS = tuple(Quantity(f"{name}_{each}", unit, text) for name in _NAMES for each, unit, text in _OF_KEY)
+_OF_KEY = (port.FORCES[0], port.PHASE, port.HAMMER, *port.STRIKES, port.ENERGY[1])
+_PER_KEY = len(_OF_KEY)
+TIP, PHASE, HAMMER, COUNT, SPEED, AGE, SOUNDING, ERROR = range(_PER_KEY)
+OUTPUTS = tuple(Quantity(f"{name}_{q.name}", q.unit, q.text) for name in _NAMES for q in _OF_KEY)
 PARAMETERS = (
     *(
         Parameter("longest_step", "s", 2.5e-4, 2e-5, 5e-4, p.text) if p.name == "longest_step" else p
@@ -45,7 +37,7 @@ def step(state, inputs, params, tables, work, h):
     room = work[_ROOM:]
     for k in range(KEYS):
         own = state[k * keys.SIZE : (k + 1) * keys.SIZE]
-        out = work[k * len(_OF_KEY) : (k + 1) * len(_OF_KEY)]
+        out = work[k * _PER_KEY : (k + 1) * _PER_KEY]
         position, velocity = keys.measured(inputs[k], inputs[KEYS + k], own[keys.LAST], own[keys.BEGUN], h)
         inputs[KEYS + k] = velocity
         keys.advance(own, position, velocity, params, -k * params[P.hammer_taper], room, h)

@@ -7,50 +7,39 @@ strike is a count that rises, with its speed and how long before the end of the 
 import numpy as np
 
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, Tables, places
-from sim_service.machines.display import Display, Tile
-from sim_service.machines.piano import action, drawing, keys, small
+from sim_service.machines.piano import action, drawing, keys, port, small
 from sync.jit import kernel
 
-INPUTS = (
-    Quantity("position", "m", "of the front of the key, down is positive"),
-    Quantity("velocity", "m/s", "likewise; not measured: the difference of two positions", optional=True),
-)
+INPUTS = port.INPUTS
 STATES = tuple(
     Quantity(*each)
     for each in (*keys.STATE, *small.STATE, ("small_mode", "1", "submodel"), ("small_strikes", "1", "of it"),
                  ("small_strike_at", "s", "the last one"), ("small_strike_speed", "m/s", "then"))
 )  # fmt: skip
 OUTPUTS = (
-    Quantity("tip_force", "N", "at the front of the key, against the finger; the key's inertia included"),
-    Quantity(
-        "pilot_force", "N", "at the capstan: of the key on the action, the key's own inertia and weight taken off"
-    ),
+    *port.FORCES,
     Quantity("torque", "N m", "of the coupler"),
-    Quantity("phase", "1", "0 acceleration, 1 let-off, 2 catch, 3 reset; of a small object its submodel"),
+    port.PHASE,
     Quantity("key_travel", "m", "of the front of the virtual key, from where it rests"),
     Quantity("key", "rad", "q1"),
-    Quantity("hammer", "rad", "q2; the string is at 0"),
+    port.HAMMER,
     Quantity("lever", "rad", "q3"),
     Quantity("whippen", "rad", "q5"),
     Quantity("jack", "rad", "q6"),
     Quantity("jack_overlap", "m", "q4: jack and knuckle; below 0 they are apart"),
     Quantity("jack_place", "m", "q9: of the jack's head along the knuckle"),
     Quantity("toe_gap", "m", "of the jack's toe to the let-off button, the jack at its stop"),
-    Quantity("strike_count", "1", "of the hammer on the string"),
-    Quantity("strike_speed", "m/s", "of the hammer's head, the last time"),
-    Quantity("strike_age", "s", "since then, at the end of the step"),
-    Quantity("sounding", "1", "1 from a strike until the damper is back"),
-    Quantity("work_done", "J", "on the action, by the measured key"),
-    Quantity("energy_error", "J", "stored beyond what came in and was not lost"),
+    *port.STRIKES,
+    *port.ENERGY,
     Quantity("phase_changes", "1", "so far"),
     Quantity("events_exceeded", "1", "pieces of a step with too many events"),
-    Quantity("port", "m", "position of the measured key"),
+    port.PORT,
 )
 PARAMETERS = (
     *keys.PARAMETERS,
     *(Parameter(*each) for each in small.PARAMETERS),
     Parameter("object", "1", 0.0, 0.0, 3.0, "0 action, 1 two-mass key, 2 hammer, key and bed, 3 plectrum", live=False),
-    Parameter("note", "1", 60.0, 0.0, 127.0, "that the string sounds, as MIDI numbers it", live=False),
+    port.NOTE,
 )
 S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field
@@ -141,16 +130,7 @@ MACHINE = Machine(
     initial=initial,
     work_size=_ROOM + max(action.ROOM, small.ROOM),
     efforts=("tip_force", "pilot_force"),
-    display=Display(
-        hands=(Tile("key", "position", "mm", 1e3, 2, full=0.01),),
-        figures=(
-            Tile("felt", "tip_force", "N", 1.0, 2), Tile("at the capstan", "pilot_force", "N", 1.0, 2),
-            Tile("phase", "phase", "", 1.0, 0), Tile("hammer", "hammer", "deg", 57.29578, 1),
-            Tile("strikes", "strike_count", "", 1.0, 0), Tile("last strike", "strike_speed", "m/s", 1.0, 2),
-            Tile("energy error", "energy_error", "mJ", 1e3, 3),
-        ),
-        plots=(("tip_force", "key_travel"), ("hammer", "phase"), ("pilot_force", "strike_speed")),
-    ),
+    display=port.DISPLAY,
     scene=drawing.scene(),
     frames=frames,
-)  # fmt: skip
+)

@@ -10,7 +10,7 @@ from math import cos, sin
 import numpy as np
 
 from sim_service.machines.contract import Machine, Tables, tables
-from sim_service.machines.display import Display, Tile
+from sim_service.machines.piano import port
 from sim_service.machines.piano_multibody.action import (
     DAMPER,
     HAMMER,
@@ -77,15 +77,7 @@ MACHINE = Machine(
     tables=tables([*_LINK_INTS, *_FELT_INTS], [*_LINK_REALS, *_FELT_REALS, *joints()]),
     work_size=ROOM,
     efforts=("tip_force", "pilot_force"),
-    display=Display(
-        hands=(Tile("key", "key_travel", "mm", 1e3, 2, full=0.0095),),
-        figures=(
-            Tile("at the tip", "tip_force", "N", 1.0, 2), Tile("at the pilot", "pilot_force", "N", 1.0, 2),
-            Tile("hammer", "hammer_angle", "rad", 1.0, 3), Tile("phase", "phase", "", 1.0, 0),
-            Tile("blow", "strike_speed", "m/s", 1.0, 2), Tile("energy error", "energy_error", "mJ", 1e3, 3),
-        ),
-        plots=(("tip_force", "pilot_force"), ("travel", "hammer_angle"), ("head_force", "toe_force")),
-    ),
+    display=port.DISPLAY,
     scene=Scene(
         frames=len(LINKS) + 1,
         solids=_SOLIDS,
@@ -93,4 +85,4 @@ MACHINE = Machine(
         cameras=(Camera("side", (0.05, -0.5, 0.06), (0.05, 0.0, 0.05), "world"),),
     ),
     frames=frames,
-)  # fmt: skip
+)

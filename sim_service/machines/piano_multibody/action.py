@@ -12,6 +12,7 @@ from math import cos, sin
 
 import numpy as np
 
+from sim_service.machines.piano import action as g1
 from sim_service.multibody.contact.felt_tables import CAPSULE, FELT_REALS, GROUND, STOP
 from sim_service.multibody.contact.kinds import LINK_REALS, TURN
 
@@ -19,13 +20,26 @@ LINKS = ("key", "whippen", "jack", "lever", "hammer", "damper")
 KEY, WHIPPEN, JACK, LEVER, HAMMER, DAMPER = range(6)
 PARENTS = (-1, -1, WHIPPEN, WHIPPEN, -1, -1)
 
-# from the digest's G1 (specs/piano.md 2.7 and 2.8)
-REST = (-0.03473, -0.03684, -0.352717, -0.34888, -0.35622, 0.0)  # rad, of the six joints
-TIP = 0.2286  # m, from the key's pivot to where the finger is
-CAPSTAN = (0.126, 0.0262)
-P2, P3 = (0.189022, 0.019517), (0.098207, 0.086866)
-A, HEAD, TOE, KNUCKLE, HAMMER_REACH = 0.0988, 0.0508, 0.0508, 0.0117, 0.0922
-LEVER_PIVOT, KNUCKLE_AT = (-0.05, 0.03), 0.01649
+# the phase model's geometry, G1 of the digest (specs/piano.md 2.7 and 2.8): one place for both
+REST = (
+    g1.Q1,
+    g1.Q5,
+    g1.STOP,
+    g1.REST_SPREAD,
+    g1.Q2,
+    0.0,
+)  # rad, of the six joints
+TIP = g1.FRONT  # m, from the key's pivot to where the finger is
+CAPSTAN = (g1.CAPSTAN, g1.CAPSTAN_HEIGHT)
+P2, P3 = (g1.P2X, g1.P2Y), (g1.P3X, g1.P3Y)
+A, HEAD, TOE, KNUCKLE, HAMMER_REACH = (
+    g1.WHIPPEN,
+    g1.JACK,
+    g1.TOE,
+    g1.KNUCKLE,
+    g1.SHANK,
+)
+LEVER_PIVOT, KNUCKLE_AT = (-g1.LEVER_BACK, g1.LEVER_HEIGHT), g1.Q9
 
 # estimates: masses of real parts (kg), centres in the axes of the link (m), inertias about them (kg m2)
 BODIES = (

@@ -1,12 +1,12 @@
 """What goes into the grand action and comes out of it."""
 
 from sim_service.machines.contract import Parameter, Quantity
+from sim_service.machines.piano import port
 from sim_service.machines.piano_multibody.action import LINKS
 
 INPUTS = (
-    Quantity("key_travel", "m", "of the key's tip, downwards from rest"),
-    Quantity("key_speed", "m/s", "of the tip; not measured: the difference of two travels", optional=True),
-    Quantity("key_acceleration", "m/s2", "of the tip; not measured: the difference of two speeds", optional=True),
+    *port.INPUTS,
+    Quantity("acceleration", "m/s2", "likewise; not measured: the difference of two velocities", optional=True),
 )
 BOOKS = (
     Quantity("work", "J", "done on the key against the action"),
@@ -29,12 +29,12 @@ STATES = (
     Quantity("struck_at", "s", "instant of the last one"),
     Quantity("struck_speed", "m/s", "of the hammer's head then"),
     Quantity("on_string", "1", "1 while the hammer is there"),
+    Quantity("undamped", "1", "1 from a blow on until the damper is back"),
 )
 OUTPUTS = (
-    Quantity("tip_force", "N", "that the finger applies, downwards: inverse dynamics of the key"),
-    Quantity("pilot_force", "N", "of the whippen on the key's pilot"),
-    Quantity("travel", "m", "of the key's tip, as it was used"),
-    Quantity("hammer_angle", "rad", "0 as in the source"),
+    *port.FORCES,
+    port.PORT,
+    port.HAMMER,
     Quantity("hammer_speed", "m/s", "of its head, upwards"),
     Quantity("whippen_angle", "rad", "of the whippen"),
     Quantity("jack_angle", "rad", "against the whippen, 0 at its stop"),
@@ -47,12 +47,9 @@ OUTPUTS = (
     Quantity("string_force", "N", "of the hammer on the string"),
     Quantity("damper_force", "N", "of the damper on the key"),
     Quantity("rail_force", "N", "of the front rail on the key, at the tip"),
-    Quantity("phase", "1", "by contacts: 0 acceleration, 1 let-off, 2 catch, 3 reset"),
-    Quantity("strikes", "1", "blows on the string"),
-    Quantity("strike_instant", "s", "of the last one, since the start"),
-    Quantity("strike_speed", "m/s", "of the hammer's head then"),
-    Quantity("work_on_key", "J", "against the action, since the start"),
-    Quantity("energy_error", "J", "created since the start; negative: lost by the method"),
+    port.PHASE,
+    *port.STRIKES,
+    *port.ENERGY,
 )
 PARAMETERS = (
     Parameter("let_off_button", "m", 0.0520, 0.03, 0.08, "height of the button above the key's pivot"),
@@ -74,4 +71,5 @@ PARAMETERS = (
     Parameter("surface_friction", "1", 1.0, 0.0, 5.0, "factor on the friction of all surfaces"),
     Parameter("pivot_friction", "1", 1.0, 0.0, 10.0, "factor on the friction of all pivots"),
     Parameter("gravity", "m/s2", 9.81, 0.0, 20.0, ""),
+    port.NOTE,
 )

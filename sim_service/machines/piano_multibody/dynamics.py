@@ -114,14 +114,14 @@ def force(report, contact, h):
 @inner
 def complete(state, inputs, params, h):
     """What is not measured, from the step before; the tip's travel, within what a key has."""
-    travel = min(max(inputs[I.key_travel], -DEEPEST), params[PAR.key_dip] + DEEPEST)
+    travel = min(max(inputs[I.position], -DEEPEST), params[PAR.key_dip] + DEEPEST)
     begun = state[S.begun] > 0.0
     before = TIP * (state[S.key] - REST[KEY])
-    if isnan(inputs[I.key_speed]):
-        inputs[I.key_speed] = (travel - before) / h if begun else 0.0
-    speed = min(max(inputs[I.key_speed], -FASTEST), FASTEST)
-    if isnan(inputs[I.key_acceleration]):
-        inputs[I.key_acceleration] = (speed - state[S.last_speed]) / h if begun else 0.0
+    if isnan(inputs[I.velocity]):
+        inputs[I.velocity] = (travel - before) / h if begun else 0.0
+    speed = min(max(inputs[I.velocity], -FASTEST), FASTEST)
+    if isnan(inputs[I.acceleration]):
+        inputs[I.acceleration] = (speed - state[S.last_speed]) / h if begun else 0.0
     if not begun:
         state[S.key], state[S.key_rate] = REST[KEY] + travel / TIP, speed / TIP
     state[S.last_speed] = speed
@@ -154,14 +154,14 @@ def step(state, inputs, params, tables, work, h):
     b, vb = REST[KEY] + travel / TIP, speed / TIP
     for k in range(N_REPORT):
         report[k] = 0.0
-    effort = 0.0
+    effort, struck = 0.0, state[S.struck]
     for k in range(1, count + 1):
         s = k / count
         r = 1.0 - s
         angle = r * r * (1.0 + 2.0 * s) * a + s * r * r * h * va + s * s * (3.0 - 2.0 * s) * b - s * s * r * h * vb
         rate = 6.0 * s * r * (b - a) / h + r * (1.0 - 3.0 * s) * va + s * (3.0 * s - 2.0) * vb
         effort += advance_felt(
-            tree, links, joints, kinds, felt, gravity, q, v, angle, rate, inputs[I.key_acceleration] / TIP, short,
+            tree, links, joints, kinds, felt, gravity, q, v, angle, rate, inputs[I.acceleration] / TIP, short,
             books, report, room,
         )  # fmt: skip
         # a blow: the instant at which felt and string touch
@@ -178,7 +178,7 @@ def step(state, inputs, params, tables, work, h):
     account(tree, links, joints, kinds, felt, gravity, q, v, books, room)
     work[W.tip_force] = effort / (count * TIP)
     work[W.pilot_force] = force(report, C.capstan, h)
-    work[W.travel], work[W.hammer_angle] = travel, q[HAMMER]
+    work[W.port], work[W.hammer] = travel, q[HAMMER]
     work[W.hammer_speed] = HAMMER_REACH * v[HAMMER]
     work[W.whippen_angle] = q[WHIPPEN]
     work[W.jack_angle], work[W.lever_angle] = q[JACK] - REST[JACK], q[LEVER] - REST[LEVER]
@@ -190,9 +190,15 @@ def step(state, inputs, params, tables, work, h):
     under = report[REPORT * C.head + DEPTH] > -5e-4
     toe = work[W.toe_force] > 0.0
     work[W.phase] = (1.0 if toe else 0.0) if under else (2.0 if toe else 3.0)
-    work[W.strikes], work[W.strike_instant] = state[S.struck], state[S.struck_at]
-    work[W.strike_speed] = state[S.struck_speed]
-    work[W.work_on_key] = books[law.WORK]
+    # without a damper a string sounds on
+    if state[S.struck] > struck:
+        state[S.undamped] = 1.0
+    elif travel < params[PAR.damper_travel] and params[PAR.damper] > 0.5:
+        state[S.undamped] = 0.0
+    work[W.strike_count], work[W.strike_speed] = state[S.struck], state[S.struck_speed]
+    work[W.strike_age] = state[S.elapsed] - state[S.struck_at] if state[S.struck] > 0.0 else 0.0
+    work[W.sounding] = state[S.undamped]
+    work[W.work_done] = books[law.WORK]
     work[W.energy_error] = (
         books[law.KINETIC] + books[law.POTENTIAL] + books[law.STORED] - state[S.energy_at_start]
         + books[law.FELT_LOSS] + books[law.FRICTION_LOSS] + books[law.PIVOT_LOSS] - books[law.WORK]

@@ -1,1 +1,20 @@
 """`tandem study piano`: a key pressed, regulated, struck and repeated, offline (docs/piano.md)."""
+
+from collections.abc import Callable
+
+from tandem.studies.piano import models, multibody, phases
+from tandem.studies.piano.study import Studies, Study
+
+PARTS: dict[str, Studies] = {"phases": phases.STUDIES, "multibody": multibody.STUDIES, "models": models.STUDIES}
+
+
+def examine(parts: list[str], say: Callable[[str, float], None]) -> list[Study]:
+    """Of several parts a study's name says which it is of."""
+    asked = [(part, name, *each) for part in parts for name, each in PARTS[part].items()]
+    found = []
+    for k, (part, name, title, measure) in enumerate(asked):
+        say(f"{part}: {name}", k / len(asked))
+        study = Study(f"{part}-{name}", f"{title} ({part})")
+        measure(study)
+        found.append(study)
+    return found

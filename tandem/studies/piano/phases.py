@@ -1,104 +1,27 @@
-"""The studies of the phase model: a rigid finger takes the key along a path, at 4 kHz.
+"""The studies of the phase model.
 
 Presses are of the model's own travel, 8 mm: its let-off begins 3.3 mm and ends 5.9 mm below rest.
 """
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
-from sim_service.machines import load_machine
-from sim_service.machines.contract import Machine, index
-from tandem.reports.html.chart import Series, curves
-from tandem.reports.html.sections import section, table
+from tandem.studies.piano.study import H, Path, Played, Studies, Study, play, press
 
-H = 2.5e-4
 FULL, HALF = 8e-3, 2.4e-3  # m
-_MARKS = {True: "holds", False: "DOES NOT HOLD", None: ""}
-HEADINGS = ("", "measured", "expected", "")
-Path = list[tuple[float, float]]  # s, m
 
 
-@dataclass
-class Study:
-    name: str
-    title: str
-    rows: list[tuple[str, str, str, bool | None]] = field(default_factory=list)
-    pictures: list[tuple[str, list[Series], str]] = field(default_factory=list)
-
-    def row(self, what: str, measured: str, expected: str = "", holds: bool | None = None) -> None:
-        self.rows.append((what, measured, expected, None if holds is None else bool(holds)))
-
-    @property
-    def holds(self) -> bool:
-        return all(row[3] is not False for row in self.rows)
-
-    def figures(self) -> dict[str, Any]:
-        rows = [dict(zip(("what", "measured", "expected", "holds"), row, strict=True)) for row in self.rows]
-        return {"study": self.name, "rows": rows}
+def _play(path: Path, seconds: float, **parameters: float) -> Played:
+    return play("piano_phases", path, seconds, **parameters)
 
 
-@dataclass
-class Played:
-    machine: Machine
-    t: np.ndarray
-    out: np.ndarray
-
-    def of(self, name: str) -> np.ndarray:
-        found: np.ndarray = self.out[:, index(self.machine.outputs, name)]
-        return found
-
-    def first(self, phase: int) -> int:
-        """The first step in this phase; the last step if there is none."""
-        found = np.flatnonzero(self.of("phase") == phase)
-        return int(found[0]) if len(found) else len(self.t) - 1
-
-    @property
-    def strikes(self) -> list[tuple[float, float]]:
-        """(s, m/s)."""
-        rises = np.flatnonzero(np.diff(self.of("strike_count"), prepend=0.0) > 0.0)
-        return [(float(self.t[k] - self.of("strike_age")[k]), float(self.of("strike_speed")[k])) for k in rises]
-
-    @property
-    def blows(self) -> int:
-        """Strikes without those that follow within 0.2 s: a hammer that no back-check holds is thrown up again."""
-        times = [t for t, _ in self.strikes]
-        return sum(1 for k, t in enumerate(times) if k == 0 or t - times[k - 1] > 0.2)
-
-    def curve(self, name: str, label: str, every: int = 8) -> Series:
-        return Series(label, self.t[::every], self.of(name)[::every])
-
-    def over_travel(self, name: str, label: str, every: int = 8) -> Series:
-        down = slice(0, int(np.argmax(self.of("port"))) + 1, every)
-        return Series(label, 1e3 * self.of("port")[down], self.of(name)[down])
-
-
-def play(path: Path, seconds: float, **parameters: float) -> Played:
-    machine, params = load_machine("piano_phases", parameters)
-    state, work, inputs = np.zeros(len(machine.states)), np.zeros(machine.work_size), np.zeros(2)
-    machine.initial(state, params, machine.tables, work)
-    n = round(seconds / H)
-    x = np.interp(np.arange(n + 1) * H, [t for t, _ in path], [place for _, place in path])
-    out = np.zeros((n, len(machine.outputs)))
-    for k in range(n):
-        inputs[:] = x[k], (x[k + 1] - x[k]) / H
-        machine.step(state, inputs, params, machine.tables, work, H)
-        out[k] = work[: len(machine.outputs)]
-    return Played(machine, (np.arange(n) + 1) * H, out)
-
-
-def press(speed: float, depth: float = FULL, start: float = 0.2) -> Path:
-    return [(0.0, 0.0), (start, 0.0), (start + depth / speed, depth)]
+def _press(speed: float, depth: float = FULL) -> Path:
+    return press(speed, depth, 0.2)
 
 
 def _slow(study: Study) -> None:
-    run = play(press(0.01), 1.4)
+    run = _play(_press(0.01), 1.4)
     a, b = run.first(1), run.first(2)
     port, felt = run.of("port"), run.of("tip_force")
     rest, bump = felt[round(0.19 / H)], felt[a:b].max(initial=0.0)
@@ -116,7 +39,7 @@ def _slow(study: Study) -> None:
 def _button(study: Study) -> None:
     begin, most, series = [], [], []
     for offset in (-5e-4, 0.0, 5e-4):
-        run = play(press(0.01), 1.2, let_off=offset)
+        run = _play(_press(0.01), 1.2, let_off=offset)
         a, b = run.first(1), run.first(2)
         begin.append(1e3 * run.of("port")[a])
         most.append(run.of("tip_force")[a:b].max(initial=0.0))
@@ -129,7 +52,7 @@ def _button(study: Study) -> None:
 def _hammer(study: Study) -> None:
     felt, series = [], []
     for extra in (-6e-3, -3e-3, 0.0, 3e-3, 6e-3):
-        run = play(press(0.01), 1.2, hammer_mass=0.014 + extra)
+        run = _play(_press(0.01), 1.2, hammer_mass=0.014 + extra)
         felt.append(run.of("tip_force")[round(0.35 / H)])
         series.append(run.over_travel("tip_force", f"hammer {1e3 * extra:+.0f} g"))
         study.row(f"hammer {1e3 * extra:+.0f} g: felt 1.5 mm down", f"{felt[-1]:.2f} N")
@@ -139,7 +62,7 @@ def _hammer(study: Study) -> None:
 
 def _spring(study: Study) -> None:
     for preload in (0.02, 0.03, 0.04):
-        run = play([*press(0.08), (0.6, FULL), (0.7, HALF), (1.2, HALF)], 1.2, spring_preload=preload)
+        run = _play([*_press(0.08), (0.6, FULL), (0.7, HALF), (1.2, HALF)], 1.2, spring_preload=preload)
         study.row(
             f"repetition spring {preload:.2f} N m: hammer caught at, phase after half a return",
             f"{run.of('hammer')[round(0.58 / H)]:.3f} rad, {run.of('phase')[-1]:.0f}",
@@ -148,8 +71,8 @@ def _spring(study: Study) -> None:
 
 def _double(study: Study, speed: float) -> None:
     back = FULL / speed
-    path = [*press(speed), (0.4 + back, FULL), (0.4 + 2 * back, 0.0), (0.6 + 2 * back, 0.0), (0.6 + 3 * back, FULL)]
-    run = play([*path, (1.4 + 3 * back, FULL)], 1.4 + 3 * back)
+    path = [*_press(speed), (0.4 + back, FULL), (0.4 + 2 * back, 0.0), (0.6 + 2 * back, 0.0), (0.6 + 3 * back, FULL)]
+    run = _play([*path, (1.4 + 3 * back, FULL)], 1.4 + 3 * back)
     settled = run.of("pilot_force")[-round(0.1 / H) :].mean()
     text = ", ".join(f"{t:.3f} s at {v:.2f} m/s" for t, v in run.strikes) or "none"
     if speed > 0.05:
@@ -164,7 +87,7 @@ def _double(study: Study, speed: float) -> None:
 def _rebound(study: Study) -> None:
     kept = []
     for restitution in (0.0, 0.5, 1.0):
-        run = play([*press(0.2), (1.0, FULL)], 1.0, restitution=restitution)
+        run = _play([*_press(0.2), (1.0, FULL)], 1.0, restitution=restitution)
         at = round(run.strikes[0][0] / H) if run.strikes else 0
         kept.append(run.of("hammer")[at : at + 400].min())
         study.row(f"string returns {restitution:.1f} of the speed: lowest hammer in 0.1 s", f"{kept[-1]:.3f} rad")
@@ -172,8 +95,8 @@ def _rebound(study: Study) -> None:
 
 
 def _repetition(study: Study) -> None:
-    path = [*press(0.2), (0.5, FULL), (0.6, HALF), (0.65, HALF), (0.65 + (FULL - HALF) / 0.2, FULL), (1.2, FULL)]
-    run = play(path, 1.2)
+    path = [*_press(0.2), (0.5, FULL), (0.6, HALF), (0.65, HALF), (0.65 + (FULL - HALF) / 0.2, FULL), (1.2, FULL)]
+    run = _play(path, 1.2)
     text = ", ".join(f"{t:.3f} s at {v:.2f} m/s" for t, v in run.strikes)
     study.row("strikes", text, "2 blows; no back-check holds the hammer", run.blows == 2)
     least = run.of("port")[round(0.45 / H) :].min()
@@ -185,7 +108,7 @@ def _repetition(study: Study) -> None:
 def _speeds(study: Study) -> None:
     found = []
     for speed in (0.06, 0.08, 0.12, 0.2, 0.3, 0.4):
-        run = play(press(speed, 6.4e-3), 0.6)
+        run = _play(_press(speed, 6.4e-3), 0.6)
         found.append(run.strikes[0] if run.strikes else (np.inf, 0.0))
         text = f"{1e3 * (found[-1][0] - 0.2):.1f} ms, {found[-1][1]:.2f} m/s" if run.strikes else "no strike"
         study.row(f"key at {speed:.2f} m/s: strike after, hammer", text)
@@ -197,7 +120,7 @@ def _speeds(study: Study) -> None:
     study.row("faster is earlier and harder", "", "", earlier and harder)
 
 
-STUDIES: dict[str, tuple[str, Callable[[Study], None]]] = {
+STUDIES: Studies = {
     "slow-press": ("Slow press, 10 mm/s", _slow),
     "button": ("Let-off button 0.5 mm lower and higher", _button),
     "hammer": ("Hammer 3 and 6 g lighter and heavier", _hammer),
@@ -208,39 +131,3 @@ STUDIES: dict[str, tuple[str, Callable[[Study], None]]] = {
     "repetition": ("Repetition from half-way", _repetition),
     "speeds": ("Speeds of the key, and energy", _speeds),
 }
-
-
-def examine(say: Callable[[str, float], None]) -> list[Study]:
-    found = []
-    for k, (name, (title, measure)) in enumerate(STUDIES.items()):
-        say(name, k / len(STUDIES))
-        study = Study(name, title)
-        measure(study)
-        found.append(study)
-    return found
-
-
-def headline(results: list[Study]) -> str:
-    rows = [row for study in results for row in study.rows if row[3] is not None]
-    broken = [f"{row[0]}: {row[1]}" for row in rows if not row[3]]
-    return f"{len(broken)} of {len(rows)} do not hold: {'; '.join(broken)}" if broken else f"All {len(rows)} hold."
-
-
-def print_results(console: Console, results: list[Study]) -> None:
-    for study in results:
-        shown = Table(title=study.title, title_justify="left", box=SIMPLE_HEAD)
-        for heading in HEADINGS:
-            shown.add_column(heading)
-        for what, measured, expected, holds in study.rows:
-            shown.add_row(what, measured, expected, _MARKS[holds])
-        console.print(shown)
-    console.print(headline(results), markup=False)
-
-
-def page_sections(results: list[Study]) -> list[str]:
-    pieces = []
-    for study in results:
-        rows = [(what, measured, expected, _MARKS[holds]) for what, measured, expected, holds in study.rows]
-        charts = [curves(title, series, x_label=unit) for title, series, unit in study.pictures]
-        pieces.append(section(study.name, study.title, "", table(HEADINGS, rows, "figures"), *charts))
-    return pieces

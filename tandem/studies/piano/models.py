@@ -1,0 +1,91 @@
+"""Both models of the action on the same key: where the jack meets the button, where it is off the knuckle, when the
+string is struck, over a range of speeds.
+
+The phase model's key gives way under its coupler, so it is behind the measured one; the multibody's key is the measured
+one. So the multibody is moved as the phase model's virtual key moves. It has the digest's numbers wherever there is one
+(sim_service/machines/piano_multibody/as_phases.py), and nothing in it is fitted.
+"""
+
+import numpy as np
+
+from sim_service.machines.piano import action
+from sim_service.machines.piano_multibody.action import HAMMER, JACK, poses
+from sim_service.machines.piano_multibody.as_phases import REGULATION, digest_tables
+from tandem.studies.piano.study import H, Played, Studies, Study, drive, play
+
+RAMPS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08)  # s, over 28 mrad of the measured key: case P6 and between
+SLOWER = (0.1, 0.15, 0.3, 1.0)
+_START, _SETTLE = 0.1, 0.5  # s
+_FROM, _TO = -0.0335, -0.0055  # rad
+_EDGE = REGULATION["knuckle_edge"]
+_STRIKE_S, _LET_OFF_M, _RELEASE_M = 10e-3, 1e-3, 1e-3
+
+
+def _phases(ramp: float) -> Played:
+    travel = (_TO - _FROM) * action.FRONT
+    return play("piano_phases", [(0.0, 0.0), (_START, 0.0), (_START + ramp, travel)], _START + ramp + 0.3)
+
+
+def _multibody(phases: Played) -> Played:
+    """On the phase model's virtual key, after a rest in which felt settles."""
+    rest = round(_SETTLE / H)
+    x = (phases.state("key_angle") - action.Q1) * action.FRONT
+    v = phases.state("key_rate") * action.FRONT
+    x, v = np.concatenate([np.full(rest, x[0]), x]), np.concatenate([np.zeros(rest), v])
+    return drive("piano_multibody", x, v, digest_tables(), **REGULATION).after(rest)
+
+
+def _jack_place(run: Played) -> np.ndarray:
+    """q9 of the phase model, of the multibody's bodies."""
+    found = np.zeros(len(run.t))
+    for k, q in enumerate(run.states[:, : HAMMER + 1]):
+        x, y, angle = poses(np.append(q, 0.0))[JACK]
+        found[k] = action.knuckle(q[HAMMER], angle, 0.0, x, y, 0.0, 0.0)[1]
+    return found
+
+
+def _first(run: Played, there: np.ndarray) -> int:
+    found = np.flatnonzero(there & (run.t > _START))
+    return int(found[0]) if len(found) else -1
+
+
+def _compare(study: Study, ramp: float, bound: bool) -> None:
+    a = _phases(ramp)
+    b = _multibody(a)
+    travel = (a.state("key_angle") - action.Q1) * action.FRONT
+    toe = travel[_first(a, a.of("toe_gap") <= 0.0)], travel[_first(b, b.of("toe_force") > 0.0)]
+    off = travel[_first(a, a.of("jack_place") < _EDGE)], travel[_first(b, _jack_place(b) < _EDGE)]
+    struck = [run.strikes[0] if run.strikes else None for run in (a, b)]
+    blows = [f"{1e3 * (s[0] - _START):.1f} ms, {s[1]:.2f} m/s" if s else "none" for s in struck]
+    holds: list[bool | None] = [None, None, None]
+    if bound:
+        holds = [
+            abs(toe[0] - toe[1]) <= _LET_OFF_M, abs(off[0] - off[1]) <= _RELEASE_M,
+            all(struck) and abs(struck[0][0] - struck[1][0]) <= _STRIKE_S,  # type: ignore[index]
+        ]  # fmt: skip
+    say = ("within 1 mm", "within 1 mm", "within 10 ms") if bound else ("", "", "")
+    name = f"ramp of {1e3 * ramp:.0f} ms: "
+    study.row(name + "let-off, phases and multibody", f"{1e3 * toe[0]:.2f}, {1e3 * toe[1]:.2f} mm", say[0], holds[0])
+    study.row(name + "release", f"{1e3 * off[0]:.2f}, {1e3 * off[1]:.2f} mm", say[1], holds[1])
+    study.row(name + "strike", "; ".join(blows), say[2], holds[2])
+    if ramp in (RAMPS[0], RAMPS[-1]):
+        lines = [run.curve("hammer", label, 4) for run, label in ((a, "phases"), (b, "multibody"))]
+        study.pictures.append((f"Hammer, rad, ramp of {1e3 * ramp:.0f} ms", lines, "s"))
+        force = [run.curve("pilot_force", label, 4) for run, label in ((a, "phases"), (b, "multibody"))]
+        study.pictures.append((f"Force at the capstan, N, ramp of {1e3 * ramp:.0f} ms", force, "s"))
+
+
+def _fast(study: Study) -> None:
+    for ramp in RAMPS:
+        _compare(study, ramp, True)
+
+
+def _slow(study: Study) -> None:
+    for ramp in SLOWER:
+        _compare(study, ramp, False)
+
+
+STUDIES: Studies = {
+    "models": ("Both models on the same key, the multibody with the digest's numbers", _fast),
+    "models-slower": ("The same at the edge of a strike and below, where the knuckle's round edge matters", _slow),
+}

@@ -1,0 +1,140 @@
+"""A study of a piano key: rows beside what is expected, pictures; a machine played along a path by a rigid finger, at
+4 kHz. What the models have in common, by the names of sim_service/machines/piano/port.py."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from sim_service.machines import load_machine
+from sim_service.machines.contract import Machine, Tables, index
+from tandem.reports.html.chart import Series, curves
+from tandem.reports.html.sections import section, table
+
+H = 2.5e-4
+_MARKS = {True: "holds", False: "DOES NOT HOLD", None: ""}
+HEADINGS = ("", "measured", "expected", "")
+Path = list[tuple[float, float]]  # s, m
+
+
+@dataclass
+class Study:
+    name: str
+    title: str
+    rows: list[tuple[str, str, str, bool | None]] = field(default_factory=list)
+    pictures: list[tuple[str, list[Series], str]] = field(default_factory=list)
+
+    def row(self, what: str, measured: str, expected: str = "", holds: bool | None = None) -> None:
+        self.rows.append((what, measured, expected, None if holds is None else bool(holds)))
+
+    @property
+    def holds(self) -> bool:
+        return all(row[3] is not False for row in self.rows)
+
+    def figures(self) -> dict[str, Any]:
+        rows = [dict(zip(("what", "measured", "expected", "holds"), row, strict=True)) for row in self.rows]
+        return {"study": self.name, "rows": rows}
+
+
+@dataclass
+class Played:
+    machine: Machine
+    t: np.ndarray
+    out: np.ndarray
+    states: np.ndarray
+
+    def of(self, name: str) -> np.ndarray:
+        found: np.ndarray = self.out[:, index(self.machine.outputs, name)]
+        return found
+
+    def state(self, name: str) -> np.ndarray:
+        found: np.ndarray = self.states[:, index(self.machine.states, name)]
+        return found
+
+    def first(self, phase: int) -> int:
+        """The first step in this phase; the last step if there is none."""
+        found = np.flatnonzero(self.of("phase") == phase)
+        return int(found[0]) if len(found) else len(self.t) - 1
+
+    def after(self, steps: int) -> "Played":
+        """Without the first steps, and time from there."""
+        return Played(self.machine, self.t[: len(self.t) - steps], self.out[steps:], self.states[steps:])
+
+    @property
+    def strikes(self) -> list[tuple[float, float]]:
+        """(s, m/s)."""
+        rises = np.flatnonzero(np.diff(self.of("strike_count"), prepend=0.0) > 0.0)
+        return [(float(self.t[k] - self.of("strike_age")[k]), float(self.of("strike_speed")[k])) for k in rises]
+
+    @property
+    def blows(self) -> int:
+        """Strikes without those that follow within 0.2 s: a hammer may come back on a jack that still rises, and
+        one that no back-check holds is thrown up again."""
+        times = [t for t, _ in self.strikes]
+        return sum(1 for k, t in enumerate(times) if k == 0 or t - times[k - 1] > 0.2)
+
+    def curve(self, name: str, label: str, every: int = 8) -> Series:
+        return Series(label, self.t[::every], self.of(name)[::every])
+
+    def over_travel(self, name: str, label: str, every: int = 8) -> Series:
+        down = slice(0, int(np.argmax(self.of("port"))) + 1, every)
+        return Series(label, 1e3 * self.of("port")[down], self.of(name)[down])
+
+
+def drive(name: str, x: np.ndarray, v: np.ndarray, tables: Tables | None = None, **parameters: float) -> Played:
+    """A machine's outputs while the front of its key moves so: position and velocity of every step."""
+    machine, params = load_machine(name, parameters)
+    constants = machine.tables if tables is None else tables
+    # the acceleration of a path of straight lines is zero, its corners left out
+    state, work, inputs = np.zeros(len(machine.states)), np.zeros(machine.work_size), np.zeros(len(machine.inputs))
+    machine.initial(state, params, constants, work)
+    out, states = np.zeros((len(x), len(machine.outputs))), np.zeros((len(x), len(machine.states)))
+    for k in range(len(x)):
+        inputs[0], inputs[1] = x[k], v[k]
+        machine.step(state, inputs, params, constants, work, H)
+        out[k], states[k] = work[: len(machine.outputs)], state
+    return Played(machine, (np.arange(len(x)) + 1) * H, out, states)
+
+
+def play(name: str, path: Path, seconds: float, **parameters: float) -> Played:
+    """The same along straight lines between points."""
+    x = np.interp(np.arange(round(seconds / H) + 1) * H, [t for t, _ in path], [place for _, place in path])
+    return drive(name, x[:-1], np.diff(x) / H, None, **parameters)
+
+
+Studies = Mapping[str, tuple[str, Callable[[Study], None]]]
+
+
+def press(speed: float, depth: float, start: float) -> Path:
+    """At rest until `start`, then down."""
+    return [(0.0, 0.0), (start, 0.0), (start + depth / speed, depth)]
+
+
+def headline(results: list[Study]) -> str:
+    rows = [row for study in results for row in study.rows if row[3] is not None]
+    broken = [f"{row[0]}: {row[1]}" for row in rows if not row[3]]
+    return f"{len(broken)} of {len(rows)} do not hold: {'; '.join(broken)}" if broken else f"All {len(rows)} hold."
+
+
+def print_results(console: Console, results: list[Study]) -> None:
+    for study in results:
+        shown = Table(title=study.title, title_justify="left", box=SIMPLE_HEAD)
+        for heading in HEADINGS:
+            shown.add_column(heading)
+        for what, measured, expected, holds in study.rows:
+            shown.add_row(what, measured, expected, _MARKS[holds])
+        console.print(shown)
+    console.print(headline(results), markup=False)
+
+
+def page_sections(results: list[Study]) -> list[str]:
+    pieces = []
+    for study in results:
+        rows = [(what, measured, expected, _MARKS[holds]) for what, measured, expected, holds in study.rows]
+        charts = [curves(title, series, x_label=unit) for title, series, unit in study.pictures]
+        pieces.append(section(study.name, study.title, "", table(HEADINGS, rows, "figures"), *charts))
+    return pieces
