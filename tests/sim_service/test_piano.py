@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sim_service.machines import load_machine
-from sim_service.machines.piano import action, keys, octave, phases
+from sim_service.machines.piano import action, geometry, keys, octave, phases
 from sim_service.machines.piano.phases import MACHINE, P, S, W
 
 A, B, C, D = range(4)
@@ -47,7 +47,7 @@ def played(path: Path, seconds: float, h: float = 1e-4, **parameters: float) -> 
     times, angles = zip(*path, strict=True)
     n = round(seconds / h)
     grid = np.interp(np.arange(n + 1) * h, times, angles)
-    metres = (grid - params[P.key_rest]) * action.FRONT
+    metres = (grid - params[P.key_rest]) * geometry.FRONT
     out, states, found = np.zeros((n, len(MACHINE.outputs))), np.zeros((n, state.size)), ([], [])
     inputs = np.zeros(2)
     for k in range(n):
@@ -74,17 +74,17 @@ def reference() -> Played:
 
 def test_the_reconstructed_loops_close_where_the_digest_has_them() -> None:
     """Ground points, mass matrix's ratio of whippen and key, derivatives at rest."""
-    assert (pytest.approx(0.189022, abs=1e-6), pytest.approx(0.019517, abs=1e-6)) == (action.P2X, action.P2Y)
-    assert (pytest.approx(0.098207, abs=1e-6), pytest.approx(0.086866, abs=1e-6)) == (action.P3X, action.P3Y)
-    q5, _, _, rho, drho, q6, dq6, jx, jy, djx, djy = action.jack_at(A, action.Q1, action.BUTTON)
-    assert q5 == pytest.approx(action.Q5, abs=1e-12) and rho == pytest.approx(-2.0239, abs=1e-4)
-    q4, q9, d41, d42, d91, d92 = action.knuckle(action.Q2, q6, dq6, jx, jy, djx, djy)
-    assert (q4, q9) == (pytest.approx(0.0, abs=1e-12), pytest.approx(action.Q9, abs=1e-12))
+    assert (pytest.approx(0.189022, abs=1e-6), pytest.approx(0.019517, abs=1e-6)) == (geometry.P2X, geometry.P2Y)
+    assert (pytest.approx(0.098207, abs=1e-6), pytest.approx(0.086866, abs=1e-6)) == (geometry.P3X, geometry.P3Y)
+    q5, _, _, rho, drho, q6, dq6, jx, jy, djx, djy = action.jack_at(A, geometry.Q1, geometry.BUTTON)
+    assert q5 == pytest.approx(geometry.Q5, abs=1e-12) and rho == pytest.approx(-2.0239, abs=1e-4)
+    q4, q9, d41, d42, d91, d92 = action.knuckle(geometry.Q2, q6, dq6, jx, jy, djx, djy)
+    assert (q4, q9) == (pytest.approx(0.0, abs=1e-12), pytest.approx(geometry.Q9, abs=1e-12))
     assert (d41, d42) == (pytest.approx(0.18652, abs=1e-5), pytest.approx(-0.016499, abs=1e-6))
     assert (d91, d92) == (pytest.approx(0.033756, abs=1e-5), pytest.approx(-0.011150, abs=1e-5))
-    ahead = action.jack_at(A, action.Q1 + 1e-6, action.BUTTON)[3]
+    ahead = action.jack_at(A, geometry.Q1 + 1e-6, geometry.BUTTON)[3]
     assert drho == pytest.approx((ahead - rho) / 1e-6, rel=1e-4)
-    assert action.toe_gap(action.Q1, action.BUTTON) == pytest.approx(4.2e-3, abs=5e-5)
+    assert action.toe_gap(geometry.Q1, geometry.BUTTON) == pytest.approx(4.2e-3, abs=5e-5)
 
 
 def test_p1_the_reference_run(reference: Played) -> None:
@@ -133,11 +133,11 @@ def test_p3_the_let_off_is_felt(reference: Played) -> None:
 
 
 def test_p4_the_hammer_goes_five_times_as_far_as_the_key() -> None:
-    _, _, _, _, _, q6, dq6, jx, jy, djx, djy = action.jack_at(A, action.Q1, action.BUTTON)
-    _, _, d41, d42, _, _ = action.knuckle(action.Q2, q6, dq6, jx, jy, djx, djy)
+    _, _, _, _, _, q6, dq6, jx, jy, djx, djy = action.jack_at(A, geometry.Q1, geometry.BUTTON)
+    _, _, d41, d42, _, _ = action.knuckle(geometry.Q2, q6, dq6, jx, jy, djx, djy)
     ratio = -d41 / d42
     assert ratio == pytest.approx(11.30, abs=0.01)
-    assert ratio * action.SHANK / action.FRONT == pytest.approx(4.6, abs=0.05)
+    assert ratio * geometry.SHANK / geometry.FRONT == pytest.approx(4.6, abs=0.05)
 
 
 def test_p5_a_slow_press_sounds_nothing_but_lets_off() -> None:
@@ -186,7 +186,7 @@ def test_p9_the_string_reflects_and_every_crossing_is_one_event(reference: Playe
     before, after = reference.states[k - 1, S.hammer_rate], reference.states[k, S.hammer_rate]
     assert before == pytest.approx(rate, abs=0.05) and after == pytest.approx(-rate, abs=0.05)
     assert reference.of("hammer").max() < 1e-6
-    assert reference.of("strike_speed")[-1] == rate * action.SHANK
+    assert reference.of("strike_speed")[-1] == rate * geometry.SHANK
     assert reference.t[-1] - reference.of("strike_age")[-1] == pytest.approx(struck, abs=1e-9)
     deaf = played(REFERENCE, 0.3, restitution=0.0)
     assert abs(deaf.states[np.searchsorted(deaf.t, struck), S.hammer_rate]) < 0.05
@@ -202,14 +202,14 @@ def test_p10_the_state_passes_from_phase_to_phase_as_it_is() -> None:
         assert jumps.max() < 30.0 * 1e-4 * max(1.0, abs(values).max()), name
     for k in range(0, len(again.t), 50):
         x, mode = again.states[k], int(again.states[k, keys.PHASE])
-        _, _, _, _, _, q6, dq6, jx, jy, djx, djy = action.jack_at(mode, x[S.key_angle], action.BUTTON)
+        _, _, _, _, _, q6, dq6, jx, jy, djx, djy = action.jack_at(mode, x[S.key_angle], geometry.BUTTON)
         q4, q9, *_ = action.knuckle(x[S.hammer_angle], q6, dq6, jx, jy, djx, djy)
         e2, e6 = np.exp(1j * x[S.hammer_angle]), np.exp(1j * q6)
-        head = complex(jx, jy) + 1j * action.JACK * e6
-        met = complex(action.P3X, action.P3Y) - 1j * action.KNUCKLE * e2 + q9 * e2 + q4 * 1j * e6
+        head = complex(jx, jy) + 1j * geometry.JACK * e6
+        met = complex(geometry.P3X, geometry.P3Y) - 1j * geometry.KNUCKLE * e2 + q9 * e2 + q4 * 1j * e6
         assert abs(head - met) < 1e-9
         if mode in (B, C):
-            assert abs(jy - action.TOE * math.sin(q6) - action.BUTTON) < 1e-9
+            assert abs(jy - geometry.TOE * math.sin(q6) - geometry.BUTTON) < 1e-9
 
 
 def test_p11_the_torque_at_rest() -> None:
@@ -339,7 +339,7 @@ def test_an_octave_is_thirteen_such_keys() -> None:
     machine.initial(state, params, machine.tables, work)
     h, played_alone = 1e-3, played(ramp(0.06), 0.3, h=1e-3)
     t = np.arange(301) * h
-    x = (np.interp(t, [0.1, 0.16], [REST, PRESSED]) - REST) * action.FRONT
+    x = (np.interp(t, [0.1, 0.16], [REST, PRESSED]) - REST) * geometry.FRONT
     inputs = np.zeros(len(machine.inputs))
     for k in range(300):
         inputs[:] = 0.0

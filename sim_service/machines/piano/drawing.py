@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from sim_service.machines.piano import action as a
+from sim_service.machines.piano import action, geometry
 from sim_service.machines.scene import Bar, Camera, Point, Scene, Solid, box
 
 PER_KEY = 6  # frames: the ground beside it, key, whippen, jack, lever, hammer
@@ -20,25 +20,31 @@ def place(k: int) -> float:
 
 def _bars(at: int) -> tuple[Bar, ...]:
     key, whippen, jack, lever, hammer = (at + frame for frame in (KEY, WHIPPEN, JACK, LEVER, HAMMER))
-    front, top = Point(key, (a.CAPSTAN, 0.0, 0.0)), Point(key, (a.CAPSTAN, 0.0, a.CAPSTAN_HEIGHT))
+    front, top = Point(key, (geometry.CAPSTAN, 0.0, 0.0)), Point(key, (geometry.CAPSTAN, 0.0, geometry.CAPSTAN_HEIGHT))
     return (
         Bar("capstan", front, top, "rod", 0.003),
-        Bar("whippen", Point(whippen), Point(whippen, (-a.WHIPPEN, 0.0, 0.0)), "link", 0.004),
-        Bar("jack", Point(jack), Point(jack, (0.0, 0.0, a.JACK)), "upright", 0.003),
-        Bar("toe", Point(jack), Point(jack, (-a.TOE, 0.0, 0.0)), "arm", 0.003),
-        Bar("lever", Point(lever), Point(lever, (-a.LEVER, 0.0, 0.0)), "link", 0.003),
-        Bar("post", Point(whippen, (-a.LEVER_BACK, 0.0, 0.0)), Point(lever), "strut", 0.003),
-        Bar("shank", Point(hammer), Point(hammer, (a.SHANK, 0.0, 0.0)), "rod", 0.003),
-        Bar("knuckle", Point(hammer, (a.Q9, 0.0, 0.0)), Point(hammer, (a.Q9, 0.0, -a.KNUCKLE)), "rod", 0.004),
+        Bar("whippen", Point(whippen), Point(whippen, (-geometry.WHIPPEN, 0.0, 0.0)), "link", 0.004),
+        Bar("jack", Point(jack), Point(jack, (0.0, 0.0, geometry.JACK)), "upright", 0.003),
+        Bar("toe", Point(jack), Point(jack, (-geometry.TOE, 0.0, 0.0)), "arm", 0.003),
+        Bar("lever", Point(lever), Point(lever, (-geometry.LEVER, 0.0, 0.0)), "link", 0.003),
+        Bar("post", Point(whippen, (-geometry.LEVER_BACK, 0.0, 0.0)), Point(lever), "strut", 0.003),
+        Bar("shank", Point(hammer), Point(hammer, (geometry.SHANK, 0.0, 0.0)), "rod", 0.003),
+        Bar(
+            "knuckle",
+            Point(hammer, (geometry.Q9, 0.0, 0.0)),
+            Point(hammer, (geometry.Q9, 0.0, -geometry.KNUCKLE)),
+            "rod",
+            0.004,
+        ),
     )
 
 
 def _solids(at: int) -> tuple[Solid, ...]:
-    string = a.P3Y + _HEAD
+    string = geometry.P3Y + _HEAD
     return (
-        box("key", at + KEY, (-a.FRONT, -0.011, -0.02), (0.2, 0.011, 0.0)),
-        box("hammer", at + HAMMER, (a.SHANK - 0.006, -0.005, -0.005), (a.SHANK + 0.006, 0.005, _HEAD)),
-        box("let-off button", at + GROUND, (0.02, -0.005, a.BUTTON), (0.06, 0.005, a.BUTTON + 0.004)),
+        box("key", at + KEY, (-geometry.FRONT, -0.011, -0.02), (0.2, 0.011, 0.0)),
+        box("hammer", at + HAMMER, (geometry.SHANK - 0.006, -0.005, -0.005), (geometry.SHANK + 0.006, 0.005, _HEAD)),
+        box("let-off button", at + GROUND, (0.02, -0.005, geometry.BUTTON), (0.06, 0.005, geometry.BUTTON + 0.004)),
         box("string", at + GROUND, (-0.05, -0.001, string), (0.35, 0.001, string + 0.001)),
     )
 
@@ -65,11 +71,13 @@ def _put(out: np.ndarray, frame: int, across: float, x: float, y: float, angle: 
 
 
 def pose(x: np.ndarray, mode: int, params: np.ndarray, out: np.ndarray, across: float = 0.0) -> None:
-    q5, c5, s5, _, _, q6, _, jx, jy, _, _ = a.jack_at(mode, x[a.QK], a.BUTTON + params[a.HIGHER])
+    q5, c5, s5, _, _, q6, _, jx, jy, _, _ = action.jack_at(mode, x[action.QK], geometry.BUTTON + params[action.HIGHER])
     _put(out, GROUND, across, 0.0, 0.0, 0.0)
-    _put(out, KEY, across, 0.0, 0.0, x[a.QK])
-    _put(out, WHIPPEN, across, a.P2X, a.P2Y, q5)
+    _put(out, KEY, across, 0.0, 0.0, x[action.QK])
+    _put(out, WHIPPEN, across, geometry.P2X, geometry.P2Y, q5)
     _put(out, JACK, across, jx, jy, q6)
-    back, height = a.LEVER_BACK, a.LEVER_HEIGHT
-    _put(out, LEVER, across, a.P2X - back * c5 - height * s5, a.P2Y - back * s5 + height * c5, x[a.QR])
-    _put(out, HAMMER, across, a.P3X, a.P3Y, x[a.QH])
+    back, height = geometry.LEVER_BACK, geometry.LEVER_HEIGHT
+    _put(
+        out, LEVER, across, geometry.P2X - back * c5 - height * s5, geometry.P2Y - back * s5 + height * c5, x[action.QR]
+    )
+    _put(out, HAMMER, across, geometry.P3X, geometry.P3Y, x[action.QH])

@@ -8,7 +8,7 @@ at a limited rate: nobody is pushed by a key that begins elsewhere.
 import numpy as np
 
 from sim_service.machines.contract import Parameter
-from sim_service.machines.piano import action
+from sim_service.machines.piano import action, geometry
 from sync.jit import kernel
 
 # after the action's state: what else a key remembers
@@ -25,12 +25,12 @@ SIZE = action.N + len(MEMORY)
 STATE = action.STATE + MEMORY
 
 PARAMETERS = (
-    *(Parameter(*each) for each in action.PARAMETERS),
+    *(Parameter(*each) for each in geometry.PARAMETERS),
     Parameter("key_rest", "rad", -0.0335, -0.05, 0.0, "angle of the measured key at position 0"),
     Parameter("longest_step", "s", 1e-4, 2e-5, 5e-4, "of the integration inside a step"),
     Parameter("damper_at", "rad", -0.028, -0.05, 0.0, "angle of the key below which the damper is on the string"),
 )
-KEY_REST, LONGEST, DAMPER_AT = range(len(action.PARAMETERS), len(PARAMETERS))
+KEY_REST, LONGEST, DAMPER_AT = range(len(geometry.PARAMETERS), len(PARAMETERS))
 _FARTHEST = 0.1  # m, of a position that is taken as it is
 _FASTEST = 20.0  # rad/s, of a measured key
 _APPROACH = 0.2  # rad/s, at the start
@@ -39,7 +39,7 @@ _LOWEST, _HIGHEST = -0.05, 0.03  # rad, of a measured key
 
 def begin(state: np.ndarray) -> None:
     state[:] = 0.0
-    state[action.QK], state[action.QH], state[action.QR] = action.Q1, action.Q2, action.Q3
+    state[action.QK], state[action.QH], state[action.QR] = geometry.Q1, geometry.Q2, geometry.Q3
 
 
 @kernel()
@@ -49,7 +49,7 @@ def measured(position, velocity, last, begun, h):
     position = last if np.isnan(position) else min(max(position, -_FARTHEST), _FARTHEST)
     if np.isnan(velocity):
         velocity = (position - last) / h if begun > 0.0 else 0.0
-    most = _FASTEST * action.FRONT
+    most = _FASTEST * geometry.FRONT
     return position, min(max(velocity, -most), most)
 
 
@@ -57,18 +57,18 @@ def measured(position, velocity, last, begun, h):
 def advance(state, position, velocity, params, extra_mass, room, h):
     """A step of one key; its forces are in what `room` and the state hold then."""
     x = state[: action.N]
-    for i in range(len(action.PARAMETERS)):
+    for i in range(len(geometry.PARAMETERS)):
         room[i] = params[i]
     room[action.M1] = max(room[action.M1] + extra_mass, 1e-3)
     if state[action.TIME] == 0.0:
         x[action.DRIVER] = params[KEY_REST]
         state[ENERGY] = action.stored(0, x, room)
-    wanted = min(max(params[KEY_REST] + (position + velocity * h) / action.FRONT, _LOWEST), _HIGHEST)
+    wanted = min(max(params[KEY_REST] + (position + velocity * h) / geometry.FRONT, _LOWEST), _HIGHEST)
     rate = (wanted - x[action.DRIVER]) / h
     fastest = _FASTEST if state[BEGUN] > 0.0 else _APPROACH
     if abs(rate) <= fastest:
         state[BEGUN] = 1.0
-        room[action.SEEN_RATE] = velocity / action.FRONT
+        room[action.SEEN_RATE] = velocity / geometry.FRONT
     else:
         rate = fastest if rate > 0.0 else -fastest
         room[action.SEEN_RATE] = rate

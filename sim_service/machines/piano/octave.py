@@ -5,7 +5,7 @@ import numpy as np
 
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, Tables, places
 from sim_service.machines.display import Display, Tile
-from sim_service.machines.piano import action, drawing, keys, port
+from sim_service.machines.piano import action, drawing, geometry, keys, port
 from sync.jit import kernel
 
 KEYS = 13
@@ -42,8 +42,8 @@ def step(state, inputs, params, tables, work, h):
         inputs[KEYS + k] = velocity
         keys.advance(own, position, velocity, params, -k * params[P.hammer_taper], room, h)
         x, mode = own[: action.N], int(own[keys.PHASE])
-        out[TIP], out[PHASE], out[HAMMER] = action.coupler(x, room) / action.FRONT, mode, x[action.QH]
-        out[COUNT], out[SPEED] = x[action.STRIKES], x[action.STRIKE_RATE] * action.SHANK
+        out[TIP], out[PHASE], out[HAMMER] = action.coupler(x, room) / geometry.FRONT, mode, x[action.QH]
+        out[COUNT], out[SPEED] = x[action.STRIKES], x[action.STRIKE_RATE] * geometry.SHANK
         out[AGE] = x[action.TIME] - x[action.STRIKE_AT] if x[action.STRIKES] > 0.0 else 0.0
         out[SOUNDING] = own[keys.UNDAMPED]
         out[ERROR] = action.stored(mode, x, room) - own[keys.ENERGY] - x[action.WORK] + x[action.LOST]

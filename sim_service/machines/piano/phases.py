@@ -7,7 +7,7 @@ strike is a count that rises, with its speed and how long before the end of the 
 import numpy as np
 
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, Tables, places
-from sim_service.machines.piano import action, drawing, keys, port, small
+from sim_service.machines.piano import action, drawing, geometry, keys, port, small
 from sync.jit import kernel
 
 INPUTS = port.INPUTS
@@ -67,10 +67,10 @@ def _step_small(thing, state, position, velocity, params, work, room, h):
     for i in range(_ROOM):
         work[i] = 0.0
     work[W.tip_force] = work[W.pilot_force] = force
-    work[W.torque] = force * action.FRONT
+    work[W.torque] = force * geometry.FRONT
     work[W.phase] = mode
     work[W.key_travel] = x[small.PORT] if thing == small.PLECTRUM else x[small.XK]
-    work[W.key] = action.Q1 + work[W.key_travel] / action.FRONT
+    work[W.key] = geometry.Q1 + work[W.key_travel] / geometry.FRONT
     work[W.hammer] = x[small.XH]
     work[W.strike_count], work[W.strike_speed] = state[_STRUCK], state[_SPEED]
     work[W.strike_age] = x[small.CLOCK] - state[_AT] if state[_STRUCK] > 0.0 else 0.0
@@ -90,19 +90,19 @@ def step(state, inputs, params, tables, work, h):
         return
     keys.advance(state, position, velocity, params, 0.0, room, h)
     x, mode = state[: action.N], int(state[keys.PHASE])
-    button = action.BUTTON + room[action.HIGHER]
+    button = geometry.BUTTON + room[action.HIGHER]
     q5, _, _, _, _, q6, dq6, jx, jy, djx, djy = action.jack_at(mode, x[action.QK], button)
     q4, q9, _, _, _, _ = action.knuckle(x[action.QH], q6, dq6, jx, jy, djx, djy)
     torque = action.coupler(x, room)
-    work[W.tip_force], work[W.torque] = torque / action.FRONT, torque
-    work[W.pilot_force] = action.pilot_torque(mode, x, room) / action.CAPSTAN
+    work[W.tip_force], work[W.torque] = torque / geometry.FRONT, torque
+    work[W.pilot_force] = action.pilot_torque(mode, x, room) / geometry.CAPSTAN
     work[W.phase] = mode
-    work[W.key_travel] = (x[action.QK] - action.Q1) * action.FRONT
+    work[W.key_travel] = (x[action.QK] - geometry.Q1) * geometry.FRONT
     work[W.key], work[W.hammer], work[W.lever] = x[action.QK], x[action.QH], x[action.QR]
     work[W.whippen], work[W.jack] = q5, q6
     work[W.jack_overlap], work[W.jack_place] = q4, q9
     work[W.toe_gap] = action.toe_gap(x[action.QK], button)
-    work[W.strike_count], work[W.strike_speed] = x[action.STRIKES], x[action.STRIKE_RATE] * action.SHANK
+    work[W.strike_count], work[W.strike_speed] = x[action.STRIKES], x[action.STRIKE_RATE] * geometry.SHANK
     work[W.strike_age] = x[action.TIME] - x[action.STRIKE_AT] if x[action.STRIKES] > 0.0 else 0.0
     work[W.sounding] = state[keys.UNDAMPED]
     work[W.work_done] = x[action.WORK]

@@ -12,7 +12,7 @@ from math import cos, sin
 
 import numpy as np
 
-from sim_service.machines.piano import action as g1
+from sim_service.machines.piano import geometry
 from sim_service.multibody.contact.felt_tables import CAPSULE, FELT_REALS, GROUND, STOP
 from sim_service.multibody.contact.kinds import LINK_REALS, TURN
 
@@ -22,24 +22,24 @@ PARENTS = (-1, -1, WHIPPEN, WHIPPEN, -1, -1)
 
 # the phase model's geometry, G1 of the digest (specs/piano.md 2.7 and 2.8): one place for both
 REST = (
-    g1.Q1,
-    g1.Q5,
-    g1.STOP,
-    g1.REST_SPREAD,
-    g1.Q2,
+    geometry.Q1,
+    geometry.Q5,
+    geometry.STOP,
+    geometry.REST_SPREAD,
+    geometry.Q2,
     0.0,
 )  # rad, of the six joints
-TIP = g1.FRONT  # m, from the key's pivot to where the finger is
-CAPSTAN = (g1.CAPSTAN, g1.CAPSTAN_HEIGHT)
-P2, P3 = (g1.P2X, g1.P2Y), (g1.P3X, g1.P3Y)
+TIP = geometry.FRONT  # m, from the key's pivot to where the finger is
+CAPSTAN = (geometry.CAPSTAN, geometry.CAPSTAN_HEIGHT)
+P2, P3 = (geometry.P2X, geometry.P2Y), (geometry.P3X, geometry.P3Y)
 A, HEAD, TOE, KNUCKLE, HAMMER_REACH = (
-    g1.WHIPPEN,
-    g1.JACK,
-    g1.TOE,
-    g1.KNUCKLE,
-    g1.SHANK,
+    geometry.WHIPPEN,
+    geometry.JACK,
+    geometry.TOE,
+    geometry.KNUCKLE,
+    geometry.SHANK,
 )
-LEVER_PIVOT, KNUCKLE_AT = (-g1.LEVER_BACK, g1.LEVER_HEIGHT), g1.Q9
+LEVER_PIVOT, KNUCKLE_AT = (-geometry.LEVER_BACK, geometry.LEVER_HEIGHT), geometry.Q9
 
 # estimates: masses of real parts (kg), centres in the axes of the link (m), inertias about them (kg m2)
 BODIES = (

@@ -11,7 +11,7 @@ than the 2.7 mm by which k4 gives way, so that it is let go over a way and not a
 """
 
 from sim_service.machines.contract import Tables, tables
-from sim_service.machines.piano import action as phase_model
+from sim_service.machines.piano import geometry
 from sim_service.machines.piano_multibody.action import CONTACTS, HAMMER, KNUCKLE, LEVER, contacts, joints, tree
 from sim_service.multibody.contact.felt_tables import (
     DAMPING,
@@ -29,16 +29,16 @@ from sim_service.multibody.contact.felt_tables import (
 _LINEAR = 2  # twice the exponent
 _RADIUS = 0.003  # m, of the knuckle
 _LIFTED = 1e-3  # m, by which k4 gives way as a hammer is lifted: where b4 of the digest and felt's damping agree
-_NUMBERS = {name: value for name, _, value, *_ in phase_model.PARAMETERS}
+_NUMBERS = {name: value for name, _, value, *_ in geometry.PARAMETERS}
 
 REGULATION = {
-    "let_off_button": phase_model.BUTTON,
+    "let_off_button": geometry.BUTTON,
     "knuckle_edge": _NUMBERS["knuckle_edge"],
     "string_angle": 0.0,
     "drop_screw": 0.2,
     "back_check": 0.05,
     "damper": 0.0,
-    "repetition_height": phase_model.LEVER_OFFSET,
+    "repetition_height": geometry.LEVER_OFFSET,
     "repetition_spring": _NUMBERS["spring_preload"],
     "repetition_stiffness": _NUMBERS["lever_spring"],
 }

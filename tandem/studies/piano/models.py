@@ -8,10 +8,10 @@ one. So the multibody is moved as the phase model's virtual key moves. It has th
 
 import numpy as np
 
-from sim_service.machines.piano import action
+from sim_service.machines.piano import action, geometry
 from sim_service.machines.piano_multibody.action import HAMMER, JACK, poses
 from sim_service.machines.piano_multibody.as_phases import REGULATION, digest_tables
-from tandem.studies.piano.study import H, Played, Studies, Study, drive, play
+from tandem.studies.piano.study import H, Played, Studies, Study, move, play
 
 RAMPS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08)  # s, over 28 mrad of the measured key: case P6 and between
 SLOWER = (0.1, 0.15, 0.3, 1.0)
@@ -22,17 +22,17 @@ _STRIKE_S, _LET_OFF_M, _RELEASE_M = 10e-3, 1e-3, 1e-3
 
 
 def _phases(ramp: float) -> Played:
-    travel = (_TO - _FROM) * action.FRONT
+    travel = (_TO - _FROM) * geometry.FRONT
     return play("piano_phases", [(0.0, 0.0), (_START, 0.0), (_START + ramp, travel)], _START + ramp + 0.3)
 
 
 def _multibody(phases: Played) -> Played:
     """On the phase model's virtual key, after a rest in which felt settles."""
     rest = round(_SETTLE / H)
-    x = (phases.state("key_angle") - action.Q1) * action.FRONT
-    v = phases.state("key_rate") * action.FRONT
+    x = (phases.state("key_angle") - geometry.Q1) * geometry.FRONT
+    v = phases.state("key_rate") * geometry.FRONT
     x, v = np.concatenate([np.full(rest, x[0]), x]), np.concatenate([np.zeros(rest), v])
-    return drive("piano_multibody", x, v, digest_tables(), **REGULATION).after(rest)
+    return move("piano_multibody", x, v, digest_tables(), **REGULATION).after(rest)
 
 
 def _jack_place(run: Played) -> np.ndarray:
@@ -52,7 +52,7 @@ def _first(run: Played, there: np.ndarray) -> int:
 def _compare(study: Study, ramp: float, bound: bool) -> None:
     a = _phases(ramp)
     b = _multibody(a)
-    travel = (a.state("key_angle") - action.Q1) * action.FRONT
+    travel = (a.state("key_angle") - geometry.Q1) * geometry.FRONT
     toe = travel[_first(a, a.of("toe_gap") <= 0.0)], travel[_first(b, b.of("toe_force") > 0.0)]
     off = travel[_first(a, a.of("jack_place") < _EDGE)], travel[_first(b, _jack_place(b) < _EDGE)]
     struck = [run.strikes[0] if run.strikes else None for run in (a, b)]

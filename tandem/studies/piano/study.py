@@ -85,7 +85,7 @@ class Played:
         return Series(label, 1e3 * self.of("port")[down], self.of(name)[down])
 
 
-def drive(name: str, x: np.ndarray, v: np.ndarray, tables: Tables | None = None, **parameters: float) -> Played:
+def move(name: str, x: np.ndarray, v: np.ndarray, tables: Tables | None = None, **parameters: float) -> Played:
     """A machine's outputs while the front of its key moves so: position and velocity of every step."""
     machine, params = load_machine(name, parameters)
     constants = machine.tables if tables is None else tables
@@ -103,7 +103,7 @@ def drive(name: str, x: np.ndarray, v: np.ndarray, tables: Tables | None = None,
 def play(name: str, path: Path, seconds: float, **parameters: float) -> Played:
     """The same along straight lines between points."""
     x = np.interp(np.arange(round(seconds / H) + 1) * H, [t for t, _ in path], [place for _, place in path])
-    return drive(name, x[:-1], np.diff(x) / H, None, **parameters)
+    return move(name, x[:-1], np.diff(x) / H, None, **parameters)
 
 
 Studies = Mapping[str, tuple[str, Callable[[Study], None]]]
