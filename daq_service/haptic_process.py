@@ -33,19 +33,19 @@ _MOST_SCANS = 256
 
 
 def layout(config: Config) -> Layout:
-    """Of the ring `device`: the channels as the DAQ will have them, what the actuator is given, and where it is."""
-    channels = tuple(Channel(c.name, "i8", c.unit) for c in config.daq.channels)
-    return Layout((*channels, Channel("actuator_given", "f8", "N"), Channel("actuator_position", "f8", "m")))
+    """Of the ring `device`: the channels as the DAQ will have them, what each actuator is given, and where it is."""
+    channels = [Channel(c.name, "i8", c.unit) for c in config.daq.channels]
+    for behind in ("", *(f"_{name}" for name in sorted(config.source.get("axes", {})))):
+        channels += [Channel(f"actuator_given{behind}", "f8", "N"), Channel(f"actuator_position{behind}", "f8", "m")]
+    return Layout(tuple(channels))
 
 
 class Efforts:
     """What the DAQ hands over, into the device's queue; zero when it has fallen silent."""
 
-    def __init__(self, config: Config, device: HapticDevice, watchdog_ms: float):
-        self._follower = RingFollower(
-            config.ring("effort"), effort_record.LAYOUT, living=True, from_now=True, retry_ns=20_000_000
-        )
-        self._queue = device.queue
+    def __init__(self, ring: str, queue: np.ndarray, watchdog_ms: float):
+        self._follower = RingFollower(ring, effort_record.LAYOUT, living=True, from_now=True, retry_ns=20_000_000)
+        self._queue = queue
         self._silent_ns = round(1e6 * _SILENT * watchdog_ms)
         self._zero = True
         self._epoch = -1  # of the loop that handed over last
@@ -89,7 +89,13 @@ class DeviceLoop:
 
     def __init__(self, config: Config, device: HapticDevice, ring: RingWriter, watchdog_ms: float):
         self._device, self._ring = device, ring
-        self.efforts = Efforts(config, device, watchdog_ms)
+        self.efforts = Efforts(config.ring("effort"), device.queue, watchdog_ms)
+        self.axes = [
+            Efforts(config.ring(stream.name), axis.queue, watchdog_ms)
+            for stream, axis in zip(streams.AXIS_EFFORTS, device.axes, strict=False)
+            if axis.effort
+        ]
+        self._states = [device.x, *(axis.x for axis in device.axes)]
         self._channels = len(config.daq.channels)
         self._scans = np.zeros((_MOST_SCANS, self._channels), np.int64)
         self._t_ns = np.zeros(_MOST_SCANS, np.int64)
@@ -104,10 +110,12 @@ class DeviceLoop:
             while not stop.is_set():
                 self.turn()
         finally:
-            self.efforts.close()
+            for efforts in (self.efforts, *self.axes):
+                efforts.close()
 
     def turn(self) -> None:
-        self.efforts.poll()
+        for efforts in (self.efforts, *self.axes):
+            efforts.poll()
         count, lost = self._device.read(self._scans, self._t_ns, self._wait_ns)
         if lost:
             self.lost += lost
@@ -117,8 +125,9 @@ class DeviceLoop:
         for row in range(count):
             for place, value in zip(self._places, self._scans[row], strict=False):
                 block[place] = value
-            values[self._places[self._channels]] = self._device.x[GIVEN]
-            values[self._places[self._channels + 1]] = self._device.x[X]
+            for n, x in enumerate(self._states):
+                values[self._places[self._channels + 2 * n]] = x[GIVEN]
+                values[self._places[self._channels + 2 * n + 1]] = x[X]
             block[SEQ], block[EPOCH] = words.head, words.epoch
             block[T], block[PUSHED] = self._t_ns[row], now_ns()
             push(words.words, block)
@@ -144,9 +153,10 @@ def run(
         join(workers, reporter)
     finally:
         close(None)
+    every = (loop.efforts, *loop.axes)
     return {
-        "scans": loop.scans, "lost": loop.lost, "efforts": loop.efforts.taken, "zeroed": loop.efforts.zeroed,
-        "efforts_refused": loop.efforts.refused,
+        "scans": loop.scans, "lost": loop.lost, "efforts": sum(each.taken for each in every),
+        "zeroed": sum(each.zeroed for each in every), "efforts_refused": sum(each.refused for each in every),
         **device.counts(),
     }  # fmt: skip
 

@@ -123,9 +123,14 @@ def run(
                 )
         acquisition = Acquisition(config, source, ring, publisher, every)
         workers.append(Worker("acquisition", lambda: acquisition.run(stop), config, times.daq_priority, core))
-        efforts = None
-        if getattr(source, "effort", None) is not None:
-            efforts = _start_efforts(source, around, config, ring, stack, workers, stop, reporter)
+        efforts: dict[str, EffortLoop] = {}
+        for stream, actuator in zip(
+            (streams.EFFORT, *streams.AXIS_EFFORTS), (source, *getattr(source, "axes", ())), strict=False
+        ):
+            if getattr(actuator, "effort", None) is not None:
+                efforts[stream.name] = _start_efforts(
+                    actuator, stream, around, config, ring, stack, workers, stop, reporter
+                )
         start(workers, reporter)
         if guard:
             guard.warden.watch(*(w for w in workers if w.name in ("clock", "feedback")))
@@ -138,7 +143,7 @@ def run(
                 **({"clock": asked.count()} if asked else {}),
                 **({"source": own} if own else {}),
                 **({"feedback": {k: steps.count()[k] for k in _UNFIT}} if steps else {}),
-                **({"effort": efforts.figures()} if efforts else {}),
+                **{name: loop.figures() for name, loop in efforts.items()},
             }
 
         where = f"ring {config.ring('daq')}" + (f", {config.endpoint('daq')}" if publisher else "")
@@ -159,16 +164,16 @@ def run(
             poke(ring.words, BOUND_WORD, getattr(source, "bound_ns", 0))
             if steps and (lacking := unfit(steps)):
                 reporter.say(lacking, once=True)
-            if efforts:
-                efforts.poll()
-                if efforts.missing:
-                    reporter.say(f"effort: the simulator has no output {', '.join(efforts.missing)}", once=True)
+            for name, loop in efforts.items():
+                loop.poll()
+                if loop.missing:
+                    reporter.say(f"{name}: the simulator has no output {', '.join(loop.missing)}", once=True)
             if turn % EVERY == 0:
                 reporter.status(counts())
 
         look_after(workers, stop, look)
-        if efforts:
-            efforts.stop()
+        for loop in efforts.values():
+            loop.stop()
         join(workers, reporter)
         return {
             **counts(),
@@ -182,7 +187,8 @@ def run(
 
 
 def _start_efforts(
-    source: Any,
+    actuator: Any,
+    stream: streams.Stream,
     around: _Surroundings,
     config: Config,
     blocks: RingWriter,
@@ -197,23 +203,31 @@ def _start_efforts(
 
     times = config.realtime
     core, _ = realtime.cores(times)
-    ring = RingWriter(config.ring("effort"), effort_record.LAYOUT, streams.EFFORT.capacity(config))
+    ring = RingWriter(config.ring(stream.name), effort_record.LAYOUT, stream.capacity(config))
     stack.push(held(ring, reporter))
     prefault(ring)
     loop = EffortLoop(
-        source,
+        actuator,
         around.feedback,
         blocks.words,
         config.daq.layout.words,
         ring.words,
         config.step_ns,
         config.transport.clock_mode == "same",
-        port=follower(config, source.effort) if source.effort.port else None,
+        port=follower(config, actuator.effort) if actuator.effort.port else None,
     )
-    workers.append(Worker("effort", loop.run, config, max(times.daq_priority - 1, 1), core))
+    workers.append(Worker(stream.name, loop.run, config, max(times.daq_priority - 1, 1), core))
     if not loop.in_loop:
-        device = DeviceThread(source, ring.words, loop.ledger)
-        workers.append(Worker("device", lambda: device.run(stop), config, max(times.daq_priority - 2, 1), core))
+        device = DeviceThread(actuator, ring.words, loop.ledger)
+        workers.append(
+            Worker(
+                stream.name.replace("effort", "device"),
+                lambda: device.run(stop),
+                config,
+                max(times.daq_priority - 2, 1),
+                core,
+            )
+        )
     return loop
 
 

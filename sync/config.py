@@ -22,7 +22,7 @@ from pydantic import (
 from sync.block import AGE, RESERVED_NAMES, Channel, Layout
 from sync.errors import ConfigError
 from sync.input_rows import Rows
-from sync.streams import ring_name
+from sync.streams import AXIS_EFFORTS, EFFORT, ring_name
 from sync.toml import Origins, Section, check, key_of, lay_over, read_toml, with_overrides
 
 _NAME = r"^[a-z][a-z0-9_]{0,31}$"
@@ -288,6 +288,16 @@ class Config(Section):
     @property
     def period_ns(self) -> int:
         return round(1e9 / self.daq.rate_hz)
+
+    @property
+    def efforts(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """What goes back to the device: by stream, the key of its table, and the table, not checked yet."""
+        found = {EFFORT.name: ("source.effort", self.source.get("effort"))}
+        axes = self.source.get("axes")
+        for stream, name in zip(AXIS_EFFORTS, sorted(axes) if isinstance(axes, dict) else (), strict=False):
+            axis = axes[name] if isinstance(axes, dict) else None
+            found[stream.name] = f"source.axes.{name}.effort", axis.get("effort") if isinstance(axis, dict) else None
+        return {stream: (key, table) for stream, (key, table) in found.items() if isinstance(table, dict)}
 
     def ring(self, stream: str) -> str:
         """Name of the ring of a stream (sync/streams.py)."""

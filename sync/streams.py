@@ -39,6 +39,15 @@ EFFORT = Stream(
     "effort", "daq", "every effort handed over to the device: the step it comes from, what was wanted, what was given",
     "at every step, source.effort.rate_hz between", "daq_service/effort_record.py", 8192, topic="/effort",
 )  # fmt: skip
+# of the device's further axes (`source.axes`), in the order of their names; as many as a device may have
+AXIS_EFFORTS = tuple(
+    Stream(
+        f"effort_{n}", "daq", f"the same of the device's axis {n}, by name in order",
+        "at every step, source.axes.NAME.effort.rate_hz between", "daq_service/effort_record.py", 4096,
+        topic=f"/effort_{n}",
+    )
+    for n in (1, 2, 3)
+)  # fmt: skip
 SIM = Stream(
     "sim", "sim", "every step: the block it used, its inputs, its outputs", "sim.step_ms",
     "the model's outputs", "sim.ring_blocks", topic="/step", socket="sim", shown=True,
@@ -68,7 +77,7 @@ DEVICE = Stream(
     "daq.rate_hz", "daq_service/haptic_process.py", 16384,
 )  # fmt: skip
 
-STREAMS = {stream.name: stream for stream in (EFFORT, SIM, STATE, SIM_IN, DAQ, COMMAND, DAQ_IN, DEVICE)}
+STREAMS = {stream.name: stream for stream in (EFFORT, *AXIS_EFFORTS, SIM, STATE, SIM_IN, DAQ, COMMAND, DAQ_IN, DEVICE)}
 RECORDED = tuple(stream for stream in STREAMS.values() if stream.topic)
 SHOWN = tuple(stream for stream in STREAMS.values() if stream.shown)
 BLOCK_TOPICS = (DAQ.topic, SIM_IN.topic)  # of a record: blocks as sampled, and as the simulator received them

@@ -95,12 +95,12 @@ def _refuse_unlimited(read: "Config", config: Path) -> None:
         return
     from tandem.doctor import feel, haptics
 
-    for of in (haptics, feel):
-        if of.LIMIT not in read.sim.parameters and of.is_haptic(read, config):
-            raise ConfigError(
-                f"{config}: sim.parameters.{of.LIMIT} is not set: a hand is in this loop, and only `tandem run`, which"
-                " starts both sides, measures what stays passive; set it to what `tandem doctor` says"
-            )
+    missing = haptics.LIMIT not in read.sim.parameters and haptics.is_haptic(read, config)
+    for limit in (*([haptics.LIMIT] if missing else []), *feel.unlimited(read, config)):
+        raise ConfigError(
+            f"{config}: sim.parameters.{limit} is not set: a hand is in this loop, and only `tandem run`, which"
+            " starts both sides, measures what stays passive; set it to what `tandem doctor` says"
+        )
 
 
 def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from daq_service import effort_record
 from sim_service import command_record, step_record
 from sync.block import AGE, Layout
 from sync.record.ros2msg import Describe, Description
-from sync.streams import COMMAND, EFFORT, RECORDED, SIM
+from sync.streams import AXIS_EFFORTS, COMMAND, EFFORT, RECORDED, SIM
 
 _STEP = {
     "step": "number of the step, from 0 at every start of the simulator",
@@ -73,7 +73,7 @@ def describe(parameters: bytes | None) -> Describe:
         about = next((f"{stream.holds} ({stream.rate})" for stream in RECORDED if stream.topic == topic), "")
         if topic == SIM.topic:
             return Description(about, {**texts, **_STEP}, {"status": _bits(step_record.STATUS)})
-        if topic == EFFORT.topic:
+        if topic in [stream.topic for stream in (EFFORT, *AXIS_EFFORTS)]:
             return Description(about, _EFFORT, {"status": _bits(effort_record.STATUS)})
         if topic == COMMAND.topic:
             return Description(about, _COMMAND, {"kind": _KINDS})

@@ -79,7 +79,7 @@ def compile_ahead(config: "Config", file: Path) -> None:
     modules = [*_COMPILED, *_ours(f"daq_service.devices.{config.source.get('kind')}", code_dependencies.runs)]
     # a machine may import what makes it only when it is made
     modules += _ours(f"sim_service.machines.{_machine(config, file)}", code_dependencies.dependencies)
-    if config.source.get("effort") is not None:
+    if config.efforts:
         modules += _COMPILED_FOR_EFFORTS
     build.ensure(name, *modules)
 
@@ -98,7 +98,7 @@ def refuse_unknown_machine(config: "Config", file: Path) -> None:
 def compiled_set(config: "Config", file: Path) -> str:
     """A name for what this configuration needs compiled."""
     parts = [_machine(config, file), str(config.source.get("kind"))]
-    parts += ["efforts"] * (config.source.get("effort") is not None)
+    parts += ["efforts"] * bool(config.efforts)
     return "run-" + "-".join(part if _MODULE.fullmatch(part) else "unknown" for part in parts)
 
 

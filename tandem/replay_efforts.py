@@ -8,21 +8,34 @@ from daq_service.effort_record import BEFORE_PORTS, LAYOUT
 from daq_service.effort_settings import EffortSettings
 from sync.config import Config
 from sync.record import Run, RunError
-from sync.streams import EFFORT, SIM
+from sync.streams import SIM, STREAMS
 from sync.toml import check
 
 
 def efforts_again(run: Run, config: Config) -> dict[str, Any] | None:
-    """What became of them; None where the record has none, or the configuration does not say how they were made."""
-    efforts, steps = run.topics.get(EFFORT.topic), run.topics.get(SIM.topic)
-    written = config.source.get("effort")
-    if efforts is None or not len(efforts) or steps is None or not isinstance(written, dict):
+    """What became of them, of all axes together; None where the record has none, or the configuration does not say how
+    they were made."""
+    found = [each for stream in config.efforts if (each := _of_stream(run, config, stream)) is not None]
+    if not found:
+        return None
+    differs = [(each["differing"], each["topic"], each["first_difference"]) for each in found if each["differing"]]
+    return {
+        **{name: sum(each[name] for each in found) for name in ("recorded", "compared", "differing")},
+        "first_difference": differs[0][2] if differs else None,
+        "topics": {each["topic"]: {name: each[name] for name in each if name != "topic"} for each in found},
+    }
+
+
+def _of_stream(run: Run, config: Config, stream: str) -> dict[str, Any] | None:
+    topic, (key, written) = STREAMS[stream].topic, config.efforts[stream]
+    efforts, steps = run.topics.get(topic), run.topics.get(SIM.topic)
+    if efforts is None or not len(efforts) or steps is None:
         return None
     if efforts.layout not in (LAYOUT, BEFORE_PORTS):
-        raise RunError(f"{run.path}: {EFFORT.topic} holds {efforts.layout.text}, this program knows {LAYOUT.text}")
+        raise RunError(f"{run.path}: {topic} holds {efforts.layout.text}, this program knows {LAYOUT.text}")
     # keys of the device's own stand beside them
-    own = {key: value for key, value in written.items() if key in EffortSettings.model_fields}
-    settings = check(EffortSettings, own, str(run.path), "source.effort")
+    own = {name: value for name, value in written.items() if name in EffortSettings.model_fields}
+    settings = check(EffortSettings, own, str(run.path), key)
     if any((name, "f8") not in [(c.name, c.type) for c in steps.layout.channels] for name in settings.wants):
         return None
     from daq_service.effort_replay import recompute  # compiled, and only needed here
@@ -34,6 +47,7 @@ def efforts_again(run: Run, config: Config) -> dict[str, Any] | None:
     differing = np.flatnonzero((made != recorded).any(axis=1))
     first = int(efforts.blocks["seq"][np.flatnonzero(compared)[differing[0]]]) if len(differing) else None
     return {
+        "topic": topic,
         "recorded": len(efforts),
         "compared": int(compared.sum()),
         "differing": len(differing),
@@ -53,4 +67,9 @@ def in_words(efforts: dict[str, Any]) -> str:
     counted = f"{efforts['compared']} of {efforts['recorded']} efforts made again from their steps"
     if not efforts["differing"]:
         return f"{counted}: identical, to the bit"
-    return f"{counted}: {efforts['differing']} differ, from number {efforts['first_difference']} on"
+    differing = [
+        f"{topic} {each['differing']}, from number {each['first_difference']} on"
+        for topic, each in efforts["topics"].items()
+        if each["differing"]
+    ]
+    return f"{counted}: {efforts['differing']} differ: {'; '.join(differing)}"

@@ -38,7 +38,7 @@ NOBODY_FEELS = frozenset({"virtual", "waves", "replay", "page"})  # efforts move
 
 def felt(config: Config) -> bool:
     """Whether a hand is in the loop: an effort goes to a device that moves one."""
-    return isinstance(config.source.get("effort"), dict) and config.source.get("kind") not in NOBODY_FEELS
+    return bool(config.efforts) and config.source.get("kind") not in NOBODY_FEELS
 
 
 # settings that can be checked without the compiled code of their source
@@ -69,6 +69,7 @@ class Device(Protocol):
     `counts()`: a dict of counters of its own, for the report
     `effort`: how an output of the simulator goes back to the device (daq_service/effort_settings.py), or None. With it
         `put(value)`, or `compiled_put` for the effort loop itself, see Actuator in daq_service/effort.py
+    `axes`: its further Actuators, by name in order (`source.axes`), each with its own effort, or None
     """
 
     def start(self) -> None:

@@ -6,7 +6,8 @@ integrated exactly between samples (haptic_plant.py). A positive effort opposes 
 available at their instants and wait in a buffer of finite size; what no longer fits is lost, and counted.
 
 Channels: the encoder's, a force sensor's between hand and device if there is one, and any others, which move as those
-of the source `waves`.
+of the source `waves`. A device may have further axes (`source.axes`), each with an encoder, an actuator, an effort and
+a hand of its own; they are sampled together and know nothing of each other.
 """
 
 import math
@@ -19,8 +20,9 @@ from numba import int64, types
 from daq_service.devices import Host, haptic_plant
 from daq_service.devices.due_scans import NEVER, NEXT, PERIOD, START, begin, stopped, take_due, wait_for_due
 from daq_service.devices.haptic_plant import V, X, hand_force, pass_until
-from daq_service.devices.haptic_settings import Motion, Settings
+from daq_service.devices.haptic_settings import Axis, Motion, Settings
 from daq_service.devices.waves import Wave, fill_waves, wave_rows
+from daq_service.effort_settings import EffortSettings
 from sync.array_types import MATRIX, VECTOR, WORDS, WORDS_2D
 from sync.clock import RealClock, now_ns, sleep_until
 from sync.config import Config
@@ -33,6 +35,18 @@ from sync.toml import check
 # columns of the scan, and their masks; -1: there is none
 _POSITION, _POSITION_MASK, _FORCE, _START_COUNT = range(4)
 _PER_COUNT, _SKEW_S, _FORCE_PER_COUNT, _FORCE_MOST = range(4)
+
+
+@kernel()
+def _sample(scan, instant, columns, scales, plant, x, a, par, times, lines, rooms, queue):
+    """An axis at this instant, into its columns."""
+    pass_until(plant, x, a, par, times, lines, rooms, queue, instant)
+    place = x[X] + scales[_SKEW_S] * x[V]
+    counts = columns[_START_COUNT] + int64(math.floor(place / scales[_PER_COUNT]))
+    scan[columns[_POSITION]] = counts & columns[_POSITION_MASK]
+    if columns[_FORCE] >= 0:
+        pressed = math.floor(hand_force(plant, x, a, par) / scales[_FORCE_PER_COUNT] + 0.5)
+        scan[columns[_FORCE]] = int64(min(max(pressed, -scales[_FORCE_MOST]), scales[_FORCE_MOST]))
 
 
 @kernel(
@@ -51,48 +65,73 @@ def _make_scans(
         t_ns[row] = state[START] + since
         state[NEXT] += 1
         fill_waves(scans[row], since, channels)
-        pass_until(plant, x, a, par, times, lines, rooms, queue, t_ns[row])
-        place = x[X] + scales[_SKEW_S] * x[V]
-        counts = columns[_START_COUNT] + int64(math.floor(place / scales[_PER_COUNT]))
-        scans[row, columns[_POSITION]] = counts & columns[_POSITION_MASK]
-        if columns[_FORCE] >= 0:
-            pressed = math.floor(hand_force(plant, x, a, par) / scales[_FORCE_PER_COUNT] + 0.5)
-            scans[row, columns[_FORCE]] = int64(min(max(pressed, -scales[_FORCE_MOST]), scales[_FORCE_MOST]))
+        _sample(scans[row], t_ns[row], columns, scales, plant, x, a, par, times, lines, rooms, queue)
     return count, lost
 
 
-class HapticDevice:
-    def __init__(self, config: Config, settings: Settings, waves: dict[str, Wave], host: Host):
-        self.settings = settings
-        self.effort = settings.effort
-        self.wants = settings.effort.wants if settings.effort else ()
+@kernel(
+    types.void(WORDS_2D, WORDS, int64, WORDS, VECTOR, WORDS, VECTOR, VECTOR, VECTOR, WORDS, MATRIX, VECTOR, VECTOR)
+)  # fmt: skip
+def _sample_axis(scans, t_ns, count, columns, scales, plant, x, a, par, times, lines, rooms, queue):
+    """A further axis, at the instants of scans that have been made."""
+    for row in range(count):
+        _sample(scans[row], t_ns[row], columns, scales, plant, x, a, par, times, lines, rooms, queue)
+
+
+class HapticAxis:
+    """An encoder and an actuator, with what moves and the hand on it. An Actuator by itself (daq_service/effort.py)."""
+
+    def __init__(self, config: Config, settings: Axis, channel: str, force_sensor: str = "", per_count: float = 1.0):
+        self.settings, self.channel, self.effort = settings, channel, settings.effort
         self.queue = haptic_plant.new_queue()
         self.plant = np.zeros(haptic_plant.PLANT_WORDS, np.int64)
         self.x = np.zeros(haptic_plant.STATES)
-        self._clock = host.clock or RealClock()
-        self._state = stopped(config.period_ns, settings.buffer_blocks)
-        self._channels = wave_rows(config, waves)
-        names = [channel.name for channel in config.daq.channels]
-        at = names.index(settings.position or names[0])
+        names = [each.name for each in config.daq.channels]
+        at = names.index(channel)
         position = config.daq.channels[at]
         mask = -1 if position.counter_bits is None else (1 << position.counter_bits) - 1
-        force = names.index(settings.force_sensor) if settings.force_sensor else -1
-        self._columns = np.array([at, mask, force, settings.start_count], np.int64)
+        force = names.index(force_sensor) if force_sensor else -1
         bits = {"i2": 15, "u2": 16, "i4": 31, "u4": 32}[config.daq.channels[force].type]
-        self._scales = np.array([settings.per_count, 1e-6 * position.skew_us, settings.force_per_count, 2.0**bits - 1])
         hand = settings.hand
-        self._times, self._lines = haptic_plant.corners(hand.motion if hand else Motion())
-        self._mechanics = haptic_plant.matrices(settings), haptic_plant.numbers(settings)
-        self._rooms = haptic_plant.rooms()
+        self.data = (
+            np.array([at, mask, force, settings.start_count], np.int64),
+            np.array([settings.per_count, 1e-6 * position.skew_us, per_count, 2.0**bits - 1]),
+            self.plant, self.x, haptic_plant.matrices(settings), haptic_plant.numbers(settings),
+            *haptic_plant.corners(hand.motion if hand else Motion()), haptic_plant.rooms(), self.queue,
+        )  # fmt: skip
 
     @property
     def compiled_put(self) -> tuple[Any, np.ndarray]:
         return haptic_plant.put, self.queue
 
+    def put(self, value: float) -> None:
+        """The effort loop hands over itself."""
+
+    def start(self, now: int, began: int) -> None:
+        self.queue[:] = 0.0
+        haptic_plant.begin_plant(self.plant, self.x, self.settings, now, began)
+
+
+class HapticDevice:
+    def __init__(self, config: Config, settings: Settings, waves: dict[str, Wave], host: Host):
+        self.settings = settings
+        self.effort, self.wants = settings.effort, wants_of(settings)
+        self._clock = host.clock or RealClock()
+        self._state = stopped(config.period_ns, settings.buffer_blocks)
+        self._channels = wave_rows(config, waves)
+        position = settings.position or config.daq.channels[0].name
+        self._first = HapticAxis(config, settings, position, settings.force_sensor, settings.force_per_count)
+        self.axes = tuple(HapticAxis(config, settings.axes[name], name) for name in sorted(settings.axes))
+        self.queue, self.plant, self.x = self._first.queue, self._first.plant, self._first.x
+
+    @property
+    def compiled_put(self) -> tuple[Any, np.ndarray]:
+        return self._first.compiled_put
+
     def start(self) -> None:
         begin(self._state, self._clock)
-        self.queue[:] = 0.0
-        haptic_plant.begin_plant(self.plant, self.x, self.settings, self._clock.now_ns(), int(self._state[START]))
+        for axis in (self._first, *self.axes):
+            axis.start(self._clock.now_ns(), int(self._state[START]))
 
     def lean(self, position: float, velocity: float, effort: float) -> None:
         """Begin here, with this effort acting: for studies."""
@@ -102,10 +141,9 @@ class HapticDevice:
         now = wait_for_due(self._state, self._clock, wait_ns)
         if now is None:
             return 0, 0
-        count, lost = _make_scans(
-            scans, t_ns, now, self._state, self._channels, self._columns, self._scales, self.plant, self.x,
-            *self._mechanics, self._times, self._lines, self._rooms, self.queue,
-        )  # fmt: skip
+        count, lost = _make_scans(scans, t_ns, now, self._state, self._channels, *self._first.data)
+        for axis in self.axes:
+            _sample_axis(scans, t_ns, count, *axis.data)
         return int(count), int(lost)
 
     def stop(self) -> None:
@@ -117,7 +155,30 @@ class HapticDevice:
             "efforts_missed": haptic_plant.MISSED,
             "steps_with_too_many_events": haptic_plant.EXCEEDED,
         }
-        return {name: int(self.plant[place]) for name, place in places.items()}
+        plants = [axis.plant for axis in (self._first, *self.axes)]
+        return {name: sum(int(plant[place]) for plant in plants) for name, place in places.items()}
+
+
+def wants_of(settings: Settings) -> tuple[str, ...]:
+    efforts = [axis.effort for axis in (settings, *settings.axes.values()) if axis.effort]
+    return tuple(dict.fromkeys(name for effort in efforts for name in effort.wants))
+
+
+class LinkedAxis:
+    """An axis of a device in another process, which reads what the effort loop writes."""
+
+    def __init__(self, channel: str, effort: EffortSettings | None):
+        self.channel, self.effort = channel, effort
+        self._actuator = np.zeros(1)
+
+    @property
+    def compiled_put(self) -> tuple[Any, np.ndarray]:
+        from daq_service.effort import keep  # compiled, and only needed with an effort
+
+        return keep, self._actuator
+
+    def put(self, value: float) -> None:
+        """The effort loop hands over itself."""
 
 
 class LinkedDevice:
@@ -125,12 +186,12 @@ class LinkedDevice:
     need no way of their own: it reads the ring that the effort loop writes."""
 
     def __init__(self, config: Config, settings: Settings, host: Host):
-        self.effort = settings.effort
-        self.wants = settings.effort.wants if settings.effort else ()
+        self.effort, self.wants = settings.effort, wants_of(settings)
+        self._first = LinkedAxis("", settings.effort)
+        self.axes = tuple(LinkedAxis(name, settings.axes[name].effort) for name in sorted(settings.axes))
         self._name, self._say = config.ring("device"), host.say
         self._channels = [channel.name for channel in config.daq.channels]
         self._nap_ns = min(max(config.period_ns // 4, 20_000), 1_000_000)
-        self._actuator = np.zeros(1)
         self._follower: RingFollower | None = None
         self._period_ns = config.period_ns
         self._lost = 0
@@ -139,9 +200,7 @@ class LinkedDevice:
 
     @property
     def compiled_put(self) -> tuple[Any, np.ndarray]:
-        from daq_service.effort import keep  # compiled, and only needed with an effort
-
-        return keep, self._actuator
+        return self._first.compiled_put
 
     def start(self) -> None:
         self.stop()
@@ -199,17 +258,26 @@ def open_here(config: Config, settings: Settings, file: Path, host: Host) -> Hap
             raise ConfigError(f"{file}: source.{key} = {name!r}: daq.channels has {', '.join(names)}, and no {name}")
     if settings.force_sensor == position:
         raise ConfigError(f"{file}: source.force_sensor = {position!r}: is the encoder's channel; must be another")
-    pieces = pieces_of(haptic_plant.matrices(settings).reshape(-1, haptic_plant.STATES), config.period_ns * 1e-9)
-    if not pieces <= MOST_PIECES:
-        raise ConfigError(
-            f"{file}: source.mass = {settings.mass:g} with its stiffness and damping, source.bandwidth_hz ="
-            f" {settings.bandwidth_hz:g}: moves {pieces:.3g} times as fast as can be sampled at daq.rate_hz ="
-            f" {config.daq.rate_hz:g}; {MOST_PIECES} times are the most"
-        )
-    waves = {}
+    taken = [position, settings.force_sensor]
+    for name in settings.axes:
+        if name not in names or name in taken:
+            others = [n for n in names if n not in taken]
+            raise ConfigError(
+                f"{file}: source.axes.{name}: must be a channel beside the device's own:"
+                f" {', '.join(others) or 'there is none'}"
+            )
+    for where, axis in (("source", settings), *((f"source.axes.{name}", each) for name, each in settings.axes.items())):
+        pieces = pieces_of(haptic_plant.matrices(axis).reshape(-1, haptic_plant.STATES), config.period_ns * 1e-9)
+        if not pieces <= MOST_PIECES:
+            raise ConfigError(
+                f"{file}: {where}.mass = {axis.mass:g} with its stiffness and damping, {where}.bandwidth_hz ="
+                f" {axis.bandwidth_hz:g}: moves {pieces:.3g} times as fast as can be sampled at daq.rate_hz ="
+                f" {config.daq.rate_hz:g}; {MOST_PIECES} times are the most"
+            )
+    waves = {}  # an axis goes over the wave of its channel, so that a fragment may bring one in
     for name, wave in settings.channels.items():
-        if name not in names or name in (position, settings.force_sensor):
-            others = [n for n in names if n not in (position, settings.force_sensor)]
+        if name not in names or name in taken:
+            others = [n for n in names if n not in taken]
             raise ConfigError(
                 f"{file}: source.channels.{name}: must be a channel beside the device's own:"
                 f" {', '.join(others) or 'there is none'}"

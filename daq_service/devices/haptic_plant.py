@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numba import cfunc, int64, types
 
-from daq_service.devices.haptic_settings import Hand, Motion, Settings
+from daq_service.devices.haptic_settings import Axis, Hand, Motion
 from sync.array_types import MATRIX, VECTOR, WORDS
 from sync.atomics import load_acquire, store_release
 from sync.clock import now_ns
@@ -75,7 +75,7 @@ def put(effort, queue):
 # ---- the submodels ---------------------------------------------------------------------------------------------------
 
 
-def matrices(settings: Settings) -> np.ndarray:
+def matrices(settings: Axis) -> np.ndarray:
     """A matrix of the state's rate for each submodel, one after the other."""
     hand = settings.hand or Hand(mass=0.0, damping=0.0, stiffness=0.0)
     mass = settings.mass + hand.mass
@@ -100,7 +100,7 @@ def matrices(settings: Settings) -> np.ndarray:
     return every.reshape(-1)
 
 
-def numbers(settings: Settings) -> np.ndarray:
+def numbers(settings: Axis) -> np.ndarray:
     hand = settings.hand or Hand(mass=0.0, damping=0.0, stiffness=0.0)
     mass = settings.mass + hand.mass
     return np.array(
@@ -249,7 +249,7 @@ def rooms() -> np.ndarray:
     return np.zeros((ROOM + 2) * STATES)
 
 
-def begin_plant(plant: np.ndarray, x: np.ndarray, settings: Settings, now: int, began: int) -> None:
+def begin_plant(plant: np.ndarray, x: np.ndarray, settings: Axis, now: int, began: int) -> None:
     """At rest where the hand wants to be at first, with no effort; the hand's motion begins at `began`."""
     motion = settings.hand.motion if settings.hand else Motion()
     plant[:] = 0

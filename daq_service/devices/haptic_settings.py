@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from daq_service.effort_settings import EffortSettings
+from sync.streams import AXIS_EFFORTS
 from sync.toml import Section
 
 Point = Annotated[list[float], Field(min_length=2, max_length=2)]
@@ -55,12 +56,9 @@ class Hand(Section):
     rigid: bool = False  # it is where it wants to be, whatever the force
 
 
-class Settings(Section):
-    kind: str
-    position: str = ""  # the channel of the encoder; "": the first one
-    force_sensor: str = ""  # the channel of a force sensor between hand and device; "": there is none
-    channels: dict[str, dict[str, float | str]] = {}  # of the others, as the source `waves` has them
-    buffer_blocks: int = Field(50_000, ge=1)
+class Axis(Section):
+    """What moves, what measures it, what pushes it, and a hand on it."""
+
     mass: float = Field(0.3, gt=0, le=1e3)
     damping: float = Field(2.0, ge=0, le=1e4)
     stiffness: float = Field(0.0, ge=0, le=1e6)  # of a return spring
@@ -69,15 +67,12 @@ class Settings(Section):
     encoder_deg: float = Field(5.0, gt=0, le=360)
     lever: float = Field(0.2286, gt=0, le=100)  # m from the pivot to the port; 1 where the port is an angle
     start_count: int = Field(0, ge=-(2**62), le=2**62)
-    force_per_count: float = Field(1e-3, gt=0)
     newton: float = Field(1.0, gt=0)  # N, or N m, of the actuator per unit of the effort
     saturation: float = Field(20.0, ge=0, le=1e5)  # N; 0: none
     bandwidth_hz: float = Field(0.0, ge=0, le=1e5)  # of the actuator, a lag of first order; 0: none
     dead_time_ms: float = Field(0.0, ge=0, le=100)  # until an effort acts
     hand: Hand | None = Hand()
     effort: EffortSettings | None = None
-    own_process: bool = False  # it runs as a process of its own, `tandem device CONFIG`
-    watchdog_ms: float = Field(20.0, ge=5, le=5000)  # of that process: zero so long after the effort loop's last beat
 
     @field_validator("hand", mode="before")
     @classmethod
@@ -87,3 +82,24 @@ class Settings(Section):
     @property
     def per_count(self) -> float:
         return math.radians(self.encoder_deg) / self.encoder_counts * self.lever
+
+
+class Settings(Axis):
+    kind: str
+    position: str = ""  # the channel of the encoder; "": the first one
+    force_sensor: str = ""  # the channel of a force sensor between hand and device; "": there is none
+    channels: dict[str, dict[str, float | str]] = {}  # of the others, as the source `waves` has them
+    buffer_blocks: int = Field(50_000, ge=1)
+    force_per_count: float = Field(1e-3, gt=0)
+    axes: dict[str, Axis] = Field({}, max_length=len(AXIS_EFFORTS))  # further ones, by the channels of their encoders
+    own_process: bool = False  # it runs as a process of its own, `tandem device CONFIG`
+    watchdog_ms: float = Field(20.0, ge=5, le=5000)  # of that process: zero so long after the effort loop's last beat
+
+    @model_validator(mode="after")
+    def _first_axis_first(self) -> "Settings":
+        for name, axis in self.axes.items():
+            if axis.effort and not self.effort:
+                raise ValueError(f"axes.{name}.effort needs [source.effort], that of the device's first axis")
+            if axis.effort and axis.effort.port:
+                raise ValueError(f"axes.{name}.effort.port: only [source.effort] may have a port model")
+        return self

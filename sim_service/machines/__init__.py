@@ -97,13 +97,12 @@ def configured_machine(config: Config, folder: Path) -> tuple[Machine, np.ndarra
 
 def check_effort(config: Config, machine: Machine, file: str) -> None:
     """Only what a machine declares as an effort goes back to a device; the virtual one takes any channel."""
-    effort = config.source.get("effort")
-    if not isinstance(effort, dict) or config.source.get("kind") == "virtual" or "channel" not in effort:
-        return
-    if effort["channel"] not in machine.efforts:
+    for key, effort in config.efforts.values():
+        if config.source.get("kind") == "virtual" or effort.get("channel") in (None, *machine.efforts):
+            continue
         units = {q.name: q.unit for q in machine.outputs}
         there = ", ".join(f"{name} ({units[name]})" for name in machine.efforts) or "none"
-        raise ConfigError(f"{file}: source.effort.channel = {effort['channel']!r}: efforts of {machine.name}: {there}")
+        raise ConfigError(f"{file}: {key}.channel = {effort['channel']!r}: efforts of {machine.name}: {there}")
 
 
 def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None) -> tuple[Machine, np.ndarray]:

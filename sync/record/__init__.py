@@ -13,6 +13,9 @@ each a file of the same form: one every `record.part_minutes`, and one wherever 
     /command     commands to the simulator, in order (absent where there were none)
     /step        every step's output: which block it used, when, its inputs, its outputs
     /effort      every effort handed over to the device, and the step it comes from (absent where there is none)
+    /effort_1    the same of further axes of the device, by name in order
+    /effort_2    the second of them
+    /effort_3    the third
     metadata     tandem.ring: which ring the blocks of a topic come from, from which position on; where it was read to
                  its end; where another recorder took it up (sync/record/rings.py)
     metadata     tandem.said: notices during the run with their instants, such as a lost device; one each

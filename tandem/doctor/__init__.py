@@ -71,6 +71,7 @@ CHECKS = (
     Check("timer", measure.timer),
     Check("haptic loop", haptics.loop),
     Check("haptic gain", feel.gain),
+    Check("haptic axes", feel.further),
 )
 
 

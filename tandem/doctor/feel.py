@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sync.config import Config
 from sync.errors import ConfigError
 from sync.input_rows import Encoder
-from tandem.doctor import haptics
+from tandem.doctor import haptics, pedals
 from tandem.doctor.findings import Case, Finding, passed, warned
 from tandem.doctor.haptics import device_delay, shown_share
 from tandem.doctor.trial_run import trial_run
@@ -47,7 +47,8 @@ def _refuse_unheld(config: Config, file: Path) -> None:
 
 def delay_of(config: Config, file: Path, overrides: list[str], seconds: float = 3.0) -> float:
     """The 99th percentile of the round trip, and the device's own delay, s."""
-    trip = trial_run(config, file, [*overrides, f"sim.parameters.{LIMIT}=0.0"], seconds)["effort"]["round_trip_us"]
+    still = [f"sim.parameters.{name}=0.0" for name in (LIMIT, *(limit for limit, _, _ in pedals.PEDALS.values()))]
+    trip = trial_run(config, file, [*overrides, *still], seconds)["effort"]["round_trip_us"]
     return 1e-6 * float(trip["round_trip"]["p99"]) + device_delay(config)
 
 
@@ -127,6 +128,9 @@ def _limit(config: Config, file: Path, overrides: list[str]) -> "tuple[float, fl
     )  # fmt: skip
 
 
+further = pedals.pedals  # what else of it is felt
+
+
 def gain(case: Case) -> Finding:
     config = case.config
     if not is_haptic(config, case.file):
@@ -156,9 +160,20 @@ def gain(case: Case) -> Finding:
     return passed(text, **figures)
 
 
+def unlimited(config: Config, file: Path) -> list[str]:
+    """Limits that a run measures, for they are not set."""
+    own = [LIMIT] if LIMIT not in config.sim.parameters and is_haptic(config, file) else []
+    return [*own, *pedals.unlimited(config, file)]
+
+
 def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[str], str]:
-    """(settings that hold the gain of a haptic wheel down, what to say of it); nothing where no hand is on a wheel, or
-    the configuration sets the limit itself."""
+    """(settings that hold down what a hand and feet feel of a car, what to say of it); nothing where none is on it, or
+    the configuration sets the limits itself."""
+    found = [_wheel_held_down(config, file, overrides), pedals.held_down(config, file, overrides)]
+    return [each for settings, _ in found for each in settings], "; ".join(said for _, said in found if said)
+
+
+def _wheel_held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[str], str]:
     if LIMIT in config.sim.parameters or not is_haptic(config, file):
         return [], ""
     _refuse_unheld(config, file)

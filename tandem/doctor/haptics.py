@@ -10,6 +10,7 @@ damping as the configuration states it (`sim.parameters.device_damping`); not st
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from daq_service.devices import felt
 from sync.config import Config
@@ -56,18 +57,20 @@ def measured(config: Config, file: Path, overrides: list[str], seconds: float = 
     return Loop(found["steps"] / seconds, delay, 1e-6 * trip["p50"] + dead, min(stiffest, 1e6))
 
 
-def device_delay(config: Config) -> float:
+def device_delay(config: Config, axis: dict[str, Any] | None = None) -> float:
     """What the actuator adds to the loop's delay, s: its dead time, and its lag, which to a spring is as much delay."""
-    bandwidth = float(config.source.get("bandwidth_hz", 0.0))
+    of = config.source if axis is None else axis
+    bandwidth = float(of.get("bandwidth_hz", 0.0))
     lag = 1.0 / (2.0 * math.pi * bandwidth) if bandwidth > 0.0 else 0.0
-    return 1e-3 * float(config.source.get("dead_time_ms", 0.0)) + lag
+    return 1e-3 * float(of.get("dead_time_ms", 0.0)) + lag
 
 
-def shown_share(config: Config) -> float:
+def shown_share(config: Config, axis: dict[str, Any] | None = None) -> float:
     """Of the machine's force, one over what the device gives of it; 0 where that is not known, or of the wrong sign."""
     if config.source.get("kind") != "haptic":
         return 0.0
-    given = config.source["effort"].get("gain", 0.0) * config.source.get("newton", 1.0)
+    of = config.source if axis is None else axis
+    given = of["effort"].get("gain", 0.0) * of.get("newton", 1.0)
     return 1.0 / given if given > 0.0 else 0.0
 
 
@@ -116,6 +119,10 @@ def held_down(config: Config, file: Path, overrides: list[str]) -> tuple[list[st
         raise ConfigError(
             f"{file}: {', '.join(aside)}: how stiff stays passive is known of impedance control with the standard law"
             f" (all of them 0); set sim.parameters.{LIMIT} yourself to show something else to a hand"
+        )
+    if len(config.efforts) > 1:
+        raise ConfigError(
+            f"{file}: source.axes: how stiff stays passive is known of one axis; set sim.parameters.{LIMIT} yourself"
         )
     found = measured(config, file, overrides)
     asked = own.get("stiffness", 1000.0)

@@ -1,5 +1,6 @@
 """A short run of a configuration, without any effort, for what a check measures of it."""
 
+import functools
 import json
 import os
 import subprocess
@@ -18,10 +19,15 @@ def trial_run(config: Config, file: Path, overrides: list[str], seconds: float) 
     """Its report, with a round trip. Raises ConfigError where the run does not come about."""
     settings = [
         *overrides, f"name=loop_{os.getpid()}", "view.enabled=false", "supervision.restart=false",
-        "source.effort.gain=0.0",  # nobody is pushed before anything is known
+        *(f"{key}.gain=0.0" for key, _ in config.efforts.values()),  # nobody is pushed before anything is known
     ]  # fmt: skip
     if config.source.get("own_process"):
         settings.append("source.own_process=false")  # a device of the run's own name has not been started
+    return _report(file, tuple(settings), seconds)
+
+
+@functools.cache  # what one run is asked about twice is measured once
+def _report(file: Path, settings: tuple[str, ...], seconds: float) -> dict[str, Any]:
     options = [word for setting in settings for word in ("--set", setting)]
     command = [sys.executable, "-m", "tandem", "run", str(file), *options, "--seconds", str(seconds), "--no-record"]
     with tempfile.TemporaryDirectory() as folder:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from sync.config import Config
 from sync.ledger import Balance
+from sync.streams import AXIS_EFFORTS
 from tandem.reports.outcome import TITLES, events
 from tandem.supervisor.supervise import Outcome
 
@@ -148,6 +149,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "source_lost": daq.get("lost", 0),
         "source": daq.get("source", {}),
         "effort": daq.get("effort"),  # None: the source has none
+        "axis_efforts": {name: daq[name] for name in (each.name for each in AXIS_EFFORTS) if name in daq},
         "said": outcome.notices,
         "deaths": [dataclasses.asdict(crash) for crash in outcome.crashes],
         "record": outcome.record,
@@ -165,6 +167,10 @@ def print_run(console: Console, result: dict[str, Any]) -> None:
         hops = {title: result["effort"]["round_trip_us"][hop] for hop, title in ROUND_TRIP.items()}
         console.print(histogram_table("Round trip in us: the last five add up to it", hops))
         console.print(_effort_line(result["effort"]), soft_wrap=True)
+        for name, effort in result["axis_efforts"].items():
+            trip = effort["round_trip_us"]["round_trip"]
+            delay = f", round trip p50 {trip['p50']:.0f}, p99 {trip['p99']:.0f} us" if trip["n"] else ""
+            console.print(f"{name}: {_effort_line(effort)}{delay}", soft_wrap=True)
     console.print(_phase_line(result))
     bound, age = result["bound_us"], result["age_us"]
     if bound:

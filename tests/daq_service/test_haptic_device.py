@@ -211,3 +211,42 @@ def test_it_moves_as_the_exponential_of_port_actuator_and_motion_says(
             x = exponential(a * lasts) @ x
     assert found[[X, V]] == pytest.approx(x[:2], rel=1e-9, abs=1e-12)
     assert not lag_hz or found[FORCE] == pytest.approx(x[2], rel=1e-9, abs=1e-12)
+
+
+# ---- further axes ----------------------------------------------------------------------------------------------------
+
+_AXES = (
+    "axes={throttle={mass=0.5, damping=4.0, friction=0.2, hand={motion={amplitude=0.01, hz=3.0}}}, brake={hand=false}}"
+)
+
+
+def test_axes_are_sampled_together_and_know_nothing_of_each_other() -> None:
+    alone, other = opened("hand={motion={amplitude=0.01, hz=5.0}}")
+    device, clock = opened(f"hand={{motion={{amplitude=0.01, hz=5.0}}}}, {_AXES}")
+    assert [axis.channel for axis in device.axes] == ["brake", "throttle"]  # by name
+    hand_over(device.axes[0].queue, -2.0, clock.now_ns())  # type: ignore[attr-defined]
+    assert states(device, clock, 200, 2).tobytes() == states(alone, other, 200, 2).tobytes()
+    brake, throttle = (axis.x for axis in device.axes)
+    assert brake[GIVEN] == -2.0 and brake[X] > 0.01 and throttle[GIVEN] == 0.0 and abs(throttle[X]) > 1e-4
+    room, t_ns = np.zeros((1, 3), np.int64), np.zeros(1, np.int64)
+    clock.sleep_until(clock.now_ns() + MS)  # type: ignore[attr-defined]
+    assert device.read(room, t_ns, MS) == (1, 0)
+    channels, per_count = drive_config().daq.channels, device.settings.per_count
+    for column, x in enumerate((brake, throttle)):
+        assert room[0, column] == math.floor((x[X] + 1e-6 * channels[column].skew_us * x[V]) / per_count)
+
+
+@pytest.mark.parametrize(
+    ("axes", "match"),
+    [
+        ("axes={steering={}}", r"source\.axes\.steering: must be a channel beside the device's own: brake, throttle"),
+        ("axes={clutch={}}", r"source\.axes\.clutch: must be a channel"),
+        ("axes={brake={mass=-1.0}}", r"source\.axes\.brake\.mass"),
+        ("axes={brake={mass=0.001, stiffness=1e6}}", r"source\.axes\.brake\.mass = 0.001 .* times as fast"),
+        ("axes={brake={effort={channel='x', gain=1.0, limit=1.0, slew=1.0}}}", r"needs \[source\.effort\]"),
+        ("axes={a={}, b={}, c={}, d={}}", r"source\.axes"),
+    ],
+)
+def test_an_axis_that_cannot_be_is_refused_by_its_key(axes: str, match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        opened(axes)

@@ -119,3 +119,36 @@ def test_a_loop_that_adopts_the_ring_begins_from_zero_and_a_gap_of_the_device_is
         link.stop()
         ring.close()
         efforts.close()
+
+
+def test_every_axis_has_its_own_efforts_and_its_own_zero() -> None:
+    effort = "{channel='vx', gain=1.0, limit=9.0, slew=9.0}"
+    config = drive_config(SOURCE[:-1] + f", effort={effort}, axes={{brake={{effort={effort}}}, throttle={{}}}}}}")
+    device = opened(config)
+    rings = [RingWriter(config.ring(name), rec.LAYOUT, 64) for name in ("effort", "effort_1")]
+    ring = RingWriter(config.ring("device"), layout(config), 1 << 12)
+    assert ring.layout.names[-4:] == (
+        "actuator_given_brake", "actuator_position_brake", "actuator_given_throttle", "actuator_position_throttle",
+    )  # fmt: skip
+    try:
+        loop = DeviceLoop(config, device, ring, watchdog_ms=10_000.0)
+        first, brake = every = (loop.efforts, *loop.axes)
+        for each in rings:
+            poke(each.words, HEARTBEAT_WORD, now_ns())
+        for efforts in every:
+            efforts.poll()
+        for each, value in zip(rings, (1.5, -2.5), strict=True):
+            hand_effort_over(each, value)
+        for efforts in every:
+            efforts.poll()
+        assert (device.queue[LAST], device.axes[0].queue[LAST], device.axes[1].queue[LAST]) == (1.5, -2.5, 0.0)
+        poke(rings[1].words, HEARTBEAT_WORD, now_ns() - 11 * SECOND)  # the loop of this axis hangs
+        for efforts in every:
+            efforts.poll()
+        assert (device.queue[LAST], device.axes[0].queue[LAST]) == (1.5, 0.0)
+        assert (first.zeroed, brake.zeroed) == (0, 1)
+        for efforts in every:
+            efforts.close()
+    finally:
+        for each in (ring, *rings):
+            each.close()

@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -111,44 +110,61 @@ def test_an_output_falls_to_zero_when_the_simulator_is_killed(start: Start, name
     sweep(load(ONBOARD, [f"name={name}"]))  # what the dead one left
 
 
-def run_config(effort: dict[str, Any]) -> Config:
-    return load(DRIVE, [f"source.effort={{{', '.join(f'{key}={value!r}' for key, value in effort.items())}}}"])
+def run_config(source: str) -> Config:
+    return load(DRIVE, [source])
 
 
-@pytest.mark.parametrize("transport", ["shm", "ipc"])
+@pytest.mark.parametrize("axes", [False, True], ids=["virtual-ipc", "haptic-axes-shm"])
 def test_by_the_record_the_effort_was_zero_in_time_after_a_kill(
-    drive: Callable[..., Program], name: str, tmp_path: Path, transport: str
+    drive: Callable[..., Program], name: str, tmp_path: Path, axes: bool
 ) -> None:
-    settings = {"channel": "vx", "gain": 1.0, "limit": 0.05, "slew": 1.0, "rate_hz": 500.0, "displacement": "yaw",
-                "stale_after_ms": 20.0, "zero_within_ms": 80.0}  # fmt: skip
-    written = ", ".join(f"{key}={value!r}" for key, value in settings.items())
-    program = drive("--seconds", "0", "--json", "--set", f"source.effort={{{written}}}", "--set",
-                    f'transport.kind="{transport}"')  # fmt: skip
-    efforts = ring_of(name, "effort")
-    until(lambda: (found := efforts.newest()) is not None and found["given"] == 0.05, "the car does not move")
+    """Of every axis of the device, by itself; the axes' are those of a hand wheel that is swung."""
+    settings = {"channel": "hand_wheel_angle" if axes else "vx", "gain": 1.0, "limit": 0.05, "slew": 1.0,
+                "rate_hz": 500.0, "displacement": "yaw", "stale_after_ms": 20.0, "zero_within_ms": 80.0}  # fmt: skip
+    settings |= {"gain": 10.0} if axes else {}
+    effort = f"{{{', '.join(f'{key}={value!r}' for key, value in settings.items())}}}"
+    source, transport = f"source.effort={effort}", "ipc"
+    if axes:
+        source, transport = (
+            "source={kind='haptic', position='steering', lever=1.0, hand={rigid=true, motion={amplitude=0.5, hz=0.5}},"
+            f" effort={effort}, axes={{throttle={{effort={effort}}}}}}}", "shm",
+        )  # fmt: skip
+    program = drive("--seconds", "0", "--json", "--set", source, "--set", f'transport.kind="{transport}"')
+    rings = [ring_of(name, stream) for stream in run_config(source).efforts]
+    assert len(rings) == 1 + axes
+    for efforts in rings:
+        until(lambda e=efforts: (x := e.newest()) is not None and abs(x["given"]) == 0.05, "the car does not move")
     killed = pid_of(name, "sim")
     program.signal(signal.SIGSTOP)  # nobody takes its place before the watchdog has acted
     os.kill(killed, signal.SIGKILL)
-    until(lambda: efforts.newest()["given"] == 0.0, "the effort does not become zero")  # type: ignore[index]
+    for efforts in rings:
+        until(lambda e=efforts: e.newest()["given"] == 0.0, "the effort does not become zero")
     program.signal(signal.SIGCONT)
     until(lambda: pid_of(name, "sim") != killed, "no simulator took its place")
     steps = ring_of(name, "sim")
     wait_for_steps(steps, steps.head + 20)
-    steps.close()
-    efforts.close()
+    for ring in (steps, *rings):
+        ring.close()
     program.signal(signal.SIGINT)
     program.end()
     report = program.json()
-    assert report["record"]["topics"]["/effort"]["lost"] == 0 and report["effort"]["zeroed"] >= 1
+    counted = [report["effort"], *report["axis_efforts"].values()]
+    assert len(counted) == len(rings) and all(each["zeroed"] >= 1 for each in counted)
 
     run = open_run(next((tmp_path / "runs").iterdir()))
-    found = run.topics["/effort"].blocks
-    assert found["given"].max() == 0.05
-    assert_the_watchdog_acts(found, EffortSettings(**settings))
+    recorded = 0
+    for topic in ("/effort", "/effort_1")[: len(rings)]:
+        assert report["record"]["topics"][topic]["lost"] == 0
+        found = run.topics[topic].blocks
+        recorded += len(found)
+        assert np.abs(found["given"]).max() == 0.05
+        assert_the_watchdog_acts(found, EffortSettings.model_validate(settings))
 
     # and the record's efforts can be made again from its steps, to the bit; with another gain they differ
-    made = efforts_again(run, config := run_config(settings))
-    assert made is not None and made["differing"] == 0 and made["compared"] > 0.9 * made["recorded"] == 0.9 * len(found)
-    config.source["effort"]["gain"] = 0.9
+    made = efforts_again(run, config := run_config(source))
+    assert made is not None and made["differing"] == 0 and made["compared"] > 0.9 * made["recorded"] == 0.9 * recorded
+    changed = config.source["axes"]["throttle"] if axes else config.source
+    changed["effort"]["gain"] = 0.9
     other = efforts_again(run, config)
     assert other is not None and other["differing"] > 0 and other["first_difference"] is not None
+    assert [bool(each["differing"]) for each in other["topics"].values()] == ([False, True] if axes else [True])

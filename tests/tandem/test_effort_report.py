@@ -84,7 +84,8 @@ def test_keys_of_the_device_stand_beside_those_of_the_effort() -> None:
         _run(rec.LAYOUT),
         load(DRIVE, ["source.effort={channel='steering_torque', ao='ao1', gain=1.0, limit=1.0, slew=1.0}"]),
     )
-    assert found == {"recorded": 3, "compared": 0, "differing": 0, "first_difference": None}
+    one = {"recorded": 3, "compared": 0, "differing": 0, "first_difference": None}
+    assert found == {**one, "topics": {"/effort": one}}
     assert in_words(found) == "0 of 3 efforts made again from their steps: identical, to the bit"
-    found |= {"compared": 3, "differing": 2, "first_difference": 1}
-    assert in_words(found).endswith("2 differ, from number 1 on")
+    one |= {"compared": 3, "differing": 2, "first_difference": 1}
+    assert in_words({**one, "topics": {"/effort_2": one}}).endswith("2 differ: /effort_2 2, from number 1 on")

@@ -101,7 +101,9 @@ def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float
             states=(*car.states, *obstacle.STATES),
             outputs=(*car.outputs, *obstacle.OUTPUTS),
             parameters=(*car.parameters, *obstacle.PARAMETERS),
-            efforts=(*car.efforts, "felt_torque") if car.name == "buggy" else car.efforts,
+            efforts=(*car.efforts, "felt_torque", "felt_brake", "felt_throttle")
+            if car.name == "buggy"
+            else car.efforts,
             step=with_car.step,
             initial=initial,
             tables=tables(np.concatenate([[*head, *looks], car.tables.ints]), car.tables.floats),

@@ -1,4 +1,4 @@
-"""States, outputs and parameters of obstacle (obstacle.py) and port model, and where the car's own are.
+"""States, outputs and parameters of obstacle (obstacle.py), port model and pedals (pedals.py); places of the car's own.
 
 The state is the car's, then the obstacle's; so are parameters and outputs. The car's own work, whose first entries are
 its outputs, stands behind all outputs. Integers in front of the car's tables say where each begins.
@@ -14,6 +14,7 @@ HEAD = 8
 LOOKS = ("x", "y", "yaw", "vx")  # outputs of the car that the obstacle is placed and hit by
 # of the port model's differences: beyond rounding and the solver's tolerance, within what is straight
 BESIDE = (1e-3, 5e-2, 5.0)  # rad, rad/s, rad/s2
+BRAKE_BAND, THROTTLE_BAND = 2.0, 0.05  # bar; of full: so far a pedal moves until its friction is all there
 
 STATES = (
     Quantity("obstacle_clock", "s", "until it appears; negative: the car is not as fast yet"),
@@ -24,6 +25,10 @@ STATES = (
     Quantity("obstacle_number", "1", "how many have appeared"),
     Quantity("obstacle_hits", "1", "how many have been hit"),
     Quantity("obstacle_hit", "1", "1: this one has been hit"),
+    Quantity("brake_before", "bar", "as of the last step"),
+    Quantity("brake_friction", "N", "of the pedal, against its motion"),
+    Quantity("throttle_before", "1", "as of the last step"),
+    Quantity("throttle_friction", "N", "of the pedal, against its motion"),
 )
 OUTPUTS = (
     Quantity("obstacle_there", "1", "1 while an obstacle lies on the road"),
@@ -40,6 +45,8 @@ OUTPUTS = (
     Quantity(
         "felt_torque", "N m", "steering torque times `feel`, for a haptic wheel; not more than `feel_limit` allows"
     ),
+    Quantity("felt_brake", "N", "force of the brake pedal, times `pedal_feel`; as `brake_pedal_limit` allows"),
+    Quantity("felt_throttle", "N", "force of the throttle pedal, times `pedal_feel`; as `throttle_pedal_limit` allows"),
 )
 PARAMETERS = (
     Parameter("obstacle_seed", "1", 1.0, 0.0, 1e9, "of the instants at which obstacles appear"),
@@ -82,6 +89,24 @@ PARAMETERS = (
         "of the haptic wheel; 0: not known",
         live=False,
         of_the_file=False,
+    ),
+    *(
+        Parameter(name, unit, value, 0.0, most, text, of_the_file=False)
+        for name, unit, value, most, text in (
+            ("pedal_feel", "1", 1.0, 20.0, "force of haptic pedals per force of the car's"),
+            ("brake_pedal_rate", "N/bar", 4.0, 50.0, "force of the brake pedal per pressure in its line; estimate"),
+            ("brake_pedal_friction", "N", 6.0, 200.0, "of the brake pedal, dry; estimate"),
+            ("brake_pedal_kick", "N/bar", 1.0, 50.0, "per pressure that the anti-lock control holds back; estimate"),
+            ("throttle_pedal_spring", "N", 20.0, 500.0, "of the throttle pedal at full throttle; estimate"),
+            ("throttle_pedal_friction", "N", 3.0, 200.0, "of the throttle pedal, dry; estimate"),
+        )
+    ),
+    *(
+        Parameter(name, unit, most, 0.0, most, text, live=False, of_the_file=False)
+        for name, unit, most, text in (
+            ("brake_pedal_limit", "N/bar", 1e4, "what the brake pedal gains per pressure: what stays passive"),
+            ("throttle_pedal_limit", "N", 1e5, "what the throttle pedal gains to full: what stays passive"),
+        )
     ),
     Parameter(
         "port", "1", 0.0, 0.0, 1.0, "1: each step also gives its port model, at five times the cost", of_the_file=False

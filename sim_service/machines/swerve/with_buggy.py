@@ -5,7 +5,9 @@ once more from where it is, with the hand wheel going on at its acceleration, an
 acceleration a little beside that. The state of the car stays as it is.
 """
 
+from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.description import INPUTS, OUTPUTS
+from sim_service.machines.buggy.dynamics import LAST, LINE_BAR, SIZE
 from sim_service.machines.buggy.dynamics import step as step_car
 from sim_service.machines.contract import STEP, Tables, index
 from sim_service.machines.swerve.description import (
@@ -19,12 +21,14 @@ from sim_service.machines.swerve.description import (
     W,
 )
 from sim_service.machines.swerve.obstacle import OWN_OUTPUTS, follow_car
+from sim_service.machines.swerve.pedals import feel_pedals
 from sim_service.multibody.natural.views import view
 from sync.array_copy import copy
 from sync.jit import kernel
 
 _ANGLE = index(INPUTS, "steering_angle")
 _TORQUE = index(OUTPUTS, "steering_torque")
+_PRESSURE = LAST + slots.PRESSURE - slots.DRIVE  # of each wheel, in the car's memory
 
 
 @kernel(STEP, error_model="numpy")
@@ -37,6 +41,10 @@ def step(state, inputs, params, tables, work, h):
     follow_car(state, params, ints, work, h)
 
     out, n, p = view(work, ints[CAR_OUTPUTS], begin), ints[CAR_STATES], ints[CAR_PARAMETERS]
+    memory, held_back = view(state, of_car.ints[SIZE], n), 0.0
+    for w in range(4):
+        held_back += 0.25 * max(memory[LINE_BAR] - memory[_PRESSURE + w], 0.0)
+    feel_pedals(view(state, n, len(state)), held_back, inputs, view(params, p, len(params)), out)
     feel = min(params[p + P.feel], params[p + P.feel_limit])
     out[W.felt_torque] = out[W.port_ahead] = feel * own[_TORQUE]
     for k in range(1, 4):
