@@ -108,12 +108,12 @@ def disk_skin(k1: np.ndarray, radius: float, width: float) -> tuple[np.ndarray, 
 
 
 def cross_skin(reach: float, half: float) -> tuple[np.ndarray, np.ndarray]:
-    """Two bars across each other, flat on the floor: they are seen beside the roller that hides their middle."""
+    """Two bars across each other, on the floor: they are seen beside the roller that hides their middle."""
     points: list[tuple[float, float, float]] = []
     faces: list[tuple[int, int, int]] = []
     for x, y in ((reach, half), (half, reach)):
         first = len(points)
-        points += [(sx * x, sy * y, sz * half) for sx in (-1.0, 1.0) for sy in (-1.0, 1.0) for sz in (-1.0, 1.0)]
+        points += [(sx * x, sy * y, z) for sx in (-1.0, 1.0) for sy in (-1.0, 1.0) for z in (0.0, 2.0 * half)]
         for a, b, c, d in ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)):
             faces += [(first + a, first + b, first + c), (first + a, first + c, first + d)]
     return np.array(points), np.array(faces, np.int64)

@@ -11,30 +11,36 @@ quadratic form over a disc (for a point outside, the root of the secular equatio
 Newton's method, which converges from s = 0 on from one side). Sweeps end when no impulse changes by more than
 `tolerance` of the largest.
 
-Where contacts brace each other (more of them under one body than it has freedoms) sweeps
-need hundreds of rounds. So from sweep `FEW` on each is followed by Newton steps over all contacts at once, on the
-functions of Alart and Curnier (pressing: w_n + c lam_n; sticking: w_t; slipping: lam_t - mu lam_n y / |y| with
-y = lam_t - r w_t), no farther than to where the first that sticks begins to slip. The sweep after them is what counts:
-solved means the same as before, and where Newton's method comes no nearer the best sweep goes on alone, for a while or,
-in the second half of what is allowed, from nothing.
+Where contacts brace each other (more of them under one body than it has freedoms) sweeps need hundreds of rounds. So
+from sweep `FEW` on there are Newton steps over all contacts at once before each, on the functions of Alart and Curnier
+(pressing: w_n + c lam_n; sticking: w_t; slipping: lam_t - mu lam_n y / |y| with y = lam_t - r w_t), no farther than to
+where the first that sticks begins to slip. Solved always means that a sweep changes nothing.
+
+Braced contacts may slip by 1e-7 m/s against impulses that fill their cones; which of them do is found by neither
+within hundreds of rounds. What is not solved after `DIRECT` sweeps is therefore begun again from nothing with a
+`yielding`: every contact gives way by it times its impulse, along the normal and across. With much of it contacts
+hardly feel each other, and Newton's method converges at once; it is then taken away by powers of ten, in smaller
+strides where one fails, down to what the last digits do not show. Where impulses are not determined (four rigid wheels)
+those found are the ones of bodies that are equally soft, in the limit.
 """
 
 from math import sqrt
 
 from sim_service.multibody.natural.views import inner, view
 
-PATIENCE, PLAIN = (
-    8,
-    10,
-)  # Newton steps that may fail to come nearer, and sweeps without one after that, twice as many each time
 STEPS = 10  # of Newton's method between two sweeps, at most
 FEW = 3  # sweeps before the first Newton step
+DIRECT = 8  # sweeps before contacts are made to yield
+LEVEL = 8  # sweeps for one yielding, at most
+FIRST, STRIDE, LAST = 1e-2, 1e-2, 1e-15  # yielding, over the largest element: at first, from one to the next, at last
+CHECKED = 1e-9  # from here on each is tried without any
+SHORTEST = 0.97  # a stride that hardly changes anything: given up
 SMALL = 1e-15  # of the largest element: a pivot below it is none, and its impulse stays as it is
 
 
 @inner
-def sweep(G, b, friction, compliance, count, lam):
-    """One round over all contacts; the largest change of an impulse."""
+def sweep(G, b, friction, compliance, yielding, count, lam):
+    """One round over all contacts; the largest change of an impulse, over the largest."""
     size = 3 * count
     largest = 0.0
     for contact in range(count):
@@ -42,8 +48,8 @@ def sweep(G, b, friction, compliance, count, lam):
         w = b[n]
         for j in range(size):
             w += G[size * n + j] * lam[j]
-        diagonal = max(G[size * n + n] + compliance[contact], 1e-300)
-        new = lam[n] - (w + compliance[contact] * lam[n]) / diagonal
+        soft = compliance[contact] + yielding
+        new = lam[n] - (w + soft * lam[n]) / max(G[size * n + n] + soft, 1e-300)
         new = max(new, 0.0)
         largest = max(largest, abs(new - lam[n]))
         lam[n] = new
@@ -56,7 +62,7 @@ def sweep(G, b, friction, compliance, count, lam):
                 r += G[size * (n + 2) + j] * lam[j]
         xx, yy, xy = G[size * (n + 1) + n + 1], G[size * (n + 2) + n + 2], G[size * (n + 1) + n + 2]
         least = 1e-15 * (xx + yy) + 1e-300  # a direction in which nothing can move takes no impulse
-        xx, yy = xx + least, yy + least
+        xx, yy = xx + yielding + least, yy + yielding + least
         s = x = y = 0.0
         if reach > 0.0:
             for _ in range(60):
@@ -71,11 +77,14 @@ def sweep(G, b, friction, compliance, count, lam):
                 s += (long - reach) / reach * long * long / (x * u + y * v)
         largest = max(largest, abs(x - lam[n + 1]), abs(y - lam[n + 2]))
         lam[n + 1], lam[n + 2] = x, y
-    return largest
+    scale = 1e-300
+    for j in range(size):
+        scale = max(scale, abs(lam[j]))
+    return largest / scale
 
 
 @inner
-def newton_step(G, b, friction, compliance, count, lam, A):
+def newton_step(G, b, friction, compliance, yielding, count, lam, A):
     """One step for all impulses, in place; its size over the largest of them.
 
     `A`: room for the matrix and its right side, 3 count (3 count + 1).
@@ -91,10 +100,12 @@ def newton_step(G, b, friction, compliance, count, lam, A):
                 A[wide * i + j] = G[size * i + j]
                 total += G[size * i + j] * lam[j]
             A[wide * i + size] = -total
-        A[wide * n + n] += compliance[contact]
-        A[wide * n + size] -= compliance[contact] * lam[n]
-        r = 2.0 / (G[size * x + x] + G[size * y + y] + 1e-300)
-        pressed = lam[n] + A[wide * n + size] / max(G[size * n + n] + compliance[contact], 1e-300) > 0.0
+        for i in range(n, n + 3):
+            soft = yielding + (compliance[contact] if i == n else 0.0)
+            A[wide * i + i] += soft
+            A[wide * i + size] -= soft * lam[i]
+        r = 2.0 / (A[wide * x + x] + A[wide * y + y] + 1e-300)
+        pressed = lam[n] + A[wide * n + size] / max(A[wide * n + n], 1e-300) > 0.0
         if not pressed:  # open: no impulse
             for i in range(n, n + 3):
                 for j in range(size):
@@ -182,41 +193,57 @@ def newton_step(G, b, friction, compliance, count, lam, A):
 
 
 @inner
+def converge(G, b, friction, compliance, yielding, count, lam, few, cap, tolerance, A):
+    """Sweeps until one changes nothing, Newton steps before each from `few` on; how many, and the last change."""
+    change = 1e300
+    for k in range(cap):
+        if k >= few:
+            for _ in range(STEPS):
+                if newton_step(G, b, friction, compliance, yielding, count, lam, A) <= 1e-3:
+                    break
+        change = sweep(G, b, friction, compliance, yielding, count, lam)
+        if change <= tolerance:
+            return k + 1, change
+    return cap, change
+
+
+@inner
 def solve_impulses(G, b, friction, compliance, count, lam, cap, tolerance, room):
-    """Sweeps until they change nothing; how many, and the last change over the largest impulse.
+    """Impulses from an estimate of them; how many sweeps that took, and the last change over the largest impulse.
 
     `room`: 3 count (3 count + 2).
     """
     size = 3 * count
-    best, A = view(room, 0, size), view(room, size, size * (size + 2))
-    least = 1e300  # change of the sweep that led to `best`, over the largest impulse
-    tried = plain = 0  # Newton steps since `best`; sweeps without one that are still to come
-    pause = PLAIN
-    for k in range(cap):
-        change = sweep(G, b, friction, compliance, count, lam)
-        scale = 1e-300
-        for j in range(size):
-            scale = max(scale, abs(lam[j]))
-        change /= scale
+    solved, A = view(room, 0, size), view(room, size, size * (size + 2))
+    used, change = converge(G, b, friction, compliance, 0.0, count, lam, FEW, min(cap, DIRECT), tolerance, A)
+    if change <= tolerance:
+        return used, change
+    largest = 1e-300
+    for i in range(size):
+        largest = max(largest, G[size * i + i])
+        lam[i] = solved[i] = 0.0
+    yielding = last = FIRST * largest
+    stride = STRIDE
+    while used < cap and stride < SHORTEST:
+        k, change = converge(
+            G, b, friction, compliance, yielding, count, lam, 0, min(cap - used, LEVEL), tolerance, A
+        )  # fmt: skip
+        used += k
         if change <= tolerance:
-            return k + 1, change
-        if change < least:
-            least, tried = change, 0
             for j in range(size):
-                best[j] = lam[j]
-        elif tried >= PATIENCE and k < cap // 2:
-            for j in range(size):
-                lam[j] = best[j]
-            tried, plain, pause = 0, pause, 2 * pause
-        plain -= 1
-        if k == cap // 2:  # once more from nothing, by sweeps alone
-            for j in range(size):
-                lam[j] = 0.0
-        if FEW <= k < cap // 2 and plain < 0:
-            tried += 1
-            for _ in range(STEPS):
-                if newton_step(G, b, friction, compliance, count, lam, A) <= 1e-3:
+                solved[j] = lam[j]
+            last = yielding
+            if yielding <= CHECKED * largest:
+                change = sweep(G, b, friction, compliance, 0.0, count, lam)
+                used += 1
+                if change <= tolerance:
+                    return used, change
+                if yielding <= LAST * largest:
                     break
-    for j in range(size):
-        lam[j] = best[j]
-    return cap, least
+        else:
+            stride = sqrt(stride)
+        for j in range(size):
+            lam[j] = solved[j]
+        yielding = max(last * stride, LAST * largest)
+    change = sweep(G, b, friction, compliance, 0.0, count, lam)
+    return used + 1, change

@@ -208,6 +208,8 @@ def squares(out: Measured) -> None:
         out.most(
             f"{name}: error of an open-loop square of {SIDE:g} m", float(v["path_error"].max()), limits[name], " m"
         )
+        out.most(f"{name}: impulses, what is left unsolved of the largest", float(v["unsolved"].max()), 1e-11)
+        out.shown(f"{name}: corrections of impulses, most of {len(v['t'])} steps", f"{v['sweeps'].max():.0f} sweeps")
         load, slip = v["wheel1_load"], v["wheel1_slip"]
         figures = f"{v['yaw'][-1]:.4f} rad, {load.min():.1f} to {load.max():.1f} N, {slip.max():.3f} m/s"
         out.shown(f"{name}: yaw at the end, load of wheel 1, largest slip", figures)

@@ -14,7 +14,7 @@ from sim_service.machines.scene import poses
 from sync.errors import ConfigError
 from tandem.studies.omni.measures import Measured, conservation, motion_identity, square_command, tracking_identity
 from tandem.studies.omni.runs import Bench, make_changed
-from tests.examples import thorough
+from tests.examples import cases, thorough
 from tests.sim_service.conftest import CONFIGS
 
 BENCH = CONFIGS / "omni" / "bench.toml"
@@ -215,10 +215,15 @@ def test_a_required_command_that_is_nan_is_not_taken_for_zero() -> None:
     assert not np.isfinite(bench.state).all()
 
 
-def test_every_step_of_a_square_is_solved() -> None:
+@pytest.mark.parametrize(
+    "name, changed",
+    [("four_wheels", {}), *cases(("mecanum", {"friction": 10.0, "compliance": 0.0}), ("mecanum", {"friction": 10.0}),
+                                 ("four_wheels", {"friction": 0.05, "compliance": 0.0}))],
+)  # fmt: skip
+def test_every_step_of_a_square_is_solved(name: str, changed: dict[str, float]) -> None:
     """Two rollers of a wheel brace each other where one takes over; sweeps alone need thousands."""
-    v = Bench("four_wheels").run(5.0 if thorough() else 1.5, 5e-3, lambda t: square_command(3.0 * t))
-    assert v["unsolved"].max() <= 1e-11 and v["sweeps"].max() < 100
+    v = Bench(name, changed).run(5.0 if thorough() else 1.0, 5e-3, lambda t: square_command(3.0 * t))
+    assert v["unsolved"].max() <= 1e-11 and v["sweeps"].max() < 200
 
 
 def test_neighbours_touch_where_they_end_in_a_point_and_not_where_they_are_inclined() -> None:
