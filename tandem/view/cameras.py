@@ -81,6 +81,7 @@ class Cameras:
         if chosen is None:
             if fresh:
                 camera.up_direction = _UP  # a hand turns it about the upright axis
+                camera.near = Camera.near  # and comes nearer
             return
         axes, up = subject.axes, subject.axes[:, 2]
         if chosen.axes == "heading":
@@ -93,7 +94,7 @@ class Cameras:
         position, target = (subject.position + axes @ np.array(place) for place in (chosen.at, chosen.to))
         with client.atomic():
             if fresh:
-                camera.fov = chosen.field_of_view
+                camera.fov, camera.near = chosen.field_of_view, chosen.near
             camera.up_direction = up
             camera.position = position
             camera.look_at = target

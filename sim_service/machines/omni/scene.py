@@ -144,12 +144,14 @@ def scene(file: OmniFile, tree: TreeTables, wheels: list[Wheel]) -> Scene:
             points, faces = disk_skin(axis, max(0.3 * R, wheel.distance - 0.7 * (R - wheel.distance)), 0.15 * R)
         low, high = points.min(axis=0), points.max(axis=0)
         solids.append(Solid(name, k - body, low, high, shell=points, faces=faces, kind=kind))
-    points, faces = cross_skin(0.45 * R, 0.05 * R)
+    points, faces = cross_skin(0.9 * R, 0.05 * R)
     for w in range(len(wheels)):
         solids.append(
             Solid(f"contact{w + 1}", len(tree.links) - body + w, points.min(axis=0), points.max(axis=0),
                   shell=points, faces=faces, kind="mark")
         )  # fmt: skip
     away = 2.8 * size  # of a bench this is the wheel, of a platform all of it
-    cameras = (Camera("side", (0.0, -away, 0.5 * away), (0.0, 0.0, 0.0), "heading"), *usual_cameras(1.6 * size))
+    # drawn in software, a floor without end hides what is some millimetres above it where less is cut off
+    side = Camera("side", (0.0, -away, 0.7 * away), (0.0, 0.0, 0.0), "heading", near=0.2 * away)
+    cameras = (side, *usual_cameras(1.6 * size))
     return Scene(frames=len(tree.links) - body + len(wheels), solids=tuple(solids), size=3.0 * size, cameras=cameras)

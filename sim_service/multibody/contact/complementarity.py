@@ -20,8 +20,8 @@ Braced contacts may slip by 1e-7 m/s against impulses that fill their cones; whi
 within hundreds of rounds. What is not solved after `DIRECT` sweeps is therefore begun again from nothing with a
 `yielding`: every contact gives way by it times its impulse, along the normal and across. With much of it contacts
 hardly feel each other, and Newton's method converges at once; it is then taken away by powers of ten, in smaller
-strides where one fails, down to what the last digits do not show. Where impulses are not determined (four rigid wheels)
-those found are the ones of bodies that are equally soft, in the limit.
+strides where one fails, down to what the last digits do not show. Where impulses are not determined (a rigid body on
+four feet) those found are the ones of bodies that are equally soft, in the limit.
 """
 
 from math import sqrt
