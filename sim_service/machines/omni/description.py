@@ -15,17 +15,17 @@ MetresPerSecond = Annotated[float, Field(ge=-100.0, le=100.0)]
 class WheelFile(Section):
     """[wheel]"""
 
-    radius: float = Field(gt=0.0, le=10.0)  # m
+    radius: float = Field(ge=1e-3, le=10.0)  # m
     distance: float  # m, from the wheel's centre to that of a roller
-    rollers: int = Field(ge=2, le=40)
+    rollers: int = Field(ge=3, le=40)
     psi_deg: float = 0.0
     alpha_deg: float | None = Field(None, gt=0.0, lt=90.0)  # None: 180 / rollers, which leaves no gap
     rows: int = Field(1, ge=1, le=2)
     row_offset: float = Field(0.0, ge=0.0, le=1.0)  # m
-    roller_mass: float = Field(gt=0.0, le=100.0)  # kg
-    disk_mass: float = Field(gt=0.0, le=1000.0)  # kg
-    disk_inertia_axle: float = Field(gt=0.0, le=1e4)  # kg m2, without rollers and with what turns with it
-    disk_inertia_across: float = Field(gt=0.0, le=1e4)  # kg m2
+    roller_mass: float = Field(ge=1e-6, le=100.0)  # kg
+    disk_mass: float = Field(ge=1e-6, le=1000.0)  # kg
+    disk_inertia_axle: float = Field(ge=1e-12, le=1e4)  # kg m2, without rollers and with what turns with it
+    disk_inertia_across: float = Field(ge=1e-12, le=1e4)  # kg m2
     roller_damping: float = Field(0.0, ge=0.0, le=1e3)  # N m s/rad, of its bearings
     axle_damping: float = Field(0.0, ge=0.0, le=1e3)  # N m s/rad
 
@@ -48,8 +48,8 @@ class PlacedWheel(Section):
 class PlatformFile(Section):
     """[platform]: what the wheels carry."""
 
-    mass: float = Field(gt=0.0, le=1e4)  # kg
-    inertia: list[Annotated[float, Field(gt=0.0, le=1e4)]] = Field(
+    mass: float = Field(ge=1e-6, le=1e4)  # kg
+    inertia: list[Annotated[float, Field(ge=1e-12, le=1e4)]] = Field(
         min_length=3, max_length=3
     )  # kg m2, about its centre: ahead, left, up
     centre: list[Metres] = Field([0.0, 0.0, 0.0], min_length=3, max_length=3)  # m, from the point between the axles
