@@ -176,6 +176,8 @@ class HallPair(_Row):
     volts_per_count: float = Field(gt=0)
     gain: float
     offset: float = 0.0
+    zero_is: str = Field("at rest", max_length=80)  # what a person does to calibrate it
+    full_is: str = Field("at its other end", max_length=80)
 
     @property
     def channels(self) -> list[str]:
@@ -207,6 +209,8 @@ class VoiceCoil(_Row):
     volts_per_count: float = Field(gt=0)
     kappa_v_s_per_m: FullScale
     lever_arm_m: FullScale
+    zero_is: str = Field("at rest", max_length=80)  # what a person does to calibrate it
+    full_is: str = Field("moved the way that counts as positive", max_length=80)
 
     @property
     def channels(self) -> list[str]:

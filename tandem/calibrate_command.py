@@ -31,7 +31,7 @@ def calibrate(
     ],
     rows: Annotated[
         list[str] | None,
-        typer.Option("--row", help="A row of [inputs] that is affine or an encoder; repeatable. Default: all of them."),
+        typer.Option("--row", help="A row of [inputs] that has a scale; repeatable. Default: all of them."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The fragment to write. Default: NAME_calibration.toml beside the file.")
@@ -79,7 +79,10 @@ def named(source: str) -> Path:
 def _wanted(asked: list[str], there: Iterable[str], file: Path) -> list[str]:
     names = list(there)
     if not names:
-        raise ConfigError(f"{file}: inputs: no row is affine or an encoder of a channel; there is nothing to calibrate")
+        raise ConfigError(
+            f"{file}: inputs: no row is affine or an encoder of a channel, a pair of Hall sensors or a voice coil;"
+            " there is nothing to calibrate"
+        )
     for name in asked:
         if name not in names:
             raise ConfigError(f"--row {name}: must be one of {', '.join(names)}")
@@ -118,7 +121,7 @@ def _run(
             with contextlib.closing(LoneDaq(file, own, screen.show)) as daq:
                 readings = _attached(daq, load(file, own), screen)
                 counting = {c.name for c in config.daq.channels if c.counter_bits is not None}
-                counters = frozenset(name for name, row in configured.items() if row.channel in counting)
+                counters = frozenset(name for name, row in configured.items() if set(row.channels) & counting)
                 calibration = Calibration(configured, counters, counter_zeros)
                 if show:
                     _show(daq, readings, calibration, keys, screen)

@@ -41,7 +41,10 @@ def notes(
 
 def study_piano(
     what: Annotated[
-        str, typer.Argument(help="phases, multibody: a model's strokes; models: both on the same key; or all")
+        str,
+        typer.Argument(
+            help="phases, multibody: a model's strokes; models: both on the same key; instrument: its sensors; or all"
+        ),
     ] = "all",
     as_json: AsJson = False,
     runs: Runs = Path("runs"),

@@ -5,8 +5,8 @@ stiffness, bias force and intended motion, are settings (daq_service/devices/hap
 integrated exactly between samples (haptic_plant.py). A positive effort opposes a positive displacement. Scans become
 available at their instants and wait in a buffer of finite size; what no longer fits is lost, and counted.
 
-Channels: the encoder's, a force sensor's between hand and device if there is one, and any others, which move as those
-of the source `waves`. A device may have further axes (`source.axes`), each with an encoder, an actuator, an effort and
+Channels: the encoder's, a force sensor's between hand and device if there is one, a pair of Hall sensors' and a voice
+coil's likewise (haptic_sensors.py), and any others, which move as those of the source `waves`. A device may have further axes (`source.axes`), each with an encoder, an actuator, an effort and
 a hand of its own; they are sampled together and know nothing of each other.
 """
 
@@ -20,6 +20,7 @@ from numba import int64, types
 from daq_service.devices import Host, haptic_plant
 from daq_service.devices.due_scans import NEVER, NEXT, PERIOD, START, begin, stopped, take_due, wait_for_due
 from daq_service.devices.haptic_plant import V, X, hand_force, pass_until
+from daq_service.devices.haptic_sensors import fill_sensors, sensor_rows
 from daq_service.devices.haptic_settings import Axis, Motion, Settings
 from daq_service.devices.waves import Wave, fill_waves, wave_rows
 from daq_service.effort_settings import EffortSettings
@@ -51,12 +52,12 @@ def _sample(scan, instant, columns, scales, plant, x, a, par, times, lines, room
 
 @kernel(
     types.UniTuple(int64, 2)(
-        WORDS_2D, WORDS, int64, WORDS, MATRIX, WORDS, VECTOR, WORDS, VECTOR, VECTOR, VECTOR, WORDS, MATRIX, VECTOR,
-        VECTOR,
+        WORDS_2D, WORDS, int64, WORDS, MATRIX, MATRIX, WORDS, VECTOR, WORDS, VECTOR, VECTOR, VECTOR, WORDS, MATRIX,
+        VECTOR, VECTOR,
     )
 )  # fmt: skip
 def _make_scans(
-    scans, t_ns, now, state, channels, columns, scales, plant, x, a, par, times, lines, rooms, queue
+    scans, t_ns, now, state, channels, sensors, columns, scales, plant, x, a, par, times, lines, rooms, queue
 ):  # fmt: skip
     """Every scan that is due by `now`, at least one. See Device.read."""
     count, lost = take_due(state, now, scans.shape[0])
@@ -66,6 +67,7 @@ def _make_scans(
         state[NEXT] += 1
         fill_waves(scans[row], since, channels)
         _sample(scans[row], t_ns[row], columns, scales, plant, x, a, par, times, lines, rooms, queue)
+        fill_sensors(scans[row], state[NEXT], x[X], x[V], sensors)
     return count, lost
 
 
@@ -118,7 +120,7 @@ class HapticDevice:
         self.effort, self.wants = settings.effort, wants_of(settings)
         self._clock = host.clock or RealClock()
         self._state = stopped(config.period_ns, settings.buffer_blocks)
-        self._channels = wave_rows(config, waves)
+        self._channels, self._sensors = wave_rows(config, waves), sensor_rows(config, settings)
         position = settings.position or config.daq.channels[0].name
         self._first = HapticAxis(config, settings, position, settings.force_sensor, settings.force_per_count)
         self.axes = tuple(HapticAxis(config, settings.axes[name], name) for name in sorted(settings.axes))
@@ -141,7 +143,7 @@ class HapticDevice:
         now = wait_for_due(self._state, self._clock, wait_ns)
         if now is None:
             return 0, 0
-        count, lost = _make_scans(scans, t_ns, now, self._state, self._channels, *self._first.data)
+        count, lost = _make_scans(scans, t_ns, now, self._state, self._channels, self._sensors, *self._first.data)
         for axis in self.axes:
             _sample_axis(scans, t_ns, count, *axis.data)
         return int(count), int(lost)
@@ -253,12 +255,16 @@ def open_here(config: Config, settings: Settings, file: Path, host: Host) -> Hap
     """In this process, whatever `own_process` says."""
     names = [channel.name for channel in config.daq.channels]
     position = settings.position or names[0]
-    for key, name in (("position", position), ("force_sensor", settings.force_sensor)):
+    analogue = [(key, name) for key, name, _ in settings.sensors()]
+    taken: dict[str, str] = {}
+    for key, name in (("position", position), ("force_sensor", settings.force_sensor), *analogue):
         if name and name not in names:
             raise ConfigError(f"{file}: source.{key} = {name!r}: daq.channels has {', '.join(names)}, and no {name}")
-    if settings.force_sensor == position:
-        raise ConfigError(f"{file}: source.force_sensor = {position!r}: is the encoder's channel; must be another")
-    taken = [position, settings.force_sensor]
+        if name in taken:
+            whose = "the encoder's channel" if taken[name] == "position" else f"that of source.{taken[name]}"
+            raise ConfigError(f"{file}: source.{key} = {name!r}: is {whose}; must be another")
+        if name:
+            taken[name] = key
     for name in settings.axes:
         if name not in names or name in taken:
             others = [n for n in names if n not in taken]

@@ -84,16 +84,50 @@ class Axis(Section):
         return math.radians(self.encoder_deg) / self.encoder_counts * self.lever
 
 
+class _Analogue(Section):
+    """A sensor with a converter of its own."""
+
+    volts_per_count: float = Field(1.5e-4, gt=0, le=1e3)
+    noise: float = Field(5e-4, ge=0, le=1e3)  # V, of one reading
+
+
+class Hall(_Analogue):
+    """A pair of Hall sensors, their magnets on both sides of the pivot: one comes nearer as the other goes away."""
+
+    front: str  # the channel of the sensor whose magnet comes nearer as the port moves its positive way
+    rear: str
+    volts: float = Field(4.0, gt=0, le=1e3)  # where magnet and sensor touch
+    reach: float = Field(0.03, gt=0, le=10)  # m, in which the field falls to a quarter
+    front_gap: float = Field(0.0175, ge=0, le=10)  # m, at position 0
+    rear_gap: float = Field(0.008, ge=0, le=10)
+
+
+class Coil(_Analogue):
+    """A coil in which a magnet on the port moves."""
+
+    channel: str
+    kappa: float = Field(12.0, gt=0, le=1e6)  # V s/m
+
+
 class Settings(Axis):
     kind: str
     position: str = ""  # the channel of the encoder; "": the first one
     force_sensor: str = ""  # the channel of a force sensor between hand and device; "": there is none
+    hall: Hall | None = None
+    coil: Coil | None = None
     channels: dict[str, dict[str, float | str]] = {}  # of the others, as the source `waves` has them
     buffer_blocks: int = Field(50_000, ge=1)
     force_per_count: float = Field(1e-3, gt=0)
     axes: dict[str, Axis] = Field({}, max_length=len(AXIS_EFFORTS))  # further ones, by the channels of their encoders
     own_process: bool = False  # it runs as a process of its own, `tandem device CONFIG`
     watchdog_ms: float = Field(20.0, ge=5, le=5000)  # of that process: zero so long after the effort loop's last beat
+
+    def sensors(self) -> list[tuple[str, str, Hall | Coil]]:
+        """Analogue ones: key of the setting, channel, and what it is."""
+        found: list[tuple[str, str, Hall | Coil]] = []
+        if self.hall is not None:
+            found += [("hall.front", self.hall.front, self.hall), ("hall.rear", self.hall.rear, self.hall)]
+        return [*found, ("coil.channel", self.coil.channel, self.coil)] if self.coil is not None else found
 
     @model_validator(mode="after")
     def _first_axis_first(self) -> "Settings":

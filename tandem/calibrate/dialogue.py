@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sync.clock import now_ns, sleep_until
-from sync.input_rows import Encoder
+from sync.input_rows import Encoder, HallPair, VoiceCoil
 from tandem.calibrate.person import Keys, Screen
-from tandem.calibrate.readings import Again, Captured, Readings
-from tandem.calibrate.values import Calibration, shown_unit
+from tandem.calibrate.readings import Again, Captured, FromZero, Readings
+from tandem.calibrate.values import Calibration, shown_unit, signal
 
 LOOK_S = 0.1
 _FILL_NS = 3_000_000_000  # a window may take so long to fill
@@ -31,9 +32,9 @@ def live_line(readings: Readings, calibration: Calibration) -> str:
         return "no block yet"
     parts = []
     for name, row in calibration.configured.items():
-        counts = int(newest[row.channel])
-        value = round(calibration.convert(name, float(counts)), 1) + 0.0  # no -0.0
-        parts.append(f"{name} {counts:6d} = {value:6.1f} {shown_unit(row)}")
+        counts, digits = round(float(signal(row, newest))), 4 if row.unit in ("m", "m/s") else 1
+        value = round(calibration.convert(name, float(counts)), digits) + 0.0  # no -0.0
+        parts.append(f"{name} {counts:6d} = {value:6.{digits}f} {shown_unit(row)}")
     age = (readings.age_ns or 0) * 1e-6
     rate = "no blocks" if readings.silent else f"{readings.rate_hz:.0f} blocks/s"
     return "   ".join([*parts, rate, f"age {age:.1f} ms" if age < 1000 else f"age {age / 1000:.1f} s"])
@@ -47,6 +48,8 @@ def words(step: Step, calibration: Calibration) -> str:
     amount = calibration.amount.get(step.row, math.nan)
     if isinstance(row, Encoder):
         return f"{amount:g} {row.unit} {row.full_is}"
+    if isinstance(row, HallPair | VoiceCoil):
+        return f"{row.full_is}, {amount:g} {calibration.amount_unit(step.row)}"
     return f"{row.full_is} with {amount:g} {row.unit}" if calibration.asks_amount(step.row) else row.full_is
 
 
@@ -105,6 +108,9 @@ class Dialogue:
             captured = self._capture(step)
         except Again as again:
             self._screen.show(f"{step.row}: {again}", "yellow")
+            if isinstance(again, FromZero):
+                self._calibration.forget(step.row)
+                return self._steps.index(Step(step.row, "zero"))
             return at
         if captured.end is not None and step not in self._warned:
             self._warned.add(step)
@@ -123,6 +129,8 @@ class Dialogue:
             calibration.zero[row] = captured
             calibration.full.pop(row, None)
             self._doubted[row] = self._doubts()
+            if calibration.integrates(row):
+                self._readings.integrate(calibration.configured[row].channels[0], captured)
             self._screen.show(f"{row}: {words(step, calibration)} at {captured.counts:.1f} counts", "green")
             return at + 1
         gap = captured.epoch != calibration.zero[row].epoch
@@ -191,14 +199,18 @@ class Dialogue:
                 f"{step.row}: {row.unit} you will move it {row.full_is}{default}; to its stop: lock and the"
                 f" {row.unit} from stop to stop, such as lock {12 * (usual or 1.0):g}:"
             )
-        return f"{step.row}: {row.unit} at which you will hold it, or that count as {row.full_is}{default}:"
+        unit = self._calibration.amount_unit(step.row)
+        if isinstance(row, HallPair | VoiceCoil):
+            return f"{step.row}: {unit} from there to: {row.full_is}:"
+        return f"{step.row}: {unit} at which you will hold it, or that count as {row.full_is}{default}:"
 
     def _amount(self, name: str, answer: str) -> float:
         row, usual = self._calibration.configured[name], self._calibration.usual_amount(name)
         if not answer and usual is not None:
             return usual
         share = 1.0
-        text = answer.removesuffix(row.unit.lower()).strip()
+        unit = self._calibration.amount_unit(name)
+        text = answer.removesuffix(unit.lower()).strip()
         if isinstance(row, Encoder) and text.startswith("lock"):
             text, share = text.removeprefix("lock").strip(), 0.5
         try:
@@ -206,7 +218,7 @@ class Dialogue:
         except ValueError:
             value = math.nan
         if not (math.isfinite(value) and value > 0):
-            raise Again(f"{answer!r}: must be a number above 0, in {row.unit}")
+            raise Again(f"{answer!r}: must be a number above 0, in {unit}")
         return value
 
     def _look(self, typed: str = "") -> None:
@@ -232,9 +244,13 @@ class Dialogue:
         while not self._readings.full and not self._readings.silent and now_ns() < end:
             self._keys_wait()
         self._look()
-        since = self._calibration.zero.get(step.row) if step.kind == "full" else None
-        channel = self._calibration.configured[step.row].channel
-        return self._readings.capture(channel, self._calibration.expected(step.row), since)
+        row, calibration = self._calibration.configured[step.row], self._calibration
+        since = calibration.zero.get(step.row) if step.kind == "full" else None
+        expected = calibration.expected(step.row)
+        if since is not None and calibration.integrates(step.row):
+            held = self._readings.capture(row.channels, expected, None)
+            return self._readings.integral(held)
+        return self._readings.capture(row.channels, expected, since, partial(signal, row))
 
     def _keys_wait(self) -> None:
         """A moment in which nothing is read: the next answer is for the next question."""

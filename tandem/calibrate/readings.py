@@ -1,6 +1,6 @@
 """What the DAQ reads while a person holds something still: the last half second, and whether it can be used."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,10 @@ _OF_NOISE = 5.0  # standard deviations: nine of ten readings of mere noise lie w
 
 class Again(Exception):
     """This cannot be captured; the text has the reason and what would help."""
+
+
+class FromZero(Again):
+    """Neither can its zero be used any more."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Readings:
         self._blocks = np.zeros(0, ring.layout.dtype)
         self._position = 0
         self._channels = {c.name: c for c in config.daq.channels}
+        self._sum, self._sum_of, self._sum_zero, self._sum_epoch = 0.0, "", 0.0, -1
 
     def look(self) -> None:
         """Take what is new."""
@@ -54,9 +59,28 @@ class Readings:
             if len(blocks) == 0:
                 break
             parts.append(blocks)
+            if self._sum_of:
+                self._add(blocks)
         together = np.concatenate(parts)[-self._keep :]
         # what lies before a gap is not the beginning of what lies behind it
         self._blocks = together[together["epoch"] == together["epoch"][-1]] if len(together) else together
+
+    def integrate(self, channel: str, zero: Captured) -> None:
+        """From now on add up what a channel reads beyond a zero, count seconds."""
+        self._sum, self._sum_of, self._sum_zero, self._sum_epoch = 0.0, channel, zero.counts, zero.epoch
+
+    def _add(self, blocks: np.ndarray) -> None:
+        if (blocks["epoch"] != self._sum_epoch).any():
+            self._sum_epoch = -1
+        self._sum += 1e-9 * self._period_ns * float((blocks[self._sum_of].astype(np.float64) - self._sum_zero).sum())
+
+    def integral(self, held: Captured) -> Captured:
+        """What was added up until it was held still again; raises Again."""
+        if self._sum_epoch < 0 or held.epoch != self._sum_epoch:
+            raise FromZero("there was a gap in the blocks on the way: from its zero once more")
+        if abs(self._sum) < LEAST_TRAVEL:
+            raise Again(f"only {abs(self._sum):.1f} count seconds on the way, at least {LEAST_TRAVEL:g} are needed")
+        return Captured(self._sum, held.spread, held.blocks, held.epoch)
 
     @property
     def newest(self) -> np.void | None:
@@ -88,9 +112,15 @@ class Readings:
             or int(self._blocks["t_ns"][-1] - self._blocks["t_ns"][0]) >= 0.9 * self._window_ns
         )
 
-    def capture(self, channel: str, expected: float, since: Captured | None) -> Captured:
-        """The channel's last window; raises Again. `expected` is its travel in counts, as far as it is known; `since`
-        what was captured at the travel's other end."""
+    def capture(
+        self,
+        channels: Sequence[str],
+        expected: float,
+        since: Captured | None,
+        signal: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> Captured:
+        """The channel's last window, or what `signal` makes of several; raises Again. `expected` is its travel in
+        counts, as far as it is known; `since` what was captured at the travel's other end."""
         if self.newest is None:
             raise Again("no block has come yet: the DAQ runs, but its source delivers nothing")
         if self.silent:
@@ -101,14 +131,16 @@ class Readings:
         if not self.full:
             raise Again(f"blocks come with gaps: there are no {self._window_ns * 1e-9:g} s in one piece")
         blocks = self._blocks[self._blocks["t_ns"] > self._blocks["t_ns"][-1] - self._window_ns]
-        if channel + AGE in (blocks.dtype.names or ()):
-            held_ns = int(blocks[channel + AGE][-1]) * 1000
-            if held_ns > self._held_ns:
-                raise Again(f"the value of {channel} is {held_ns * 1e-9:.1f} s old: it is no longer sent")
-        counts = blocks[channel].astype(np.float64)
+        for channel in channels:
+            if channel + AGE in (blocks.dtype.names or ()):
+                held_ns = int(blocks[channel + AGE][-1]) * 1000
+                if held_ns > self._held_ns:
+                    raise Again(f"the value of {channel} is {held_ns * 1e-9:.1f} s old: it is no longer sent")
+        counts = blocks[channels[0]].astype(np.float64) if signal is None else signal(blocks)
+        ends = [_end(blocks[channel], self._channels[channel]) for channel in channels]
         if since is not None:
             expected = abs(float(counts.mean()) - since.counts)
-        captured = _steady(counts, expected, int(blocks["epoch"][-1]), _end(counts, self._channels[channel]))
+        captured = _steady(counts, expected, int(blocks["epoch"][-1]), next((e for e in ends if e is not None), None))
         if since is not None and expected < LEAST_TRAVEL:
             raise Again(
                 f"only {expected:.1f} counts away from {since.counts:.1f}, at least {LEAST_TRAVEL:g} are needed: is it"

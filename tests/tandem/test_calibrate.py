@@ -79,8 +79,8 @@ def test_what_was_captured_converts_to_what_was_asked_for(
 class Car:
     """A ring as the DAQ makes it, whose last second is as it is told."""
 
-    def __init__(self, settings: tuple[str, ...] = (), held: bool = False):
-        config = load(DRIVE, [f"name=calibrate_test_{os.getpid()}_{next(_number)}", *settings])
+    def __init__(self, settings: tuple[str, ...] = (), held: bool = False, file: Path = DRIVE):
+        config = load(file, [f"name=calibrate_test_{os.getpid()}_{next(_number)}", *settings])
         if held:
             data = config.model_dump()
             data["daq"]["channels"].append({"name": "brake_age_us", "type": "u4", "unit": "us"})
@@ -111,7 +111,7 @@ class Car:
         self.readings.look()
 
     def capture(self, channel: str, since: Captured | None = None) -> Captured:
-        return self.readings.capture(channel, 400.0, since)
+        return self.readings.capture([channel], 400.0, since)
 
     def close(self) -> None:
         self.reader.close()
@@ -122,8 +122,8 @@ class Car:
 def car() -> Iterator[Callable[..., Car]]:
     made: list[Car] = []
 
-    def make(*settings: str, held: bool = False) -> Car:
-        made.append(Car(settings, held))
+    def make(*settings: str, held: bool = False, file: Path = DRIVE) -> Car:
+        made.append(Car(settings, held, file))
         return made[-1]
 
     yield make
@@ -312,6 +312,32 @@ def test_counts_of_an_encoder_across_a_gap_do_not_belong_together(car: Callable[
     # a potentiometer is where it is
     pressed = ({"brake": 5000, "gap": True}, "")
     assert talk(car(), ({"brake": 0}, ""), "", pressed, "", channels=("brake",)).travel("brake") == 5000
+
+
+def test_a_pair_of_hall_sensors_and_a_voice_coil_are_calibrated(
+    car: Callable[..., Car], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """k and o by two places of a known distance, kappa by what the coil reads on the way, integrated."""
+    one = car("daq.rate_hz=1000.0", file=ROOT / "configs" / "piano_instrument.toml")
+    volts = one.config.inputs["coil"].volts_per_count
+    rest, down = {"front": 10_000, "rear": 20_000, "coil": 7}, {"front": 21_000, "rear": 12_000, "coil": 7}
+    stroke = np.full(1100, 7)
+    stroke[100:300] += 1000  # 0.2 s at 150 mV
+    found = talk(
+        one, (rest, ""), "0.0095", (down, ""),
+        (rest, ""), "0", "0.0095 m", ({"gap": True, **down}, ""),
+        (rest, ""), "0.0095", ({**down, "coil": stroke}, ""), "",
+        channels=("hall", "coil"),
+    )  # fmt: skip
+    made = found.settings()
+    assert found.convert("hall", (10_000**2 - 20_000**2) / 2**15) == pytest.approx(0.0, abs=1e-12)
+    k, o = made["hall"]["gain"], made["hall"]["offset"]
+    squares = [(volts * rest["front"]) ** 2 - (volts * rest["rear"]) ** 2]
+    squares.append((volts * down["front"]) ** 2 - (volts * down["rear"]) ** 2)
+    assert [k * s + o for s in squares] == pytest.approx([0.0, 0.0095], abs=1e-12)
+    assert made["coil"] == {"zero_counts": 7.0, "kappa_v_s_per_m": pytest.approx(1000 * volts * 0.2 / 0.0095)}
+    said = capsys.readouterr().err
+    assert "gap" in said
 
 
 # ---- the fragment ----------------------------------------------------------------------------------------------------

@@ -2,10 +2,15 @@
 
 from collections.abc import Callable
 
-from tandem.studies.piano import models, multibody, phases
+from tandem.studies.piano import instrument, models, multibody, phases
 from tandem.studies.piano.study import Studies, Study
 
-PARTS: dict[str, Studies] = {"phases": phases.STUDIES, "multibody": multibody.STUDIES, "models": models.STUDIES}
+PARTS: dict[str, Studies] = {
+    "phases": phases.STUDIES,
+    "multibody": multibody.STUDIES,
+    "models": models.STUDIES,
+    "instrument": instrument.STUDIES,
+}
 
 
 def examine(parts: list[str], say: Callable[[str, float], None]) -> list[Study]:
