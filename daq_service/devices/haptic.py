@@ -6,8 +6,9 @@ integrated exactly between samples (haptic_plant.py). A positive effort opposes 
 available at their instants and wait in a buffer of finite size; what no longer fits is lost, and counted.
 
 Channels: the encoder's, a force sensor's between hand and device if there is one, a pair of Hall sensors' and a voice
-coil's likewise (haptic_sensors.py), and any others, which move as those of the source `waves`. A device may have further axes (`source.axes`), each with an encoder, an actuator, an effort and
-a hand of its own; they are sampled together and know nothing of each other.
+coil's likewise (haptic_sensors.py), and any others, which move as those of the source `waves`. A device may have
+further axes (`source.axes`), each with an encoder, an actuator, an effort and a hand of its own; they are sampled
+together and know nothing of each other.
 """
 
 import math
