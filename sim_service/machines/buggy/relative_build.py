@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.buggy import dynamics, forces, slots
+from sim_service.machines.buggy import dynamics, forces, relative_forces, slots
 from sim_service.machines.buggy import relative_dynamics as relative
 from sim_service.machines.buggy.bodies import Car
 from sim_service.machines.buggy.description import P
@@ -42,6 +42,12 @@ def in_relative(machine: Machine, car: Car, system: System, params: np.ndarray, 
         made, code = build(car.mechanism)
     except MechanismError as error:
         raise ConfigError(f'{path}: formulation = "relative": {error}') from None
+    blocks = made.blocks
+    if not relative_forces.serves(blocks.first, blocks.sizes, blocks.columns, blocks.filled):
+        raise ConfigError(
+            f'{path}: formulation = "relative": the wheels of this geometry are not moved by one velocity of their own'
+            ' each beside the chassis; formulation = "natural" serves it'
+        )
     constants, sizes, addresses = _tables(machine, system, made, code)
     states, room, scratch = sizes
     total = len(machine.states) + states
@@ -142,10 +148,10 @@ def _tables(
         Own.SLOPES: 2 * u * u, Own.TURNS: 2 * u * m, Own.FACTOR: u * u, Own.DRIFT: u + 2 * m,
         Own.SCRATCH: blocks.work_size, Own.GENERATED: code.work_size, Own.Y: 2 * u + relative.ADDED, Own.NONE: 1,
         C.PORTS: ports, C.RATES: ports, C.FORCE: ports, C.STIFF: square, C.DAMP: square, C.PACKED: packed,
-        C.PACKED_RATES: packed, C.BY_PORT: ports * u, C.BY_RATE: ports * u, C.PORT_DRIFT: ports, C.RATE_DRIFT: ports,
+        C.PACKED_RATES: packed, C.BY_PORT: ports * u, C.PORT_DRIFT: ports, C.RATE_DRIFT: ports,
         C.ELEMENT: slots.STATES, C.AFTER: slots.STATES, C.GIVEN: slots.GIVEN, C.BEGUN: relative.BEGUN_SIZE,
-        C.MOVED_PORTS: ports, C.MOVED_RATES: ports, C.MOVED_FORCE: ports, C.MOVED_Y: 2 * u + relative.ADDED,
-        C.MOVED_S: relative.ADDED, C.NORMAL: u * u, C.SIDE: u,
+        C.BY_FORCE: 2 * u * u, C.BY_TIME: u, C.DUALS: relative_forces.SCRATCH, C.MOVED_Y: 2 * u + relative.ADDED,
+        C.NORMAL: u * u, C.SIDE: u,
     }  # fmt: skip
     natural = machine.tables
     header = np.zeros(2 * (len(Own) + len(C)), np.int64)

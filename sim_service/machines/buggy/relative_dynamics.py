@@ -15,8 +15,9 @@ deflection, which with the engine's speed are states of the differential equatio
 
     de/dt = -v_s - (V m / sigma) e        (transient.py),     dp/dt = (T - Tp) / J        (driveline.py)
 
-Torque, ratio and pressures, which a step decides once, go linearly from those of the step before. Derivatives of the
-mechanism are the exact ones of its graph, those of the forces differences of the hook.
+Torque, ratio and pressures, which a step decides once, go linearly from those of the step before. Derivatives are
+exact: those of the mechanism by its graph, those of the forces by relative_forces.py, whose law is the hook's where the
+step is fit. The hook itself is asked where the step ended: it leaves what outputs are written from.
 """
 
 from enum import IntEnum, auto
@@ -28,6 +29,7 @@ from sim_service.machines.buggy import brake_parameters, brakes, driveline, driv
 from sim_service.machines.buggy.description import OUTPUTS, WHEEL, P, V, W
 from sim_service.machines.buggy.dynamics import HEAD, LAST, RACK_INPUT, RACK_ROW, SHIFT, SIZE, STEERING
 from sim_service.machines.buggy.dynamics import PORTS as PORTS_AT
+from sim_service.machines.buggy.relative_forces import forces, forces_and_slopes
 from sim_service.machines.buggy.steering import RACK, by_angle, hand_with_rack
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
@@ -77,7 +79,6 @@ _TURBINE, _ENGINE_INERTIA = int(driveline_parameters.S.turbine_speed), int(drive
 _GEAR_MODE = int(driveline_parameters.P.gear_mode)
 _BRAKES, _BRAKE_SIZE = slots.BRAKE_PARAMETERS, len(brake_parameters.PARAMETERS)
 _DRIVELINE, _DRIVELINE_SIZE = slots.DRIVELINE_PARAMETERS, len(driveline_parameters.PARAMETERS)
-_STEPS = (1e-7, 1e-6, 1e-8, 1e-4)  # differences: coordinates, velocities, deflections, speed of the engine
 
 
 class C(IntEnum):
@@ -96,18 +97,16 @@ class C(IntEnum):
     PACKED = auto()
     PACKED_RATES = auto()
     BY_PORT = auto()  # slopes of ports, port by port
-    BY_RATE = auto()
     PORT_DRIFT = auto()
     RATE_DRIFT = auto()
     ELEMENT = auto()
     AFTER = auto()
     GIVEN = auto()
     BEGUN = auto()  # what goes linearly through the step: at its beginning, then its rate; instant; whether unfit
-    MOVED_PORTS = auto()
-    MOVED_RATES = auto()
-    MOVED_FORCE = auto()
+    BY_FORCE = auto()  # generalised forces by coordinates and velocities, by time
+    BY_TIME = auto()
+    DUALS = auto()  # scratch of relative_forces.py
     MOVED_Y = auto()
-    MOVED_S = auto()
     NORMAL = auto()
     SIDE = auto()
 
@@ -118,19 +117,26 @@ _INSTANT, _UNFIT = 2 * CHANGING, 2 * CHANGING + 1
 
 
 @inner
-def apply_forces(ints, reals, work, t, y, ports, rates, f, sdot):
+def go_on(ints, work, t):
+    """What the forces are given at an instant of the step: some of it goes linearly."""
+    given, begun = part(ints, work, C.GIVEN), part(ints, work, C.BEGUN)
+    since = t - begun[_INSTANT]
+    for i in range(CHANGING):
+        given[slots.DRIVE + i] = begun[i] + since * begun[CHANGING + i]
+
+
+@inner
+def apply_hook(ints, reals, work, t, y, ports, rates, f, sdot):
     """Forces at ports that move so, and the rates of the added states; whether the law holds there."""
     n = len(part(ints, ints, Own.INDEPENDENT))
     element, after, given = part(ints, work, C.ELEMENT), part(ints, work, C.AFTER), part(ints, work, C.GIVEN)
-    begun, K, D = part(ints, work, C.BEGUN), part(ints, work, C.STIFF), part(ints, work, C.DAMP)
+    go_on(ints, work, t)
+    K, D = part(ints, work, C.STIFF), part(ints, work, C.DAMP)
     numbers = part(ints, reals, C.NUMBERS)
     for w in range(4):
         element[TYRE_STATES * w + S.EX], element[TYRE_STATES * w + S.EY] = y[2 * n + 2 * w], y[2 * n + 2 * w + 1]
     speed = y[2 * n + 4 * TYRE]
     element[slots.ENGINE] = speed
-    since = t - begun[_INSTANT]
-    for i in range(CHANGING):
-        given[slots.DRIVE + i] = begun[i] + since * begun[CHANGING + i]
     for i in range(len(f)):
         f[i] = 0.0
     for i in range(len(K)):
@@ -156,30 +162,33 @@ def apply_forces(ints, reals, work, t, y, ports, rates, f, sdot):
 
 
 @inner
-def move(ints, reals, work, t, y, ydot):
-    """Motion at y with all forces."""
-    system.place(ints, reals, work, t, y)
-    n, address = len(part(ints, ints, Own.INDEPENDENT)), part(ints, reals, Own.ADDRESS)
-    ports, rates, f = part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.FORCE)
-    a, xdot = part(ints, work, Own.ACCELERATION), part(ints, work, Own.XDOT)
-    arrays = (
-        part(ints, work, Own.AT_X), part(ints, work, Own.AT_REF), part(ints, work, Own.AT_W),
-        part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), f, ports, rates, a, xdot,
-        part(ints, work, Own.AT_FULL), part(ints, work, Own.AT_EFFORT), part(ints, work, Own.GENERATED),
+def move(ints, reals, work, stage, xdot, a):
+    """A stage of the generated motion: ports before the forces, accelerations behind them."""
+    call(
+        part(ints, reals, Own.ADDRESS)[stage],
+        (
+            part(ints, work, Own.AT_X), part(ints, work, Own.AT_REF), part(ints, work, Own.AT_W),
+            part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), part(ints, work, C.FORCE),
+            part(ints, work, C.PORTS), part(ints, work, C.RATES), a, xdot, part(ints, work, Own.AT_FULL),
+            part(ints, work, Own.AT_EFFORT), part(ints, work, Own.GENERATED),
+        ),
     )  # fmt: skip
-    call(address[MOTION], arrays)
-    if apply_forces(ints, reals, work, t, y, ports, rates, f, view(ydot, 2 * n, len(ydot))):
-        part(ints, work, C.BEGUN)[_UNFIT] = 1.0
-    call(address[GO_ON], arrays)
-    for i in range(n):
-        ydot[i] = xdot[i]
-        ydot[n + i] = a[i]
 
 
 @kernel(ode.RATES, error_model="numpy")
 def car_rates(ints, reals, work, t, y, ydot):
     """See ode.py."""
-    move(ints, reals, work, t, y, ydot)
+    n, N = len(part(ints, ints, Own.INDEPENDENT)), len(y)
+    system.place(ints, reals, work, t, y)
+    go_on(ints, work, t)
+    xdot, a = view(ydot, 0, n), view(ydot, n, 2 * n)
+    move(ints, reals, work, MOTION, xdot, a)
+    if not forces(
+        part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.GIVEN), part(ints, reals, C.NUMBERS),
+        part(ints, work, C.ELEMENT), view(y, 2 * n, N), part(ints, work, C.FORCE), view(ydot, 2 * n, N),
+    ):  # fmt: skip
+        part(ints, work, C.BEGUN)[_UNFIT] = 1.0
+    move(ints, reals, work, GO_ON, xdot, a)
 
 
 @inner
@@ -197,24 +206,6 @@ def by_ports(ints, packed, out):
                 out[n * (first + a) + table[columns + i]] += packed[begin + a * width + i]
 
 
-@inner
-def difference(ints, reals, work, t, y, step, ydot, J, N, column):
-    """Into a column of J: how generalised forces and rates of added states change with what was moved by `step`."""
-    n = len(part(ints, ints, Own.INDEPENDENT))
-    f, moved, P_ = part(ints, work, C.FORCE), part(ints, work, C.MOVED_FORCE), part(ints, work, C.BY_PORT)
-    s, inverse = part(ints, work, C.MOVED_S), 1.0 / step
-    apply_forces(ints, reals, work, t, y, part(ints, work, C.MOVED_PORTS), part(ints, work, C.MOVED_RATES), moved, s)
-    for i in range(n):
-        J[(n + i) * N + column] = 0.0
-    for k in range(len(f)):
-        change = (moved[k] - f[k]) * inverse
-        if change != 0.0:
-            for i in range(n):
-                J[(n + i) * N + column] += P_[n * k + i] * change
-    for i in range(ADDED):
-        J[(2 * n + i) * N + column] = (s[i] - ydot[2 * n + i]) * inverse
-
-
 @kernel(ode.RATES_AND_JACOBIAN, error_model="numpy")
 def car_rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     """See ode.py. Increments of balls are 0 here: derivatives along their velocities are those by them."""
@@ -229,59 +220,40 @@ def car_rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     port_drift, rate_drift = part(ints, work, C.PORT_DRIFT), part(ints, work, C.RATE_DRIFT)
     arrays = (
         part(ints, work, Own.AT_X), part(ints, work, Own.AT_REF), part(ints, work, Own.AT_W),
-        part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), f, ports, rates, packed, packed_rates, a, xdot,
-        part(ints, work, Own.AT_FULL), part(ints, work, Own.AT_EFFORT), slopes, turns, factor, port_drift, rate_drift,
+        part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), f, ports, rates, packed, packed_rates, port_drift,
+        rate_drift, a, xdot, part(ints, work, Own.AT_FULL), part(ints, work, Own.AT_EFFORT), slopes, turns, factor,
         drift, part(ints, work, Own.GENERATED),
     )  # fmt: skip
     call(address[SLOPES], arrays)
-    if apply_forces(ints, reals, work, t, y, ports, rates, f, view(ydot, 2 * n, len(ydot))):
-        part(ints, work, C.BEGUN)[_UNFIT] = 1.0
+    # what the generated code adds to comes before the forces, in arrays of their own
+    e, edot, edot_t = view(y, 2 * n, N), view(ydot, 2 * n, N), view(ydot_t, 2 * n, N)
+    begun, by_force, by_time = part(ints, work, C.BEGUN), part(ints, work, C.BY_FORCE), part(ints, work, C.BY_TIME)
+    for i in range(len(by_force)):
+        by_force[i] = 0.0
+    for i in range(n):
+        by_time[i] = 0.0
+        for c in range(2 * n, N):  # what is here was solved in the step before
+            J[(n + i) * N + c] = 0.0
+    go_on(ints, work, t)
+    table, first = part(ints, ints, Own.BLOCKS), TABLE_HEAD + 5  # every other block is a wheel's
+    of = (table[first], table[first + 2 * ENTRY], table[first + 4 * ENTRY], table[first + 6 * ENTRY])
+    if not forces_and_slopes(
+        ports, rates, part(ints, work, C.GIVEN), view(begun, CHANGING, 2 * CHANGING), part(ints, reals, C.NUMBERS),
+        part(ints, work, C.ELEMENT), e, f, edot, table, of, packed, packed_rates, port_drift, rate_drift,
+        part(ints, work, C.DUALS), n, N, by_force, J, by_time, edot_t,
+    ):  # fmt: skip
+        begun[_UNFIT] = 1.0
     call(address[SLOPES_ON], arrays)
     call(address[DRIFT], arrays)
     for i in range(n):
         ydot[i] = xdot[i]
         ydot[n + i] = a[i]
-
-    # slopes of the forces, direction by direction
-    P_, R_ = part(ints, work, C.BY_PORT), part(ints, work, C.BY_RATE)
-    by_ports(ints, packed, P_)
-    by_ports(ints, packed_rates, R_)
-    x, xd = part(ints, work, C.MOVED_PORTS), part(ints, work, C.MOVED_RATES)
-    moved = part(ints, work, C.MOVED_Y)
-    copy(moved, y)
-    for c in range(2 * n):
-        for k in range(len(ports)):
-            if c < n:
-                x[k] = ports[k] + _STEPS[0] * P_[n * k + c]
-                xd[k] = rates[k] + _STEPS[0] * R_[n * k + c]
-            else:
-                x[k], xd[k] = ports[k], rates[k] + _STEPS[1] * P_[n * k + c - n]
-        difference(ints, reals, work, t, y, _STEPS[0] if c < n else _STEPS[1], ydot, J, N, c)
-        for i in range(n):
-            slopes[2 * n * i + c] += J[(n + i) * N + c]
-    copy(x, ports)
-    copy(xd, rates)
-    for c in range(ADDED):
-        step = _STEPS[2] if c < 4 * TYRE else _STEPS[3]
-        moved[2 * n + c] += step
-        difference(ints, reals, work, t, moved, step, ydot, J, N, 2 * n + c)
-        moved[2 * n + c] = y[2 * n + c]
-
-    # by time: inputs, and what goes linearly through the step
-    dt = 1e-6
-    for k in range(len(ports)):
-        x[k], xd[k] = ports[k] + dt * port_drift[k], rates[k] + dt * rate_drift[k]
-    s, g = part(ints, work, C.MOVED_S), part(ints, work, C.MOVED_FORCE)
-    apply_forces(ints, reals, work, t + dt, y, x, xd, g, s)
-    for k in range(len(f)):
-        change = (g[k] - f[k]) / dt
-        for i in range(n):
-            drift[i] += P_[n * k + i] * change
+        drift[i] += by_time[i]
+    for i in range(len(by_force)):
+        slopes[i] += by_force[i]
     bare, none = part(ints, ints, C.BARE), part(ints, work, Own.NONE)
     jacobian(bare, none, none, none, none, slopes, turns, factor, part(ints, work, Own.SCRATCH), J, N)
     time_slopes(bare, none, none, none, none, none, drift, factor, J, N, ydot_t)
-    for i in range(ADDED):
-        ydot_t[2 * n + i] = (s[i] - ydot[2 * n + i]) / dt
 
 
 # ---- between natural coordinates and the tree ------------------------------------------------------------------------
@@ -337,8 +309,9 @@ def look_at_ports(ints, reals, tree, work):
         (
             part(ints, work, Own.AT_X), part(ints, work, Own.AT_REF), part(ints, work, Own.AT_W),
             part(ints, work, Own.AT_INPUT), part(ints, reals, Own.D), none, part(ints, work, C.PORTS),
-            part(ints, work, C.RATES), part(ints, work, C.PACKED), part(ints, work, C.PACKED_RATES), none, none, none,
-            none, none, none, none, none, none, none, part(ints, work, Own.GENERATED),
+            part(ints, work, C.RATES), part(ints, work, C.PACKED), part(ints, work, C.PACKED_RATES),
+            part(ints, work, C.PORT_DRIFT), part(ints, work, C.RATE_DRIFT), none, none, none, none, none, none, none,
+            none, part(ints, work, Own.GENERATED),
         ),
     )  # fmt: skip
     by_ports(ints, part(ints, work, C.PACKED), part(ints, work, C.BY_PORT))
@@ -449,8 +422,13 @@ def advance(ints, reals, layout, settings, tree, work, scratch, left, memory, h)
     if status != ode.GOOD or begun[_UNFIT] > 0.0 or not scratch[ode.ERROR] <= MOST_ERROR:
         return False
     # where it ended: accelerations, effort, and what the elements leave behind
-    move(ints, reals, work, t + h, y, part(ints, work, C.MOVED_Y))
-    return begun[_UNFIT] == 0.0 and system.conclude(ints, reals, tree, work, t + h) == system.GOOD
+    system.place(ints, reals, work, t + h, y)
+    a, xdot, edot = part(ints, work, Own.ACCELERATION), part(ints, work, Own.XDOT), part(ints, work, C.MOVED_Y)
+    ports, port_rates, f = part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.FORCE)
+    move(ints, reals, work, MOTION, xdot, a)
+    unfit = apply_hook(ints, reals, work, t + h, y, ports, port_rates, f, edot)
+    move(ints, reals, work, GO_ON, xdot, a)
+    return not unfit and system.conclude(ints, reals, tree, work, t + h) == system.GOOD
 
 
 @inner

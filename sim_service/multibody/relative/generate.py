@@ -513,6 +513,8 @@ def write_functions(one: Writer) -> Generated:
                     "rates": port_rates,
                     "port_slopes": blocks.packed(g, port_slopes),
                     "rate_slopes": blocks.packed(g, rate_slopes),
+                    "port_drift": in_time[: len(ports)],
+                    "rate_drift": in_time[len(ports) : 2 * len(ports)],
                 },
                 {
                     **u_of,
@@ -522,11 +524,7 @@ def write_functions(one: Writer) -> Generated:
                     "turns": [c[i] for i in range(len(ball_rows)) for c in turns],
                     "factor": factor,
                 },
-                {
-                    "port_drift": in_time[: len(ports)],
-                    "rate_drift": in_time[len(ports) : 2 * len(ports)],
-                    "drift": in_time[2 * len(ports) :],
-                },
+                {"drift": in_time[2 * len(ports) :]},
             ),
         ),
         "places": ((*arrays, "full"), ({"q": q, "qd": qd, "qdd": qdd},)),

@@ -202,8 +202,8 @@ def rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     drift, address = part(ints, work, P.DRIFT), part(ints, reals, P.ADDRESS)
     arrays = (
         part(ints, work, P.AT_X), part(ints, work, P.AT_REF), part(ints, work, P.AT_W), part(ints, work, P.AT_INPUT),
-        part(ints, reals, P.D), none, none, none, none, none, a, xdot, part(ints, work, P.AT_FULL),
-        part(ints, work, P.AT_EFFORT), slopes, turns, factor, none, none, drift, part(ints, work, P.GENERATED),
+        part(ints, reals, P.D), none, none, none, none, none, none, none, a, xdot, part(ints, work, P.AT_FULL),
+        part(ints, work, P.AT_EFFORT), slopes, turns, factor, drift, part(ints, work, P.GENERATED),
     )  # fmt: skip
     # the first stage has nothing but ports
     call(address[SLOPES], arrays)

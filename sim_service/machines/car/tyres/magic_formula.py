@@ -83,9 +83,9 @@ def weight(B, C, E, x, S):
     return G
 
 
-@kernel(types.UniTuple(float64, 4)(CONSTANTS, *[float64] * 3), **OPTIONS)
-def capacity(p, f, g, mu):
-    """Peak forces Dx, Dy and slip stiffnesses Kx > 0, Ky < 0 at a load f within the file's range and camber g."""
+@kernel(**OPTIONS)
+def peaks(p, f, g, mu):
+    """See `capacity`; for any kind of number (multibody/relative/dual.py)."""
     Fz0 = p[T.NOMINAL_LOAD]
     df = f / Fz0 - 1.0
     gx, gy = g * p[T.LGAX], g * p[T.LGAY]
@@ -95,6 +95,12 @@ def capacity(p, f, g, mu):
     r = f / (p[T.PKY2] * Fz0)
     Ky = p[T.PKY1] * Fz0 * (2.0 * r / (1.0 + r * r)) * p[T.LKY]  # sin(2 atan(r))
     return Dx, Dy, Kx, Ky * max(1.0 - p[T.PKY3] * abs(gy), LEAST_FACTOR)
+
+
+@kernel(types.UniTuple(float64, 4)(CONSTANTS, *[float64] * 3), **OPTIONS)
+def capacity(p, f, g, mu):
+    """Peak forces Dx, Dy and slip stiffnesses Kx > 0, Ky < 0 at a load f within the file's range and camber g."""
+    return peaks(p, f, g, mu)
 
 
 @kernel(**OPTIONS)
@@ -114,7 +120,7 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u, turning, phi):
     Fz0, R0 = p[T.NOMINAL_LOAD], p[T.UNLOADED_RADIUS]
     df = f / Fz0 - 1.0
     gy, gz = g * p[T.LGAY], g * p[T.LGAZ]
-    Dx, Dy, Kx, Ky = capacity(p, f, g, mu)
+    Dx, Dy, Kx, Ky = peaks(p, f, g, mu)
     x = clip(u / ROLLING, -1.0, 1.0)
     forward = x * (1.875 - x * x * (1.25 - 0.375 * x * x))  # exactly 1 from ROLLING on
 
@@ -128,7 +134,7 @@ def evaluate(p, fz, kappa, ta, gamma, mu, side, u, turning, phi):
         parking = turn_slip.parking_moment(p, f, df, Dy / f)
         z0 = 0.0
         z1, z2, z3, z5, z6 = turn_slip.weakening(p, df, abs(spin), k, a)
-        Ky0 = capacity(p, f, 0.0, mu)[3]
+        Ky0 = peaks(p, f, 0.0, mu)[3]
         by_camber = f * (p[T.PVY3] + p[T.PVY4] * df) * p[T.LGAY] * p[T.LMUY] * mu
         Kyg = p[T.PHY3] * p[T.LGAY] * Ky0 + by_camber
         Dx, Dy, Ky = z1 * Dx, z2 * Dy, z3 * Ky
@@ -224,10 +230,16 @@ def steady_turning(p, fz, kappa, ta, gamma, mu, side, u, phi):
     return Fx, Fy, Mx, My, Mz
 
 
-@kernel(float64(CONSTANTS, float64), **OPTIONS)
-def effective_radius(p, deflection):
-    """Rolling radius r_e = v_x / omega of the free wheel at a vertical deflection."""
+@kernel(**OPTIONS)
+def rolling_radius(p, deflection):
+    """See `effective_radius`; for any kind of number."""
     nominal = p[T.FNOMIN] / p[T.VERTICAL_STIFFNESS]
     d = max(deflection, 0.0) / nominal
     R0 = p[T.UNLOADED_RADIUS]
     return clip(R0 - nominal * (p[T.DREFF] * atan(p[T.BREFF] * d) + p[T.FREFF] * d), 0.5 * R0, R0)
+
+
+@kernel(float64(CONSTANTS, float64), **OPTIONS)
+def effective_radius(p, deflection):
+    """Rolling radius r_e = v_x / omega of the free wheel at a vertical deflection."""
+    return rolling_radius(p, deflection)

@@ -55,7 +55,7 @@ same three.
 
 from math import atan, exp, sqrt
 
-from numba import boolean, float64, int64, types, void
+from numba import boolean, float64, int64, void
 
 from sim_service.machines.car.tyres import turn_slip
 from sim_service.machines.car.tyres.keys import T
@@ -65,9 +65,9 @@ from sim_service.machines.car.tyres.magic_formula import (
     MOST_LOAD,
     MOST_SPEED,
     OPTIONS,
-    capacity,
     clip,
     evaluate,
+    peaks,
 )
 from sim_service.machines.car.tyres.standing import DAMPING_TIME
 from sim_service.machines.car.tyres.transient_keys import OUT, OUTPUTS, S
@@ -82,7 +82,7 @@ MOST_ITERATIONS = 12  # two to four are usual
 STILL = 1e-30  # m; keeps denormal numbers away
 
 
-@kernel(types.UniTuple(float64, 2)(CONSTANTS, float64, float64), **OPTIONS)
+@kernel(**OPTIONS)
 def relaxation(p, f, g):
     """Relaxation lengths at a load f within the file's range and camber g."""
     df = f / p[T.NOMINAL_LOAD] - 1.0
@@ -212,7 +212,7 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turni
     f = clip(fz, p[T.LOW_LOAD], p[T.HIGH_LOAD])
     g = clip(side * p[T.MIRROR] * gamma, p[T.CAMMIN], p[T.CAMMAX])
     mu = clip(mu, LEAST_FRICTION, MOST_FRICTION)
-    Dx, Dy, Kx, Ky = capacity(p, f, g, mu)
+    Dx, Dy, Kx, Ky = peaks(p, f, g, mu)
     sigx, sigy = relaxation(p, f, g)
     V = min(abs(vx), LOCKED * abs(u))
     phi = d = rt = twisting = left = 0.0
@@ -296,3 +296,43 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turni
     after[at + S.EX] = e1x if abs(e1x) > STILL else 0.0
     after[at + S.EY] = e1y if abs(e1y) > STILL else 0.0
     after[at + S.RX], after[at + S.RY] = ax * m, ay * m
+
+
+@kernel(**OPTIONS)
+def at_instant(p, fz, vx, vy, u, gamma, mu, side, ex, ey):
+    """Fx, Fy, Mx, My, Mz, de/dt (2) at deflections e, and whether the patch holds; without turn slip.
+
+    What `tyre` gives for a step of zero, without the search for a deflection that is known. fz is positive. For any
+    kind of number (multibody/relative/dual.py): so the law gives its own derivatives.
+    """
+    vx = clip(vx, -MOST_SPEED, MOST_SPEED)
+    vsy = clip(vy, -MOST_SPEED, MOST_SPEED)
+    u = clip(u, -MOST_SPEED, MOST_SPEED)
+    vsx = vx - u
+    f = clip(fz, p[T.LOW_LOAD], p[T.HIGH_LOAD])
+    g = clip(side * p[T.MIRROR] * gamma, p[T.CAMMIN], p[T.CAMMAX])
+    mu = clip(mu, LEAST_FRICTION, MOST_FRICTION)
+    Dx, Dy, Kx, Ky = peaks(p, f, g, mu)
+    sigx, sigy = relaxation(p, f, g)
+    V = min(abs(vx), LOCKED * abs(u))
+    nx, ny = Kx / Dx, abs(Ky) / Dy
+    most = max(p[T.PEAK_SLIP], sqrt((nx * vsx) ** 2 + (ny * vsy) ** 2) / max(abs(vx), V_LOW))
+    w = 1.0 - ((nx / sigx * ex) ** 2 + (ny / sigy * ey) ** 2)
+    low = 1.0 / (1.0 + most * most)
+    holds = w > low
+    m = 1.0 / sqrt(max(w, low))
+    rx, ry = V * m / sigx, V * m / sigy
+    sx, sy = m * ex / sigx, m * ey / sigy
+    Fx, Fy, Mx, My, Mz, Nx, Ny = evaluate(p, fz, sx, -sy, gamma, mu, side, u, False, 0.0)
+    most_over = max((Fx / Nx) ** 2 + (Fy / Ny) ** 2, 1.0)
+    ratio = min(fz, MOST_LOAD) / f
+    fade = 1.0 + 0.5 * (vx * vx + u * u) / (DAMPED_BELOW * DAMPED_BELOW)
+    tau = DAMPING_TIME / (fade * fade)
+    Fx -= tau * ratio * Kx / sigx * (vsx + V * sx)
+    Fy -= tau * ratio * abs(Ky) / sigy * (vsy + V * sy)
+    over = (Fx / Nx) ** 2 + (Fy / Ny) ** 2
+    if over > most_over:
+        hold = sqrt(most_over / over)
+        Fx *= hold
+        Fy *= hold
+    return Fx, Fy, Mx, My, Mz, -vsx - rx * ex, -vsy - ry * ey, holds
