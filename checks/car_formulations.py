@@ -1,0 +1,310 @@
+"""The buggy in both formulations: error, cost and live drives side by side: `python -m checks.car_formulations`.
+
+Error. Manoeuvres begin from one state, in both formulations at the same step (5 ms) and in a fine reference: relative
+coordinates at a 16th of the step where they are smooth, I3AL at a 32nd where not (lock-up, standstill), so that the
+order of the method under test decides nothing. Printed are root mean squares over the manoeuvre of the error of the
+body (m of its centre of gravity) and of the wheels (rad/s of all spins), their ratio, and how many steps were the
+Rosenbrock method's. `references` is how far I3AL at a 32nd is from the reference of the smooth ones: with 1/10 as a
+limit it must be well below I3AL's own error. On roads with edges relative coordinates are refused by name, which is
+printed.
+
+Cost. Steps of the lane change take turns, a second of one formulation and a second of the other, so that whatever else
+the computer does meets both: p50, p99.9 of each, and the speed that the steps alone have, times real time.
+
+Live (`--live SECONDS`): the town and the lane change driven in both formulations by processes as `tandem drive` does,
+steps missed beside those of a loop that only sleeps in the same run, and the replay's speed; needs a quiet machine.
+
+Limits are those of the issue. Ends with 1 where one is missed.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sim_service.machines import FILE, MachineFiles, gather, make_machine
+from sim_service.machines.buggy.description import P
+from sim_service.machines.contract import Machine, index
+from sync.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[1]
+VEHICLE = ROOT / "configs" / "vehicles" / "buggy.toml"
+H, FINE, FINER = 5e-3, 16, 32
+BODY, SPINS = ("x", "y", "z"), tuple(f"wheel_speed_{w}" for w in ("fl", "fr", "rl", "rr"))
+SMOOTH_BODY, SMOOTH_SPIN, NOT_WORSE = 0.1, 0.25, 1.05
+P50_US, TAIL, REPLAY = 50.0, 2.0, 60.0
+I3AL_FIRST = 20  # steps by I3AL before a manoeuvre: both formulations begin from the same state
+
+Driver = Callable[[float], dict[str, float]]  # inputs at an instant of the manoeuvre, seconds
+
+
+@dataclass(frozen=True)
+class Manoeuvre:
+    name: str
+    seconds: float
+    driver: Driver
+    smooth: bool
+    speed: float  # m/s from which it begins
+    road: str = ""
+    parameters: dict[str, float] = field(default_factory=dict)
+
+    def given(self, k: int, finer: int) -> dict[str, float]:
+        """At the end of step k of so many in 5 ms: pedals are what a step of 5 ms has of them, whatever the step."""
+        found, whole = self.driver(k * H / finer), -(-k // finer)
+        before, after = self.driver((whole - 1) * H), self.driver(whole * H)
+        found["throttle"] = after["throttle"]  # held through a step
+        if "brake_pressure_bar" in found:  # linear through a step
+            share, name = k / finer - (whole - 1), "brake_pressure_bar"
+            found[name] = before[name] + share * (after[name] - before[name])
+        return found
+
+
+def steering(t: float, size: float, frequency: float) -> dict[str, float]:
+    w = 2.0 * np.pi * frequency
+    return {
+        "steering_angle": size * np.sin(w * t) ** 3,
+        "steering_speed": 3.0 * size * w * np.sin(w * t) ** 2 * np.cos(w * t),
+        "steering_acceleration": 3.0 * size * w * w * np.sin(w * t) * (2.0 - 3.0 * np.sin(w * t) ** 2),
+    }
+
+
+def lane_change(t: float) -> dict[str, float]:
+    return {"throttle": 0.3, **steering(min(t, 2.0), 0.9, 0.5)}
+
+
+def town(t: float) -> dict[str, float]:
+    return {"throttle": 0.25 + 0.15 * np.sin(0.9 * t), **steering(t, 1.5, 0.15)}
+
+
+def lock_up(t: float) -> dict[str, float]:
+    return {"throttle": 0.0, "brake_pressure_bar": 90.0 * min(t / 0.2, 1.0)}
+
+
+def standstill(t: float) -> dict[str, float]:
+    return {"throttle": 0.0, "brake_pressure_bar": 25.0 * min(t / 0.5, 1.0)}
+
+
+def straight(t: float) -> dict[str, float]:
+    return {"throttle": 0.2}
+
+
+_HELD = {"gear_mode": 2.0, "gear_held": 2.0}  # shifts are decided once a step: no order is to be seen through them
+MANOEUVRES = (
+    Manoeuvre("lane change", 4.0, lane_change, True, 18.0, parameters=_HELD),
+    Manoeuvre("town", 8.0, town, True, 8.0, parameters=_HELD),
+    Manoeuvre("bumps", 4.0, straight, False, 10.0, road="bump.toml", parameters=_HELD),
+    Manoeuvre("lock-up", 1.5, lock_up, False, 15.0, parameters={**_HELD, "grip": 0.5}),
+    Manoeuvre("standstill", 4.0, standstill, False, 6.0, parameters=_HELD),
+)
+
+
+def machine(formulation: str, road: str = "") -> tuple[Machine, np.ndarray]:
+    found = gather(VEHICLE, {"road": ROOT / "configs" / "roads" / road} if road else {})
+    text = f'formulation = "{formulation}"\n'.encode()
+    return make_machine(MachineFiles({**found.files, FILE: text + found.files[FILE]}, found.names))
+
+
+class Car:
+    """A machine with its state and inputs."""
+
+    def __init__(self, made: Machine, params: np.ndarray) -> None:
+        self.made, self.params = made, params.copy()
+        self.state, self.work = np.zeros(len(made.states)), np.zeros(made.work_size)
+        self.inputs = np.array([np.nan if q.optional else 0.0 for q in made.inputs])
+        made.initial(self.state, self.params, made.tables, self.work)
+
+    def step(self, given: dict[str, float], h: float) -> None:
+        for name, value in given.items():
+            self.inputs[index(self.made.inputs, name)] = value
+        self.made.step(self.state, self.inputs.copy(), self.params, self.made.tables, self.work, h)
+
+    def output(self, name: str) -> float:
+        return float(self.work[index(self.made.outputs, name)])
+
+    def drive(self, manoeuvre: Manoeuvre, finer: int) -> tuple[np.ndarray, np.ndarray, float]:
+        """Body and spins at every 5 ms, and the share of Rosenbrock steps."""
+        body, spins, own = [], [], 0
+        count = round(manoeuvre.seconds / H) * finer
+        for k in range(count):
+            self.step(manoeuvre.given(k + 1, finer), H / finer)
+            own += self.output("parts") == 0.0
+            if (k + 1) % finer == 0:
+                body.append([self.output(name) for name in BODY])
+                spins.append([self.output(name) for name in SPINS])
+        return np.array(body), np.array(spins), own / count
+
+
+def begun(manoeuvre: Manoeuvre) -> tuple[Car, Car]:
+    """Both formulations at the beginning of a manoeuvre, from one state."""
+    relative = Car(*machine("relative", manoeuvre.road))
+    natural = Car(*machine("natural", manoeuvre.road))
+    for name, value in manoeuvre.parameters.items():
+        for car in (relative, natural):
+            car.params[P[name]] = value
+    first = manoeuvre.driver(0.0) | {"brake_pressure_bar": 0.0}
+    while relative.output("vx") < manoeuvre.speed:
+        relative.step({**first, "throttle": 0.6}, H)
+    for k in range(200 + I3AL_FIRST):
+        relative.params[P.estimate_every] = float(k >= 200)  # such steps are I3AL's
+        relative.step(first, H)
+    relative.params[P.estimate_every] = 0.0
+    natural.state[:] = relative.state[: len(natural.state)]
+    return relative, natural
+
+
+def rms(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.sum((a - b) ** 2, axis=1))))
+
+
+def errors(manoeuvre: Manoeuvre, wrong: list[str]) -> None:
+    try:
+        relative, natural = begun(manoeuvre)
+    except ConfigError as refused:
+        print(f"{manoeuvre.name:12s} relative refused: {str(refused).split(': ', 1)[1]}", flush=True)
+        return
+    states = relative.state.copy(), natural.state.copy()
+
+    def run(car: Car, finer: int) -> tuple[np.ndarray, np.ndarray, float]:
+        car.state[:] = states[car is natural]
+        return car.drive(manoeuvre, finer)
+
+    fine = run(natural, FINER)
+    reference = run(relative, FINE) if manoeuvre.smooth else fine
+    one, other = run(relative, 1), run(natural, 1)
+    apart = f", references {rms(fine[0], reference[0]):.1e}, {rms(fine[1], reference[1]):.1e}"
+    print(f"{manoeuvre.name:12s} {one[2]:4.0%} of steps by RODAS3{apart if manoeuvre.smooth else ''}")
+    limits = (SMOOTH_BODY, SMOOTH_SPIN) if manoeuvre.smooth else (NOT_WORSE, NOT_WORSE)
+    for k, what in enumerate(("body, m", "wheel spin, rad/s")):
+        ours, theirs = rms(one[k], reference[k]), rms(other[k], reference[k])
+        ratio = ours / theirs
+        mark = "" if ratio <= limits[k] else "  MISSED"
+        print(
+            f"    {what:18s} relative {ours:.2e}  I3AL {theirs:.2e}  ratio {ratio:.3f} (<= {limits[k]:g}){mark}",
+            flush=True,
+        )
+        if mark:
+            wrong.append(f"{manoeuvre.name}, {what}: {ratio:.3f} of I3AL's error, limit {limits[k]:g}")
+
+
+def cost(rounds: int, wrong: list[str]) -> None:
+    manoeuvre = MANOEUVRES[0]
+    cars = begun(manoeuvre)
+    states = [car.state.copy() for car in cars]
+    rows = [[], []]  # type: list[list[float]]
+    per_second, count = round(1.0 / H), round(manoeuvre.seconds / H)
+    inputs = []
+    for k in range(count):
+        for name, value in manoeuvre.driver((k + 1) * H).items():
+            cars[0].inputs[index(cars[0].made.inputs, name)] = value
+        inputs.append(cars[0].inputs.copy())
+    for _ in range(rounds):
+        for car, state in zip(cars, states, strict=True):
+            car.state[:] = state
+        for first in range(0, count, per_second):
+            for which, car in enumerate(cars):
+                made, state, params, work = car.made, car.state, car.params, car.work
+                for given in inputs[first : first + per_second]:
+                    row = given.copy()
+                    started = time.perf_counter_ns()
+                    made.step(state, row, params, made.tables, work, H)
+                    rows[which].append((time.perf_counter_ns() - started) / 1e3)
+    for name, times in zip(("relative", "natural"), rows, strict=True):
+        p50, tail, mean = np.percentile(times, 50), np.percentile(times, 99.9), np.mean(times)
+        print(f"{name:8s} {len(times)} steps: p50 {p50:.1f} us, p99.9 {tail:.1f} us, {1e6 * H / mean:.0f} x real time")
+    p50, tail = np.percentile(rows[0], 50), np.percentile(rows[0], 99.9)
+    speed = 1e6 * H / float(np.mean(rows[0]))
+    for what, found, limit, fine in (
+        ("step p50, us", p50, P50_US, p50 <= P50_US), ("p99.9 over p50", tail / p50, TAIL, tail <= TAIL * p50),
+        ("steps, x real time", speed, REPLAY, speed >= REPLAY),
+    ):  # fmt: skip
+        sign = ">=" if what.startswith("steps") else "<="
+        print(f"    {what:20s} {found:.1f} ({sign} {limit:g}){'' if fine else '  MISSED'}")
+        if not fine:
+            wrong.append(f"{what}: {found:.1f}, limit {limit:g}")
+
+
+def live(seconds: float, wrong: list[str]) -> None:
+    for manoeuvre in ("town", "lane_change_80"):
+        for formulation in ("natural", "relative"):
+            with tempfile.TemporaryDirectory() as folder:
+                _live(Path(folder), manoeuvre, formulation, seconds, wrong)
+
+
+def _live(folder: Path, manoeuvre: str, formulation: str, seconds: float, wrong: list[str]) -> None:
+    shutil.copytree(ROOT / "configs", folder / "configs")
+    vehicle = folder / "configs" / "vehicles" / VEHICLE.name
+    vehicle.write_text(f'formulation = "{formulation}"\n' + vehicle.read_text())
+    config, runs = folder / "configs" / "drive.toml", folder / "runs"
+    made = f'daq.source.manoeuvre="manoeuvres/{manoeuvre}.toml"'
+    done, bare, again = (
+        subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+        for command in (
+            [
+                "-m",
+                "tandem",
+                "drive",
+                str(config),
+                "--json",
+                "--seconds",
+                f"{seconds:g}",
+                "--runs",
+                str(runs),
+                "--set",
+                made,
+            ],
+            ["-c", _BARE.format(seconds=seconds)],
+            ["-m", "tandem", "replay", str(runs), "--json"],
+        )
+    )
+    try:
+        missed, sleeping = int(json.loads(done.stdout)["sim"]["deadline_misses"]), int(bare.stdout)
+        speed = float(json.loads(again.stdout)["real_time_factor"])
+    except (ValueError, KeyError) as error:
+        wrong.append(f"{manoeuvre}, {formulation}: {error!r}: {(done.stderr or bare.stderr or again.stderr)[-300:]}")
+        return
+    fine = missed <= sleeping and (formulation == "natural" or speed >= REPLAY)
+    print(
+        f"{manoeuvre:15s} {formulation:8s} missed {missed} (a loop that only sleeps: {sleeping}), replay"
+        f" {speed:.0f} x real time, rc {again.returncode}{'' if fine else '  MISSED'}",
+        flush=True,
+    )
+    if not fine or again.returncode:
+        wrong.append(f"{manoeuvre}, {formulation}: missed {missed} beside {sleeping}, replay {speed:.0f} x")
+
+
+_BARE = """
+from pathlib import Path
+from sync.config import load
+from tandem.baseline import bare_lateness
+print(bare_lateness(load(Path("configs/drive.toml")), {seconds})["deadline_misses"])
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m checks.car_formulations", description=__doc__)
+    parser.add_argument("--only", choices=[m.name for m in MANOEUVRES], help="one manoeuvre, no costs")
+    parser.add_argument("--rounds", type=int, default=5, help="of the lane change, for the cost")
+    parser.add_argument("--live", type=float, default=0.0, metavar="SECONDS", help="of each live drive")
+    args = parser.parse_args()
+    wrong: list[str] = []
+    for manoeuvre in MANOEUVRES:
+        if args.only in (None, manoeuvre.name):
+            errors(manoeuvre, wrong)
+    if args.only is None:
+        cost(args.rounds, wrong)
+        if args.live > 0.0:
+            live(args.live, wrong)
+    print(f"{len(wrong)} limits missed" + "".join(f"\n  {line}" for line in wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
