@@ -1,0 +1,62 @@
+"""tandem as a library: a machine to step, a record to read, a run to start, each by one call (docs/library.md).
+
+    import tandem
+
+    model = tandem.load_machine("configs/wall.toml")
+    recorded = tandem.open_run("runs")
+    with tandem.run("configs/wall.toml", seconds=10) as live: ...
+
+What is listed in `__all__` is public and stays; everything else may change. Nothing is imported before it is asked for:
+the command line has to answer at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sim_service.machines.contract import Parameter, Quantity
+    from sync.errors import TandemError
+    from tandem.library.live import Live, run
+    from tandem.library.model import Diverged, Linear, Model, load_machine
+    from tandem.library.recorded import Recorded, open_run
+    from tandem.library.table import Table
+
+_PLACES = {
+    "Diverged": "tandem.library.model",
+    "Linear": "tandem.library.model",
+    "Live": "tandem.library.live",
+    "Model": "tandem.library.model",
+    "Parameter": "sim_service.machines.contract",
+    "Quantity": "sim_service.machines.contract",
+    "Recorded": "tandem.library.recorded",
+    "Table": "tandem.library.table",
+    "TandemError": "sync.errors",
+    "load_machine": "tandem.library.model",
+    "open_run": "tandem.library.recorded",
+    "run": "tandem.library.live",
+}
+
+__all__ = [
+    "Diverged",
+    "Linear",
+    "Live",
+    "Model",
+    "Parameter",
+    "Quantity",
+    "Recorded",
+    "Table",
+    "TandemError",
+    "load_machine",
+    "open_run",
+    "run",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'tandem' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""What `import tandem` gives, see docs/library.md."""

@@ -1,0 +1,143 @@
+"""A run from a script or a notebook: processes of its own, as `tandem run` starts them, and a handle on them."""
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sim_service.commands import CommandClient, NoSimulator
+from sync.config import Config, load
+from sync.errors import RingError, TandemError
+from sync.ring import RingReader
+from tandem.library.model import found_file
+from tandem.library.recorded import Recorded, open_run
+
+_START_S = 300.0  # the first time, it compiles
+_LOOK_S = 0.02
+
+
+class Live:
+    """A run that goes on. Leaving its `with` ends it; nothing of it is left behind."""
+
+    def __init__(self, config: Config, process: "subprocess.Popen[str]", said: Any, runs: Path):
+        self._config, self._process, self._said, self._runs = config, process, said, runs
+        self._ring: RingReader | None = None
+        self._client: CommandClient | None = None
+        self._result: dict[str, Any] | None = None
+
+    # ---- while it goes on
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def said(self) -> str:
+        """What it said on standard error so far."""
+        self._said.seek(0)
+        return str(self._said.read())
+
+    def latest(self) -> dict[str, float]:
+        """The newest step, inputs and outputs by name; waits for the first one. Raises TandemError where none comes."""
+        end = time.monotonic() + _START_S
+        while True:
+            found = self._newest()
+            if found is not None:
+                return {name: found[name].item() for name in self._ring.layout.names}  # type: ignore[union-attr]
+            if not self.running or time.monotonic() > end:
+                raise TandemError(f"no step was made: {self.said.strip() or 'it said nothing'}")
+            time.sleep(_LOOK_S)
+
+    def _newest(self) -> Any:
+        try:
+            if self._ring is not None and self._ring.closed:  # another simulator has taken its place, or it is over
+                self._ring.close()
+                self._ring = None
+            self._ring = self._ring or RingReader(self._config.ring("sim"))
+            return self._ring.newest()
+        except RingError:
+            return None
+
+    def tune(self, values: dict[str, float] | None = None, **others: Any) -> dict[str, Any]:
+        """Change parameters of the machine between two steps; recorded. Also `pause=True`, `steps=n`, `slow=factor`,
+        `reset=True` as sim_service/commands.py has them. Returns all parameters as they are now."""
+        self._client = self._client or CommandClient(self._config)
+        end = time.monotonic() + _START_S
+        while True:
+            try:
+                answer = self._client.ask(values, **others)
+                break
+            except NoSimulator:
+                if not self.running or time.monotonic() > end:
+                    raise
+        if not answer["ok"]:
+            raise TandemError(answer["error"])
+        return dict(answer["parameters"])
+
+    # ---- its end
+
+    def stop(self) -> dict[str, Any]:
+        """End it as Ctrl-C does, if it still goes on; what it came to."""
+        if self.running:
+            self._process.send_signal(signal.SIGINT)
+        return self.wait()
+
+    def wait(self) -> dict[str, Any]:
+        """Until it ends by itself: what `tandem run --json` prints, and the `exit_code` (docs/uses.md). Raises
+        TandemError where there was no run."""
+        if self._result is None:
+            printed, _ = self._process.communicate()
+            try:
+                found = json.loads(printed)
+            except ValueError:
+                raise TandemError(self.said.strip() or f"it ended with code {self._process.returncode}") from None
+            self._result = {**found, "exit_code": self._process.returncode}
+        return self._result
+
+    @property
+    def recorded(self) -> Recorded:
+        """Its record, once it has ended."""
+        path = (self.wait().get("record") or {}).get("file")
+        if not path:
+            raise TandemError("it was not recorded: record.enabled is false")
+        return open_run(path)
+
+    def close(self) -> None:
+        if self.running:
+            self._process.send_signal(signal.SIGINT)
+            self._process.communicate()
+        for each in (self._ring, self._client, self._said):
+            if each is not None:
+                each.close()
+        self._ring = self._client = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+        self.close()
+
+
+def run(
+    config: str | Path, seconds: float | None = None, settings: Iterable[str] = (), runs: str | Path = "runs"
+) -> Live:
+    """Start DAQ and simulator of a configuration side by side, recorded in a new folder of `runs`.
+
+    `settings` as `--set` takes them: "name=mine", "view.enabled=false". `seconds` 0: until `stop`. Returns at once;
+    raises TandemError where the configuration is wrong.
+    """
+    file = found_file(Path(config))
+    chosen = list(settings)
+    loaded = load(file, chosen)
+    command = [sys.executable, "-m", "tandem", "run", str(file), "--json", "--runs", str(runs)]
+    command += [word for setting in chosen for word in ("--set", setting)]
+    command += ["--seconds", str(seconds)] if seconds is not None else []
+    said = tempfile.TemporaryFile("w+", prefix="tandem-", encoding="utf-8", errors="replace")  # noqa: SIM115  (Live's)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True)
+    return Live(loaded, process, said, Path(runs))
