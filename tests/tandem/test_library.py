@@ -1,6 +1,7 @@
 """`import tandem`: what is public, a machine that is stepped by hand, a record that is read."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -139,3 +140,12 @@ def test_a_record_is_read_with_its_units_and_replayed(monkeypatch: pytest.Monkey
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(TandemError, match=f"{sys.executable} -m pip install pandas"):
         run.frame()
+
+
+def test_what_the_page_shows_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "library.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, "docs/library.md", "exec"), {})
+    assert capsys.readouterr().out.endswith("True\n")  # the replay is identical
