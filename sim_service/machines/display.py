@@ -15,7 +15,31 @@ class Tile:
     digits: int = 1
     colour: str = ""  # of its bar
     full: float = 0.0  # of its bar, in the channel's unit; 0: what the row says, or a turn
+    words: tuple[str, ...] = ()  # instead of the numbers 0, 1, 2, …
     ways: tuple[str, ...] = ()  # of an input that goes both ways: what positive and negative are called
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One channel over another, such as force over travel."""
+
+    title: str
+    x: str
+    y: str
+    x_factor: float = 1.0
+    x_unit: str = ""
+    y_factor: float = 1.0
+    y_unit: str = ""
+
+
+@dataclass(frozen=True)
+class Sound:
+    """A note whenever a count rises, as loud as a speed; its pitch, as MIDI numbers it, is a parameter."""
+
+    count: str
+    speed: str
+    pitch: str
+    above: int = 0  # semitones
 
 
 @dataclass(frozen=True)
@@ -24,6 +48,9 @@ class Display:
     figures: tuple[Tile, ...] = ()  # outputs; the first one stands in the line of a run that is going on, too
     plots: tuple[tuple[str, str], ...] = ()  # pairs of channels: what the charts begin with
     families: tuple[tuple[str, tuple[str, ...]], ...] = ()  # endings of names of the same quantity at several places
+    curves: tuple[Curve, ...] = ()
+    sounds: tuple[Sound, ...] = ()
+    tuned: str = ""  # the group of parameters whose sliders are shown first
     still: tuple[str, ...] = ()  # inputs that are zero while a hand holds still: rates of what it holds
 
 

@@ -114,11 +114,17 @@ _BOX = "border:1px solid rgba(128,128,128,.35);border-radius:4px;padding:.3rem .
 _BIG = "font-size:1.35rem;font-weight:600;line-height:1.2;font-variant-numeric:tabular-nums;white-space:nowrap"
 
 
+def _figure(tile: Tile, value: float) -> str:
+    if tile.words and math.isfinite(value) and 0 <= round(value) < len(tile.words):
+        return tile.words[round(value)]
+    return number(value * tile.factor, tile.digits)
+
+
 def _tile(tile: Tile, value: float) -> Markup:
     return markup(
         '<div style="{}"><div style="font-size:.72rem;{}">{}</div><div style="{}">{}'
         '<span style="font-size:.72rem;font-weight:400;{}"> {}</span></div></div>',
-        _BOX, _FAINT, tile.label, _BIG, number(value * tile.factor, tile.digits), _FAINT, tile.unit,
+        _BOX, _FAINT, tile.label, _BIG, _figure(tile, value), _FAINT, tile.unit,
     )  # fmt: skip
 
 

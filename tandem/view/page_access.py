@@ -49,7 +49,7 @@ def policy(scripts: tuple[bytes, ...], host: str = "") -> str:
     socket = f" ws://{host}" if host else ""  # not all browsers count a web socket as 'self'
     return (
         f"default-src 'none'; script-src 'wasm-unsafe-eval'{hashes}; style-src 'unsafe-inline';"
-        " img-src 'self' data: blob:; font-src 'self' data:; worker-src blob: data:;"
+        " img-src 'self' data: blob:; media-src data:; font-src 'self' data:; worker-src blob: data:;"
         f" connect-src 'self'{socket} data: blob:;"
         " frame-ancestors 'none'; base-uri 'none'; form-action 'none'; object-src 'none'"
     )

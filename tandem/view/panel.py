@@ -14,9 +14,11 @@ from sync.markup import show
 from tandem.view import instruments
 from tandem.view.commander import Commander
 from tandem.view.controls import Controls, ForkLine, HandControls, OnFork
+from tandem.view.curves import Curves
 from tandem.view.data_source import DataSource, Frame
 from tandem.view.history import History
 from tandem.view.plots import Plots
+from tandem.view.sounds import Sounds
 from tandem.view.tuning import Tuning
 
 _FIGURES_NS = 125_000_000
@@ -50,6 +52,8 @@ class Panel:
             if feed.live and feed.config.source.get("kind") == "page":
                 with gui.add_folder("by hand"):
                     self._by_hand = HandControls(gui, feed.config, self._watched)
+            self._curves = Curves(gui, feed.model.display.curves)
+            self._sounds = Sounds(gui, feed.model, feed.params)
             if self.commander is not None:
                 with gui.add_folder("simulation"):
                     self._controls = Controls(gui, feed, self.commander, on_fork or ForkLine(server))
@@ -82,7 +86,9 @@ class Panel:
             self._newest_ns = int(frame.step["pushed_ns"])
         if now >= self._figures_due:
             self._figures_due = now + _FIGURES_NS
-            self._history.add(self._feed.steps())
+            steps = self._feed.steps()
+            self._history.add(steps)
+            self._sounds.show(steps)
             self._show_figures(frame, now)
             if self.commander is not None and frame is not None:
                 self.commander.seen(int(frame.step["commands"]))
@@ -93,6 +99,7 @@ class Panel:
         if now >= self._plots_due:
             self._plots_due = now + _PLOTS_NS
             self._plots.show(self._history)
+            self._curves.show(self._history)
 
     def _show_figures(self, frame: Frame | None, now: int) -> None:
         pace = self._history.pace()

@@ -51,8 +51,10 @@ def grouped(parameters: Iterable[Parameter]) -> dict[str, list[Parameter]]:
     return found
 
 
-def _first_shown(groups: dict[str, list[Parameter]]) -> str:
-    """The first with several sliders."""
+def _first_shown(groups: dict[str, list[Parameter]], wanted: str = "") -> str:
+    """What the machine asks for, else the first with several sliders."""
+    if wanted in groups:
+        return wanted
     several = [g for g, members in groups.items() if sum(p.live for p in members) >= 4]
     return several[0] if several else ALL
 
@@ -236,7 +238,7 @@ class Tuning:
         self._search = gui.add_text("search", "", hint="words of a name or its description; overrides the group")
         self._group = gui.add_dropdown(
             "group", (*live_groups, ALL, CHANGED, *fixed_groups),
-            initial_value=_first_shown(self._groups),
+            initial_value=_first_shown(self._groups, model.display.tuned),
         )  # fmt: skip
         wide = gui.add_checkbox(
             "all limits", False, hint="sliders reach all there may be, not only what is near the start"

@@ -53,7 +53,6 @@ from sync.piecewise import ROOM as EVENT_ROOM
 from sync.piecewise import sequence
 
 ACCELERATION, LET_OFF, CATCH, RESET = range(4)
-PHASES = ("acceleration", "let-off", "catch", "reset")
 
 # what flows: the state of the action, as it stands in the machine's
 STATE = (

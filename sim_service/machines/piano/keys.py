@@ -9,6 +9,7 @@ import numpy as np
 
 from sim_service.machines.contract import Parameter
 from sim_service.machines.piano import action, geometry
+from sim_service.machines.piano.port import REGULATION
 from sync.jit import kernel
 
 # after the action's state: what else a key remembers
@@ -24,8 +25,9 @@ PHASE, BEGUN, ENERGY, UNDAMPED, EXCEEDED, LAST = range(action.N, action.N + len(
 SIZE = action.N + len(MEMORY)
 STATE = action.STATE + MEMORY
 
+_REGULATED = ("let_off", "hammer_mass", "spring_preload", "lever_spring", "knuckle_edge", "reset_tolerance")
 PARAMETERS = (
-    *(Parameter(*each) for each in geometry.PARAMETERS),
+    *(Parameter(*each, group=REGULATION if each[0] in _REGULATED else "") for each in geometry.PARAMETERS),
     Parameter("key_rest", "rad", -0.0335, -0.05, 0.0, "angle of the measured key at position 0"),
     Parameter("longest_step", "s", 1e-4, 2e-5, 5e-4, "of the integration inside a step"),
     Parameter("damper_at", "rad", -0.028, -0.05, 0.0, "angle of the key below which the damper is on the string"),

@@ -2,8 +2,10 @@
 of which `tandem notes`, live MIDI and the page make notes. What reads one model reads the other."""
 
 from sim_service.machines.contract import Parameter, Quantity
-from sim_service.machines.display import Display, Tile
+from sim_service.machines.display import Curve, Display, Sound, Tile
 
+REGULATION = "regulation"  # the group of parameters that a regulator of pianos turns
+PHASES = ("acceleration", "let-off", "catch", "reset")
 INPUTS = (
     Quantity("position", "m", "of the front of the key, down is positive"),
     Quantity("velocity", "m/s", "likewise; not measured: the difference of two positions", optional=True),
@@ -33,10 +35,13 @@ DISPLAY = Display(
     hands=(Tile("key", "position", "mm", 1e3, 2, full=0.01),),
     figures=(
         Tile("felt", "tip_force", "N", 1.0, 2), Tile("at the capstan", "pilot_force", "N", 1.0, 2),
-        Tile("phase", "phase", "", 1.0, 0),
+        Tile("phase", "phase", digits=0, words=PHASES),
         Tile("hammer", "hammer", "deg", 57.29578, 1),
         Tile("strikes", "strike_count", "", 1.0, 0), Tile("last strike", "strike_speed", "m/s", 1.0, 2),
         Tile("energy error", "energy_error", "mJ", 1e3, 3),
     ),
+    curves=(Curve("force over travel", "port", "tip_force", 1e3, "mm", y_unit="N"),),
+    sounds=(Sound("strike_count", "strike_speed", "note"),),
+    tuned=REGULATION,
     plots=(("tip_force", "port"), ("hammer", "phase"), ("pilot_force", "strike_speed")),
 )  # fmt: skip

@@ -52,19 +52,41 @@ OUTPUTS = (
     *port.ENERGY,
 )
 PARAMETERS = (
-    Parameter("let_off_button", "m", 0.0520, 0.03, 0.08, "height of the button above the key's pivot"),
-    Parameter("knuckle_edge", "m", 0.0148, 0.005, 0.02, "from the hammer's pivot to where the jack slips off"),
-    Parameter("string_angle", "rad", 0.09, -0.1, 0.3, "of the hammer where it meets the string"),
-    Parameter("drop_screw", "m", 0.0824, 0.05, 0.2, "height of its tip above the key's pivot"),
-    Parameter("repetition_height", "m", 0.0060, 0.0, 0.012, "of the lever's surface above its pivot"),
-    Parameter("repetition_spring", "N m", 0.056, 0.0, 0.2, "of the lever at its stop"),
-    Parameter("repetition_stiffness", "N m/rad", 0.35, 0.0, 10.0, "of the lever's spring"),
-    Parameter("jack_spring", "N m", 0.006, 0.0, 0.1, "of the jack at its stop"),
-    Parameter("back_check", "m", 0.0, -0.02, 0.05, "by which the back-check is bent away from the hammer"),
-    Parameter("key_dip", "m", 0.0095, 0.002, 0.02, "of the tip until the front rail"),
-    Parameter("damper", "1", 1.0, 0.0, 1.0, "1 with damper, 0 without"),
-    Parameter("damper_travel", "m", 0.0045, 0.0, 0.02, "of the tip at which the key meets the damper"),
-    Parameter("hammer_mass_added", "kg", 0.0, -0.005, 0.05, "a mass at the hammer's head"),
+    Parameter(
+        "let_off_button", "m", 0.0520, 0.045, 0.056, "height of the button above the key's pivot", group=port.REGULATION
+    ),
+    Parameter(
+        "knuckle_edge",
+        "m",
+        0.0148,
+        0.005,
+        0.02,
+        "from the hammer's pivot to where the jack slips off",
+        group=port.REGULATION,
+    ),
+    Parameter("string_angle", "rad", 0.09, -0.1, 0.3, "of the hammer where it meets the string", group=port.REGULATION),
+    Parameter("drop_screw", "m", 0.0824, 0.05, 0.2, "height of its tip above the key's pivot", group=port.REGULATION),
+    Parameter(
+        "repetition_height", "m", 0.0060, 0.0, 0.012, "of the lever's surface above its pivot", group=port.REGULATION
+    ),
+    Parameter("repetition_spring", "N m", 0.056, 0.0, 0.2, "of the lever at its stop", group=port.REGULATION),
+    Parameter("repetition_stiffness", "N m/rad", 0.35, 0.0, 10.0, "of the lever's spring", group=port.REGULATION),
+    Parameter("jack_spring", "N m", 0.006, 0.0, 0.1, "of the jack at its stop", group=port.REGULATION),
+    Parameter(
+        "back_check",
+        "m",
+        0.0,
+        -0.02,
+        0.05,
+        "by which the back-check is bent away from the hammer",
+        group=port.REGULATION,
+    ),
+    Parameter("key_dip", "m", 0.0095, 0.002, 0.02, "of the tip until the front rail", group=port.REGULATION),
+    Parameter("damper", "1", 1.0, 0.0, 1.0, "1 with damper, 0 without", group=port.REGULATION),
+    Parameter(
+        "damper_travel", "m", 0.0045, 0.0, 0.02, "of the tip at which the key meets the damper", group=port.REGULATION
+    ),
+    Parameter("hammer_mass_added", "kg", 0.0, -0.006, 0.02, "a mass at the hammer's head", group=port.REGULATION),
     Parameter("knuckle_friction", "1", 0.20, 0.0, 1.0, "of the jack's head under the knuckle"),
     Parameter("felt_stiffness", "1", 1.0, 0.05, 20.0, "factor on all felt"),
     Parameter("felt_damping", "1", 1.0, 0.0, 10.0, "factor on the loss in felt"),

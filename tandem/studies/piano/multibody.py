@@ -63,7 +63,7 @@ def _button(study: Study) -> None:
 
 
 def _hammer(study: Study) -> None:
-    extra = (-3e-3, 0.0, 3e-3, 6e-3)
+    extra = (-6e-3, -3e-3, 0.0, 3e-3, 6e-3)
     runs = [_slow_press(hammer_mass_added=mass) for mass in extra]
     for mass, run in zip(extra, runs, strict=True):
         study.row(f"hammer {1e3 * mass:+.0f} g: 1 to 4, 5.5 to 7, 8 to 9 mm", _means(run))
@@ -158,7 +158,7 @@ def _speeds(study: Study) -> None:
 STUDIES: Studies = {
     "slow-press": ("Slow press, 10 mm/s over 9.5 mm", _slow),
     "button": ("Let-off button 0.5 mm lower and higher", _button),
-    "hammer": ("Hammer 3 g lighter, 3 and 6 g heavier", _hammer),
+    "hammer": ("Hammer 3 and 6 g lighter and heavier", _hammer),
     "spring": ("Repetition spring", _spring),
     "damper": ("With and without damper", _damper),
     "slow-double": ("Slow double blow", lambda study: _double(study, _TWICE, (0.89, 2.09))),
