@@ -5,28 +5,33 @@ import functools
 import numpy as np
 import pytest
 
+from sim_service.machines import make_machine
 from sim_service.machines.buggy import forces, slots
 from sim_service.machines.buggy import relative_dynamics as relative
 from sim_service.machines.buggy.description import P
 from sim_service.machines.buggy.relative_dynamics import C
 from sim_service.machines.buggy.relative_forces import serves
-from sim_service.machines.contract import index
+from sim_service.machines.contract import Machine, index
 from sim_service.multibody.relative.system import P as Own
 
-from .test_relative import H, car, drive, inputs
+from .test_relative import H, car, drive, files, inputs
 
 HARD = {"front_anti_roll": 4e3, "push_pitch": 80.0, "push_y": 300.0, "lift_area": -0.4, "differential_preload": 30.0}
+
+
+ROADS = ("", "demo_track.toml")  # flat, and one that bends
 
 
 class Instant:
     """Where a step has ended that began in the middle of the drive."""
 
-    def __init__(self) -> None:
-        machine, params = car("relative")
-        params = params.copy()
+    def __init__(self, road: str) -> None:
+        machine, params = car("relative") if not road else make_machine(files(road=road))
+        self.machine, params = machine, params.copy()  # its code lives as long as it does
+        middle = drive("relative")[1] if not road else driven(machine, params)
         for name, value in HARD.items():
             params[P[name]] = value
-        state, self.work = drive("relative")[1].copy(), np.zeros(machine.work_size)
+        state, self.work = middle.copy(), np.zeros(machine.work_size)
         machine.step(state, inputs(750), params, machine.tables, self.work, H)
         assert self.work[index(machine.outputs, "parts")] == 0.0
         head = machine.tables.ints
@@ -49,13 +54,22 @@ class Instant:
         return out
 
 
+def driven(machine: Machine, params: np.ndarray) -> np.ndarray:
+    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, work)
+    for k in range(750):
+        machine.step(state, inputs(k), params, machine.tables, work, H)
+    return state
+
+
 @functools.cache
-def instant() -> Instant:
-    return Instant()
+def instant(road: str) -> Instant:
+    return Instant(road)
 
 
-def test_forces_are_those_of_the_hook():
-    one = instant()
+@pytest.mark.parametrize("road", ROADS)
+def test_forces_are_those_of_the_hook(road):
+    one = instant(road)
     one.rates(one.y, one.t)
     found = one.part(C.FORCE).copy()
     element = one.part(C.ELEMENT)
@@ -71,8 +85,9 @@ def test_forces_are_those_of_the_hook():
     assert np.abs(found - f).max() < 1e-12 * np.abs(f).max()
 
 
-def test_the_jacobian_is_that_of_the_rates():
-    one = instant()
+@pytest.mark.parametrize("road", ROADS)
+def test_the_jacobian_is_that_of_the_rates(road):
+    one = instant(road)
     N, n = len(one.y), one.n
     J, rates, by_time = np.zeros(N * N), np.zeros(N), np.zeros(N)
     for _ in range(2):  # a second time: nothing of the first is left
