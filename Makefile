@@ -54,6 +54,7 @@ bench: $(VENV)/.drive
 # kills, stops, restarts, floods, CPU load, fuzzing, properties on all their examples; takes more than an hour
 drill: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadscope --hypothesis-profile full --ignore tests/system
+	$(BIN)/pytest -n 2 --dist loadscope --hypothesis-profile full -m "not alone" tests/system
 	$(BIN)/python benchmarks/soak.py kills --minutes 20 --kills 200
 	$(BIN)/python benchmarks/soak.py stops --minutes 3
 	$(BIN)/python benchmarks/soak.py restarts --times 100

@@ -2,7 +2,8 @@
 
 Processes (`pytest -n 4 --dist loadscope --no-loadscope-reorder`) take files as they are, but tests/system test by test:
 those mostly wait, so they are spread between the others. What needs the machine for itself is marked `alone` and left
-to a run without others. `--hypothesis-profile full` tries every property on all the examples it asks for, drawn anew
+to a run without others. `drill` marks what takes long and fails only where something else fails too: it is left to
+`make drill`, whose `--hypothesis-profile full` tries every property on all the examples it asks for, drawn anew
 each time; otherwise it is some of them (tests/examples.py), the same every time: a test that passed passes again.
 """
 
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.examples import FULL, few
+from tests.examples import FULL, few, thorough
 
 SYSTEM = "tests/system/"
 TOGETHER = (f"{SYSTEM}test_view.py", f"{SYSTEM}test_page_attacks.py")  # each with one browser
@@ -42,7 +43,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduler(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not thorough():
+        left = [item for item in items if item.get_closest_marker("drill")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
     files: dict[Path, list[pytest.Item]] = {}
     single = []
     for item in items:

@@ -14,6 +14,7 @@ import pytest
 from sync.block import Channel, Layout
 from sync.clock import now_ns
 from sync.ring import RingReader, RingWriter
+from tests.examples import cases
 from tests.sync.actors import ROOT, Actor, environment
 from tests.sync.pattern import count_torn, write_at_full_speed, write_in_steps
 
@@ -30,7 +31,13 @@ def bench(seconds: int, *options: str) -> dict[str, Any] | None:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("options", [(), ("--capacity", "4", "--channels", "40")], ids=["car", "tiny and wide"])
+WIDE, SHAPED = (
+    pytest.param(("--capacity", "4", "--channels", "40"), id="tiny and wide"),
+    pytest.param((), id="as in a run"),
+)
+
+
+@pytest.mark.parametrize("options", cases(WIDE, SHAPED))
 def test_no_read_is_torn_or_backwards_and_every_gap_is_reported(options: tuple[str, ...]) -> None:
     for seconds in (2, 10, 20):  # the longer ones on a machine that is busy with other things
         found = bench(seconds, *options)
