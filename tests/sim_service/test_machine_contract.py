@@ -28,11 +28,6 @@ FILES = {
 }
 STEPS = 10_000
 FEWER = {"piano_octave": 100, "piano_phases": 200, "piano_multibody": 500, "omni": 1000}  # many pieces a step
-    "piano_octave": 100,
-    "piano_phases": 200,
-    "piano_multibody": 500,
-    "omni": 1000,
-}  # thirteen keys, or one, each in twenty pieces a step
 
 
 def test_every_machine_is_held_against_it() -> None:

@@ -31,13 +31,11 @@ def bench(seconds: int, *options: str) -> dict[str, Any] | None:
     return json.loads(done.stdout)
 
 
-WIDE, SHAPED = (
-    pytest.param(("--capacity", "4", "--channels", "40"), id="tiny and wide"),
-    pytest.param((), id="as in a run"),
-)
+WIDE = pytest.param(("--capacity", "4", "--channels", "40"), id="tiny and wide")
+AS_IN_A_RUN = pytest.param((), id="as in a run")
 
 
-@pytest.mark.parametrize("options", cases(WIDE, SHAPED))
+@pytest.mark.parametrize("options", cases(WIDE, AS_IN_A_RUN))
 def test_no_read_is_torn_or_backwards_and_every_gap_is_reported(options: tuple[str, ...]) -> None:
     for seconds in (2, 10, 20):  # the longer ones on a machine that is busy with other things
         found = bench(seconds, *options)
