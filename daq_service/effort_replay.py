@@ -74,6 +74,16 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
             compared[row] = 1
         elif known or (new and effort[rec.AT_SAMPLED] > 0):
             # the first one of a step, of which the efforts before it are not known, is taken as it stands
+            asked = new
+            if settings.port:
+                if new:
+                    of = row
+                moved = effort[rec.AT_MOTION]
+                ahead = port_effort(
+                    models[of], given[rec.AT_ANGLE], given[rec.AT_SPEED], given[rec.AT_ACCELERATION],
+                    effort[rec.AT_SAMPLED], moved, settings.step_ns, new,
+                )  # fmt: skip
+                asked = new or (at.fresh and moved > at.asked_ns and np.isfinite(ahead))
             if new:
                 # the first of a loop rises from here, and there was none before; how far another has come is not known
                 first = effort[SEQ] == 0 if row == 0 else effort[SEQ] == before[SEQ] + 1
@@ -87,13 +97,14 @@ def _recompute(settings, cursor, past, steps, models, efforts, again, compared):
                 note_arrival(at, moment, min(came, effort[rec.AT_SAMPLED]), moved)
             else:
                 at.impulse += at.given * ((moment - at.last) * 1e-9)
-            if new or settings.port:
+            if asked:
                 at.energy, at.displacement = given[rec.AT_ENERGY], given[rec.AT_DISPLACEMENT]
                 at.placed = 1 if settings.watched and np.isfinite(at.displacement) else 0
+                # a model that is too old is not asked, and its motion not accounted for
+                at.asked_ns = effort[rec.AT_MOTION] if settings.port else effort[rec.AT_SAMPLED]
+                at.placed_ns = at.asked_ns if settings.at_samples else 0
             at.given, at.last = given[rec.AT_GIVEN], moment
-            at.asked_ns = effort[rec.AT_MOTION] if settings.port else effort[rec.AT_SAMPLED]
             if settings.at_samples:
-                at.placed_ns = at.asked_ns
                 _remember(past, moment, at.given)
             at.fresh = 1 if moment < at.came + settings.stale_ns else 0
             known = blind = True

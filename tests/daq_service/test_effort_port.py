@@ -14,13 +14,14 @@ from daq_service.effort import EffortLoop, keep
 from daq_service.effort_port import make_follower, model_names
 from daq_service.effort_replay import recompute
 from daq_service.effort_settings import EffortSettings
-from sync.block import PAYLOAD, PUSHED, Channel, Layout, T
+from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, Channel, Layout, T
 from sync.config import load
 from sync.errors import ConfigError
 from sync.input_rows import Encoder
 from sync.ring import EPOCH_WORD, private_ring, since
 from sync.virtual_clock import AT, BLOCK, CONTROL, KIND, PUSH, WHERE, virtual_clock
 from tests.daq_service.test_effort import FakeReader
+from tests.examples import cases
 
 from .conftest import DRIVE
 
@@ -58,27 +59,35 @@ def torque(x: float, v: float, a: float) -> float:
 
 
 def world(
-    effort: EffortSettings, seconds: float = 1.0, steps_until: float = 9.0, spoil: int = -1
+    effort: EffortSettings, seconds: float = 1.0, steps_until: float = 9.0, spoil: int = -1, seed: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, EffortLoop]:
-    """(efforts, steps, the loop): samples at 5 kHz, a step every 5 ms that comes 0.8 ms after its sample."""
+    """(efforts, steps, the loop): samples at 5 kHz, a step every 5 ms that comes 0.8 ms after its sample. With a seed
+    the host pauses: steps are late by up to 30 ms or missing, and so are samples."""
     events, h = [], 1e-9 * SLOW
+    dice = np.random.default_rng(seed)
+    held = silent = 0  # until when steps and samples are held up
     for n in range(round(seconds * 1e9 / FAST)):
         t_ns = n * FAST
         block = np.zeros(SAMPLE.words, np.int64)
         block[T], block[PUSHED] = START + t_ns, START + t_ns + 30 * US
         block[PAYLOAD] = math.floor(motion(1e-9 * t_ns)[0] / PER_COUNT)
-        events.append((START + t_ns + 30 * US, 1, block))
+        if seed is not None and dice.random() < 2e-3:
+            held = t_ns + int(dice.integers(30 * MS))
+            silent = t_ns + int(dice.integers(12 * MS)) if dice.random() < 0.5 else silent
+        events.append((START + max(t_ns, silent) + 30 * US, 1, block))
         if t_ns % SLOW == 0 and 1e-9 * t_ns < steps_until:
             x, v, a = motion(1e-9 * t_ns)
             then = x + h * (v + 0.5 * h * a), v + h * a, a
             block = np.zeros(STEP.words, np.int64)
             block[PAYLOAD : PAYLOAD + 4] = t_ns // SLOW, n, 7, START + t_ns + 60 * US
-            block[T] = block[PUSHED] = START + t_ns + 800 * US
+            if seed is not None and dice.random() < 0.1:
+                continue
+            block[T] = block[PUSHED] = START + max(t_ns, held) + 800 * US
             values = [torque(x, v, a), torque(*then), K, B, M, x, v, a]
             if t_ns // SLOW == spoil:
                 values[3] = math.nan
             block.view(np.float64)[PAYLOAD + 4 : PAYLOAD + 12] = values
-            events.append((START + t_ns + 800 * US, 0, block))
+            events.append((START + max(t_ns, held) + 800 * US, 0, block))
     events.sort(key=lambda event: event[0])
     script = np.zeros((len(events) + 1, BLOCK + STEP.words), np.int64)
     for row, (t_ns, where, block) in zip(script, events, strict=False):
@@ -109,6 +118,7 @@ def world(
     count, _, lost = since(efforts, 0, blocks)
     assert lost == 0
     made = np.ascontiguousarray(script[(script[:, KIND] == PUSH) & (script[:, WHERE] == 0)][:, BLOCK:])
+    made[:, SEQ], made[:, EPOCH] = np.arange(len(made)), 41
     return rec.LAYOUT.view(blocks[:count]), STEP.view(made), loop
 
 
@@ -153,6 +163,22 @@ def test_a_model_is_followed_for_two_steps_and_the_watchdog_sees_the_steps_alone
     assert found["given"][found["t_ns"] > last + 41 * MS].tolist() == [0.0] * (found["t_ns"] > last + 41 * MS).sum()
     again, compared = recompute(settings(displacement=""), steps, found, SLOW)
     assert again[compared].tobytes() == found[compared].tobytes()
+
+
+@pytest.mark.parametrize("seed", cases(*range(40), quick=2))
+def test_efforts_are_made_again_to_the_bit_from_any_part_of_a_record_of_a_host_that_pauses(seed: int) -> None:
+    effort = settings(rise_ms=30.0, limit=0.2, slew=40.0, stale_after_ms=12.0)
+    found, steps, _ = world(effort, 0.6, seed=seed)
+    dice = np.random.default_rng(seed)
+    for _ in range(10):
+        there = np.ones(len(found), bool)
+        for _ in range(int(dice.integers(4))):  # gaps, at the beginning or within
+            first = int(dice.integers(-200, len(found)))
+            there[max(first, 0) : first + int(dice.integers(1, 400))] = False
+        kept = steps[dice.random(len(steps)) > 0.02]
+        again, compared = recompute(effort, kept, found[there], SLOW)
+        assert compared.sum() > 0.5 * there.sum() - 200
+        assert again[compared].tobytes() == found[there][compared].tobytes()
 
 
 def test_limits_slew_and_rise_hold_between_steps() -> None:

@@ -319,3 +319,16 @@ def test_the_exit_of_a_hand_that_leans_on_the_wall_is_given_up_after_so_many_sam
         force = shown.force(position, -0.1, h)
         assert math.isfinite(force)
     assert shown.state[S.exits_given_up] == 2.0 and shown.state[S.samples_left] == 0.0
+
+
+@pytest.mark.parametrize("stiff", [{"law": HALF, "port_mass": 1e-4}, {"display": 1, "mass": 1e-3, "damping": -1e3}])
+def test_what_is_too_stiff_to_be_integrated_pushes_nobody_and_is_counted(stiff: dict[str, float]) -> None:
+    """Set while it runs; what follows begins anew."""
+    shown = Shown(stiffness=1000.0)
+    pressed = shown.force(-0.001, 0.0, 2e-4)
+    for name, value in {**stiff, "stiffness": 1e6}.items():
+        shown.params[P[name]] = value
+    assert [shown.force(-0.001, 0.0, 2e-4) for _ in range(3)] == [0.0, 0.0, 0.0]
+    assert shown.work[W.too_stiff] == 3.0 and np.isfinite(shown.state).all()
+    shown.params[:] = Shown(stiffness=1000.0).params
+    assert shown.force(-0.001, 0.0, 2e-4) == pressed and shown.work[W.too_stiff] == 3.0

@@ -195,6 +195,16 @@ _AIR = (
 )
 
 
+# what hardpoints and toe give, changed while it runs: beside what the file says
+_SET = (
+    _option("caster_trail", "m", 0.0, -0.1, 0.1, "that the front wheels stand further behind their steering axes"),
+    _option("front_toe_in", "rad", 0.0, -0.1, 0.1, "of one wheel, beside front_toe"),
+    _option("rear_toe_in", "rad", 0.0, -0.1, 0.1, "of one wheel, beside rear_toe"),
+    _option("front_roll_centre", "m", 0.0, -0.5, 0.5, "that the front roll centre is higher than drawn"),
+    _option("rear_roll_centre", "m", 0.0, -0.5, 0.5, "that the rear roll centre is higher than drawn"),
+)
+
+
 def _push(name: str, unit: str, most: float, text: str) -> Parameter:
     return Parameter(name, unit, 0.0, -most, most, text, of_the_file=False)
 
@@ -244,6 +254,7 @@ PARAMETERS = (
     *_NUMERICS,
     *_PUSH,
     *_POINTS,
+    *_SET,
 )
 
 

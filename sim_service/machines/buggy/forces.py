@@ -24,7 +24,7 @@ Behind the states of tyres, brakes and engine the hook leaves the other results 
 description): they are known only there.
 """
 
-from math import atan2, sqrt
+from math import atan2, cos, sin, sqrt
 
 import numpy as np
 
@@ -125,6 +125,11 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
         c = params[frame + 9 + k]
         ax, ay, az = ax + c * basis[3 * k], ay + c * basis[3 * k + 1], az + c * basis[3 * k + 2]
         bx, by, bz = bx + c * basis_rate[3 * k], by + c * basis_rate[3 * k + 1], bz + c * basis_rate[3 * k + 2]
+    side = 1.0 if w % 2 == 0 else -1.0
+    toe = given[P.front_toe_in] if w < 2 else given[P.rear_toe_in]
+    if toe != 0.0:
+        ct, st = cos(toe), -side * sin(toe)
+        ax, ay, bx, by = ct * ax - st * ay, st * ax + ct * ay, ct * bx - st * by, st * bx + ct * by
     for k in range(3):
         rx = ry = rz = 0.0
         for j in range(3):
@@ -173,6 +178,9 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     sx, sy, sz = ny * tz - nz * ty, nz * tx - nx * tz, nx * ty - ny * tx
     along, across = vx * tx + vy * ty + vz * tz, vx * sx + vy * sy + vz * sz
     closing = -(vx * nx + vy * ny + vz * nz)
+    trail = given[P.caster_trail] if w < 2 else 0.0
+    if trail != 0.0:
+        across -= trail * (wx * nx + wy * ny + wz * nz)
 
     # normal force
     deflection = p[T.UNLOADED_RADIUS] - reach
@@ -194,7 +202,6 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
         c = sqrt(max(1.0 - an * an, 1e-12))
         nearer = c * (cosine * c + stands * an * an) / upright
         beyond, radius = beyond * nearer, radius * nearer
-    side = 1.0 if w % 2 == 0 else -1.0
     out = view(after, TYRE_OUT, STATES)
     mu *= given[P.grip]
     turning, turns = given[P.turn_slip] > 0.5 or p[T.TURN_SLIP] > 0.0, wx * nx + wy * ny + wz * nz
@@ -232,6 +239,11 @@ def wheel(w, h, x, xd, given, params, states, after, f, K, C):
     f[at], f[at + 1], f[at + 2] = gx, gy, gz
     f[at + 3] = turning + braking
     back = turning + braking
+    if trail != 0.0:
+        # wheel and contact stand behind where they are drawn: the knuckle, not the wheel, has the forces' moment
+        hx -= trail * (ty * gz - tz * gy)
+        hy -= trail * (tz * gx - tx * gz)
+        hz -= trail * (tx * gy - ty * gx)
     turn(basis, metric, hx - back * ax, hy - back * ay, hz - back * az, view(f, at + 4, at + 13))
 
     # tangent: normal stiffness and damping, slip against velocity and spin
@@ -451,6 +463,24 @@ def anti_roll(axle, rate, x, params, f, K):
     turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
 
 
+@inner
+def roll_centre(axle, higher, x, params, after, f):
+    """Of the axle's lateral force, what goes from wheels to chassis past the springs by a higher roll centre: a couple
+    of forces at the lower ball joints and, opposite, at the chassis."""
+    at, left = _ANTI_ROLL + 6 * axle, LEFT + PER_WHEEL * 2 * axle
+    ux, uy, uz = x[CHASSIS + 9], x[CHASSIS + 10], x[CHASSIS + 11]
+    dx, dy, dz = x[at] - x[at + 3], x[at + 1] - x[at + 4], x[at + 2] - x[at + 5]
+    apart = sqrt(max(dx * dx + dy * dy + dz * dz, 1e-6))
+    pull = -higher * (after[left + V.force_y] + after[left + PER_WHEEL + V.force_y]) / apart
+    u = (ux, uy, uz, -ux, -uy, -uz)
+    for i in range(6):
+        f[at + i] -= pull * u[i]
+    Tx, Ty, Tz = pull * (dy * uz - dz * uy), pull * (dz * ux - dx * uz), pull * (dx * uy - dy * ux)
+    basis = view(x, CHASSIS + 3, CHASSIS + 12)
+    metric = view(params, FRAMES + 4 * FRAME, FRAMES + 4 * FRAME + 9)
+    turn(basis, metric, Tx, Ty, Tz, view(f, CHASSIS + 3, CHASSIS + 12))
+
+
 @kernel(FORCE, error_model="numpy")
 def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C):
     for w in range(4):
@@ -464,6 +494,10 @@ def hook(t, h, x, xd, inputs, given, params, states, after, f, K, C):
         anti_roll(0, given[P.front_anti_roll], x, params, f, K)
     if given[P.rear_anti_roll] > 0.0:
         anti_roll(1, given[P.rear_anti_roll], x, params, f, K)
+    if given[P.front_roll_centre] != 0.0:
+        roll_centre(0, given[P.front_roll_centre], x, params, after, f)
+    if given[P.rear_roll_centre] != 0.0:
+        roll_centre(1, given[P.rear_roll_centre], x, params, after, f)
 
 
 def add_forces(car: Car, numbers: np.ndarray, given: np.ndarray) -> None:

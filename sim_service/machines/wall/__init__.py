@@ -24,6 +24,7 @@ from sim_service.machines.display import Display, Tile
 from sim_service.machines.scene import Bar, Camera, Point, Scene, box
 from sim_service.machines.wall import bodies, laws
 from sync.jit import kernel
+from sync.linear_flow import MOST_PIECES
 
 IMPEDANCE_CONTROL, IMPEDANCE_DISPLAY, INVERSE_DYNAMICS, ADMITTANCE = range(4)
 WALL, SPRUNG_MASS, BALL = range(3)
@@ -48,6 +49,7 @@ STATES = (
     Quantity("crossing_leak", "J", "given out because the surface was crossed between samples"),
     Quantity("events", "1", "contacts made and broken"),
     Quantity("exceeded", "1", "steps with too many of them"),
+    Quantity("too_stiff", "1", "steps without a force, for what is set is too stiff for the step"),
 )
 OUTPUTS = (
     Quantity("force", "N", "that opposes the hand, held until the next step"),
@@ -60,6 +62,7 @@ OUTPUTS = (
     Quantity("crossing_energy", "J", "given out because the surface was crossed between samples"),
     Quantity("contacts", "1", "made and broken"),
     Quantity("contacts_exceeded", "1", "steps with too many of them"),
+    Quantity("too_stiff", "1", "steps without a force, for what is set is too stiff for the step"),
     Quantity("port", "m", "position of the port"),
 )
 PARAMETERS = (
@@ -129,6 +132,19 @@ def _complete(state, inputs, h):
         inputs[I.hand_force] = 0.0
 
 
+@kernel()
+def _pieces(display, law, crossing, stiffness, damping, v, hand_force, params, h):
+    """How many pieces a step takes (sync/linear_flow.py), at most; 0 where it has nothing to integrate."""
+    if display == IMPEDANCE_CONTROL:
+        if law == 0 and crossing == 0:
+            return 0.0
+        hand = params[P.port_stiffness] * abs(params[P.port_anchor] - params[P.wall]) + abs(params[P.port_bias])
+        by = stiffness + abs(damping) + params[P.port_stiffness] + abs(params[P.port_damping]) + hand
+        return 2.0 * h * max(1.0 + by / params[P.port_mass], stiffness + abs(damping))  # they look two steps ahead
+    by = stiffness + params[P.coupler_stiffness] + (abs(damping) + params[P.coupler_damping]) * (1.0 + abs(v))
+    return h * (1.0 + abs(v) + params[P.gravity] + (2.0 * by + abs(hand_force)) / params[P.mass])
+
+
 @kernel(STEP)
 def step(state, inputs, params, tables, work, h):
     display, thing, law, crossing = (
@@ -150,7 +166,14 @@ def step(state, inputs, params, tables, work, h):
         # where another display takes over, its body is where the port is: a change while it runs pushes nobody
         state[S.body], state[S.body_velocity], state[S.contact], state[S.servo] = x, v, 0.0, 0.0
     force, touching = 0.0, 0.0
-    if display == IMPEDANCE_CONTROL and thing == WALL:
+    pieces = _pieces(display, law, crossing, stiffness, damping, v, inputs[I.hand_force], params, h)
+    if not pieces <= MOST_PIECES:
+        # nothing that could be computed in a step is exact: the hand gets nothing, and what follows begins anew
+        state[S.too_stiff] += 1.0
+        state[S.body], state[S.body_velocity], state[S.contact], state[S.servo] = x, v, 0.0, 0.0
+        for i in range(laws.SIZE):
+            state[_MEMORY + i] = 0.0
+    elif display == IMPEDANCE_CONTROL and thing == WALL:
         hand = params[P.port_stiffness] * (params[P.port_anchor] - params[P.wall])
         force = laws.force(
             law, crossing, x, v, before, state[S.last_velocity], state[S.begun],
@@ -175,6 +198,7 @@ def step(state, inputs, params, tables, work, h):
     work[W.stiffness_used] = stiffness
     work[W.hold_energy], work[W.crossing_energy] = state[S.hold_leak], state[S.crossing_leak]
     work[W.contacts], work[W.contacts_exceeded] = state[S.events], state[S.exceeded]
+    work[W.too_stiff] = state[S.too_stiff]
 
 
 def frames(state, params, out):

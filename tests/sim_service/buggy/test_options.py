@@ -309,3 +309,39 @@ def test_the_estimate_is_the_error_of_a_step(driving: Coasting) -> None:
         driving.step(5e-3 / 32.0)
     true = np.abs(whole - driving.state[q]).max()
     assert estimate == pytest.approx(true, rel=0.25)
+
+
+def cornering(changed: dict[str, float], live: dict[str, float]) -> Coasting:
+    """At 20 m/s, the hand wheel turned by 0.4 rad; `live` is set while it turns."""
+    car = Coasting(FLAT, 20.0, changed={"gear_mode": 0.0, **changed})
+    qd = car.state[car.system.span(Part.QD)]
+    qd[[car.system.column(f"{w}.spin") for w in ("fl", "fr", "rl", "rr")]] = 20.0 / 0.285
+    car.inputs[:] = np.nan
+    for k in range(300):
+        car.inputs[:5] = 0.4 * min(k / 100.0, 1.0), 0.0, 0.0, 0.0, 0.0
+        if k == 150:
+            for name, value in live.items():
+                car.params[P[name]] = value
+        car.step(5e-3)
+    return car
+
+
+def test_trail_toe_and_roll_centre_change_while_it_turns_as_if_it_had_been_built_so() -> None:
+    plain = cornering({}, {})
+    # a centimetre more trail: trail difference x lateral force / steering ratio
+    trail = cornering({}, {"caster_trail": 0.01})
+    ratio = 0.4 / (0.5 * (plain["steer_fl"] + plain["steer_fr"]))
+    expected = 0.01 * (trail["force_y_fl"] + trail["force_y_fr"]) / ratio
+    assert trail["steering_torque"] - plain["steering_torque"] == pytest.approx(expected, rel=0.05)
+    # toe: the same car as one that was built with it
+    built, set_ = (
+        cornering({"front_toe": 0.01, "rear_toe": 0.005}, {}),
+        cornering({}, {"front_toe_in": 0.01, "rear_toe_in": 0.005}),
+    )
+    for name in ("steering_torque", "yaw_rate", "force_y_fl", "force_y_fr", "force_y_rl", "force_y_rr"):
+        assert abs(set_[name] - built[name]) < 0.05 * abs(built[name] - plain[name]), name
+    # the roll centre: less roll, by its share of the arm between it and the centre of gravity
+    raised = cornering({}, {"front_roll_centre": 0.1, "rear_roll_centre": 0.1})
+    assert 0.6 < raised["roll"] / plain["roll"] < 0.9
+    assert raised["load_fr"] + raised["load_rr"] == pytest.approx(plain["load_fr"] + plain["load_rr"], rel=0.02)
+    assert all(car["capped"] == 0.0 for car in (plain, trail, set_, raised))
