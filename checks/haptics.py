@@ -1,12 +1,15 @@
-"""Haptic promises through the real path: python -m checks.haptics chatter | energy | hands_off | kills | loop | port
+"""Haptic promises through the real path: python -m checks.haptics WHAT
 
     chatter   the stiffness from which on the wall chatters, beside what the eigenvalues predict, for three delays
     energy    what a push and release at constant speed gets back, by the passivity monitor, beside K v (T + 2 delay) d,
-              T and delay as the record has them; three times
+              T and delay as the record has them, where the record says that nothing disturbed it; three times
     hands_off the car at a haptic wheel that nobody holds, pushed again and again from standing to 150 km/h: at rest
     kills     kill -9 of the simulator and of the DAQ, the device a process of its own: zero effort in time, 20 of 20
+    limit     the doctor's stiffest wall and largest gain, and far beyond them, at a device that nobody holds: it comes
+              to rest, or does not
     loop      60 s at 5 kHz: lost, round trip, misses beyond a bare loop's; and the record replayed to the bit
-    port      the car at 5 ms with its port model at 5 kHz beside the car at 1 ms: torque per angle, rate, misses
+    port      the car at 5 ms with its port model at 5 kHz beside the car at 1 ms: torque per angle, rate, misses; by
+              those periods of the swing in which, and before which, no step was missed
 
 Runs of configs/wall.toml, or configs/haptic_wheel.toml, through shared memory; figures come from their records and
 their reports.
@@ -28,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.step_record import MISSED, SKIPPED
 from sync.config import Config, load
 from sync.errors import RingError, TandemError
 from sync.record import open_run
@@ -46,6 +50,8 @@ _PATIENCE_S = 120.0
 FEWEST_PUSHES = 10  # of energy
 PUSHES, PUSH_S, PUSH_NM = 10, 5.0, 400.0  # hands off: so often, s apart, N m about the vertical
 PORT_HZ, PORT_S = (4.0, 8.0, 12.0, 20.0), (4.0, 9.0)  # of the hand; from when to when, in the run
+BEYOND = 8.0  # of limit: times the doctor's
+FEWEST_PERIODS = 5  # of port, that no missed step disturbed
 
 
 def options(settings: list[str]) -> list[str]:
@@ -167,50 +173,63 @@ def _pushes() -> bool:
         run = started("run", settings, "--seconds", "12", "--runs", folder, "--json", stdout=subprocess.PIPE)
         result = reported(run)
         efforts = open_run(next(Path(folder).iterdir())).topics["/effort"].blocks
-    place, given_out = efforts["displacement"], efforts["energy"]
-    tops = np.flatnonzero((place[1:-1] >= place[:-2]) & (place[1:-1] > place[2:]) & (place[1:-1] > 0.9 * depth)) + 1
-    tops = tops[tops > 5000]  # risen
-    found = expected = period = delay = longest = 0.0
-    pushes, left_out = 0, 0
-    for first, last in zip(tops[:-1].tolist(), tops[1:].tolist(), strict=True):
-        part = efforts[first : last + 1]
-        # the formula is of a force that is given as it is wanted: not of one that a watchdog takes away
-        whole = abs(1e-9 * float(part["t_ns"][-1] - part["t_ns"][0]) / (2 * half) - 1.0) < 0.1
-        if not whole or (part["given"] != part["wanted"]).any() or not (part["sampled_ns"] > 0).all():
-            left_out += 1
-            continue
-        each = in_force(part["t_ns"], part["sampled_ns"], part["given"] != 0.0)
-        pushes += 1
-        found += float(given_out[first] - given_out[last])
-        expected += theory.hold_leak(stiffness, speed, each[0], depth, each[1])
-        period, delay, longest = period + each[0], delay + each[1], max(longest, each[2])
+    stale = 1e-3 * load(WALL, settings).source["effort"]["stale_after_ms"]
+    found, age, covered, inside = leak(efforts[efforts["t_ns"] > efforts["t_ns"][0] + 1_000_000_000], stiffness, stale)
+    pushes = 0.5 * speed * covered / depth  # down to the depth and back
     if pushes < FEWEST_PUSHES:
-        print(f"only {pushes} pushes without a watchdog's zero, {left_out} with: nothing is known")
+        print(
+            f"only {pushes:.1f} pushes' worth of undisturbed way of {0.5 * speed * inside / depth:.1f}: nothing known"
+        )
         return False
-    found, expected, period, delay = (x / pushes for x in (found, expected, period, delay))
-    off = found / expected - 1.0
+    expected = theory.hold_leak(stiffness, speed, 0.0, depth, age)  # T + 2 delay is twice the mean age
+    off = found / pushes / expected - 1.0
     trip = result["effort"]["round_trip_us"]["round_trip"]
     print(
-        f"{pushes} pushes, {left_out} left out: {1e3 * found:.4f} mJ each given out by the monitor, K v (T + 2 delay) d"
-        f" = {1e3 * expected:.4f} mJ with T {1e6 * period:.0f} us and a delay of {1e6 * delay:.0f} us by the record"
-        f" (longest hold {1e3 * longest:.1f} ms, round trip p50 {trip['p50']:.0f} us): {100 * off:+.1f} %"
+        f"{pushes:.1f} pushes, {100 * (1.0 - covered / inside):.1f} % of the way disturbed: {1e3 * found / pushes:.4f}"
+        f" mJ each given out by the monitor, K v (T + 2 delay) d = {1e3 * expected:.4f} mJ with T + 2 delay"
+        f" {2e6 * age:.0f} us by the record (round trip p50 {trip['p50']:.0f} us): {100 * off:+.1f} %"
     )
     return abs(off) <= 0.05
 
 
-def in_force(t_ns: np.ndarray, sampled_ns: np.ndarray, pushing: np.ndarray) -> tuple[float, float, float]:
-    """(period, delay, longest hold) of efforts that push, in s, weighed by how long each was in force.
+def leak(efforts: np.ndarray, stiffness: float, stale: float) -> tuple[float, float, float, float]:
+    """(J given out, mean age of what the efforts were made from in s, s that both are of, s in the wall), of a wall of
+    this stiffness (below 0), from sample to sample.
 
-    What a held force gives out goes with how old the motion is that it was made from, at every instant: an effort of
-    age a that holds for D has on average a + D/2. So holds count by their square, <D^2>/<D>, and a pause of the host
-    as much as it is long.
+    A spring takes ½ K x² in and gives it back; what the monitor has beside that is given out. To leading order it is
+    K v² times the age, at every instant, of the motion that the effort in force was made from: over a push to d and
+    back K v (T + 2 delay) d, with T and delay as they were, pauses of the host included. Left out is what that does not
+    hold for, by the loop's own record: the time between two samples in which an effort was in force that was not given
+    as it was wanted (watchdog, limit, slew), or whose sample is not known or outside the wall, or which got older than
+    `stale` (s, of the configuration: v times that is no longer little beside d), or at which the record has a gap or
+    another simulator took over.
     """
-    hold = 1e-9 * np.diff(t_ns.astype(np.int64))
-    age = 1e-9 * (t_ns.astype(np.int64) - sampled_ns.astype(np.int64))[:-1]
-    here = (pushing & (sampled_ns > 0))[:-1]
-    hold, age = hold[here], age[here]
-    whole = float(hold.sum())
-    return float(hold @ hold) / whole, float(age @ hold) / whole, float(hold.max())
+    t = 1e-9 * (efforts["t_ns"].astype(np.int64) - int(efforts["t_ns"][0]))
+    sampled = 1e-9 * (efforts["sampled_ns"].astype(np.int64) - int(efforts["t_ns"][0]))
+    known, gap = efforts["sampled_ns"] > 0, np.diff(efforts["seq"].astype(np.int64), append=0) != 1
+    wrong = (efforts["given"] != efforts["wanted"]) | ~known | (efforts["given"] == 0.0) | gap
+    age, hold = np.where(known, t - sampled, 0.0), np.diff(t)
+    wrong |= age + np.append(hold, 0.0) > stale
+    wrong |= np.diff(efforts["step_epoch"], append=efforts["step_epoch"][-1]) != 0
+
+    def until(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The integrals, until then, of the age and of what is wrong."""
+        at = np.maximum(np.searchsorted(t, s, side="right") - 1, 0)
+        begun = s - t[at]
+        ages = np.concatenate([[0.0], np.cumsum(hold * (age[:-1] + 0.5 * hold))])
+        wrongs = np.concatenate([[0.0], np.cumsum(hold * wrong[:-1])])
+        return ages[at] + begun * (age[at] + 0.5 * begun), wrongs[at] + begun * wrong[at]
+
+    newest = np.maximum.accumulate(np.where(known, sampled, -np.inf))
+    rows = np.flatnonzero(known & (np.diff(newest, prepend=-np.inf) > 0.0) & (sampled > 0.0))
+    x, energy, s = efforts["displacement"][rows], efforts["energy"][rows], sampled[rows]
+    ages, wrongs = (np.diff(each) for each in until(s))
+    inside = (x[1:] < 0.0) & (x[:-1] < 0.0)
+    good = inside & (wrongs < 1e-9)
+    found = 0.5 * stiffness * np.diff(x**2) - np.diff(energy)
+    passed = np.diff(s)
+    covered = float(passed[good].sum())
+    return float(found[good].sum()), float(ages[good].sum()) / max(covered, 1e-9), covered, float(passed[inside].sum())
 
 
 # ---- kills -----------------------------------------------------------------------------------------------------------
@@ -305,6 +324,58 @@ def loop(seconds: float) -> bool:
     return bool(lost == 0 and trip["p99"] <= 300.0 and missed <= bare and same)
 
 
+# ---- the doctor's limits ---------------------------------------------------------------------------------------------
+
+
+def limit() -> bool:
+    """The doctor's stiffest wall and largest gain, and far beyond them, under a device that nobody holds: a constant
+    force presses on it, and it comes to rest, or does not."""
+    from tandem.doctor import feel, haptics
+
+    wall = haptics.measured(load(WALL, usual("limit")), WALL, usual("limit"))
+    print(f"the doctor: delay {1e6 * wall.delay:.0f} us, stiffest wall {wall.passive:.0f} N/m")
+    name = [f"name=haptics_limit_{os.getpid()}", "view.enabled=false"]
+    (found, *_), _ = feel.held_down(load(WHEEL, name), WHEEL, name)
+    largest = float(found.split("=")[1])
+    print(f"the doctor: largest gain of the wheel {largest:.3g}")
+    common = ["source.effort.limit=100.0", "source.saturation=100.0", "source.effort.slew=1e6"]
+    good = True
+    for what, file, settings, unit, still, swings in (
+        ("wall", WALL, [*usual("limit"), *common, _pressed_by(-1.0), "sim.parameters.stiffness={}"], "port",
+         5e-5, 5e-4),
+        ("wheel", WHEEL, [*name, *common, _pressed_by(0.3), "sim.parameters.feel_limit=20.0",
+                          "sim.parameters.feel={}"], "steering_angle", 5e-3, 5e-2),
+    ):  # fmt: skip
+        for times in (1.0, BEYOND):
+            asked = times * (wall.passive if what == "wall" else largest)
+            swing = _swings(file, [each.format(asked) for each in settings], unit)
+            fine = swing <= still if times == 1.0 else swing >= swings
+            good &= fine
+            print(
+                f"{what} at {times:g} times that ({asked:.4g}): swings by {swing:.2g}"
+                f" {'m' if what == 'wall' else 'rad'} in the last second, {'at most' if times == 1.0 else 'at least'}"
+                f" {still if times == 1.0 else swings:g} expected"
+            )
+    return good
+
+
+def _pressed_by(force: float) -> str:
+    return f"source.hand={{{{mass=0.0, damping=0.0, stiffness=0.0, bias={force}}}}}"
+
+
+def _swings(file: Path, settings: list[str], channel: str) -> float:
+    """From peak to peak in the last second of a run, beside what drifts."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = started(
+            "run", settings, "--seconds", "8", "--runs", folder, "--json", file=file, stdout=subprocess.PIPE
+        )  # fmt: skip
+        reported(run)
+        steps = open_run(next(Path(folder).iterdir())).topics["/step"].blocks
+    last = steps[channel][steps["t_ns"] > steps["t_ns"][-1] - 1_000_000_000]
+    t = np.linspace(-1.0, 1.0, len(last))
+    return float(np.ptp(last - np.polyval(np.polyfit(t, last, 2), t)))
+
+
 # ---- hands off -------------------------------------------------------------------------------------------------------
 
 
@@ -352,22 +423,35 @@ def port() -> bool:
     """A rigid hand swings the wheel; what is asked for at each sample, over the angle there, the same seconds."""
     good = True
     for hz in PORT_HZ:
-        fast, _, _ = _swing(hz, ["sim.step_ms=1.0", "daq.rate_hz=5000.0"])
-        slow, result, same = _swing(hz, ['include=["fragments/port_model.toml"]'])
+        fast, _, _, of_fast = _swing(hz, ["sim.step_ms=1.0", "daq.rate_hz=5000.0"])
+        slow, result, same, of_slow = _swing(hz, ['include=["fragments/port_model.toml"]'])
         between = result["effort"]["between_steps_us"]
         off = abs(slow / fast - 1.0)
-        good &= off <= (0.02 if hz < 10.0 else 0.05) and same
+        good &= off <= (0.02 if hz < 10.0 else 0.05) and same  # NaN: too few periods, nothing is known
         print(
             f"{hz:g} Hz: {abs(fast):.3f} N m/rad by the car at 1 ms, {abs(slow):.3f} by its port model: they differ by"
             f" {100 * off:.2f} %; {between['n'] / result['seconds']:.0f} a second, sample to motor p50"
             f" {between['p50']:.0f}, p99 {between['p99']:.0f} us; {result['deadline_misses']} of {result['steps']}"
-            f" steps missed; replayed to the bit: {same}"
+            f" steps missed; by {of_fast} and {of_slow} of {round((PORT_S[1] - PORT_S[0]) * hz)} periods; replayed to"
+            f" the bit: {same}"
         )
     return good
 
 
-def _swing(hz: float, settings: list[str]) -> tuple[complex, dict[str, Any], bool]:
-    """(torque per angle, the run's figures, whether its record replays to the bit)."""
+def calm(steps: np.ndarray, step_s: float, hz: float, begun: int) -> np.ndarray:
+    """Which periods of the swing within PORT_S a disturbed simulator did not spoil: every step is there, in time, in
+    that period and the one before it."""
+    t = 1e-9 * (steps["t_ns"].astype(np.int64) - begun)
+    late = (np.diff(t) > 1.5 * step_s) | (steps["status"][1:] & (MISSED | SKIPPED) != 0)
+    first, last = (round(each * hz) for each in PORT_S)
+    good = np.ones(last - first, bool)
+    for a, b in zip(t[:-1][late], t[1:][late], strict=True):
+        good[max(int(a * hz) - first, 0) : max(int(b * hz) + 2 - first, 0)] = False
+    return good
+
+
+def _swing(hz: float, settings: list[str]) -> tuple[complex, dict[str, Any], bool, int]:
+    """(torque per angle, the run's figures, whether its record replays to the bit, from how many periods)."""
     from tandem.studies.steering.sweep import AMPLITUDE, PEAK_SPEED, amplitude
 
     swing = min(AMPLITUDE, PEAK_SPEED / (2.0 * np.pi * hz))
@@ -382,7 +466,7 @@ def _swing(hz: float, settings: list[str]) -> tuple[complex, dict[str, Any], boo
         )
         result = reported(run)
         topics = open_run(next(Path(folder).iterdir())).topics
-        blocks, efforts = topics["/daq"].blocks, topics["/effort"].blocks
+        blocks, efforts, steps = (topics[name].blocks for name in ("/daq", "/effort", "/step"))
         replayed = subprocess.run(
             [sys.executable, "-m", "tandem", "replay", folder, "--json"], cwd=ROOT, capture_output=True, text=True,
             check=False,
@@ -390,28 +474,34 @@ def _swing(hz: float, settings: list[str]) -> tuple[complex, dict[str, Any], boo
     again = json.loads(replayed.stdout)
     begun = int(efforts["sampled_ns"][efforts["sampled_ns"] > 0][0])
     at = np.where(efforts["motion_ns"] > 0, efforts["motion_ns"], efforts["sampled_ns"])
-    newer = np.flatnonzero(np.diff(at, prepend=0) > 0)
+    step_ns = load(WHEEL, asked).step_ns
+    # a model that is older than two steps is not asked: what was wanted then is not of that motion
+    newer = np.flatnonzero((np.diff(at, prepend=0) > 0) & (at - efforts["sampled_ns"] <= 2 * step_ns))
+    periods = calm(steps, 1e-9 * step_ns, hz, begun)
     found = []
     for t_ns, values in (
         (at[newer], efforts["wanted"][newer]),
         (blocks["t_ns"].astype(np.int64), 2.0 * np.pi / 40000.0 * blocks["steering"].astype(float)),
     ):
         t = 1e-9 * (t_ns - begun)
-        here = (t > PORT_S[0]) & (t < PORT_S[1])
-        found.append(amplitude(hz, t[here], values[here]))
-    return found[0] / found[1], result, bool(again["identical"]) and not again["efforts"]["differing"]
+        period = np.floor(t * hz).astype(int) - round(PORT_S[0] * hz)
+        here = (period >= 0) & (period < len(periods))
+        here[here] = periods[period[here]]
+        found.append(amplitude(hz, t[here], values[here]) if periods.sum() >= FEWEST_PERIODS else complex(np.nan))
+    same = bool(again["identical"]) and not again["efforts"]["differing"]
+    return found[0] / found[1], result, same, int(periods.sum())
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["chatter", "energy", "hands_off", "kills", "loop", "port"])
+    parser.add_argument("what", choices=["chatter", "energy", "hands_off", "kills", "limit", "loop", "port"])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--port-model", action="store_true", help="hands_off: the car at 5 ms with its port model")
     asked = parser.parse_args()
     good = {
         "chatter": chatter, "energy": energy, "kills": lambda: kills(asked.kills), "loop": lambda: loop(asked.seconds),
-        "port": port, "hands_off": lambda: hands_off(asked.port_model),
+        "limit": limit, "port": port, "hands_off": lambda: hands_off(asked.port_model),
     }[asked.what]()  # fmt: skip
     print("as promised" if good else "not as promised")
     return 0 if good else 1

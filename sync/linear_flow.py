@@ -22,6 +22,12 @@ def pieces_of(a: np.ndarray, h: float) -> float:
 
 
 @kernel()
+def too_stiff(pieces):
+    """Whether a flow of so many pieces is none that this module computes; NaN is."""
+    return not pieces <= MOST_PIECES
+
+
+@kernel()
 def _row_norm(a, n):
     most = 0.0
     for i in range(n):

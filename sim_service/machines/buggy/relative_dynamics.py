@@ -386,6 +386,10 @@ def fit_for(params, numbers, left, given):
         return False
     if numbers[slots.ROAD + Head.SHARP] > 0.0 or left[slots.BODY_LOAD] > 0.0:
         return False
+    if params[P.caster_trail] != 0.0 or params[P.front_toe_in] != 0.0 or params[P.rear_toe_in] != 0.0:
+        return False
+    if params[P.front_roll_centre] != 0.0 or params[P.rear_roll_centre] != 0.0:
+        return False
     p = view(params, _BRAKES, _BRAKES + _BRAKE_SIZE)
     for w in range(4):
         at = slots.LEFT + _PER_WHEEL * w

@@ -24,7 +24,7 @@ from sim_service.machines.display import Display, Tile
 from sim_service.machines.scene import Bar, Camera, Point, Scene, box
 from sim_service.machines.wall import bodies, laws
 from sync.jit import kernel
-from sync.linear_flow import MOST_PIECES
+from sync.linear_flow import too_stiff
 
 IMPEDANCE_CONTROL, IMPEDANCE_DISPLAY, INVERSE_DYNAMICS, ADMITTANCE = range(4)
 WALL, SPRUNG_MASS, BALL = range(3)
@@ -166,8 +166,7 @@ def step(state, inputs, params, tables, work, h):
         # where another display takes over, its body is where the port is: a change while it runs pushes nobody
         state[S.body], state[S.body_velocity], state[S.contact], state[S.servo] = x, v, 0.0, 0.0
     force, touching = 0.0, 0.0
-    pieces = _pieces(display, law, crossing, stiffness, damping, v, inputs[I.hand_force], params, h)
-    if not pieces <= MOST_PIECES:
+    if too_stiff(_pieces(display, law, crossing, stiffness, damping, v, inputs[I.hand_force], params, h)):
         # nothing that could be computed in a step is exact: the hand gets nothing, and what follows begins anew
         state[S.too_stiff] += 1.0
         state[S.body], state[S.body_velocity], state[S.contact], state[S.servo] = x, v, 0.0, 0.0

@@ -104,6 +104,21 @@ def test_a_parameter_that_changes_while_it_drives_does_the_same_to_both():
     assert np.all(np.abs(after["natural"] - after["relative"]) < 0.05 * change)
 
 
+def test_what_is_set_beside_hardpoints_acts_here_too():
+    """By steps of I3AL, whose forces have it."""
+    machine, params = car("relative")
+    middle, found = drive("relative")[1], []
+    for trail in (0.0, 0.03):
+        state, work, values = middle.copy(), np.zeros(machine.work_size), params.copy()
+        values[index(machine.parameters, "caster_trail")] = trail
+        for k in range(STEPS // 2, STEPS // 2 + 20):
+            machine.step(state, inputs(k), values, machine.tables, work, H)
+        out = {q.name: float(work[i]) for i, q in enumerate(machine.outputs)}
+        found.append(abs(out["steering_torque"]))
+        assert (out["parts"] >= 1) == (trail != 0.0)
+    assert found[1] > 1.2 * found[0]
+
+
 def test_frames_show_the_same_car():
     natural, params = car("natural")
     relative, _ = car("relative")
