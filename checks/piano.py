@@ -6,7 +6,7 @@
     octave      thirteen keys at 1 kHz in one process: lost, misses, what a step costs
 
 Runs of configs/piano.toml, piano_multibody.toml and piano_octave.toml through shared memory; figures come from their
-records.
+records. What it is at goes to standard error: a first run compiles, for minutes where it shares its cores.
 """
 
 import argparse
@@ -27,17 +27,26 @@ ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = ROOT / "configs"
 # p99.9 of what a step of one key may take
 _STEP_US = {"piano.toml": 60.0, "piano_multibody.toml": 150.0}
-_PATIENCE_S = 300.0
+
+
+def note(text: str) -> None:
+    print(f"checks.piano: {text}", file=sys.stderr, flush=True)
+
+
+def show(line: str) -> None:
+    """At once: what follows may take its time."""
+    print(line, flush=True)
 
 
 def tandem(*words: str) -> dict[str, Any]:
+    """What it printed. What it says meanwhile, such as what it compiles, goes to our own standard error."""
+    note(f"tandem {' '.join(words)}")
     done = subprocess.run(
-        [sys.executable, "-m", "tandem", *words, "--json"], cwd=ROOT, capture_output=True, text=True, check=False,
-        timeout=_PATIENCE_S,
-    )  # fmt: skip
+        [sys.executable, "-m", "tandem", *words, "--json"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
-        raise SystemExit(f"tandem {' '.join(words)}: {done.stderr.strip()}")
+        raise SystemExit(f"tandem {' '.join(words)}: no figures, exit code {done.returncode}")
     found: dict[str, Any] = json.loads(lines[-1])
     return found | {"code": done.returncode}
 
@@ -53,6 +62,7 @@ def run_it(file: str, seconds: float, folder: str) -> tuple[dict[str, Any], int,
 
     settings = [f"name=piano_{os.getpid()}", "view.enabled=false"]
     config = load(CONFIGS / file, settings)
+    note(f"a bare loop, {seconds / 2:g} s before the run and as long after it")
     before = bare_lateness(config, seconds / 2)
     options = [word for setting in settings for word in ("--set", setting)]
     result = tandem("run", str(CONFIGS / file), *options, "--seconds", str(seconds), "--runs", folder)
@@ -64,19 +74,20 @@ def run_it(file: str, seconds: float, folder: str) -> tuple[dict[str, Any], int,
 def loop(seconds: float, file: str = "piano.toml") -> bool:
     with tempfile.TemporaryDirectory() as folder:
         result, bare, steps = run_it(file, seconds, folder)
-        again = tandem("replay", folder)
+        lost, missed = result["balance"]["lost"], result["deadline_misses"]
+        p50, p999 = np.percentile(costs_us(steps), [50.0, 99.9])
+        made, put_in = float(steps["energy_error"].max()), float(np.abs(np.diff(steps["work_done"])).sum()) / 2.0
+        share = 100.0 * made / put_in
+        show(f"{result['steps']} steps: {lost} lost, {missed} missed, a bare loop {bare}")
+        show(f"a step takes p50 {p50:.1f}, p99.9 {p999:.1f} us (at most {_STEP_US[file]:.0f})")
+        show(f"energy made: {1e3 * made:.4f} mJ, {share:.4f} % of {1e3 * put_in:.1f} mJ done on the key")
         notes = tandem("notes", folder, "--out", f"{folder}/notes")["notes"]
         sizes = [(Path(folder) / "notes" / name).stat().st_size for name in ("notes.mid", "notes.wav")]
-    cost = costs_us(steps)
-    lost, missed = result["balance"]["lost"], result["deadline_misses"]
-    p50, p999 = np.percentile(cost, [50.0, 99.9])
-    made, put_in = float(steps["energy_error"].max()), float(np.abs(np.diff(steps["work_done"])).sum()) / 2.0
+        velocities = sorted({n["velocity"] for n in notes})
+        show(f"{len(notes)} notes, velocities {velocities}, {sizes[0]} and {sizes[1]} bytes")
+        again = tandem("replay", folder)
     efforts = again["efforts"]
-    print(f"{result['steps']} steps: {lost} lost, {missed} missed, a bare loop {bare}")
-    print(f"a step takes p50 {p50:.1f}, p99.9 {p999:.1f} us (at most {_STEP_US[file]:.0f})")
-    print(f"energy made: {1e3 * made:.4f} mJ, {100.0 * made / put_in:.4f} % of {1e3 * put_in:.1f} mJ done on the key")
-    print(f"replay: identical {again['identical']}, efforts {efforts['compared']}, differing {efforts['differing']}")
-    print(f"{len(notes)} notes, velocities {sorted({n['velocity'] for n in notes})}, {sizes[0]} and {sizes[1]} bytes")
+    show(f"replay: identical {again['identical']}, efforts {efforts['compared']}, differing {efforts['differing']}")
     same = again["identical"] and not efforts["differing"] and again["code"] == 0
     return bool(lost == 0 and missed <= bare and p999 <= _STEP_US[file] and made < 0.01 * put_in and same and notes)
 
@@ -88,13 +99,14 @@ def multibody(seconds: float) -> bool:
 def octave(seconds: float) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         result, bare, steps = run_it("piano_octave.toml", seconds, folder)
-        again = tandem("replay", folder)
+        p50, p999 = np.percentile(costs_us(steps), [50.0, 99.9])
+        lost, missed = result["balance"]["lost"], result["deadline_misses"]
+        show(f"{result['steps']} steps of 13 keys: {lost} lost, {missed} missed, a bare loop {bare}")
         notes = tandem("notes", folder, "--out", f"{folder}/notes")["notes"]
-    p50, p999 = np.percentile(costs_us(steps), [50.0, 99.9])
-    lost, missed = result["balance"]["lost"], result["deadline_misses"]
-    print(f"{result['steps']} steps of 13 keys: {lost} lost, {missed} missed, a bare loop {bare}")
-    print(f"a step takes p50 {p50:.1f}, p99.9 {p999:.1f} us; {len(notes)} notes of {len({n['pitch'] for n in notes})}")
-    print(f"replay: identical {again['identical']}")
+        pitches = len({n["pitch"] for n in notes})
+        show(f"a step takes p50 {p50:.1f}, p99.9 {p999:.1f} us; {len(notes)} notes of {pitches} pitches")
+        again = tandem("replay", folder)
+    show(f"replay: identical {again['identical']}")
     return bool(lost == 0 and missed <= bare and again["identical"])
 
 

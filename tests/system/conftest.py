@@ -10,6 +10,7 @@ import fcntl
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -177,6 +178,14 @@ class Program:
         for stream in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
             if stream is not None:
                 stream.close()
+
+
+def address(program: Program) -> str:
+    """Of its page."""
+    program.wait_for("the page: ")
+    found = re.search(r"the page: (\S+)", program.said)
+    assert found
+    return found[1]
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
-"""What a page draws of an omni platform, in a real browser: rollers and points of contact are looked for in a picture.
+"""An omni platform on its page, in a real browser: driven by a key, looked for in a picture, replayed to the bit.
 
-TANDEM_SCREENSHOTS=FOLDER keeps it.
+TANDEM_SCREENSHOTS=FOLDER keeps the picture.
 """
 
 import os
+import signal
+from collections.abc import Callable
 from math import tan
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,19 @@ import pytest
 from sim_service.machines import load_machine
 from sim_service.machines.contract import Machine
 from sim_service.machines.scene import poses
-from sim_service.step_record import output_layout
-from tests.system.browser import browser, lacking, picture, window
-from tests.system.conftest import PATIENCE_S, ROOT, until
+from sync.config import load
+from sync.record import open_run
+from tandem.replay import Asked, replay_run
+from tandem.view.data_source import LiveData
+from tests.system.browser import act_until, browser, lacking, picture, visit, window
+from tests.system.conftest import PATIENCE_S, ROOT, Program, address, until
 
 # what lies over the scene
 ALONE = "body * { visibility: hidden } canvas { visibility: visible !important }"
 
 
 def pixels(machine: Machine, out: np.ndarray, canvas: dict[str, float]) -> dict[str, np.ndarray]:
-    """Where the origin of each solid is in a picture of the page, by its first camera."""
+    """Where the origin of each solid is in a picture of the page, by its first camera, of a platform not turned."""
     assert machine.scene is not None
     camera, origin = machine.scene.cameras[0], out[machine.scene.solids[0].frame, 0]
     eye, target = origin + np.array(camera.at), origin + np.array(camera.to)
@@ -45,52 +49,70 @@ def around(mask: np.ndarray, place: np.ndarray, reach: int) -> int:
     return int(mask[max(y - reach, 0) : y + reach + 1, max(x - reach, 0) : x + reach + 1].sum())
 
 
-@pytest.mark.skipif(bool(lacking()), reason=lacking() or "there is one")
-def test_rollers_and_points_of_contact_are_seen_on_the_page(tmp_path: Path) -> None:
-    viser = pytest.importorskip("viser")
+def seen_in(file: Path, places: dict[str, np.ndarray]) -> dict[str, int]:
+    """Pixels of the colour of each cross and each roller, near where it should be."""
     from PIL import Image
 
-    from tandem.view.data_source import Frame
-    from tandem.view.scene_view import SceneView
+    with Image.open(file) as image:
+        colours = np.asarray(image.convert("RGB")).astype(int)
+    red, green, blue = np.moveaxis(colours, -1, 0)
+    marks = (red > 150) & (green < 0.6 * red) & (blue < 0.6 * red)
+    dark = colours.max(axis=-1) < 90
+    crosses = {solid: around(marks, place, 20) for solid, place in places.items() if solid.startswith("contact")}
+    return crosses | {solid: around(dark, place, 3) for solid, place in places.items() if "roller" in solid}
 
+
+@pytest.mark.skipif(bool(lacking()), reason=lacking() or "there is one")
+def test_a_platform_is_driven_from_its_page_and_seen_where_it_stopped(
+    start: Callable[..., Program], name: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("viser")
+    file = ROOT / "configs" / "omni_page.toml"
+    shot = Path(os.environ.get("TANDEM_SCREENSHOTS") or tmp_path) / "omni.png"
+    shot.parent.mkdir(parents=True, exist_ok=True)
+    settings = (f"name={name}", "view.enabled=true", "view.port=0", "view.rate_hz=5")
+    options = [word for setting in settings for word in ("--set", setting)]
+    run = start("tandem", "run", str(file), *options, "--json", "--runs", str(tmp_path / "runs"))
     machine, params = load_machine(ROOT / "configs" / "omni" / "mecanum.toml")
-    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
-    machine.initial(state, params, machine.tables, work)
-    frame = Frame(0, np.zeros(1, output_layout(machine).dtype)[0], state)
+    live = LiveData(load(file, list(settings)), machine, params)
     assert machine.scene is not None
     out = poses(machine.scene.frames)
-    machine.frames(state, params, out)
-    file = Path(os.environ.get("TANDEM_SCREENSHOTS") or tmp_path) / "omni.png"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
-    try:
-        stage = SceneView(server, SimpleNamespace(model=machine, params=params, files={}))
-        with browser() as opened:
-            page: Any = window(opened, PATIENCE_S, True).new_page()
-            page.goto(f"http://127.0.0.1:{server.get_port()}")
-            page.add_style_tag(content=ALONE)
-            canvas = page.locator("canvas").first.bounding_box()
-            places = pixels(machine, out, canvas)
-            crosses = {solid: place for solid, place in places.items() if solid.startswith("contact")}
-            rollers = {solid: place for solid, place in places.items() if "roller" in solid}
+
+    def now() -> Any:
+        """The newest step, with the bodies where they are after it."""
+        frame = until(live.look, "no step")
+        machine.frames(frame.state, params, out)
+        return frame.step
+
+    with browser() as opened:
+        page: Any = window(opened, PATIENCE_S, True).new_page()
+        visit(page, address(run), f"tandem: {name}")
+        scene = page.locator("canvas").first
+        act_until(lambda: page.keyboard.press("i"), lambda: now()["x"] > 0.1, lambda: f"it does not move: {now()['x']}")
+        act_until(
+            lambda: page.keyboard.press("Space"), lambda: abs(now()["command_ahead"]) < 1e-3,
+            lambda: f"it is not stopped: {now()['command_ahead']}",
+        )  # fmt: skip
+        page.add_style_tag(content=ALONE)
+        canvas = scene.bounding_box()
+        seen: dict[str, int] = {}
+
+        def drawn() -> bool:
+            picture(page, str(shot))
+            now()  # where it rolls to a stop, the next picture has it
+            seen.update(seen_in(shot, pixels(machine, out, canvas)))
+            crosses = [count for solid, count in seen.items() if solid.startswith("contact")]
+            rollers = [count for solid, count in seen.items() if "roller" in solid]
             assert (len(crosses), len(rollers)) == (4, 32)
-            seen: dict[str, int] = {}
+            # of the rollers some are behind the platform
+            return min(crosses) >= 10 and sum(count > 0 for count in rollers) >= 16
 
-            def drawn() -> bool:
-                stage.show(frame)
-                picture(page, str(file))
-                with Image.open(file) as image:
-                    colours = np.asarray(image.convert("RGB")).astype(int)
-                red, green, blue = np.moveaxis(colours, -1, 0)
-                marks = (red > 150) & (green < 0.6 * red) & (blue < 0.6 * red)
-                dark = colours.max(axis=-1) < 90
-                for solid, place in crosses.items():
-                    seen[solid] = around(marks, place, 20)
-                for solid, place in rollers.items():
-                    seen[solid] = around(dark, place, 3)
-                # of the rollers some are behind the platform
-                return all(seen[solid] >= 10 for solid in crosses) and sum(seen[solid] > 0 for solid in rollers) >= 16
-
-            until(drawn, lambda: f"pixels of each that are seen: {seen}")
-    finally:
-        server.stop()
+        until(drawn, lambda: f"pixels of each that are seen: {seen}")
+    live.close()
+    run.signal(signal.SIGINT)
+    assert run.end() == 0, run.said
+    result = run.json()
+    assert result["view"]["rejected"] == 0 and "not shown" not in run.said
+    record = open_run(tmp_path / "runs")
+    assert record.whole and record.topics["/step"].blocks["x"][-1] > 0.1
+    assert replay_run(tmp_path / "runs", Asked()).figures["identical"] is True

@@ -42,6 +42,7 @@ from tests.system.conftest import (
     ROOT,
     Program,
     Recorded,
+    address,
     pid_of,
     processes_of,
     ring_of,
@@ -75,13 +76,6 @@ def pictures(tmp_path: Path) -> Path:
     folder = Path(os.environ.get("TANDEM_SCREENSHOTS") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def address(program: Program) -> str:
-    program.wait_for("the page: ")
-    found = re.search(r"the page: (\S+)", program.said)
-    assert found
-    return found[1]
 
 
 def opened(chromium: Any, where: str) -> Any:
