@@ -62,6 +62,7 @@ def seen_in(file: Path, places: dict[str, np.ndarray]) -> dict[str, int]:
     return crosses | {solid: around(dark, place, 3) for solid, place in places.items() if "roller" in solid}
 
 
+@pytest.mark.drill  # a page drawn in software
 @pytest.mark.skipif(bool(lacking()), reason=lacking() or "there is one")
 def test_a_platform_is_driven_from_its_page_and_seen_where_it_stopped(
     start: Callable[..., Program], name: str, tmp_path: Path
@@ -85,14 +86,16 @@ def test_a_platform_is_driven_from_its_page_and_seen_where_it_stopped(
         return frame.step
 
     with browser() as opened:
-        page: Any = window(opened, PATIENCE_S, True).new_page()
-        visit(page, address(run), f"tandem: {name}")
-        scene = page.locator("canvas").first
+        where = address(run)
+        context = window(opened, PATIENCE_S, False)  # drawn in software, a page costs more than all else here
+        page: Any = context.new_page()
+        visit(page, where, f"tandem: {name}")
         act_until(lambda: page.keyboard.press("i"), lambda: now()["x"] > 0.1, lambda: f"it does not move: {now()['x']}")
-        act_until(
-            lambda: page.keyboard.press("Space"), lambda: abs(now()["command_ahead"]) < 1e-3,
-            lambda: f"it is not stopped: {now()['command_ahead']}",
-        )  # fmt: skip
+        context.close()  # which lets go of it
+        until(lambda: abs(now()["command_ahead"]) < 1e-3, lambda: f"it is not stopped: {now()['command_ahead']}")
+        page = window(opened, PATIENCE_S, True).new_page()
+        visit(page, where, f"tandem: {name}")
+        scene = page.locator("canvas").first
         page.add_style_tag(content=ALONE)
         canvas = scene.bounding_box()
         seen: dict[str, int] = {}
