@@ -56,7 +56,7 @@ def test_any_machine_runs_without_the_tables_of_a_car(start: Start, name: str, t
     run = start("tandem", "run", str(DRIVE), "--seconds", "1", *own)
     assert run.end() == 0, run.said
     assert "balance closes" in run.printed and "Times in us" in run.printed and "beside the source" not in run.printed
-    assert len(open_run(runs).topics["/step"]) >= 200
+    assert len(open_run(runs).topics["/step"]) > 0  # how many is for the machine to say
     page = next(runs.glob("*/report.html")).read_text()
     assert "<h1>tandem run: drive</h1>" in page and "km/h" not in page and "Gallo" not in page
     refused = start("tandem", "run", str(tmp_path / "nowhere.toml"), *own)
