@@ -24,7 +24,7 @@ from tandem.keys_command import keys
 from tandem.live_run import checked_config, compile_ahead
 from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.omni_commands import study_omni
-from tandem.piano_commands import notes, study_piano
+from tandem.piano_commands import midi, notes, study_piano
 from tandem.reports.outcome import DAMAGED
 from tandem.run_command import DEFAULT, ConfigFile, run, write_run_report
 from tandem.steering_commands import caster, caster_trials, steering
@@ -433,6 +433,7 @@ app.command()(mechanism)
 app.command()(iso)
 app.command()(keys)
 app.command()(notes)
+app.command()(midi)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
 bench.command("multibody")(bench_multibody)
 app.add_typer(bench, name="bench")

@@ -1,12 +1,15 @@
-"""The commands `tandem notes` and `tandem study piano`."""
+"""The commands `tandem notes`, `tandem midi` and `tandem study piano`."""
 
 import json
+import signal
+import sys
+import threading
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder
+from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 
 
 def notes(
@@ -37,6 +40,41 @@ def notes(
             f"  for {note.end - note.start:.3f} s"
         )
     console.print(f"{len(found)} notes: {folder / 'notes.mid'}, {folder / 'notes.wav'}", soft_wrap=True, markup=False)
+
+
+def midi(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="Of the run that is followed.")],
+    port: Annotated[str, typer.Option(help="A MIDI port of this host, by its name.")] = "",
+    virtual: Annotated[
+        bool, typer.Option("--virtual", help="A port that other programs see, named by --port.")
+    ] = False,
+    file: Annotated[Path | None, typer.Option(help="A .mid file in place of a port.")] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Send the strikes of a running simulation to a MIDI port, until it ends or Ctrl-C."""
+    with errors():
+        from sim_service.machines import configured_machine
+        from sync.config import load
+        from sync.errors import ConfigError
+        from sync.ring_follower import RingFollower
+        from sync.threads import set_by_signals
+        from tandem.midi_out import MidiFile, MidoPort, Port, Strikes, load_mido, play
+
+        checked = load(config, overrides or [])
+        machine, params = configured_machine(checked, config.parent)
+        if not machine.display.sounds:
+            raise ConfigError(f"{config}: the machine {machine.name} has no strikes; a piano key is expected")
+        opened: Port = MidiFile(file) if file is not None else MidoPort(load_mido(), port, virtual)
+        values = {p.name: float(value) for p, value in zip(machine.parameters, params, strict=False)}
+        stop = threading.Event()
+        set_by_signals(stop, signal.SIGINT, signal.SIGTERM)
+        steps = RingFollower(checked.ring("sim"), living=True, from_now=True)
+        try:
+            strikes = Strikes(machine.display.sounds, values)
+            sent = play(steps, strikes, opened, stop, lambda text: print(f"midi: {text}", file=sys.stderr, flush=True))
+        finally:
+            steps.close()
+    output().print(f"{sent} notes sent", markup=False)
 
 
 def study_piano(
