@@ -38,9 +38,8 @@ def tune(config: Config, changes: list[str], reset: bool) -> dict[str, Any]:
         for name in values:
             if name not in known:
                 near = difflib.get_close_matches(name, known, 1)
-                raise ConfigError(
-                    f"{name}: no parameter of {answer['model']}" + f"; did you mean {near[0]}?" * bool(near)
-                )
+                meant = f"; did you mean {near[0]}?" if near else ""
+                raise ConfigError(f"{name}: no parameter of {answer['model']}{meant}")
         if reset:
             values = {n: p["first"] for n, p in known.items() if p["live"] and p["value"] != p["first"]} | values
         if values:
