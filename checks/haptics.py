@@ -73,6 +73,18 @@ def reported(run: "subprocess.Popen[str]") -> dict[str, Any]:
     return found
 
 
+def replayed(folder: str) -> tuple[dict[str, Any], int]:
+    """(what a replay of the record reports, its exit code)."""
+    command = [sys.executable, "-m", "tandem", "replay", folder, "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=_PATIENCE_S)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found, done.returncode
+
+
+def progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def until(holds: Callable[[], Any]) -> Any:
     end = time.monotonic() + _PATIENCE_S
     while time.monotonic() < end:
@@ -305,22 +317,18 @@ def loop(seconds: float) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         run = started("run", settings, "--seconds", str(seconds), "--runs", folder, "--json", stdout=subprocess.PIPE)
         result = reported(run)
-        replayed = subprocess.run(
-            [sys.executable, "-m", "tandem", "replay", folder, "--json"], cwd=ROOT, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
+        again, code = replayed(folder)
     after = bare_lateness(config, seconds / 2)
     trip = result["effort"]["round_trip_us"]["round_trip"]
     bare = before["deadline_misses"] + after["deadline_misses"]
     lost, missed = result["balance"]["lost"], result["deadline_misses"]
-    again = json.loads(replayed.stdout)
     print(
         f"{result['steps']} steps: {lost} lost, {missed} missed, a bare loop {bare}; round trip p50 {trip['p50']:.0f},"
         f" p99 {trip['p99']:.0f} us"
     )
     efforts = again["efforts"]
     print(f"replay: identical {again['identical']}, efforts {efforts['compared']}, differing {efforts['differing']}")
-    same = again["identical"] and not efforts["differing"] and replayed.returncode == 0
+    same = again["identical"] and not efforts["differing"] and code == 0
     return bool(lost == 0 and trip["p99"] <= 300.0 and missed <= bare and same)
 
 
@@ -423,8 +431,10 @@ def port() -> bool:
     """A rigid hand swings the wheel; what is asked for at each sample, over the angle there, the same seconds."""
     good = True
     for hz in PORT_HZ:
-        fast, _, _, of_fast = _swing(hz, ["sim.step_ms=1.0", "daq.rate_hz=5000.0"])
-        slow, result, same, of_slow = _swing(hz, ['include=["fragments/port_model.toml"]'])
+        progress(f"{hz:g} Hz: the car at 1 ms")
+        fast, _, _, of_fast = _swing(hz, ["sim.step_ms=1.0", "daq.rate_hz=5000.0"], replays=False)
+        progress(f"{hz:g} Hz: the car at 5 ms with its port model, and its replay")
+        slow, result, same, of_slow = _swing(hz, ['include=["fragments/port_model.toml"]'], replays=True)
         between = result["effort"]["between_steps_us"]
         off = abs(slow / fast - 1.0)
         good &= off <= (0.02 if hz < 10.0 else 0.05) and same  # NaN: too few periods, nothing is known
@@ -433,7 +443,8 @@ def port() -> bool:
             f" {100 * off:.2f} %; {between['n'] / result['seconds']:.0f} a second, sample to motor p50"
             f" {between['p50']:.0f}, p99 {between['p99']:.0f} us; {result['deadline_misses']} of {result['steps']}"
             f" steps missed; by {of_fast} and {of_slow} of {round((PORT_S[1] - PORT_S[0]) * hz)} periods; replayed to"
-            f" the bit: {same}"
+            f" the bit: {same}",
+            flush=True,
         )
     return good
 
@@ -450,8 +461,9 @@ def calm(steps: np.ndarray, step_s: float, hz: float, begun: int) -> np.ndarray:
     return good
 
 
-def _swing(hz: float, settings: list[str]) -> tuple[complex, dict[str, Any], bool, int]:
-    """(torque per angle, the run's figures, whether its record replays to the bit, from how many periods)."""
+def _swing(hz: float, settings: list[str], replays: bool) -> tuple[complex, dict[str, Any], bool, int]:
+    """(torque per angle, the run's figures, whether its record `replays` to the bit where that is asked, from how many
+    periods)."""
     from tandem.studies.steering.sweep import AMPLITUDE, PEAK_SPEED, amplitude
 
     swing = min(AMPLITUDE, PEAK_SPEED / (2.0 * np.pi * hz))
@@ -467,11 +479,7 @@ def _swing(hz: float, settings: list[str]) -> tuple[complex, dict[str, Any], boo
         result = reported(run)
         topics = open_run(next(Path(folder).iterdir())).topics
         blocks, efforts, steps = (topics[name].blocks for name in ("/daq", "/effort", "/step"))
-        replayed = subprocess.run(
-            [sys.executable, "-m", "tandem", "replay", folder, "--json"], cwd=ROOT, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-    again = json.loads(replayed.stdout)
+        again = replayed(folder)[0] if replays else {}
     begun = int(efforts["sampled_ns"][efforts["sampled_ns"] > 0][0])
     at = np.where(efforts["motion_ns"] > 0, efforts["motion_ns"], efforts["sampled_ns"])
     step_ns = load(WHEEL, asked).step_ns
@@ -488,7 +496,7 @@ def _swing(hz: float, settings: list[str]) -> tuple[complex, dict[str, Any], boo
         here = (period >= 0) & (period < len(periods))
         here[here] = periods[period[here]]
         found.append(amplitude(hz, t[here], values[here]) if periods.sum() >= FEWEST_PERIODS else complex(np.nan))
-    same = bool(again["identical"]) and not again["efforts"]["differing"]
+    same = replays and bool(again["identical"]) and not again["efforts"]["differing"]
     return found[0] / found[1], result, same, int(periods.sum())
 
 

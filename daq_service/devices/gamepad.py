@@ -177,7 +177,7 @@ class GamepadDevice:
         self._moved = [False] * len(self._roles)
         self._look_ns, self._look_again_ns = _LOOK_FIRST_NS, 0
         self._polls = self._unplugged = self._refused = self._refused_in_a_row = 0
-        self._forceless = False  # has been reported
+        self._forceless = ""  # why; reported once
         self._most_force = 0.0  # rises from zero when a device is opened
 
     # finding it
@@ -200,6 +200,11 @@ class GamepadDevice:
             raise DeviceError(asked if there else f"source: {none_there()}")
         if not self._open(index):
             raise DeviceError(f"source: {self._name} cannot be opened: {last_error(self._sdl)}")
+        if self._forceless:  # whoever asks for a force is not to find out by not feeling it
+            raise DeviceError(
+                f"source.effort: {self._name} gives no force back ({self._forceless}); choose another by source.device,"
+                " or leave [source.effort] out"
+            )
         axes = self._sdl.SDL_JoystickNumAxes(self._stick)
         for name, role in zip(self._held.names, self._roles, strict=True):
             if role.axis >= axes:
@@ -220,9 +225,9 @@ class GamepadDevice:
             try:
                 self._motor = Motor(self._sdl, self._stick)
             except NoMotorError as error:
-                if not self._forceless:
+                if self._running and not self._forceless:
                     self._say(f"{self._name} gives no force back: {error}")
-                self._forceless = True
+                self._forceless = str(error) or "it has no motor"
         return True
 
     def _close(self) -> None:

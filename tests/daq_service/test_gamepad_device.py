@@ -492,19 +492,27 @@ def test_a_wheel_that_cannot_is_let_go(able: int | None, fails: tuple[str, ...])
     assert sdl.names()[-1] == ("OpenFromJoystick" if "OpenFromJoystick" in fails else "Close")
 
 
-def test_without_a_motor_it_is_said_once_and_the_drive_goes_on(
-    plugged: Callable[..., VirtualWheel], seat: Callable[..., Seat]
+def test_a_wheel_without_a_motor_is_refused_by_name_where_a_force_is_asked_for(
+    plugged: Callable[..., VirtualWheel], seat: Callable[..., Seat], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """SDL's virtual joystick has none. One that has lost it when it comes back goes on without, said once."""
     wheel = plugged(at={STEERING: 7, **RELEASED})
+    with pytest.raises(DeviceError, match=r"source\.effort: Virtual wheel gives no force back \(.+\); choose another"):
+        seat(FORCE)
+    assert seat().source.effort is None
+    sdl, motor, fails = Haptics(), joysticks.Motor, ("OpenFromJoystick",)
+    monkeypatch.setattr(gamepad, "Motor", lambda _, stick: motor(sdl, stick))
     driver = seat(FORCE)
     driver.source.put(0.3)
-    assert driver.source.wants == ("steering_torque",) and driver.source.effort is not None
-    wheel.unplug()
-    driver.read()
-    wheel.plug({STEERING: 7, **RELEASED})
-    assert driver.latest()["steering"] == 7
-    assert sum("gives no force back" in said for said in driver.said) == 1
-    assert seat().source.effort is None
+    assert driver.source.wants == ("steering_torque",) and sdl.level not in (None, 0)
+    sdl.fails = fails
+    for _ in range(2):
+        wheel.unplug()
+        driver.read()
+        wheel.plug({STEERING: 7, **RELEASED})
+        assert driver.latest()["steering"] == 7
+        driver.source.put(0.3)
+    assert sdl.level is None and sum("gives no force back" in said for said in driver.said) == 1
 
 
 def test_force_rises_from_zero_with_every_wheel_that_comes_and_is_gone_at_the_stop(

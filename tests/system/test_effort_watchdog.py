@@ -21,9 +21,11 @@ from tests.system.conftest import DRIVE, ROOT, Program, pid_of, ring_of, until, 
 
 Start = Callable[..., Program]
 ONBOARD = str(ROOT / "configs" / "onboard.toml")
+# the haptic wheel's own configuration at a NI device
+WHEEL = 'include=["fragments/haptic_wheel.toml", "fragments/haptic_ni.toml"]'
 LIMIT, SLEW, STALE_MS, ZERO_MS, RATE_HZ = 2.0, 20.0, 100.0, 400.0, 100.0
 EFFORT = (
-    f"source.effort={{channel='steering_torque', gain=1000.0, limit={LIMIT}, slew={SLEW}, rate_hz={RATE_HZ},"
+    f"source.effort={{channel='felt_torque', gain=1000.0, limit={LIMIT}, slew={SLEW}, rate_hz={RATE_HZ},"
     f" stale_after_ms={STALE_MS}, zero_within_ms={ZERO_MS}}}"
 )
 
@@ -58,11 +60,12 @@ def assert_the_watchdog_acts(efforts: np.ndarray, settings: EffortSettings) -> N
 
 def test_an_output_falls_to_zero_when_the_simulator_is_killed(start: Start, name: str, double: Double) -> None:
     double.tell("configure", script="drive")
-    options = ("--set", f"name={name}", "--set", f"source.server={double.server}", "--set", EFFORT)
+    settings = (WHEEL, EFFORT, f"name={name}", f"source.server={double.server}", "sim.parameters.feel_limit=20.0")
+    options = [word for setting in settings for word in ("--set", setting)]
     sim = start("tandem", "sim", ONBOARD, *options)
     daq = start("tandem", "daq", ONBOARD, *options, "--json")
     sim.wait_for("the DAQ is there")  # both may have to compile first, one after the other
-    config = load(ONBOARD, [f"name={name}", EFFORT])
+    config = load(ONBOARD, settings)
     follower, made = RingFollower(config.ring("effort")), []
 
     def written() -> float:
