@@ -77,7 +77,9 @@ def test_a_process_that_crashes_or_hangs_is_replaced_and_nothing_recorded_is_los
     run.signal(signal.SIGINT)
     assert run.end() == 0, run.said
     result = run.json()
-    assert [d["process"] for d in result["deaths"]] == ["sim", "record", "daq", "record", "sim"]
+    deaths = [d["process"] for d in result["deaths"]]
+    # in which order it sees the last two depends on where in a look it was stopped
+    assert deaths[:3] == ["sim", "record", "daq"] and sorted(deaths[3:]) == ["record", "sim"]
     assert all(d["outage_s"] is not None for d in result["deaths"])  # how long: benchmarks/soak.py
     assert result["balance"]["closes"] and result["record"]["whole"], result["record"]
     record = open_run(tmp_path / "runs")
