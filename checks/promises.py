@@ -151,6 +151,24 @@ def asked_to_end(recorded: Recorded) -> str | None:
     return None
 
 
+def length(recorded: Recorded) -> str | None:
+    """No step is due after the end of a run; those that were due before it were made or counted as given up."""
+    control, counters = recorded.stage.simulation.control, recorded.stage.simulation.counters
+    end, steps = int(control[rec.END_NS]), recorded.steps
+    if not end or not len(steps):
+        return None
+    if (steps["t_ns"] >= end).any():
+        return f"{(steps['t_ns'] >= end).sum()} steps after the end of the run"
+    disturbed = len(recorded.segments) > 1 or counters[rec.STARVED] or counters[rec.PAUSES]
+    disturbed |= bool(_flagged(steps, rec.SLOWED).any())
+    early = (_rows(recorded, CONTROL)[:, AT] <= end).any()
+    if control[rec.AT_END] and not disturbed and not early and recorded.stage.config.sim.phase == "free":
+        due = -(-(end - int(steps["t_ns"][0])) // recorded.stage.config.step_ns)
+        if len(steps) + counters[rec.SKIPS] != due:
+            return f"{len(steps)} steps and {counters[rec.SKIPS]} skipped of {due} that were due"
+    return None
+
+
 def commanded(recorded: Recorded) -> str | None:
     """Every command there is when a step starts is obeyed before it, and what it asks for is done."""
     rows = _rows(recorded, COMMAND)
@@ -248,6 +266,7 @@ PROMISES: tuple[Callable[[Recorded], str | None], ...] = (
     catching_up,
     flags,
     asked_to_end,
+    length,
     commanded,
     phase_lock,
     replayed,

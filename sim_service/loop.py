@@ -17,6 +17,9 @@ instant has passed, counted as skipped, and sleeps until the next: it never chas
 keeps a core from everybody else.
 
 Input that has been stale for too long stops the model: no step is made until it is fresh again, or the loop ends.
+
+A run of so many seconds has an end instant: no step that is due from then on is made, or counted as given up, however
+late whoever ends the loop is.
 """
 
 from typing import Any
@@ -100,6 +103,9 @@ def _choose_first_instant(clock, rings, buffers, settings, control, lock, at):
         lock.arrivals[:, :] = 0
         lock.state[SEEN] = 0.0
     at.begun = now(clock)
+    if control[rec.RUN_NS] > 0:
+        control[rec.END_NS] = at.planned + control[rec.RUN_NS]
+        control[rec.RUN_NS] = 0  # on a second ring the run does not begin anew
 
 
 # ---- a step ----------------------------------------------------------------------------------------------------------
@@ -116,6 +122,15 @@ def _wait_for_instant(clock, rings, settings, control, mode, at):
     sleep(clock, at.planned)
     at.started = now(clock)
     at.stop = load_acquire(control, rec.STOP)
+
+
+@kernel(inline="always")
+def _has_ended(control, at):
+    """All steps of the run have been made or given up; the loop itself ends when it is asked to."""
+    if control[rec.END_NS] == 0 or at.planned < control[rec.END_NS]:
+        return False
+    store_release(control, rec.AT_END, 1)
+    return True
 
 
 @kernel(inline="always")
@@ -141,9 +156,13 @@ def _give_up_blocks(buffers, books, at):
 
 @kernel(inline="always")
 def _stand_still(clock, rings, settings, at):
+    """To an instant that is not long gone. Returns how many without a step that makes."""
     at.status |= rec.RESTARTED
     beat_at(rings.steps, now(clock))
-    at.planned = max(at.planned, at.started - settings.h_ns) + settings.h_ns
+    planned = max(at.planned, at.started - settings.h_ns) + settings.h_ns
+    passed = (planned - at.planned) // settings.h_ns
+    at.planned = planned
+    return passed
 
 
 @kernel(inline="always")
@@ -194,9 +213,8 @@ def _judge_block(clock, rings, buffers, settings, books, rows, at):
         # what was old at our start is no loss of ours: after a crash of the simulator the DAQ may have crashed, too
         ends = settings.lost_ends != 0 and at.taken - at.begun > settings.most_age_ns
         if more or (at.stop == 0 and not ends and not closed):
-            counters[rec.STARVED] += 1
             at.in_rhythm = 0
-            _stand_still(clock, rings, settings, at)
+            counters[rec.STARVED] += _stand_still(clock, rings, settings, at)
             return _NO_STEP
         _give_up_blocks(buffers, books, at)
         if at.stop:
@@ -319,11 +337,12 @@ def _close_step(clock, buffers, books, machine, at):
 
 
 @kernel(inline="always")
-def _go_on(settings, counters, at):
+def _go_on(settings, control, counters, at):
     """To the next instant. One that has passed is caught up with; too far behind, all that have passed are given up."""
     at.status = 0
     at.planned = at.following
-    if at.done <= at.planned:
+    end = control[rec.END_NS]
+    if at.done <= at.planned or 0 < end <= at.planned:  # in time, or nothing is due any more
         at.late = 0
         return
     counters[rec.MISSES] += 1
@@ -331,6 +350,8 @@ def _go_on(settings, counters, at):
     at.late += 1
     passed = (at.done - at.planned) // settings.h_ns + 1
     if max(at.late, passed - 1) > settings.catch_up:
+        if end > 0:  # those after it are none
+            passed = min(passed, (end - at.planned + settings.h_ns - 1) // settings.h_ns)
         counters[rec.SKIPS] += passed
         at.planned += passed * settings.h_ns
         at.status |= rec.SKIPPED
@@ -349,13 +370,15 @@ def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, machi
         _wait_for_instant(clock, rings, settings, control, machine.mode, at)
         if at.stop == rec.NOW:
             return rec.STOPPED
-        if _obey(rings, buffers, control, machine, at):
+        paused, ended = _obey(rings, buffers, control, machine, at), _has_ended(control, at)
+        if paused or ended:
             if at.stop == rec.DRAIN:
                 at.position = newest(rings.blocks, buffers.block)
                 _give_up_blocks(buffers, books, at)
                 return rec.STOPPED
-            counters[rec.PAUSES] += 1
-            _stand_still(clock, rings, settings, at)
+            passed = _stand_still(clock, rings, settings, at)
+            if not ended:
+                counters[rec.PAUSES] += passed
             continue
         _take_newest(clock, rings, buffers, settings, counters, lock, at)
         judged = _judge_block(clock, rings, buffers, settings, books, rows, at)
@@ -381,7 +404,7 @@ def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, machi
             return rec.ENDED_DIVERGED
         if counters[rec.STEPS] == settings.most_steps:
             return rec.ALL_STEPS
-        _go_on(settings, counters, at)
+        _go_on(settings, control, counters, at)
 
 
 _GROUPS = tuple(TYPES[kind] for kind in (Rings, Buffers, Settings, Books, PhaseLock))

@@ -1,6 +1,7 @@
 """The simulation process: the loop, and beside it the threads that feed it and carry its results away."""
 
 import contextlib
+import json
 import os
 import threading
 from functools import partial
@@ -83,6 +84,7 @@ def run(
         stack.push(held(states, reporter))
         simulation.states = states.words
         prefault(ring_out, command_ring, states)
+        simulation.control[step_record.RUN_NS], simulation.control[step_record.END_NS] = _length(reporter)
         workers: list[Worker] = []
         receiver = clock = None
         halt = threading.Event()  # the loop has ended; `stop` asks it to
@@ -183,7 +185,8 @@ def run(
                 # the DAQ's own: it may have its blocks from elsewhere. Blocks outlive the DAQ that sampled them, and so
                 # does their bound: without a ring the last one stands
                 simulation.control[step_record.BOUND_NS] = peek(peer.ring.words, BOUND_WORD)
-            if turn % EVERY == 0:
+            at_end = bool(simulation.control[step_record.AT_END])
+            if turn % EVERY == 0 or at_end:
                 received = receiver.count() if receiver else None
                 reporter.status(
                     {
@@ -193,6 +196,7 @@ def run(
                         **guard.count(),
                         "commands": server.count(),
                         **_motion(view, simulation.model),
+                        "at_end": at_end,
                     }
                 )
 
@@ -225,6 +229,12 @@ def run(
             **guard.count(),
             "commands": server.count(),
         }
+
+
+def _length(reporter: Reporter) -> tuple[int, int]:
+    """How long the run is, from its first instant, and the instant of its end where that is known; 0: without end."""
+    asked = json.loads(reporter.begin_line) if reporter.begin_line else {}
+    return round(asked.get("seconds", 0.0) * 1e9), int(asked.get("end_ns", 0))
 
 
 def _run_on(

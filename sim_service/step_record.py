@@ -55,8 +55,11 @@ COUNTERS = (
 )  # fmt: skip
 
 # words the loop and its process share
-STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED, LOST_ROW, LOST_NS, DIVERGED_STEP, BEGIN = range(10)
-CONTROL_WORDS = 10
+(
+    STOP, LAST_SEQ, FIRST_STEP_NS, BOUND_NS, WORST_BOUND_NS, OBEYED, LOST_ROW, LOST_NS, DIVERGED_STEP, BEGIN,
+    RUN_NS, END_NS, AT_END,  # how long, counted from the first instant; hence no step from this one on; it has come
+) = range(13)  # fmt: skip
+CONTROL_WORDS = 13
 DRAIN, NOW = 1, 2  # what STOP may ask for: end when no new block has come for a while, or end at once
 
 # how the loop ended

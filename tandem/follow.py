@@ -49,7 +49,7 @@ class Steps:
         self._steps_stored = 0
         self._parts: deque[np.ndarray] = deque()
         self._last: tuple[int, int] | None = None  # (number, planned instant) of the newest step
-        self.first_ns = self._done_ns = 0
+        self.first_ns = self.first_planned_ns = self._done_ns = 0
         self.used, self.last_seq = 0, -1
         self.unread = 0  # blocks that came while there was no simulator
         self.not_made = 0  # steps that were due meanwhile
@@ -63,6 +63,7 @@ class Steps:
             numbers = blocks["input_seq"].astype(np.int64)
             self._look_for_outages(blocks["step"].astype(np.int64), blocks["t_ns"].astype(np.int64), numbers)
             self.first_ns = self.first_ns or int(blocks["started_ns"][0])
+            self.first_planned_ns = self.first_planned_ns or int(blocks["t_ns"][0])
             self._done_ns = int(blocks["pushed_ns"][-1])
             self.used += int((np.diff(numbers, prepend=self.last_seq) > 0).sum())
             self.last_seq = int(numbers[-1])

@@ -125,6 +125,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "skipped": sim.get("skipped", 0),
         "stale_steps": sim.get("stale_steps", 0),
         "starved_steps": sim.get("starved_steps", 0),
+        "paused_steps": sim.get("paused_steps", 0),
         "diverged_steps": sim.get("diverged_steps", 0),
         "clipped_steps": sim.get("clipped_steps", 0),
         "capped_steps": sim.get("capped_steps", 0),

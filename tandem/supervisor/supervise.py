@@ -41,6 +41,7 @@ _RECORDER_PATIENCE_S = 20.0  # a slow disk
 _MOST_NOTICES = 2000
 _MOST_REPEATED = 8 * 1024  # bytes of notes that are sent to a recorder's successor once more
 _MOST_NOTES = 32 * 1024  # bytes: a recorder that does not listen must not stop the supervisor at a full pipe
+_LATE_S = 5.0  # for a simulator to come to the end of its steps
 _START_S = 600.0  # to compile everything on a slow machine (80 s on ours) and see a first step
 
 
@@ -330,7 +331,10 @@ class Supervisor:
         status = {process.name: self._service(process).status for process in SERVICES}
         view = slots["view"].service if "view" in slots else None
         self._update(elapsed, {**status, "record": self._recording.status, "view": view.status if view else {}})
-        return not (self._first_step is not None and 0 < seconds <= elapsed)
+        if self._first_step is None or not 0 < seconds <= elapsed:
+            return True
+        # its last steps may be late, but not for long
+        return not status[SIM.name].get("at_end") and elapsed < seconds + _LATE_S
 
     def _begin(self) -> None:
         """The word to both, once they are ready and the recorder watches."""
@@ -354,8 +358,18 @@ class Supervisor:
             self._begun = True
             self._group.listen(self._hear)
             for service in services:
-                service.say("begin")
-                self._policy.adopt(service, _say_begin)
+                self._say_begin(service)
+                self._policy.adopt(service, self._say_begin)
+
+    def _say_begin(self, service: Service) -> None:
+        """And when to end: a simulator that takes another's place keeps to the end of the first."""
+        service.say(json.dumps({"end_ns": self._end_ns} if self._end_ns else {"seconds": self._asked_s}))
+
+    @property
+    def _end_ns(self) -> int:
+        """From this instant on no step is due; 0: not known yet, or there is none."""
+        planned = self._steps.first_planned_ns
+        return planned + round(self._asked_s * 1e9) if planned and self._asked_s > 0 else 0
 
     def _look_for_the_first_step(self) -> None:
         if self._first_step is None and self._steps.first_ns:
@@ -427,14 +441,11 @@ class Supervisor:
         """Steps that were due when there was no simulator any more: until now, or until the end that was asked for."""
         sim = [crash for crash in self.outcome.crashes if crash.process == SIM.name]
         failed = self.outcome.failure is not None and not self.outcome.reports[SIM.name].get("ended")
-        if failed and self._asked_s > 0 and self._first_step is not None:
-            self._steps.absent_until(round((self._first_step + self._asked_s) * 1e9))
+        end_ns = self._end_ns
+        if failed and end_ns:
+            self._steps.absent_until(end_ns)
         elif sim and sim[-1].outage_s is None:
-            self._steps.absent_until(self._stopped_ns)
-
-
-def _say_begin(service: Service) -> None:
-    service.say("begin")
+            self._steps.absent_until(min(self._stopped_ns, end_ns) if end_ns else self._stopped_ns)
 
 
 def supervise(

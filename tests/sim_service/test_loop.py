@@ -264,6 +264,38 @@ def test_loop_ends_after_the_steps_it_was_given(world: Make) -> None:
     assert bounded.ended == step_record.ALL_STEPS and bounded.count(step_record.STEPS) == 17
 
 
+def test_a_run_of_so_many_seconds_makes_just_the_steps_that_are_due_however_late_it_is_ended(world: Make) -> None:
+    whole = world("sim.step_ms=5")
+    whole.simulation.control[step_record.RUN_NS] = 98 * MS  # the twentieth begins before its end
+    whole.stream(MS, 1000)
+    whole.start()
+    whole.let_pass(300 * MS)
+    assert whole.running and whole.results.head == 20 and whole.heartbeat_age_ns < 10 * MS
+    assert whole.simulation.control[step_record.AT_END]
+    whole.ask(step_record.DRAIN)
+    outputs = whole.join()
+    assert len(outputs) == 20 and whole.ended == step_record.STOPPED
+    assert whole.count(step_record.SKIPS) == whole.count(step_record.PAUSES) == whole.count(step_record.MISSES) == 0
+    # what came after the last step is booked, so that a balance closes
+    assert whole.count(step_record.USED) + whole.count(step_record.SUPERSEDED) == whole.daq.head
+    assert whole.simulation.control[step_record.LAST_SEQ] == whole.daq.head - 1
+
+
+@pytest.mark.parametrize("slow_from, slow_ms, steps", [(4, 100.0, 5), (16, 1000.0, 17), (19, 1000.0, 20)])
+def test_steps_that_a_slow_one_leaves_no_time_for_are_given_up_until_the_end_and_no_further(
+    world: Make, puppet: Callable[..., str], slow_from: int, slow_ms: float, steps: int
+) -> None:
+    slow = world("sim.step_ms=2", "sim.catch_up_steps=2", puppet(slow_from=slow_from, slow_steps=1, slow_ms=slow_ms))
+    slow.simulation.control[step_record.RUN_NS] = 40 * MS
+    slow.push()
+    slow.start()
+    slow.let_pass(2000 * MS)
+    slow.ask(step_record.DRAIN)
+    assert len(slow.join()) == steps
+    assert steps + slow.count(step_record.SKIPS) == 20
+    assert slow.count(step_record.MISSES) == (steps < 20)
+
+
 def test_draining_waits_for_blocks_on_their_way_but_makes_no_step_without_one(world: Make) -> None:
     drained = world("sim.step_ms=2")
     drained.simulation.settings = drained.simulation.settings._replace(drain_ns=500 * MS)

@@ -68,6 +68,13 @@ def until(what: Callable[[], Any], why: Callable[[], str] | str, seconds: float 
         time.sleep(0.02)
 
 
+def assert_all_that_was_due(figures: dict[str, Any], due: float) -> None:
+    """Every step that was due in a run of so many seconds was made or has a number, however busy the machine is."""
+    assert figures["steps"] > 0
+    left_out = sum(figures[key] for key in ("skipped", "starved_steps", "paused_steps", "steps_not_made"))
+    assert abs(figures["steps"] + left_out - due) <= 1, figures  # one more where a phase is locked to the blocks
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a command printed on standard output and on standard error, and its exit code."""

@@ -15,7 +15,7 @@ import pytest
 
 from sync.config import load
 from sync.record import open_run
-from tests.system.conftest import ROOT, Program, ring_of, tandem, until, wait_for_steps
+from tests.system.conftest import ROOT, Program, assert_all_that_was_due, ring_of, tandem, until, wait_for_steps
 from tests.system.test_calibrate import Levers, Person
 
 PAGE = (ROOT / "docs" / "your_machine.md").read_text()
@@ -63,7 +63,9 @@ def test_it_runs_is_recorded_and_replays(place: Path, name: str) -> None:
     run_here(place, name, second)
     heavy = open_run(place / "runs")
     steps = heavy.topics["/step"].blocks
-    assert len(steps) > 0 and len(heavy.topics["/effort"].blocks) > 0
+    figures = json.loads((heavy.path.parent / "report.json").read_text())["runs"][0]["figures"]
+    assert_all_that_was_due(figures, 5000)
+    assert len(steps) == figures["steps"] and len(heavy.topics["/effort"].blocks) > 0
     # by its own equation, from what was recorded: the spring of the second run is twice as stiff
     assert np.allclose(steps["hand_force"], 400.0 * steps["stretch"], rtol=0, atol=1e-12)
     assert np.allclose(steps["stretch"], steps["handle"] - steps["position"], rtol=0, atol=1e-12)
