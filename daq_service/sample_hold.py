@@ -90,9 +90,10 @@ class SampleHold:
         now = self._clock.now_ns()
         self._clock.sleep_until(min(now + _MOMENT_NS if self._unread else self._due, now + wait_ns))
 
-    def take(self, scans: np.ndarray, t_ns: np.ndarray) -> tuple[int, int]:
-        """See Device.read; does not wait."""
-        now = self._clock.now_ns()
+    def take(self, scans: np.ndarray, t_ns: np.ndarray, by_ns: int | None = None) -> tuple[int, int]:
+        """See Device.read; does not wait. Who makes its readings itself says up to when (`by_ns`) it has made them: a
+        thread that stands still in between would otherwise take scans that lack them."""
+        now = self._clock.now_ns() if by_ns is None else by_ns
         if self._unread and not self._find_beginning():
             return 0, 0
         if now < self._due:

@@ -135,7 +135,7 @@ class Page:
             now = self._clock.now_ns()
             self._listen(now)
             self._move(now)
-            count, lost = self._held.take(scans, t_ns)
+            count, lost = self._held.take(scans, t_ns, now)
             if count or now >= until:
                 return count, lost
 

@@ -105,6 +105,20 @@ def test_what_is_sent_is_what_is_read_and_the_wheel_is_no_faster_than_a_hand(dri
     assert page.said == ["somebody has the controls, from a page"]
 
 
+def test_a_thread_that_stands_still_makes_no_wheel_faster_than_a_hand(driven: Callable[..., Driven]) -> None:
+    page = driven()
+    take = page.source._held.take
+
+    def late(*arguments: Any) -> tuple[int, int]:
+        page.clock.sleep_until(page.clock.now_ns() + 7 * MS)  # between the last value that was made and the scan
+        found: tuple[int, int] = take(*arguments)
+        return found
+
+    page.source._held.take = late
+    found = page.read_for(0.6, {"steering": 90.0, "throttle": 0.0, "brake": 0.0})
+    assert found[-1][0] == 500 and np.abs(np.diff(found[:, 0])).max() <= 3
+
+
 def test_beyond_what_a_car_has_is_cut(driven: Callable[..., Driven]) -> None:
     page = driven(
         *(f"source.controls.steering.{setting}" for setting in ("rate_per_s=2000.0", "least=-180.0", "most=180.0"))
