@@ -23,6 +23,7 @@ OF_THE_CAR = (
     "sim_service/machines/kart",
     "sim_service/machines/swerve",
     "sim_service/machines/omni",
+    "sim_service/machines/tilting",
     "sim_service/roads",
     "tandem/studies/iso",
     "tandem/iso_commands.py",

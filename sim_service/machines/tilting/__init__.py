@@ -1,0 +1,144 @@
+"""A narrow vehicle whose body leans on a base that does not: a pendulum upside down, held by a tilt actuator.
+
+    J dw/dt = m l (g sin(phi) + a cos(phi)) + T - c w          a = v r
+    dT/dt   = (T_set - T) / t_T          T_set = -k (phi - phi_set) - d w - m l (g sin(phi_set) + a cos(phi_set))
+    dr/dt   = (v tan(delta) / L - r) / t_r          dv/dt = ax          d(psi)/dt = r
+
+phi is the body's roll against the vertical, to the right positive (ISO 8855), w its rate, T the actuator's torque, r
+the yaw rate, v the speed. The controller leans the body so that its occupant feels no force sideways: phi_set =
+-atan(a / g). On a banked road the base rolls by the bank, which a sensor in the tilt joint sees and the pendulum does
+not. All of it is smooth but for the limit of the torque. One step is that of Runge and Kutta (order 4).
+
+The equations are written for numbers and for numbers with derivatives (multibody/relative/dual.py) alike: observed.py
+takes the tangent of the same step.
+"""
+
+from math import atan, cos, isnan, sin, tan
+
+from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, places
+from sim_service.machines.display import Display, Tile
+from sim_service.multibody.natural.views import inner
+from sync.jit import kernel
+
+GRAVITY = 9.81  # m/s2
+
+INPUTS = (
+    Quantity("steer", "rad", "of the front wheel, left positive"),
+    Quantity("acceleration", "m/s2", "along the path; 0 if it is not measured", optional=True),
+)
+STATES = (
+    Quantity("roll", "rad", "of the body against the vertical, right positive"),
+    Quantity("roll_rate", "rad/s", "its rate"),
+    Quantity("torque", "N m", "of the tilt actuator on the body"),
+    Quantity("yaw_rate", "rad/s", "left positive"),
+    Quantity("speed", "m/s", "along the path"),
+    Quantity("heading", "rad", "not wrapped"),
+)
+OUTPUTS = (
+    *STATES,
+    Quantity("lateral_acceleration", "m/s2", "of the base, to the left"),
+    Quantity("felt", "m/s2", "what the occupant feels sideways, along the body's axis to the left"),
+    Quantity("roll_wanted", "rad", "by the controller"),
+)
+PARAMETERS = (
+    Parameter("mass", "kg", 250.0, 50.0, 1000.0, "of what leans, occupant included"),
+    Parameter("height", "m", 0.6, 0.1, 2.0, "of its centre of gravity above the tilt joint"),
+    Parameter("inertia", "kg m2", 40.0, 1.0, 1000.0, "about its centre of gravity, along the vehicle"),
+    Parameter("damping", "N m s/rad", 20.0, 0.0, 1e4, "in the tilt joint"),
+    Parameter("wheelbase", "m", 1.8, 0.5, 5.0, "front to rear"),
+    Parameter("yaw_lag", "s", 0.15, 0.01, 2.0, "of the yaw rate behind the steering"),
+    Parameter("torque_lag", "s", 0.03, 0.005, 1.0, "of the actuator"),
+    Parameter("torque_limit", "N m", 1200.0, 10.0, 1e5, "of the actuator"),
+    Parameter("stiffness", "N m/rad", 6000.0, 0.0, 1e5, "of the controller"),
+    Parameter("rate_gain", "N m s/rad", 900.0, 0.0, 1e4, "of the controller"),
+    Parameter("known_mass", "kg", 250.0, 50.0, 1000.0, "that the controller reckons with"),
+    Parameter("start_speed", "m/s", 8.0, 0.0, 40.0, "at the beginning of a run", live=False),
+)
+S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)
+I = places("I", INPUTS)  # noqa: E741  the letter of the field
+
+
+@inner
+def set_missing(inputs):
+    if isnan(inputs[I.acceleration]):
+        inputs[I.acceleration] = 0.0
+
+
+@inner
+def wanted(p, yaw_rate, speed):
+    """Roll that the controller wants."""
+    return -atan(speed * yaw_rate / GRAVITY)
+
+
+@inner
+def rates(p, inputs, mass, phi, w, T, r, v):
+    """Of roll rate, torque, yaw rate and speed."""
+    l = p[P.height]  # noqa: E741
+    a, moment = v * r, mass * l
+    J = p[P.inertia] + moment * l
+    aim = wanted(p, r, v)
+    known = p[P.known_mass] * l
+    T_set = -p[P.stiffness] * (phi - aim) - p[P.rate_gain] * w - known * (GRAVITY * sin(aim) + a * cos(aim))
+    limit = p[P.torque_limit]
+    T_set = max(min(T_set, limit), -limit)
+    w_dot = (moment * (GRAVITY * sin(phi) + a * cos(phi)) + T - p[P.damping] * w) / J
+    r_dot = (v * (tan(inputs[I.steer]) / p[P.wheelbase]) - r) / p[P.yaw_lag]
+    return w_dot, (T_set - T) / p[P.torque_lag], r_dot, inputs[I.acceleration]
+
+
+@inner
+def runge_kutta(p, inputs, mass, phi, w, T, r, v, psi, h):
+    """The state after a step."""
+    w1, T1, r1, v1 = rates(p, inputs, mass, phi, w, T, r, v)
+    k = 0.5 * h
+    wa, ra = w + k * w1, r + k * r1
+    w2, T2, r2, v2 = rates(p, inputs, mass, phi + k * w, wa, T + k * T1, ra, v + k * v1)
+    wb, rb = w + k * w2, r + k * r2
+    w3, T3, r3, v3 = rates(p, inputs, mass, phi + k * wa, wb, T + k * T2, rb, v + k * v2)
+    wc, rc = w + h * w3, r + h * r3
+    w4, T4, r4, v4 = rates(p, inputs, mass, phi + h * wb, wc, T + h * T3, rc, v + h * v3)
+    s = h / 6.0
+    return (
+        phi + s * (w + 2.0 * (wa + wb) + wc), w + s * (w1 + 2.0 * (w2 + w3) + w4), T + s * (T1 + 2.0 * (T2 + T3) + T4),
+        r + s * (r1 + 2.0 * (r2 + r3) + r4), v + s * (v1 + 2.0 * (v2 + v3) + v4), psi + s * (r + 2.0 * (ra + rb) + rc),
+    )  # fmt: skip
+
+
+@kernel(STEP, error_model="numpy")
+def step(state, inputs, params, tables, work, h):
+    set_missing(inputs)
+    phi, w, T, r, v, psi = runge_kutta(
+        params, inputs, params[P.mass], state[S.roll], state[S.roll_rate], state[S.torque], state[S.yaw_rate],
+        state[S.speed], state[S.heading], h,
+    )  # fmt: skip
+    state[S.roll], state[S.roll_rate], state[S.torque] = phi, w, T
+    state[S.yaw_rate], state[S.speed], state[S.heading] = r, v, psi
+    for i in range(6):
+        work[i] = state[i]
+    a = v * r
+    work[W.lateral_acceleration] = a
+    work[W.felt] = a * cos(phi) + GRAVITY * sin(phi)
+    work[W.roll_wanted] = wanted(params, r, v)
+
+
+def initial(state, params, tables, work):
+    """Upright, at its speed."""
+    state[:] = 0.0
+    work[:] = 0.0
+    state[S.speed] = work[W.speed] = params[P.start_speed]
+
+
+MACHINE = Machine(
+    name="tilting",
+    inputs=INPUTS,
+    states=STATES,
+    outputs=OUTPUTS,
+    parameters=PARAMETERS,
+    step=step,
+    initial=initial,
+    display=Display(
+        hands=(Tile("steer", "steer", "deg", 57.29577951308232, 1, full=0.3),),
+        figures=(Tile("roll", "roll", "deg", 57.29577951308232, 1), Tile("felt", "felt", "m/s2", 1.0, 2)),
+        plots=(("roll", "roll_wanted"), ("felt", "lateral_acceleration")),
+    ),
+)

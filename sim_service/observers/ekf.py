@@ -1,0 +1,292 @@
+"""The error-state extended Kalman filter: one step of a machine with what was measured at its beginning.
+
+    linearise      the machine goes a step, free; F and what sensors see are those of the state at its beginning
+    update         readings of that instant, one scalar after the other: gate, gain, error dx, covariance
+    predict        dx = F dx,  P = F P F^T + Q
+    correct        the machine's new state moves by dx; constraints hold again; dx = 0
+
+One linearisation a step serves transition and sensors. The correction is carried over the step by F instead of being
+made before it: to first order in dx the same, and to the bit the same where the machine is linear. With `again` the
+state is corrected first and the step made once more from there, at twice the cost: the textbook's order.
+
+Late readings. Of the last `history` steps everything a step begins with is kept: estimate, inputs, readings. A reading
+of an earlier step is put where it belongs, and a second estimate starts there and catches up, at most `most` steps in
+each step, while the first goes on; where both meet it takes the first one's place. The result is then, to the bit, that
+of a filter that had the reading in time.
+
+An estimate is one vector: state, parameters, further states, D, U (factored.py), and the outputs of the step that led
+to it, which the correction of that step is not in yet. All kernels are functions of their
+arguments alone.
+"""
+
+from enum import IntEnum
+from math import isfinite, isnan
+from typing import NamedTuple
+
+import numpy as np
+from numba import boolean, float64, int64, types, void
+
+from sim_service.machines.contract import TABLES, Tables
+from sim_service.multibody.natural.views import inner, view
+from sim_service.observers import factored
+from sim_service.observers.contract import CONSTANT, CORRECT, LINEARISE, MEASURE
+from sim_service.observers.rows import CLIPPED, GATED, LATE, TOO_OLD, USED, WIDTH, R
+from sync.array_copy import copy
+from sync.array_types import CONSTANTS, INDICES, VECTOR, WORDS, WORDS_2D, group
+from sync.jit import kernel
+
+COMPILED_WHEN_ASKED = True  # see sync/build.py
+
+
+class Z(IntEnum):
+    """Sizes, the first integers."""
+
+    STATE = 0
+    PARAMETERS = 1
+    ERRORS = 2  # n
+    ESTIMATED = 3  # q: quantities that the motion depends on
+    BIASES = 4  # b
+    ROWS = 5
+    INPUTS = 6
+    HISTORY = 7  # steps that are kept
+    MOST = 8  # steps a second estimate makes in one
+    FORM = 9
+    AT = 10
+    OUTPUTS = 11
+
+
+EXACT, FREE = range(2)  # forms: F by linearisation; F constant
+# behind the sizes: for each coordinate its rate or -1, or RELAXES; indices of estimable; their parameters or -1
+RELAXES = -2
+READING = 3  # numbers of a reading
+SIZES = len(Z)
+
+# notes of a filter, whole numbers
+STEP, BEHIND, ACTIVE, RAISED, CONSTANT_STEPS, REPEATED, MOST_REPEATED = range(7)
+NOTES = ("step", "behind", "active", "raised", "constant_steps", "repeated", "most_repeated")
+
+
+class Model(NamedTuple):
+    """What does not change while a filter runs."""
+
+    sizes: np.ndarray  # Z, then what stands behind them
+    rows: np.ndarray  # of rows.py, flat
+    Q: np.ndarray  # by columns
+    limits: np.ndarray  # low and high of each estimated quantity
+    tables: Tables
+
+
+class Memory(NamedTuple):
+    """What does."""
+
+    estimate: np.ndarray
+    second: np.ndarray
+    saved: np.ndarray  # estimates at the beginning of the last steps
+    inputs: np.ndarray
+    readings: np.ndarray  # of each step and row: value (NaN: none), tau, whether it was counted
+    scratch: np.ndarray
+    work: np.ndarray
+    notes: np.ndarray
+    counters: np.ndarray  # rows x COUNTERS
+    given: np.ndarray  # inputs of the step, for what calls `observe`
+    innovations: np.ndarray  # of each row: innovation and variance of a reading that was new in this step; NaN: none
+
+
+MODEL = group(Model, INDICES, CONSTANTS, VECTOR, CONSTANTS, TABLES)
+MEMORY = group(Memory, *7 * [VECTOR], WORDS, WORDS_2D, VECTOR, VECTOR)
+FUNCTIONS = (types.FunctionType(LINEARISE), types.FunctionType(MEASURE), types.FunctionType(CORRECT))
+
+
+@inner
+def order(sizes):
+    """States of the filter."""
+    return sizes[Z.ERRORS] + sizes[Z.ESTIMATED] + sizes[Z.BIASES]
+
+
+@inner
+def estimate_size(sizes):
+    n = order(sizes)
+    return sizes[Z.STATE] + sizes[Z.PARAMETERS] + n - sizes[Z.ERRORS] + n + n * n + sizes[Z.OUTPUTS]
+
+
+@inner
+def constant_transition(sizes, h, F):
+    """The cheap form: coordinates move by their rates, nothing else moves."""
+    n, columns = sizes[Z.ERRORS], sizes[Z.ERRORS] + sizes[Z.ESTIMATED]
+    for i in range(n * columns):
+        F[i] = 0.0
+    for i in range(n):
+        rate = sizes[SIZES + i]
+        if rate != RELAXES:
+            F[i * n + i] = 1.0
+        if rate >= 0:
+            F[rate * n + i] = h
+
+
+@inner
+def use_readings(model, memory, readings, extra, U, d, dx, at, H, f, g, K, measure):
+    """Every reading of the instant, to dx and the covariance."""
+    sizes, rows = model.sizes, model.rows
+    n, q = sizes[Z.ERRORS], sizes[Z.ESTIMATED]
+    which = view(sizes, SIZES + n, SIZES + n + q)
+    N = len(d)
+    for i in range(sizes[Z.ROWS]):
+        row = view(rows, WIDTH * i, WIDTH * (i + 1))
+        z = readings[READING * i]
+        if isnan(z):
+            continue
+        counted = readings[READING * i + 2] == 0.0  # a step that is made again counts nothing twice
+        readings[READING * i + 2] = 1.0
+        if not (z > row[R.LOW] and z < row[R.HIGH]):
+            if counted:
+                memory.counters[i, CLIPPED] += 1
+            continue
+        for j in range(N):
+            H[j] = 0.0
+        predicted = measure(int(row[R.SIGNAL]), row, readings[READING * i + 1], at, model.tables, memory.work, which, H)
+        bias = int(row[R.BIAS])
+        if bias >= 0:
+            H[n + q + bias] = 1.0
+            predicted += extra[q + bias]
+        v = z - predicted
+        for j in range(N):
+            v -= H[j] * dx[j]
+        r = row[R.NOISE] * row[R.NOISE]
+        s = factored.innovation_variance(U, d, H, r, f, g)
+        if counted:
+            memory.innovations[2 * i], memory.innovations[2 * i + 1] = v, s
+        if not (isfinite(v) and v * v <= row[R.GATE] * s):
+            if counted:
+                memory.counters[i, GATED] += 1
+            continue
+        factored.apply(U, d, r, f, g, K)
+        for j in range(N):
+            dx[j] += K[j] * v
+        if counted:
+            memory.counters[i, USED] += 1
+
+
+@inner
+def advance(model, memory, e, inputs, readings, h, again, linearise, measure, correct):
+    """One step of an estimate."""
+    sizes = model.sizes
+    n, q, b = sizes[Z.ERRORS], sizes[Z.ESTIMATED], sizes[Z.BIASES]
+    N, columns = n + q + b, n + q
+    states, rest = sizes[Z.STATE], sizes[Z.STATE] + sizes[Z.PARAMETERS]
+    state, params, extra = view(e, 0, states), view(e, states, rest), view(e, rest, rest + q + b)
+    d, U = view(e, rest + q + b, rest + q + b + N), view(e, rest + q + b + N, len(e) - sizes[Z.OUTPUTS])
+    which = view(sizes, SIZES + n, SIZES + n + q)
+    parameter = view(sizes, SIZES + n + q, SIZES + n + 2 * q)
+    S, tables, work, notes = memory.scratch, model.tables, memory.work, memory.notes
+    # scratch: F, two matrices, five vectors, what measurements see, the state before
+    k = n * columns
+    F, W, P = view(S, 0, k), view(S, k, k + N * N), view(S, k + N * N, k + 2 * N * N)
+    k += 2 * N * N
+    H, f, g = view(S, k, k + N), view(S, k + N, k + 2 * N), view(S, k + 2 * N, k + 3 * N)
+    K, dx, moved = view(S, k + 3 * N, k + 4 * N), view(S, k + 4 * N, k + 5 * N), view(S, k + 5 * N, k + 6 * N)
+    k += 6 * N
+    at, before = view(S, k, k + sizes[Z.AT]), view(S, k + sizes[Z.AT], k + sizes[Z.AT] + states)
+    used = view(S, k + sizes[Z.AT] + states, k + sizes[Z.AT] + states + sizes[Z.INPUTS])
+
+    copy(before, state)
+    copy(used, inputs)  # a step may write what it computed in place of a NaN
+    status = linearise(state, used, params, tables, work, h, which, extra, F, at)
+    for j in range(N):
+        dx[j] = 0.0
+    use_readings(model, memory, readings, extra, U, d, dx, at, H, f, g, K, measure)
+    if again:
+        copy(state, before)
+        correct(state, params, tables, work, view(dx, 0, n))
+        take_extra(sizes, model.limits, parameter, params, extra, view(dx, n, N))
+        for j in range(N):
+            dx[j] = 0.0
+        copy(used, inputs)
+        status = linearise(state, used, params, tables, work, h, which, extra, F, at)
+    copy(view(e, len(e) - sizes[Z.OUTPUTS], len(e)), work)
+    if status == CONSTANT or sizes[Z.FORM] == FREE:
+        constant_transition(sizes, h, F)
+        notes[CONSTANT_STEPS] += 1
+    notes[RAISED] += factored.predict(U, d, F, n, columns, model.Q, W, P)
+    if not again:
+        for i in range(n):
+            moved[i] = 0.0
+        for j in range(columns):
+            column = view(F, j * n, (j + 1) * n)
+            for i in range(n):
+                moved[i] += column[i] * dx[j]
+        correct(state, params, tables, work, view(moved, 0, n))
+        take_extra(sizes, model.limits, parameter, params, extra, view(dx, n, N))
+
+
+@inner
+def take_extra(sizes, limits, parameter, params, extra, dx):
+    """Further states, within their limits, and the parameters that follow them."""
+    for i in range(len(extra)):
+        extra[i] += dx[i]
+    for i in range(len(parameter)):
+        extra[i] = min(max(extra[i], limits[2 * i]), limits[2 * i + 1])
+        if parameter[i] >= 0:
+            params[parameter[i]] = extra[i]
+
+
+@inner
+def save(memory, size, history, step, e):
+    at = step % history
+    copy(view(memory.saved, at * size, (at + 1) * size), e)
+
+
+@kernel(void(MODEL, MEMORY, VECTOR, float64, boolean, *FUNCTIONS), error_model="numpy")
+def observe(model, memory, inputs, h, again, linearise, measure, correct):
+    """The next step, with these inputs and the readings that were given for it; then catches up with late ones."""
+    sizes, notes, e = model.sizes, memory.notes, memory.estimate
+    history, rows, count = sizes[Z.HISTORY], sizes[Z.ROWS], sizes[Z.INPUTS]
+    size, step = estimate_size(sizes), notes[STEP]
+    at = step % history
+    for i in range(len(memory.innovations)):
+        memory.innovations[i] = np.nan
+    save(memory, size, history, step, e)
+    copy(view(memory.inputs, at * count, (at + 1) * count), inputs)
+    readings = view(memory.readings, READING * rows * at, READING * rows * (at + 1))
+    advance(model, memory, e, inputs, readings, h, again, linearise, measure, correct)
+    notes[STEP] = step + 1
+    # the place of the next step is empty
+    after = (step + 1) % history
+    for i in range(READING * rows):
+        memory.readings[READING * rows * after + i] = np.nan
+    done = 0
+    while notes[ACTIVE] > 0 and done < sizes[Z.MOST]:
+        behind = notes[BEHIND]
+        at = behind % history
+        save(memory, size, history, behind, memory.second)
+        advance(
+            model, memory, memory.second, view(memory.inputs, at * count, (at + 1) * count),
+            view(memory.readings, READING * rows * at, READING * rows * (at + 1)), h, again, linearise, measure,
+            correct,
+        )  # fmt: skip
+        notes[BEHIND] = behind + 1
+        done += 1
+        if notes[BEHIND] == notes[STEP]:
+            notes[ACTIVE] = 0
+            copy(e, memory.second)
+    notes[REPEATED] += done
+    notes[MOST_REPEATED] = max(notes[MOST_REPEATED], done)
+
+
+@kernel(boolean(MODEL, MEMORY, int64, int64, float64, float64), error_model="numpy")
+def take_reading(model, memory, row, step, tau, value):
+    """A reading of the instant `step` (plus tau), whenever it comes before or after; whether it can be used."""
+    sizes, notes = model.sizes, memory.notes
+    history, rows, now = sizes[Z.HISTORY], sizes[Z.ROWS], notes[STEP]
+    if step < 0 or step > now or step <= now - history:
+        memory.counters[row, TOO_OLD] += 1
+        return False
+    at = READING * (rows * (step % history) + row)
+    memory.readings[at], memory.readings[at + 1], memory.readings[at + 2] = value, tau, 0.0
+    if step < now:
+        memory.counters[row, LATE] += 1
+        if notes[ACTIVE] == 0 or step < notes[BEHIND]:
+            size = estimate_size(sizes)
+            slot = step % history
+            copy(memory.second, view(memory.saved, slot * size, (slot + 1) * size))
+            notes[ACTIVE], notes[BEHIND] = 1, step
+    return True

@@ -1,0 +1,216 @@
+"""A twin experiment: a machine as truth, its sensors with noise, age and outages, and filters that see those alone.
+
+`record` runs the truth and keeps its readings; `replay` gives them to a filter, each when it arrived. Both are one
+kernel over all steps. Random numbers are by counter (noise.py): a seed gives the same bits however often and in which
+order.
+"""
+
+from dataclasses import dataclass
+from math import floor, isnan, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numba import boolean, float64, int64, void
+
+from sim_service.machines.contract import TABLES
+from sim_service.multibody.natural.views import inner, view
+from sim_service.observers import ekf
+from sim_service.observers.contract import Observed
+from sim_service.observers.description import Sensors, turned
+from sim_service.observers.ekf import FUNCTIONS, MEMORY, MODEL, Z
+from sim_service.observers.make import Filter
+from sim_service.observers.noise import normal_number
+from sim_service.observers.rows import WIDTH, R
+from sync.array_types import CONSTANTS, INDICES, MATRIX, VECTOR, group
+from sync.jit import kernel
+
+COMPILED_WHEN_ASKED = True  # see sync/build.py
+
+# streams of random numbers: readings of row i are stream i, walks of biases and the start begin here
+_WALKS, _START, _AXES, _MOTION = 10_000, 20_000, 30_000, 40_000
+
+
+class Seen(NamedTuple):
+    """What a truth leaves, a row a step."""
+
+    readings: np.ndarray  # NaN: none
+    states: np.ndarray  # every so many steps
+    outputs: np.ndarray
+    biases: np.ndarray
+
+
+_SEEN = group(Seen, *4 * [MATRIX])
+
+
+@inner
+def put(matrix, k, values):
+    """A row of a matrix."""
+    for i in range(min(matrix.shape[1], len(values))):
+        matrix[k, i] = values[i]
+
+
+@kernel(float64(CONSTANTS, float64, float64, float64), error_model="numpy")
+def read(row, value, noise, random):
+    """What a sensor makes of the value that is there."""
+    out = value + noise * random
+    if row[R.QUANTUM] > 0.0:
+        out = row[R.QUANTUM] * (floor(out / row[R.QUANTUM]) + 0.5)
+    return min(max(out, row[R.LOW]), row[R.HIGH])
+
+
+@kernel(
+    void(
+        VECTOR, MATRIX, VECTOR, TABLES, VECTOR, float64, INDICES, VECTOR, CONSTANTS, CONSTANTS, VECTOR, CONSTANTS,
+        VECTOR, VECTOR, VECTOR, INDICES, int64, int64, _SEEN, *FUNCTIONS,
+    ),
+    error_model="numpy",
+)  # fmt: skip
+def _record(
+    state, inputs, params, tables, work, h, which, extra, rows, noise, bias, walk, F, at, motion, rates, seed, every,
+    seen, linearise, measure, correct,
+):  # fmt: skip
+    count, outputs = len(noise), seen.outputs.shape[1]
+    H = view(F, len(F) - 64 - len(which), len(F))
+    used = view(F, len(F) - 256, len(F) - 128)
+    for k in range(len(inputs)):
+        if k % every == 0:
+            put(seen.states, k // every, state)
+            put(seen.biases, k // every, bias)
+        given = view(used, 0, inputs.shape[1])
+        for i in range(len(given)):
+            given[i] = inputs[k, i]
+        linearise(state, given, params, tables, work, h, which, extra, F, at)
+        put(seen.outputs, k, view(work, 0, outputs))
+        for i in range(count):
+            row = view(rows, WIDTH * i, WIDTH * (i + 1))
+            seen.readings[k, i] = np.nan
+            if (k - int(row[R.PHASE])) % int(row[R.PERIOD]) == 0:
+                value = measure(int(row[R.SIGNAL]), row, 0.0, at, tables, work, which, H)
+                if int(row[R.BIAS]) >= 0:
+                    value += bias[int(row[R.BIAS])]
+                seen.readings[k, i] = read(row, value, noise[i], normal_number(seed, i, k))
+        # the motion's own random walk, as `noise` of make.py has it
+        n, moved = len(motion) // 2, False
+        for i in range(n):
+            motion[n + i] = 0.0
+        for i in range(n):
+            if motion[i] > 0.0:
+                motion[n + i] += motion[i] * sqrt(h) * normal_number(seed, _MOTION + i, k)
+                moved = True
+            if rates[i] >= 0 and motion[rates[i]] > 0.0:
+                a = normal_number(seed, _MOTION + rates[i], k)
+                b = normal_number(seed, _MOTION + n + i, k)
+                motion[n + i] += motion[rates[i]] * sqrt(h) * h * (0.5 * a + b / sqrt(12.0))
+        if moved:
+            correct(state, params, tables, work, view(motion, n, 2 * n))
+        for i in range(len(bias)):
+            bias[i] += walk[i] * sqrt(h) * normal_number(seed, _WALKS + i, k)
+
+
+@dataclass(frozen=True)
+class Truth:
+    seen: Seen
+    inputs: np.ndarray
+    every: int
+    params: np.ndarray
+
+
+def true_rows(sensors: Sensors, seed: int) -> np.ndarray:
+    """Rows with the axes as they are mounted, not as they should be."""
+    rows = sensors.rows.copy()
+    for i, name in enumerate(sensors.sensor):
+        if sensors.misalignment[i] > 0.0:
+            stream = _AXES + sorted(set(sensors.sensor)).index(name)
+            angles = sensors.misalignment[i] * np.array([normal_number(seed, stream, k) for k in range(3)])
+            rows[i, R.DIRECTION : R.DIRECTION + 3] = turned(rows[i, R.DIRECTION : R.DIRECTION + 3], angles)
+    return rows
+
+
+def record(
+    observed: Observed,
+    params: np.ndarray,
+    state: np.ndarray,
+    inputs: np.ndarray,
+    sensors: Sensors,
+    h: float,
+    seed: int,
+    every: int = 20,
+    motion: np.ndarray | None = None,
+) -> Truth:
+    """The truth along these inputs, from that state, and what its sensors read.
+
+    `motion`: standard deviations of the random walk of every coordinate over a second; none by default.
+    """
+    machine, steps = observed.machine, len(inputs)
+    rows = np.ascontiguousarray(true_rows(sensors, seed)).ravel()
+    bias = np.array([b.start * normal_number(seed, _START, i) for i, b in enumerate(sensors.biases)])
+    walk = np.array([b.walk for b in sensors.biases])
+    kept = (steps + every - 1) // every
+    seen = Seen(
+        np.full((steps, len(sensors.rows)), np.nan), np.zeros((kept, len(state))),
+        np.zeros((steps, len(machine.outputs))), np.zeros((kept, len(bias))),
+    )  # fmt: skip
+    n = len(observed.coordinates)
+    constants = [rows, sensors.noise.copy(), walk]
+    for array in constants:
+        array.flags.writeable = False
+    which, rates = np.zeros(0, np.int32), np.array(observed.rates, np.int32)
+    which.flags.writeable = rates.flags.writeable = False
+    walks = np.zeros(2 * n)
+    walks[:n] = 0.0 if motion is None else motion[:n]
+    _record(
+        state.copy(), np.ascontiguousarray(inputs), params.copy(), machine.tables, np.zeros(machine.work_size), h,
+        which, np.zeros(0), constants[0], constants[1], bias, constants[2], np.zeros(n * n + 512),
+        np.zeros(observed.at_size), walks, rates, seed, every, seen, observed.linearise, observed.measure,
+        observed.correct,
+    )  # fmt: skip
+    for i, spans in enumerate(sensors.outages):
+        for a, b in spans:
+            seen.readings[a:b, i] = np.nan
+    return Truth(seen, inputs, every, params)
+
+
+class Estimates(NamedTuple):
+    """What a filter came to: vectors of ekf.py every so many steps, outputs and innovations of every step."""
+
+    kept: np.ndarray  # before the step
+    outputs: np.ndarray
+    innovations: np.ndarray  # of each row innovation and variance
+
+
+_ESTIMATES = group(Estimates, *3 * [MATRIX])
+
+
+@kernel(
+    void(MODEL, MEMORY, MATRIX, MATRIX, float64, boolean, boolean, int64, _ESTIMATES, *FUNCTIONS), error_model="numpy"
+)
+def _replay(model, memory, inputs, readings, h, again, in_order, every, out, linearise, measure, correct):
+    sizes, given = model.sizes, view(memory.given, 0, inputs.shape[1])
+    for k in range(len(inputs)):
+        for i in range(len(given)):
+            given[i] = inputs[k, i]
+        for i in range(sizes[Z.ROWS]):
+            late = 0 if in_order else int(model.rows[WIDTH * i + R.LATENCY])
+            if k >= late and not isnan(readings[k - late, i]):
+                ekf.take_reading(model, memory, i, k - late, 0.0, readings[k - late, i])
+        if k % every == 0:
+            put(out.kept, k // every, memory.estimate)
+        ekf.observe(model, memory, given, h, again, linearise, measure, correct)
+        outputs = out.outputs.shape[1]
+        put(out.outputs, k, view(memory.estimate, len(memory.estimate) - outputs, len(memory.estimate)))
+        put(out.innovations, k, memory.innovations)
+
+
+def replay(filter: Filter, truth: Truth, in_order: bool = False) -> Estimates:
+    """What a filter makes of the readings; `in_order`: as if every reading came at its instant."""
+    steps = len(truth.inputs)
+    out = Estimates(
+        np.zeros(((steps + truth.every - 1) // truth.every, len(filter.memory.estimate))),
+        np.zeros((steps, len(filter.observed.machine.outputs))), np.zeros((steps, 2 * len(filter.memory.counters))),
+    )  # fmt: skip
+    observed = filter.observed
+    _replay(
+        filter.model, filter.memory, np.ascontiguousarray(truth.inputs), truth.seen.readings, filter.h, filter.again,
+        in_order, truth.every, out, observed.linearise, observed.measure, observed.correct,
+    )  # fmt: skip
+    return out

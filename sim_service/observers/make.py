@@ -1,0 +1,143 @@
+"""A filter from its parts: what is observed, rows of sensors, and how uncertain all of it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim_service.observers import ekf
+from sim_service.observers.contract import Observed
+from sim_service.observers.ekf import Memory, Model, Z
+from sim_service.observers.factored import factorise_covariance, multiply_out_covariance
+from sim_service.observers.rows import COUNTERS, WIDTH
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Standard deviations: at the start, and of what moves each state at random, per square root of a second."""
+
+    start: np.ndarray  # of all states of the filter
+    walk: np.ndarray
+
+
+class Filter:
+    """An observer of one machine; `observe` is one step. Its arrays are in `model` and `memory`."""
+
+    def __init__(
+        self,
+        observed: Observed,
+        params: np.ndarray,
+        state: np.ndarray,
+        rows: np.ndarray,
+        estimated: Sequence[str],
+        biases: int,
+        tuning: Tuning,
+        h: float,
+        history: int = 64,
+        most: int = 8,
+        form: int = ekf.EXACT,
+        again: bool = False,
+    ):
+        self.observed, self.h, self.again = observed, h, again
+        machine, n = observed.machine, len(observed.coordinates)
+        names = [one.name for one in observed.estimable]
+        self.which = np.array([names.index(name) for name in estimated], np.int32)
+        chosen = [observed.estimable[k] for k in self.which]
+        q, self.order = len(chosen), n + len(chosen) + biases
+        N = self.order
+        rates = [ekf.RELAXES if i in observed.relaxing else rate for i, rate in enumerate(observed.rates)]
+        sizes = np.zeros(ekf.SIZES, np.int32)
+        for which, value in (
+            (Z.STATE, len(machine.states)), (Z.PARAMETERS, len(machine.parameters)), (Z.ERRORS, n), (Z.ESTIMATED, q),
+            (Z.BIASES, biases), (Z.ROWS, len(rows)), (Z.INPUTS, len(machine.inputs)), (Z.HISTORY, history),
+            (Z.MOST, most), (Z.FORM, form), (Z.AT, observed.at_size), (Z.OUTPUTS, len(machine.outputs)),
+        ):  # fmt: skip
+            sizes[which] = value
+        integers = np.concatenate([sizes, rates, self.which, [one.parameter for one in chosen]]).astype(np.int32)
+        limits = np.array(
+            [
+                bound
+                for one in chosen
+                for bound in (
+                    (machine.parameters[one.parameter].low, machine.parameters[one.parameter].high)
+                    if one.parameter >= 0
+                    else (-1e300, 1e300)
+                )
+            ]
+        )
+        extra = np.zeros(q + biases)
+        for k, one in enumerate(chosen):
+            extra[k] = params[one.parameter] if one.parameter >= 0 else 0.0
+        for array in (integers, limits):
+            array.flags.writeable = False
+        flat = np.ascontiguousarray(rows, float).ravel().copy()
+        flat.flags.writeable = False
+        self.model = Model(integers, flat, noise(observed, tuning.walk, h), limits, machine.tables)
+        size = len(state) + len(params) + q + biases + N + N * N + len(machine.outputs)
+        self._state, self._params = slice(0, len(state)), slice(len(state), len(state) + len(params))
+        at = len(state) + len(params)
+        self._extra, self._d = slice(at, at + q + biases), slice(at + q + biases, at + q + biases + N)
+        self._u = slice(at + q + biases + N, at + q + biases + N + N * N)
+        estimate = np.zeros(size)
+        estimate[self._state], estimate[self._params], estimate[self._extra] = state, params, extra
+        estimate[self._d] = tuning.start**2
+        estimate[self._u] = np.eye(N).ravel()
+        scratch = n * (n + q) + 2 * N * N + 6 * N + observed.at_size + len(state) + len(machine.inputs)
+        self.memory = Memory(
+            estimate, np.zeros(size), np.zeros(history * size), np.zeros(history * len(machine.inputs)),
+            np.full(history * len(rows) * ekf.READING, np.nan), np.zeros(scratch), np.zeros(machine.work_size),
+            np.zeros(len(ekf.NOTES), np.int64), np.zeros((len(rows), len(COUNTERS)), np.int64),
+            np.zeros(len(machine.inputs)), np.full(2 * len(rows), np.nan),
+        )  # fmt: skip
+        assert flat.size == WIDTH * len(rows)
+
+    def take(self, row: int, step: int, value: float, tau: float = 0.0) -> bool:
+        return bool(ekf.take_reading(self.model, self.memory, row, step, tau, value))
+
+    def observe(self, inputs: np.ndarray) -> None:
+        observed = self.observed
+        ekf.observe(
+            self.model, self.memory, inputs, self.h, self.again, observed.linearise, observed.measure, observed.correct
+        )
+
+    @property
+    def state(self) -> np.ndarray:
+        return self.memory.estimate[self._state]
+
+    @property
+    def params(self) -> np.ndarray:
+        return self.memory.estimate[self._params]
+
+    @property
+    def extra(self) -> np.ndarray:
+        """Estimated quantities, then biases."""
+        return self.memory.estimate[self._extra]
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """Of the machine."""
+        return self.memory.estimate[self._u.stop :]
+
+    def covariance(self) -> np.ndarray:
+        N = self.order
+        P = np.zeros(N * N)
+        multiply_out_covariance(self.memory.estimate[self._u], self.memory.estimate[self._d], P)
+        upper = np.triu(P.reshape(N, N).T)
+        return np.asarray(upper + np.triu(upper, 1).T)
+
+    def set_covariance(self, P: np.ndarray) -> None:
+        U, d = np.zeros(self.order**2), np.zeros(self.order)
+        factorise_covariance(np.ascontiguousarray(P.T).ravel().copy(), U, d)
+        self.memory.estimate[self._u], self.memory.estimate[self._d] = U, d
+
+
+def noise(observed: Observed, walk: np.ndarray, h: float) -> np.ndarray:
+    """Q of a step: white noise on every state; on a rate it moves the coordinate too (Van Loan's double integrator)."""
+    N = len(walk)
+    Q = np.diag(walk**2 * h)
+    for i, rate in enumerate(observed.rates):
+        if rate >= 0:
+            Q[i, i] += walk[rate] ** 2 * h**3 / 3.0
+            Q[i, rate] = Q[rate, i] = walk[rate] ** 2 * h**2 / 2.0
+    assert Q.shape == (N, N)
+    return np.ascontiguousarray(Q).ravel()
