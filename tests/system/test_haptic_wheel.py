@@ -5,12 +5,7 @@ the wire. Here a game wheel (SDL's virtual joystick, and a double of its motor) 
 DAQ service in a thread, for both live in this process, with a real simulator beside it.
 """
 
-import contextlib
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import msgpack
 import numpy as np
@@ -19,24 +14,21 @@ import zmq
 
 from daq_service.devices import gamepad, open_device
 from daq_service.devices import sdl as joysticks
-from daq_service.service import prepare
 from sim_service.machines import check_effort, configured_machine
-from sync.config import Config, load
+from sync.config import load
 from sync.errors import ConfigError
 from sync.ring import RingReader
 from sync.ring_follower import RingFollower
-from sync.service_process import Reporter
-from tandem.supervisor.supervise import sweep
 from tandem.view.instruments import tiles
 from tests.daq_service.test_gamepad_device import Haptics
 from tests.daq_service.virtual_wheel import BRAKE, HIGHEST, LOWEST, STEERING, THROTTLE, VirtualWheel
 from tests.examples import thorough
-from tests.system.conftest import PATIENCE_S, ROOT, Program, until
+from tests.system.conftest import PATIENCE_S, ROOT, until
+from tests.system.sampling import Start, sampling, simulator
 
 CONFIGS = ROOT / "configs"
 WHEEL, NI, PORT = (f"fragments/{name}.toml" for name in ("haptic_wheel", "haptic_ni", "port_model"))
 SWERVE, LIMIT = "sim.machine=vehicles/swerve.toml", "sim.parameters.feel_limit=20.0"
-Start = Callable[..., Program]
 
 
 def included(*fragments: str) -> str:
@@ -64,27 +56,6 @@ def test_a_page_has_no_motor_and_says_so() -> None:
     path = CONFIGS / "page.toml"
     with pytest.raises(ConfigError, match=r"page\.toml: source\.effort"):
         open_device(load(path, [included(WHEEL)]), path)
-
-
-@contextlib.contextmanager
-def sampling(config: Config, file: Path) -> Iterator[list[Any]]:
-    """The DAQ service in a thread; its report, once it has ended."""
-    stop, report = threading.Event(), []
-    service = prepare(config, file)
-    service.find()
-    reporter = Reporter("daq", False, stop, None)
-    thread = threading.Thread(target=lambda: report.append(service.run(config, file, stop, reporter)), daemon=True)
-    thread.start()
-    try:
-        yield report
-    finally:
-        stop.set()
-        thread.join(PATIENCE_S)
-        sweep(config)  # what a killed simulator left
-
-
-def simulator(start: Start, file: Path, settings: list[str]) -> Program:
-    return start("tandem", "sim", str(file), *(word for setting in settings for word in ("--set", setting)))
 
 
 def test_a_game_wheel_drives_the_car_and_is_pushed_back_until_the_simulator_is_killed(

@@ -1,4 +1,4 @@
-"""Omni platforms through the live loop, in virtual time: by a game pad, and with a command that is NaN."""
+"""Omni platforms through the live loop, in virtual time: by a game pad, and with commands that none can follow."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -84,3 +84,51 @@ def test_a_required_command_that_is_nan_ends_a_run_as_a_divergence() -> None:
         assert np.isfinite(live.simulation.state).all()
     finally:
         live.close()
+
+
+def driven(settings: dict[str, object], counts: int, steps: int) -> tuple[World, np.ndarray]:
+    """The square's configuration with so many counts on the channel `ahead`; a block a millisecond."""
+    live = World(*(f"{key}={value}" for key, value in settings.items()), file=SQUARE)
+    try:
+        blocks = np.zeros(5 * steps, live.daq.layout.dtype)
+        blocks["ahead"] = counts
+        live.script(blocks, live.now + MS * np.arange(1, len(blocks) + 1))
+        return live, live.run(steps)
+    finally:
+        live.close()
+
+
+@pytest.mark.parametrize("counts", [32767, -32768])
+def test_counts_at_their_end_are_clipped_and_counted(counts: int) -> None:
+    live, steps = driven({}, counts, 40)
+    assert live.count(step_record.CLIPS) == np.sum(steps["status"] & step_record.CLIPPED > 0) > 30
+    assert np.abs(steps["command_ahead"]).max() == 1.0 and np.isfinite(steps["x"]).all()
+    assert live.count(step_record.DIVERGENCES) == 0
+
+
+def test_a_row_that_overflows_gives_nothing_and_is_counted() -> None:
+    live, steps = driven({"inputs.ahead.full": 1e307, "inputs.ahead.full_counts": 1.0}, 32767, 40)
+    assert live.count(step_record.CLIPS) > 30 and not steps["command_ahead"].any()
+    assert np.abs(steps["x"]).max() < 1e-9 and live.count(step_record.DIVERGENCES) == 0
+
+
+WIDE = {"inputs.ahead.least": -1e301, "inputs.ahead.most": 1e301}
+
+
+@pytest.mark.parametrize("machine", ["three_wheels", "mecanum"])
+@pytest.mark.parametrize("full", [1e300, 1e12, 1e3])
+def test_a_command_that_no_platform_can_follow_ends_as_a_divergence(full: float, machine: str) -> None:
+    """A huge one at once; 1000 m/s once it has fallen over, which motors at their limit do to it."""
+    settings = WIDE | {"inputs.ahead.full": full, "sim.machine": f"omni/{machine}.toml"}
+    live, steps = driven(settings, 1000, 200)
+    assert live.ended == step_record.ENDED_DIVERGED and steps["status"][-1] & step_record.DIVERGED
+    assert len(steps) == 1 if full > 1e9 else len(steps) > 20
+    assert np.isfinite(live.simulation.state).all() and np.abs(steps["pitch"]).max() < 1.4
+    assert f"command_ahead {full:g}" in divergence_message(live.simulation)
+
+
+def test_after_a_fall_it_may_begin_again() -> None:
+    settings = WIDE | {"inputs.ahead.full": 1e3, "sim.machine": "omni/mecanum.toml", "sim.on_divergence": "anew"}
+    live, steps = driven(settings, 1000, 200)
+    assert len(steps) == 200 and live.count(step_record.DIVERGENCES) >= 2
+    assert all(np.isfinite(steps[channel]).all() for channel in steps.dtype.names)

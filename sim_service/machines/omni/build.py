@@ -69,6 +69,7 @@ def about_axis(axis: np.ndarray, along: float, across: float) -> np.ndarray:
 def checked_wheels(file: OmniFile, where: str) -> list[Wheel]:
     """The wheels of a file, or a ConfigError that names all that is wrong with it."""
     wrong = problems(file.wheel.wheel(), f"{where}: wheel")
+    sound = not wrong
     if (file.platform is None) == (file.bench is None):
         wrong.append(f"{where}: there must be either a [bench] or a [platform]")
     if file.platform is not None:
@@ -82,6 +83,7 @@ def checked_wheels(file: OmniFile, where: str) -> list[Wheel]:
                 f"{where}: platform.wheels: the centre of mass is {1e3 * outside:.3g} mm outside the polygon of"
                 " the points where they stand, or these are in one line; move wheels or platform.centre"
             )
+        wrong += [f"{where}: platform.wheels: {text}" for text in (_overlapping(file) if sound else ())]
         if not wrong and not _steady(file):
             wrong.append(
                 f"{where}: platform.wheels: the directions in which they push do not span the plane; their axles must "
@@ -114,6 +116,41 @@ def _outside(file: OmniFile) -> float:
                 if float((sign * reach).max()) < 1e-6:
                     farthest = max(farthest, float(sign * ((centre - one) @ across)))
     return float(farthest) + 1e-6 if farthest > -np.inf else 1e-3
+
+
+def _overlapping(file: OmniFile) -> list[str]:
+    """Which wheels are in each other's place.
+
+    At the height of the axles a wheel fills a rectangle, as long as the circle of its rollers' centres and as wide as
+    its rows, and what is within a roller's radius of it: as far as rollers reach in their middle, or a little farther.
+    """
+    assert file.platform is not None
+    wheel = file.wheel.wheel()
+    thick, half = wheel.radius - wheel.distance, (wheel.distance, wheel.row_offset if wheel.rows > 1 else 0.0)
+    frames = []
+    for placed in file.platform.wheels:
+        c, s = cos_sin_deg(placed.axle_deg)
+        frames.append((np.array(placed.at), np.array([[-s, c], [c, s]])))  # rows: along the wheel, along its axle
+    texts = []
+    for j, (two, of_two) in enumerate(frames):
+        for i, (one, of_one) in enumerate(frames[:j]):
+            # corners of one in the axes of the other, and where a corner of either is nearest to the other's rectangle
+            apart, crossing = np.inf, True
+            for at, axes, other, of_other in ((one, of_one, two, of_two), (two, of_two, one, of_one)):
+                corners = [
+                    axes @ (other + u * half[0] * of_other[0] + v * half[1] * of_other[1] - at)
+                    for u in (-1.0, 1.0)
+                    for v in (-1.0, 1.0)
+                ]
+                for corner in corners:
+                    out = [max(abs(float(x)) - h, 0.0) for x, h in zip(corner, half, strict=True)]
+                    apart = min(apart, sqrt(out[0] ** 2 + out[1] ** 2))
+                for k, h in enumerate(half):  # a side of either that parts them
+                    reach = [float(corner[k]) for corner in corners]
+                    crossing &= min(reach) <= h and max(reach) >= -h
+            if crossing or apart < 2.0 * thick * (1.0 - 1e-9):
+                texts.append(f"wheels {i + 1} and {j + 1} overlap; place them farther apart (at)")
+    return texts
 
 
 def kinematics(file: OmniFile) -> list[tuple[float, float, float]]:

@@ -2,9 +2,12 @@
 
 State: joint coordinates, their rates, the books of energy (BOOKS), and of a platform the lagged command (3) and the
 pose of ideal kinematics (3).
+
+What is not modelled ends as a divergence: a platform that has fallen over (only rollers meet the floor, and yaw, pitch
+and roll are singular where it stands on its nose), a wheel that turns by more than half a turn in a part of a step.
 """
 
-from math import cos, isnan, sin, sqrt
+from math import cos, isnan, nan, pi, sin, sqrt
 
 from sim_service.machines.contract import STEP, places
 from sim_service.machines.omni.build import FLOAT_HEAD, INT_HEAD
@@ -62,6 +65,7 @@ N_COMMON, N_BENCH, N_PLATFORM, N_WHEEL = (
     len(WHEEL_OUTPUTS),
 )
 N_BOOKS = len(BOOKS)
+UPRIGHT = 0.17364817766693033  # cosine of the tilt of a platform that has fallen over: 80 degrees
 
 
 def room(links: int, contacts: int, outputs: int) -> int:
@@ -214,11 +218,13 @@ def step(state, inputs, params, tables, work, h):
     out[COMMON.impact_loss] = books[BOOK.impact_loss]
     out[COMMON.lowest_gap], out[COMMON.sweeps], out[COMMON.unsolved] = gap, sweeps, unsolved
     each = m // wheels
+    modelled = bench != 0 or cos(q[4]) * cos(q[5]) > UPRIGHT
     for w in range(wheels):
         out = view(work, N_COMMON + N_WHEEL * w, N_COMMON + N_WHEEL * (w + 1))
         link = ints[5 + w]
         report_wheel(report, each * w, each, out)
         out[OF_WHEEL.spin] = v[link]
+        modelled &= abs(v[link]) * part < pi
         out[OF_WHEEL.torque] = forces[link] - stiffening[link] * (v[link] - targets[link])
     at = N_COMMON + wheels * N_WHEEL
     if bench:
@@ -251,3 +257,5 @@ def step(state, inputs, params, tables, work, h):
             out[PLATFORM.ideal_x + k] = ideal[k]
         x, y = ideal[0] - q[0], ideal[1] - q[1]
         out[PLATFORM.path_error] = sqrt(x * x + y * y)
+    if not modelled:
+        q[0] = nan

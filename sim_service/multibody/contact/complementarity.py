@@ -22,6 +22,9 @@ within hundreds of rounds. What is not solved after `DIRECT` sweeps is therefore
 hardly feel each other, and Newton's method converges at once; it is then taken away by powers of ten, in smaller
 strides where one fails, down to what the last digits do not show. Where impulses are not determined (a rigid body on
 four feet) those found are the ones of bodies that are equally soft, in the limit.
+
+Work is bounded, in multiplications: what would take longer (scores of contacts at once, as of a machine that lies on
+its side) ends with the sweep it has come to, and its last change says that it is not solved.
 """
 
 from math import sqrt
@@ -193,40 +196,52 @@ def newton_step(G, b, friction, compliance, yielding, count, lam, A):
 
 
 @inner
-def converge(G, b, friction, compliance, yielding, count, lam, few, cap, tolerance, A):
-    """Sweeps until one changes nothing, Newton steps before each from `few` on; how many, and the last change."""
+def converge(G, b, friction, compliance, yielding, count, lam, few, cap, tolerance, budget, A):
+    """Sweeps until one changes nothing, Newton steps before each from `few` on.
+
+    How many, the last change, and what is left of the budget.
+    """
     change = 1e300
+    of_sweep = 9 * count * count
+    of_newton = of_sweep * (count + 2)
     for k in range(cap):
         if k >= few:
             for _ in range(STEPS):
+                if budget < of_newton:
+                    break
+                budget -= of_newton
                 if newton_step(G, b, friction, compliance, yielding, count, lam, A) <= 1e-3:
                     break
         change = sweep(G, b, friction, compliance, yielding, count, lam)
-        if change <= tolerance:
-            return k + 1, change
-    return cap, change
+        budget -= of_sweep
+        if change <= tolerance or budget < of_newton:
+            return k + 1, change, budget
+    return cap, change, budget
 
 
 @inner
-def solve_impulses(G, b, friction, compliance, count, lam, cap, tolerance, room):
-    """Impulses from an estimate of them; how many sweeps that took, and the last change over the largest impulse.
+def solve_impulses(G, b, friction, compliance, count, lam, cap, tolerance, budget, room):
+    """Impulses from an estimate of them.
 
-    `room`: 3 count (3 count + 2).
+    How many sweeps that took, the last change over the largest impulse, and what is left of the budget. `room`:
+    3 count (3 count + 2).
     """
     size = 3 * count
     solved, A = view(room, 0, size), view(room, size, size * (size + 2))
-    used, change = converge(G, b, friction, compliance, 0.0, count, lam, FEW, min(cap, DIRECT), tolerance, A)
-    if change <= tolerance:
-        return used, change
+    used, change, budget = converge(
+        G, b, friction, compliance, 0.0, count, lam, FEW, min(cap, DIRECT), tolerance, budget, A
+    )  # fmt: skip
+    if change <= tolerance or budget < 9 * count * count * (count + 2):
+        return used, change, budget
     largest = 1e-300
     for i in range(size):
         largest = max(largest, G[size * i + i])
         lam[i] = solved[i] = 0.0
     yielding = last = FIRST * largest
     stride = STRIDE
-    while used < cap and stride < SHORTEST:
-        k, change = converge(
-            G, b, friction, compliance, yielding, count, lam, 0, min(cap - used, LEVEL), tolerance, A
+    while used < cap and stride < SHORTEST and budget > 0:
+        k, change, budget = converge(
+            G, b, friction, compliance, yielding, count, lam, 0, min(cap - used, LEVEL), tolerance, budget, A
         )  # fmt: skip
         used += k
         if change <= tolerance:
@@ -237,7 +252,7 @@ def solve_impulses(G, b, friction, compliance, count, lam, cap, tolerance, room)
                 change = sweep(G, b, friction, compliance, 0.0, count, lam)
                 used += 1
                 if change <= tolerance:
-                    return used, change
+                    return used, change, budget
                 if yielding <= LAST * largest:
                     break
         else:
@@ -246,4 +261,4 @@ def solve_impulses(G, b, friction, compliance, count, lam, cap, tolerance, room)
             lam[j] = solved[j]
         yielding = max(last * stride, LAST * largest)
     change = sweep(G, b, friction, compliance, 0.0, count, lam)
-    return used + 1, change
+    return used + 1, change, budget

@@ -45,6 +45,7 @@ from sync.array_types import CONSTANTS, INDICES, VECTOR
 from sync.jit import kernel
 
 SLOW = 0.01  # m/s: what approaches more slowly does not bounce
+OF_SWEEP = 50_000  # multiplications for each sweep that is allowed: ten Newton steps of eight contacts
 NEAR = 1e-3  # m: what is farther away and will not be there after two steps is left out
 
 # settings of a step, in this order
@@ -214,6 +215,7 @@ def step_tree(
         velocity[i] = v[i]
     sweeps = 0
     change = 0.0
+    budget = OF_SWEEP * int64(settings[CAP])  # of all corrections together
     for _ in range(int64(settings[CORRECTIONS]) + 1):
         for i in range(n):
             middle[i] = 0.5 * (v[i] + velocity[i])
@@ -229,7 +231,9 @@ def step_tree(
                 total += J[r * n + i] * free[i]
             b[r] = total + (bound[r // 3] if r % 3 == 0 else 0.0)
         if count > 0:
-            used, change = solve_impulses(G, b, grip, soft, count, lam, int64(settings[CAP]), settings[TOLERANCE], room)
+            used, change, budget = solve_impulses(
+                G, b, grip, soft, count, lam, int64(settings[CAP]), settings[TOLERANCE], budget, room
+            )  # fmt: skip
             sweeps += used
         for i in range(n):
             total = v[i] + free[i]

@@ -196,8 +196,17 @@ def test_a_platform_that_would_fall_over_is_refused(changed: dict[str, Any]) -> 
         make_changed(CONFIGS / "omni" / "three_wheels.toml", {}, {"platform": changed})
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e30, 1e30])
-def test_no_number_of_a_file_may_be_nan_or_huge(value: float) -> None:
+@pytest.mark.parametrize("at, axle_deg", [((0.14, 0.001), 120.0), ((0.15, 0.0), 0.0), ((0.15, 0.06), 90.0)])
+def test_wheels_in_each_others_place_are_refused(at: tuple[float, float], axle_deg: float) -> None:
+    """The last one would cut through the first from the side, without a corner in it."""
+    three = [{"at": [0.15, 0.0], "axle_deg": 0.0}] + [{"at": [-0.075, y], "axle_deg": 120.0 + y} for y in (0.13, -0.13)]
+    changed = {"platform": {"wheels": [*three, {"at": list(at), "axle_deg": axle_deg}]}}
+    with pytest.raises(ConfigError, match=r"platform\.wheels: wheels 1 and 4 overlap; place them farther apart"):
+        make_changed(CONFIGS / "omni" / "three_wheels.toml", {}, changed)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e30, 1e30, 1e300, "text", True, {"a": 1.0}])
+def test_no_number_of_a_file_may_be_nan_huge_or_none(value: Any) -> None:
     """Every key in its turn; each error names it."""
     from sync.toml import read_toml
 
@@ -213,6 +222,8 @@ def test_no_number_of_a_file_may_be_nan_or_huge(value: float) -> None:
                     new = [old[0] | {"axle_deg": value}, *old[1:]]
                 with pytest.raises(ConfigError, match=key):
                     make_changed(path, {}, {table: {key: new}})
+        with pytest.raises(ConfigError, match=r"wheel\.nosuch = 1\.0: unknown key"):
+            make_changed(path, {}, {"wheel": {"nosuch": 1.0}})
 
 
 def test_a_required_command_that_is_nan_is_not_taken_for_zero() -> None:
@@ -266,3 +277,71 @@ def test_every_file_makes_a_machine_at_rest_on_the_floor() -> None:
         state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
         machine.initial(state, params, machine.tables, work)
         assert state[2] == 0.05 and len(params) == len(machine.parameters)
+
+
+def test_a_kilometre_away_it_moves_as_it_does_here() -> None:
+    """Contacts are tracked about the machine, not about the world's origin; so is what is drawn."""
+    here, there, away = Bench("mecanum"), Bench("mecanum"), np.array([1e3, -1e3])
+    there.state[:2] += away
+    ideal = [q.name for q in there.machine.states].index("ideal_x")
+    there.state[ideal : ideal + 2] += away
+    one, two = (bench.run(0.5, 5e-3, lambda t: (0.2, 0.1, 0.4)) for bench in (here, there))
+    for channel, limit in (("yaw", 0.0), ("z", 0.0), ("wheel1_load", 0.0), ("wheel1_slip", 0.0), ("path_error", 1e-11)):
+        assert np.abs(one[channel] - two[channel]).max() <= limit, channel
+    for channel, offset in (("x", 1e3), ("y", -1e3), ("wheel1_point_x", 1e3)):
+        assert np.abs(two[channel] - offset - one[channel]).max() < 1e-11, channel
+    drawn = []
+    for bench in (here, there):
+        assert bench.machine.scene is not None
+        out = poses(bench.machine.scene.frames)
+        bench.machine.frames(bench.state, bench.params, out)
+        drawn.append(out)
+    drawn[1][:, 0, :2] -= away
+    assert np.abs(drawn[0] - drawn[1]).max() < 1e-11
+
+
+@pytest.mark.parametrize("h", [1e-6, 0.1])
+def test_a_step_may_be_tiny_or_long(h: float) -> None:
+    v = Bench("mecanum").run(100 * h, h, lambda t: (0.2, 0.1, 0.3))
+    assert v["unsolved"].max() <= 1e-11 and np.abs(v["energy_error"]).max() < 1e-5 * max(v["kinetic"].max(), 1e-3)
+    assert np.abs(v["z"] - 0.05).max() < 1e-4
+
+
+def test_without_friction_nothing_moves_the_platform() -> None:
+    v = Bench("four_wheels", {"friction": 0.0}).run(1.0, 5e-3, lambda t: (0.5, 0.5, 2.0))
+    assert max(np.abs(v[channel]).max() for channel in ("x", "y")) < 1e-6 and v["wheel1_spin"][-1] != 0.0
+    assert v["friction_loss"][-1] == 0.0 and v["path_error"][-1] > 0.3
+
+
+def test_wheels_that_lift_off_come_down_and_the_books_close() -> None:
+    """Friction that never slips, and a command that changes its sign: two of the wheels leave the floor."""
+    v = Bench("three_wheels", {"friction": 10.0}).run(1.6, 5e-3, lambda t: (1.0 if t < 0.8 else -1.0, 0.0, 0.0))
+    loads = np.array([v[f"wheel{k + 1}_load"] for k in range(3)])
+    lifted = (loads == 0.0).any(axis=0)
+    assert 0.02 < lifted.mean() < 0.9 and np.ptp(v["z"]) > 1e-3 and not lifted[-20:].any()
+    assert v["impact_loss"][-1] > 0.0 and v["unsolved"].max() <= 1e-11
+    assert np.abs(v["energy_error"]).max() < 1e-3 * v["kinetic"].max()
+
+
+@pytest.mark.parametrize("torque", [1e6, -1e300, float("inf")])
+def test_a_torque_beyond_all_bounds_is_a_divergence_at_once(torque: float) -> None:
+    bench = Bench("bench")
+    bench.run(5e-3, 1e-3, lambda t: (torque, 0.0, 0.0, 0.0, 0.0))
+    assert not np.isfinite(bench.state).all()
+
+
+def test_a_step_with_scores_of_contacts_ends() -> None:
+    """Deep in the floor, where no solution is found in time: sweeps end, and the step says that it is not solved."""
+    bench = Bench("four_wheels", {"compliance": 0.0, "friction": 10.0})
+    bench.state[2], bench.state[4] = -0.2, 1.3
+    v = bench.run(5e-3, 5e-3)
+    assert v["sweeps"][0] < 60 and v["unsolved"][0] > 1e-11
+
+
+@pytest.mark.parametrize("joint, angle, sound", [(4, 1.39, True), (4, 1.41, False), (5, -1.41, False), (5, 3.1, False)])
+def test_a_platform_that_fell_over_is_a_divergence(joint: int, angle: float, sound: bool) -> None:
+    """In the air; beyond 80 degrees of pitch or roll nothing of it is modelled."""
+    bench = Bench("four_wheels")
+    bench.state[2], bench.state[joint] = 1.0, angle
+    bench.run(5e-3, 5e-3)
+    assert np.isfinite(bench.state).all() == sound
