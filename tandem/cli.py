@@ -19,6 +19,7 @@ from sync.errors import ConfigError
 from sync.limits import ENVIRONMENT, OPTION
 from sync.visible import on_one_line
 from tandem.calibrate_command import calibrate
+from tandem.foxglove_command import foxglove
 from tandem.iso_commands import iso
 from tandem.keys_command import keys
 from tandem.live_run import checked_config, compile_ahead
@@ -258,7 +259,7 @@ def _speed(text: str) -> float | None:
 @app.command("export")
 def export_run(
     run: RunPath,
-    to: Annotated[str, typer.Option(help="csv, parquet or mf4.")],
+    to: Annotated[str, typer.Option(help="csv, parquet, mf4; mcap: for Foxglove, with the machine moving.")],
     out: Annotated[Path | None, typer.Option(help="Folder, or .mf4 file. Default: in the run's folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -266,7 +267,7 @@ def export_run(
     with errors(), progress("export") as update:
         from tandem.exchange.exporter import export, print_export
 
-        done = export(run, to, out, update)
+        done = export(run, to, out, update, lambda text: print(f"export: {on_one_line(text)}", file=sys.stderr))
     print(json.dumps(done), flush=True) if as_json else print_export(output(), done)
     _report_damage(done["damage"])
 
@@ -434,6 +435,7 @@ app.command()(iso)
 app.command()(keys)
 app.command()(notes)
 app.command()(midi)
+app.command()(foxglove)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
 bench.command("multibody")(bench_multibody)
 app.add_typer(bench, name="bench")

@@ -9,7 +9,6 @@ A port is anything with `send(message)` and `close()`: one of mido (extra `midi`
 """
 
 import importlib.util
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 
 from sim_service.machines.display import Sound
 from sync.errors import ConfigError
+from sync.extras import install
 from sync.private_files import rewrite
 from sync.ring_follower import RingFollower
 from tandem.notes import Note, midi_file, midi_velocity
@@ -150,7 +150,7 @@ def load_mido() -> Any:
     absent = [each for each, module in (("mido", "mido"), ("python-rtmidi", "rtmidi")) if not _installed(module)]
     if absent:
         raise ConfigError(
-            f"a MIDI port needs {' and '.join(absent)}: {sys.executable} -m pip install {' '.join(absent)}"
+            f"a MIDI port needs {' and '.join(absent)}: {install(*absent)}"
             " (the extra `midi`); --file writes a file without"
         )
     import mido

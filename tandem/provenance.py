@@ -16,6 +16,7 @@ import numpy as np
 from sync import code_dependencies
 from sync.clock import now_ns
 from sync.config import Config, View
+from sync.extras import DISTRIBUTION
 from sync.realtime import permitted
 from sync.record import Run
 from sync.token import without_tokens
@@ -54,7 +55,7 @@ def machine_facts() -> dict[str, str]:
     return {
         "utc": wall_clock(),
         "utc_offset_ns": str(utc_offset_ns()),
-        "software": f"tandem {_version('tandem')}",
+        "software": f"tandem {_version(DISTRIBUTION)}",
         "sources": code_dependencies.fingerprint(),  # the same sources on the same machine type give the same bits
         "machine": platform.machine(),
         "system": platform.platform(),

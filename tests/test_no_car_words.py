@@ -59,7 +59,10 @@ ALLOWED: Allowed = {
     "tandem/view/fork.py": ("buggy", "what its figures were measured on"),
     "tandem/view/ground.py": ("road roads", "the package that reads surfaces"),
     "tandem/view/process.py": ("roads", "the package that reads surfaces"),
-    "tandem/view/scene_view.py": ("wheel wheels steer axle", "things to draw, whatever machine has them"),
+    "tandem/foxglove/scene.py": ("wheel wheels", "things to draw, whatever machine has them"),
+    "tandem/view/looks.py": ("wheel wheels", "things to draw, whatever machine has them"),
+    "tandem/view/motion.py": ("wheel wheels steer", "things to draw, whatever machine has them"),
+    "tandem/view/scene_view.py": ("wheel wheels axle", "things to draw, whatever machine has them"),
 }
 
 

@@ -41,11 +41,11 @@ from daq_service.devices.dbc import (
 from sync.block import AGE
 from sync.config import Config
 from sync.errors import ConfigError, DeviceError
+from sync.extras import install_extra
 from sync.input_rows import of_channel
 from sync.limits import Budget, DecodedTooLarge
 from sync.toml import Section
 
-_INSTALL = "pip install 'tandem[can]'"
 _PACKAGES = {"can": "python-can", "cantools": "cantools"}
 _MOST_FRAMES = 10_000  # a turn; a bus that floods us must not keep the blocks from going out
 _LEAST_LOG_S = 0.001
@@ -81,7 +81,7 @@ class Settings(Section):
 def require(settings: Settings | None) -> None:
     missing = [name for package, name in _PACKAGES.items() if importlib.util.find_spec(package) is None]
     if missing:
-        raise DeviceError(f"source.kind = 'can' needs {' and '.join(missing)}: {_INSTALL}")
+        raise DeviceError(f"source.kind = 'can' needs {' and '.join(missing)}: {install_extra('can')}")
 
 
 def devices() -> list[str]:

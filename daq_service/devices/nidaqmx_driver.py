@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from sync.errors import DeviceError
+from sync.extras import install_extra
 
 # ---- what the driver answers, and what is done about it --------------------------------------------------------------
 
@@ -84,8 +85,8 @@ def package() -> Any:
             import nidaqmx.system
     except ImportError as error:
         raise DeviceError(
-            f"source.kind = 'nidaqmx' needs the package nidaqmx ({error}); install the extra `ni`: pip install"
-            " 'tandem[ni]'"
+            f"source.kind = 'nidaqmx' needs the package nidaqmx ({error}); install the extra `ni`:"
+            f" {install_extra('ni')}"
         ) from None
     return nidaqmx
 
@@ -128,7 +129,7 @@ class Link:
             except ImportError as error:
                 raise DeviceError(
                     f"source.server = {self.server!r} needs the package grpcio ({error}); install the extra `ni`:"
-                    " pip install 'tandem[ni]'"
+                    f" {install_extra('ni')}"
                 ) from None
             # by itself a channel waits up to two minutes before it looks for a server again
             quick = [

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sync.errors import DeviceError
+from sync.extras import install_extra
 
 MOST = 32767
 
@@ -27,7 +28,7 @@ def load() -> Any:
             import sdl2
     except ImportError as error:
         raise DeviceError(
-            f"source: kind = 'gamepad' needs SDL2, which is not there ({error}): pip install 'tandem[gamepad]'"
+            f"source: kind = 'gamepad' needs SDL2, which is not there ({error}): {install_extra('gamepad')}"
         ) from None
     return sdl2
 

@@ -156,6 +156,15 @@ def _meant(layout: Layout) -> np.ndarray | None:
     return None if words.all() else words.view(np.int64)
 
 
+def to_messages(layout: Layout, words: np.ndarray) -> list[bytes]:
+    """Of blocks, a row each; one by one, for what does not go into a file."""
+    meant = _meant(layout)
+    rows = np.ascontiguousarray(words if meant is None else words & meant).view(np.uint8)
+    rows = rows.reshape(len(words), -1)[:, : message_bytes(layout) - _HEAD_BYTES]
+    head = LITTLE_ENDIAN.to_bytes(_HEAD_BYTES, "little")
+    return [head + row.tobytes() for row in rows]
+
+
 class MessageReader:
     """Blocks from the messages of a chunk."""
 

@@ -24,7 +24,7 @@ FORMAT = 2
 END = "tandem.end"
 NEXT = "tandem.next"  # instead of an end: the file in which the record goes on
 _NAME = re.compile(r"run(?:\.([2-9]|[1-9][0-9]{1,5}))?\.mcap")
-_QUALITY = "offered_qos_profiles"  # the profile asks for it; there is none
+QUALITY = "offered_qos_profiles"  # the profile asks for it; there is none
 
 
 def part_file(number: int) -> str:
@@ -35,6 +35,28 @@ def parts(folder: Path) -> dict[int, Path]:
     """The files of a run by their numbers, in order."""
     named = [(_NAME.fullmatch(path.name), path) for path in folder.iterdir()]
     return dict(sorted((int(name[1] or 1), path) for name, path in named if name and not path.is_dir()))
+
+
+def announce(file: McapFile, topic: str, layout: Layout, types: set[str], describe: Describe) -> MessageWriter:
+    """Schema and channel of a topic; `types` are the names that schemas have already, and gets this one's."""
+    kind = ros2msg.type_name(topic, types)
+    types.add(kind)
+    definition = ros2msg.to_definition(topic, layout, describe(topic, layout))
+    schema = file.schema(kind, ros2msg.ENCODING, definition)
+    channel = file.channel(topic, ros2msg.MESSAGES, schema, {ros2msg.LAYOUT: layout.text, QUALITY: ""})
+    return MessageWriter(layout, Opcode.MESSAGE, channel)
+
+
+def came_ns(blocks: np.ndarray) -> np.ndarray:
+    """When each of these rows of words came into its ring: its log time, but monotonic."""
+    came = np.where(blocks[:, RECEIVED] > 0, blocks[:, RECEIVED], blocks[:, PUSHED])
+    return np.maximum(came, 0)
+
+
+def message_records(form: MessageWriter, blocks: np.ndarray, positions: np.ndarray, offset_ns: int) -> np.ndarray:
+    """Of rows of words, with the position of each in its ring; `offset_ns` leads to UTC."""
+    sampled = np.maximum(blocks[:, T], 0)
+    return form.records(blocks, positions, came_ns(blocks) + offset_ns, sampled + offset_ns)
 
 
 class RunWriter:
@@ -89,12 +111,7 @@ class RunWriter:
             if self._forms[name].layout != layout:
                 raise ValueError(f"{name}: the layout changed in the middle of the run")
             return
-        kind = ros2msg.type_name(name, self._types)
-        self._types.add(kind)
-        definition = ros2msg.to_definition(name, layout, self._describe(name, layout))
-        schema = self._file.schema(kind, ros2msg.ENCODING, definition)
-        channel = self._file.channel(name, ros2msg.MESSAGES, schema, {ros2msg.LAYOUT: layout.text, _QUALITY: ""})
-        self._forms[name] = MessageWriter(layout, Opcode.MESSAGE, channel)
+        self._forms[name] = announce(self._file, name, layout, self._types, self._describe)
 
     def add(self, topic: str, blocks: np.ndarray, first_position: int) -> None:
         """Rows of words, the first of which stands at that position of its ring."""
@@ -103,9 +120,7 @@ class RunWriter:
     def add_at(self, topic: str, blocks: np.ndarray, positions: np.ndarray) -> None:
         """Rows of words, and the position of each in its ring."""
         form = self._forms[topic]
-        came = np.where(blocks[:, RECEIVED] > 0, blocks[:, RECEIVED], blocks[:, PUSHED])
-        logged, sampled = (np.maximum(at, 0) + self._utc_offset_ns for at in (came, blocks[:, T]))
-        self._file.messages(form.channel, form.records(blocks, positions, logged, sampled))
+        self._file.messages(form.channel, message_records(form, blocks, positions, self._utc_offset_ns))
 
     def ring(self, ring: Ring) -> None:
         """Where the blocks that follow come from. What was added before stands before it in the file too."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from sync.errors import ConfigError, WireError
+from sync.extras import install
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -142,7 +143,7 @@ def make_keys(folder: Path, name: str) -> tuple[Path, Path]:
 def _need_curve() -> None:
     if not zmq.has("curve"):
         raise WireError(
-            "this ZeroMQ was built without CURVE, so it knows no keys; `pip install pyzmq` brings one that does"
+            f"this ZeroMQ was built without CURVE, so it knows no keys; `{install('pyzmq')}` brings one that does"
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from daq_service.devices import DEVICES, require
 from daq_service.devices.nidaqmx_driver import on_loopback
 from sync.errors import TandemError
+from sync.extras import install
 from tandem.doctor.findings import Case, Finding, failed, passed, warned
 
 
@@ -47,7 +48,7 @@ def look(kind: str, case: Case) -> Finding:
         return _missing(kind, str(error), "install or connect what this message names, then ask again", wanted)
     except ModuleNotFoundError as error:
         if error.name != DEVICES[kind]:
-            why, remedy = f"the package {error.name} is not installed", f"`pip install {error.name}`"
+            why, remedy = f"the package {error.name} is not installed", f"`{install(str(error.name))}`"
         else:
             why, remedy = (
                 "this tandem has no such source",

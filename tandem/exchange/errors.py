@@ -1,6 +1,7 @@
 """What can go wrong between a run and someone else's file."""
 
 from sync.errors import TandemError
+from sync.extras import install_extra
 
 
 class ExchangeError(TandemError):
@@ -10,4 +11,4 @@ class ExchangeError(TandemError):
 
 
 def extra_missing(package: str, extra: str) -> ExchangeError:
-    return ExchangeError(f"{package} is not installed, which {extra} files need: pip install 'tandem[{extra}]'")
+    return ExchangeError(f"{package} is not installed, which {extra} files need: {install_extra(extra)}")

@@ -1,6 +1,7 @@
 """`tandem export`: a run as files for other programs."""
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,13 +10,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Printed
 
-from sync.record import open_run
+from sync.errors import TandemError
+from sync.record import Run, open_run
 from tandem.exchange.atomic_files import written_atomically
 from tandem.exchange.errors import ExchangeError
 from tandem.exchange.tables import Progress, passport_of, tables_of
 from tandem.terminal import single_lines
 
-KINDS = ("csv", "parquet", "mf4")
+TABLES = ("csv", "parquet", "mf4")  # these can be imported again
+KINDS = (*TABLES, "mcap")
+Say = Callable[[str], None]
+_ONE_FILE = ("mf4", "mcap")
 
 
 def kind_of_file(kind: str) -> ModuleType:
@@ -23,38 +28,71 @@ def kind_of_file(kind: str) -> ModuleType:
     return importlib.import_module(f"tandem.exchange.{kind}")
 
 
-def export(path: Path, to: str, out: Path | None, progress: Progress = lambda *_: None) -> dict[str, Any]:
+def export(
+    path: Path, to: str, out: Path | None, progress: Progress = lambda *_: None, say: Say = lambda _: None
+) -> dict[str, Any]:
     """Every topic of a run; returns what was written."""
     if to not in KINDS:
         raise ExchangeError(f"--to {to}: must be one of {', '.join(KINDS)}")
-    files = kind_of_file(to)
+    files = kind_of_file(to) if to != "mcap" else None
     run = open_run(path, progress=lambda share: progress("reading", share))
-    tables = tables_of(run)
-    folder = run.path.parent
-    name = folder.name or "run"
-    if out is None and (folder / "export").is_symlink():
-        raise ExchangeError(f"{folder / 'export'}: is a link, and leads elsewhere; remove it, or give --out")
-    if to == "mf4":
-        target = out or folder / "export" / f"{name}.mf4"
-        if target.is_dir():
-            target = target / f"{name}.mf4"
-        if target.suffix.lower() != ".mf4":
-            raise ExchangeError(f"--out {target}: must end in .mf4, or be a folder that is there")
-    else:
-        target = out or folder / "export" / to
+    target = _target(run, to, out)
     with written_atomically(target) as part:
-        written = files.write(tables, passport_of(run, tables), part, progress)
+        if files is None:
+            rows = _with_scene(path, run, part, progress, say)
+        else:
+            tables = tables_of(run)
+            written = files.write(tables, passport_of(run, tables), part, progress)
+            names = written if part.is_dir() else [""] * len(tables)
+            rows = [
+                {"file": name, "topic": table.topic, "rows": table.rows, "columns": len(table.columns)}
+                for name, table in zip(names, tables, strict=True)
+            ]
     progress("written", 1.0)
-    places = [target / name for name in written] if target.is_dir() else [target] * len(tables)
-    rows = [
-        {"file": str(place), "topic": table.topic, "rows": table.rows, "columns": len(table.columns)}
-        for place, table in zip(places, tables, strict=True)
-    ]
+    for row in rows:
+        row["file"] = str(target / row["file"] if target.is_dir() else target)
     size = sum(file.stat().st_size for file in (target.iterdir() if target.is_dir() else [target]))
     return {
         "to": to, "run": str(run.path), "out": str(target), "bytes": size, "topics": rows, "cut": run.cut,
         "damage": run.losses,
     }  # fmt: skip
+
+
+def _with_scene(path: Path, run: Run, part: Path, progress: Progress, say: Say) -> list[dict[str, Any]]:
+    """A file for Foxglove; where a record's states cannot be made again, its topics alone."""
+    from sync import build
+    from sync.jit import compiling
+
+    build.ensure("everything")
+    with compiling("replay"):
+        from tandem.foxglove.file import write
+        from tandem.replay import Asked
+        from tandem.view_command import record_feed
+    try:
+        feed = record_feed(path, Asked("exact"), say, progress)
+    except TandemError as error:
+        say(f"{error}")
+        feed = None
+    if feed is None or feed.model.scene is None or not feed.knows_states:
+        say("no transforms and no markers: the machine has no scene, or its states could not be made again")
+    counts = write(run, feed, part, progress)
+    columns = {topic: len(run.topics[topic].blocks.dtype.names or ()) for topic in run.topics}
+    return [{"file": "", "topic": t, "rows": rows, "columns": columns.get(t, 1)} for t, rows in counts.items()]
+
+
+def _target(run: Run, to: str, out: Path | None) -> Path:
+    folder = run.path.parent
+    name = folder.name or "run"
+    if out is None and (folder / "export").is_symlink():
+        raise ExchangeError(f"{folder / 'export'}: is a link, and leads elsewhere; remove it, or give --out")
+    if to not in _ONE_FILE:
+        return out or folder / "export" / to
+    target = out or folder / "export" / f"{name}.{to}"
+    if target.is_dir():
+        target = target / f"{name}.{to}"
+    if target.suffix.lower() != f".{to}":
+        raise ExchangeError(f"--out {target}: must end in .{to}, or be a folder that is there")
+    return target
 
 
 def print_export(console: Console, figures: dict[str, Any]) -> None:

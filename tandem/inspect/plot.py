@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from sync.errors import ConfigError, TandemError
+from sync.extras import install_extra
 from sync.private_files import rewrite
 from sync.record import Run
 from sync.record.settings import recorded_tiles
@@ -116,7 +117,7 @@ def write_png(file: Path, title: str, found: list[Panel]) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise NoMatplotlib("a PNG needs matplotlib: pip install 'tandem[plot]'; --to html needs nothing") from None
+        raise NoMatplotlib(f"a PNG needs matplotlib: {install_extra('plot')}; --to html needs nothing") from None
     heights = [2.8 if panel.path else 1.0 for panel in found]
     figure = Figure(figsize=(11, 1.4 * sum(heights) + 0.6), layout="constrained")
     figure.suptitle(title)

@@ -1,7 +1,6 @@
 """Columns with units: what a model made or a record holds, as numpy arrays, or as a frame of pandas."""
 
 import importlib.util
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sync.errors import TandemError
+from sync.extras import install
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Table(Mapping[str, np.ndarray]):
         Raises TandemError where pandas is not installed; the arrays are there all the same.
         """
         if importlib.util.find_spec("pandas") is None:
-            raise TandemError(f"pandas is not installed: {sys.executable} -m pip install pandas")
+            raise TandemError(f"pandas is not installed: {install('pandas')}")
         import pandas as pd  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
         made = pd.DataFrame(self.columns)

@@ -151,6 +151,11 @@ class RecordData:
     def knows_states(self) -> bool:
         return self._states is not None and len(self._states) > 0
 
+    @property
+    def state_steps(self) -> np.ndarray:
+        """Those after which a state is known; the others' are taken from their neighbours."""
+        return np.zeros(0, np.int64) if self._state_steps is None else self._state_steps
+
     def go_to(self, seconds: float) -> None:
         """The last step by then."""
         if len(self):

@@ -22,6 +22,7 @@ import numpy as np
 
 from sync.config import View
 from sync.errors import TandemError
+from sync.extras import install
 from tandem.view.messages import MOST_BYTES, Rejected, checked
 from tandem.view.page_access import PageAccess
 
@@ -219,7 +220,7 @@ def open_page(view: View, title: str, token: str) -> tuple[Any, PageAccess, str]
     try:
         import viser
     except ImportError:
-        raise NoView("the view needs viser: pip install viser, or set view.enabled = false") from None
+        raise NoView(f"the view needs viser: {install('viser')}, or set view.enabled = false") from None
     client = Path(viser.__file__).parent / "client" / "build" / "index.html"
     scripts = scripts_of(client.read_bytes())
     listening = bound(view)

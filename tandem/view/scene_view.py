@@ -11,35 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines.scene import Scene, poses, usual_cameras
-from tandem.view import shapes
+from sim_service.machines.scene import Scene, usual_cameras
+from tandem.view import looks, shapes
 from tandem.view.cameras import Cameras, Subject
 from tandem.view.data_source import DataSource, Frame
 from tandem.view.ground import Ground, way_of
+from tandem.view.looks import Colour
+from tandem.view.motion import Motion, channel
 
-Colour = tuple[int, int, int]
-
-_SHELL: Colour = (52, 98, 148)
-_FRAME: Colour = (58, 62, 68)
-_TREAD: Colour = (38, 38, 40)
-_RIM: Colour = (186, 190, 196)
-_MARK: Colour = (230, 30, 24)
-_DARK: Colour = (30, 30, 32)
-_BARS: dict[str, Colour] = {
-    "rod": (120, 124, 130), "arm": (112, 118, 128), "link": (206, 152, 52), "upright": (150, 153, 158),
-    "strut": (86, 90, 98), "rack": (206, 152, 52), "spring": (190, 60, 48),
-}  # fmt: skip
-_SOLIDS: dict[str, tuple[Colour, float | None]] = {
-    "body": (_SHELL, 0.45),
-    "dark": (_TREAD, None),
-    "mark": (_MARK, None),
-}
 _LOAD: Colour = (60, 130, 200)
 _FORCE: Colour = (214, 74, 50)
 _PATH: Colour = (36, 120, 210)
-_WAY: Colour = (236, 168, 40)
 _CONE: Colour = (236, 110, 30)
-_GROUND: dict[str, Colour] = {"even": (124, 128, 130), "odd": (115, 119, 122), "slippery": (88, 122, 150)}
 _SKY: Colour = (226, 233, 240)
 
 _LONG = 0.5  # m, the arrow of a wheel's load at rest
@@ -66,12 +49,7 @@ class SceneView:
         self._ground_nodes: dict[str, Any] = {}
         self._whole = self.ground.flat
         self._toggles: dict[str, Any] = {}
-        self._world = poses(self.scene.frames)
-        self._poses = self._world.copy()
-        self._bar_frames = np.array([(b.start.frame, b.end.frame) for b in self.scene.bars], np.int64).reshape(-1, 2)
-        self._bar_at = np.array([(b.start.at, b.end.at) for b in self.scene.bars], float).reshape(-1, 2, 3)
-        self._spins = np.zeros(len(self.scene.wheels))
-        self._time = math.nan
+        self._motion = Motion(feed.model, feed.params)
         with server.atomic():
             if not ghost:
                 self._make_world()
@@ -86,16 +64,11 @@ class SceneView:
     # ---- a frame -----------------------------------------------------------------------------------------------------
 
     def show(self, frame: Frame) -> None:
-        if len(frame.state) != len(self._feed.model.states) or not np.isfinite(frame.state).all():
+        if not self._motion.move(frame.state, frame.step):
             return
-        self._poses[:] = self._world
-        self._feed.model.frames(frame.state, self._feed.params, self._poses)
-        if not np.isfinite(self._poses).all():
-            return
-        origin, rotation = self._pose()
+        origin, rotation = self._motion.machine()
         self._root.position = origin
         self._root.wxyz = shapes.quaternion(rotation)
-        self._turn_wheels(frame.step)
         self._move_bars(origin, rotation)
         self._move_wheels(origin, rotation)
         self._move_solids(origin, rotation)
@@ -106,33 +79,6 @@ class SceneView:
             self._renew_ground(origin)
         if self.cameras is not None:
             self.cameras.follow(Subject(origin, rotation), frame.t_ns)
-
-    # ---- poses -------------------------------------------------------------------------------------------------------
-
-    def _pose(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the machine is and how it is turned: as its first solid."""
-        if not self.scene.solids:
-            return np.zeros(3), np.eye(3)
-        pose = self._poses[self.scene.solids[0].frame]
-        return pose[0].copy(), _rotation(pose[1:])
-
-    def _turn_wheels(self, step: Any) -> None:
-        """Those that a step gives a steer angle or a rate, and their frame does not; axes in the world."""
-        time = _channel(step, "time")
-        passed = time - self._time if 0.0 < time - self._time < 1.0 else 0.0
-        self._time = time
-        self._centres, self._axes = [], []
-        for k, wheel in enumerate(self.scene.wheels):
-            axes = _rotation(self._poses[wheel.centre.frame, 1:])
-            if wheel.rate:
-                rate = _channel(step, wheel.rate)
-                self._spins[k] = (self._spins[k] + passed * rate) % (2.0 * math.pi) if math.isfinite(rate) else 0.0
-            if wheel.steer and math.isfinite(angle := _channel(step, wheel.steer)):
-                axes = axes @ _about(2, angle)
-            if self._spins[k]:
-                axes = axes @ _about(1, self._spins[k])
-            self._centres.append(wheel.centre.where(self._poses))
-            self._axes.append(axes)
 
     # ---- the machine -------------------------------------------------------------------------------------------------
 
@@ -161,7 +107,7 @@ class SceneView:
             name = f"machine/{solid.name}"
             self._solids.append(self._root if k == 0 else add.add_frame(self._name(name), show_axes=False))
             shell = (solid.shell, solid.faces) if len(solid.shell) else shapes.box(solid.low, solid.high)
-            colour, opacity = _SOLIDS[solid.kind]
+            colour, opacity = looks.SOLIDS[solid.kind]
             if self._ghost and opacity is not None:
                 opacity = 0.2
             node = self._mesh(
@@ -171,16 +117,16 @@ class SceneView:
             if solid.kind == "body":
                 self._shells.append(node)
             if len(solid.tubes):
-                self._mesh(f"{name}/frame", shapes.tubes(solid.tubes, solid.tube_radius), _FRAME)
+                self._mesh(f"{name}/frame", shapes.tubes(solid.tubes, solid.tube_radius), looks.FRAME)
         self._make_bars()
         self._make_wheels()
         self._levers = []
         for lever in scene.levers:
             name = f"machine/{lever.name}"
             handle = add.add_frame(self._name(name), show_axes=False, position=lever.at)
-            base = _with_y(lever.axis) if lever.kind == "wheel" else np.array([1.0, 0.0, 0.0, 0.0])
+            base = looks.lever_turn(lever)
             handle.wxyz = base
-            self._mesh(f"{name}/it", _lever_mesh(lever.kind, lever.size), _DARK)
+            self._mesh(f"{name}/it", looks.lever_mesh(lever.kind, lever.size), looks.DARK)
             self._levers.append((handle, lever, base))
 
     def _make_wheels(self) -> None:
@@ -190,10 +136,10 @@ class SceneView:
         if n == 0:
             return
         scales = np.array([(w.radius, w.width, w.radius) for w in self.scene.wheels])
-        ratio = self.scene.wheels[0].rim / self.scene.wheels[0].radius or 0.62
+        ratio = looks.rim_ratio(self.scene.wheels)
         for name, mesh, colour in (
-            ("treads", shapes.tread(1.0, 1.0, ratio), _TREAD),
-            ("rims", shapes.flat(shapes.rim(ratio, 1.0)), _RIM),
+            ("treads", shapes.tread(1.0, 1.0, ratio), looks.TREAD),
+            ("rims", shapes.flat(shapes.rim(ratio, 1.0)), looks.RIM),
         ):
             self._wheels.append(
                 self._server.scene.add_batched_meshes_simple(
@@ -212,7 +158,9 @@ class SceneView:
             if not len(which):
                 continue
             radii = np.array([self.scene.bars[k].radius for k in which])
-            colours = np.array([_light(self._tint(_BARS.get(kinds[k], _BARS["rod"]))) for k in which], np.uint8)
+            colours = np.array(
+                [_light(self._tint(looks.BARS.get(kinds[k], looks.BARS["rod"]))) for k in which], np.uint8
+            )
             n = len(which)
             handle = self._server.scene.add_batched_meshes_simple(
                 self._name(f"machine/{shape}s"), *mesh, np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)), np.zeros((n, 3)),
@@ -223,8 +171,7 @@ class SceneView:
     def _move_bars(self, origin: np.ndarray, rotation: np.ndarray) -> None:
         if not self._batches:
             return
-        frames = self._poses[self._bar_frames]
-        own = (frames[:, :, 0] + np.einsum("nei,neij->nej", self._bar_at, frames[:, :, 1:]) - origin) @ rotation
+        own = (self._motion.bars() - origin) @ rotation
         for handle, which, radii in self._batches:
             start, end = own[which, 0], own[which, 1]
             way = end - start
@@ -236,21 +183,21 @@ class SceneView:
     def _move_wheels(self, origin: np.ndarray, rotation: np.ndarray) -> None:
         if not self._wheels:
             return
-        places = ((np.array(self._centres) - origin) @ rotation).astype(np.float32)
-        wxyzs = np.array([shapes.quaternion(rotation.T @ axes) for axes in self._axes], np.float32)
+        places = ((np.array(self._motion.centres) - origin) @ rotation).astype(np.float32)
+        wxyzs = np.array([shapes.quaternion(rotation.T @ axes) for axes in self._motion.axes], np.float32)
         for handle in self._wheels:
             handle.batched_positions = places
             handle.batched_wxyzs = wxyzs
 
     def _move_solids(self, origin: np.ndarray, rotation: np.ndarray) -> None:
-        for handle, solid in zip(self._solids[1:], self.scene.solids[1:], strict=True):
-            pose = self._poses[solid.frame]
-            handle.position = (pose[0] - origin) @ rotation
-            handle.wxyz = shapes.quaternion(rotation.T @ _rotation(pose[1:]))
+        for number, handle in enumerate(self._solids[1:], 1):
+            place, axes = self._motion.solid(number)
+            handle.position = (place - origin) @ rotation
+            handle.wxyz = shapes.quaternion(rotation.T @ axes)
 
     def _move_levers(self, step: Any) -> None:
         for handle, lever, base in self._levers:
-            angle = lever.factor * _channel(step, lever.channel)
+            angle = lever.factor * channel(step, lever.channel)
             if math.isfinite(angle):
                 handle.wxyz = shapes.times(shapes.about(lever.axis, angle), base)
 
@@ -278,7 +225,7 @@ class SceneView:
         ends = np.zeros((2, len(self.scene.arrows), 2, 3))
         for k, arrow in enumerate(self.scene.arrows):
             wheel = self.scene.wheels[arrow.wheel]
-            centre, axle = self._centres[arrow.wheel], self._axes[arrow.wheel][:, 1]
+            centre, axle = self._motion.centres[arrow.wheel], self._motion.axes[arrow.wheel][:, 1]
             normal = self.ground.normal(centre[0], centre[1])
             down = shapes.unit(float(normal @ axle) * axle - normal)
             foot = centre + wheel.radius * down
@@ -286,7 +233,7 @@ class SceneView:
             ahead = shapes.unit(shapes.cross(axle, normal))
             left = shapes.cross(normal, ahead)
             along, across, load = (
-                arrow.share * scale * _channel(step, name) for name in (arrow.along, arrow.across, arrow.load)
+                arrow.share * scale * channel(step, name) for name in (arrow.along, arrow.across, arrow.load)
             )
             # beside the wheel, where it is not hidden by it
             outwards = math.copysign(0.5 * wheel.width + 0.06, float((centre - origin) @ rotation[:, 1]))
@@ -366,7 +313,7 @@ class SceneView:
             self._ground_nodes.pop(name).remove()
         for name, mesh in meshes.items():  # one of the same name takes the place of the one before
             self._ground_nodes[name] = self._server.scene.add_mesh_simple(
-                self._name(f"surface/{name}"), *mesh, color=_GROUND[name], side="double", cast_shadow=False
+                self._name(f"surface/{name}"), *mesh, color=looks.GROUND[name], side="double", cast_shadow=False
             )
 
     def _make_way(self, files: dict[str, bytes]) -> None:
@@ -379,7 +326,7 @@ class SceneView:
         self._way = scene.add_frame(self._name("course"), show_axes=False)
         line = np.column_stack([line, [self.ground.height(*p) + _ABOVE for p in line]])
         scene.add_line_segments(
-            self._name("course/line"), np.stack([line[:-1], line[1:]], axis=1), _WAY, thickness=2.0,
+            self._name("course/line"), np.stack([line[:-1], line[1:]], axis=1), looks.WAY, thickness=2.0,
             thickness_units="screen",
         )  # fmt: skip
         # a cone either side of every waypoint
@@ -422,47 +369,6 @@ def _light(colour: Colour) -> Colour:
 def _set_visible(handles: list[Any], visible: bool) -> None:
     for handle in handles:
         handle.visible = visible
-
-
-def _channel(step: Any, name: str) -> float:
-    try:
-        return float(step[name])
-    except (KeyError, ValueError, IndexError):
-        return 0.0
-
-
-def _rotation(directions: np.ndarray) -> np.ndarray:
-    """The rotation nearest to three directions (rows): those of a step are unit and square but for its tolerance."""
-    ahead = shapes.unit(directions[0])
-    left = shapes.unit(directions[1] - float(directions[1] @ ahead) * ahead)
-    return np.array([ahead, left, shapes.cross(ahead, left)]).T
-
-
-def _about(axis: int, angle: float) -> np.ndarray:
-    """A turn about one of the axes."""
-    c, s = math.cos(angle), math.sin(angle)
-    i, j = (axis + 1) % 3, (axis + 2) % 3
-    out = np.eye(3)
-    out[i, i], out[j, j], out[i, j], out[j, i] = c, c, -s, s
-    return out
-
-
-def _with_y(axis: np.ndarray) -> np.ndarray:
-    """A turn that brings y into the axis, and x across the machine: a wheel's spokes are level ahead."""
-    across = np.cross([0.0, 1.0, 0.0], axis)
-    z = across / np.linalg.norm(across) if np.linalg.norm(across) > 1e-9 else np.array([0.0, 0.0, 1.0])
-    return shapes.quaternion(np.column_stack([np.cross(axis, z), axis, z]))
-
-
-def _lever_mesh(kind: str, size: float) -> shapes.Mesh:
-    if kind == "wheel":
-        ring = shapes.torus(size, 0.09 * size)
-        spoke = shapes.box(np.array([-size, -0.03 * size, -0.1 * size]), np.array([size, 0.03 * size, 0.1 * size]))
-        down = shapes.box(np.array([-0.1 * size, -0.03 * size, -size]), np.array([0.1 * size, 0.03 * size, 0.0]))
-        return shapes.merged([ring, spoke, down])
-    arm = shapes.box(np.array([-0.006, -0.008, -size]), np.array([0.006, 0.008, 0.0]))
-    pad = shapes.box(np.array([-0.012, -0.035, -size - 0.02]), np.array([0.012, 0.035, -size + 0.06]))
-    return shapes.merged([arm, pad])
 
 
 def _sky() -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import re
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from sim_service.inputs.table import rows as input_rows
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sync.config import load
 from sync.errors import ConfigError, DeviceError
+from sync.extras import install_extra
 from sync.input_rows import Affine, Encoder
 from sync.virtual_clock import virtual_clock
 from tests.examples import few
@@ -512,7 +514,7 @@ def test_the_kernels_own_can_is_missing_or_down_or_not_there() -> None:
 @pytest.mark.parametrize("package", ["can", "cantools"])
 def test_a_missing_package_is_named_with_how_to_install_it(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(DeviceError, match=r"pip install 'tandem\[can\]'"):
+    with pytest.raises(DeviceError, match=re.escape(install_extra("can"))):
         require(can_config("x"), CAN)
 
 

@@ -1,5 +1,6 @@
 """A wheel through SDL: axes by a real virtual joystick of SDL; the motor by a double of SDL's haptic calls."""
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from daq_service.devices import sdl as joysticks
 from daq_service.devices.gamepad import Centred, GamepadDevice, Pedal
 from daq_service.devices.sdl import MOST, devices, watch
 from sync.errors import ConfigError, DeviceError
+from sync.extras import install_extra
 from sync.virtual_clock import virtual_clock
 
 from .virtual_wheel import (
@@ -108,7 +110,7 @@ def test_without_sdl_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch)
     joysticks.load.cache_clear()
     monkeypatch.setitem(sys.modules, "sdl2", None)
     try:
-        with pytest.raises(DeviceError, match=r"pip install 'tandem\[gamepad\]'"):
+        with pytest.raises(DeviceError, match=re.escape(install_extra("gamepad"))):
             require(gamepad_config(), GAMEPAD)
     finally:
         joysticks.load.cache_clear()

@@ -20,6 +20,7 @@ from daq_service.devices.nidaqmx_driver import ACTIONS, Action
 from daq_service.devices.nidaqmx_settings import Settings
 from sync.config import Config
 from sync.errors import ConfigError, DeviceError
+from sync.extras import install_extra
 from tests.daqmx_double.device import INDEX_STEPS, analog_index
 from tests.daqmx_double.handle import Double
 from tests.sync.actors import PATIENCE_S
@@ -600,7 +601,7 @@ def test_missing_software_is_said_at_once_with_what_to_install(monkeypatch: pyte
         assert "ni.com/downloads" in str(error) and "source.server" in str(error)  # noqa: PT017 (or there is a driver)
     nidaqmx.require(Settings(kind="nidaqmx", server="elsewhere:31763", server_unencrypted=True))
     monkeypatch.setitem(sys.modules, "nidaqmx", None)
-    with pytest.raises(DeviceError, match=r"pip install 'tandem\[ni\]'"):
+    with pytest.raises(DeviceError, match=re.escape(install_extra("ni"))):
         nidaqmx.require(Settings(kind="nidaqmx"))
 
 

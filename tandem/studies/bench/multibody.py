@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sim_service.multibody.natural.api import run
+from sync.extras import install_extra
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
 from tandem.studies.bench import other_codes, relative, trees, work_precision
@@ -358,7 +359,8 @@ def print_bench(console: Console, result: dict[str, Any]) -> None:
     absent = [name for name in ("exudyn", "mujoco") if name not in result["other_codes"]]
     absent += [] if result["pinocchio"] else ["pin"]
     if absent:
-        console.print(f"not installed, so not compared: {', '.join(absent)} (pip install tandem\\[compare])")
+        hint = install_extra("compare")
+        console.print(f"not installed, so not compared: {', '.join(absent)} ({hint})", markup=False, soft_wrap=True)
     for line in closing(result):
         console.print(line)
 

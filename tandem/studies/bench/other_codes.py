@@ -1,4 +1,4 @@
-"""The same mechanism in other codes: Exudyn and MuJoCo, where they are installed (`pip install tandem[compare]`).
+"""The same mechanism in other codes: Exudyn and MuJoCo, where they are installed (the extra `compare`).
 
 A mechanism is given to them as bars in a row, hinge after hinge, hanging on the ground and closed at its end or not:
 enough for pendulum, chain, four-bar, slider-crank and Bricard's linkage, and nothing of our coordinates is in it. Each

@@ -20,6 +20,7 @@ from sim_service.multibody.natural.api import Record, run
 from sim_service.multibody.relative.run import Runner
 from sim_service.multibody.sections import MechanismFile
 from sync.clock import now_ns
+from sync.extras import install_extra
 from tandem import mechanism_run
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
@@ -247,7 +248,8 @@ def cells(row: dict[str, Any]) -> list[str]:
 
 def lead(result: dict[str, Any]) -> str:
     sizes = ", ".join(f"{key} {value:.3g}" for key, value in result["largest"].items())
-    absent = "" if result["other_codes"] else " Exudyn is not installed, so not compared (pip install tandem[compare])."
+    hint = f" Exudyn is not installed, so not compared ({install_extra('compare')})."
+    absent = "" if result["other_codes"] else hint
     return f"Largest differences from the first row; largest values there: {sizes}.{absent}"
 
 

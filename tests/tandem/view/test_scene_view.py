@@ -225,14 +225,14 @@ def test_wheels_turn_with_the_channels_that_their_scene_names(server: Any) -> No
     feed.record["road_wheel_angle"], feed.record["time"] = 0.2, 1.0
     stage = SceneView(server, feed)
     stage.show(feed.look())
-    axles = [axes[:, 1] for axes in stage._axes]
+    axles = [axes[:, 1] for axes in stage._motion.axes]
     np.testing.assert_allclose(axles[0], [-np.sin(0.7), np.cos(0.7), 0.0], atol=1e-12)
     np.testing.assert_allclose(axles[2], [-np.sin(0.5), np.cos(0.5), 0.0], atol=1e-12)
     feed.record["wheel_speed_rear"], feed.record["time"] = 10.0, 1.05
     stage.show(feed.look())
-    np.testing.assert_allclose(stage._spins, [0.0, 0.0, 0.5, 0.5], atol=1e-9)
-    np.testing.assert_allclose(stage._axes[2][:, 1], axles[2], atol=1e-12)
-    assert stage._axes[2][:, 0] @ [np.cos(0.5), np.sin(0.5), 0.0] == pytest.approx(np.cos(0.5))
+    np.testing.assert_allclose(stage._motion._spins, [0.0, 0.0, 0.5, 0.5], atol=1e-9)
+    np.testing.assert_allclose(stage._motion.axes[2][:, 1], axles[2], atol=1e-12)
+    assert stage._motion.axes[2][:, 0] @ [np.cos(0.5), np.sin(0.5), 0.0] == pytest.approx(np.cos(0.5))
 
 
 def test_rollers_and_points_of_contact_are_where_the_machine_has_them(server: Any) -> None:
@@ -402,5 +402,5 @@ def test_an_endless_road_is_sent_anew_and_nothing_of_the_old_one_stays(server: A
         moved = frame.state.copy()
         moved[points] += x
         stage.show(Frame(k, frame.step, moved))
-        assert stage._root.position[0] == pytest.approx(stage._poses[stage.scene.solids[0].frame, 0, 0])
+        assert stage._root.position[0] == pytest.approx(stage._motion.poses[stage.scene.solids[0].frame, 0, 0])
         assert ("slippery" in stage._ground_nodes) == (x > -600.0)
