@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sim_service.machines.contract import Parameter, Quantity
     from sync.errors import TandemError
+    from tandem.ensembles.sweep import sweep
     from tandem.library.live import Live, run
     from tandem.library.model import Diverged, Linear, Model, load_machine
     from tandem.library.recorded import Recorded, open_run
@@ -34,6 +35,7 @@ _PLACES = {
     "load_machine": "tandem.library.model",
     "open_run": "tandem.library.recorded",
     "run": "tandem.library.live",
+    "sweep": "tandem.ensembles.sweep",
 }
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "load_machine",
     "open_run",
     "run",
+    "sweep",
 ]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from sync.errors import ConfigError
 from sync.limits import ENVIRONMENT, OPTION
 from sync.visible import on_one_line
 from tandem.calibrate_command import calibrate
+from tandem.ensemble_commands import sweep
 from tandem.foxglove_command import foxglove
 from tandem.iso_commands import iso
 from tandem.keys_command import keys
@@ -68,6 +69,7 @@ def options(
 
 app.command()(run)
 app.command()(drive)
+app.command()(sweep)
 
 
 @app.command()

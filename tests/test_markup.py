@@ -76,6 +76,7 @@ def test_the_reader_of_the_sources_finds(source: str) -> None:
 OURS: dict[str, set[str]] = {
     "tandem/reports/html/chart.py": {"_curve", "band", "colour"},
     "tandem/reports/html/page.py": {"STYLE", "overview", "sayings", "words"},
+    "tandem/reports/html/scatter.py": {"_curve", "blue", "dots", "green", "red", "style"},
     "tandem/reports/html/sections.py": {"body", "colour", "head", "inside", "join", "key", "kind", "leads", "picture"},
     "tandem/reports/html/svg.py": {
         "_curve", "anchor", "band", "colour", "extra", "fill", "head", "join", "kind", "spot", "style", "thick",

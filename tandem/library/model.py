@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from sim_service.machines import MACHINES, configured, gather, make_machine
+from sim_service.machines import MACHINES, MachineFiles, configured, gather, make_machine, recorded
 from sim_service.machines.contract import Machine, Parameter, Quantity
 from sim_service.machines.scene import poses
-from sync.config import load
+from sync.config import Config, load
 from sync.errors import ConfigError, TandemError
 from sync.jit import compiling
-from sync.toml import read_toml
+from sync.record import open_run
+from sync.record.settings import recorded_files, recorded_settings
+from sync.toml import check, read_toml
 from tandem.library.table import Table
 from tandem.shipped_configs import CONFIGS
 
@@ -250,24 +252,36 @@ class Model:
 
 def load_machine(machine: str | Path, parameters: Mapping[str, float] | None = None) -> Model:
     """A machine by its name ("mass_spring"), by its file ("configs/omni/bench.toml"), or as a configuration has it
-    ("configs/wall.toml"); files are also found among those that tandem ships. `parameters` differ from the file.
+    ("configs/wall.toml"), or as a recorded run has it ("runs/…"); files are also found among those that
+    tandem ships. `parameters` differ from the file.
 
     Raises TandemError that names what is wrong. The first time it compiles, which takes up to a minute.
     """
     changed = {name: float(value) for name, value in (parameters or {}).items()}
     with compiling("library"):
-        if isinstance(machine, str) and machine in MACHINES:
-            return Model(*make_machine(gather(machine), changed))
-        path = found_file(Path(machine))
-        if "machine" in read_toml(path):
-            return Model(*make_machine(gather(path), changed))
-        config = load(path)
-        return Model(*make_machine(configured(config, path.parent), {**config.sim.parameters, **changed}))
+        sources, configured_values = machine_files(machine)
+        return Model(*make_machine(sources, {**configured_values, **changed}))
 
 
-def found_file(path: Path) -> Path:
-    """As it is, or among the shipped ones, with or without its suffix."""
-    for folder in (Path(), CONFIGS, CONFIGS.parent):
+def machine_files(machine: str | Path, folder: Path = Path()) -> tuple[MachineFiles, dict[str, float]]:
+    """What a machine is made from, by its name, its file, a configuration or a recorded run, and the parameters that
+    the configuration gives. Files are looked for in `folder` first."""
+    if isinstance(machine, str) and machine in MACHINES:
+        return gather(machine), {}
+    if (folder / machine).suffix == ".mcap" or (folder / machine).is_dir():
+        run = open_run(folder / machine)
+        settings = check(Config, recorded_settings(run), f"{run.path} (config.json)")
+        return recorded(recorded_files(run), str(run.path)), dict(settings.sim.parameters)
+    path = found_file(Path(machine), folder)
+    if "machine" in read_toml(path):
+        return gather(path), {}
+    config = load(path)
+    return configured(config, path.parent), dict(config.sim.parameters)
+
+
+def found_file(path: Path, first: Path = Path()) -> Path:
+    """As it is, from this folder, or among the shipped ones, with or without its suffix."""
+    for folder in (first, CONFIGS, CONFIGS.parent):
         for name in (path, path.with_name(f"{path.name}.toml")):
             if (folder / name).is_file():
                 return folder / name

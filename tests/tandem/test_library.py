@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 PUBLIC = {
     "Diverged", "Linear", "Live", "Model", "Parameter", "Quantity", "Recorded", "Table", "TandemError", "load_machine",
-    "open_run", "run",
+    "open_run", "run", "sweep",
 }  # fmt: skip
 
 

@@ -148,10 +148,12 @@ def _change(vehicle: Vehicle, lanes: list[Lane], speed: float, held: bool, updat
     attempts, seconds, capped = [], approach.steps * H, approach.whole().capped
     for leads, late in product(_LEADS, _LATE):
         drive = approach.onward(course(vehicle, lanes, leads, late, v, shift))
-        log = _through(drive, v, lanes[-1].end, held)
+        log = through(drive, v, lanes[-1].end, held)
         seconds, capped = seconds + drive.steps * H, capped + drive.whole().capped
         hit, room = hits(vehicle, log, places)
-        attempts.append((_missed(lanes, log, shift), int(hit.sum()), -room, (leads[0] - late, leads[1] - late), log))
+        attempts.append(
+            (missed_gates(lanes, log, shift), int(hit.sum()), -room, (leads[0] - late, leads[1] - late), log)
+        )
         update(name, 0.1 + 0.9 * len(attempts) / (len(_LEADS) * len(_LATE)))
     missed, count, minus_room, chosen, log = min(attempts, key=lambda a: a[:4])
     a_y = log.lateral_acceleration
@@ -210,7 +212,7 @@ def _change(vehicle: Vehicle, lanes: list[Lane], speed: float, held: bool, updat
     )
 
 
-def _missed(lanes: list[Lane], log: Log, shift: float) -> int:
+def missed_gates(lanes: list[Lane], log: Log, shift: float) -> int:
     """Begins and ends of lanes that the centre of gravity did not pass between its cones."""
     x = log["x"] - shift
     out = 0
@@ -221,7 +223,7 @@ def _missed(lanes: list[Lane], log: Log, shift: float) -> int:
     return out
 
 
-def _through(drive: Drive, speed: float, end: float, held: bool) -> Log:
+def through(drive: Drive, speed: float, end: float, held: bool) -> Log:
     """From the run-up past the last gate; where the speed is not held, the driveline opens at the entry."""
     run_up = RUN_UP / speed
     drive.go(plan(run_up, follows=1.0, speed=speed))

@@ -21,9 +21,9 @@ from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import STEP, TABLES, index
 from sync.errors import TandemError
 from sync.jit import kernel
-from tandem.studies.iso.vehicle import Vehicle
+from tandem.studies.iso.vehicle import STEP_S, Vehicle
 
-H = 5e-3  # s
+H = STEP_S
 _PATIENCE = 12  # times a car is waited for that has not reached its speed
 
 # columns of a plan

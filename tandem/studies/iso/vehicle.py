@@ -19,6 +19,8 @@ from sim_service.machines.contract import Machine
 from sync.errors import ConfigError
 from tandem.studies.vehicle.parameters import AXLES, analysis_table, linear_car, standing_corners, tyre_vectors
 
+STEP_S = 5e-3  # s, of every manoeuvre
+
 
 @dataclass(frozen=True, eq=False)
 class Vehicle:
@@ -68,20 +70,20 @@ class Vehicle:
         return float(effective_radius(p, load / p[T.VERTICAL_STIFFNESS]))
 
     def altered(self, changed: dict[str, float]) -> "Vehicle":
-        return _made(self.name, self.sources, self.changed | changed, self.step_errors)
+        return made_vehicle(self.name, self.sources, self.changed | changed, self.step_errors)
 
     def on_road(self, text: str) -> "Vehicle":
         """The same car on a road that is given as the text of its file."""
         others = {key: data for key, data in self.sources.files.items() if not key.startswith(f"{ROAD}:")}
         sources = MachineFiles(others | {f"{ROAD}:road.toml": text.encode()}, self.sources.names)
-        return _made(self.name, sources, self.changed, self.step_errors)
+        return made_vehicle(self.name, sources, self.changed, self.step_errors)
 
 
 def load_vehicle(file: Path, changed: dict[str, float], road: Path | None = None) -> Vehicle:
-    return _made(file.stem, gather(file, {ROAD: road} if road is not None else None), changed, [])
+    return made_vehicle(file.stem, gather(file, {ROAD: road} if road is not None else None), changed, [])
 
 
-def _made(name: str, sources: MachineFiles, changed: dict[str, float], step_errors: list[float]) -> Vehicle:
+def made_vehicle(name: str, sources: MachineFiles, changed: dict[str, float], step_errors: list[float]) -> Vehicle:
     model, params = make_machine(sources, changed)
     if model.name != "buggy":
         raise ConfigError(

@@ -1,0 +1,80 @@
+"""Many steps of a machine in one call: a whole run, or one step of many copies; no GIL is held in between.
+
+A run has a row of inputs for each step and keeps the outputs and inputs that are asked for. Copies share parameters'
+places, tables and the room to work in: what the next step depends on is in the state (machines/contract.py). The steps
+are those of the loop, to the bit.
+"""
+
+from numba import float64, int64, types
+
+from sim_service.machines.contract import STEP, TABLES
+from sync.array_types import MATRIX, VECTOR, WORDS
+from sync.jit import kernel
+
+
+@kernel()
+def within(values, count, bound):
+    """Whether all are numbers and none is beyond; NaN is not."""
+    sound = True
+    for i in range(count):
+        sound &= abs(values[i]) <= bound
+    return sound
+
+
+@kernel(
+    int64(
+        types.FunctionType(STEP), VECTOR, VECTOR, VECTOR, TABLES, VECTOR, float64,  # machine, its vectors, step
+        MATRIX, WORDS, MATRIX, int64, float64,  # inputs, which are logged, log, outputs, bound
+    )
+)  # fmt: skip
+def run_steps(step, state, inputs, params, tables, work, h, rows, logged, log, outputs, bound):
+    """A step for each row of inputs; how many were made. One that diverged is the last, and counts as not made.
+
+    `logged` are places among the outputs and, behind them, the inputs.
+    """
+    for k in range(rows.shape[0]):
+        for i in range(inputs.size):
+            inputs[i] = rows[k, i]
+        step(state, inputs, params, tables, work, h)
+        if not (within(state, state.size, bound) and within(work, outputs, bound)):
+            return k
+        for i in range(logged.size):
+            place = logged[i]
+            log[k, i] = work[place] if place < outputs else inputs[place - outputs]
+    return rows.shape[0]
+
+
+@kernel(
+    int64(
+        types.FunctionType(STEP), MATRIX, MATRIX, MATRIX, TABLES, VECTOR, VECTOR, VECTOR, float64, int64,
+        int64, int64, MATRIX, WORDS, float64,
+    )
+)  # fmt: skip
+def step_copies(
+    step, states, inputs, params, tables, work, used, before, h, steps, first, last, outputs, diverged, bound
+):
+    """So many steps of each of the copies `first` … `last` - 1 with its inputs; how many of them diverged.
+
+    A copy that diverges stays where it was before the step, with its outputs, and is marked.
+    """
+    count, m = 0, outputs.shape[1]
+    for n in range(first, last):
+        state = states[n]
+        diverged[n] = 0
+        for _ in range(steps):
+            for i in range(used.size):
+                used[i] = inputs[n, i]
+            for i in range(state.size):
+                before[i] = state[i]
+            for i in range(work.size):
+                work[i] = 0.0
+            step(state, used, params[n], tables, work, h)
+            if not (within(state, state.size, bound) and within(work, m, bound)):
+                for i in range(state.size):
+                    state[i] = before[i]
+                diverged[n] = 1
+                count += 1
+                break
+            for i in range(m):
+                outputs[n, i] = work[i]
+    return count

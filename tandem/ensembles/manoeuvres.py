@@ -1,0 +1,86 @@
+"""Kinds of runs by name. A module of one has `prepare(context)`, which returns a `Manoeuvre`.
+
+What a manoeuvre needs of files it reads in `gather`, before anything starts; it then travels to the workers as bytes
+and arrays: a worker reads no file of the study.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from sim_service.machines import MachineFiles
+from sim_service.machines.contract import Machine
+from sync.errors import ConfigError, TandemError
+
+KINDS = {
+    "inputs": "tandem.ensembles.open_loop",
+    "record": "tandem.ensembles.recorded_inputs",
+    "lane-change": "tandem.studies.iso.ensemble_lanes",
+    "iso": "tandem.studies.iso.ensemble",
+}
+
+
+class RunFailed(TandemError):
+    """A run that came to nothing; its row says why."""
+
+    code = 3
+
+    def __init__(self, status: str, text: str, steps: int = 0):
+        super().__init__(text)
+        self.status, self.steps = status, steps
+
+
+@dataclass(frozen=True)
+class Log:
+    """What a run left: columns by name, a row a step; or figures of the manoeuvre's own, with units."""
+
+    columns: dict[str, np.ndarray]
+    step_s: float
+    steps: int
+    figures: dict[str, float] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a manoeuvre is prepared from, in a worker."""
+
+    settings: dict[str, Any]
+    data: dict[str, Any]  # what `gather` read
+    sources: MachineFiles
+    machine: Machine  # with the parameters of all runs
+    params: np.ndarray
+    changed: dict[str, float]
+    step_s: float
+    channels: tuple[str, ...]  # that figures and files need; a log has no others
+
+
+class Manoeuvre(Protocol):
+    def run(self, machine: Machine, params: np.ndarray, changed: dict[str, float], case: int) -> Log: ...
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Settings as checked, what was read, and names of the cases that each row of values is run in."""
+
+    settings: dict[str, Any]
+    data: dict[str, Any] = field(default_factory=dict)
+    cases: tuple[str, ...] = ("",)
+    channels: bool = True  # whether it logs channels; otherwise it has figures of its own alone
+    makes_machines: bool = False  # in every run, and holds the GIL meanwhile
+
+
+def module_of(kind: str, where: str) -> Any:
+    if kind not in KINDS:
+        raise ConfigError(f"{where}: manoeuvre.kind = {kind!r}: must be one of {', '.join(KINDS)}")
+    return import_module(KINDS[kind])
+
+
+def gather(settings: dict[str, Any], machine: Machine, folder: Path, step_s: float, where: str) -> Gathered:
+    """Check the settings of a manoeuvre and read its files."""
+    read: Callable[..., Gathered] = module_of(settings["kind"], where).gather
+    return read(settings, machine, folder, step_s, where)

@@ -1,0 +1,71 @@
+"""The manoeuvre "inputs": inputs over time, the same in every run, from the start of the machine."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sim_service.machines.contract import Machine
+from sim_service.many_steps import run_steps
+from sync.errors import ConfigError
+from sync.toml import Section, check
+from tandem.ensembles.manoeuvres import Context, Gathered, Log, RunFailed
+from tandem.ensembles.signals import Signal, sampled
+
+_MOST_STEPS = 20_000_000
+
+
+class Settings(Section):
+    kind: Literal["inputs"]
+    seconds: float = Field(gt=0)
+    inputs: dict[str, Signal] = {}
+
+
+def gather(settings: dict[str, Any], machine: Machine, folder: Path, step_s: float, where: str) -> Gathered:
+    checked = check(Settings, settings, where, "manoeuvre")
+    steps = round(checked.seconds / step_s)
+    if not 1 <= steps <= _MOST_STEPS:
+        raise ConfigError(f"{where}: manoeuvre.seconds = {checked.seconds:g}: must give 1 to {_MOST_STEPS} steps")
+    named = [q.name for q in machine.inputs]
+    rows = unset_inputs(machine, steps)
+    t = step_s * np.arange(steps)  # a step uses what its inputs are where it begins
+    for name, signal in checked.inputs.items():
+        if name not in named:
+            raise ConfigError(f"{where}: manoeuvre.inputs.{name}: {machine.name} has {', '.join(named)}")
+        rows[:, named.index(name)] = sampled(signal, t, folder)
+    return Gathered(settings, {"rows": [rows]})
+
+
+def unset_inputs(machine: Machine, steps: int) -> np.ndarray:
+    """Zeros, and NaN where the machine computes an input itself."""
+    return np.tile([np.nan if q.optional else 0.0 for q in machine.inputs], (steps, 1))
+
+
+class OpenLoop:
+    """Runs from the start of the machine, with a table of inputs for every case."""
+
+    def __init__(self, context: Context):
+        self._rows: list[np.ndarray] = context.data["rows"]
+        self._step_s, self._channels = context.step_s, context.channels
+        names = [q.name for q in (*context.machine.outputs, *context.machine.inputs)]
+        self._logged = np.array([names.index(name) for name in context.channels], np.int64)
+
+    def run(self, machine: Machine, params: np.ndarray, changed: dict[str, float], case: int) -> Log:
+        state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+        machine.initial(state, params, machine.tables, work)
+        rows = self._rows[case]
+        log = np.zeros((len(rows), len(self._logged)))
+        done = run_steps(
+            machine.step, state, np.zeros(len(machine.inputs)), params, machine.tables, work, self._step_s, rows,
+            self._logged, log, len(machine.outputs), machine.bound,
+        )  # fmt: skip
+        if done < len(rows):
+            at = (done + 1) * self._step_s
+            raise RunFailed("diverged", f"diverged {at:.4g} s after the start, in step {done}", int(done))
+        columns = {name: log[:, k] for k, name in enumerate(self._channels)}
+        return Log(columns, self._step_s, int(done))
+
+
+def prepare(context: Context) -> OpenLoop:
+    return OpenLoop(context)

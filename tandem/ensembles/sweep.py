@@ -1,0 +1,247 @@
+"""A sweep: a study in, one table out. What is done is kept by content; the same study again makes what is missing.
+
+Where runs are made and in which order changes no bit of the table: its rows have the order of the samples.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_service.machines import MachineFiles, make_machine
+from sim_service.machines.contract import Machine
+from sync import code_dependencies
+from sync.errors import ConfigError, TandemError
+from sync.record import open_run
+from sync.toml import check, read_toml
+from tandem.ensembles import figures
+from tandem.ensembles.figures import Reference
+from tandem.ensembles.manoeuvres import KINDS, Gathered, gather
+from tandem.ensembles.pool import ENGINES, pool, run_all
+from tandem.ensembles.recorded_inputs import run_of_steps, step_of
+from tandem.ensembles.rows import Results, row_file
+from tandem.ensembles.sampling import samples
+from tandem.ensembles.study import Study
+from tandem.ensembles.table import arrow, write_columns
+from tandem.ensembles.work import Item, Job, Row, logged, run_chunk
+from tandem.library.model import machine_files
+from tandem.library.table import Table
+
+Progress = Callable[[str, float], None]
+TABLE = "table.parquet"
+
+
+class Interrupted(TandemError):
+    """Ctrl-C: what is done is kept."""
+
+    code = 130
+
+
+@dataclass(frozen=True)
+class Swept:
+    study: Study
+    machine: Machine
+    names: tuple[str, ...]  # of the parameters that vary
+    results: Results
+    table: Table
+    folder: Path
+    made_now: int  # the others were done before
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "study": self.study.name,
+            "machine": self.machine.name,
+            "runs": len(self.results.keys),
+            "made_now": self.made_now,
+            "status": self.results.counts(),
+            "table": str(self.folder / TABLE),
+            "parameters": list(self.names),
+            "figures": list(self.results.figures),
+        }
+
+
+@dataclass(frozen=True)
+class Prepared:
+    study: Study
+    machine: Machine
+    job: Job
+    values: np.ndarray
+    base: str  # of all that every run depends on
+    in_threads: bool
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        return self.job.gathered.cases
+
+    def item(self, place: int) -> Item:
+        row, case = divmod(place, len(self.cases))
+        values = tuple(self.values[row].tolist())
+        digest = hashlib.sha256(self.base.encode())
+        digest.update(json.dumps([self.job.names, self.cases[case]]).encode() + self.values[row].tobytes())
+        return digest.hexdigest()[:24], case, values
+
+
+def load_study(study: str | Path | Mapping[str, Any]) -> tuple[Study, Path, str]:
+    """From its file, or as it stands; the folder that its paths are relative to, and its name in messages."""
+    if isinstance(study, Mapping):
+        return check(Study, dict(study), "study"), Path(), "study"
+    path = Path(study)
+    return check(Study, read_toml(path), str(path)), path.parent, str(path)
+
+
+def prepare(study: str | Path | Mapping[str, Any], channel_folder: str = "") -> Prepared:
+    """Everything that can be wrong is said here, before anything runs."""
+    checked, folder, where = load_study(study)
+    sources, configured = machine_files(checked.machine, folder)
+    checked = checked.model_copy(update={"set": {**configured, **checked.set}})
+    machine, _ = make_machine(sources, checked.set)
+    step_s = 1e-3 * checked.step_ms
+    gathered = gather(checked.manoeuvre, machine, folder, step_s, where)
+    names, values = samples(checked, folder)
+    _check_values(machine, names, values, where)
+    _check_channels(checked, machine, gathered, where)
+    references = {name: _reference(folder / f.record, f.recorded or f.channel)
+                  for name, f in checked.figures.items() if f.record is not None}  # fmt: skip
+    live = {p.name: p.live for p in machine.parameters}
+    in_threads = all(live[name] for name in names) and not gathered.makes_machines
+    job = Job(checked.model_dump(), where, sources, gathered, names, references, channel_folder)
+    return Prepared(checked, machine, job, values, _base(checked, sources, gathered, references), in_threads)
+
+
+def _check_values(machine: Machine, names: tuple[str, ...], values: np.ndarray, where: str) -> None:
+    known = {p.name: p for p in machine.parameters}
+    for k, name in enumerate(names):
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, 3) or list(known)[:8]
+            raise ConfigError(f"{where}: parameters.{name}: unknown to {machine.name}; it has {', '.join(near)} …")
+        p = known[name]
+        for bad in values[(values[:, k] < p.low) | (values[:, k] > p.high), k][:1]:
+            raise ConfigError(
+                f"{where}: parameters.{name}: a sample is {bad:g}; {machine.name} takes"
+                f" {p.low:g} to {p.high:g} {p.unit}"
+            )
+
+
+def _check_channels(study: Study, machine: Machine, gathered: Gathered, where: str) -> None:
+    there = [q.name for q in (*machine.outputs, *machine.inputs)]
+    for name in logged(study):
+        if not gathered.channels:
+            raise ConfigError(
+                f"{where}: figures, channels: manoeuvre.kind = {study.manoeuvre['kind']!r} has figures of its own"
+            )
+        if name not in there:
+            import difflib
+
+            near = difflib.get_close_matches(name, there, 3) or there[:12]
+            raise ConfigError(f"{where}: {name}: no channel of {machine.name}; it has {', '.join(near)} …")
+    if gathered.channels and not study.figures and not study.channels:
+        raise ConfigError(f"{where}: figures: is missing; give [figures.NAME] with kind and channel")
+
+
+def _reference(path: Path, channel: str) -> Reference:
+    run = open_run(path)
+    blocks = run_of_steps(run)
+    if channel not in (blocks.dtype.names or ()):
+        raise ConfigError(f"{run.path}: /step has no channel {channel}")
+    step_s = step_of(run)
+    return Reference(step_s * np.arange(1, len(blocks) + 1), np.array(blocks[channel], np.float64))
+
+
+def _base(study: Study, sources: MachineFiles, gathered: Gathered, references: dict[str, Reference]) -> str:
+    """A digest of what every run depends on, the program included; a run adds its own values."""
+    digest = hashlib.sha256()
+    own = study.model_dump(include={"step_ms", "set", "figures", "channels", "channel_every"})
+    digest.update(json.dumps([own, gathered.settings], sort_keys=True).encode())
+    for name, content in sorted(sources.files.items()):
+        digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
+    for array in gathered.data.get("rows", []):
+        digest.update(hashlib.sha256(array.tobytes()).digest())
+    for name, reference in sorted(references.items()):
+        digest.update(name.encode() + reference.t.tobytes() + reference.values.tobytes())
+    for module in ("tandem.ensembles.work", KINDS[gathered.settings["kind"]]):
+        digest.update(code_dependencies.stamp(code_dependencies.file_of(module)).encode())
+    digest.update(" ".join([code_dependencies.fingerprint(), version("numpy"), version("numba")]).encode())
+    return digest.hexdigest()
+
+
+def sweep(
+    study: str | Path | Mapping[str, Any],
+    out: str | Path | None = None,
+    workers: int = 0,
+    engine: str = "auto",
+    cluster: str = "",
+    progress: Progress = lambda *_: None,
+) -> Swept:
+    """All runs of a study: its file, or what would stand in it. `out` is the folder of the table, and of what is done;
+    by default `runs/sweep_NAME`. `workers` 0: one a core. `engine` auto, threads or processes; `cluster` the address
+    of a Dask scheduler instead.
+
+    Raises ConfigError where the study is wrong, Interrupted on Ctrl-C: the same call then goes on.
+    """
+    if engine not in ENGINES:
+        raise ConfigError(f"engine = {engine!r}: must be one of {', '.join(ENGINES)}")
+    arrow("the table of a sweep")
+    name = load_study(study)[0].name
+    folder = Path(out) if out is not None else Path("runs") / f"sweep_{name}"
+    prepared = prepare(study, str((folder / "channels").resolve()))
+    total = len(prepared.values) * len(prepared.cases)
+    items = [prepared.item(place) for place in range(total)]
+    units = {n: figures.unit(f, _units(prepared.machine)) for n, f in prepared.study.figures.items()}
+    results = Results([key for key, _, _ in items], units)
+    kind = engine if engine != "auto" else "threads" if prepared.in_threads else "processes"
+    packed = prepared.job.packed()
+    with row_file(folder, prepared.base) as done:
+        done.read(results)
+        before = results.done
+        progress("runs", before / total)
+
+        def sink(rows: list[Row]) -> None:
+            done.append(rows)
+            for row in rows:
+                results.take(row)
+            progress(f"{results.done} of {total} runs", results.done / total)
+
+        if todo := [items[place] for place in results.missing()]:
+            preload = ("tandem.ensembles.work", KINDS[prepared.study.manoeuvre["kind"]])
+            with pool(kind, min(workers, len(todo)), cluster, preload) as where:
+                whole = run_all(where, lambda chunk: (run_chunk, (packed, chunk)), todo, sink)
+            if not whole:
+                raise Interrupted(f"{results.done} of {total} runs are done, in {folder}; the same command goes on")
+    made = results.done - before
+    columns, column_units, notes = _columns(prepared, results, total)
+    write_columns(folder / TABLE, columns, column_units, notes, {"study": prepared.job.study, "base": prepared.base})
+    arrays = {n: np.array(v) if isinstance(v, list) else v for n, v in columns.items()}
+    table = Table(arrays, column_units, notes)
+    return Swept(prepared.study, prepared.machine, prepared.job.names, results, table, folder, made)
+
+
+def _units(machine: Machine) -> dict[str, str]:
+    return {q.name: q.unit for q in (*machine.outputs, *machine.inputs)}
+
+
+def _columns(prepared: Prepared, results: Results, total: int) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
+    described = {p.name: p for p in prepared.machine.parameters}
+    cases = len(prepared.cases)
+    columns: dict[str, Any] = {"run": np.arange(total)}
+    if prepared.cases != ("",):
+        columns["case"] = [prepared.cases[place % cases] for place in range(total)]
+    names = prepared.job.names
+    columns |= {name: np.repeat(prepared.values[:, k], cases) for k, name in enumerate(names)}
+    columns["status"] = results.status
+    columns["error"] = [results.errors.get(place, "") for place in range(total)]
+    columns["steps"] = results.steps
+    taken = {name for name in results.figures if name in columns}
+    for name, values in results.figures.items():
+        columns[f"{name}_figure" if name in taken else name] = values
+    if prepared.study.channels:
+        ok = [status == "ok" for status in results.status]
+        columns["channels"] = [f"channels/{key}.parquet" if o else "" for key, o in zip(results.keys, ok, strict=True)]
+    units = {name: described[name].unit for name in names} | results.units | {"run": "1", "steps": "1"}
+    return columns, units, {name: described[name].text for name in names}

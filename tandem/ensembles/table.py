@@ -1,0 +1,38 @@
+"""Tables as Parquet files: a unit and a note in the metadata of every field. The same rows give the same bytes."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sync.private_files import rename
+from tandem.ensembles.extras import needs
+
+
+def arrow(what: str) -> tuple[Any, Any]:
+    return needs("pyarrow", "sweep", what), needs("pyarrow.parquet", "sweep", what)
+
+
+def write_columns(
+    path: Path,
+    columns: Mapping[str, np.ndarray | Sequence[Any]],
+    units: Mapping[str, str],
+    notes: Mapping[str, str] | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """A file that is there whole or not at all; what it held before is replaced."""
+    pa, pq = arrow(str(path))
+    fields, arrays = [], []
+    for name, values in columns.items():
+        array = pa.array(values, pa.string()) if isinstance(values, list | tuple) else pa.array(values)
+        metadata = {"unit": units.get(name, ""), "note": (notes or {}).get(name, "")}
+        fields.append(pa.field(name, array.type, metadata=metadata))
+        arrays.append(array)
+    schema = pa.schema(fields, metadata={b"tandem": json.dumps(about or {}, sort_keys=True).encode()})
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), part, compression="zstd")
+    rename(part, path)

@@ -1,0 +1,131 @@
+"""One run of a study, from a row of values to a row of figures; and the job that a worker is given.
+
+A job holds everything that a run depends on, files as bytes, and can be sent to another process or host. A run that
+fails is a row that says so: nothing that a value or a machine does ends a worker.
+"""
+
+import hashlib
+import pickle
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_service.machines import MachineFiles, make_machine
+from sync.errors import TandemError
+from tandem.ensembles import figures
+from tandem.ensembles.figures import Reference
+from tandem.ensembles.manoeuvres import Context, Gathered, Log, Manoeuvre, RunFailed, module_of
+from tandem.ensembles.study import Study
+
+Item = tuple[str, int, tuple[float, ...]]  # key of a run, its case, its values
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    study: dict[str, Any]
+    where: str
+    sources: MachineFiles
+    gathered: Gathered
+    names: tuple[str, ...]  # of the parameters that vary
+    references: dict[str, Reference]  # of figures that are distances
+    channel_folder: str = ""  # where channels go, if any are asked for
+
+    def packed(self) -> bytes:
+        return pickle.dumps(self, protocol=5)
+
+
+class Worker:
+    """A job, with its machine made: rows of values to rows of figures."""
+
+    def __init__(self, job: Job):
+        self.job = job
+        self.study = Study.model_validate(job.study)
+        self._common = dict(self.study.set)
+        self.machine, self._params = make_machine(job.sources, self._common)
+        places = {p.name: (i, p.live) for i, p in enumerate(self.machine.parameters)}
+        self._places = [places[name] for name in job.names]
+        self._live = all(live for _, live in self._places)
+        self.units = {q.name: q.unit for q in (*self.machine.outputs, *self.machine.inputs)}
+        kind = job.gathered.settings["kind"]
+        context = Context(
+            job.gathered.settings, job.gathered.data, job.sources, self.machine, self._params, self._common,
+            1e-3 * self.study.step_ms, logged(self.study),
+        )  # fmt: skip
+        self._manoeuvre: Manoeuvre = module_of(kind, job.where).prepare(context)
+
+    def log(self, case: int, values: Sequence[float]) -> Log:
+        """Raises TandemError where the run comes to nothing."""
+        changed = self._common | dict(zip(self.job.names, values, strict=True))
+        if self._live:
+            machine, params = self.machine, self._params.copy()
+            for (place, _), value in zip(self._places, values, strict=True):
+                params[place] = value
+        else:
+            machine, params = make_machine(self.job.sources, changed)
+        return self._manoeuvre.run(machine, params, changed, case)
+
+    def row(self, item: Item) -> Row:
+        key, case, values = item
+        try:
+            log = self.log(case, values)
+            found: Row = {"key": key, "status": "ok", "steps": log.steps, "figures": self._figures(log)}
+            if log.units:
+                found["units"] = log.units
+            if self.study.channels:
+                self._write_channels(key, log)
+            return found
+        except RunFailed as error:
+            return {"key": key, "status": error.status, "steps": error.steps, "error": str(error)}
+        except TandemError as error:
+            status = "diverged" if error.code == 3 else "failed"
+            return {"key": key, "status": status, "steps": 0, "error": str(error)}
+        except Exception as error:  # whatever a machine of somebody else does: the study goes on without this run
+            return {"key": key, "status": "failed", "steps": 0, "error": f"{type(error).__name__}: {error}"}
+
+    def _figures(self, log: Log) -> dict[str, float]:
+        found = dict(log.figures)
+        for name, figure in self.study.figures.items():
+            found[name] = figures.value(figure, log.columns, log.step_s, self.job.references.get(name))
+        return found
+
+    def _write_channels(self, key: str, log: Log) -> None:
+        from tandem.ensembles.table import write_columns
+
+        every = self.study.channel_every
+        t = log.step_s * np.arange(1, log.steps + 1)
+        columns = {"t": t[::every], **{name: log.columns[name][::every] for name in self.study.channels}}
+        write_columns(Path(self.job.channel_folder) / f"{key}.parquet", columns, {"t": "s", **self.units})
+
+
+def logged(study: Study) -> tuple[str, ...]:
+    """Channels that a study needs of every run."""
+    of_figures = [name for f in study.figures.values() for name in (f.channel, f.times) if name is not None]
+    return tuple(dict.fromkeys([*study.channels, *of_figures]))
+
+
+_workers: dict[str, Worker] = {}
+_making = threading.Lock()
+
+
+def worker_of(packed: bytes) -> Worker:
+    """Made once a process, however many threads ask."""
+    name = hashlib.sha256(packed).hexdigest()
+    with _making:
+        if name not in _workers:
+            _workers.clear()  # one study at a time
+            _workers[name] = Worker(pickle.loads(packed))  # a job of ours, from the process that started this one
+        return _workers[name]
+
+
+def run_chunk(packed: bytes, items: list[Item]) -> tuple[list[Row], float]:
+    """Rows of these runs, and how long they took, s."""
+    worker = worker_of(packed)
+    begun = time.perf_counter()
+    rows = [worker.row(item) for item in items]
+    return rows, time.perf_counter() - begun
