@@ -64,7 +64,8 @@ def hours(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Hours]:
     yield here
     for tap in here.recorder._taps:
         tap.close()
-    here.recorder.writer.sink.close()
+    for sink in here.recorder._sinks:
+        sink.close()
     here.feed.close()
 
 
@@ -317,14 +318,14 @@ def refuse(*_: Any) -> None:
 
 
 class FailsOnce:
-    """A disk: of its syncs the next one fails."""
+    """A disk: of the syncs of this file the next one fails. There may be others: of a test before, whose disk is late."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch):
-        self._sync, self.failed = os.fsync, False
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, file: Path):
+        self._sync, self._file, self.failed = os.fsync, file.stat().st_ino, False
         monkeypatch.setattr("sync.record.sink.os.fsync", self)
 
     def __call__(self, fd: int) -> None:
-        if not self.failed:
+        if not self.failed and os.fstat(fd).st_ino == self._file:
             self.failed = True
             refuse()
         self._sync(fd)
@@ -334,7 +335,7 @@ def test_a_failed_sync_is_never_forgotten_and_a_new_part_begins(hours: Hours, mo
     hours.feed.push("/daq", 100)
     hours.pass_minutes(1)
     wait_until(lambda: hours.recorder.writer.sink.synced > 0)
-    disk = FailsOnce(monkeypatch)
+    disk = FailsOnce(monkeypatch, hours.recorder.writer.path)
     hours.feed.push("/daq", 200)
     hours.pass_minutes(1)
     # a disk takes its own time: until it has failed the clock stands, or a part would begin because one was due
@@ -357,7 +358,7 @@ def test_a_last_sync_that_fails_is_stated_behind_it(hours: Hours, monkeypatch: p
     hours.feed.push("/daq", 100)
     hours.pass_minutes(1)
     wait_until(lambda: hours.recorder.writer.sink.synced == hours.recorder.writer.sink.accepted)
-    disk = FailsOnce(monkeypatch)
+    disk = FailsOnce(monkeypatch, hours.recorder.writer.path)
     told, run = hours.end()
     assert disk.failed and not told["whole"] and told["parts"] == 2
     assert not run.whole and "run.mcap: the disk failed" in run.unsynced[0] and run.end is not None
