@@ -241,7 +241,9 @@ def run(stage: Setup, seed: int, calm: bool) -> Recorded:
     if not calm and random.random() < 0.15:  # an earlier simulator received the first blocks of the ring
         pushes = int(((script[:, KIND] == PUSH) & (script[:, WHERE] == 0)).sum())
         control[rec.BEGIN] = int(random.integers(1, max(pushes // 2, 2)))
-    if not calm and random.random() < 0.3:  # a run of so many seconds, that may be over before or after it is asked to end
+    if (
+        not calm and random.random() < 0.3
+    ):  # a run of so many seconds, that may be over before or after it is asked to end
         control[rec.RUN_NS] = int(random.integers(1, int(script[-1, AT]) - START_NS))
     for ring in range(_RINGS):
         before = counters.copy()

@@ -272,7 +272,7 @@ class CommandServer:
         if not p.live:
             return f"{name}: shapes the model; set sim.parameters.{name} and start again"
         if isinstance(value, bool) or not isinstance(value, int | float) or not p.low <= value <= p.high:
-            return f"{name} = {value!r}: must be from {p.low:g} to {p.high:g} {p.unit}"
+            return f"{name} = {value!r}: must be {p.range_text}"
         return None
 
     def _push(self, kind: int, index: int, value: float) -> None:

@@ -65,6 +65,11 @@ class Parameter:
     group: str = ""  # of parameters that belong together; without one the first word of its name
     of_the_file: bool = True  # the machine's file gives it; otherwise it is a hand on it, and begins at `value`
 
+    @property
+    def range_text(self) -> str:
+        """What would be right, for an error."""
+        return f"from {self.low:g} to {self.high:g}" + (f" {self.unit}" if self.unit != "1" else "")
+
 
 def at_rest(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndarray) -> None:
     """A machine that begins with zeros."""

@@ -45,7 +45,7 @@ def checked(
         for name, value in values.items():
             if name in known and not known[name].low <= value <= known[name].high:
                 p = known[name]
-                wrong.append(f"{where}parameters.{name} = {value:g}: must be from {p.low:g} to {p.high:g} {p.unit}")
+                wrong.append(f"{where}parameters.{name} = {value:g}: must be {p.range_text}")
     if wrong:
         raise ConfigError("\n".join(wrong))
     final = given | changed

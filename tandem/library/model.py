@@ -69,7 +69,7 @@ class Parameters(MutableMapping[str, float]):
         if not p.live:
             raise ConfigError(f"{name}: shapes the machine; load it anew: load_machine(…, {{{name!r}: {value!r}}})")
         if not p.low <= value <= p.high:
-            raise ConfigError(f"{name} = {value!r}: must be from {p.low:g} to {p.high:g} {p.unit}")
+            raise ConfigError(f"{name} = {value!r}: must be {p.range_text}")
         self._values[place] = value
 
     def __delitem__(self, name: str) -> None:

@@ -57,14 +57,17 @@ def test_a_drive_replays_to_the_bit(recorded: Callable[[str], Recorded], tmp_pat
     assert summary["steps"] == result["steps"] and summary["balance"] == result["balance"]
 
 
-def test_a_platform_on_omni_wheels_replays_to_the_bit(start: Start, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("file, roller", [("omni_square", "wheel1_roller"), ("omni_bench", "wheel_roller")])
+def test_a_machine_with_omni_wheels_replays_to_the_bit(
+    start: Start, name: str, tmp_path: Path, file: str, roller: str
+) -> None:
     """Contacts that open and close, impulses found by iteration: all of it from what was recorded."""
     own = ("--set", f"name={name}", "--set", "view.enabled=false", "--runs", str(tmp_path))
-    run = start("tandem", "run", str(DRIVE.parent / "omni_square.toml"), "--seconds", "1", *own)
+    run = start("tandem", "run", str(DRIVE.parent / f"{file}.toml"), "--seconds", "1", *own)
     assert run.end() == 0, run.said
     record = open_run(tmp_path)
     steps = record.topics["/step"].blocks
-    assert len(steps) > 50 and np.ptp(steps["x"]) > 0.01 and len(set(steps["wheel1_roller"].tolist())) > 1
+    assert len(steps) > 50 and np.ptp(steps["x"]) > 0.01 and len(set(steps[roller].tolist())) > 1
     replayed = json.loads(tandem("replay", str(record.path), "--json").printed)
     assert replayed["identical"] is True
 

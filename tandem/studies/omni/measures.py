@@ -15,7 +15,7 @@ from sim_service.machines.omni.description import OmniFile
 from sim_service.machines.omni.wheel import Wheel
 from sim_service.multibody.contact.kinds import ROLLER, ROLLER_EXPLICIT, ROLLER_IMPLICIT
 from sim_service.multibody.contact.surfaces import repeat_tracking, track
-from sim_service.multibody.contact.tracking import Body, Plane, nearest, roller
+from sim_service.multibody.contact.tracking import Body, Plane, Revolution, nearest, rates, roller
 from sync.array_types import read_only
 from sync.clock import now_ns
 from sync.toml import read
@@ -95,9 +95,42 @@ def tracking_identity(out: Measured) -> None:
             x = nearest(floor, body, np.concatenate([point, point, [1.0 / g[2], 0.0]]) + 1e-5)
             apart["general"] = max(apart["general"], float(np.abs(x[3:6] - point).max()))
             heights = max(heights, abs(0.0335 * cos(q) - explicit[2] - 0.05))
+        apart["differential"] = _differential(wheel, surface, data, floor)
         for name, value in apart.items():
             out.most(f"explicit against {name} tracking, psi = {psi:g} deg", value, 1e-9, " m")
         out.most(f"distance of the touching point from the axle, less R, psi = {psi:g} deg", heights, 1e-10, " m")
+
+
+def _differential(wheel: Wheel, surface: Revolution, data: np.ndarray, floor: Body) -> float:
+    """Eqs. 7 and 8 by Runge and Kutta while a roller passes, begun with eqs. 5: farthest from the explicit tracking."""
+    k1, i1, j1 = np.array([0.0, 1.0, 0.0]), np.array([-1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0])
+    cp, sp = cos(radians(wheel.psi_deg)), sin(radians(wheel.psi_deg))
+    most, count, arm = 0.9 * radians(wheel.alpha_deg), 200, np.zeros(3)
+
+    def body(q: float) -> tuple[Body, np.ndarray]:
+        """Of a wheel that turns with 1 rad/s about an axle at rest; and the point of the explicit tracking."""
+        axis, rho = cp * (sin(q) * j1 + cos(q) * i1) + sp * k1, cos(q) * j1 - sin(q) * i1
+        centre = wheel.radius * j1 - wheel.distance * rho
+        b = np.cross(j1, axis)
+        b /= np.sqrt(b @ b)
+        track(ROLLER_EXPLICIT, data, axis, rho, k1, arm)
+        T = np.column_stack([axis, b, np.cross(axis, b)])
+        return Body(surface, centre, T, np.cross(k1, -wheel.distance * rho), k1), centre + arm
+
+    def change(q: float, x: np.ndarray) -> np.ndarray:
+        return rates(floor, body(q)[0], x)
+
+    first, point = body(-most)
+    x = nearest(floor, first, np.concatenate([point, point, [1.0 / first.world(point)[1][2], 0.0]]))
+    h, worst = 2.0 * most / count, 0.0
+    for k in range(count):
+        q = -most + k * h
+        one = change(q, x)
+        two = change(q + h / 2, x + h / 2 * one)
+        three = change(q + h / 2, x + h / 2 * two)
+        x = x + h / 6 * (one + 2 * two + 2 * three + change(q + h, x + h * three))
+        worst = max(worst, float(np.abs(x[3:6] - body(q + h)[1]).max()))
+    return worst
 
 
 def motion_identity(out: Measured, seconds: float) -> None:

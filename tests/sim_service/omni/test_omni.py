@@ -71,6 +71,18 @@ def test_a_dropped_wheel_strikes_the_floor_and_loses_that_energy() -> None:
     assert abs(v["energy_error"][-1]) < 1e-6 * weight * 0.05
 
 
+def test_a_spinning_wheel_bounces_with_its_restitution_then_sticks_and_the_books_close() -> None:
+    """Dropped by 50 mm: half the speed is a quarter of the height, each time; friction stops the slip, adds nothing."""
+    start = {"height": 0.05, "spin": 20.0, "speed": [0.0, 0.1], "yaw_rate": 0.0}
+    v = Bench("bench", {"friction": 0.8, "restitution": 0.5}, bench=start).run(1.0, 5e-4)
+    z, total = v["z"] - 0.05, v["kinetic"] + v["potential"]
+    tops = z[1:-1][(z[1:-1] > z[2:]) & (z[1:-1] > z[:-2]) & (z[1:-1] > 1e-3)]
+    assert tops[0] / 0.05 == pytest.approx(0.25, rel=0.03) and tops[1] / tops[0] == pytest.approx(0.25, rel=0.1)
+    assert v["friction_loss"][-1] > 0.04 and v["wheel_slip"][-1] < 1e-12
+    assert np.diff(total).max() < 1e-10 and np.abs(v["energy_error"]).max() < 1e-7 * total[0]
+    assert v["impact_loss"][-1] == pytest.approx((0.3 + 4 * 0.02) * 9.81 * 0.05, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     "name, speed_limit, turn_limit",
     [("three_wheels", 0.0012, 0.007), ("four_wheels", 0.005, 0.02), ("mecanum", 0.01, 0.025)],
