@@ -66,6 +66,7 @@ drill: $(VENV)/.dev
 	$(BIN)/python benchmarks/ring_check.py
 	$(BIN)/python -m checks.schedules --schedules 100000
 	$(BIN)/python -m checks.schedules --schedules 1000 --model buggy
+	$(BIN)/python -m checks.fleet_drill
 	$(BIN)/python checks/bombs.py
 	$(BIN)/python checks/week.py
 	$(BIN)/python checks/power_cuts.py

@@ -19,7 +19,7 @@ from sync.errors import ConfigError
 from sync.limits import ENVIRONMENT, OPTION
 from sync.visible import on_one_line
 from tandem.calibrate_command import calibrate
-from tandem.ensemble_commands import sweep
+from tandem.ensemble_commands import fleet, sweep
 from tandem.foxglove_command import foxglove
 from tandem.iso_commands import iso
 from tandem.keys_command import keys
@@ -70,6 +70,7 @@ def options(
 app.command()(run)
 app.command()(drive)
 app.command()(sweep)
+app.command()(fleet)
 
 
 @app.command()

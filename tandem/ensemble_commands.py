@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tandem.terminal import AsJson, errors, output, progress, report
+from tandem.terminal import AsJson, Overrides, errors, output, progress, report
 
 Workers = Annotated[int, typer.Option(min=0, max=4096, help="Runs at a time; 0: one a core.", show_default="0")]
 Cluster = Annotated[
@@ -52,3 +52,54 @@ def sweep(
             swept.folder,
             lambda place: write_plain(place, title, pages.headline(swept), pages.page_sections(swept), summary)[0],
         )
+
+
+def fleet(
+    folder: Annotated[Path, typer.Argument(help="Every record below it is replayed.")],
+    mode: Annotated[str, typer.Option(help="exact: each step with the block it used. ideal: without transport.")] = "",
+    delay_ms: Annotated[float, typer.Option(help="Each block is there so much after its sampling (mode ideal).")] = 0.0,
+    config: Annotated[Path | None, typer.Option(help="Another configuration than the recorded ones.")] = None,
+    overrides: Overrides = None,
+    channels: Annotated[
+        list[str] | None, typer.Option("--channel", help="Its difference from the record, rms and largest; repeatable.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the table and of what is done. Default: runs/fleet_FOLDER.")
+    ] = None,
+    workers: Workers = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Replay every record below a folder, many at a time: exactly, ideally, with a delay, or with another machine.
+
+    One Parquet table; a record that is damaged or cannot be replayed is a row that says so. Exit code 1 if an exact
+    replay with nothing changed is not identical to a whole record.
+    """
+    from sync import build
+    from sync.jit import compiling
+
+    with errors():
+        build.ensure("everything")
+        with compiling("fleet"):
+            from tandem.ensembles import fleet_report as pages
+            from tandem.ensembles.fleet import FleetAsked
+            from tandem.ensembles.fleet import fleet as replay_fleet
+            from tandem.reports.html.page import json_ready
+            from tandem.reports.html.plain import write_plain
+        asked = FleetAsked(
+            mode or ("ideal" if delay_ms else "exact"), delay_ms, str(config or ""), tuple(overrides or ()),
+            tuple(channels or ()),
+        )  # fmt: skip
+        with progress("fleet") as update:
+            done = replay_fleet(folder, asked, out, workers, update)
+        summary = done.summary()
+        if as_json:
+            print(json.dumps(json_ready(summary)), flush=True)
+        else:
+            pages.print_fleet(output(), done)
+        title = f"tandem fleet {done.folder.name}"
+        report(
+            done.out,
+            lambda place: write_plain(place, title, pages.headline(done), pages.page_sections(done), summary)[0],
+        )
+    if not asked.replay.changed and "differs" in summary["status"]:
+        raise typer.Exit(1)

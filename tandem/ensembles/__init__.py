@@ -10,6 +10,7 @@
     rows         what is done, on disk, by content; the table
     sweep        all of it
     report       pictures and page
+    fleet        every record below a folder, replayed
 
 A run is a function of its row of values and of the study: where it is made, and when, changes no bit of it.
 """

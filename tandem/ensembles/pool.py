@@ -36,6 +36,12 @@ class WorkerLost(TandemError):
     code = 1
 
 
+class Interrupted(TandemError):
+    """Ctrl-C: what is done is kept."""
+
+    code = 130
+
+
 @dataclass(frozen=True)
 class Pool:
     executor: Executor

@@ -16,13 +16,13 @@ import numpy as np
 from sim_service.machines import MachineFiles, make_machine
 from sim_service.machines.contract import Machine
 from sync import code_dependencies
-from sync.errors import ConfigError, TandemError
+from sync.errors import ConfigError
 from sync.record import open_run
 from sync.toml import check, read_toml
 from tandem.ensembles import figures
 from tandem.ensembles.figures import Reference
 from tandem.ensembles.manoeuvres import KINDS, Gathered, gather
-from tandem.ensembles.pool import ENGINES, pool, run_all
+from tandem.ensembles.pool import ENGINES, Interrupted, pool, run_all
 from tandem.ensembles.recorded_inputs import run_of_steps, step_of
 from tandem.ensembles.rows import Results, row_file
 from tandem.ensembles.sampling import samples
@@ -34,12 +34,6 @@ from tandem.library.table import Table
 
 Progress = Callable[[str, float], None]
 TABLE = "table.parquet"
-
-
-class Interrupted(TandemError):
-    """Ctrl-C: what is done is kept."""
-
-    code = 130
 
 
 @dataclass(frozen=True)

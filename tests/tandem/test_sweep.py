@@ -16,9 +16,10 @@ from scipy.linalg import expm
 import tandem
 from sync.errors import ConfigError, TandemError
 from tandem.ensembles import figures, pool, sampling
+from tandem.ensembles.pool import Interrupted
 from tandem.ensembles.report import page_sections, rank_correlation
 from tandem.ensembles.study import Figure, Study
-from tandem.ensembles.sweep import Interrupted, prepare, sweep
+from tandem.ensembles.sweep import prepare, sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 TOWN = ROOT / "tests" / "golden" / "town.mcap"
