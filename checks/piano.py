@@ -10,8 +10,10 @@ records. What it is at goes to standard error: a first run compiles, for minutes
 """
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ from sync.record import open_run
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = ROOT / "configs"
+_LIMIT_S = 900.0  # beside what a run is asked to take: a first one compiles
 # p99.9 of what a step of one key may take
 _STEP_US = {"piano.toml": 60.0, "piano_multibody.toml": 150.0}
 
@@ -38,17 +41,36 @@ def show(line: str) -> None:
     print(line, flush=True)
 
 
-def tandem(*words: str) -> dict[str, Any]:
-    """What it printed. What it says meanwhile, such as what it compiles, goes to our own standard error."""
+def tandem(*words: str, limit_s: float = _LIMIT_S) -> dict[str, Any]:
+    """What it printed. What it says meanwhile, such as what it compiles, goes to our own standard error.
+
+    One that hangs is ended, and every process it started with it.
+    """
     note(f"tandem {' '.join(words)}")
-    done = subprocess.run(
-        [sys.executable, "-m", "tandem", *words, "--json"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tandem", *words, "--json"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        printed, _ = child.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"tandem {' '.join(words)}: no end after {limit_s:g} s") from None
+    finally:
+        end(child)
+    lines = [line for line in printed.splitlines() if line.startswith("{")]
     if not lines:
-        raise SystemExit(f"tandem {' '.join(words)}: no figures, exit code {done.returncode}")
+        raise SystemExit(f"tandem {' '.join(words)}: no figures, exit code {child.returncode}")
     found: dict[str, Any] = json.loads(lines[-1])
-    return found | {"code": done.returncode}
+    return found | {"code": child.returncode}
+
+
+def end(child: subprocess.Popen[str]) -> None:
+    """Ctrl-C, to which a run ends cleanly, then by force; nothing if it has ended."""
+    for order, patience_s in ((signal.SIGINT, 20.0), (signal.SIGKILL, None)):
+        if child.poll() is None:
+            os.killpg(child.pid, order)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(patience_s)
 
 
 def costs_us(steps: np.ndarray) -> np.ndarray:
@@ -65,7 +87,8 @@ def run_it(file: str, seconds: float, folder: str) -> tuple[dict[str, Any], int,
     note(f"a bare loop, {seconds / 2:g} s before the run and as long after it")
     before = bare_lateness(config, seconds / 2)
     options = [word for setting in settings for word in ("--set", setting)]
-    result = tandem("run", str(CONFIGS / file), *options, "--seconds", str(seconds), "--runs", folder)
+    result = tandem("run", str(CONFIGS / file), *options, "--seconds", str(seconds), "--runs", folder,
+                    limit_s=seconds + _LIMIT_S)  # fmt: skip
     after = bare_lateness(config, seconds / 2)
     steps = open_run(Path(folder)).topics["/step"].blocks
     return result, before["deadline_misses"] + after["deadline_misses"], steps

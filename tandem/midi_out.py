@@ -5,9 +5,11 @@ for it. A note begins with the step whose count rises, so it is heard up to one 
 inside its step is not made up for; `tandem notes` has the located instants. It ends where the machine's `sounding`
 falls, when the same key strikes again, and at the latest when this ends: no note is left hanging.
 
-A port is anything with `send(message)` and `close()`: one of mido (extra `midi`), or a file (MidiFile).
+A port is anything with `send(message)` and `close()`: one of mido (extra `midi`), or a file (MidiFile). One that fails
+while it runs (unplugged, its program gone) ends this by name, with the notes that went out; the simulation goes on.
 """
 
+import contextlib
 import importlib.util
 import threading
 from collections.abc import Callable
@@ -18,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sim_service.machines.display import Sound
-from sync.errors import ConfigError
+from sync.errors import ConfigError, DeviceError
 from sync.extras import install
 from sync.private_files import rewrite
 from sync.ring_follower import RingFollower
@@ -94,12 +96,17 @@ class MidiFile:
 
     def __init__(self, path: Path):
         self._path, self._messages = path, list[Message]()
+        if not path.parent.is_dir() or path.is_dir():
+            raise ConfigError(f"--file {path}: must be a file in a folder that is there")
 
     def send(self, message: Message) -> None:
         self._messages.append(message)
 
     def close(self) -> None:
-        rewrite(self._path, midi_file(notes_of_messages(self._messages)))
+        try:
+            rewrite(self._path, midi_file(notes_of_messages(self._messages)))
+        except OSError as error:
+            raise DeviceError(f"--file {self._path}: cannot be written: {error}") from None
 
 
 def notes_of_messages(messages: list[Message]) -> list[Note]:
@@ -120,23 +127,27 @@ class MidoPort:
     """A port of this host or, with `virtual`, one that other programs see."""
 
     def __init__(self, mido: Any, name: str, virtual: bool = False):
-        self._mido = mido
+        self._mido, self._name = mido, name or "tandem"
         if not virtual:
             there = _names(mido)
             if name not in there:
                 shown = ", ".join(there) or "there is none; --virtual makes one, --file writes a file"
                 raise ConfigError(f"--port {name or 'not given'}: no such MIDI port; those of this host: {shown}")
         try:
-            self._port = mido.open_output(name or "tandem", virtual=virtual)
+            self._port = mido.open_output(self._name, virtual=virtual)
         except Exception as error:  # whatever a backend raises
-            raise ConfigError(f"--port {name or 'tandem'}: cannot be opened: {error}") from None
+            raise ConfigError(f"--port {self._name}: cannot be opened: {error}") from None
 
     def send(self, message: Message) -> None:
         kind = "note_on" if message.on else "note_off"
-        self._port.send(self._mido.Message(kind, note=message.pitch, velocity=message.velocity))
+        try:
+            self._port.send(self._mido.Message(kind, note=message.pitch, velocity=message.velocity))
+        except Exception as error:  # whatever a backend raises
+            raise DeviceError(f"--port {self._name}: does not take messages any more: {error}") from None
 
     def close(self) -> None:
-        self._port.close()
+        with contextlib.suppress(Exception):  # one that is gone
+            self._port.close()
 
 
 def _names(mido: Any) -> list[str]:
@@ -167,7 +178,7 @@ def _installed(module: str) -> bool:
 
 def play(steps: RingFollower, strikes: Strikes, port: Port, stop: threading.Event, note: Callable[[str], None]) -> int:
     """Until it is stopped or the simulator has ended; the notes that were sent."""
-    seen, last_ns = False, 0
+    seen, waiting, last_ns = False, False, 0
     try:
         while True:
             for blocks in steps.batches():
@@ -176,11 +187,18 @@ def play(steps: RingFollower, strikes: Strikes, port: Port, stop: threading.Even
                 last_ns = int(blocks["t_ns"][-1])
             if steps.alive and not seen:
                 note("the simulator is there")
+            elif not seen and not waiting:
+                note("waiting for a simulator of this configuration")
+                waiting = True
             seen = seen or steps.alive
             if stop.is_set() or (seen and not steps.alive):
+                for message in strikes.rest(last_ns):
+                    port.send(message)
                 return strikes.sent
             stop.wait(LOOK_S)
     finally:
-        for message in strikes.rest(last_ns):
-            port.send(message)
+        # what an error or Ctrl-C left sounding
+        with contextlib.suppress(DeviceError):
+            for message in strikes.rest(last_ns):
+                port.send(message)
         port.close()

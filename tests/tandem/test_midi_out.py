@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sim_service.machines.display import Sound
-from sync.errors import ConfigError
+from sync.errors import ConfigError, DeviceError
 from tandem import midi_out
 from tandem.midi_out import Message, MidiFile, MidoPort, Strikes, load_mido, notes_of_messages, play
 
@@ -96,3 +96,30 @@ def test_without_mido_the_command_that_installs_it_is_named(monkeypatch: pytest.
     with pytest.raises(ConfigError) as refused:
         load_mido()
     assert f"{sys.executable} -m pip install mido python-rtmidi" in str(refused.value)
+
+
+def test_a_port_that_goes_away_ends_it_by_name_and_it_says_what_it_waits_for() -> None:
+    sent: list[Any] = []
+
+    def send(message: Any) -> None:
+        if len(sent) == 2:
+            raise OSError("unplugged")
+        sent.append(message)
+
+    port = SimpleNamespace(send=send, close=lambda: send(None))
+    fake = SimpleNamespace(
+        get_output_names=lambda: ["synth"], open_output=lambda name, virtual: port, Message=lambda kind, **_: kind
+    )
+    absent: Any = Ring()
+    absent.batches = iter([[], [], [STRUCK]]).__next__
+    absent.alive = False
+    said: list[str] = []
+    with pytest.raises(DeviceError, match="--port synth: does not take messages any more: unplugged"):
+        play(absent, Strikes(SOUNDS, {}), MidoPort(fake, "synth"), threading.Event(), said.append)
+    assert sent == ["note_on", "note_on"] and said == ["waiting for a simulator of this configuration"]
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_played(tmp_path: Path) -> None:
+    for path in (tmp_path / "none" / "a.mid", tmp_path):
+        with pytest.raises(ConfigError, match=r"--file .*: must be a file in a folder that is there"):
+            MidiFile(path)
