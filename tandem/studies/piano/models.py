@@ -11,6 +11,7 @@ import numpy as np
 from sim_service.machines.piano import action, geometry
 from sim_service.machines.piano_multibody.action import HAMMER, JACK, poses
 from sim_service.machines.piano_multibody.as_phases import REGULATION, digest_tables
+from tandem.reports.html.chart import Series
 from tandem.studies.piano.study import H, Played, Studies, Study, move, play
 
 RAMPS = (0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08)  # s, over 28 mrad of the measured key: case P6 and between
@@ -18,6 +19,8 @@ SLOWER = (0.1, 0.15, 0.3, 1.0)
 _START, _SETTLE = 0.1, 0.5  # s
 _FROM, _TO = -0.0335, -0.0055  # rad
 _EDGE = REGULATION["knuckle_edge"]
+_NEARER = 0.013  # m: an edge from which on the round knuckle does not carry the jack any more
+_SPRING = next(value for name, _, value, *_ in geometry.PARAMETERS if name == "jack_contact")
 _STRIKE_S, _LET_OFF_M, _RELEASE_M = 10e-3, 1e-3, 1e-3
 
 
@@ -26,13 +29,13 @@ def _phases(ramp: float) -> Played:
     return play("piano_phases", [(0.0, 0.0), (_START, 0.0), (_START + ramp, travel)], _START + ramp + 0.3)
 
 
-def _multibody(phases: Played) -> Played:
+def _multibody(phases: Played, edge: float = _EDGE) -> Played:
     """On the phase model's virtual key, after a rest in which felt settles."""
     rest = round(_SETTLE / H)
     x = (phases.state("key_angle") - geometry.Q1) * geometry.FRONT
     v = phases.state("key_rate") * geometry.FRONT
     x, v = np.concatenate([np.full(rest, x[0]), x]), np.concatenate([np.zeros(rest), v])
-    return move("piano_multibody", x, v, digest_tables(), **REGULATION).after(rest)
+    return move("piano_multibody", x, v, digest_tables(), **(REGULATION | {"knuckle_edge": edge})).after(rest)
 
 
 def _jack_place(run: Played) -> np.ndarray:
@@ -85,7 +88,36 @@ def _slow(study: Study) -> None:
         _compare(study, ramp, False)
 
 
+def _edge(study: Study) -> None:
+    """Why slow ramps differ: the phase model lets go at the edge, the round knuckle goes on carrying behind it."""
+    for ramp in (*RAMPS, *SLOWER):
+        a = _phases(ramp)
+        b = _multibody(a, _NEARER)
+        blows = [f"{1e3 * (r.strikes[0][0] - _START):.1f} ms, {r.strikes[0][1]:.2f} m/s" if r.strikes else "none"
+                 for r in (a, b)]  # fmt: skip
+        name = f"ramp of {1e3 * ramp:.0f} ms, the multibody's edge at {1e3 * _NEARER:.0f} mm: strike"
+        study.row(name, "; ".join(blows), "in both or in neither", bool(a.strikes) == bool(b.strikes))
+        if ramp == SLOWER[-1]:
+            lines = [_under(a, a.of("jack_place"), np.where(a.of("phase") < 2, _SPRING * a.of("jack_overlap"), 0.0),
+                            "phases (its spring), edge at 11 mm")]  # fmt: skip
+            for run, edge in ((_multibody(a), _EDGE), (b, _NEARER)):
+                label = f"multibody, edge at {1e3 * edge:.0f} mm"
+                lines.append(_under(run, _jack_place(run), run.of("head_force"), label))
+                at = int(np.argmax((_jack_place(run) < _EDGE) & (run.t > _START)))
+                force = f"{run.of('head_force')[at]:.2f} N, the hammer {-1e3 * run.of('hammer')[at]:.0f} mrad below"
+                study.row(f"{label}, ramp of 1000 ms: force where the phase model lets go, at 11 mm", force)
+            study.pictures.append(("Force of the jack on the knuckle, N, ramp of 1000 ms, over its place", lines, "mm"))
+
+
+def _under(run: Played, place: np.ndarray, force: np.ndarray, label: str) -> Series:
+    """From 14 mm on until the jack is farthest out."""
+    first = _first(run, place < 0.014)
+    last = first + int(np.argmin(place[first:]))
+    return Series(label, 1e3 * place[first:last:4][::-1], force[first:last:4][::-1])
+
+
 STUDIES: Studies = {
     "models": ("Both models on the same key, the multibody with the digest's numbers", _fast),
     "models-slower": ("The same at the edge of a strike and below, where the knuckle's round edge matters", _slow),
+    "models-edge": ("Why slow ramps differ: the jack goes on carrying behind the round knuckle's edge", _edge),
 }
