@@ -33,7 +33,7 @@ def nees(
 def errors(filter: Filter, truth: Truth, k: int, quantities: np.ndarray) -> np.ndarray:
     """Truth less the filter's present estimate, of all its states, at the k-th kept instant."""
     q = len(filter.which)
-    e = filter.observed.difference(truth.seen.states[k], filter.state, filter.params)
+    e = filter.observed.difference(truth.seen.states[k], filter.state, truth.machine)
     return np.concatenate([e, quantities - filter.extra[:q], truth.seen.biases[k] - filter.extra[q:]])
 
 

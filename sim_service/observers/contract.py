@@ -7,9 +7,10 @@ that the machine's motion depends on, and biases of sensors, which it does not. 
 
 advances `state` by h as the machine's step does, and leaves in F the derivatives of the error after the step by the
 error before it and by the estimated quantities, column by column (n rows; n columns, then one for each of `which`,
-indices into `estimable`). `extra` are the values of these; those that are parameters stand in `params` too. In `at` it
-leaves what `measure` needs of the instant at the beginning of the step. TANGENT: F is the derivative of the step;
-CONSTANT: the step had none (an impact, a fallback), and F is not written.
+indices into `estimable`), and in one more column what forces among these did in the step. `extra` are their values;
+those that are parameters stand in `params` too. In `at` it leaves what `measure` needs of the instant at the beginning
+of the step. TANGENT: F is the derivative of the step; CONSTANT: the step had none (an impact, a fallback), and F is not
+written.
 
     value = measure(signal, row, tau, at, tables, work, which, H)
 
@@ -18,8 +19,9 @@ direction that stand in `row` (rows.py). H becomes its derivatives by the error 
 
     correct(state, params, tables, work, dx)
 
-moves the state by an error; constraints hold afterwards. In Python, `difference(state, other, params)` is the error
-that moves `other` to `state`, for experiments in which the truth is known.
+moves the state by an error; constraints hold afterwards. In Python, `difference(state, other, of)` is the error that
+moves `other` to `state`, which is a state of the machine `of`, perhaps one with other parameters: for experiments in
+which the truth is known.
 """
 
 from collections.abc import Callable
@@ -45,7 +47,7 @@ class Estimable:
     name: str
     unit: str
     text: str
-    parameter: int = -1  # of the machine, which then follows the estimate; -1: a force, which `linearise` applies
+    parameter: int = -1  # of the machine, which then follows the estimate; -1: a force
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,6 @@ class Observed:
     measure: Any  # MEASURE
     correct: Any  # CORRECT
     at_size: int
-    difference: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    difference: Callable[[np.ndarray, np.ndarray, Machine], np.ndarray]
     # of `coordinates`: those without a rate of their own that relax within some steps; the constant form forgets them
     relaxing: tuple[int, ...] = ()

@@ -30,7 +30,7 @@ from sim_service.machines.contract import TABLES, Tables
 from sim_service.multibody.natural.views import inner, view
 from sim_service.observers import factored
 from sim_service.observers.contract import CONSTANT, CORRECT, LINEARISE, MEASURE
-from sim_service.observers.rows import CLIPPED, GATED, LATE, TOO_OLD, USED, WIDTH, R
+from sim_service.observers.rows import CLIPPED, FREE, GATED, LATE, TOO_OLD, USED, WIDTH, R
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, INDICES, VECTOR, WORDS, WORDS_2D, group
 from sync.jit import kernel
@@ -55,7 +55,6 @@ class Z(IntEnum):
     OUTPUTS = 11
 
 
-EXACT, FREE = range(2)  # forms: F by linearisation; F constant
 # behind the sizes: for each coordinate its rate or -1, or RELAXES; indices of estimable; their parameters or -1
 RELAXES = -2
 READING = 3  # numbers of a reading
@@ -113,7 +112,7 @@ def estimate_size(sizes):
 def constant_transition(sizes, h, F):
     """The cheap form: coordinates move by their rates, nothing else moves."""
     n, columns = sizes[Z.ERRORS], sizes[Z.ERRORS] + sizes[Z.ESTIMATED]
-    for i in range(n * columns):
+    for i in range(n * (columns + 1)):
         F[i] = 0.0
     for i in range(n):
         rate = sizes[SIZES + i]
@@ -179,7 +178,7 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
     parameter = view(sizes, SIZES + n + q, SIZES + n + 2 * q)
     S, tables, work, notes = memory.scratch, model.tables, memory.work, memory.notes
     # scratch: F, two matrices, five vectors, what measurements see, the state before
-    k = n * columns
+    k = n * (columns + 1)
     F, W, P = view(S, 0, k), view(S, k, k + N * N), view(S, k + N * N, k + 2 * N * N)
     k += 2 * N * N
     H, f, g = view(S, k, k + N), view(S, k + N, k + 2 * N), view(S, k + 2 * N, k + 3 * N)
@@ -207,14 +206,15 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
         constant_transition(sizes, h, F)
         notes[CONSTANT_STEPS] += 1
     notes[RAISED] += factored.predict(U, d, F, n, columns, model.Q, W, P)
-    if not again:
+    # the error over the step, and what forces did in it that the machine knows nothing of
+    for i in range(n):
+        moved[i] = F[columns * n + i]
+    for j in range(columns):
+        column = view(F, j * n, (j + 1) * n)
         for i in range(n):
-            moved[i] = 0.0
-        for j in range(columns):
-            column = view(F, j * n, (j + 1) * n)
-            for i in range(n):
-                moved[i] += column[i] * dx[j]
-        correct(state, params, tables, work, view(moved, 0, n))
+            moved[i] += column[i] * dx[j]
+    correct(state, params, tables, work, view(moved, 0, n))
+    if not again:
         take_extra(sizes, model.limits, parameter, params, extra, view(dx, n, N))
 
 

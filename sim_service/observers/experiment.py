@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import boolean, float64, int64, void
 
-from sim_service.machines.contract import TABLES
+from sim_service.machines.contract import TABLES, Machine
 from sim_service.multibody.natural.views import inner, view
 from sim_service.observers import ekf
 from sim_service.observers.contract import Observed
@@ -113,6 +113,7 @@ class Truth:
     inputs: np.ndarray
     every: int
     params: np.ndarray
+    machine: Machine
 
 
 def true_rows(sensors: Sensors, seed: int) -> np.ndarray:
@@ -167,7 +168,7 @@ def record(
     for i, spans in enumerate(sensors.outages):
         for a, b in spans:
             seen.readings[a:b, i] = np.nan
-    return Truth(seen, inputs, every, params)
+    return Truth(seen, inputs, every, params, machine)
 
 
 class Estimates(NamedTuple):

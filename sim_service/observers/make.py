@@ -9,7 +9,7 @@ from sim_service.observers import ekf
 from sim_service.observers.contract import Observed
 from sim_service.observers.ekf import Memory, Model, Z
 from sim_service.observers.factored import factorise_covariance, multiply_out_covariance
-from sim_service.observers.rows import COUNTERS, WIDTH
+from sim_service.observers.rows import COUNTERS, EXACT, WIDTH
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Filter:
         h: float,
         history: int = 64,
         most: int = 8,
-        form: int = ekf.EXACT,
+        form: int = EXACT,
         again: bool = False,
     ):
         self.observed, self.h, self.again = observed, h, again
@@ -82,7 +82,7 @@ class Filter:
         estimate[self._state], estimate[self._params], estimate[self._extra] = state, params, extra
         estimate[self._d] = tuning.start**2
         estimate[self._u] = np.eye(N).ravel()
-        scratch = n * (n + q) + 2 * N * N + 6 * N + observed.at_size + len(state) + len(machine.inputs)
+        scratch = n * (n + q + 1) + 2 * N * N + 6 * N + observed.at_size + len(state) + len(machine.inputs)
         self.memory = Memory(
             estimate, np.zeros(size), np.zeros(history * size), np.zeros(history * len(machine.inputs)),
             np.full(history * len(rows) * ekf.READING, np.nan), np.zeros(scratch), np.zeros(machine.work_size),

@@ -22,6 +22,9 @@ class R(IntEnum):
 
 WIDTH = max(R) + 1
 
+# forms of a filter: transition by linearisation, or constant
+EXACT, FREE = range(2)
+
 # counters of a row
 USED, GATED, CLIPPED, LATE, TOO_OLD = range(5)
 COUNTERS = ("used", "gated", "clipped", "late", "too_old")

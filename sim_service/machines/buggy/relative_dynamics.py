@@ -62,6 +62,8 @@ FITTED = 1e-13  # m or rad
 # places in front of the integers
 STATE_AT, WORK_AT, LAYOUT_AT, NATURAL_AT, FLOATS, SCRATCH_AT, SETTINGS_AT = range(7)
 FRONT = 8
+# of the natural car's integers: where its tables begin, and its state's size
+NATURAL_HEAD, NATURAL_SIZE = HEAD, SIZE
 # addresses in their part: the first two as system.py has them
 CLOSE, MOTION, SLOPES, PLACES, GO_ON, SLOPES_ON, DRIFT = 1, 2, 3, 4, 5, 6, 7
 NAMES = ("prepare", "close", "motion_0", "slopes_0", "places", "motion_1", "slopes_1", "slopes_2")

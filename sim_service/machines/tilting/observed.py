@@ -80,6 +80,7 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
         clear(at, _ROOM)
         add_slopes(new[i], 1.0, at, _ROOM)
         leave(at, _ROOM, which, F, i, _STATES)
+        F[(_STATES + len(which)) * _STATES + i] = 0.0  # forces do nothing that the step has not done
         state[i] = value_of(new[i])
     return TANGENT
 
@@ -126,7 +127,7 @@ def correct(state, params, tables, work, dx):
         state[i] += dx[i]
 
 
-def difference(state, other, params):
+def difference(state, other, of):
     return np.asarray(state[:_STATES] - other[:_STATES])
 
 

@@ -18,6 +18,7 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
         state[0], state[1] = 1.0 - j, 0.0 + j
         step(state, inputs, params, tables, work, h)
         F[2 * j], F[2 * j + 1] = state[0], state[1]
+    F[4] = F[5] = 0.0
     inputs[0] = u
     state[0], state[1] = at[0], at[1]
     step(state, inputs, params, tables, work, h)
@@ -46,7 +47,7 @@ LINEAR = Observed(
     measure=measure,
     correct=correct,
     at_size=2,
-    difference=lambda state, other, params: state - other,
+    difference=lambda state, other, of: state - other,
 )
 
 

@@ -6,7 +6,7 @@ import pytest
 from sim_service.observers import ekf
 from sim_service.observers.description import read_sensors
 from sim_service.observers.make import Filter, Tuning, noise
-from sim_service.observers.rows import CLIPPED, GATED, LATE, TOO_OLD, USED, R
+from sim_service.observers.rows import CLIPPED, FREE, GATED, LATE, TOO_OLD, USED, R
 from sync.errors import ConfigError
 
 from .linear import LINEAR, transition
@@ -141,7 +141,7 @@ def test_a_reading_at_the_end_of_its_range_or_too_old_is_not_used():
 
 
 def test_the_constant_form_knows_no_spring():
-    z, exact, free = readings(400), make(), make(form=ekf.FREE)
+    z, exact, free = readings(400), make(), make(form=FREE)
     off = []
     for k in range(400):
         for one in (exact, free):

@@ -33,11 +33,11 @@ def state():
 
 
 def linearise(x, params, extra):
-    x, F, at = x.copy(), np.zeros(48), np.zeros(OBSERVED.at_size)
+    x, F, at = x.copy(), np.zeros(54), np.zeros(OBSERVED.at_size)
     OBSERVED.linearise(
         x, np.array([0.1, 0.3]), params, MACHINE.tables, np.zeros(MACHINE.work_size), H, WHICH, extra, F, at
     )
-    return x, F.reshape(8, 6).T, at
+    return x, F.reshape(9, 6)[:8].T, at
 
 
 def moved(k, d):

@@ -1,0 +1,473 @@
+"""What a filter needs of the buggy in relative coordinates: the error of its independent coordinates, its transition.
+
+Error, 37 numbers: x of the 14 independent coordinates (the chassis' place in the world and its turn about its own axes,
+one coordinate of each suspension, the wheels' angles), their velocities, deflections of the tyres, the engine's speed.
+Dependent coordinates follow by closing the loops, natural ones are written from the tree: constraints hold after every
+correction.
+
+Transition. The Rosenbrock step (RODAS3) factorises 2/h - J, J the exact Jacobian at its beginning. With its factors
+
+    F = 2 (2/h) (2/h - J)^-1 - 1 = (1 - h J/2)^-1 (1 + h J/2)
+
+costs 37 solutions and no matrix: of second order in h as the exponential's Cayley form, and stable where J is. The
+tangent of RODAS3 itself would need four times as many solutions; the matrix exponential nine products. After the step
+the turn of the chassis is counted from its new attitude, which turns the error with it.
+
+Steps that were I3AL's (relative_dynamics.py) have no such factors: the filter's transition is then constant, and
+accelerations are not predicted.
+
+What the step decides once (drive torque by wheel speed, gear, pressure of the ABS) is held: F has nothing of it.
+
+Places of sensors are from the centre of gravity of the sprung mass as the vehicle file has it (sprung_cg_x, _y, _z), in
+the chassis' axes.
+
+Estimable: `grip`, the factor on friction (derivatives of the rates by one difference), and `payload`, a mass that
+rides in the sprung mass' centre of gravity: a force on the chassis, -m (a + g), whose effect the filter adds. It is in
+accelerations and their slopes, not in F.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sim_service.machines.buggy import relative_dynamics as relative
+from sim_service.machines.buggy import slots
+from sim_service.machines.buggy.bodies import WHEELS
+from sim_service.machines.buggy.description import OUTPUTS, WHEEL, P, V, W
+from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
+from sim_service.machines.car.tyres.transient_keys import S
+from sim_service.machines.contract import STEP, Machine, Quantity, tables
+from sim_service.multibody.natural.tables import P as Part
+from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.relative import ode, system
+from sim_service.multibody.relative.calls import address_of, as_word
+from sim_service.multibody.relative.integrators import solve_prepared
+from sim_service.multibody.relative.port_jacobian import solve as solve_mass
+from sim_service.multibody.relative.system import P as Own
+from sim_service.observers.contract import CONSTANT, CORRECT, LINEARISE, MEASURE, TANGENT, Estimable, Observed
+from sim_service.observers.rows import R
+from sync.array_copy import copy
+from sync.errors import ConfigError
+from sync.jit import kernel
+
+COMPILED_WHEN_ASKED = True  # see sync/build.py
+
+GRAVITY = 9.81  # m/s2
+_N, _ERRORS = 14, 2 * 14 + relative.ADDED
+_ARM, _SPIN = 6, 10  # the first suspension's coordinate, the first wheel's angle
+_OUTPUTS, _PER_WHEEL = len(OUTPUTS), len(WHEEL)
+_DIFFERENCE = 1e-4  # of grip
+
+# what `measure` reads: error coordinates, their rates, attitude, rows of J of the chassis' accelerations; of each
+# estimated quantity what it does to them; what forces among these do; whether there are any
+_Y, _RATES, _ATTITUDE = 0, _ERRORS, 2 * _ERRORS
+_ROWS = _ATTITUDE + 4
+_MOST = 2
+_SLOPE = _ROWS + 6 * _ERRORS
+_EFFECT = _SLOPE + 6 * _MOST
+_KNOWN = _EFFECT + 6
+_PUSHED = _KNOWN + 1  # scratch: accelerations by a unit of force on the chassis, along each axis
+_AT = _PUSHED + 3 * _N
+_TURNS = 6  # of the fixed point of a mass that feels its own acceleration: contraction is its share of the car's
+# behind the machine's numbers: the step's address, the chassis' origin as drawn, the chassis' point from it
+_BEHIND = 7
+
+ESTIMABLE = (
+    Estimable("grip", "1", "factor on the friction of all tyres", int(P.grip)),
+    Estimable("payload", "kg", "beside the sprung mass, in its centre of gravity"),
+)
+_GRIP, _PAYLOAD = range(2)
+_BODY = (
+    Quantity("specific_force", "m/s2", "at the place, along the direction on the chassis"),
+    Quantity("rate", "rad/s", "about the direction on the chassis"),
+    Quantity("position", "m", "of the place, along the direction in the world"),
+    Quantity("velocity", "m/s", "of the place, along the direction in the world"),
+)
+_FORCE, _RATE, _POSITION, _VELOCITY, _FIRST_SPIN, _FIRST_ARM, _ENGINE = 0, 1, 2, 3, 4, 8, 12
+SIGNALS = (
+    *_BODY,
+    *(Quantity(f"wheel_{w}", "rad", "angle of the wheel") for w in WHEELS),
+    *(Quantity(f"arm_{w}", "rad", "angle of the suspension's arm, by which its travel is measured") for w in WHEELS),
+    Quantity("engine", "rad/s", "speed of the engine"),
+)
+_AXES = ("x", "y", "z")
+COORDINATES = (
+    *(Quantity(a, "m", "of the chassis") for a in _AXES),
+    *(Quantity(f"turn_{a}", "rad", "of the chassis about its own axis") for a in _AXES),
+    *(Quantity(f"arm_{w}", "rad", "of the suspension") for w in WHEELS),
+    *(Quantity(f"wheel_{w}", "rad", "angle of the wheel") for w in WHEELS),
+    *(Quantity(f"v{a}", "m/s", "of the chassis, world") for a in _AXES),
+    *(Quantity(f"rate_{a}", "rad/s", "of the chassis, its own axes") for a in _AXES),
+    *(Quantity(f"arm_rate_{w}", "rad/s", "of the suspension") for w in WHEELS),
+    *(Quantity(f"wheel_rate_{w}", "rad/s", "of the wheel") for w in WHEELS),
+    *(Quantity(f"deflection_{a}_{w}", "m", "of the tyre") for w in WHEELS for a in "xy"),
+    Quantity("engine", "rad/s", "speed"),
+)
+
+
+@inner
+def cross(a, b):
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+@inner
+def dot(a, b):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@inner
+def three(of, at):
+    return of[at], of[at + 1], of[at + 2]
+
+
+@inner
+def into_body(q, v):
+    """A vector of the world in the axes of a body whose attitude is q."""
+    w, u = q[0], (-q[1], -q[2], -q[3])
+    t = cross(u, v)
+    t = (2.0 * t[0], 2.0 * t[1], 2.0 * t[2])
+    s = cross(u, t)
+    return v[0] + w * t[0] + s[0], v[1] + w * t[1] + s[1], v[2] + w * t[2] + s[2]
+
+
+@inner
+def into_world(q, v):
+    return into_body((q[0], -q[1], -q[2], -q[3]), v)
+
+
+@inner
+def add_to(H, at, v):
+    for i in range(3):
+        H[at + i] += v[i]
+
+
+@inner
+def look_at(ints, tree, left, at):
+    """The error's coordinates where the state is, and the attitude."""
+    independent, x, w = part(ints, ints, Own.INDEPENDENT), part(ints, tree, Own.X), part(ints, tree, Own.W)
+    for i in range(_N):
+        at[i], at[_N + i] = x[independent[i]], w[independent[i]]
+    for k in range(4):
+        at[2 * _N + 2 * k] = left[TYRE_STATES * k + S.EX]
+        at[2 * _N + 2 * k + 1] = left[TYRE_STATES * k + S.EY]
+        at[_ATTITUDE + k] = part(ints, tree, Own.REF)[k]
+    at[_ERRORS - 1] = left[slots.ENGINE]
+
+
+@inner
+def over_step(layout, scratch, sigma, rates, F, column):
+    """What constant rates come to in a step, to a column of F; the rates are overwritten."""
+    for i in range(_ERRORS):
+        rates[i] *= 2.0
+    solve_prepared(layout, scratch, sigma, rates)
+    copy(view(F, column * _ERRORS, (column + 1) * _ERRORS), rates)
+
+
+@inner
+def load(factor, mass, start, at, slope, effect):
+    """What a mass in the chassis' origin does to the accelerations, `effect`, and its derivative by the mass, `slope`.
+
+    With G the accelerations by a force on the chassis, effect = -m G (a + effect + g): it feels what it does itself.
+    Rows of the Jacobian that measurements use feel it too.
+    """
+    for axis in range(3):
+        for i in range(_ERRORS):
+            slope[i] = 1.0 if i == _N + axis else 0.0
+        solve_mass(_N, factor, slope, 1)
+        for i in range(_N):
+            at[_PUSHED + _N * axis + i] = slope[_N + i]
+    for i in range(_ERRORS):
+        slope[i] = effect[i] = 0.0
+    for _ in range(_TURNS):
+        a = start[_N] + effect[_N], start[_N + 1] + effect[_N + 1], start[_N + 2] + effect[_N + 2] + GRAVITY
+        s = three(slope, _N)
+        for i in range(_N):
+            total = along = 0.0
+            for axis in range(3):
+                total += at[_PUSHED + _N * axis + i] * a[axis]
+                along += at[_PUSHED + _N * axis + i] * (a[axis] + mass * s[axis])
+            effect[_N + i], slope[_N + i] = -mass * total, -along
+    for i in range(6):
+        at[_EFFECT + i] = effect[_N + i]
+    for j in range(_ERRORS):
+        r = at[_ROWS + j], at[_ROWS + _ERRORS + j], at[_ROWS + 2 * _ERRORS + j]
+        x = r
+        for _ in range(_TURNS):
+            x = (
+                r[0] - mass * dot(x, (at[_PUSHED], at[_PUSHED + _N], at[_PUSHED + 2 * _N])),
+                r[1] - mass * dot(x, (at[_PUSHED + 1], at[_PUSHED + _N + 1], at[_PUSHED + 2 * _N + 1])),
+                r[2] - mass * dot(x, (at[_PUSHED + 2], at[_PUSHED + _N + 2], at[_PUSHED + 2 * _N + 2])),
+            )
+        for i in range(6):
+            push = at[_PUSHED + i], at[_PUSHED + _N + i], at[_PUSHED + 2 * _N + i]
+            at[_ROWS + i * _ERRORS + j] -= mass * dot(x, push)
+
+
+@kernel(LINEARISE, error_model="numpy")
+def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
+    """See observers/contract.py."""
+    head, reals = tables.ints, tables.floats
+    ints, places = view(head, relative.FRONT, len(head)), view(head, head[relative.NATURAL_AT], len(head))
+    of_natural = view(places, relative.NATURAL_HEAD, len(places))
+    natural, tree = view(state, 0, head[relative.STATE_AT]), view(state, head[relative.STATE_AT], len(state))
+    left = part(of_natural, view(natural, 0, places[relative.NATURAL_SIZE]), Part.ELEMENT)
+    look_at(ints, tree, left, at)
+    t = part(ints, tree, Own.TIME)[0]
+    step = relative.step_at(reals[len(reals) - _BEHIND])
+    step(state, inputs, params, tables, work, h)
+    at[_KNOWN] = 0.0
+    if work[W.parts] > 0.0:
+        return CONSTANT
+
+    room = view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT])
+    scratch = view(work, head[relative.SCRATCH_AT], len(work) - len(state))
+    layout = view(head, head[relative.LAYOUT_AT], head[relative.NATURAL_AT])
+    J, start = part(layout, scratch, ode.Part.JACOBIAN), part(layout, scratch, ode.Part.START)
+    u, moved = part(layout, scratch, ode.Part.RIGHT), part(layout, scratch, ode.Part.RATES)
+    turned = three(part(ints, room, Own.AT_X), 3)  # before anything else is placed there
+    sigma = 2.0 / h
+    at[_KNOWN] = 1.0
+    for i in range(6):
+        at[_EFFECT + i] = 0.0
+    for i in range(_ERRORS):
+        F[(_ERRORS + len(which)) * _ERRORS + i] = 0.0
+        at[_RATES + i] = start[i]
+    for i in range(6):
+        for j in range(_ERRORS):
+            at[_ROWS + i * _ERRORS + j] = J[(_N + i) * _ERRORS + j]
+
+    # estimated quantities: what they do to the rates
+    for k in range(len(which)):
+        if which[k] == _GRIP:
+            given = part(ints, room, relative.C.GIVEN)
+            rates = relative.rates_at(part(ints, reals, Own.ADDRESS)[relative.RATES_AT])
+            given[P.grip] += _DIFFERENCE
+            rates(ints, reals, room, t, view(at, _Y, _ERRORS), moved)
+            given[P.grip] -= _DIFFERENCE
+            for i in range(_ERRORS):
+                u[i] = (moved[i] - start[i]) / _DIFFERENCE
+        else:
+            load(part(ints, room, Own.FACTOR), extra[k], start, at, u, moved)
+            over_step(layout, scratch, sigma, moved, F, _ERRORS + len(which))
+        for i in range(6):
+            at[_SLOPE + 6 * k + i] = u[_N + i]
+        over_step(layout, scratch, sigma, u, F, _ERRORS + k)
+
+    for j in range(_ERRORS):
+        column, moves = view(F, j * _ERRORS, (j + 1) * _ERRORS), False
+        for i in range(_ERRORS):
+            column[i] = 0.0
+            moves = moves or J[i * _ERRORS + j] != 0.0
+        column[j] = 1.0
+        if moves:
+            column[j] = 2.0 * sigma
+            solve_prepared(layout, scratch, sigma, column)
+            column[j] -= 1.0
+    # the turn of the chassis is counted from where the step has turned it
+    share = 1.0 / (1.0 + 0.25 * dot(turned, turned))
+    for j in range(_ERRORS + len(which) + 1):
+        d = three(F, j * _ERRORS + 3)
+        c = cross(turned, d)
+        for i in range(3):
+            F[j * _ERRORS + 3 + i] = share * (d[i] - 0.5 * c[i])
+    return TANGENT
+
+
+@inner
+def chassis_acceleration(at, which, linear, angular, H):
+    """linear . a + angular . alpha of the chassis' origin, and its slopes."""
+    out = 0.0
+    for i in range(6):
+        c = linear[i] if i < 3 else angular[i - 3]
+        out += c * at[_RATES + _N + i]
+        for j in range(_ERRORS):
+            H[j] += c * at[_ROWS + i * _ERRORS + j]
+        out += c * at[_EFFECT + i]
+        for k in range(len(which)):
+            H[_ERRORS + k] += c * at[_SLOPE + 6 * k + i]
+    return out
+
+
+@kernel(MEASURE, error_model="numpy")
+def measure(signal, row, tau, at, tables, work, which, H):
+    """See observers/contract.py. Positions go on by tau with their velocity; all else is that of the instant."""
+    behind = len(tables.floats) - _BEHIND
+    drawn, point = three(tables.floats, behind + 1), three(tables.floats, behind + 4)
+    d, place = three(row, R.DIRECTION), three(row, R.PLACE)
+    r = (point[0] + place[0], point[1] + place[1], point[2] + place[2])
+    q = (at[_ATTITUDE], at[_ATTITUDE + 1], at[_ATTITUDE + 2], at[_ATTITUDE + 3])
+    omega = three(at, _N + 3)
+    for j in range(_ERRORS + len(which)):
+        H[j] = 0.0
+    if signal == _FORCE:
+        if at[_KNOWN] == 0.0:
+            return np.nan
+        a, more = three(at, _RATES + _N), three(at, _EFFECT)
+        out = chassis_acceleration(at, which, into_world(q, d), cross(r, d), H)
+        add_to(H, 3, cross(d, into_body(q, (a[0] + more[0], a[1] + more[1], a[2] + more[2] + GRAVITY))))
+        out += GRAVITY * into_world(q, d)[2]
+        along, reach, apart = dot(d, omega), dot(omega, r), dot(d, r)
+        for i in range(3):
+            H[_N + 3 + i] += along * r[i] + reach * d[i] - 2.0 * apart * omega[i]
+        return out + along * reach - apart * dot(omega, omega)
+    if signal == _RATE:
+        add_to(H, _N + 3, d)
+        return dot(omega, d)
+    if signal in (_POSITION, _VELOCITY):
+        u, v = into_body(q, d), cross(omega, r)
+        by_turn, by_rate = cross(v, u), cross(r, u)
+        speed = dot(three(at, _N), d) + dot(v, u)
+        if signal == _VELOCITY:
+            add_to(H, _N, d)
+            add_to(H, 3, by_turn)
+            add_to(H, _N + 3, by_rate)
+            return speed
+        add_to(H, 0, d)
+        add_to(H, 3, by_rate)
+        for i in range(3):
+            H[_N + i] += tau * d[i]
+            H[3 + i] += tau * by_turn[i]
+            H[_N + 3 + i] += tau * by_rate[i]
+        x = three(at, 0)
+        return dot((x[0] + drawn[0], x[1] + drawn[1], x[2] + drawn[2]), d) + dot(r, u) + tau * speed
+    j = _ERRORS - 1
+    if signal < _FIRST_ARM:
+        j = _SPIN + signal - _FIRST_SPIN
+    elif signal < _ENGINE:
+        j = _ARM + signal - _FIRST_ARM
+    H[j] = 1.0
+    return at[j]
+
+
+@kernel(CORRECT, error_model="numpy")
+def correct(state, params, tables, work, dx):
+    """See observers/contract.py."""
+    head, reals = tables.ints, tables.floats
+    ints, places = view(head, relative.FRONT, len(head)), view(head, head[relative.NATURAL_AT], len(head))
+    of_natural = view(places, relative.NATURAL_HEAD, len(places))
+    natural, tree = view(state, 0, head[relative.STATE_AT]), view(state, head[relative.STATE_AT], len(state))
+    car, room = (
+        view(natural, 0, places[relative.NATURAL_SIZE]),
+        view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT]),
+    )
+    own, left = view(work, _OUTPUTS, head[relative.WORK_AT]), part(of_natural, car, Part.ELEMENT)
+    independent, x, w = part(ints, ints, Own.INDEPENDENT), part(ints, tree, Own.X), part(ints, tree, Own.W)
+    for i in range(_N):
+        x[independent[i]] += dx[i]
+        w[independent[i]] += dx[_N + i]
+    relative.turn_references(ints, x, part(ints, tree, Own.REF))
+    for k in range(4):
+        left[TYRE_STATES * k + S.EX] += dx[2 * _N + 2 * k]
+        left[TYRE_STATES * k + S.EY] += dx[2 * _N + 2 * k + 1]
+        left[slots.LEFT + _PER_WHEEL * k + V.wheel_speed] += dx[_N + _SPIN + k]
+    left[slots.ENGINE] += dx[_ERRORS - 1]
+    # loops close again, and the natural state is where the tree is
+    t = part(ints, tree, Own.TIME)[0]
+    system.begin(ints, tree, room, t)
+    system.place(ints, reals, room, t, part(ints, room, Own.Y))
+    relative.move(ints, reals, room, relative.MOTION, part(ints, room, Own.XDOT), part(ints, room, Own.ACCELERATION))
+    copy(part(ints, room, Own.AT_FULL), part(ints, tree, Own.FULL))
+    copy(part(ints, room, Own.AT_EFFORT), part(ints, tree, Own.EFFORT))
+    relative.write_natural(ints, reals, tree, room, places, of_natural, car, own)
+    copy(x, part(ints, room, Own.AT_X))
+    copy(w, part(ints, room, Own.AT_W))
+    relative.turn_references(ints, x, part(ints, tree, Own.REF))
+    part(ints, tree, relative.C.FLAG)[relative.ON_TREE] = 1.0
+
+
+def observed(machine: Machine, params: np.ndarray) -> Observed:
+    """Of a buggy in relative coordinates."""
+    if machine.step is not relative.step:
+        raise ConfigError('the filter needs exact derivatives; formulation = "relative" in the vehicle file has them')
+    step = as_word(address_of(relative.step, STEP))
+    behind = np.zeros(_BEHIND)
+    behind[0] = step
+    numbers = np.concatenate([machine.tables.floats, behind])
+    places = (*machine.addresses, len(machine.tables.floats))
+    first = replace(machine, tables=tables(machine.tables.ints, numbers), addresses=places)
+    numbers[-_BEHIND + 1 :] = _drawn(first, params)
+    made = replace(first, tables=tables(machine.tables.ints, numbers))
+    rates = (*range(_N, 2 * _N), *[-1] * (_ERRORS - _N))
+    return Observed(
+        machine=made,
+        coordinates=COORDINATES,
+        rates=rates,
+        estimable=ESTIMABLE,
+        signals=SIGNALS,
+        linearise=linearise,
+        measure=measure,
+        correct=correct,
+        at_size=_AT,
+        difference=_difference(made),
+        relaxing=tuple(range(2 * _N, _ERRORS - 1)),
+    )
+
+
+def _spans(machine: Machine) -> Any:
+    ints = machine.tables.ints[relative.FRONT :]
+
+    def span(which: int) -> slice:
+        return slice(int(ints[2 * which]), int(ints[2 * which + 1]))
+
+    return span
+
+
+def _coordinates(machine: Machine, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The error's coordinates and the chassis' attitude."""
+    head, span = machine.tables.ints, _spans(machine)
+    tree = state[head[relative.STATE_AT] :]
+    independent = head[relative.FRONT :][span(Own.INDEPENDENT)]
+    places = head[head[relative.NATURAL_AT] :]
+    of_natural = places[relative.NATURAL_HEAD :]
+    left = state[of_natural[2 * Part.ELEMENT] : of_natural[2 * Part.ELEMENT + 1]]
+    tyres = [left[TYRE_STATES * k + at] for k in range(4) for at in (S.EX, S.EY)]
+    x, w = tree[span(Own.X)][independent], tree[span(Own.W)][independent]
+    return np.concatenate([x, w, tyres, [left[slots.ENGINE]]]), tree[span(Own.REF)][:4]
+
+
+def _difference(machine: Machine) -> Any:
+    def difference(state: np.ndarray, other: np.ndarray, of: Machine) -> np.ndarray:
+        (y, q), (z, p) = _coordinates(machine, state), _coordinates(machine, other)
+        # a car with other masses has the chassis' origin elsewhere; its point is the same
+        theirs, ours = of.tables.floats[-_BEHIND + 1 :], machine.tables.floats[-_BEHIND + 1 :]
+        shift = theirs[3:6] - ours[3:6]
+        y[:3] += theirs[:3] - ours[:3] + _matrix(q) @ shift
+        y[_N : _N + 3] += _matrix(q) @ np.cross(y[_N + 3 : _N + 6], shift)
+        out = y - z
+        # the increment (1, xi / 2) that turns p into q
+        scalar = float(p @ q)
+        vector = p[0] * q[1:] - q[0] * p[1:] - np.cross(p[1:], q[1:])
+        out[3:6] = 2.0 * vector / scalar
+        return np.asarray(out)
+
+    return difference
+
+
+def _matrix(q: np.ndarray) -> np.ndarray:
+    """Of an attitude: columns are the body's axes in the world."""
+    w, v = q[0], q[1:]
+    across = np.array([[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]])
+    return np.asarray(np.eye(3) + 2.0 * w * across + 2.0 * across @ across)
+
+
+def _drawn(machine: Machine, params: np.ndarray) -> np.ndarray:
+    """The chassis' origin as drawn and, from there, its point, which a vehicle file gives: x + drawn + turned(point).
+
+    By three attitudes of the assembled car, whose natural coordinates say where the point is.
+    """
+    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, work)
+    head = machine.tables.ints
+    places = head[head[relative.NATURAL_AT] :]
+    at = places[relative.NATURAL_HEAD :][2 * Part.Q]
+    rows, sides = [], []
+    for axis in range(3):
+        other, dx = state.copy(), np.zeros(_ERRORS)
+        dx[3 + axis] = 0.5
+        correct(other, params, machine.tables, work, dx)
+        y, q = _coordinates(machine, other)
+        rows.append(np.hstack([np.eye(3), _matrix(q)]))
+        sides.append(other[at : at + 3] - y[:3])
+    found, _, _, _ = np.linalg.lstsq(np.vstack(rows), np.concatenate(sides), rcond=None)
+    return np.asarray(found)

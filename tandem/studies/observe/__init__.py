@@ -1,0 +1,1 @@
+"""Twin experiments of observers: `tandem observe`."""

@@ -1,0 +1,35 @@
+"""Observed machines by the files of a study."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from sim_service.machines import FILE, MACHINES, MachineFiles, gather, make_machine
+from sim_service.observers.contract import Observed
+from sync.errors import ConfigError
+from tandem.studies.observe.settings import MachineOf
+
+
+@dataclass(frozen=True)
+class Made:
+    observed: Observed
+    params: np.ndarray
+
+
+def make(settings: MachineOf, folder: Path, changed: dict[str, float]) -> Made:
+    """The machine of a study with some parameters changed, ready to be observed."""
+    named = settings.file
+    found = gather(folder / named if named.endswith(".toml") else named)
+    top = "".join(f'{key} = "{value}"\n' for key, value in settings.top.items()).encode()
+    sources = MachineFiles({**found.files, FILE: top + found.files[FILE]}, found.names)
+    machine, params = make_machine(sources, changed)
+    module = f"{MACHINES.get(sources.toml()['machine'], '')}.observed"
+    try:
+        own = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise ConfigError(f"{sources.name()}: machine = {machine.name!r}: has no observer") from None
+    return Made(own.observed(machine, params) if hasattr(own, "observed") else own.OBSERVED, params)

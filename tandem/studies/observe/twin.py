@@ -1,0 +1,203 @@
+"""The twin experiment: truths with sensors, filters that see these alone, errors and consistency of all runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from sim_service.machines.contract import index
+from sim_service.observers.consistency import mean_band, nees
+from sim_service.observers.description import Sensors, read_sensors
+from sim_service.observers.experiment import Truth, record, replay
+from sim_service.observers.make import Filter, Tuning
+from sim_service.observers.noise import normal_number
+from sim_service.observers.rows import COUNTERS, EXACT, FREE
+from sync.errors import ConfigError
+from tandem.studies.observe.excitation import Excitation
+from tandem.studies.observe.machines import Made, make
+from tandem.studies.observe.settings import Study, spread
+
+FORMS = {"exact": EXACT, "constant": FREE}
+_BEGIN = 70_000  # stream of the errors at the start
+
+
+@dataclass
+class Setup:
+    """What all runs of a study share."""
+
+    study: Study
+    where: str
+    model: Made
+    truth: Made
+    sensors: Sensors
+    tuning: Tuning
+    quantities: np.ndarray  # true values of what is estimated
+    h: float
+
+
+@dataclass
+class Outcome:
+    """Of one form of the filter over all runs."""
+
+    rms: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # watched: part of the time: each run
+    nees: list[np.ndarray] = field(default_factory=list)
+    nis: list[np.ndarray] = field(default_factory=list)
+    counters: np.ndarray | None = None
+    notes: np.ndarray | None = None
+    quantities: list[np.ndarray] = field(default_factory=list)  # true less estimated, at the end
+    step_us: list[float] = field(default_factory=list)
+    at_outage_end: dict[str, list[float]] = field(default_factory=dict)
+
+
+def prepare(study: Study, path: Path) -> Setup:
+    where, folder, h = str(path), path.parent, study.step_ms * 1e-3
+    model, truth = make(study.machine, folder, {}), make(study.machine, folder, dict(study.truth.parameters))
+    observed = model.observed
+    sensors = read_sensors(study.sensors, observed, h, where)
+    settings = study.filter
+    names = {one.name: one for one in observed.estimable}
+    for name in settings.estimated:
+        if name not in names:
+            raise ConfigError(f"{where}: filter.estimated: {name!r}: must be one of {', '.join(names)}")
+    for name in study.watch:
+        try:
+            index(observed.machine.outputs, name)
+        except KeyError as error:
+            raise ConfigError(f"{where}: watch.{name}: {error.args[0]}") from None
+    start, walk = spread(settings.states, [q.name for q in observed.coordinates], f"{where}: filter.states")
+    more, moving = np.zeros(0), np.zeros(0)
+    if settings.estimated:
+        more, moving = spread(settings.quantities, settings.estimated, f"{where}: filter.quantities")
+    tuning = Tuning(
+        np.concatenate([start, more, [b.start for b in sensors.biases]]),
+        np.concatenate([walk, moving, [b.walk for b in sensors.biases]]),
+    )
+    quantities = []
+    for name in settings.estimated:
+        one = names[name]
+        quantities.append(truth.params[one.parameter] if one.parameter >= 0 else study.truth.quantities.get(name, 0.0))
+    return Setup(study, where, model, truth, sensors, tuning, np.array(quantities), h)
+
+
+def run_truth(setup: Setup, seed: int) -> tuple[Truth, np.ndarray]:
+    """A truth by its seed, and the state a filter begins at: the truth's, off by as much as the filter believes."""
+    study, model, truth = setup.study, setup.model, setup.truth
+    excitation = Excitation(study, truth, seed, setup.where)
+    begin = excitation.start()
+    inputs = excitation.run(begin)
+    motion = setup.tuning.walk if study.truth.noise else None
+    found = record(truth.observed, truth.params, begin, inputs, setup.sensors, setup.h, seed, motion=motion)
+    n = len(model.observed.coordinates)
+    off = np.array([normal_number(seed, _BEGIN, i) for i in range(n)]) * setup.tuning.start[:n]
+    state, work = Excitation(study, model, seed, setup.where).start(), np.zeros(model.observed.machine.work_size)
+    machine, observed = model.observed.machine, model.observed
+    observed.correct(
+        state, model.params, machine.tables, work, observed.difference(begin, state, truth.observed.machine) + off
+    )
+    return found, state
+
+
+def make_filter(setup: Setup, state: np.ndarray, form: int) -> Filter:
+    settings = setup.study.filter
+    return Filter(
+        setup.model.observed, setup.model.params, state, setup.sensors.rows, settings.estimated,
+        len(setup.sensors.biases), setup.tuning, setup.h, settings.history, settings.most, form,
+    )  # fmt: skip
+
+
+def parts_of_time(setup: Setup) -> dict[str, np.ndarray]:
+    """Steps that count: in and out of the outages of the sensor that is named."""
+    study = setup.study
+    steps = round(study.seconds / setup.h)
+    counts = np.arange(steps) * setup.h >= study.settle_s
+    out = np.zeros(steps, bool)
+    if study.outage:
+        rows = [i for i, name in enumerate(setup.sensors.sensor) if name == study.outage]
+        if not rows:
+            raise ConfigError(f"{setup.where}: outage = {study.outage!r}: must be one of {', '.join(study.sensors)}")
+        for a, b in setup.sensors.outages[rows[0]]:
+            out[a:b] = True
+    return {"all": counts, "without outage": counts & ~out, "outage": counts & out}
+
+
+def watched_errors(setup: Setup, truth: np.ndarray, estimate: np.ndarray) -> dict[str, np.ndarray]:
+    found = {}
+    for name, how in setup.study.watch.items():
+        k = index(setup.model.observed.machine.outputs, name)
+        e = (estimate[:, k] - truth[:, k]) * how.scale
+        if how.relative_to > 0.0:
+            e = e / np.maximum(np.abs(truth[:, k]) * how.scale, how.relative_to)
+        found[name] = e
+    return found
+
+
+def observe(setup: Setup, form: str, seed: int, truth: Truth, state: np.ndarray, into: Outcome) -> dict[str, Any]:
+    """One filter over one truth; errors of its outputs are returned for curves."""
+    filter = make_filter(setup, state, FORMS[form])
+    began = perf_counter()
+    estimates = replay(filter, truth)
+    into.step_us.append((perf_counter() - began) / len(truth.inputs) * 1e6)
+    found = watched_errors(setup, truth.seen.outputs, estimates.outputs)
+    parts = parts_of_time(setup)
+    for name, e in found.items():
+        for part, steps in parts.items():
+            if steps.any():
+                rms = float(np.sqrt(np.mean(e[steps] ** 2)))
+                into.rms.setdefault(name, {}).setdefault(part, []).append(rms)
+        if parts["outage"].any():
+            last = int(np.flatnonzero(parts["outage"])[-1])
+            into.at_outage_end.setdefault(name, []).append(abs(float(e[last])))
+    into.nees.append(nees(filter, truth, estimates, setup.quantities))
+    innovations = estimates.innovations.reshape(len(truth.inputs), -1, 2)[round(setup.study.settle_s / setup.h) :]
+    with np.errstate(invalid="ignore"):
+        ratio = innovations[..., 0] ** 2 / innovations[..., 1]
+    into.nis.append(np.array([np.mean(r[~np.isnan(r)]) if np.any(~np.isnan(r)) else np.nan for r in ratio.T]))
+    counters = filter.memory.counters.copy()
+    into.counters = counters if into.counters is None else into.counters + counters
+    notes = filter.memory.notes.copy()
+    into.notes = notes if into.notes is None else into.notes + notes
+    q = len(filter.which)
+    into.quantities.append(setup.quantities - filter.extra[:q])
+    return {"errors": found, "outputs": estimates.outputs}
+
+
+def run(setup: Setup, forms: list[str], update: Callable[[str, float], None]) -> dict[str, Outcome]:
+    """All runs of a study, with each form of the filter."""
+    outcomes = {form: Outcome() for form in forms}
+    total = setup.study.runs * (1 + len(forms))
+    for seed in range(setup.study.runs):
+        update(f"run {seed + 1} of {setup.study.runs}: truth", seed * (1 + len(forms)) / total)
+        truth, state = run_truth(setup, seed)
+        for k, form in enumerate(forms):
+            update(f"run {seed + 1} of {setup.study.runs}: {form}", (seed * (1 + len(forms)) + 1 + k) / total)
+            observe(setup, form, seed, truth, state, outcomes[form])
+    return outcomes
+
+
+def consistency(setup: Setup, outcome: Outcome) -> dict[str, float]:
+    """Normalised errors of the mean run beside their band."""
+    order = len(setup.tuning.start)
+    low, high = mean_band(order, len(outcome.nees))
+    mean = np.mean(outcome.nees, axis=0)
+    late = mean[round(setup.study.settle_s / setup.h / 20) :]
+    return {
+        "states": order, "low": low, "high": high, "mean": float(np.mean(late)),
+        "inside": float(np.mean((late > low) & (late < high))), "below": float(np.mean(late < low)),
+        "above": float(np.mean(late > high)),
+    }  # fmt: skip
+
+
+def counts(setup: Setup, outcome: Outcome) -> dict[str, dict[str, float]]:
+    """Of each row of sensors: what was used, refused, late; mean normalised innovation."""
+    assert outcome.counters is not None
+    nis = np.array(outcome.nis)
+    found = {}
+    for i, name in enumerate(setup.sensors.names):
+        row = {which: float(outcome.counters[i, k]) for k, which in enumerate(COUNTERS)}
+        some = nis[~np.isnan(nis[:, i]), i]
+        row["nis"] = float(np.mean(some)) if len(some) else float("nan")
+        found[name] = row
+    return found

@@ -1,0 +1,170 @@
+"""What a filter gets of the car: transition and sensors beside differences, corrections that keep the loops closed."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from sim_service.machines import make_machine
+from sim_service.machines.buggy import observed as of
+from sim_service.machines.buggy import relative_dynamics as relative
+from sim_service.machines.contract import index
+from sim_service.multibody.relative.system import P as Own
+from sim_service.observers.contract import CONSTANT, TANGENT
+from sim_service.observers.rows import WIDTH, R
+from sync.errors import ConfigError
+
+from .test_relative import H, car, files, inputs
+
+N = len(of.COORDINATES)
+AT = 700  # steps: it swerves
+WHICH = np.array([0, 1], np.int32)
+WHICH.flags.writeable = False
+
+
+@functools.cache
+def observed():
+    return of.observed(*car("relative"))
+
+
+@functools.cache
+def moving():
+    machine, params = car("relative")
+    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, work)
+    for k in range(AT):
+        machine.step(state, inputs(k), params, machine.tables, work, H)
+    return state
+
+
+def linearise(state, h=H, grip=1.0, payload=0.0, one=None):
+    one = one or observed()
+    state, F, at, params = state.copy(), np.zeros(N * (N + 3)), np.zeros(one.at_size), car("relative")[1].copy()
+    params[index(one.machine.parameters, "grip")] = grip
+    work = np.zeros(one.machine.work_size)
+    status = one.linearise(
+        state, inputs(AT), params, one.machine.tables, work, h, WHICH, np.array([grip, payload]), F, at
+    )
+    return state, F.reshape(N + 3, N).T, at, status
+
+
+def corrected(state, dx):
+    one, state, work = observed(), state.copy(), np.zeros(observed().machine.work_size)
+    one.correct(state, car("relative")[1], one.machine.tables, work, dx)
+    return state, work
+
+
+def moved(j, d):
+    dx = np.zeros(N)
+    dx[j] = d
+    return corrected(moving(), dx)[0]
+
+
+def sensor(place=(0.3, 0.2, 0.4), direction=(0.3, 0.6, 0.74)):
+    row = np.zeros(WIDTH)
+    row[R.PLACE : R.PLACE + 3], row[R.DIRECTION : R.DIRECTION + 3] = place, direction
+    row.flags.writeable = False
+    return row
+
+
+def measure(signal, at, row, one=None):
+    slopes, one = np.zeros(N + 2), one or observed()
+    value = one.measure(signal, row, 0.01, at, one.machine.tables, np.zeros(0), WHICH, slopes)
+    return value, slopes
+
+
+@pytest.mark.parametrize("h, near", [(5e-3, 0.2), (1e-3, 0.01), (2.5e-4, 7e-4)])
+def test_the_transition_approaches_that_of_the_step(h, near):
+    """Beside differences of the step, each entry over the sizes of its row and column: of second order in h."""
+    _, F, _, status = linearise(moving(), h)
+    assert status == TANGENT
+    d, machine, G = 1e-6, observed().machine, np.zeros((N, N))
+    for j in range(N):
+        both = [linearise(moved(j, s * d), h)[0] for s in (1, -1)]
+        G[:, j] = observed().difference(*both, machine) / (2 * d)
+    sizes = np.array([q.unit.startswith("rad/s") * 1.0 or 0.02 for q in of.COORDINATES])
+    sizes[:14], sizes[14:17], sizes[28:36], sizes[36] = 0.01, 0.3, 1e-3, 3.0
+    assert (np.abs(F[:, :N] - G) * sizes / sizes[:, None]).max() < near
+
+
+@pytest.mark.parametrize("signal", range(len(of.SIGNALS)))
+def test_slopes_of_every_sensor_are_those_of_differences(signal):
+    row, d = sensor(), 1e-6
+    _, slopes = measure(signal, linearise(moving())[2], row)
+    G = np.zeros(N)
+    for j in range(N):
+        G[j] = np.diff([measure(signal, linearise(moved(j, s * d))[2], row)[0] for s in (-1, 1)])[0] / (2 * d)
+    assert np.allclose(slopes[:N], G, rtol=1e-5, atol=1e-5)
+    if signal == 0:
+        both = [measure(signal, linearise(moving(), grip=g)[2], row)[0] for g in (0.999, 1.001)]
+        assert np.isclose(slopes[N], np.diff(both)[0] / 2e-3, rtol=1e-3)
+        both = [measure(signal, linearise(moving(), payload=m)[2], row)[0] for m in (-1.0, 1.0)]
+        assert np.isclose(slopes[N + 1], np.diff(both)[0] / 2.0, rtol=1e-5)
+
+
+def test_an_accelerometer_in_the_centre_of_gravity_reads_what_the_car_reports():
+    one, state, work = observed(), moving().copy(), np.zeros(observed().machine.work_size)
+    machine, params = one.machine, car("relative")[1]
+    machine.step(state, inputs(AT - 1), params, machine.tables, work, H)
+    numbers = machine.tables.floats[of._spans(machine)(relative.C.NUMBERS)]
+    centre = numbers[of.slots.CENTRE : of.slots.CENTRE + 3]
+    at = linearise(state)[2]
+    for axis, name in enumerate(("ax", "ay", "az")):
+        found = measure(0, at, sensor(centre, np.eye(3)[axis]))[0]
+        assert abs(found - work[index(machine.outputs, name)]) < 1e-3, name
+    for axis, name in enumerate("xyz"):
+        out, slopes = np.zeros(N + 2), sensor(centre, np.eye(3)[axis])
+        found = one.measure(2, slopes, 0.0, at, machine.tables, np.zeros(0), WHICH, out)
+        assert abs(found - work[index(machine.outputs, name)]) < 1e-12
+
+
+def test_loops_are_closed_after_a_correction_and_the_error_is_what_was_asked_for():
+    rng = np.random.default_rng(1)
+    dx = 1e-2 * rng.normal(size=N)
+    state, work = corrected(moving(), dx)
+    machine = observed().machine
+    assert np.allclose(observed().difference(state, moving(), machine), dx, rtol=0, atol=1e-12)
+    head, span = machine.tables.ints, of._spans(machine)
+    gaps = work[head[relative.WORK_AT] : head[relative.SCRATCH_AT]][span(Own.H)]
+    assert np.abs(gaps).max() < 1e-11
+    # the natural coordinates say the same: a step of I3AL from there finds its constraints fulfilled
+    params = car("relative")[1].copy()
+    params[index(machine.parameters, "caster_trail")] = 1e-9
+    out = np.zeros(machine.work_size)
+    machine.step(state, inputs(AT), params, machine.tables, out, H)
+    assert out[index(machine.outputs, "parts")] >= 1 and out[index(machine.outputs, "phi_error")] < 1e-9
+    still, _ = corrected(moving(), np.zeros(N))
+    assert np.abs(still - moving()).max() < 1e-12
+
+
+def test_a_payload_accelerates_as_a_heavier_car_does():
+    """The filter's car with 69 kg more beside a car that was made with them, at the same place and motion."""
+    machine, params = make_machine(files(), {"sprung_mass": 759.0})
+    heavy = of.observed(machine, params)
+    state, work = moving().copy(), np.zeros(heavy.machine.work_size)
+    off = observed().difference(moving(), state, heavy.machine)  # the heavy car's coordinates of the same place
+    heavy.correct(state, params, heavy.machine.tables, work, -off)
+    assert np.abs(observed().difference(state, moving(), heavy.machine)).max() < 1e-12
+    light, loaded, true = (
+        linearise(moving())[2], linearise(moving(), payload=69.0)[2], linearise(state, one=heavy)[2],
+    )  # fmt: skip
+    for direction in np.eye(3):
+        row = sensor((0.0, 0.0, 0.2), direction)
+        without, with_it = measure(0, light, row)[0], measure(0, loaded, row)[0]
+        should = measure(0, true, row, heavy)[0]
+        assert abs(with_it - should) < 0.02 * abs(without - should) + 1e-3
+
+
+def test_a_step_without_a_tangent_says_so():
+    """Near standstill steps are I3AL's; a place is measured all the same, an acceleration is not."""
+    machine, params = car("relative")
+    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, work)
+    _, _, at, status = linearise(state)
+    assert status == CONSTANT
+    assert np.isnan(measure(0, at, sensor())[0]) and np.isfinite(measure(2, at, sensor())[0])
+
+
+def test_natural_coordinates_are_refused_by_name():
+    with pytest.raises(ConfigError, match='formulation = "relative"'):
+        of.observed(*car("natural"))
