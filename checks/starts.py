@@ -1,0 +1,76 @@
+"""How long a drive takes to its first step: cold, warm, and after one file was edited.
+
+    python checks/starts.py --times 5
+
+The sources are copied to a folder of their own, with an empty cache of compiled code: what is there stays as it is. The
+first start compiles everything a drive needs and must say how far it is; the next ones find it; then one file at a time
+is edited (a line that says nothing), and the next start compiles what depends on it. Prints the seconds from the start
+of the process to the first step, as the run itself reports them; exit code 1 if one is beyond its limit.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COLD_S, WARM_S, EDITED_S = 45.0, 2.0, 5.0
+PACKAGES = ("sync", "daq_service", "sim_service", "tandem", "configs")
+LEAVES = (
+    "daq_service/acquire.py",
+    "sim_service/machines/car/vehicle.py",
+    "tandem/recorder/tap.py",
+    "sync/watch.py",
+)
+
+
+def first_step_s(tree: Path) -> tuple[float, str]:
+    """Of a drive of a second; and what it said."""
+    environment = {**os.environ, "TANDEM_CACHE": str(tree / "cache"), "PYTHONPATH": str(tree)}
+    options = ("--seconds", "1", "--json", "--set", "name=starts", "--set", "view.enabled=false")
+    done = subprocess.run(
+        [sys.executable, "-m", "tandem", "drive", *options, "--runs", str(tree / "runs")],
+        cwd=tree, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise SystemExit(f"the drive ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return float(json.loads(done.stdout)["first_step_s"]), done.stderr
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=5, help="warm starts (default %(default)s)")
+    times = parser.parse_args().times
+    beyond = 0
+
+    def told(what: str, found: float, limit: float) -> None:
+        nonlocal beyond
+        beyond += found > limit
+        print(f"{what:48s} {found:6.2f} s of {limit:g}{'' if found <= limit else '  MISSED'}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="tandem") as folder:
+        tree = Path(folder)
+        for package in PACKAGES:
+            shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", tree)
+        cold, said = first_step_s(tree)
+        told("cold, with an empty cache", cold, COLD_S)
+        if "compiling" not in said:
+            print("it said nothing while it compiled: MISSED")
+            beyond += 1
+        warm = [first_step_s(tree)[0] for _ in range(times)]
+        told(f"warm, median of {times}", statistics.median(warm), WARM_S)
+        for leaf in LEAVES:
+            with open(tree / leaf, "a") as file:
+                file.write("\n# edited\n")
+            told(f"after an edit of {leaf}", first_step_s(tree)[0], EDITED_S)
+    return 1 if beyond else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
