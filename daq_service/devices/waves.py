@@ -1,7 +1,7 @@
 """The waves source: channels that move as a formula says, for machines whose device is not there yet.
 
     [source.channels.handle]
-    wave = "sine"  # or "triangle", "square", "constant"
+    wave = "sine"  # or "triangle", "square", "quarters" (1, 0, -1, 0 for a quarter each), "constant"
     hz = 0.5
     amplitude_counts = 400.0
     offset_counts = 0.0
@@ -30,12 +30,12 @@ from sync.errors import ConfigError
 from sync.jit import kernel
 from sync.toml import Section
 
-WAVES = ("constant", "sine", "triangle", "square")
+WAVES = ("constant", "sine", "triangle", "square", "quarters")
 _WAVE, _HZ, _AMPLITUDE, _OFFSET, _SKEW_S, _MASK, _PHASE = range(7)
 
 
 class Wave(Section):
-    wave: Literal["constant", "sine", "triangle", "square"] = "sine"
+    wave: Literal["constant", "sine", "triangle", "square", "quarters"] = "sine"
     hz: float = Field(1.0, gt=0, le=1e5)
     amplitude_counts: float = Field(0.0, ge=0, lt=2**31)
     offset_counts: float = Field(0.0, gt=-(2**31), lt=2**31)
@@ -59,6 +59,8 @@ def _unit_wave(wave, turns):
         return 1.0 - abs(4.0 * (phase + 0.25 - math.floor(phase + 0.25)) - 2.0)
     if wave == 3:
         return 1.0 if phase < 0.5 else -1.0
+    if wave == 4:
+        return 1.0 if phase < 0.25 else (-1.0 if 0.5 <= phase < 0.75 else 0.0)
     return 0.0
 
 

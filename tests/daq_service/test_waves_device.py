@@ -37,13 +37,14 @@ def read(wave: str, scans: int, more: str = "") -> tuple[np.ndarray, np.ndarray]
         ("sine", lambda turns: math.sin(2.0 * math.pi * turns)),
         ("triangle", lambda turns: math.asin(math.sin(2.0 * math.pi * turns)) * 2.0 / math.pi),
         ("square", lambda turns: 1.0 if turns % 1.0 < 0.5 else -1.0),
+        ("quarters", lambda turns: (1.0, 0.0, -1.0, 0.0)[int(4.0 * (turns % 1.0)) % 4]),
     ],
 )
 def test_a_channel_is_where_its_formula_says(wave: str, value: object) -> None:
     t, counts = read(wave, 1200)
     expected = np.array([-3.0 + 500.0 * value(2.0 * s) for s in t])  # type: ignore[operator]
     near = np.abs(counts + 0.5 - expected) <= 0.5 + 1e-6
-    at_a_jump = (wave == "square") & (np.abs(4.0 * t - np.rint(4.0 * t)) < 1e-9)
+    at_a_jump = (wave in ("square", "quarters")) & (np.abs(8.0 * t - np.rint(8.0 * t)) < 1e-9)
     assert (near | at_a_jump).all() and near[1:100].all()
 
 
