@@ -29,7 +29,7 @@ def pad() -> Iterator[VirtualWheel]:
 def test_a_game_pad_drives_a_platform_and_the_record_replays_to_the_bit(
     start: Start, name: str, tmp_path: Path, pad: VirtualWheel
 ) -> None:
-    """Ahead, to the left, to the left about itself; then each stick to the other end, and let go."""
+    """Ahead, left, turning left; each stick to its other end, and let go; at last the pad is unplugged."""
     settings = [f"name={name}", "source.device='Virtual pad'"]
     options = [word for setting in settings for word in ("--set", setting)]
     recorder = start("tandem", "record", str(FILE), *options, "--runs", str(tmp_path))
@@ -51,6 +51,10 @@ def test_a_game_pad_drives_a_platform_and_the_record_replays_to_the_bit(
         ):  # fmt: skip
             pad.move(axes)
             until(lambda reached=reached: reached(now()), lambda: f"{now()} {sim.said}")
+        pad.move({1: -13107})
+        until(lambda: now()["speed_ahead"] > 0.2, lambda: f"{now()} {sim.said}")
+        pad.unplug()  # stale: held, then brought to rest
+        until(lambda: now()["command_ahead"] == 0.0 and abs(now()["speed_ahead"]) < 0.05, lambda: f"{now()} {sim.said}")
         steps.close()
         for program in (sim, recorder):
             program.signal(signal.SIGINT)

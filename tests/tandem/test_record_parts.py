@@ -318,7 +318,7 @@ def refuse(*_: Any) -> None:
 
 
 class FailsOnce:
-    """A disk: of the syncs of this file the next one fails. There may be others: of a test before, whose disk is late."""
+    """A disk: of the syncs of this file the next one fails. Others may come from a test before, whose disk is late."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, file: Path):
         self._sync, self._file, self.failed = os.fsync, file.stat().st_ino, False
