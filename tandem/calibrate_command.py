@@ -12,8 +12,8 @@ import typer
 from rich.table import Table
 
 from sync.errors import ConfigError
-from tandem.shipped_configs import CONFIGS
-from tandem.terminal import Overrides, errors, output
+from tandem.config_argument import NeededConfig
+from tandem.terminal import AsJson, Overrides, errors, output
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -26,9 +26,7 @@ _STARTING = "starting the DAQ (the first time, compiling)"
 
 
 def calibrate(
-    source: Annotated[
-        str, typer.Argument(help="Configuration file, or the short name of one in configs/, such as onboard.")
-    ],
+    config: NeededConfig,
     rows: Annotated[
         list[str] | None,
         typer.Option("--row", help="A row of [inputs] that has a scale; repeatable. Default: all of them."),
@@ -43,6 +41,7 @@ def calibrate(
         typer.Option("--counter-zeros", help="Write zeros of incremental encoders too: good for like starts only."),
     ] = False,
     overrides: Overrides = None,
+    as_json: AsJson = False,
 ) -> None:
     """Find zero, scale and sign of the rows of `inputs`, and write them as a fragment of a configuration.
 
@@ -50,30 +49,15 @@ def calibrate(
     device or its software is missing.
     """
     with errors():
-        file = named(source)
         from tandem.calibrate.fragment import check_place, default_place
 
-        place = out or default_place(file)
+        place = out or default_place(config)
         if not show:
             check_place(place, force)
-        done = _run(file, list(overrides or []), rows or [], place, force, show, counter_zeros)
+        done = _run(config, list(overrides or []), rows or [], place, force, show, counter_zeros, as_json)
     if not done:
         print("tandem: ended before everything was captured; nothing is written", file=sys.stderr)
         raise typer.Exit(1)
-
-
-def named(source: str) -> Path:
-    """A file, or what is called so in configs/."""
-    path = Path(source)
-    if path.is_file():
-        return path
-    if path.name == source and not path.suffix:
-        shipped = CONFIGS / f"{source}.toml"
-        if shipped.is_file():
-            return shipped
-        there = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.toml") if not p.stem.endswith("_calibration")))
-        raise ConfigError(f"{source}: neither a file nor a configuration in {CONFIGS}, which has {there}")
-    return path  # reading it reports what is wrong
 
 
 def _wanted(asked: list[str], there: Iterable[str], file: Path) -> list[str]:
@@ -94,8 +78,9 @@ def _interrupt(*_: Any) -> None:
 
 
 def _run(
-    file: Path, overrides: list[str], asked: list[str], out: Path, force: bool, show: bool, counter_zeros: bool
-) -> bool:
+    file: Path, overrides: list[str], asked: list[str], out: Path, force: bool, show: bool, counter_zeros: bool,
+    as_json: bool,
+) -> bool:  # fmt: skip
     """Whether it came to its end."""
     from sync.config import load
     from sync.jit import compiling
@@ -135,7 +120,7 @@ def _run(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    _write(calibration, config, file, overrides, out, force)
+    _write(calibration, config, file, overrides, out, force, as_json)
     return True
 
 
@@ -165,8 +150,9 @@ def _show(daq: "LoneDaq", readings: "Readings", calibration: "Calibration", keys
 
 
 def _write(
-    calibration: "Calibration", config: "Config", file: Path, overrides: list[str], out: Path, force: bool
-) -> None:
+    calibration: "Calibration", config: "Config", file: Path, overrides: list[str], out: Path, force: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     from tandem.calibrate import fragment
     from tandem.calibrate.dialogue import Step, words
     from tandem.provenance import wall_clock
@@ -174,12 +160,16 @@ def _write(
     ends = {f"{c} {kind}": words(Step(c, kind), calibration) for c in calibration.done for kind in ("zero", "full")}
     content = fragment.text(calibration, config, file, out, wall_clock(), ends)
     fragment.write(content, config, file, overrides, out, force)
-    table = Table("inputs", "was", "is")
+    table, found = Table("inputs", "was", "is"), []
     for name, settings in calibration.settings().items():
         was = config.inputs[name].model_dump()
         for key, value in settings.items():
+            found.append({"input": f"{name}.{key}", "was": was[key], "is": value})
             table.add_row(f"{name}.{key}", fragment.number(was[key]), fragment.number(value))
-    output().print(table)
+    if as_json:
+        print(json.dumps({"calibration": str(out), "inputs": found}), flush=True)
+    else:
+        output().print(table)
     included = json.dumps(fragment.include(config, file, out))
     print(f"calibration: {out}", file=sys.stderr)
     if (against := fragment.objection(config, file, overrides, out)) is not None:

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,8 @@ from sync.errors import ConfigError
 from sync.limits import ENVIRONMENT, OPTION
 from sync.visible import on_one_line
 from tandem.calibrate_command import calibrate
+from tandem.completion_command import answer_shells, completion
+from tandem.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfig
 from tandem.ensemble_commands import fleet, sweep
 from tandem.foxglove_command import foxglove
 from tandem.iso_commands import iso
@@ -28,7 +30,8 @@ from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.omni_commands import study_omni
 from tandem.piano_commands import midi, notes, study_piano
 from tandem.reports.outcome import DAMAGED
-from tandem.run_command import DEFAULT, ConfigFile, run, write_run_report
+from tandem.run_command import run, write_run_report
+from tandem.runs_command import runs as list_runs
 from tandem.steering_commands import caster, caster_trials, steering
 from tandem.study_commands import study_wall
 from tandem.terminal import (
@@ -51,6 +54,26 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 TRANSPORTS = ("shm", "ipc", "tcp")
+RUN, PARTS, RECORDS, MACHINES, HERE = (
+    "A run",
+    "Its parts, each by itself",
+    "Records",
+    "Machines examined",
+    "This computer",
+)  # groups of the help
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        from sync.extras import DISTRIBUTION
+
+        try:
+            print(f"tandem {version(DISTRIBUTION)}")
+        except PackageNotFoundError:
+            print("tandem, not installed: run from its sources")
+        raise typer.Exit
 
 
 @app.callback()
@@ -62,30 +85,33 @@ def options(
             help="How much one file may become in memory. Default: 32 times its size, and 16 MiB.",
         ),
     ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print it and end.", callback=_version, is_eager=True)
+    ] = False,
 ) -> None:  # fmt: skip
     if decode_limit_mb is not None:
         os.environ[ENVIRONMENT] = str(decode_limit_mb)  # also for the processes that a command starts
 
 
-app.command()(run)
-app.command()(drive)
-app.command()(sweep)
-app.command()(fleet)
+app.command(rich_help_panel=RUN)(run)
+app.command(rich_help_panel=RUN)(drive)
+app.command(rich_help_panel=MACHINES)(sweep)
+app.command(rich_help_panel=RECORDS)(fleet)
 
 
-@app.command()
+@app.command(rich_help_panel=PARTS)
 def daq(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Run the DAQ alone (a second terminal or host runs `tandem sim`)."""
     _serve("daq", config, overrides, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=PARTS)
 def sim(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Run the simulator alone; it waits for blocks of a DAQ."""
     _serve("sim", config, overrides, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=PARTS)
 def device(config: ConfigFile = DEFAULT, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Run the virtual haptic device of a configuration with source.own_process = true, as a process of its own."""
     _serve("device", config, overrides, as_json)
@@ -139,7 +165,7 @@ def _serve(role: str, config: Path, overrides: list[str] | None, as_json: bool) 
     raise typer.Exit(serve(role, prepare, config, overrides or [], supervised=False, words=words))
 
 
-@app.command()
+@app.command(rich_help_panel=PARTS)
 def record(
     config: ConfigFile = DEFAULT, overrides: Overrides = None, runs: Runs = Path("runs"), as_json: AsJson = False
 ) -> None:
@@ -165,10 +191,15 @@ def record(
     raise typer.Exit(code or (0 if whole == [True] else 6))
 
 
-@app.command("tune")
+@app.command("tune", rich_help_panel=RUN)
 def tune_parameters(
-    changes: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="None: show them all.")] = None,
-    config: Annotated[Path, typer.Option(help="Of the run.", show_default="configs/drive.toml")] = DEFAULT,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="CONFIG NAME=VALUE",
+            help="The run's configuration, a file or a name in configs/ (default: drive), and changes. None: show all.",
+        ),
+    ] = None,
     overrides: Overrides = None,
     reset: Annotated[bool, typer.Option("--reset", help="Back to the values it started with.")] = False,
     as_json: AsJson = False,
@@ -176,34 +207,46 @@ def tune_parameters(
     """Change parameters of a running simulation, between two steps. The record keeps when, and replay does it again."""
     with errors():
         from sync.config import load
+        from tandem.shipped_configs import find_config
         from tandem.tune import print_parameters, tune, wanted
 
-        answer = tune(load(config, overrides or []), list(changes or []), reset)
+        changes = list(words or [])
+        config = find_config(Path(changes.pop(0))) if changes and "=" not in changes[0] else DEFAULT
+        answer = tune(load(config, overrides or []), changes, reset)
         if as_json:
             print(json.dumps(answer), flush=True)
         else:
-            print_parameters(output(), answer, list(wanted(changes or [])))
+            print_parameters(output(), answer, list(wanted(changes)))
 
 
-RunPath = Annotated[Path, typer.Argument(help="A run's folder or file; a folder of runs means its latest.")]
+RunPath = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run's folder or file; a folder of runs means its latest.")
+]
 
 
-@app.command()
+@app.command(rich_help_panel=RECORDS)
 def replay(
     run: RunPath,
-    mode: Annotated[str, typer.Option(help="exact: each step with the block it used. ideal: without transport.")] = "",
+    config: OtherConfig = None,
+    mode: Annotated[
+        Literal["exact", "ideal"] | None,
+        typer.Option(
+            help="exact: each step with the block it used. ideal: without transport. Default: exact"
+            ", or ideal where there is a delay.",
+            show_default=False,
+        ),
+    ] = None,
     delay_ms: Annotated[float, typer.Option(help="Each block is there so much after its sampling (mode ideal).")] = 0.0,
     jitter_ms: Annotated[float, typer.Option(help="And up to so much more, at random.")] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the jitter.")] = 1,
-    speed: Annotated[
+    pace: Annotated[
         str, typer.Option(help="max, or a factor of real time; results then go to the sim ring too.")
     ] = "max",
-    config: Annotated[Path | None, typer.Option(help="Another configuration than the recorded one.")] = None,
     overrides: Overrides = None,
     halved: Annotated[
         bool, typer.Option(help="Each step also in two halves, extrapolated, 3 times the cost (mode ideal).")
     ] = False,
-    save: Annotated[Path | None, typer.Option(help="Folder for the replay as a run of its own.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the replay as a run of its own.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a record again: as it was, bit for bit; without transport; with a delay; with other parameters.
@@ -214,7 +257,7 @@ def replay(
     from sync.jit import compiling
 
     with errors():
-        factor = _speed(speed)
+        factor = _pace(pace)
         build.ensure("everything")
         with compiling("replay"):
             from tandem.replay import Asked, print_replay, replay_run
@@ -225,10 +268,10 @@ def replay(
         )  # fmt: skip
         with progress("replay") as update:
             done = replay_run(run, asked, update)
-        if save is not None:
+        if out is not None:
             from tandem.provenance import wall_clock
 
-            print(f"saved: {save_replay(done, save, {'utc': wall_clock()})}", file=sys.stderr)
+            print(f"saved: {save_replay(done, out, {'utc': wall_clock()})}", file=sys.stderr)
         if as_json:
             print(json.dumps(done.figures), flush=True)
         else:
@@ -247,7 +290,7 @@ def _report_damage(losses: list[str]) -> None:
         raise typer.Exit(DAMAGED)
 
 
-def _speed(text: str) -> float | None:
+def _pace(text: str) -> float | None:
     if text == "max":
         return None
     try:
@@ -255,15 +298,19 @@ def _speed(text: str) -> float | None:
     except ValueError:
         factor = 0.0
     if not 0 < factor < float("inf"):
-        raise ConfigError(f"--speed {text}: must be max or a number above 0, such as 1 for real time")
+        raise ConfigError(f"--pace {text}: must be max or a number above 0, such as 1 for real time")
     return factor
 
 
-@app.command("export")
+@app.command("export", rich_help_panel=RECORDS)
 def export_run(
     run: RunPath,
-    to: Annotated[str, typer.Option(help="csv, parquet, mf4; mcap: for Foxglove, with the machine moving.")],
-    out: Annotated[Path | None, typer.Option(help="Folder, or .mf4 file. Default: in the run's folder.")] = None,
+    to: Annotated[
+        Literal["csv", "parquet", "mf4", "mcap"], typer.Option(help="mcap: for Foxglove, with the machine moving.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder, or .mf4 or .mcap file. Default: in the run's folder.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a run for other programs: every block and step, exact, with units and sample instants."""
@@ -275,15 +322,15 @@ def export_run(
     _report_damage(done["damage"])
 
 
-@app.command("import")
+@app.command("import", rich_help_panel=RECORDS)
 def import_run(
     file: Annotated[Path, typer.Argument(help="CSV, Parquet or MF4 file; or the folder of an export.")],
+    config: ImportConfig = None,
     maps: Annotated[
         list[str] | None,
         typer.Option("--map", metavar="CHANNEL=COLUMN:UNIT", help="Such as handle=HandlePosition:mm."),
     ] = None,
     time: Annotated[str | None, typer.Option(metavar="COLUMN:UNIT", help="Such as Time:s. Not for MF4.")] = None,
-    config: Annotated[Path | None, typer.Option(help="Channels and calibration; an export brings its own.")] = None,
     rate_hz: Annotated[float | None, typer.Option(help="Of the blocks. Default: the configuration's.")] = None,
     overrides: Overrides = None,
     runs: Runs = Path("runs"),
@@ -300,7 +347,7 @@ def import_run(
     print(json.dumps(done), flush=True) if as_json else print_import(output(), done)
 
 
-@app.command()
+@app.command(rich_help_panel=RECORDS)
 def info(run: RunPath, as_json: AsJson = False) -> None:
     """What a record holds: duration, rates, gaps, epochs, channels, losses, versions, and how it ended."""
     from sync.jit import compiling
@@ -318,7 +365,7 @@ def info(run: RunPath, as_json: AsJson = False) -> None:
     _report_damage(found["damage"])
 
 
-@app.command()
+@app.command(rich_help_panel=RECORDS)
 def compare(run: RunPath, other: RunPath, as_json: AsJson = False) -> None:
     """Which channels of two records differ, by how much, where first; and what that is in metres."""
     from tandem.inspect.compare import compare as look
@@ -334,20 +381,19 @@ def compare(run: RunPath, other: RunPath, as_json: AsJson = False) -> None:
     _report_damage([loss for record in records for loss in record.losses])
 
 
-@app.command()
+@app.command(rich_help_panel=RECORDS)
 def plot(
     runs: Annotated[list[Path], typer.Argument(help="One run, or several over each other.")],
-    to: Annotated[str, typer.Option(help="html, or png (needs the extra `plot`).")] = "html",
+    to: Annotated[Literal["html", "png"], typer.Option(help="png needs the extra `plot`.")] = "html",
     channels: Annotated[str | None, typer.Option(help="Names, separated by commas. Default: the usual ones.")] = None,
     out: Annotated[Path | None, typer.Option(help="File. Default: plot.html or plot.png beside the first run.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Draw inputs, motion and age of a record."""
     from tandem.inspect.plot import panels, write_page, write_png
 
     with errors():
         writers = {"html": write_page, "png": write_png}
-        if to not in writers:
-            raise ConfigError(f"--to {to}: must be html or png")
         read = [_read(path) for path in runs]
         file = out or read[0].path.parent / f"plot.{to}"
         found = panels([(run.path.parent.name, run) for run in read], channels.split(",") if channels else None)
@@ -357,7 +403,10 @@ def plot(
             writers[to](file, ", ".join(run.path.parent.name for run in read), found)
         except OSError as error:
             raise ConfigError(f"{file}: cannot be written: {error.strerror}") from None
-        print(f"plot: {file}", file=sys.stderr)
+        if as_json:
+            print(json.dumps({"plot": str(file), "runs": [str(run.path) for run in read]}), flush=True)
+        else:
+            print(f"plot: {file}", file=sys.stderr)
     _report_damage([loss for run in read for loss in run.losses])
 
 
@@ -371,7 +420,7 @@ def _read(path: Path) -> Any:
         return open_run(path, progress=lambda share: update("reading", share))
 
 
-@app.command()
+@app.command(rich_help_panel=HERE)
 def doctor(
     config: ConfigFile = DEFAULT,
     seconds: Annotated[float, typer.Option(min=0.5, help="For the timer test.")] = 10.0,
@@ -395,10 +444,10 @@ def doctor(
     raise typer.Exit(examination.exit_code(findings))
 
 
-@app.command()
+@app.command(rich_help_panel=HERE)
 def latency(
     config: ConfigFile = DEFAULT,
-    transport: Annotated[str, typer.Option(help="shm, ipc, tcp or all.")] = "all",
+    transport: Annotated[Literal["shm", "ipc", "tcp", "all"], typer.Option(help="What is measured.")] = "all",
     seconds: Annotated[float, typer.Option(min=1, help="For each measurement.")] = 10.0,
     phase: Annotated[
         bool,
@@ -415,8 +464,6 @@ def latency(
 
     chosen = TRANSPORTS if transport == "all" else (transport,)
     with errors():
-        if not set(chosen) <= set(TRANSPORTS):
-            raise ConfigError(f"--transport {transport}: must be one of {', '.join(TRANSPORTS)}, all")
         if phase:
             chosen = ("ipc",) if transport == "all" else chosen
         result, data, code = measure(config, list(overrides or []), chosen, seconds, phase, Terminal(stderr=True))
@@ -431,21 +478,23 @@ def latency(
     raise typer.Exit(code)
 
 
-app.command()(calibrate)
-app.command()(view)
-app.command()(mechanism)
-app.command()(iso)
-app.command()(keys)
-app.command()(notes)
-app.command()(midi)
-app.command()(foxglove)
+app.command("runs", rich_help_panel=RECORDS)(list_runs)
+app.command(rich_help_panel=HERE)(calibrate)
+app.command(rich_help_panel=HERE)(completion)
+app.command(rich_help_panel=RUN)(view)
+app.command(rich_help_panel=MACHINES)(mechanism)
+app.command(rich_help_panel=MACHINES)(iso)
+app.command(rich_help_panel=HERE)(keys)
+app.command(rich_help_panel=RECORDS)(notes)
+app.command(rich_help_panel=RUN)(midi)
+app.command(rich_help_panel=RUN)(foxglove)
 bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
 bench.command("multibody")(bench_multibody)
-app.add_typer(bench, name="bench")
+app.add_typer(bench, name="bench", rich_help_panel=MACHINES)
 vehicle = typer.Typer(no_args_is_help=True, help="What a vehicle file makes.")
 vehicle.command("report")(vehicle_report)
 vehicle.command("torque")(vehicle_torque)
-app.add_typer(vehicle, name="vehicle")
+app.add_typer(vehicle, name="vehicle", rich_help_panel=MACHINES)
 study = typer.Typer(no_args_is_help=True, help="A machine examined offline, and what a device or a person feels.")
 study.command("caster")(caster)
 study.command("caster-trials")(caster_trials)
@@ -453,8 +502,9 @@ study.command("steering")(steering)
 study.command("wall")(study_wall)
 study.command("omni")(study_omni)
 study.command("piano")(study_piano)
-app.add_typer(study, name="study")
+app.add_typer(study, name="study", rich_help_panel=MACHINES)
 
 
 def main() -> None:
-    app()
+    answer_shells()
+    app(prog_name="tandem")

@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from tandem.config_argument import OtherConfig
 from tandem.terminal import AsJson, Overrides, errors, output, progress, report
 
 Workers = Annotated[int, typer.Option(min=0, max=4096, help="Runs at a time; 0: one a core.", show_default="0")]
@@ -21,7 +22,8 @@ def sweep(
     ] = None,
     workers: Workers = 0,
     engine: Annotated[
-        str, typer.Option(help="threads, processes, or auto: processes where a machine is made anew for every run.")
+        Literal["auto", "threads", "processes"],
+        typer.Option(help="auto: processes where a machine is made anew for every run."),
     ] = "auto",
     cluster: Cluster = "",
     as_json: AsJson = False,
@@ -55,10 +57,16 @@ def sweep(
 
 
 def fleet(
-    folder: Annotated[Path, typer.Argument(help="Every record below it is replayed.")],
-    mode: Annotated[str, typer.Option(help="exact: each step with the block it used. ideal: without transport.")] = "",
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Every record below it is replayed.")],
+    config: OtherConfig = None,
+    mode: Annotated[
+        Literal["exact", "ideal"] | None,
+        typer.Option(
+            help="exact: each step with the block it used. ideal: without transport. Default: exact, or ideal where"
+            " there is a delay."
+        ),
+    ] = None,
     delay_ms: Annotated[float, typer.Option(help="Each block is there so much after its sampling (mode ideal).")] = 0.0,
-    config: Annotated[Path | None, typer.Option(help="Another configuration than the recorded ones.")] = None,
     overrides: Overrides = None,
     channels: Annotated[
         list[str] | None, typer.Option("--channel", help="Its difference from the record, rms and largest; repeatable.")

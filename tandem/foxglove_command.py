@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tandem.run_command import DEFAULT, ConfigFile
+from tandem.config_argument import DEFAULT, ConfigFile
 from tandem.terminal import AsJson, Overrides, errors, output
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tandem.shipped_configs import CONFIGS
+from tandem.config_argument import by_name
 from tandem.terminal import (
     AsJson,
     Parameters,
@@ -20,8 +20,7 @@ from tandem.terminal import (
     run_folder,
     status,
 )
-
-BUGGY = CONFIGS / "vehicles" / "buggy.toml"
+from tandem.vehicle_commands import BUGGY, Vehicle
 
 
 def iso(
@@ -32,17 +31,20 @@ def iso(
             " or all"
         ),
     ],
-    vehicle: Annotated[Path, typer.Option(help="Vehicle file.", show_default="configs/vehicles/buggy.toml")] = BUGGY,
-    road: Annotated[Path | None, typer.Option(help="Road file, see configs/roads/. Default: flat.")] = None,
+    vehicle: Vehicle = BUGGY,
+    road: Annotated[
+        Path | None,
+        typer.Option(help="Road file, or a name in configs/roads. Default: flat.", callback=by_name("roads")),
+    ] = None,
     settings: Parameters = None,
-    speed: Annotated[float | None, typer.Option(min=10, max=250, help="km/h. Default: the test's own.")] = None,
+    speed_kmh: Annotated[float | None, typer.Option(min=10, max=250, help="Default: the test's own.")] = None,
     halved: Annotated[
         bool, typer.Option(help="Each step also in two halves, extrapolated: true error estimates, 3 times the cost.")
     ] = False,
     as_json: AsJson = False,
-    to: Annotated[
+    out: Annotated[
         Path | None,
-        typer.Option("--report", help="Folder for report.html and report.json. Default: a new one in runs."),
+        typer.Option(help="Folder for report.html and report.json. Default: a new one in runs."),
     ] = None,
     runs: Runs = Path("runs"),
 ) -> None:
@@ -64,10 +66,10 @@ def iso(
             from tandem.studies.iso.manoeuvres import chosen, run_tests
             from tandem.studies.iso.vehicle import load_vehicle
 
-            names = chosen(test, speed)
+            names = chosen(test, speed_kmh)
             car = load_vehicle(vehicle, changed, road)
         with progress(f"iso {test}") as update:
-            results, failed = run_tests(car, names, speed, update)
+            results, failed = run_tests(car, names, speed_kmh, update)
         figures = iso_report.figures(car, results, failed)
         if as_json:
             print(json.dumps(json_ready(figures)), flush=True)
@@ -75,7 +77,7 @@ def iso(
             iso_report.print_results(output(), results)
         if results:
             headline, pieces = iso_report.headline(car, results), iso_report.page_sections(results)
-            folder = to or run_folder(runs, f"iso_{test}")
+            folder = out or run_folder(runs, f"iso_{test}")
             report(folder, lambda place: write_plain(place, f"tandem iso {test}", headline, pieces, figures)[0])
     for name, why in failed.items():
         print(f"tandem: {name}: {why}", file=sys.stderr)

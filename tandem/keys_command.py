@@ -1,18 +1,20 @@
 """`tandem keys`: the key pairs of hosts, made and listed. What they are for: sync/transport/keys.py, docs/remote.md."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sync.errors import ConfigError
-from tandem.terminal import errors
+from tandem.terminal import AsJson, errors
 
 
 def keys(
     name: Annotated[str | None, typer.Argument(help="Of the new pair, such as daq or sim.")] = None,
     folder: Annotated[Path, typer.Option(help="Folder of keys.")] = Path("keys"),
     listed: Annotated[bool, typer.Option("--list", help="What is there; nothing is made.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make the key pair of a host, for blocks that travel encrypted between hosts that know each other."""
     import re
@@ -21,11 +23,14 @@ def keys(
 
     with errors():
         if name is None or listed:
-            _list(folder)
+            _print(_there(folder), folder, as_json)
             return
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,31}", name):
             raise ConfigError(f"{name}: a name of a key has small letters, digits and _, such as daq")
         public, secret = make_keys(folder, name)
+        if as_json:
+            print(json.dumps({"public": str(public), "secret": str(secret)}), flush=True)
+            return
         print(f"{public}: public. Copy it into the folder of keys of every host this one has to do with, such as\n")
         print(f"    scp {public} OTHER_HOST:tandem/{folder.name}/\n")
         print(f"{secret}: secret. It stays on this host, readable by you alone.\n")
@@ -33,12 +38,14 @@ def keys(
         print(f'folder beside it: keys = "../{folder.name}" (docs/remote.md).')
 
 
-def _list(folder: Path) -> None:
+def _there(folder: Path) -> dict[str, str]:
+    """What each key of a folder is, by its name."""
     from sync.transport.keys import PUBLIC, SECRET
 
     if not folder.is_dir():
         raise ConfigError(f"{folder}: no such folder; `tandem keys NAME --folder {folder}` makes it and a first pair")
     found = sorted({p.name.removesuffix(end) for end in (PUBLIC, SECRET) for p in folder.glob(f"*{end}")})
+    there = {}
     for name in found:
         public, secret = (folder / (name + end) for end in (PUBLIC, SECRET))
         if secret.exists() and secret.stat().st_mode & 0o077:
@@ -47,6 +54,15 @@ def _list(folder: Path) -> None:
             what = "a pair of this host"
         else:
             what = "public: that host may connect" if public.exists() else f"secret only, {public.name} is missing"
+        there[name] = what
+    return there
+
+
+def _print(there: dict[str, str], folder: Path, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"folder": str(folder), "keys": there}), flush=True)
+        return
+    for name, what in there.items():
         print(f"{folder / name}  {what}")
-    if not found:
+    if not there:
         print(f"{folder}: no keys")

@@ -131,7 +131,7 @@ class MidoPort:
         if not virtual:
             there = _names(mido)
             if name not in there:
-                shown = ", ".join(there) or "there is none; --virtual makes one, --file writes a file"
+                shown = ", ".join(there) or "there is none; --virtual makes one, --out writes a file"
                 raise ConfigError(f"--port {name or 'not given'}: no such MIDI port; those of this host: {shown}")
         try:
             self._port = mido.open_output(self._name, virtual=virtual)
@@ -154,7 +154,7 @@ def _names(mido: Any) -> list[str]:
     try:
         return list(mido.get_output_names())
     except Exception as error:  # a host without a sequencer, a backend that is not there
-        raise ConfigError(f"MIDI ports of this host cannot be listed: {error}; --file writes a file") from None
+        raise ConfigError(f"MIDI ports of this host cannot be listed: {error}; --out writes a file") from None
 
 
 def load_mido() -> Any:
@@ -162,7 +162,7 @@ def load_mido() -> Any:
     if absent:
         raise ConfigError(
             f"a MIDI port needs {' and '.join(absent)}: {install(*absent)}"
-            " (the extra `midi`); --file writes a file without"
+            " (the extra `midi`); --out writes a file without"
         )
     import mido
 

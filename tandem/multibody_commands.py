@@ -6,10 +6,11 @@ Heavy imports wait until a command runs, so that `tandem --help` stays quick.
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from tandem.config_argument import MechanismFile
 from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder, status
 
 DIVERGED = 3
@@ -17,14 +18,14 @@ UNCONVERGED = 0.1  # share of the steps of a run
 
 
 def mechanism(
-    file: Annotated[Path, typer.Argument(help="TOML file, see configs/mechanisms/")],
+    file: MechanismFile,
     seconds: Annotated[float | None, typer.Option(min=0.001, help="Duration. Default: the file's.")] = None,
-    step: Annotated[float | None, typer.Option(min=0.001, max=100, help="Step, ms. Default: the file's.")] = None,
+    step_ms: Annotated[float | None, typer.Option(min=0.001, max=100, help="Default: the file's.")] = None,
     modes: Annotated[
         int | None, typer.Option(min=0, max=50, help="Natural modes to find. Default: the file's.")
     ] = None,
     formulation: Annotated[
-        str | None, typer.Option(help="Coordinates: natural or relative. Default: the file's.")
+        Literal["natural", "relative"] | None, typer.Option(help="Coordinates. Default: the file's.")
     ] = None,
     scheme: Annotated[
         str | None, typer.Option(help="Integrator of the formulation, see docs/mechanisms.md. Default: the file's.")
@@ -42,7 +43,13 @@ def mechanism(
             from tandem import mechanism_run as work
             from tandem.reports.html.page import json_ready
 
-            chosen = {"seconds": seconds, "step_ms": step, "modes": modes, "formulation": formulation, "scheme": scheme}
+            chosen = {
+                "seconds": seconds,
+                "step_ms": step_ms,
+                "modes": modes,
+                "formulation": formulation,
+                "scheme": scheme,
+            }
             described, state = work.load(file, **chosen)
         with progress(described.file.name) as update:
             simulated = work.simulate(described, state, lambda share, figures: update(figures, share))

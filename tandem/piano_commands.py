@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from tandem.config_argument import NeededConfig
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 
 
@@ -43,13 +44,14 @@ def notes(
 
 
 def midi(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="Of the run that is followed.")],
+    config: NeededConfig,
     port: Annotated[str, typer.Option(help="A MIDI port of this host, by its name.")] = "",
     virtual: Annotated[
         bool, typer.Option("--virtual", help="A port that other programs see, named by --port.")
     ] = False,
-    file: Annotated[Path | None, typer.Option(help="A .mid file in place of a port.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A .mid file in place of a port.")] = None,
     overrides: Overrides = None,
+    as_json: AsJson = False,
 ) -> None:
     """Send the strikes of a running simulation to a MIDI port, until it ends or Ctrl-C."""
     with errors():
@@ -64,7 +66,7 @@ def midi(
         machine, params = configured_machine(checked, config.parent)
         if not machine.display.sounds:
             raise ConfigError(f"{config}: the machine {machine.name} has no strikes; a piano key is expected")
-        opened: Port = MidiFile(file) if file is not None else MidoPort(load_mido(), port, virtual)
+        opened: Port = MidiFile(out) if out is not None else MidoPort(load_mido(), port, virtual)
         values = {p.name: float(value) for p, value in zip(machine.parameters, params, strict=False)}
         stop = threading.Event()
         set_by_signals(stop, signal.SIGINT, signal.SIGTERM)
@@ -74,7 +76,10 @@ def midi(
             sent = play(steps, strikes, opened, stop, lambda text: print(f"midi: {text}", file=sys.stderr, flush=True))
         finally:
             steps.close()
-    output().print(f"{sent} notes sent", markup=False)
+    if as_json:
+        print(json.dumps({"notes": sent}), flush=True)
+    else:
+        output().print(f"{sent} notes sent", markup=False)
 
 
 def study_piano(

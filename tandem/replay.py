@@ -115,7 +115,7 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
         return (config, *configured_machine(config, asked.config.parent))
     settings = recorded_settings(run)
     if not settings:
-        raise RunError(f"{run.path}: holds no configuration; give one with --config")
+        raise RunError(f"{run.path}: holds no configuration; give one after it")
     where = f"{run.path} (config.json)"
     was = check(Config, settings, where)
     # its fragments are in it already, whatever has become of their files; new ones go over it
@@ -126,12 +126,12 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     try:
         sources.toml()
     except ConfigError:
-        raise RunError(f"{run.path}: its {FILE} is missing or damaged; give --config") from None
+        raise RunError(f"{run.path}: its {FILE} is missing or damaged; give a configuration after it") from None
     for key, name in config.sim.files.items():
         if name and not any(
             recorded_name == key or recorded_name.startswith(f"{key}:") for recorded_name in sources.files
         ):
-            raise RunError(f"{run.path}: the files of its {key} {name} are missing; give --config")
+            raise RunError(f"{run.path}: the files of its {key} {name} are missing; give a configuration after it")
     return (config, *make_machine(sources, config.sim.parameters))
 
 

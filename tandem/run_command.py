@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from tandem.config_argument import NeededConfig
 from tandem.live_run import live_run
 from tandem.reports.outcome import INTERRUPTED, verdict
-from tandem.shipped_configs import CONFIGS
 from tandem.terminal import AsJson, Overrides, Runs, TokenFile, errors, output, report, run_folder
 
 if TYPE_CHECKING:
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 
     from tandem.reports.html.page import PageSection
 
-DEFAULT = CONFIGS / "drive.toml"
-ConfigFile = Annotated[Path, typer.Argument(help="TOML file, see configs/", show_default="configs/drive.toml")]
 Seconds = Annotated[float | None, typer.Option(min=0, help="Duration; 0 until Ctrl-C. Default: the file's.")]
-TransportOption = Annotated[str | None, typer.Option(help="shm, ipc or tcp. Default: the file's.")]
+TransportOption = Annotated[Literal["shm", "ipc", "tcp"] | None, typer.Option(help="Default: the file's.")]
 RecordOption = Annotated[bool | None, typer.Option("--record/--no-record", help="Default: the file's.")]
 Repeat = Annotated[Path | None, typer.Option(help="A recorded run that plays as the source, in real time.")]
 
 
 def run(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the machine, see configs/")],
+    config: NeededConfig,
     seconds: Seconds = None,
     transport: TransportOption = None,
     overrides: Overrides = None,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sync.errors import ConfigError
+from tandem.config_argument import PadConfig
 from tandem.shipped_configs import CONFIGS
 from tandem.terminal import (
     AsJson,
@@ -23,11 +24,10 @@ from tandem.terminal import (
     run_folder,
     status,
 )
+from tandem.vehicle_commands import BUGGY, Vehicle
 
-BUGGY = CONFIGS / "vehicles" / "buggy.toml"
 DEVICE = CONFIGS / "gamepad.toml"
-Vehicle = Annotated[Path, typer.Option(help="Vehicle file.", show_default="configs/vehicles/buggy.toml")]
-Trails = Annotated[str, typer.Option(help="Caster trails, mm, from small to large.")]
+Trails = Annotated[str, typer.Option(help="Caster trails, from small to large.")]
 
 
 def _trails(text: str) -> tuple[float, ...]:
@@ -36,15 +36,15 @@ def _trails(text: str) -> tuple[float, ...]:
     except ValueError:
         found = ()
     if len(found) < 2 or list(found) != sorted(set(found)) or not all(-0.05 <= t <= 0.1 for t in found):
-        raise ConfigError(f"--trails {text!r}: must be two or more, rising, from -50 to 100 mm, such as 15,25,35")
+        raise ConfigError(f"--trails-mm {text!r}: must be two or more, rising, from -50 to 100 mm, such as 15,25,35")
     return found
 
 
 def caster(
     vehicle: Vehicle = BUGGY,
-    trails: Trails = "15,25,35",
+    trails_mm: Trails = "15,25,35",
     settings: Parameters = None,
-    speed: Annotated[float, typer.Option(min=30, max=150, help="km/h.")] = 75.0,
+    speed_kmh: Annotated[float, typer.Option(min=30, max=150, help="Of the car.")] = 75.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the instant at which the obstacle appears.")] = 1,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
@@ -58,7 +58,7 @@ def caster(
     from sync.jit import compiling
 
     with errors():
-        asked, changed = _trails(trails), parameters(settings)
+        asked, changed = _trails(trails_mm), parameters(settings)
         build.ensure("everything")
         with status("reading"), compiling("iso"):
             from tandem.reports.html.page import json_ready
@@ -69,7 +69,7 @@ def caster(
 
             car = load_vehicle(vehicle, changed)
         with progress("study caster") as update:
-            result = study.caster(car, asked, seed, speed, update)
+            result = study.caster(car, asked, seed, speed_kmh, update)
         figures = tables.figures(car, [result], {})
         if as_json:
             print(json.dumps(json_ready(figures)), flush=True)
@@ -88,10 +88,8 @@ def caster(
 
 def caster_trials(
     person: Annotated[str, typer.Argument(help="Name or number of the test person.")],
-    config: Annotated[
-        Path, typer.Option(help="Configuration with the person's wheel.", show_default="configs/gamepad.toml")
-    ] = DEVICE,
-    trails: Trails = "15,25,35",
+    config: PadConfig = DEVICE,
+    trails_mm: Trails = "15,25,35",
     repeats: Annotated[int, typer.Option(min=1, max=50, help="Trials with each trail.")] = 2,
     seconds: Annotated[float, typer.Option(min=1, help="Of a trial.")] = 60.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the order, and of the obstacles.")] = 1,
@@ -112,7 +110,7 @@ def caster_trials(
         if go_on is None:
             refuse_without_torque(config, overrides or [])
             folder = run_folder(runs, f"caster_trials_{''.join(c if c.isalnum() else '_' for c in person)}")
-            session = protocol.Session(person, seed, protocol.order(_trails(trails), repeats, seed))
+            session = protocol.Session(person, seed, protocol.order(_trails(trails_mm), repeats, seed))
             protocol.save(folder, session)
             _drive(folder, session, config, seconds, overrides or [])
         else:
@@ -202,10 +200,10 @@ def _mark() -> int | None:
 def steering(
     vehicle: Vehicle = BUGGY,
     settings: Parameters = None,
-    speed: Annotated[float, typer.Option(min=1, max=200, help="km/h, of the sweep.")] = 75.0,
+    speed_kmh: Annotated[float, typer.Option(min=1, max=200, help="Of the sweep.")] = 75.0,
     delay_ms: Annotated[float, typer.Option(min=0, max=100, help="Of the loop, from sample to motor.")] = 3.0,
-    inertia: Annotated[float, typer.Option(min=0.001, max=1, help="Of the device's wheel, kg m2.")] = 0.03,
-    damping: Annotated[float, typer.Option(min=0.001, max=10, help="Of the device's wheel, N m s/rad.")] = 0.3,
+    inertia_kgm2: Annotated[float, typer.Option(min=0.001, max=1, help="Of the device's wheel.")] = 0.03,
+    damping_nms: Annotated[float, typer.Option(min=0.001, max=10, help="Of the device's wheel, per rad.")] = 0.3,
     gain: Annotated[float, typer.Option(min=0.01, max=10, help="Torque of the motor per torque of the car.")] = 1.0,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
@@ -230,9 +228,9 @@ def steering(
             from tandem.studies.steering.hands_off import Device
 
             car = load_vehicle(vehicle, changed)
-        device = Device(inertia, damping, gain)
+        device = Device(inertia_kgm2, damping_nms, gain)
         with progress("study steering") as update:
-            results, complaints = feel.steering(car, speed, device, 1e-3 * delay_ms, update)
+            results, complaints = feel.steering(car, speed_kmh, device, 1e-3 * delay_ms, update)
         figures = tables.figures(car, results, {})
         if as_json:
             print(json.dumps(json_ready(figures)), flush=True)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tandem.config_argument import WallConfig
 from tandem.shipped_configs import CONFIGS
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 
@@ -13,9 +14,7 @@ WALL = CONFIGS / "wall.toml"
 
 
 def study_wall(
-    config: Annotated[
-        Path, typer.Argument(help="TOML file with a virtual haptic device.", show_default="configs/wall.toml")
-    ] = WALL,
+    config: WallConfig = WALL,
     overrides: Overrides = None,
     measure: Annotated[bool, typer.Option(help="Also look for the onset by simulation, on the virtual clock.")] = True,
     decay: Annotated[

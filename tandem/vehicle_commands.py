@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sync.errors import ConfigError
+from tandem.config_argument import DEFAULT, ConfigFile, config_argument
 from tandem.run_command import (
-    DEFAULT,
-    ConfigFile,
     Own,
     RecordOption,
     Repeat,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from tandem.reports.html.page import PageSection
 
 BUGGY = CONFIGS / "vehicles" / "buggy.toml"
+Vehicle = Annotated[Path, config_argument("VEHICLE", "Vehicle", "vehicles", show_default="buggy")]
 
 
 def drive(
@@ -74,12 +74,10 @@ _OF_A_DRIVE = Own(("vx", "yaw_rate", "steering_angle"), _report)
 
 
 def vehicle_report(
-    vehicle: Annotated[
-        Path, typer.Argument(help="Vehicle file of model buggy.", show_default="configs/vehicles/buggy.toml")
-    ] = BUGGY,
+    vehicle: Vehicle = BUGGY,
     settings: Parameters = None,
     as_json: AsJson = False,
-    to: Annotated[Path | None, typer.Option("--report", metavar="PATH.html", help="Write a page with curves.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="PATH.html", help="Write a page with curves.")] = None,
 ) -> None:
     """Kinematics and compliance of a vehicle's suspensions, beside those of the multibody car made from it.
 
@@ -103,8 +101,8 @@ def vehicle_report(
             print(json.dumps(result, allow_nan=False), flush=True)
         else:
             shown.print_report(output(), result)
-        if to is not None:
-            write(to, shown.page(result))
+        if out is not None:
+            write(out, shown.page(result))
     if not result["comparison"]["agrees"]:
         print(f"tandem: {vehicle}: {shown.headline(result)}", file=sys.stderr)
         raise typer.Exit(1)
@@ -143,5 +141,5 @@ def write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"--report {path}: cannot be written: {error.strerror}; a file such as car.html") from None
+        raise ConfigError(f"--out {path}: cannot be written: {error.strerror}; a file such as car.html") from None
     print(f"report: {path}", file=sys.stderr)

@@ -10,14 +10,15 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from sync.errors import ConfigError
 from sync.threads import set_by_signals
 from sync.visible import visible
-from tandem.shipped_configs import CONFIGS
+from tandem.config_argument import DEFAULT
+from tandem.shipped_configs import find_config
 from tandem.terminal import Overrides, TokenFile, errors, progress
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from tandem.replay import Asked
     from tandem.view.data_source import RecordData
 
-_CONFIG = CONFIGS / "drive.toml"
 _STATES_S = 0.03  # between two states that are kept
 _MOST_BYTES = 256 << 20  # of them
 
@@ -137,19 +137,22 @@ def _say(text: str) -> None:
 
 
 def view(
-    run: Annotated[
-        Path | None,
+    what: Annotated[
+        list[Path] | None,
         typer.Argument(
-            help="A run's folder or file; a folder of runs means its latest. A mechanism (.toml). None: the live run."
+            metavar="RUN OTHER CONFIG",
+            help="RUN: a run's folder or file; a folder of runs means its latest. OTHER: a second one, drawn beside it."
+            " CONFIG: of the run that is going on (default: drive), or another than the recorded one; a TOML file or a"
+            " name in configs/. A mechanism (.toml) alone runs on its page.",
         ),
     ] = None,
-    other: Annotated[Path | None, typer.Argument(help="A second run, drawn beside the first.")] = None,
-    against: Annotated[str, typer.Option(help="ideal: the same run without transport, drawn beside it.")] = "",
-    mode: Annotated[str, typer.Option(help="Of RUN. exact: as it was. ideal: without transport.")] = "exact",
-    delay_ms: Annotated[float, typer.Option(help="Of what is ideal: blocks are there so much later.")] = 0.0,
-    config: Annotated[
-        Path | None, typer.Option(help="Of the run; of a recorded one, another than its own.", show_default=False)
+    against: Annotated[
+        Literal["ideal"] | None, typer.Option(help="The same run without transport, drawn beside it.")
     ] = None,
+    mode: Annotated[
+        Literal["exact", "ideal"], typer.Option(help="Of RUN. exact: as it was. ideal: without transport.")
+    ] = "exact",
+    delay_ms: Annotated[float, typer.Option(help="Of what is ideal: blocks are there so much later.")] = 0.0,
     overrides: Overrides = None,
     host: Annotated[str | None, typer.Option(help="Address to serve at. Default: the configuration's.")] = None,
     port: Annotated[
@@ -170,16 +173,16 @@ def view(
 
     with errors():
         token = page_token(token_file)
+        run, other, config = _named(what or [])
         if run is None:
-            _live(config or _CONFIG, overrides, (host, port), token, opened)
-            return
-        if run.suffix == ".toml":
-            _mechanism(run, (host, port), token, opened)
+            file = config or DEFAULT
+            if is_mechanism(file):
+                _mechanism(file, (host, port), token, opened)
+            else:
+                _live(file, overrides, (host, port), token, opened)
             return
         if other is not None and against:
             raise ConfigError("--against: is for one run; give either a second one or --against ideal")
-        if against not in ("", "ideal"):
-            raise ConfigError(f"--against {against}: must be ideal, or give a second run")
         if delay_ms and mode == "exact" and not against:
             raise ConfigError(f"--delay-ms {delay_ms:g}: needs --mode ideal or --against ideal")
         build.ensure("everything")
@@ -198,6 +201,26 @@ def view(
         # not as the record has it: its author does not decide who may look at it here
         asked_view = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})
         serve(_where(check(View, asked_view, "--set", "view"), (host, port)), feed, second, token, opened)
+
+
+def _named(words: list[Path]) -> tuple[Path | None, Path | None, Path | None]:
+    """Which run, which other one, which configuration: that is what ends in .toml, or is no file and has a name in
+    configs/."""
+    found = [find_config(word) if word.suffix == ".toml" or (not word.exists() and len(word.parts) == 1) else word
+             for word in words]  # fmt: skip
+    configs = [word for word in found if word.suffix == ".toml"]
+    runs = [word for word in found if word.suffix != ".toml"]
+    if len(configs) > 1 or len(runs) > 2:
+        shown = " ".join(str(word) for word in words)
+        raise ConfigError(f"{shown}: at most two runs and one configuration can be shown")
+    return next(iter(runs), None), next(iter(runs[1:]), None), next(iter(configs), None)
+
+
+def is_mechanism(file: Path) -> bool:
+    """Whether a file describes a mechanism, by the tables it has; a configuration has others."""
+    from sync.toml import read_toml
+
+    return "bodies" in read_toml(file)
 
 
 def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) -> None:

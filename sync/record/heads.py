@@ -98,8 +98,14 @@ def read_head(path: Path) -> Head | None:
 
 def name_of(path: Path) -> str | None:
     """The name of the run that a part belongs to, as it states it; None if it cannot be read."""
+    found = start_of(path)
+    return None if found is None else found.get("name")
+
+
+def start_of(path: Path) -> dict[str, str] | None:
+    """The start sentinel of a file; None if there is none, or if it cannot be read."""
     try:
-        return next((record.metadata.get("name") for record in _first_metadata(path) if record.name == START), None)
+        return next((dict(record.metadata) for record in _first_metadata(path) if record.name == START), None)
     except DAMAGED:
         return None
 

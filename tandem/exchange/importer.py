@@ -131,8 +131,8 @@ def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) 
     for option, given in (("--rate-hz", asked.rate_hz is not None), ("--set", bool(asked.overrides))):
         if given and not asked.config_given:
             raise ExchangeError(
-                f"{option}: {path} is an exported run with its own configuration; give --config to import it for"
-                " another, or change settings when you replay it"
+                f"{option}: {path} is an exported run with its own configuration; give a configuration after it to"
+                " import it for another, or change settings when you replay it"
             )
     topics = {
         sheet.name: blocks_from(_file(measurement, sheet), sheet, layout_of(passport, sheet.name, str(path)))
@@ -152,7 +152,8 @@ def _exported(asked: Asked, measurement: Measurement, passport: dict[str, Any]) 
         layout = topics[inputs[0]].layout
         if config.daq.layout != layout:
             raise ExchangeError(
-                f"{path}: its blocks are {layout.text}, {asked.config} has {config.daq.layout.text}; leave --config out"
+                f"{path}: its blocks are {layout.text}, {asked.config} has {config.daq.layout.text}; leave that"
+                " configuration out"
             )
         here = {key: value for key, value in start_facts(config).items() if key != UTC_OFFSET}
         start = {**start, **here, "recorded_utc": start.get("utc", "")}

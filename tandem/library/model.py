@@ -22,7 +22,7 @@ from sync.record import open_run
 from sync.record.settings import recorded_files, recorded_settings
 from sync.toml import check, read_toml
 from tandem.library.table import Table
-from tandem.shipped_configs import CONFIGS
+from tandem.shipped_configs import CONFIGS, find_config
 
 _SMALL = 6e-6  # of the size of a state or an input: where errors of rounding and of the formula are equal
 
@@ -281,10 +281,12 @@ def machine_files(machine: str | Path, folder: Path = Path()) -> tuple[MachineFi
 
 def found_file(path: Path, first: Path = Path()) -> Path:
     """As it is, from this folder, or among the shipped ones, with or without its suffix."""
-    for folder in (first, CONFIGS, CONFIGS.parent):
-        for name in (path, path.with_name(f"{path.name}.toml")):
-            if (folder / name).is_file():
-                return folder / name
+    try:
+        found = next((p for p in (first / path, first / f"{path}.toml") if p.is_file()), None) or find_config(path)
+    except ConfigError:
+        found = path
+    if found.is_file():
+        return found
     raise ConfigError(
         f"{path}: no such file, here or in {CONFIGS}, and no machine of that name; machines: {', '.join(MACHINES)}"
     )

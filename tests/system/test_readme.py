@@ -127,7 +127,7 @@ def test_commands_that_end_do_so_cleanly(
                 assert json.loads(run.stdout)["balance"]["closes"]
             elif words[0] in ("drive", "run"):
                 assert "balance closes" in run.stdout and "record whole" in run.stdout
-    if any("--save runs/heavy" in c for c in group):
+    if any("--out runs/heavy" in c for c in group):
         _the_chain_left_what_it_says(checkout)
 
 

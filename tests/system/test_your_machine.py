@@ -70,7 +70,7 @@ def test_it_runs_is_recorded_and_replays(place: Path, name: str) -> None:
     assert np.allclose(steps["hand_force"], 400.0 * steps["stretch"], rtol=0, atol=1e-12)
     assert np.allclose(steps["stretch"], steps["handle"] - steps["position"], rtol=0, atol=1e-12)
     assert np.ptp(steps["position"]) > 0.03
-    for words in commands("info runs") + commands("replay runs", "--save") + commands("compare") + commands("plot"):
+    for words in commands("info runs") + commands("replay runs", "--out") + commands("compare") + commands("plot"):
         done = tandem(*words)
         assert done.code == 0, f"{words}\n{done.printed}\n{done.said}"
     done = tandem("replay", str(heavy.path), "--json")

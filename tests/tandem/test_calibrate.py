@@ -28,8 +28,8 @@ from tandem.calibrate.dialogue import Dialogue, Quit, live_line
 from tandem.calibrate.person import Screen
 from tandem.calibrate.readings import Again, Captured, Readings
 from tandem.calibrate.values import Calibration, calibratable
-from tandem.calibrate_command import named
 from tandem.cli import app
+from tandem.shipped_configs import find_config
 from tests.sync.strategies import PROPERTY
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -432,10 +432,10 @@ def test_a_place_that_cannot_be_is_said_before_anything_moves(tmp_path: Path, pl
 
 def test_a_configuration_is_found_by_its_short_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert named("drive") == DRIVE
-    assert named(str(DRIVE)) == DRIVE
+    assert find_config(Path("drive")) == DRIVE
+    assert find_config(DRIVE) == DRIVE
     with pytest.raises(ConfigError, match=r"no_such_car: neither a file nor .*drive"):
-        named("no_such_car")
+        find_config(Path("no_such_car"))
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_cones_are_hit_by_the_wheels_and_not_by_the_air_beside_them():
 
 
 def test_command_prints_json_and_writes_a_page(tmp_path):
-    done = CliRunner().invoke(app, ["iso", "coast-down", "--speed", "50", "--json", "--report", str(tmp_path)])
+    done = CliRunner().invoke(app, ["iso", "coast-down", "--speed-kmh", "50", "--json", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     (test,) = told["tests"]
@@ -188,7 +188,7 @@ def test_command_prints_json_and_writes_a_page(tmp_path):
 
 
 def test_steps_may_be_halved(tmp_path):
-    command = ["iso", "coast-down", "--speed", "30", "--json", "--report", str(tmp_path)]
+    command = ["iso", "coast-down", "--speed-kmh", "30", "--json", "--out", str(tmp_path)]
     figures = json.loads(CliRunner().invoke(app, [*command, "--halved"]).stdout)
     assert figures["changed"] == {"step_halving": 1.0}
     (test,) = figures["tests"]
@@ -209,8 +209,8 @@ def test_a_page_says_how_many_figures_are_close():
         (["step", "--set", "sprung_weight=1"], "sprung_weight"),
         (["step", "--set", "sprung_mass"], "PARAMETER=NUMBER"),
         (["step", "--set", "sprung_mass=heavy"], "PARAMETER=NUMBER"),
-        (["circle", "--speed", "50"], "circle has its own speeds"),
-        (["step", "--vehicle", str(ROOT / "configs" / "vehicles" / "buggy_single_track.toml")], "multibody car"),
+        (["circle", "--speed-kmh", "50"], "circle has its own speeds"),
+        (["step", "buggy_single_track"], "multibody car"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_line(arguments, said):

@@ -119,7 +119,7 @@ def test_a_divergence_is_said_and_has_its_exit_code(tmp_path):
     text = (FOLDER / "double_pendulum.toml").read_text().replace("[run]", '[run]\nscheme = "baumgarte"')
     file = tmp_path / "stiff.toml"
     file.write_text(text + '\n[forces]\ns = { kind = "spring", points = ["A", "C"], stiffness = 1e9 }\n')
-    result = CliRunner().invoke(app, ["mechanism", str(file), "--step", "10", "--runs", str(tmp_path)])
+    result = CliRunner().invoke(app, ["mechanism", str(file), "--step-ms", "10", "--runs", str(tmp_path)])
     assert result.exit_code == 3
     assert "diverged after" in result.stderr
 
@@ -348,7 +348,7 @@ def _command(*words: str) -> Any:
 
 def test_a_duration_that_is_no_multiple_of_the_step_is_kept(tmp_path):
     result = _command(
-        str(FOLDER / "pendulum.toml"), "--seconds", "0.01", "--step", "3", "--json", "--runs", str(tmp_path)
+        str(FOLDER / "pendulum.toml"), "--seconds", "0.01", "--step-ms", "3", "--json", "--runs", str(tmp_path)
     )
     figures = json.loads(result.stdout)
     assert figures["seconds"] == pytest.approx(0.01) and figures["steps"] == 4
@@ -361,7 +361,7 @@ def test_json_of_a_diverged_run_has_no_bare_nan(tmp_path):
     text = (FOLDER / "double_pendulum.toml").read_text().replace("[run]", '[run]\nscheme = "baumgarte"')
     file = tmp_path / "stiff.toml"
     file.write_text(text + '\n[forces]\ns = { kind = "spring", points = ["A", "C"], stiffness = 1e9 }\n')
-    result = _command(str(file), "--step", "10", "--json", "--runs", str(tmp_path / "runs"))
+    result = _command(str(file), "--step-ms", "10", "--json", "--runs", str(tmp_path / "runs"))
 
     def refuse(word: str) -> None:
         raise AssertionError(word)

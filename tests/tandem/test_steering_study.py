@@ -57,7 +57,7 @@ def test_a_trail_is_made_by_leaning_the_axis_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("trails", ["35,15", "15", "a,b", "15,15", "10,500"])
 def test_trails_that_make_no_study_are_refused(trails: str) -> None:
-    run = CliRunner().invoke(app, ["study", "caster", "--trails", trails])
+    run = CliRunner().invoke(app, ["study", "caster", "--trails-mm", trails])
     assert run.exit_code == 2
 
 

@@ -131,7 +131,7 @@ def test_tables_are_in_millimetres_and_degrees(result: dict[str, Any]) -> None:
 
 
 def test_json_is_strict_and_the_page_stands_alone(tmp_path: Path) -> None:
-    done = run("--json", "--set", "sprung_mass=700", "--report", str(tmp_path / "new" / "car.html"))
+    done = run("--json", "--set", "sprung_mass=700", "--out", str(tmp_path / "new" / "car.html"))
     assert done.exit_code == 0, done.output
 
     def never(word: str) -> None:
@@ -162,7 +162,7 @@ def test_the_command_prints_the_largest_difference(examined: None) -> None:
         (["--set", "sprung_mass=heavy"], "--set sprung_mass=heavy: expected PARAMETER=NUMBER"),
         (["--set", "sprung_mas=700"], "did you mean sprung_mass?"),
         (["--set", "front_spring_length=0.9"], "sim.parameters.front_spring_length = 0.9: the car would rest"),
-        (["--report", str(VEHICLES)], "cannot be written"),
+        (["--out", str(VEHICLES)], "cannot be written"),
     ],
 )
 def test_what_is_wrong_is_said_in_lines_with_exit_code_2(examined: None, words: list[str], said: str) -> None:

@@ -42,7 +42,7 @@ def chosen(name: str, speed: float | None) -> list[str]:
         raise ConfigError(f"{name}: no such test; there are {', '.join(MANOEUVRES)}, all")
     if speed is not None and (name == "all" or not MANOEUVRES[name].takes_speed):
         free = ", ".join(key for key, each in MANOEUVRES.items() if each.takes_speed)
-        raise ConfigError(f"--speed {speed:g}: {name} has its own speeds; it can be given for {free}")
+        raise ConfigError(f"--speed-kmh {speed:g}: {name} has its own speeds; it can be given for {free}")
     return list(MANOEUVRES) if name == "all" else [name]
 
 

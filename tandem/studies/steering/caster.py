@@ -91,7 +91,7 @@ def lean_for(vehicle: Vehicle, trail: float) -> dict[str, float]:
         a, b, at_a = b, b + (trail - at_b) * (b - a) / (at_b - at_a), at_b
         at_b = found(b)
     if abs(at_b - trail) > 1e-4 or abs(b) > 0.3:
-        raise ConfigError(f"--trails: {1e3 * trail:g} mm: this car's steering axis does not lean as far")
+        raise ConfigError(f"--trails-mm: {1e3 * trail:g} mm: this car's steering axis does not lean as far")
     return leaned(vehicle.values, b)
 
 
