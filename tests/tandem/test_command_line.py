@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SAME = {"out": "--out", "runs": "--runs", "overrides": "--set", "as_json": "--json", "seconds": "--seconds"}
 UNITS = ("s", "ms", "hz", "mm", "kmh", "kgm2", "nms", "mb", "m", "deg", "seconds")
 # numbers that have no unit: counts, seeds, ratios, addresses
-UNITLESS = {"seed", "port", "modes", "repeats", "gain", "jobs", "samples", "steps", "batch", "rounds"}
+UNITLESS = {"workers", "seed", "port", "modes", "repeats", "gain", "jobs", "samples", "steps", "batch", "rounds"}
 NO_REPORT = {"view": "a page, until it is closed", "completion": "a script for a shell"}
 # positional, by path or name; commands that read one
 CONFIGURED = (
@@ -99,7 +99,7 @@ def test_options_are_in_the_mould() -> None:
 
 def _explained(option: Any) -> bool:
     """An option without a default says what happens without it, or is something that is done only where asked for."""
-    done_if_asked = {"overrides", "settings", "out", "maps", "rows", "save"}
+    done_if_asked = {"overrides", "settings", "out", "maps", "rows", "channels"}
     return option.name in done_if_asked or bool(re.search(r"Default|default|None|A |An |Such|The same", option.help))
 
 
