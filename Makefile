@@ -66,7 +66,9 @@ drill: $(VENV)/.dev
 	$(BIN)/python benchmarks/ring_check.py
 	$(BIN)/python -m checks.schedules --schedules 100000
 	$(BIN)/python -m checks.schedules --schedules 1000 --model buggy
+	$(BIN)/python -m checks.identify_drill
 	$(BIN)/python -m checks.fleet_drill
+	$(BIN)/python -m checks.sweep_drill --runs 200
 	$(BIN)/python checks/bombs.py
 	$(BIN)/python checks/week.py
 	$(BIN)/python checks/power_cuts.py

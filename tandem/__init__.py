@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sim_service.machines.contract import Parameter, Quantity
     from sync.errors import TandemError
+    from tandem.ensembles.identify import identify
     from tandem.ensembles.sweep import sweep
     from tandem.library.live import Live, run
     from tandem.library.model import Diverged, Linear, Model, load_machine
@@ -32,6 +33,7 @@ _PLACES = {
     "Recorded": "tandem.library.recorded",
     "Table": "tandem.library.table",
     "TandemError": "sync.errors",
+    "identify": "tandem.ensembles.identify",
     "load_machine": "tandem.library.model",
     "open_run": "tandem.library.recorded",
     "run": "tandem.library.live",
@@ -48,6 +50,7 @@ __all__ = [
     "Recorded",
     "Table",
     "TandemError",
+    "identify",
     "load_machine",
     "open_run",
     "run",

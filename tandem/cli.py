@@ -21,7 +21,7 @@ from sync.visible import on_one_line
 from tandem.calibrate_command import calibrate
 from tandem.completion_command import answer_shells, completion
 from tandem.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfig
-from tandem.ensemble_commands import fleet, sweep
+from tandem.ensemble_commands import fleet, identify, sweep
 from tandem.foxglove_command import foxglove
 from tandem.iso_commands import iso
 from tandem.keys_command import keys
@@ -97,6 +97,7 @@ app.command(rich_help_panel=RUN)(run)
 app.command(rich_help_panel=RUN)(drive)
 app.command(rich_help_panel=MACHINES)(sweep)
 app.command(rich_help_panel=RECORDS)(fleet)
+app.command(rich_help_panel=MACHINES)(identify)
 
 
 @app.command(rich_help_panel=PARTS)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from tandem.config_argument import OtherConfig
-from tandem.terminal import AsJson, Overrides, errors, output, progress, report
+from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 
 Workers = Annotated[int, typer.Option(min=0, max=4096, help="Runs at a time; 0: one a core.", show_default="0")]
 Cluster = Annotated[
@@ -111,3 +111,39 @@ def fleet(
         )
     if not asked.replay.changed and "differs" in summary["status"]:
         raise typer.Exit(1)
+
+
+def identify(
+    study: Annotated[Path, typer.Argument(help="TOML file: machine, records, what was measured, parameters to find.")],
+    only_sensitivity: Annotated[
+        bool, typer.Option("--only-sensitivity", help="Fit nothing: what the data could tell, at the start.")
+    ] = False,
+    workers: Workers = 0,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Find parameters of a machine from records: values, 95 % intervals, correlations, and what the data do not tell.
+
+    Exit codes: 0 estimated; 2 the study or a record is wrong; 3 the machine diverges at the start.
+    """
+    from sync import build
+    from sync.jit import compiling
+
+    with errors():
+        build.ensure("everything")
+        with compiling("identify"):
+            from tandem.ensembles import identify as pages
+            from tandem.reports.html.page import json_ready
+            from tandem.reports.html.plain import write_plain
+        with progress("identify") as update:
+            found = pages.identify(study, only_sensitivity, workers, update)
+        figures = json_ready(pages.summary(found))
+        if as_json:
+            print(json.dumps(figures), flush=True)
+        else:
+            pages.print_estimate(output(), found)
+        title = f"tandem identify {found.problem.study.name}"
+        report(
+            run_folder(runs, f"identify_{found.problem.study.name}"),
+            lambda place: write_plain(place, title, pages.headline(found), pages.page_sections(found), figures)[0],
+        )

@@ -11,6 +11,7 @@
     sweep        all of it
     report       pictures and page
     fleet        every record below a folder, replayed
+    identify     parameters from measurements: identification (the study), estimate (the answer and its intervals)
 
 A run is a function of its row of values and of the study: where it is made, and when, changes no bit of it.
 """

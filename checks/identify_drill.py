@@ -1,0 +1,119 @@
+"""Ten parameters of a virtual car with hidden values and noisy sensors, found again: `python -m checks.identify_drill`.
+
+20 repetitions, each with other hidden values and other noise. Counted is how many of the intervals of 95 % hold their
+value; how often all ten do at once; and how often all ten lie within the wider intervals that hold together with 95 %.
+Ten right and independent intervals of 95 % hold all at once in 0.95^10 = 60 % of the repetitions: more would mean
+that they are too wide. Then drag area and air density together, of which only the product acts: they must be named.
+Exit code 1 where fewer than 90 % of the intervals hold, where the errors are not as large as the covariance says (the
+sum of their squares in its measure, chi-squared, at 99.9 %), or where the pair is not named.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import chi2
+
+import tandem
+from tandem.ensembles.identify import identify
+from tandem.library.model import Parameters
+from tandem.shipped_configs import CONFIGS
+
+CAR = CONFIGS / "vehicles" / "buggy_single_track.toml"
+STEP_S, SECONDS = 0.005, 40.0
+PARAMETERS = (
+    "mass", "yaw_inertia", "cg_to_front", "cornering_front", "cornering_rear", "relaxation_y", "drag_area",
+    "rolling_resistance", "brake_front", "steering_arm",
+)  # fmt: skip
+SIGMAS = {"vx": 0.05, "yaw_rate": 0.005, "ax": 0.1, "ay": 0.1}  # of a GNSS receiver and an inertial sensor
+WITHIN = 0.15  # of the file's value: hidden values
+RANGE = 0.45  # and the range that is searched
+
+
+def inputs(seconds: float) -> dict[str, np.ndarray]:
+    """Accelerate, weave, brake, lift, weave faster: everything that acts is moved."""
+    t = STEP_S * np.arange(round(seconds / STEP_S))
+    throttle = np.interp(t, [0, 1, 8, 9, 20, 21, 24, 25, 33, 34], [0.3, 0.9, 0.9, 0.4, 0.4, 0, 0, 0.8, 0.8, 0.2])
+    brake = np.interp(t, [20, 21, 22.5, 23, 35, 36, 37, 38], [0, 15, 15, 0, 0, 20, 20, 0])
+    amplitude = np.interp(t, [3, 6, 18, 20, 24, 26, 34, 35], [0, 1, 1, 0, 0, 1, 1, 0])
+    angle = amplitude * np.sin(2 * np.pi * (0.2 + 0.02 * t) * t)
+    rate = np.gradient(angle, STEP_S)
+    return {
+        "throttle": throttle, "brake_pressure_bar": brake, "steering_angle": angle, "steering_speed": rate,
+        "steering_acceleration": np.gradient(rate, STEP_S),
+    }  # fmt: skip
+
+
+def measurement(file: Path, hidden: dict[str, float], random: np.random.Generator, seconds: float) -> None:
+    car = tandem.load_machine(CAR, hidden)
+    given = {name: values for name, values in inputs(seconds).items() if name in {q.name for q in car.inputs}}
+    made = car.run(given, step_s=STEP_S)
+    count = made.rows
+    columns = {"t": STEP_S * np.arange(count + 1)}
+    columns |= {name: np.append(values, values[-1]) for name, values in given.items()}
+    for name, sigma in SIGMAS.items():  # the value at the end of a step stands at that instant
+        columns[name] = np.concatenate([[0.0], made[name]]) + sigma * random.standard_normal(count + 1)
+    table = np.column_stack(list(columns.values()))
+    np.savetxt(file, table, fmt="%.17g", delimiter=",", header=",".join(columns), comments="")
+
+
+def study(file: Path, names: tuple[str, ...], known: dict[str, float] | None = None) -> dict[str, object]:
+    nominal = tandem.load_machine(CAR).parameters
+    return {
+        "name": "car", "machine": str(CAR), "step_ms": 1e3 * STEP_S, "records": [str(file)],
+        "measured": {name: {"sigma": sigma} for name, sigma in SIGMAS.items()},
+        "set": known or {}, "parameters": {name: _range(nominal, name) for name in names},
+    }  # fmt: skip
+
+
+def _range(nominal: Parameters, name: str) -> dict[str, float]:
+    limits = nominal.describe(name)
+    return {"low": max((1 - RANGE) * nominal[name], limits.low), "high": min((1 + RANGE) * nominal[name], limits.high)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repetitions", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    asked = parser.parse_args()
+    nominal = tandem.load_machine(CAR).parameters
+    inside = np.zeros((asked.repetitions, len(PARAMETERS)), bool)
+    scores, squares = np.zeros(inside.shape), 0.0
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / "measured.csv"
+        for k in range(asked.repetitions):
+            random = np.random.default_rng(k)
+            factors = random.uniform(1 - WITHIN, 1 + WITHIN, len(PARAMETERS))
+            hidden = {name: nominal[name] * f for name, f in zip(PARAMETERS, factors, strict=True)}
+            measurement(file, hidden, random, asked.seconds)
+            found = identify(study(file, PARAMETERS))
+            truth = np.array(list(hidden.values()))
+            inside[k] = (found.low < truth) & (truth < found.high)
+            scores[k] = (found.values - truth) / found.deviations
+            squares += float(scores[k] @ np.linalg.solve(found.correlation, scores[k]))
+            missed = [n for n, ok in zip(PARAMETERS, inside[k], strict=True) if not ok]
+            print(f"{k}: {inside[k].sum()} of 10 inside{': not ' if missed else ''}{', '.join(missed)}", flush=True)
+        widths = 1.96 * found.deviations / found.values
+        for n, name in enumerate(PARAMETERS):
+            print(f"{name:20s} {inside[:, n].mean():4.0%} inside, last interval ±{widths[n]:.2%}")
+        searched = ("drag_area", "air_density", "rolling_resistance")
+        known = {name: value for name, value in hidden.items() if name not in searched}
+        pair = identify(study(file, searched, known))
+        named = [set(c.weights) for c in pair.combinations]
+    together = (np.abs(scores) < found.joint_factor).all(axis=1)
+    print(
+        f"{inside.mean():.1%} of {inside.size} intervals hold the hidden value (95 % are expected), all ten in"
+        f" {inside.all(axis=1).sum()} of {asked.repetitions} repetitions; the joint ones (±{found.joint_factor:.2f}"
+        f" deviations) in {together.sum()}; errors over deviations {scores.std():.2f} (1 expected); not told apart:"
+        f" {[sorted(each) for each in named]}"
+    )
+    low, high = chi2.ppf([0.0005, 0.9995], inside.size)
+    print(f"sum of squared errors in the measure of the covariance {squares:.0f}; {low:.0f} to {high:.0f} are expected")
+    right = inside.mean() >= 0.9 and low < squares < high and {"drag_area", "air_density"} in named
+    return int(not right)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,244 @@
+"""Parameters from measurements: Gauss–Newton on the weighted difference, and what the data say about the answer.
+
+Sensitivities are central differences of whole runs, all of them at once in threads: no formulation here has the
+derivative of a step by its parameters. Steps are scaled by the ranges of the parameters. The covariance is the inverse
+of J'J at the answer, for noise that is white, of the deviation given or left over. A direction in the space of the
+parameters that the data confine to no better than half of a range is named, and its parameters get no interval.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from sync.errors import TandemError
+from tandem.ensembles.extras import needs
+from tandem.ensembles.identification import Problem
+from tandem.ensembles.pool import cores
+from tandem.ensembles.work import Worker
+
+Progress = Callable[[str, float], None]
+_NORMAL_95 = 1.959963984540054
+_LOOSE = 0.5  # of a range: a deviation beyond is none that the data give
+_TAKES_PART = 0.2  # of a direction of length 1
+_CLOSE = 0.95  # correlation of two parameters that is worth a word
+
+
+class NotEstimated(TandemError):
+    """The machine does not run at the start, or near it."""
+
+    code = 3
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A direction that the data do not tell: names and weights, in parts of the parameters' ranges."""
+
+    weights: dict[str, float]
+    deviation: float  # of the range, by the data alone
+
+    def __str__(self) -> str:
+        parts = " ".join(f"{weight:+.2f} {name}" for name, weight in self.weights.items())
+        return f"{parts} (in parts of their ranges)"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    problem: Problem
+    values: np.ndarray
+    deviations: np.ndarray  # standard; NaN where the data do not tell
+    correlation: np.ndarray
+    combinations: list[Combination]
+    at_bounds: tuple[str, ...]
+    sigmas: dict[str, float]  # of the noise
+    before: list[dict[str, np.ndarray]]  # predictions of every record
+    after: list[dict[str, np.ndarray]]
+    influence: dict[str, dict[str, float]]  # rms of each channel, over its noise, for a tenth of a range
+    iterations: int = 0
+    runs: int = 0
+    message: str = ""
+
+    @property
+    def low(self) -> np.ndarray:
+        return np.asarray(self.values - _NORMAL_95 * self.deviations)
+
+    @property
+    def high(self) -> np.ndarray:
+        return np.asarray(self.values + _NORMAL_95 * self.deviations)
+
+    @property
+    def joint_factor(self) -> float:
+        """How many deviations wide intervals are that hold all at once with 95 %, by Bonferroni."""
+        return NormalDist().inv_cdf(1.0 - 0.025 / len(self.values))
+
+    def correlated(self) -> list[tuple[str, str, float]]:
+        names = self.problem.names
+        pairs = [(a, b) for a in range(len(names)) for b in range(a)]
+        found = [(names[b], names[a], float(self.correlation[a, b])) for a, b in pairs]
+        return [each for each in found if abs(each[2]) > _CLOSE]
+
+
+@dataclass
+class _Model:
+    problem: Problem
+    workers: int
+    sigmas: dict[str, float] = field(default_factory=dict)
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        self._worker = Worker(self.problem.job)
+        self.range = self.problem.high - self.problem.low
+
+    def predict(self, values: np.ndarray) -> list[dict[str, np.ndarray]]:
+        """Of every record. Raises TandemError where a run diverges."""
+        cases = range(len(self.problem.measured))
+        self.runs += len(cases)
+        return [self._worker.log(case, values.tolist()).columns for case in cases]
+
+    def residual(self, predicted: list[dict[str, np.ndarray]], values: np.ndarray) -> np.ndarray:
+        parts = [
+            (predicted[case][name] - found[name]) / self.sigmas[name]
+            for case, found in enumerate(self.problem.measured)
+            for name in self.problem.channels
+        ]
+        return np.concatenate([*parts, self._priors(values)])
+
+    def _priors(self, values: np.ndarray) -> np.ndarray:
+        given = self.problem.study.parameters.values()
+        pairs = [(v, p.prior, p.prior_sigma) for v, p in zip(values, given, strict=True)]
+        return np.array([(v - mean) / sigma for v, mean, sigma in pairs if mean is not None and sigma is not None])
+
+    def jacobian(self, values: np.ndarray) -> np.ndarray:
+        """Of the residual by the values in parts of their ranges; two runs a parameter, all at once."""
+        n, problem = len(values), self.problem
+        step = problem.study.solver.step
+        sides = np.tile(values, (2 * n, 1))
+        for k in range(n):
+            sides[2 * k, k] = min(values[k] + step * self.range[k], problem.high[k])
+            sides[2 * k + 1, k] = max(values[k] - step * self.range[k], problem.low[k])
+        with ThreadPoolExecutor(self.workers) as pool:
+            found = list(pool.map(self._try, sides))
+        here: np.ndarray | None = None
+        columns = []
+        for k, name in enumerate(problem.names):
+            ends = [(side[k], r) for side, r in zip(sides[2 * k : 2 * k + 2], found[2 * k : 2 * k + 2], strict=True)]
+            good = [(at, r) for at, r in ends if r is not None]
+            if len(good) < 2:  # one side diverges: the other, and here
+                here = self._try(values) if here is None else here
+                if here is None or not good:
+                    raise NotEstimated(f"{name}: the machine diverges on both sides of {values[k]:g}")
+                good = [*good, (values[k], here)]
+            (a, ra), (b, rb) = good
+            columns.append((ra - rb) / (a - b) * self.range[k])
+        return np.column_stack(columns)
+
+    def _try(self, values: np.ndarray) -> np.ndarray | None:
+        try:
+            return self.residual(self.predict(values), values)
+        except TandemError:
+            return None
+
+
+def estimate(
+    problem: Problem, only_sensitivity: bool = False, workers: int = 0, progress: Progress = lambda *_: None
+) -> Estimate:
+    model = _Model(problem, workers or cores())
+    optimize: Any = needs("scipy.optimize", "sweep", "tandem identify")
+    try:
+        before = model.predict(problem.start)
+    except TandemError as error:
+        raise NotEstimated(f"{problem.job.where}: at the start: {error}") from None
+    given = {name: each.sigma for name, each in problem.study.measured.items()}
+    model.sigmas = {name: sigma or _left_over(problem, before, name) for name, sigma in given.items()}
+    values, iterations, message = problem.start, 0, "not fitted: sensitivities at the start"
+    if not only_sensitivity:
+        for _ in range(1 if all(given.values()) else 3):  # noise that is not given is found again with the answer
+            values, more, message = _solve(optimize, model, values, progress)
+            iterations += more
+            left = model.predict(values)
+            model.sigmas = {name: sigma or _left_over(problem, left, name) for name, sigma in given.items()}
+    after = model.predict(values)
+    jacobian = model.jacobian(values)
+    return _judged(problem, model, values, jacobian, before, after, iterations, message)
+
+
+def _left_over(problem: Problem, predicted: list[dict[str, np.ndarray]], name: str) -> float:
+    error = np.concatenate([p[name] - m[name] for p, m in zip(predicted, problem.measured, strict=True)])
+    return max(float(np.sqrt(np.mean(error * error))), 1e-12)
+
+
+def _solve(optimize: Any, model: _Model, begin: np.ndarray, progress: Progress) -> tuple[np.ndarray, int, str]:
+    problem, solver = model.problem, model.problem.study.solver
+    made = 0
+
+    def residual(x: np.ndarray) -> np.ndarray:
+        found = model._try(problem.low + x * model.range)
+        # a trial that diverges is no step: the solver takes a shorter one
+        return np.full(size, np.inf) if found is None else found
+
+    def jacobian(x: np.ndarray) -> np.ndarray:
+        nonlocal made
+        made += 1
+        progress(f"iteration {made}", min(made / solver.iterations, 0.99))
+        return model.jacobian(problem.low + x * model.range)
+
+    inside = np.clip((begin - problem.low) / model.range, 1e-6, 1.0 - 1e-6)
+    size = len(model.residual(model.predict(begin), begin))
+    found = optimize.least_squares(
+        residual, inside, jac=jacobian, bounds=(0.0, 1.0), method="trf", x_scale=1.0,
+        loss="linear" if solver.loss == "squares" else "huber",
+        ftol=solver.tolerance, xtol=solver.tolerance, gtol=1e-10, max_nfev=2 * solver.iterations,
+    )  # fmt: skip
+    return problem.low + found.x * model.range, made, str(found.message)
+
+
+def _judged(
+    problem: Problem,
+    model: _Model,
+    values: np.ndarray,
+    jacobian: np.ndarray,
+    before: list[dict[str, np.ndarray]],
+    after: list[dict[str, np.ndarray]],
+    iterations: int,
+    message: str,
+) -> Estimate:
+    n = len(values)
+    share = (values - problem.low) / model.range
+    held = [k for k in range(n) if share[k] < 1e-4 or share[k] > 1.0 - 1e-4]
+    _, singular, directions = np.linalg.svd(jacobian, full_matrices=False)
+    deviation = 1.0 / np.maximum(singular, 1e-300)
+    loose = deviation > _LOOSE
+    combinations, unknown = [], np.zeros(n, bool)
+    for direction, width in zip(directions[loose], deviation[loose], strict=True):
+        part = np.abs(direction) > _TAKES_PART
+        unknown |= part
+        sign = np.sign(direction[np.argmax(np.abs(direction))])
+        weights = {problem.names[k]: float(sign * direction[k]) for k in np.flatnonzero(part)}
+        combinations.append(Combination(weights, float(width)))
+    covariance = (directions.T * np.minimum(deviation, 1e6) ** 2) @ directions
+    root = np.sqrt(np.diag(covariance))
+    deviations = np.where(unknown, np.nan, root * model.range)
+    influence = {
+        name: dict(zip(problem.channels, _by_channel(problem, 0.1 * jacobian[:, k]), strict=True))
+        for k, name in enumerate(problem.names)
+    }
+    return Estimate(
+        problem, values, deviations, covariance / np.outer(root, root), combinations,
+        tuple(problem.names[k] for k in held), dict(model.sigmas), before, after, influence, iterations, model.runs,
+        message,
+    )  # fmt: skip
+
+
+def _by_channel(problem: Problem, column: np.ndarray) -> list[float]:
+    """The root mean square of the parts of a column of the residual that belong to each channel."""
+    squares, counts, at = dict.fromkeys(problem.channels, 0.0), dict.fromkeys(problem.channels, 0), 0
+    for found in problem.measured:
+        for name in problem.channels:
+            part = column[at : at + len(found[name])]
+            squares[name] += float(part @ part)
+            counts[name] += len(part)
+            at += len(found[name])
+    return [float(np.sqrt(squares[name] / max(counts[name], 1))) for name in problem.channels]
