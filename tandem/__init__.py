@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from sync.errors import TandemError
     from tandem.ensembles.identify import identify
     from tandem.ensembles.sweep import sweep
+    from tandem.library.batch import Batch, batch
     from tandem.library.live import Live, run
     from tandem.library.model import Diverged, Linear, Model, load_machine
     from tandem.library.recorded import Recorded, open_run
     from tandem.library.table import Table
+    from tandem.library.vector_env import vector_env
 
 _PLACES = {
+    "Batch": "tandem.library.batch",
     "Diverged": "tandem.library.model",
     "Linear": "tandem.library.model",
     "Live": "tandem.library.live",
@@ -33,14 +36,17 @@ _PLACES = {
     "Recorded": "tandem.library.recorded",
     "Table": "tandem.library.table",
     "TandemError": "sync.errors",
+    "batch": "tandem.library.batch",
     "identify": "tandem.ensembles.identify",
     "load_machine": "tandem.library.model",
     "open_run": "tandem.library.recorded",
     "run": "tandem.library.live",
     "sweep": "tandem.ensembles.sweep",
+    "vector_env": "tandem.library.vector_env",
 }
 
 __all__ = [
+    "Batch",
     "Diverged",
     "Linear",
     "Live",
@@ -50,11 +56,13 @@ __all__ = [
     "Recorded",
     "Table",
     "TandemError",
+    "batch",
     "identify",
     "load_machine",
     "open_run",
     "run",
     "sweep",
+    "vector_env",
 ]  # fmt: skip
 
 

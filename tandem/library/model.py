@@ -111,6 +111,16 @@ class Model:
         return self._machine.name
 
     @property
+    def machine(self) -> Machine:
+        """Its description and its step."""
+        return self._machine
+
+    @property
+    def params(self) -> np.ndarray:
+        """A copy of the vector of parameters, as a step takes it."""
+        return self._params.copy()
+
+    @property
     def inputs(self) -> tuple[Quantity, ...]:
         return self._machine.inputs
 

@@ -15,8 +15,8 @@ from sync.errors import ConfigError, TandemError
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 PUBLIC = {
-    "Diverged", "Linear", "Live", "Model", "Parameter", "Quantity", "Recorded", "Table", "TandemError", "identify",
-    "load_machine", "open_run", "run", "sweep",
+    "Batch", "batch", "vector_env", "Diverged", "Linear", "Live", "Model", "Parameter", "Quantity", "Recorded", "Table",
+    "TandemError", "identify", "load_machine", "open_run", "run", "sweep",
 }  # fmt: skip
 
 
