@@ -27,6 +27,7 @@ from tandem.iso_commands import iso
 from tandem.keys_command import keys
 from tandem.live_run import checked_config, compile_ahead
 from tandem.multibody_commands import bench_multibody, mechanism
+from tandem.observe_command import observe
 from tandem.omni_commands import study_omni
 from tandem.piano_commands import midi, notes, study_piano
 from tandem.reports.outcome import DAMAGED
@@ -485,6 +486,7 @@ app.command(rich_help_panel=HERE)(completion)
 app.command(rich_help_panel=RUN)(view)
 app.command(rich_help_panel=MACHINES)(mechanism)
 app.command(rich_help_panel=MACHINES)(iso)
+app.command(rich_help_panel=MACHINES)(observe)
 app.command(rich_help_panel=HERE)(keys)
 app.command(rich_help_panel=RECORDS)(notes)
 app.command(rich_help_panel=RUN)(midi)

@@ -5,12 +5,12 @@ that the machine's motion depends on, and biases of sensors, which it does not. 
 
     status = linearise(state, inputs, params, tables, work, h, which, extra, F, at)
 
-advances `state` by h as the machine's step does, and leaves in F the derivatives of the error after the step by the
-error before it and by the estimated quantities, column by column (n rows; n columns, then one for each of `which`,
-indices into `estimable`), and in one more column what forces among these did in the step. `extra` are their values;
-those that are parameters stand in `params` too. In `at` it leaves what `measure` needs of the instant at the beginning
-of the step. TANGENT: F is the derivative of the step; CONSTANT: the step had none (an impact, a fallback), and F is not
-written.
+advances `state` by h and leaves outputs in `work` as the machine's step does. F has the derivatives of the error after
+the step by the error before it and by the estimated quantities, column by column (n rows; n columns, then one for each
+of `which`, indices into `estimable`), and in one more column what forces among these did in the step. `extra` are their
+values; those that are parameters stand in `params` too. In `at` it leaves what `measure` needs of the instant at the
+beginning of the step. TANGENT: F is the derivative of the step; CONSTANT: the step had none (an impact, a fallback),
+and F is not written.
 
     value = measure(signal, row, tau, at, tables, work, which, H)
 

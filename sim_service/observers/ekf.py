@@ -143,6 +143,9 @@ def use_readings(model, memory, readings, extra, U, d, dx, at, H, f, g, K, measu
         for j in range(N):
             H[j] = 0.0
         predicted = measure(int(row[R.SIGNAL]), row, readings[READING * i + 1], at, model.tables, memory.work, which, H)
+        if sizes[Z.FORM] == FREE:  # what the transition knows nothing of is not learned from readings either
+            for j in range(n, n + q):
+                H[j] = 0.0
         bias = int(row[R.BIAS])
         if bias >= 0:
             H[n + q + bias] = 1.0

@@ -125,10 +125,18 @@ class Filter:
         upper = np.triu(P.reshape(N, N).T)
         return np.asarray(upper + np.triu(upper, 1).T)
 
-    def set_covariance(self, P: np.ndarray) -> None:
+    def put(self, state: np.ndarray, params: np.ndarray, extra: np.ndarray, P: np.ndarray) -> None:
+        """Another estimate in its place."""
         U, d = np.zeros(self.order**2), np.zeros(self.order)
         factorise_covariance(np.ascontiguousarray(P.T).ravel().copy(), U, d)
-        self.memory.estimate[self._u], self.memory.estimate[self._d] = U, d
+        estimate = self.memory.estimate
+        estimate[self._state], estimate[self._params], estimate[self._extra] = state, params, extra
+        estimate[self._u], estimate[self._d] = U, d
+
+    def seen_at(self) -> np.ndarray:
+        """What the last step left for measurements (contract.py)."""
+        first = len(self.memory.scratch) - len(self.memory.given) - len(self.state) - self.observed.at_size
+        return self.memory.scratch[first : first + self.observed.at_size]
 
 
 def noise(observed: Observed, walk: np.ndarray, h: float) -> np.ndarray:

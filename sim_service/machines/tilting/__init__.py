@@ -104,6 +104,16 @@ def runge_kutta(p, inputs, mass, phi, w, T, r, v, psi, h):
     )  # fmt: skip
 
 
+@inner
+def write_outputs(state, params, work):
+    for i in range(6):
+        work[i] = state[i]
+    phi, r, v = state[S.roll], state[S.yaw_rate], state[S.speed]
+    work[W.lateral_acceleration] = v * r
+    work[W.felt] = v * r * cos(phi) + GRAVITY * sin(phi)
+    work[W.roll_wanted] = wanted(params, r, v)
+
+
 @kernel(STEP, error_model="numpy")
 def step(state, inputs, params, tables, work, h):
     set_missing(inputs)
@@ -113,12 +123,7 @@ def step(state, inputs, params, tables, work, h):
     )  # fmt: skip
     state[S.roll], state[S.roll_rate], state[S.torque] = phi, w, T
     state[S.yaw_rate], state[S.speed], state[S.heading] = r, v, psi
-    for i in range(6):
-        work[i] = state[i]
-    a = v * r
-    work[W.lateral_acceleration] = a
-    work[W.felt] = a * cos(phi) + GRAVITY * sin(phi)
-    work[W.roll_wanted] = wanted(params, r, v)
+    write_outputs(state, params, work)
 
 
 def initial(state, params, tables, work):

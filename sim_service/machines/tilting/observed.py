@@ -12,7 +12,18 @@ from math import cos, sin
 import numpy as np
 
 from sim_service.machines.contract import Quantity
-from sim_service.machines.tilting import GRAVITY, INPUTS, MACHINE, STATES, P, S, rates, runge_kutta, set_missing
+from sim_service.machines.tilting import (
+    GRAVITY,
+    INPUTS,
+    MACHINE,
+    STATES,
+    P,
+    S,
+    rates,
+    runge_kutta,
+    set_missing,
+    write_outputs,
+)
 from sim_service.multibody.natural.views import inner, view
 from sim_service.multibody.relative.dual import add_slopes, along, value_of
 from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE, TANGENT, Estimable, Observed
@@ -82,6 +93,7 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
         leave(at, _ROOM, which, F, i, _STATES)
         F[(_STATES + len(which)) * _STATES + i] = 0.0  # forces do nothing that the step has not done
         state[i] = value_of(new[i])
+    write_outputs(state, params, work)
     return TANGENT
 
 

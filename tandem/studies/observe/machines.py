@@ -18,10 +18,10 @@ class Made:
     params: np.ndarray
 
 
-def make(settings: MachineOf, folder: Path, changed: dict[str, float]) -> Made:
+def make(settings: MachineOf, study: Path, changed: dict[str, float]) -> Made:
     """The machine of a study with some parameters changed, ready to be observed."""
     named = settings.file
-    found = gather(folder / named if named.endswith(".toml") else named)
+    found = gather(study.parent / named if named.endswith(".toml") else named)
     top = "".join(f'{key} = "{value}"\n' for key, value in settings.top.items()).encode()
     sources = MachineFiles({**found.files, FILE: top + found.files[FILE]}, found.names)
     machine, params = make_machine(sources, changed)
@@ -31,5 +31,5 @@ def make(settings: MachineOf, folder: Path, changed: dict[str, float]) -> Made:
     except ModuleNotFoundError as error:
         if error.name != module:
             raise
-        raise ConfigError(f"{sources.name()}: machine = {machine.name!r}: has no observer") from None
+        raise ConfigError(f"{study}: machine.file = {named!r}: {machine.name} has no observer") from None
     return Made(own.observed(machine, params) if hasattr(own, "observed") else own.OBSERVED, params)

@@ -11,16 +11,18 @@ import numpy as np
 from sim_service.machines.contract import index
 from sim_service.observers.consistency import mean_band, nees
 from sim_service.observers.description import Sensors, read_sensors
-from sim_service.observers.experiment import Truth, record, replay
+from sim_service.observers.experiment import Estimates, Truth, record, replay
 from sim_service.observers.make import Filter, Tuning
 from sim_service.observers.noise import normal_number
 from sim_service.observers.rows import COUNTERS, EXACT, FREE
+from sim_service.observers.smoother import smooth
+from sim_service.observers.unscented import replay_unscented
 from sync.errors import ConfigError
 from tandem.studies.observe.excitation import Excitation
 from tandem.studies.observe.machines import Made, make
 from tandem.studies.observe.settings import Study, spread
 
-FORMS = {"exact": EXACT, "constant": FREE}
+FORMS = {"exact": EXACT, "constant": FREE, "unscented": EXACT, "smoothed": EXACT}
 _BEGIN = 70_000  # stream of the errors at the start
 
 
@@ -53,8 +55,8 @@ class Outcome:
 
 
 def prepare(study: Study, path: Path) -> Setup:
-    where, folder, h = str(path), path.parent, study.step_ms * 1e-3
-    model, truth = make(study.machine, folder, {}), make(study.machine, folder, dict(study.truth.parameters))
+    where, h = str(path), study.step_ms * 1e-3
+    model, truth = make(study.machine, path, {}), make(study.machine, path, dict(study.truth.parameters))
     observed = model.observed
     sensors = read_sensors(study.sensors, observed, h, where)
     settings = study.filter
@@ -138,10 +140,18 @@ def observe(setup: Setup, form: str, seed: int, truth: Truth, state: np.ndarray,
     """One filter over one truth; errors of its outputs are returned for curves."""
     filter = make_filter(setup, state, FORMS[form])
     began = perf_counter()
-    estimates = replay(filter, truth)
+    if form == "unscented":
+        estimates = replay_unscented(filter, truth, setup.tuning.walk)
+    elif form == "smoothed":
+        estimates = smoothed_estimates(filter, truth)
+    else:
+        estimates = replay(filter, truth)
     into.step_us.append((perf_counter() - began) / len(truth.inputs) * 1e6)
     found = watched_errors(setup, truth.seen.outputs, estimates.outputs)
     parts = parts_of_time(setup)
+    if form == "smoothed":  # of kept instants alone
+        some = np.arange(len(truth.inputs)) % truth.every == 0
+        parts = {part: steps & some for part, steps in parts.items()}
     for name, e in found.items():
         for part, steps in parts.items():
             if steps.any():
@@ -162,6 +172,23 @@ def observe(setup: Setup, form: str, seed: int, truth: Truth, state: np.ndarray,
     q = len(filter.which)
     into.quantities.append(setup.quantities - filter.extra[:q])
     return {"errors": found, "outputs": estimates.outputs}
+
+
+def smoothed_estimates(filter: Filter, truth: Truth) -> Estimates:
+    """Of all readings; outputs by a step from every kept instant, held until the next."""
+    found, machine = smooth(filter, truth), filter.observed.machine
+    kept, outputs = found.estimates.copy(), np.zeros((len(truth.inputs), len(machine.outputs)))
+    work, n = np.zeros(machine.work_size), len(filter.observed.coordinates)
+    for k, estimate in enumerate(found.estimates):
+        filter.memory.estimate[:] = estimate
+        state, params, extra = filter.state.copy(), filter.params.copy(), filter.extra + found.corrections[k, n:]
+        filter.observed.correct(state, params, machine.tables, work, found.corrections[k, :n].copy())
+        filter.put(state, params, extra, found.covariances[k])
+        kept[k] = filter.memory.estimate
+        first = k * truth.every
+        machine.step(state, truth.inputs[first].copy(), params, machine.tables, work, filter.h)
+        outputs[first : first + truth.every] = work[: len(machine.outputs)]
+    return Estimates(kept, outputs, np.full((len(truth.inputs), 2 * len(filter.memory.counters)), np.nan))
 
 
 def run(setup: Setup, forms: list[str], update: Callable[[str, float], None]) -> dict[str, Outcome]:

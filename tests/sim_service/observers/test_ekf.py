@@ -5,8 +5,10 @@ import pytest
 
 from sim_service.observers import ekf
 from sim_service.observers.description import read_sensors
+from sim_service.observers.experiment import Seen, Truth
 from sim_service.observers.make import Filter, Tuning, noise
 from sim_service.observers.rows import CLIPPED, FREE, GATED, LATE, TOO_OLD, USED, R
+from sim_service.observers.smoother import smooth
 from sync.errors import ConfigError
 
 from .linear import LINEAR, transition
@@ -177,3 +179,38 @@ def test_an_encoder_reads_in_the_middle_of_its_steps():
     row.flags.writeable = False
     values = np.linspace(-1, 1, 2001)
     assert np.abs(values - [read(row, v, 0.0, 0.0) for v in values]).max() <= 0.5 * quantum * (1 + 1e-12)
+
+
+def test_smoothing_is_that_of_rauch_tung_and_striebel():
+    """Of the textbook: filtered estimates corrected backwards, with an inverse of every predicted covariance."""
+    z, steps = readings(80), 80
+    F2, B = transition(PARAMS, H)
+    F, C, R_ = np.eye(3), np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), (0.01**2, 0.1**2)
+    F[:2, :2] = F2
+    Q, P, x = noise(LINEAR, WALK, H).reshape(3, 3), np.diag(START**2), np.zeros(3)
+    filtered, predicted = [], []
+    for k in range(steps):
+        for i in range(2):
+            if not np.isnan(z[k, i]):
+                s = C[i] @ P @ C[i] + R_[i]
+                gain = P @ C[i] / s
+                x, P = x + gain * (z[k, i] - C[i] @ x), P - np.outer(gain, gain) * s
+        filtered.append((x, P))
+        x, P = F @ x, F @ P @ F.T + Q
+        x[:2] += B * handle(k)[0]
+        predicted.append((x, P))
+    x, P = filtered[-1]
+    wanted = [(x, P)]
+    for k in range(steps - 2, -1, -1):
+        (a, A), (p, S) = filtered[k], predicted[k]
+        G = A @ F.T @ np.linalg.inv(S)
+        x, P = a + G @ (x - p), A + G @ (P - S) @ G.T
+        wanted.append((x, P))
+    wanted.reverse()
+    truth = Truth(Seen(z, np.zeros((0, 2)), np.zeros((0, 4)), np.zeros((0, 1))),
+                  np.array([handle(k) for k in range(steps)]), 1, PARAMS, LINEAR.machine)  # fmt: skip
+    smoothed = smooth(make(), truth)
+    for k in range(steps):
+        estimate = np.concatenate([smoothed.estimates[k, :2], smoothed.estimates[k, 5:6]])
+        assert np.allclose(estimate + smoothed.corrections[k], wanted[k][0], rtol=0, atol=1e-10)
+        assert np.allclose(smoothed.covariances[k], wanted[k][1], rtol=1e-6, atol=1e-12)

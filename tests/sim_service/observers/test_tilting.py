@@ -1,5 +1,8 @@
 """The tilting vehicle and its filter: tangents beside differences, its balance, consistency on seeded runs."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,8 @@ from sim_service.observers.description import read_sensors
 from sim_service.observers.experiment import record, replay
 from sim_service.observers.make import Filter, Tuning
 from sim_service.observers.rows import GATED, WIDTH, R
+from sim_service.observers.smoother import smooth
+from sim_service.observers.unscented import replay_unscented
 
 H = 0.005
 PARAMS = np.array([p.value for p in MACHINE.parameters])
@@ -25,6 +30,7 @@ SENSORS = {
     "speed": {"kind": "value", "signal": "speed", "rate_hz": 20.0, "noise": 0.1, "latency_ms": 50.0},
 }  # fmt: skip
 START = np.array([0.05, 0.1, 20.0, 0.05, 0.3, 0.02])
+BEGIN = np.array([0.0, 0.0, 0.0, 0.0, 8.0, 0.0])
 WALK = np.array([0.0, 0.03, 10.0, 0.01, 0.03, 1e-4])
 
 
@@ -32,11 +38,10 @@ def state():
     return np.array([0.2, -0.3, 80.0, 0.4, 9.0, 1.0])
 
 
-def linearise(x, params, extra):
+def linearise(x, params, extra, work=None):
     x, F, at = x.copy(), np.zeros(54), np.zeros(OBSERVED.at_size)
-    OBSERVED.linearise(
-        x, np.array([0.1, 0.3]), params, MACHINE.tables, np.zeros(MACHINE.work_size), H, WHICH, extra, F, at
-    )
+    work = np.zeros(MACHINE.work_size) if work is None else work
+    OBSERVED.linearise(x, np.array([0.1, 0.3]), params, MACHINE.tables, work, H, WHICH, extra, F, at)
     return x, F.reshape(9, 6)[:8].T, at
 
 
@@ -52,10 +57,11 @@ def moved(k, d):
 
 
 def test_the_tangent_is_that_of_the_step():
-    x, F, _ = linearise(*moved(0, 0.0))
+    own = np.zeros(MACHINE.work_size)
+    x, F, _ = linearise(*moved(0, 0.0), own)
     y, work = state(), np.zeros(MACHINE.work_size)
     MACHINE.step(y, np.array([0.1, 0.3]), PARAMS, MACHINE.tables, work, H)
-    assert x.tobytes() == y.tobytes()
+    assert x.tobytes() == y.tobytes() and own.tobytes() == work.tobytes()
     d = 1e-5
     G = np.array([(linearise(*moved(k, d))[0] - linearise(*moved(k, -d))[0]) / (2 * d) for k in range(8)]).T
     assert np.allclose(F, G, rtol=1e-7, atol=1e-8)
@@ -94,13 +100,18 @@ def test_it_leans_until_its_occupant_feels_nothing_sideways():
     assert abs(OBSERVED.measure(0, row, 0.0, at, MACHINE.tables, np.zeros(0), WHICH, np.zeros(8))) < 1e-4
 
 
-def runs(count, steps, estimated=("mass",)):
-    """(filter, truth, estimates) of seeded runs whose true start and mass are drawn from what the filter believes."""
-    sensors, t = read_sensors(SENSORS, OBSERVED, H, "test"), H * np.arange(steps)
+def begun():
+    """A filter at its beginning."""
+    sensors = read_sensors(SENSORS, OBSERVED, H, "test")
     biases = [(b.start, b.walk) for b in sensors.biases]
     start = np.array([*START, 25.0, *(b for b, _ in biases)])
     walk = np.array([*WALK, 1e-2, *(w for _, w in biases)])
-    begin = np.array([0.0, 0.0, 0.0, 0.0, 8.0, 0.0])
+    return Filter(OBSERVED, PARAMS, BEGIN, sensors.rows, ("mass",), len(biases), Tuning(start, walk), H)
+
+
+def runs(count, steps):
+    """(filter, truth, estimates) of seeded runs whose true start and mass are drawn from what the filter believes."""
+    sensors, t = read_sensors(SENSORS, OBSERVED, H, "test"), H * np.arange(steps)
     for seed in range(count):
         rng = np.random.default_rng(seed)
         params, inputs = PARAMS.copy(), np.zeros((steps, 2))
@@ -108,9 +119,9 @@ def runs(count, steps, estimated=("mass",)):
         for _ in range(3):
             inputs[:, 0] += rng.uniform(0.02, 0.06) * np.sin(rng.uniform(0.6, 5.0) * t + rng.uniform(0.0, 6.0))
         truth = record(
-            OBSERVED, params, begin + START * rng.normal(size=6), inputs, sensors, H, seed, motion=walk, every=10
+            OBSERVED, params, BEGIN + START * rng.normal(size=6), inputs, sensors, H, seed, motion=WALK, every=10
         )
-        filter = Filter(OBSERVED, PARAMS, begin, sensors.rows, estimated, len(biases), Tuning(start, walk), H)
+        filter = begun()
         yield filter, truth, replay(filter, truth)
 
 
@@ -134,11 +145,53 @@ def test_a_bank_is_told_from_a_lean():
     sensors = read_sensors(SENSORS, OBSERVED, H, "test")
     inputs = np.zeros((1200, 2))
     inputs[:, 0] = 0.05 * np.sin(0.01 * np.arange(1200))
-    begin = np.array([0.0, 0.0, 0.0, 0.0, 8.0, 0.0])
-    truth = record(OBSERVED, PARAMS, begin, inputs, sensors, H, 3)
+    truth = record(OBSERVED, PARAMS, BEGIN, inputs, sensors, H, 3)
     truth.seen.readings[:, list(sensors.names).index("potentiometer")] -= 0.06
     biases = [b.start for b in sensors.biases]
     tuning = Tuning(np.array([*START, 0.1, *biases]), np.array([*WALK, 1e-3, *0.0 * np.array(biases)]))
-    filter = Filter(OBSERVED, PARAMS, begin, sensors.rows, ("bank",), len(biases), tuning, H)
+    filter = Filter(OBSERVED, PARAMS, BEGIN, sensors.rows, ("bank",), len(biases), tuning, H)
     replay(filter, truth)
     assert abs(filter.extra[0] - 0.06) < 4.0 * np.sqrt(filter.covariance()[6, 6]) < 0.04
+
+
+def test_points_and_derivatives_agree_where_the_machine_is_nearly_linear():
+    """The unscented filter beside the extended one, both with readings in order: the same estimate and covariance."""
+    ((_, truth, _),) = runs(1, 200)
+    sensors = read_sensors(SENSORS, OBSERVED, H, "test")
+    biases = [(b.start, b.walk) for b in sensors.biases]
+    tuning = Tuning(
+        np.array([*0.1 * START, 2.5, *(b for b, _ in biases)]), np.array([*WALK, 1e-2, *(w for _, w in biases)])
+    )
+    start = truth.seen.states[0]
+    both = []
+    for how in ("extended", "unscented"):
+        filter = Filter(OBSERVED, truth.params, start, sensors.rows, ("mass",), len(biases), tuning, H)
+        if how == "extended":
+            replay(filter, truth, in_order=True)
+        else:
+            replay_unscented(filter, truth, tuning.walk)
+        both.append((np.concatenate([filter.state, filter.extra]), filter.covariance()))
+    (x, P), (y, Q) = both
+    sigma = np.sqrt(np.diag(P))
+    assert np.abs((x - y) / sigma).max() < 0.1
+    assert np.abs((P - Q) / np.outer(sigma, sigma)).max() < 0.05
+
+
+def test_smoothing_is_better_and_ends_where_the_filter_does():
+    """Beside Rauch, Tung and Striebel's on the linear part it is checked in test_ekf.py; here errors shrink."""
+    ((_, truth, _),) = runs(1, 600)
+    smoothed = smooth(begun(), truth)
+    off = np.array([truth.seen.states[k] - smoothed.estimates[k, :6] for k in range(len(smoothed.estimates))])
+    left = off - smoothed.corrections[:, :6]
+    better = np.mean(left**2, axis=0) / np.mean(off**2, axis=0)
+    assert np.all(better[:5] < 0.9), better  # nothing measures the heading
+    sigma = np.sqrt(np.array([np.diag(P)[:6] for P in smoothed.covariances]))
+    assert 0.4 < np.mean((left / sigma)[:, :5] ** 2) < 2.5
+
+
+def test_what_the_page_shows_is_executed(capsys):
+    text = (Path(__file__).parents[3] / "docs" / "observers.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(block, "docs/observers.md", "exec"), {})
+    roll, sigma = map(float, capsys.readouterr().out.split())
+    assert abs(roll) < 0.02 and 0.0 < sigma < 0.01

@@ -1,0 +1,75 @@
+"""The command `tandem observe`: a twin experiment from a file, its figures and a page."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tandem.shipped_configs import CONFIGS
+from tandem.terminal import AsJson, Runs, errors, output, progress, report, run_folder
+
+DEFAULT = CONFIGS / "observers" / "tilting.toml"
+
+
+def observe(
+    study: Annotated[
+        Path,
+        typer.Argument(
+            help="Twin experiment: machine, truth, sensors, filter.", show_default="configs/observers/tilting.toml"
+        ),
+    ] = DEFAULT,
+    forms: Annotated[
+        str,
+        typer.Option(
+            help="Filters to run, with commas: exact (linearised), constant (transition without the machine), "
+            "unscented (some N steps a step: minutes), smoothed (all readings for every instant)."
+        ),
+    ] = "exact,constant",
+    count: Annotated[int | None, typer.Option("--count", min=1, help="Runs. Default: the file's.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0.1, help="Of each run, s. Default: the file's.")] = None,
+    as_json: AsJson = False,
+    runs: Runs = Path("runs"),
+) -> None:
+    """A filter beside a truth that it sees through sensors alone: errors, consistency, counters of every sensor.
+
+    Truth and filter are the same machine, with parameters of their own. Exit codes: 0 everything promised holds;
+    1 something does not; 2 a file, a name or a value is wrong.
+    """
+    from sync import build
+    from sync.errors import ConfigError
+    from sync.jit import compiling
+
+    with errors():
+        build.ensure("observe", "sim_service.observers.ekf", "sim_service.observers.experiment")
+        with compiling("observe"):
+            from tandem.studies.observe import shown, twin
+            from tandem.studies.observe.settings import read_study
+        named = [form.strip() for form in forms.split(",")]
+        for form in named:
+            if form not in twin.FORMS:
+                raise ConfigError(f"--forms {forms}: {form!r}: must be one of {', '.join(twin.FORMS)}")
+        changed = {"runs": count, "seconds": seconds}
+        settings = read_study(study).model_copy(update={k: v for k, v in changed.items() if v is not None})
+        with compiling("observed"), progress("observe") as update:
+            setup = twin.prepare(settings, study)
+            outcomes = twin.run(setup, named, update)
+        found = shown.figures(setup, outcomes)
+    from tandem.reports.html.page import json_ready
+    from tandem.reports.html.plain import write_plain
+
+    if as_json:
+        print(json.dumps(json_ready(found)), flush=True)
+    else:
+        shown.print_results(output(), found)
+    headline = shown.headline(found)
+    report(
+        run_folder(runs, "observe"),
+        lambda folder: write_plain(
+            folder, f"tandem observe {settings.name}", headline, shown.page_sections(setup, outcomes, found), found
+        )[0],
+    )
+    if any(row["holds"] is False for row in found[named[0]]["watched"].values()):
+        print(f"tandem: observe {study}: {headline}", file=sys.stderr)
+        raise typer.Exit(1)

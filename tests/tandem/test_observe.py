@@ -1,0 +1,60 @@
+"""`tandem observe`: a twin experiment from its file to its figures, and what is refused."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tandem.cli import app
+from tandem.shipped_configs import CONFIGS
+
+TILTING = CONFIGS / "observers" / "tilting.toml"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["observe", *map(str, arguments)])
+
+
+def test_forms_of_the_filter_are_told_beside_each_other(tmp_path):
+    """Exact beats constant, agrees with unscented, and smoothing beats it; seeds give the same figures again."""
+    study = tmp_path / "study.toml"
+    study.write_text(TILTING.read_text().replace("settle_s = 4.0", "settle_s = 1.0"))
+    options = ("--count", 2, "--seconds", 2, "--json", "--runs", tmp_path / "runs")
+    result = run(study, "--forms", "exact,constant,unscented,smoothed", *options)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout.splitlines()[0])
+    roll = {form: figures["watched"]["roll"]["all"] for form, figures in found.items()}
+    assert 0.0 < roll["smoothed"] < roll["exact"] < 0.8 * roll["constant"]
+    assert abs(roll["unscented"] - roll["exact"]) < 0.1 * roll["exact"]
+    assert found["exact"]["sensors"]["speed"]["late"] > 50 and found["exact"]["nees"]["above"] < 0.2
+    assert (next((tmp_path / "runs").iterdir()) / "report.html").read_text().count("NEES") >= 2
+    again = json.loads(run(study, "--forms", "exact", *options).stdout.splitlines()[0])
+    for key in ("watched", "nees", "quantities", "sensors"):
+        assert again["exact"][key] == found["exact"][key]
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ('estimated = ["mass"]', 'estimated = ["weight"]', "filter.estimated: 'weight': must be one of bank, mass"),
+        ('signal = "joint"', 'signal = "elbow"', "sensors.potentiometer: signal 'elbow': must be one of"),
+        ("[filter.states]\nroll = ", "[filter.states]\nrol = ", "filter.states.rol: fits none of roll, roll_rate"),
+        ("[watch]\nroll = ", "[watch]\nrole = ", "watch.role: role: not one of roll"),
+        ('[inputs.steer]\nkind = "waves"', '[inputs.steer]\nkind = "noise"', "inputs.steer.kind = 'noise': must be"),
+        ('file = "tilting"', 'file = "mass_spring"', "machine.file = 'mass_spring': mass_spring has no observer"),
+        ("step_ms = 5.0", "step_ms = 500.0", "step_ms = 500.0"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_key_and_value(tmp_path, old, new, message):
+    text = TILTING.read_text()
+    assert old in text
+    file = tmp_path / "study.toml"
+    file.write_text(text.replace(old, new))
+    result = run(file)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split()) and str(file) in result.stderr.replace("\n", "")
+
+
+def test_a_form_that_is_none_is_refused():
+    result = run(TILTING, "--forms", "exact,best")
+    assert result.exit_code == 2 and "'best': must be one of exact, constant, unscented, smoothed" in result.stderr
