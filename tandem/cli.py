@@ -22,6 +22,7 @@ from tandem.calibrate_command import calibrate
 from tandem.completion_command import answer_shells, completion
 from tandem.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfig
 from tandem.ensemble_commands import fleet, identify, sweep
+from tandem.fmu_command import fmu
 from tandem.foxglove_command import foxglove
 from tandem.iso_commands import iso
 from tandem.keys_command import keys
@@ -485,6 +486,7 @@ app.command(rich_help_panel=HERE)(calibrate)
 app.command(rich_help_panel=HERE)(completion)
 app.command(rich_help_panel=RUN)(view)
 app.command(rich_help_panel=MACHINES)(mechanism)
+app.command(rich_help_panel=MACHINES)(fmu)
 app.command(rich_help_panel=MACHINES)(iso)
 app.command(rich_help_panel=MACHINES)(observe)
 app.command(rich_help_panel=HERE)(keys)

@@ -160,6 +160,10 @@ class Model:
         other._state[:], other._work[:] = self._state, self._work
         return other
 
+    def description(self) -> tuple[Machine, np.ndarray]:
+        """The machine, and the values of its parameters as they are now; for those who make something of it."""
+        return self._machine, self._params.copy()
+
     def frames(self) -> dict[str, np.ndarray]:
         """Where its solids are: origin, and the directions ahead, left and up, four rows; {} if it has no looks."""
         scene = self._machine.scene

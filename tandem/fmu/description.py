@@ -1,0 +1,156 @@
+"""modelDescription.xml and model_data.h: what a machine's description says, for an importer and for the compiler."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from sim_service.machines.contract import Machine
+
+
+@dataclass(frozen=True)
+class Model:
+    """A machine as it stands: its values and its start."""
+
+    machine: Machine
+    identifier: str
+    params: np.ndarray
+    state: np.ndarray
+    outputs: np.ndarray
+    step_s: float
+
+    @property
+    def live(self) -> list[int]:
+        """Places of the parameters that may change between two steps; the others have shaped the machine."""
+        return [k for k, parameter in enumerate(self.machine.parameters) if parameter.live]
+
+    @property
+    def inputs(self) -> np.ndarray:
+        return np.array([np.nan if q.optional else 0.0 for q in self.machine.inputs])
+
+    @property
+    def token(self) -> str:
+        content = (data(self, ""), [q.name for q in (*self.machine.inputs, *self.machine.outputs)])
+        found = hashlib.sha256(repr(content).encode()).hexdigest()
+        return f"{{{found[:8]}-{found[8:12]}-{found[12:16]}-{found[16:20]}-{found[20:32]}}}"
+
+
+def identifier(name: str) -> str:
+    """As C and FMI take one."""
+    found = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return found if re.match(r"[A-Za-z_]", found) else f"_{found}"
+
+
+# ---- for the compiler ------------------------------------------------------------------------------------------------
+
+
+def _numbers(name: str, values: np.ndarray) -> str:
+    """By their bits: nothing is rounded."""
+    bits = np.ascontiguousarray(values, np.float64).view(np.uint64).tolist() or [0]
+    words = ", ".join(f"0x{word:x}" for word in bits)
+    return f"static const union {{ uint64_t bits[{len(bits)}]; double number[{len(bits)}]; }} {name} = {{{{{words}}}}};"
+
+
+def data(model: Model, token: str) -> str:
+    machine, live = model.machine, model.live
+    ints = machine.tables.ints.tolist() or [0]
+    sizes = {
+        "INPUTS": len(machine.inputs), "OUTPUTS": len(machine.outputs), "PARAMS": len(model.params), "LIVE": len(live),
+        "STATES": len(machine.states), "WORK": machine.work_size, "INTS": machine.tables.ints.size,
+        "FLOATS": machine.tables.floats.size,
+    }  # fmt: skip
+    limits = [(machine.parameters[k].low, machine.parameters[k].high) for k in live]
+    lines = [f"#define N_{name} {size}" for name, size in sizes.items()]
+    lines += [
+        f"#define STEP_SIZE {float(model.step_s).hex()}",
+        f"#define BOUND {float(machine.bound).hex()}",
+        f'#define TOKEN "{token}"',
+        f"static const int32_t model_ints[] = {{{', '.join(map(str, ints))}}};",
+        f"static const int model_live[] = {{{', '.join(map(str, live or [0]))}}};",
+        _numbers("model_floats", machine.tables.floats),
+        _numbers("model_params", model.params),
+        _numbers("model_state", model.state),
+        _numbers("model_outputs", model.outputs),
+        _numbers("model_inputs", model.inputs),
+        _numbers("model_low", np.array([low for low, _ in limits])),
+        _numbers("model_high", np.array([high for _, high in limits])),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+# ---- for an importer -------------------------------------------------------------------------------------------------
+
+
+def description(model: Model, token: str, tool: str) -> str:
+    machine = model.machine
+    variables = list(_variables(model))
+    units = sorted(set(re.findall(r' unit=("[^"]*")', "".join(variables))))
+    first_output = 1 + len(machine.inputs)
+    outputs = range(first_output, first_output + len(machine.outputs))
+    step = repr(float(model.step_s))
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<fmiModelDescription fmiVersion="3.0" modelName={quoteattr(machine.name)}'
+        f" instantiationToken={quoteattr(token)} generationTool={quoteattr(tool)}"
+        ' variableNamingConvention="flat">',
+        f'  <CoSimulation modelIdentifier={quoteattr(model.identifier)} canGetAndSetFMUState="true"'
+        f' canSerializeFMUState="true" canHandleVariableCommunicationStepSize="true" fixedInternalStepSize="{step}"/>',
+        "  <UnitDefinitions>",
+        *(f"    <Unit name={unit}/>" for unit in units),
+        "  </UnitDefinitions>",
+        '  <LogCategories><Category name="logStatusError"/></LogCategories>',
+        f'  <DefaultExperiment startTime="0" stepSize="{step}"/>',
+        "  <ModelVariables>",
+        *(f"    {variable}" for variable in variables),
+        "  </ModelVariables>",
+        "  <ModelStructure>",
+        *(f'    <Output valueReference="{k}"/>' for k in outputs),
+        *(f'    <InitialUnknown valueReference="{k}"/>' for k in outputs),
+        "  </ModelStructure>",
+        "</fmiModelDescription>",
+    ]
+    if not units:
+        lines = [line for line in lines if "UnitDefinitions" not in line]
+    return "\n".join(lines) + "\n"
+
+
+def _variables(model: Model) -> Iterator[str]:
+    machine, reference = model.machine, 0
+    taken: set[str] = {"time"}
+
+    def variable(name: str, unit: str, text: str, **more: str) -> str:
+        nonlocal reference
+        while name in taken:
+            name += "_out"
+        taken.add(name)
+        attributes = {"name": name, "valueReference": str(reference), **more, "description": text}
+        if unit not in ("", "1"):
+            attributes["unit"] = unit
+        reference += 1
+        written = " ".join(f"{key}={quoteattr(value)}" for key, value in attributes.items())
+        return f"<Float64 {written}/>"
+
+    taken.discard("time")
+    yield variable("time", "s", "Time", causality="independent", variability="continuous")
+    for quantity, start in zip(machine.inputs, model.inputs, strict=True):
+        start_text = "NaN" if np.isnan(start) else repr(float(start))
+        yield variable(
+            quantity.name, quantity.unit, quantity.text, causality="input", variability="continuous", start=start_text
+        )
+    for quantity in machine.outputs:
+        yield variable(quantity.name, quantity.unit, quantity.text, causality="output", variability="continuous")
+    for k in model.live:
+        parameter = machine.parameters[k]
+        limits = {"min": parameter.low, "max": parameter.high}
+        bounds = {key: repr(float(value)) for key, value in limits.items() if np.isfinite(value)}
+        yield variable(
+            f"parameters.{parameter.name}", parameter.unit, parameter.text, causality="parameter",
+            variability="tunable", **bounds, start=repr(float(model.params[k])),
+        )  # fmt: skip
+    for quantity in machine.states:
+        yield variable(
+            f"states.{quantity.name}", quantity.unit, quantity.text, causality="local", variability="continuous"
+        )
