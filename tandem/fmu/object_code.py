@@ -32,7 +32,7 @@ def object_file(machine: Machine) -> bytes:
     if machine.addresses:
         raise ConfigError(
             f"{machine.name}: its step calls code that was generated in this process, by its address; no FMU can be"
-            ' made of it yet: of a vehicle use formulation = "natural"'
+            ' made of it yet; where its file has formulation = "relative", "natural" would do'
         )
     compiled = next(iter(machine.step.overloads.values()))
     module = llvm.parse_bitcode(compiled.library._get_module_for_linking().as_bitcode())
