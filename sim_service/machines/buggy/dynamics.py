@@ -14,9 +14,8 @@ Promises
 it.
 """
 
-from math import asin, atan2, cos, exp, isfinite, isnan, pi, sin
+from math import asin, atan2, cos, exp, floor, isfinite, isnan, pi, sin
 
-import numpy as np
 from numba import boolean, float64, int64, void
 
 from sim_service.machines.buggy import (
@@ -89,7 +88,7 @@ def write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
 
     # attitude: the chassis is first among the coordinates
     yaw = atan2(e[1], e[0])
-    turns = np.round((memory[YAW] - yaw) / (2.0 * pi))
+    turns = floor((memory[YAW] - yaw) / (2.0 * pi) + 0.5)  # np.round is not for a GPU
     yaw += 2.0 * pi * turns
     memory[YAW] = yaw
     c, s = cos(yaw), sin(yaw)
