@@ -206,8 +206,12 @@ def view(
 def _named(words: list[Path]) -> tuple[Path | None, Path | None, Path | None]:
     """Which run, which other one, which configuration: that is what ends in .toml, or is no file and has a name in
     configs/."""
-    found = [find_config(word) if word.suffix == ".toml" or (not word.exists() and len(word.parts) == 1) else word
-             for word in words]  # fmt: skip
+    found = []
+    for word in words:
+        try:
+            found.append(word if word.is_dir() else find_config(word))
+        except ConfigError:  # a run that is not there; reading it says so
+            found.append(word)
     configs = [word for word in found if word.suffix == ".toml"]
     runs = [word for word in found if word.suffix != ".toml"]
     if len(configs) > 1 or len(runs) > 2:
