@@ -25,7 +25,18 @@ from sync.config import Config
 from sync.errors import ConfigError
 from sync.toml import parse_toml, read_toml
 
-_NAMES = ("buggy", "single_track", "mass_spring", "kart", "swerve", "wall", "omni", "piano_multibody", "tilting")
+_NAMES = (
+    "buggy",
+    "single_track",
+    "mass_spring",
+    "kart",
+    "swerve",
+    "wall",
+    "omni",
+    "piano_multibody",
+    "tilting",
+    "observer",
+)
 MACHINES = {name: f"sim_service.machines.{name}" for name in _NAMES} | {
     "piano_phases": "sim_service.machines.piano.phases",
     "piano_octave": "sim_service.machines.piano.octave",

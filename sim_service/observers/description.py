@@ -7,6 +7,7 @@ in an experiment the true offset is drawn from it.
 """
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from math import cos, inf, sin, sqrt
 from typing import Annotated, Any, Literal
 
@@ -72,6 +73,8 @@ class Value(_Sensor):
 
     kind: Literal["value"]
     signal: str
+    place: Place = [0.0, 0.0, 0.0]
+    direction: Place = [0.0, 0.0, 0.0]  # of signals that have one: a single gyroscope, an inclinometer
     noise: Positive
     bias: NotNegative = 0.0
     bias_walk: NotNegative = 0.0
@@ -165,8 +168,8 @@ class _Rows:
 
     def _value(self, name: str, s: Value) -> None:
         self._row(
-            name, s, s.signal, name, noise=s.noise, bias=s.bias, walk=s.bias_walk, quantum=s.quantum, low=s.low,
-            high=s.high,
+            name, s, s.signal, name, s.place, s.direction, noise=s.noise, bias=s.bias, walk=s.bias_walk,
+            quantum=s.quantum, low=s.low, high=s.high,
         )  # fmt: skip
 
     def _row(
@@ -213,3 +216,17 @@ def turned(direction: np.ndarray, angles: np.ndarray) -> np.ndarray:
         moved[a], moved[b] = c * out[a] - s * out[b], s * out[a] + c * out[b]
         out = moved
     return out
+
+
+def spread(given: dict[str, Walk], names: list[str], where: str) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviations of these states: at the start, of the walk."""
+    start, walk = np.full(len(names), np.nan), np.zeros(len(names))
+    for pattern, value in given.items():
+        fits = [i for i, name in enumerate(names) if fnmatchcase(name, pattern)]
+        if not fits:
+            raise ConfigError(f"{where}.{pattern}: fits none of {', '.join(names)}")
+        start[fits], walk[fits] = value.start, value.walk
+    missing = [names[i] for i in np.flatnonzero(np.isnan(start))]
+    if missing:
+        raise ConfigError(f"{where}: nothing is said of {', '.join(missing)}; each needs a start")
+    return start, walk

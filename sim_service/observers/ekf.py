@@ -30,9 +30,9 @@ from sim_service.machines.contract import TABLES, Tables
 from sim_service.multibody.natural.views import inner, view
 from sim_service.observers import factored
 from sim_service.observers.contract import CONSTANT, CORRECT, LINEARISE, MEASURE
-from sim_service.observers.rows import CLIPPED, FREE, GATED, LATE, TOO_OLD, USED, WIDTH, R
+from sim_service.observers.rows import CLIPPED, COUNTED, FREE, GATED, LATE, TOO_OLD, USED, WIDTH, R
 from sync.array_copy import copy
-from sync.array_types import CONSTANTS, INDICES, VECTOR, WORDS, WORDS_2D, group
+from sync.array_types import CONSTANTS, INDICES, VECTOR, group
 from sync.jit import kernel
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
@@ -57,10 +57,12 @@ class Z(IntEnum):
 
 # behind the sizes: for each coordinate its rate or -1, or RELAXES; indices of estimable; their parameters or -1
 RELAXES = -2
-READING = 3  # numbers of a reading
+READING = 3  # numbers of a reading: value, tau, and one of
+ABSENT, NEW, KNOWN = -1.0, 0.0, 1.0
+MISSING = 9.0e8  # of an input that is not measured
 SIZES = len(Z)
 
-# notes of a filter, whole numbers
+# notes of a filter, whole numbers as float64: a state of a machine has nothing else
 STEP, BEHIND, ACTIVE, RAISED, CONSTANT_STEPS, REPEATED, MOST_REPEATED = range(7)
 NOTES = ("step", "behind", "active", "raised", "constant_steps", "repeated", "most_repeated")
 
@@ -82,17 +84,17 @@ class Memory(NamedTuple):
     second: np.ndarray
     saved: np.ndarray  # estimates at the beginning of the last steps
     inputs: np.ndarray
-    readings: np.ndarray  # of each step and row: value (NaN: none), tau, whether it was counted
+    readings: np.ndarray  # of each step and row: see READING
     scratch: np.ndarray
     work: np.ndarray
     notes: np.ndarray
-    counters: np.ndarray  # rows x COUNTERS
-    given: np.ndarray  # inputs of the step, for what calls `observe`
+    counters: np.ndarray  # COUNTERS of each row
+    given: np.ndarray  # inputs: of the step, for what calls `observe`; then of steps that are made again
     innovations: np.ndarray  # of each row: innovation and variance of a reading that was new in this step; NaN: none
 
 
-MODEL = group(Model, INDICES, CONSTANTS, VECTOR, CONSTANTS, TABLES)
-MEMORY = group(Memory, *7 * [VECTOR], WORDS, WORDS_2D, VECTOR, VECTOR)
+MODEL = group(Model, INDICES, CONSTANTS, CONSTANTS, CONSTANTS, TABLES)
+MEMORY = group(Memory, *11 * [VECTOR])
 FUNCTIONS = (types.FunctionType(LINEARISE), types.FunctionType(MEASURE), types.FunctionType(CORRECT))
 
 
@@ -131,14 +133,14 @@ def use_readings(model, memory, readings, extra, U, d, dx, at, H, f, g, K, measu
     N = len(d)
     for i in range(sizes[Z.ROWS]):
         row = view(rows, WIDTH * i, WIDTH * (i + 1))
-        z = readings[READING * i]
-        if isnan(z):
+        z, mark = readings[READING * i], readings[READING * i + 2]
+        if mark == ABSENT:
             continue
-        counted = readings[READING * i + 2] == 0.0  # a step that is made again counts nothing twice
-        readings[READING * i + 2] = 1.0
+        counted = mark == NEW  # a step that is made again counts nothing twice
+        readings[READING * i + 2] = KNOWN
         if not (z > row[R.LOW] and z < row[R.HIGH]):
             if counted:
-                memory.counters[i, CLIPPED] += 1
+                memory.counters[COUNTED * i + CLIPPED] += 1.0
             continue
         for j in range(N):
             H[j] = 0.0
@@ -159,13 +161,13 @@ def use_readings(model, memory, readings, extra, U, d, dx, at, H, f, g, K, measu
             memory.innovations[2 * i], memory.innovations[2 * i + 1] = v, s
         if not (isfinite(v) and v * v <= row[R.GATE] * s):
             if counted:
-                memory.counters[i, GATED] += 1
+                memory.counters[COUNTED * i + GATED] += 1.0
             continue
         factored.apply(U, d, r, f, g, K)
         for j in range(N):
             dx[j] += K[j] * v
         if counted:
-            memory.counters[i, USED] += 1
+            memory.counters[COUNTED * i + USED] += 1.0
 
 
 @inner
@@ -243,26 +245,30 @@ def observe(model, memory, inputs, h, again, linearise, measure, correct):
     """The next step, with these inputs and the readings that were given for it; then catches up with late ones."""
     sizes, notes, e = model.sizes, memory.notes, memory.estimate
     history, rows, count = sizes[Z.HISTORY], sizes[Z.ROWS], sizes[Z.INPUTS]
-    size, step = estimate_size(sizes), notes[STEP]
+    size, step = estimate_size(sizes), int(notes[STEP])
     at = step % history
     for i in range(len(memory.innovations)):
         memory.innovations[i] = np.nan
     save(memory, size, history, step, e)
-    copy(view(memory.inputs, at * count, (at + 1) * count), inputs)
+    for i in range(count):  # a state is finite: what is not measured has a number of its own
+        memory.inputs[at * count + i] = MISSING if isnan(inputs[i]) else inputs[i]
     readings = view(memory.readings, READING * rows * at, READING * rows * (at + 1))
     advance(model, memory, e, inputs, readings, h, again, linearise, measure, correct)
     notes[STEP] = step + 1
     # the place of the next step is empty
     after = (step + 1) % history
-    for i in range(READING * rows):
-        memory.readings[READING * rows * after + i] = np.nan
+    for i in range(rows):
+        memory.readings[READING * (rows * after + i) + 2] = ABSENT
     done = 0
     while notes[ACTIVE] > 0 and done < sizes[Z.MOST]:
-        behind = notes[BEHIND]
+        behind = int(notes[BEHIND])
         at = behind % history
         save(memory, size, history, behind, memory.second)
+        for i in range(count):
+            value = memory.inputs[at * count + i]
+            memory.given[i] = np.nan if value == MISSING else value
         advance(
-            model, memory, memory.second, view(memory.inputs, at * count, (at + 1) * count),
+            model, memory, memory.second, memory.given,
             view(memory.readings, READING * rows * at, READING * rows * (at + 1)), h, again, linearise, measure,
             correct,
         )  # fmt: skip
@@ -279,14 +285,16 @@ def observe(model, memory, inputs, h, again, linearise, measure, correct):
 def take_reading(model, memory, row, step, tau, value):
     """A reading of the instant `step` (plus tau), whenever it comes before or after; whether it can be used."""
     sizes, notes = model.sizes, memory.notes
-    history, rows, now = sizes[Z.HISTORY], sizes[Z.ROWS], notes[STEP]
+    history, rows, now = sizes[Z.HISTORY], sizes[Z.ROWS], int(notes[STEP])
     if step < 0 or step > now or step <= now - history:
-        memory.counters[row, TOO_OLD] += 1
+        memory.counters[COUNTED * row + TOO_OLD] += 1.0
         return False
     at = READING * (rows * (step % history) + row)
-    memory.readings[at], memory.readings[at + 1], memory.readings[at + 2] = value, tau, 0.0
+    memory.readings[at], memory.readings[at + 1], memory.readings[at + 2] = value, tau, NEW
+    if isnan(value):
+        memory.readings[at], memory.readings[at + 2] = 0.0, ABSENT
     if step < now:
-        memory.counters[row, LATE] += 1
+        memory.counters[COUNTED * row + LATE] += 1.0
         if notes[ACTIVE] == 0 or step < notes[BEHIND]:
             size = estimate_size(sizes)
             slot = step % history

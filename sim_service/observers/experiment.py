@@ -207,7 +207,7 @@ def replay(filter: Filter, truth: Truth, in_order: bool = False) -> Estimates:
     steps = len(truth.inputs)
     out = Estimates(
         np.zeros(((steps + truth.every - 1) // truth.every, len(filter.memory.estimate))),
-        np.zeros((steps, len(filter.observed.machine.outputs))), np.zeros((steps, 2 * len(filter.memory.counters))),
+        np.zeros((steps, len(filter.observed.machine.outputs))), np.zeros((steps, 2 * len(filter.counters))),
     )  # fmt: skip
     observed = filter.observed
     _replay(

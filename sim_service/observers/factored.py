@@ -11,10 +11,25 @@ nothing.
 from numba import float64, int64
 
 from sim_service.multibody.natural.views import inner, view
-from sync.array_types import VECTOR
+from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import kernel
 
 LEAST = 1e-14  # of the diagonal of P: an entry of D is at least that
+
+
+@inner
+def dot(a, b):
+    """Of as many as a has; four sums, because one alone would wait for itself."""
+    p = q = r = s = 0.0
+    fours = len(a) // 4 * 4
+    for i in range(0, fours, 4):
+        p += a[i] * b[i]
+        q += a[i + 1] * b[i + 1]
+        r += a[i + 2] * b[i + 2]
+        s += a[i + 3] * b[i + 3]
+    for i in range(fours, len(a)):
+        p += a[i] * b[i]
+    return (p + q) + (r + s)
 
 
 @inner
@@ -23,10 +38,7 @@ def innovation_variance(U, d, H, r, f, g):
     n = len(d)
     s = r
     for j in range(n):
-        column = view(U, j * n, j * n + j)
-        total = H[j]
-        for i in range(len(column)):
-            total += column[i] * H[i]
+        total = H[j] + dot(view(U, j * n, j * n + j), H)
         f[j], g[j] = total, d[j] * total
         s += total * g[j]
     return s
@@ -70,14 +82,33 @@ def multiply_out(U, d, P):
 
 
 @inner
+def add_columns(into, A, stride, first, last, factors):
+    """into += columns `first` to `last` of A times their factors; four at once, so that sums are loaded less often."""
+    m, k = len(into), first
+    while k + 4 <= last:
+        a, b = view(A, k * stride, k * stride + m), view(A, (k + 1) * stride, (k + 1) * stride + m)
+        c, e = view(A, (k + 2) * stride, (k + 2) * stride + m), view(A, (k + 3) * stride, (k + 3) * stride + m)
+        p, q, r, s = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
+        for i in range(m):
+            into[i] += (p * a[i] + q * b[i]) + (r * c[i] + s * e[i])
+        k += 4
+    while k < last:
+        a, p = view(A, k * stride, k * stride + m), factors[k]
+        for i in range(m):
+            into[i] += p * a[i]
+        k += 1
+
+
+@inner
 def factorise(P, U, d):
     """U and D of the upper triangle of P, which is overwritten; how many entries of D had to be raised."""
     n, raised = len(d), 0
-    for j in range(n):
-        d[j] = P[j * n + j]
     for j in range(n - 1, -1, -1):
         column, of_u = view(P, j * n, j * n + j + 1), view(U, j * n, j * n + n)
-        least = max(LEAST * d[j], 1e-300)
+        least = max(LEAST * column[j], 1e-300)
+        for k in range(j + 1, n):
+            U[k] = -d[k] * U[k * n + j]  # the first column of U is room until its turn comes
+        add_columns(column, U, n, j + 1, n, U)
         if not column[j] >= least:
             column[j] = least
             raised += 1
@@ -88,10 +119,6 @@ def factorise(P, U, d):
         of_u[j] = 1.0
         for i in range(j + 1, n):
             of_u[i] = 0.0
-        for k in range(j):
-            into, factor = view(P, k * n, k * n + k + 1), column[k]
-            for i in range(len(into)):
-                into[i] -= factor * of_u[i]
     return raised
 
 
@@ -109,20 +136,16 @@ def predict(U, d, F, rows, columns, Q, W, P):
             into[i] = 0.0
         for i in range(rows, n):
             into[i] = of_u[i]
-        front = view(into, 0, rows)
-        for k in range(min(j + 1, columns)):
-            source, factor = view(F, k * rows, (k + 1) * rows), of_u[k]
-            for i in range(len(front)):
-                front[i] += factor * source[i]
+        add_columns(view(into, 0, rows), F, rows, 0, min(j + 1, columns), of_u)
     for j in range(n):
         into, of_q = view(P, j * n, j * n + j + 1), view(Q, j * n, j * n + j + 1)
         for i in range(len(into)):
             into[i] = of_q[i]
         # a row beyond F has columns from its own on
-        for k in range(j if j >= rows else 0, n):
-            source, factor = view(W, k * n, k * n + j + 1), d[k] * W[k * n + j]
-            for i in range(len(into)):
-                into[i] += factor * source[i]
+        first = j if j >= rows else 0
+        for k in range(first, n):
+            U[k] = d[k] * W[k * n + j]  # the first column of U is room from here on
+        add_columns(into, W, n, first, n, U)
     return factorise(P, U, d)
 
 
@@ -138,7 +161,7 @@ def multiply_out_covariance(U, d, P):
     multiply_out(U, d, P)
 
 
-@kernel(int64(VECTOR, VECTOR, VECTOR, int64, int64, VECTOR, VECTOR, VECTOR), error_model="numpy")
+@kernel(int64(VECTOR, VECTOR, VECTOR, int64, int64, CONSTANTS, VECTOR, VECTOR), error_model="numpy")
 def predict_covariance(U, d, F, rows, columns, Q, W, P):
     """As `predict`, for Python."""
     return predict(U, d, F, rows, columns, Q, W, P)

@@ -9,7 +9,7 @@ from sim_service.observers import ekf
 from sim_service.observers.contract import Observed
 from sim_service.observers.ekf import Memory, Model, Z
 from sim_service.observers.factored import factorise_covariance, multiply_out_covariance
-from sim_service.observers.rows import COUNTERS, EXACT, WIDTH
+from sim_service.observers.rows import COUNTED, EXACT, WIDTH
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,12 @@ class Filter:
         extra = np.zeros(q + biases)
         for k, one in enumerate(chosen):
             extra[k] = params[one.parameter] if one.parameter >= 0 else 0.0
-        for array in (integers, limits):
+        Q = noise(observed, tuning.walk, h)
+        for array in (integers, limits, Q):
             array.flags.writeable = False
         flat = np.ascontiguousarray(rows, float).ravel().copy()
         flat.flags.writeable = False
-        self.model = Model(integers, flat, noise(observed, tuning.walk, h), limits, machine.tables)
+        self.model = Model(integers, flat, Q, limits, machine.tables)
         size = len(state) + len(params) + q + biases + N + N * N + len(machine.outputs)
         self._state, self._params = slice(0, len(state)), slice(len(state), len(state) + len(params))
         at = len(state) + len(params)
@@ -85,8 +86,8 @@ class Filter:
         scratch = n * (n + q + 1) + 2 * N * N + 6 * N + observed.at_size + len(state) + len(machine.inputs)
         self.memory = Memory(
             estimate, np.zeros(size), np.zeros(history * size), np.zeros(history * len(machine.inputs)),
-            np.full(history * len(rows) * ekf.READING, np.nan), np.zeros(scratch), np.zeros(machine.work_size),
-            np.zeros(len(ekf.NOTES), np.int64), np.zeros((len(rows), len(COUNTERS)), np.int64),
+            np.full(history * len(rows) * ekf.READING, ekf.ABSENT), np.zeros(scratch), np.zeros(machine.work_size),
+            np.zeros(len(ekf.NOTES)), np.zeros(len(rows) * COUNTED),
             np.zeros(len(machine.inputs)), np.full(2 * len(rows), np.nan),
         )  # fmt: skip
         assert flat.size == WIDTH * len(rows)
@@ -99,6 +100,11 @@ class Filter:
         ekf.observe(
             self.model, self.memory, inputs, self.h, self.again, observed.linearise, observed.measure, observed.correct
         )
+
+    @property
+    def counters(self) -> np.ndarray:
+        """Rows of readings by COUNTERS (rows.py)."""
+        return self.memory.counters.reshape(-1, COUNTED)
 
     @property
     def state(self) -> np.ndarray:

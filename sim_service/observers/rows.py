@@ -28,3 +28,4 @@ EXACT, FREE = range(2)
 # counters of a row
 USED, GATED, CLIPPED, LATE, TOO_OLD = range(5)
 COUNTERS = ("used", "gated", "clipped", "late", "too_old")
+COUNTED = len(COUNTERS)

@@ -26,6 +26,7 @@ FILES = {
     "piano_phases": "piano_phases",
     "piano_octave": "piano_octave",
     "tilting": "tilting",
+    "observer": CONFIGS / "observers" / "tilting_live.toml",
 }
 STEPS = 10_000
 FEWER = {"piano_octave": 100, "piano_phases": 200, "piano_multibody": 500, "omni": 1000}  # many pieces a step

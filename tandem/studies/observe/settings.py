@@ -4,15 +4,12 @@ The truth is the machine of the same file with other parameters. Inputs are sums
 phases, and inputs that hold an output of the truth near a target; the same go to every filter.
 """
 
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from sim_service.observers.description import NotNegative, Positive, Walk
-from sync.errors import ConfigError
 from sync.toml import Section, read
 
 Number = Annotated[float, Field(ge=-1e9, le=1e9)]
@@ -91,17 +88,3 @@ KINDS: dict[str, type[Section]] = {"waves": Waves, "hold": Hold}
 
 def read_study(path: Path) -> Study:
     return read(path, Study)
-
-
-def spread(given: dict[str, Walk], names: list[str], where: str) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviations of these states: at the start, of the walk."""
-    start, walk = np.full(len(names), np.nan), np.zeros(len(names))
-    for pattern, value in given.items():
-        fits = [i for i, name in enumerate(names) if fnmatchcase(name, pattern)]
-        if not fits:
-            raise ConfigError(f"{where}.{pattern}: fits none of {', '.join(names)}")
-        start[fits], walk[fits] = value.start, value.walk
-    missing = [names[i] for i in np.flatnonzero(np.isnan(start))]
-    if missing:
-        raise ConfigError(f"{where}: nothing is said of {', '.join(missing)}; each needs a start")
-    return start, walk

@@ -10,7 +10,7 @@ import numpy as np
 
 from sim_service.machines.contract import index
 from sim_service.observers.consistency import mean_band, nees
-from sim_service.observers.description import Sensors, read_sensors
+from sim_service.observers.description import Sensors, read_sensors, spread
 from sim_service.observers.experiment import Estimates, Truth, record, replay
 from sim_service.observers.make import Filter, Tuning
 from sim_service.observers.noise import normal_number
@@ -20,7 +20,7 @@ from sim_service.observers.unscented import replay_unscented
 from sync.errors import ConfigError
 from tandem.studies.observe.excitation import Excitation
 from tandem.studies.observe.machines import Made, make
-from tandem.studies.observe.settings import Study, spread
+from tandem.studies.observe.settings import Study
 
 FORMS = {"exact": EXACT, "constant": FREE, "unscented": EXACT, "smoothed": EXACT}
 _BEGIN = 70_000  # stream of the errors at the start
@@ -165,7 +165,7 @@ def observe(setup: Setup, form: str, seed: int, truth: Truth, state: np.ndarray,
     with np.errstate(invalid="ignore"):
         ratio = innovations[..., 0] ** 2 / innovations[..., 1]
     into.nis.append(np.array([np.mean(r[~np.isnan(r)]) if np.any(~np.isnan(r)) else np.nan for r in ratio.T]))
-    counters = filter.memory.counters.copy()
+    counters = filter.counters.copy()
     into.counters = counters if into.counters is None else into.counters + counters
     notes = filter.memory.notes.copy()
     into.notes = notes if into.notes is None else into.notes + notes
@@ -188,7 +188,7 @@ def smoothed_estimates(filter: Filter, truth: Truth) -> Estimates:
         first = k * truth.every
         machine.step(state, truth.inputs[first].copy(), params, machine.tables, work, filter.h)
         outputs[first : first + truth.every] = work[: len(machine.outputs)]
-    return Estimates(kept, outputs, np.full((len(truth.inputs), 2 * len(filter.memory.counters)), np.nan))
+    return Estimates(kept, outputs, np.full((len(truth.inputs), 2 * len(filter.counters)), np.nan))
 
 
 def run(setup: Setup, forms: list[str], update: Callable[[str, float], None]) -> dict[str, Outcome]:

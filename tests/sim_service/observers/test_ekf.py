@@ -80,7 +80,7 @@ def test_on_a_linear_machine_it_is_the_kalman_filter(again):
         filter.observe(handle(k))
         assert np.allclose(np.concatenate([filter.state, filter.extra]), x, rtol=0, atol=1e-12)
         assert np.allclose(filter.covariance(), P, rtol=1e-9, atol=1e-15)
-    assert filter.memory.counters[:, USED].tolist() == [300, 150]
+    assert filter.counters[:, USED].tolist() == [300, 150]
     assert filter.memory.notes[ekf.RAISED] == 0
 
 
@@ -100,8 +100,8 @@ def test_a_late_reading_gives_to_the_bit_what_it_gives_in_time(most):
                 if m >= 0 and not np.isnan(z[m, 0]):
                     behind.take(0, m, z[m, 0])
         behind.observe(handle(k))
-    assert behind.memory.counters[0, LATE] > 100
-    assert behind.memory.counters[0, USED] == in_time.memory.counters[0, USED]
+    assert behind.counters[0, LATE] > 100
+    assert behind.counters[0, USED] == in_time.counters[0, USED]
     assert behind.memory.notes[ekf.ACTIVE] == 0 and behind.memory.notes[ekf.MOST_REPEATED] <= most
     assert behind.memory.estimate.tobytes() == in_time.memory.estimate.tobytes()
 
@@ -127,7 +127,7 @@ def test_a_reading_too_far_off_is_counted_and_not_used():
             other.take(0, k, np.nan)
         filter.observe(handle(k))
         other.observe(handle(k))
-    assert filter.memory.counters[0, GATED] == 1
+    assert filter.counters[0, GATED] == 1
     assert filter.memory.estimate.tobytes() == other.memory.estimate.tobytes()
 
 
@@ -136,10 +136,10 @@ def test_a_reading_at_the_end_of_its_range_or_too_old_is_not_used():
     filter.take(1, 0, 5.0)
     for k in range(30):
         filter.observe(handle(k))
-    assert filter.memory.counters[1, CLIPPED] == 1
+    assert filter.counters[1, CLIPPED] == 1
     assert not filter.take(0, 14, 0.0) and filter.take(0, 15, 0.0)
     assert not filter.take(0, 31, 0.0)  # of an instant that is still to come
-    assert filter.memory.counters[0, TOO_OLD] == 2
+    assert filter.counters[0, TOO_OLD] == 2
 
 
 def test_the_constant_form_knows_no_spring():

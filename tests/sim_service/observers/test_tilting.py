@@ -131,7 +131,7 @@ def test_errors_are_as_large_as_the_filter_says():
     for filter, truth, estimates in runs(20, 800):
         found.append(nees(filter, truth, estimates, np.array([truth.params[P.mass]])))
         innovations.append(estimates.innovations.reshape(800, -1, 2)[200:])
-        assert filter.memory.counters[:, GATED].sum() <= 1
+        assert filter.counters[:, GATED].sum() <= 1
     mean, (low, high) = np.mean(found, axis=0), mean_band(filter.order, 20)
     inside = np.mean((mean > low) & (mean < high))
     assert inside > 0.9, inside

@@ -1,0 +1,36 @@
+"""A machine with its observer as one machine: it runs in any loop, is recorded, forked and replayed to the bit.
+
+Its file names what is observed, sensors and filter as a twin experiment has them (docs/observers.md):
+
+    machine = "observer"
+    observed = "tilting"          a machine that needs no file
+    step_ms = 5.0                 of the loop it will run in
+    [sensors.<name>] ...          [filter] ...
+
+Inputs are those of the machine, one for each reading (`measured_imu_rate_x`), and one for the age of each sensor's
+readings, in seconds (`age_imu`). All of these are optional: what no row of [inputs] gives is not measured. A reading is
+used once, at the instant that its age says; without an age every step's value is a new reading of that step.
+
+Outputs are those of the machine as estimated, then estimates and standard deviations, and how many readings were used,
+gated, late.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from sim_service.machines.contract import Machine
+from sync.errors import ConfigError
+
+
+def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+    from sim_service.machines.observer.build import build
+
+    return build(data, sources.name(), changed)
+
+
+def files(data: dict[str, Any], file: Any, given: Any) -> dict[str, tuple[bytes, str]]:
+    """Nothing else: what is observed needs no file."""
+    for key, path in given.items():
+        raise ConfigError(f"sim.files.{key} = {str(path)!r}: an observer reads no further files")
+    return {}

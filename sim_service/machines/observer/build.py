@@ -1,0 +1,185 @@
+"""An observer as a machine, from its file: tables, names, the state it begins with."""
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from sim_service.machines.contract import Machine, Quantity, Tables, tables
+from sim_service.machines.observer import step as stepping
+from sim_service.machines.observer.layout import HEAD, A
+from sim_service.machines.parameters import make_plain
+from sim_service.multibody.relative.calls import address_of, as_word
+from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE, Observed
+from sim_service.observers.description import Sensors, Walk, read_sensors, spread
+from sim_service.observers.make import Filter, Tuning
+from sim_service.observers.rows import R
+from sync.errors import ConfigError
+from sync.toml import Section, check
+
+NO_FILE = ("tilting",)  # machines that can be observed and need no file
+
+
+class FilterSection(Section):
+    estimated: list[str] = []
+    states: dict[str, Walk]
+    quantities: dict[str, Walk] = {}
+    history: int = Field(32, ge=2, le=1000)
+    most: int = Field(8, ge=2, le=1000)
+
+
+class ObserverSection(Section):
+    machine: str
+    observed: str
+    step_ms: float = Field(ge=0.1, le=20.0)
+    sensors: dict[str, dict[str, Any]]
+    filter: FilterSection
+    parameters: dict[str, float] = {}
+
+
+def build(data: dict[str, Any], where: str, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+    settings = check(ObserverSection, data, where)
+    if settings.observed not in NO_FILE:
+        raise ConfigError(f"{where}: observed = {settings.observed!r}: must be one of {', '.join(NO_FILE)}")
+    own: Observed = import_module(f"sim_service.machines.{settings.observed}.observed").OBSERVED
+    base, h = own.machine, settings.step_ms * 1e-3
+    _, params = make_plain(base, {"machine": base.name}, _Named(where), {**settings.parameters, **changed})
+    sensors = read_sensors(settings.sensors, own, h, where)
+    filter = make_filter(own, params, sensors, settings.filter, h, where)
+    made = _tables(own, sensors, filter)
+    inputs, outputs = _inputs(own, sensors), _outputs(own, sensors, settings.filter)
+    state_size, work_size = _size(made.ints, A.LAST), _size(made.ints, A.INNOVATIONS)
+    machine = Machine(
+        name="observer",
+        inputs=inputs,
+        states=tuple(Quantity(f"observer {i}", "", "") for i in range(state_size)),
+        outputs=outputs,
+        parameters=base.parameters,
+        step=stepping.step,
+        initial=_initial(own, sensors, settings.filter, made, h, where),
+        tables=made,
+        work_size=work_size,
+        efforts=base.efforts,
+        display=base.display,
+        layout=f"observer {settings.observed} {len(A)}",
+        addresses=tuple(range(int(made.ints[2 * A.ADDRESSES]), int(made.ints[2 * A.ADDRESSES + 1]))),
+    )
+    return machine, params
+
+
+class _Named:
+    """As much of MachineFiles as parameters need for their messages."""
+
+    def __init__(self, where: str):
+        self._where = where
+
+    def name(self, key: str = "") -> str:
+        return self._where
+
+
+def make_filter(
+    own: Observed, params: np.ndarray, sensors: Sensors, settings: FilterSection, h: float, where: str
+) -> Filter:
+    names = [one.name for one in own.estimable]
+    for name in settings.estimated:
+        if name not in names:
+            raise ConfigError(f"{where}: filter.estimated: {name!r}: must be one of {', '.join(names)}")
+    start, walk = spread(settings.states, [q.name for q in own.coordinates], f"{where}: filter.states")
+    more, moving = np.zeros(0), np.zeros(0)
+    if settings.estimated:
+        more, moving = spread(settings.quantities, settings.estimated, f"{where}: filter.quantities")
+    tuning = Tuning(
+        np.concatenate([start, more, [b.start for b in sensors.biases]]),
+        np.concatenate([walk, moving, [b.walk for b in sensors.biases]]),
+    )
+    machine = own.machine
+    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, work)
+    return Filter(
+        own, params, state, sensors.rows, settings.estimated, len(sensors.biases), tuning, h, settings.history,
+        settings.most,
+    )  # fmt: skip
+
+
+def _tables(own: Observed, sensors: Sensors, filter: Filter) -> Tables:
+    memory, model, base = filter.memory, filter.model, own.machine
+    names = list(dict.fromkeys(sensors.sensor))
+    first_age = len(base.inputs) + len(sensors.rows)
+    ages = [first_age + names.index(name) for name in sensors.sensor]
+    kernels = ((own.linearise, LINEARISE), (own.measure, MEASURE), (own.correct, CORRECT))
+    ints: dict[int, Any] = {A.SIZES: model.sizes, A.SENSOR: ages, A.OWN_INTS: base.tables.ints}
+    reals: dict[int, Any] = {
+        A.ROWS: model.rows, A.NOISE: model.Q, A.LIMITS: model.limits,
+        A.ADDRESSES: [as_word(address_of(*one)) for one in kernels], A.OWN_FLOATS: base.tables.floats,
+    }  # fmt: skip
+    state = {
+        A.ESTIMATE: memory.estimate, A.SECOND: memory.second, A.SAVED: memory.saved, A.INPUTS: memory.inputs,
+        A.READINGS: memory.readings, A.NOTES: memory.notes, A.COUNTERS: memory.counters,
+        A.LAST: np.zeros(len(sensors.rows)),
+    }  # fmt: skip
+    outputs = len(_outputs_of(own, sensors, filter))
+    work = {A.SCRATCH: memory.scratch, A.WORK: memory.work, A.GIVEN: memory.given, A.INNOVATIONS: memory.innovations}
+    header = np.zeros(HEAD, np.int64)
+    for parts, begin in ((ints, HEAD), (reals, 0), (state, 0), (work, outputs)):
+        at = begin
+        for which, values in parts.items():
+            header[2 * which : 2 * which + 2] = at, at + len(values)
+            at += len(values)
+    return tables(
+        np.concatenate([header, *(np.asarray(v, np.int64) for v in ints.values())]),
+        np.concatenate([np.asarray(v, float) for v in reals.values()]),
+    )
+
+
+def _size(ints: np.ndarray, last: int) -> int:
+    return int(ints[2 * last + 1])
+
+
+def _inputs(own: Observed, sensors: Sensors) -> tuple[Quantity, ...]:
+    names = list(dict.fromkeys(sensors.sensor))
+    return (
+        *own.machine.inputs,
+        *(
+            Quantity(
+                "measured_" + name.replace(".", "_"), own.signals[int(row[R.SIGNAL])].unit, "a reading", optional=True
+            )
+            for name, row in zip(sensors.names, sensors.rows, strict=True)
+        ),
+        *(Quantity(f"age_{name}", "s", "of the sensor's readings", optional=True) for name in names),
+    )
+
+
+def _outputs_of(own: Observed, sensors: Sensors, filter: Filter) -> tuple[str, ...]:
+    further = [own.estimable[k].name for k in filter.which] + [b.name.replace(".", "_") for b in sensors.biases]
+    states = [q.name for q in own.coordinates] + further
+    return (
+        *(q.name for q in own.machine.outputs),
+        *(f"estimated_{name}" for name in further),
+        *(f"sigma_{name}" for name in states),
+        "readings_used", "readings_gated", "readings_late",
+    )  # fmt: skip
+
+
+def _outputs(own: Observed, sensors: Sensors, settings: FilterSection) -> tuple[Quantity, ...]:
+    further = [*settings.estimated, *(b.name.replace(".", "_") for b in sensors.biases)]
+    states = [q.name for q in own.coordinates] + further
+    return (
+        *own.machine.outputs,
+        *(Quantity(f"estimated_{name}", "", "by the filter") for name in further),
+        *(Quantity(f"sigma_{name}", "", "standard deviation, by the filter") for name in states),
+        *(Quantity(f"readings_{what}", "1", "so far") for what in ("used", "gated", "late")),
+    )
+
+
+def _initial(own: Observed, sensors: Sensors, settings: FilterSection, made: Tables, h: float, where: str) -> Any:
+    def initial(state: np.ndarray, params: np.ndarray, given: Tables, work: np.ndarray) -> None:
+        memory = make_filter(own, params, sensors, settings, h, where).memory
+        state[:] = 0.0
+        work[:] = 0.0
+        for which, values in (
+            (A.ESTIMATE, memory.estimate), (A.READINGS, memory.readings), (A.LAST, np.full(len(sensors.rows), -1.0)),
+        ):  # fmt: skip
+            state[made.ints[2 * which] : made.ints[2 * which + 1]] = values
+
+    return initial
