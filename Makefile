@@ -8,7 +8,7 @@ ARGS ?=
 # a drive and the tests start dozens of processes: none should compile Python anew that another has compiled before
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: drive test lint types built collected bench drill clean
+.PHONY: drive test lint types built collected docs bench drill clean
 
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
@@ -40,6 +40,10 @@ built: $(VENV)/.drive
 # the few kernels of the tests themselves by one process, or each would compile them all
 collected: $(VENV)/.dev
 	$(BIN)/pytest --collect-only > /dev/null
+
+# the documentation as a site, in build/site; a warning is an error
+docs: $(VENV)/.dev
+	$(BIN)/mkdocs build --strict
 
 # what is measured against others; takes some ten minutes
 bench: $(VENV)/.drive

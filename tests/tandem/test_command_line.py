@@ -22,7 +22,20 @@ ROOT = Path(__file__).resolve().parents[2]
 SAME = {"out": "--out", "runs": "--runs", "overrides": "--set", "as_json": "--json", "seconds": "--seconds"}
 UNITS = ("s", "ms", "hz", "mm", "kmh", "kgm2", "nms", "mb", "m", "deg", "seconds")
 # numbers that have no unit: counts, seeds, ratios, addresses
-UNITLESS = {"count", "workers", "seed", "port", "modes", "repeats", "gain", "jobs", "samples", "steps", "batch", "rounds"}
+UNITLESS = {
+    "count",
+    "workers",
+    "seed",
+    "port",
+    "modes",
+    "repeats",
+    "gain",
+    "jobs",
+    "samples",
+    "steps",
+    "batch",
+    "rounds",
+}
 NO_REPORT = {"view": "a page, until it is closed", "completion": "a script for a shell"}
 # positional, by path or name; commands that read one
 CONFIGURED = (
