@@ -1,9 +1,12 @@
 """What is shipped for unattended machines gives the program no more than it needs."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 UNIT = (ROOT / "deploy" / "tandem.service").read_text()
@@ -35,6 +38,22 @@ def test_every_service_of_the_compose_file_has_these_settings() -> None:
     services = COMPOSE.split("\nservices:\n")[1].split("\nvolumes:\n")[0]
     names = re.findall(r"(?m)^  (\w+):$", services)
     assert names and services.count("    <<: *service\n") == len(names)
+
+
+def test_the_compose_file_is_yaml_whose_services_run_commands_of_ours() -> None:
+    from tandem.cli import app
+
+    services = yaml.safe_load(COMPOSE)["services"]
+    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    assert len(services) == 4 and {service["command"][0] for service in services.values()} <= known
+    assert all(service["cap_drop"] == ["ALL"] for service in services.values())
+
+
+def test_the_image_compiles_what_its_default_run_needs_and_takes_another_base() -> None:
+    assert re.search(r"(?m)^ARG BASE=\S+\nFROM \$\{BASE\}$", DOCKERFILE)
+    (code,) = re.findall(r'(?m)^RUN python -c "(.*)"$', DOCKERFILE)
+    assert "configs/drive.toml" in code and 'CMD ["drive"]' in DOCKERFILE
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
 
 
 def test_nothing_in_the_container_runs_as_root() -> None:
