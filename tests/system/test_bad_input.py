@@ -133,7 +133,7 @@ def test_foreign_messages_are_counted_and_ignored(start: Start, name: str) -> No
         socket_.bind(config.endpoint("daq"))
         sim = start("sim_service", str(DRIVE), "--set", setting, "--supervised", stdin=subprocess.PIPE)
         assert sim.popen.stdin is not None
-        sim.popen.stdin.write("begin\n")
+        sim.popen.stdin.write("{}\n")
         sim.popen.stdin.flush()
         assert socket_.poll(1e3 * PATIENCE_S), sim.said  # its subscription
         received = RingReader(config.ring("sim_in"), timeout_s=PATIENCE_S)
