@@ -139,6 +139,22 @@ def test_states_are_saved_restored_and_serialised_exactly(make: Make) -> None:
     assert fmu.get(["time"])[0] == 0.0
 
 
+def test_instances_share_nothing(make: Make) -> None:
+    fmu = make("vehicles/buggy_single_track")
+    alone, beside = fmu.started(), fmu.started()
+    inputs = [fmu.at["steering_angle"], fmu.at["throttle"]]
+    for k in range(20):
+        for it, angle in ((fmu.it, 0.01), (beside, -0.02), (alone, 0.01)):
+            it.setFloat64(inputs, [angle, 0.5])
+            it.doStep(k * STEP_S, STEP_S)
+    states = [fmu.at[name] for name in fmu.states]
+    first, second, other = (np.array(it.getFloat64(states)) for it in (fmu.it, alone, beside))
+    assert first.tobytes() == second.tobytes() != other.tobytes()
+    for it in (alone, beside, fmu.it):
+        it.terminate()
+        it.freeInstance()
+
+
 def test_what_is_wrong_is_refused_and_said(make: Make) -> None:
     fmu = make("mass_spring")
     parameter = next(v for v in fmu.about.modelVariables if v.causality == "parameter")
