@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sync import extras
 from sync.extras import DISTRIBUTION, install, install_extra, packages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,3 +52,11 @@ def test_no_hint_is_written_by_hand() -> None:
 def test_extras_named_in_the_texts_exist() -> None:
     named = {name for path in TEXTS for name in re.findall(rf"{DISTRIBUTION}\[(\w+)\]", path.read_text())}
     assert {"can", "ni", "parquet"} <= named <= set(PROJECT["optional-dependencies"])
+
+
+def test_without_a_checkout_the_metadata_say_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    here = {extra: packages(extra) for extra in ("can", "parquet")}
+    monkeypatch.setattr(extras, "_PROJECT", tmp_path / "pyproject.toml")  # as in an environment with a wheel
+    for extra, wanted in here.items():
+        assert sorted(packages(extra)) == sorted(wanted) or packages(extra) == [f"{DISTRIBUTION}[{extra}]"]
+    assert packages("no_such_extra") == [f"{DISTRIBUTION}[no_such_extra]"]
