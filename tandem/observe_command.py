@@ -27,6 +27,14 @@ def observe(
             "unscented (some N steps a step: minutes), smoothed (all readings for every instant)."
         ),
     ] = "exact,constant",
+    true_model: Annotated[
+        bool,
+        typer.Option(
+            "--true-model",
+            help="The truth has the filter's own parameters and moves at random as the filter believes: normalised "
+            "errors should then lie in their band.",
+        ),
+    ] = False,
     count: Annotated[int | None, typer.Option("--count", min=1, help="Runs. Default: the file's.")] = None,
     seconds: Annotated[float | None, typer.Option(min=0.1, help="Of each run, s. Default: the file's.")] = None,
     as_json: AsJson = False,
@@ -45,12 +53,12 @@ def observe(
         build.ensure("observe", "sim_service.observers.ekf", "sim_service.observers.experiment")
         with compiling("observe"):
             from tandem.studies.observe import shown, twin
-            from tandem.studies.observe.settings import read_study
+            from tandem.studies.observe.settings import TruthOf, read_study
         named = [form.strip() for form in forms.split(",")]
         for form in named:
             if form not in twin.FORMS:
                 raise ConfigError(f"--forms {forms}: {form!r}: must be one of {', '.join(twin.FORMS)}")
-        changed = {"runs": count, "seconds": seconds}
+        changed = {"runs": count, "seconds": seconds, "truth": TruthOf(noise=True) if true_model else None}
         settings = read_study(study).model_copy(update={k: v for k, v in changed.items() if v is not None})
         with compiling("observed"), progress("observe") as update:
             setup = twin.prepare(settings, study)
