@@ -11,6 +11,9 @@ from sim_service.machines.buggy import relative_dynamics as relative
 from sim_service.machines.contract import index
 from sim_service.multibody.relative.system import P as Own
 from sim_service.observers.contract import CONSTANT, TANGENT
+from sim_service.observers.description import read_sensors
+from sim_service.observers.experiment import record, replay
+from sim_service.observers.make import Filter, Tuning
 from sim_service.observers.rows import WIDTH, R
 from sync.errors import ConfigError
 
@@ -168,3 +171,45 @@ def test_a_step_without_a_tangent_says_so():
 def test_natural_coordinates_are_refused_by_name():
     with pytest.raises(ConfigError, match='formulation = "relative"'):
         of.observed(*car("natural"))
+
+
+def test_the_car_is_found_through_its_sensors_and_late_readings_change_nothing():
+    """Two seconds with wrong speed and friction at the start; GNSS is 50 ms late, and ends before the run does."""
+    one, (machine, params) = observed(), car("relative")
+    sensors = read_sensors(
+        {
+            "imu": {"kind": "imu", "place": [0.0, 0.0, 0.0], "rate_hz": 200.0, "force_noise": 0.05,
+                    "rate_noise": 0.002, "force_bias": 0.05},
+            "gnss": {"kind": "gnss", "place": [0.0, 0.0, 0.5], "rate_hz": 10.0, "latency_ms": 50.0,
+                     "position_noise": 1.0, "velocity_noise": 0.05, "outages_s": [[1.8, 9.0]]},
+            "encoders": {"kind": "pulses", "signals": [f"wheel_{w}" for w in ("fl", "fr", "rl", "rr")],
+                         "per_turn": 48, "rate_hz": 200.0},
+        },
+        one, H, "test",
+    )  # fmt: skip
+    steps = 400
+    drive = np.array([inputs(AT - 300 + k % 300) for k in range(steps)])
+    drive[:, index(machine.inputs, "throttle")] = 0.3
+    truth = record(one, params, moving(), drive, sensors, H, 1)
+    groups = ((14, 0.02, 0.0), (3, 0.5, 0.05), (11, 0.1, 0.2), (8, 2e-4, 1e-3), (1, 5.0, 5.0))
+    start, walk = (np.concatenate([np.full(g[0], g[k]) for g in groups]) for k in (1, 2))
+    start[:2], start[2] = 1.0, 0.002
+    tuning = Tuning(np.array([*start, 0.2, 0.05, 0.05, 0.05]), np.array([*walk, 0.01, 0.0, 0.0, 0.0]))
+    off = np.zeros(N)
+    off[0], off[1], off[14], off[15] = 1.0, -1.0, 0.5, 0.3
+    begin, found = corrected(moving(), off)[0], []
+    slippery = params.copy()
+    slippery[index(machine.parameters, "grip")] = 0.85
+    for in_order in (True, False):
+        filter = Filter(one, slippery, begin, sensors.rows, ("grip",), 3, tuning, H)
+        estimates = replay(filter, truth, in_order)
+        found.append(filter.memory.estimate.tobytes())
+        error = one.difference(truth.seen.states[-1], state_of(filter, estimates.kept[-1]), one.machine)
+        sigma = np.sqrt(np.diag(filter.covariance()))[:N]
+        assert np.abs(error / sigma)[[0, 1, 14, 15]].max() < 5.0 and sigma[:2].max() < 0.6 and sigma[14:16].max() < 0.1
+    assert found[0] == found[1]
+
+
+def state_of(filter, kept):
+    filter.memory.estimate[:] = kept
+    return filter.state
