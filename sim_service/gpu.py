@@ -28,6 +28,10 @@ _MATRIX = types.Array(float64, 2, "C")
 _INTS = types.Array(types.int32, 1, "C")
 _FLOATS = types.Array(float64, 1, "C")
 _MARKS = types.Array(int64, 1, "C")
+TILE = 32  # copies, a warp
+_TILES = types.Array(float64, 3, "C")
+# of a mechanism: tables, states and work in tiles, step, steps, copies
+_OF_MECHANISM = (_INTS, _FLOATS, _TILES, _TILES, float64, int64, int64)
 _ARGUMENTS = (_MATRIX, _MATRIX, _MATRIX, _INTS, _FLOATS, _MATRIX, _MARKS, float64, int64, float64)
 
 
@@ -169,3 +173,50 @@ class Copies:
         """Registers and bytes of local memory of a thread."""
         kernel = self._kernel
         return {"registers": kernel.get_regs_per_thread(), "local_bytes": kernel.get_local_mem_per_thread()}
+
+
+# ---- mechanisms in natural coordinates -------------------------------------------------------------------------------
+
+
+def _source_of_mechanism(step: Any, hook: Any) -> Callable[..., None]:
+    """So many steps of every copy. All share the tables; vectors lie in tiles, `[tile][entry][copy]`: those of a long
+    chain are too large to be local."""
+    cuda = _cuda()
+
+    def advance(ints, reals, states, work, h, steps, copies):
+        n = cuda.grid(1)
+        if n < copies:
+            tile, lane = n // TILE, n % TILE
+            for _ in range(steps):
+                step(ints, reals, states[tile, :, lane], work[tile, :, lane], hook, h)
+
+    return advance
+
+
+def mechanism_ptx(step: Any, hook: Any, compute_capability: tuple[int, int] = HOPPER) -> str:
+    """PTX of a step of natural/augmented.py with this hook; no GPU is needed."""
+    cuda = _cuda()
+    with _accepting_kernels(compute_capability):
+        source = _source_of_mechanism(step, hook)
+        text, _ = cuda.compile_ptx(source, _OF_MECHANISM, cc=compute_capability, opt=True)
+    return str(text)
+
+
+def mechanism_kernel(step: Any, hook: Any) -> Any:
+    """The same for the GPU that is there, to be launched with (ints, reals, states, work, h, steps, copies)."""
+    if why := available():
+        raise ConfigError(why)
+    with _accepting_kernels(None):
+        return _cuda().jit(types.void(*_OF_MECHANISM), opt=True)(_source_of_mechanism(step, hook))
+
+
+def tiled(rows: np.ndarray) -> np.ndarray:
+    """[copy][entry] as [tile][entry][copy], the last tile filled up with zeros."""
+    tiles = -(-len(rows) // TILE)
+    full = np.zeros((tiles * TILE, rows.shape[1]))
+    full[: len(rows)] = rows
+    return np.ascontiguousarray(full.reshape(tiles, TILE, -1).transpose(0, 2, 1))
+
+
+def untiled(tiles: np.ndarray, copies: int) -> np.ndarray:
+    return np.ascontiguousarray(tiles.transpose(0, 2, 1).reshape(-1, tiles.shape[1])[:copies])
