@@ -41,7 +41,7 @@ def prepared(file: str, copies: int) -> tuple[Machine, np.ndarray, np.ndarray, n
 
 
 def on_cpu(machine: Machine, params: np.ndarray, states: np.ndarray, inputs: np.ndarray, steps: int) -> np.ndarray:
-    """The states after so many steps, on all cores."""
+    """The outputs after so many steps, on all cores."""
     states, copies = states.copy(), len(states)
     outputs, diverged = np.zeros((copies, len(machine.outputs))), np.zeros(copies, np.int64)
     parts = min(os.cpu_count() or 1, copies)
@@ -58,7 +58,7 @@ def on_cpu(machine: Machine, params: np.ndarray, states: np.ndarray, inputs: np.
         list(pool.map(share, range(parts)))
     if diverged.any():
         print(f"  {diverged.sum()} copies diverged on the CPU")
-    return states
+    return outputs
 
 
 def compare(file: str, copies: int, steps: int, on_the_cpu: int, checked: int) -> None:
@@ -91,19 +91,43 @@ def compare(file: str, copies: int, steps: int, on_the_cpu: int, checked: int) -
     few = slice(0, copies, max(copies // checked, 1))
     again = gpu.Copies(machine, params[few], states[few], len(params[few]))
     again.step(cuda.to_device(np.ascontiguousarray(inputs[few])), H, 100)
-    found = again.states.copy_to_host()
+    found = again.outputs.copy_to_host()
     expected = on_cpu(machine, *(np.ascontiguousarray(each[few]) for each in (params, states, inputs)), 100)
     print(f"  {len(found)} copies after 100 steps, {again.diverged.copy_to_host().sum()} diverged; apart by at most:")
     apart = np.abs(found - expected).max(axis=0)
-    for unit in sorted({q.unit for q in machine.states}):
-        places = [k for k, q in enumerate(machine.states) if q.unit == unit]
+    for unit in sorted({q.unit for q in machine.outputs}):
+        places = [k for k, q in enumerate(machine.outputs) if q.unit == unit]
         size = np.abs(expected[:, places]).max()
         print(f"    {apart[places].max():.1e} of {size:.1e} {unit}", flush=True)
+
+
+def from_torch(copies: int, steps: int) -> None:
+    """Stepped from PyTorch: its tensors are the arrays of the copies, nothing is copied."""
+    import torch
+    from numba import cuda
+
+    machine, params, states, inputs = prepared("buggy_single_track.toml", copies)
+    there = gpu.Copies(machine, params, states, copies)
+    moved, outputs = torch.as_tensor(inputs, device="cuda"), torch.as_tensor(there.outputs, device="cuda")
+    same = outputs.data_ptr() == there.outputs.__cuda_array_interface__["data"][0]
+    speed = [q.name for q in machine.outputs].index("vx")
+    there.step(cuda.as_cuda_array(moved), H)
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    for _ in range(steps):
+        moved[:, 3] = torch.clamp(0.1 * (10.0 - outputs[:, speed]), 0.0, 1.0)  # a controller on the GPU
+        there.step(cuda.as_cuda_array(moved), H)
+    torch.cuda.synchronize()
+    rate = copies * steps / (time.perf_counter() - begun)
+    print(f"{copies} cars stepped from PyTorch {torch.__version__}, one step a call: {rate / 1e6:.3g} M steps/s")
+    print(f"  its tensor of outputs is the array of the copies: {same}; speeds after {steps} steps"
+          f" {outputs[:, speed].min():.2f} to {outputs[:, speed].max():.2f} m/s")  # fmt: skip
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--copies", type=int, default=102_400, help="on the GPU (default %(default)s)")
+    parser.add_argument("--torch", action="store_true", help="also 1024 cars stepped from PyTorch")
     parser.add_argument("--buggy", action="store_true", help="the multibody car too: compiles for minutes")
     options = parser.parse_args()
     if why := gpu.available():
@@ -113,6 +137,8 @@ def main() -> int:
 
     print(cuda.get_current_device().name)
     compare("buggy_single_track.toml", 10 * options.copies, 1000, 100_000, 1000)
+    if options.torch:
+        from_torch(1024, 2000)
     if options.buggy:
         compare("buggy.toml", options.copies, 20, 1600, 1000)
     return 0

@@ -35,7 +35,8 @@ _OF_MECHANISM = (_INTS, _FLOATS, _TILES, _TILES, float64, int64, int64)
 _ARGUMENTS = (_MATRIX, _MATRIX, _MATRIX, _INTS, _FLOATS, _MATRIX, _MARKS, float64, int64, float64)
 
 
-def _cuda() -> Any:
+def cuda_module() -> Any:
+    """numba.cuda, or a line that says what to install."""
     try:
         importlib.import_module("numba_cuda")
         from numba import cuda
@@ -47,7 +48,7 @@ def _cuda() -> Any:
 def available() -> str | None:
     """Why there is no GPU to use; nothing if there is one."""
     try:
-        cuda = _cuda()
+        cuda = cuda_module()
     except ConfigError as error:
         return str(error)
     try:
@@ -57,7 +58,7 @@ def available() -> str | None:
 
 
 @contextlib.contextmanager
-def _accepting_kernels(compute_capability: tuple[int, int] | None) -> Iterator[None]:
+def accepting_kernels(compute_capability: tuple[int, int] | None) -> Iterator[None]:
     """numba-cuda takes the kernels of the CPU as functions of the device, if three things are said to it: that those
     with a signature may be compiled once more; that a member of an IntEnum is an integer, also as an index; and, where
     there is no device, for which one to compile."""
@@ -89,7 +90,7 @@ def _accepting_kernels(compute_capability: tuple[int, int] | None) -> Iterator[N
 
 def _source(machine: Machine) -> Callable[..., None]:
     """The kernel of this machine: so many steps of every copy."""
-    cuda = _cuda()
+    cuda = cuda_module()
     step = machine.step
     n_states, n_inputs, n_params = len(machine.states), len(machine.inputs), len(machine.parameters)
     n_params, n_work, n_outputs = max(n_params, 1), machine.work_size, len(machine.outputs)
@@ -134,8 +135,8 @@ def _source(machine: Machine) -> Callable[..., None]:
 
 def ptx(machine: Machine, compute_capability: tuple[int, int] = HOPPER) -> str:
     """The machine's kernel as PTX; no GPU is needed."""
-    cuda = _cuda()
-    with _accepting_kernels(compute_capability):
+    cuda = cuda_module()
+    with accepting_kernels(compute_capability):
         text, _ = cuda.compile_ptx(_source(machine), _ARGUMENTS, cc=compute_capability, opt=True)
     return str(text)
 
@@ -146,7 +147,7 @@ class Copies:
     def __init__(self, machine: Machine, params: np.ndarray, state: np.ndarray, count: int):
         if why := available():
             raise ConfigError(why)
-        self._cuda_module = cuda = _cuda()
+        cuda = cuda_module()
         self.count, self._blocks = count, -(-count // THREADS)
         shapes = {"params": params, "states": state}
         rows = {name: np.broadcast_to(value, (count, value.shape[-1])) for name, value in shapes.items()}
@@ -159,7 +160,7 @@ class Copies:
         )
         self._floats = cuda.to_device(np.array(machine.tables.floats) if machine.tables.floats.size else np.zeros(1))
         self._bound = machine.bound
-        with _accepting_kernels(None):
+        with accepting_kernels(None):
             self._kernel = cuda.jit(types.void(*_ARGUMENTS), opt=True)(_source(machine))
 
     def step(self, inputs: Any, h: float, steps: int = 1) -> None:
@@ -181,7 +182,7 @@ class Copies:
 def _source_of_mechanism(step: Any, hook: Any) -> Callable[..., None]:
     """So many steps of every copy. All share the tables; vectors lie in tiles, `[tile][entry][copy]`: those of a long
     chain are too large to be local."""
-    cuda = _cuda()
+    cuda = cuda_module()
 
     def advance(ints, reals, states, work, h, steps, copies):
         n = cuda.grid(1)
@@ -195,8 +196,8 @@ def _source_of_mechanism(step: Any, hook: Any) -> Callable[..., None]:
 
 def mechanism_ptx(step: Any, hook: Any, compute_capability: tuple[int, int] = HOPPER) -> str:
     """PTX of a step of natural/augmented.py with this hook; no GPU is needed."""
-    cuda = _cuda()
-    with _accepting_kernels(compute_capability):
+    cuda = cuda_module()
+    with accepting_kernels(compute_capability):
         source = _source_of_mechanism(step, hook)
         text, _ = cuda.compile_ptx(source, _OF_MECHANISM, cc=compute_capability, opt=True)
     return str(text)
@@ -206,8 +207,8 @@ def mechanism_kernel(step: Any, hook: Any) -> Any:
     """The same for the GPU that is there, to be launched with (ints, reals, states, work, h, steps, copies)."""
     if why := available():
         raise ConfigError(why)
-    with _accepting_kernels(None):
-        return _cuda().jit(types.void(*_OF_MECHANISM), opt=True)(_source_of_mechanism(step, hook))
+    with accepting_kernels(None):
+        return cuda_module().jit(types.void(*_OF_MECHANISM), opt=True)(_source_of_mechanism(step, hook))
 
 
 def tiled(rows: np.ndarray) -> np.ndarray:
