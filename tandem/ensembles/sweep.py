@@ -190,7 +190,7 @@ def sweep(
     units = {n: figures.unit(f, _units(prepared.machine)) for n, f in prepared.study.figures.items()}
     results = Results([key for key, _, _ in items], units)
     kind = engine if engine != "auto" else "threads" if prepared.in_threads else "processes"
-    packed = prepared.job.packed()
+    job = prepared.job
     with row_file(folder, prepared.base) as done:
         done.read(results)
         before = results.done
@@ -205,7 +205,7 @@ def sweep(
         if todo := [items[place] for place in results.missing()]:
             preload = ("tandem.ensembles.work", KINDS[prepared.study.manoeuvre["kind"]])
             with pool(kind, min(workers, len(todo)), cluster, preload) as where:
-                whole = run_all(where, lambda chunk: (run_chunk, (packed, chunk)), todo, sink)
+                whole = run_all(where, lambda chunk: (run_chunk, (job, chunk)), todo, sink)
             if not whole:
                 raise Interrupted(f"{results.done} of {total} runs are done, in {folder}; the same command goes on")
     made = results.done - before

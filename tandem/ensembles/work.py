@@ -4,12 +4,11 @@ A job holds everything that a run depends on, files as bytes, and can be sent to
 fails is a row that says so: nothing that a value or a machine does ends a worker.
 """
 
-import hashlib
-import pickle
+import secrets
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +34,7 @@ class Job:
     names: tuple[str, ...]  # of the parameters that vary
     references: dict[str, Reference]  # of figures that are distances
     channel_folder: str = ""  # where channels go, if any are asked for
-
-    def packed(self) -> bytes:
-        return pickle.dumps(self, protocol=5)
+    name: str = field(default_factory=secrets.token_hex)  # also of its copies in other processes
 
 
 class Worker:
@@ -113,19 +110,18 @@ _workers: dict[str, Worker] = {}
 _making = threading.Lock()
 
 
-def worker_of(packed: bytes) -> Worker:
+def worker_of(job: Job) -> Worker:
     """Made once a process, however many threads ask."""
-    name = hashlib.sha256(packed).hexdigest()
     with _making:
-        if name not in _workers:
+        if job.name not in _workers:
             _workers.clear()  # one study at a time
-            _workers[name] = Worker(pickle.loads(packed))  # a job of ours, from the process that started this one
-        return _workers[name]
+            _workers[job.name] = Worker(job)
+        return _workers[job.name]
 
 
-def run_chunk(packed: bytes, items: list[Item]) -> tuple[list[Row], float]:
+def run_chunk(job: Job, items: list[Item]) -> tuple[list[Row], float]:
     """Rows of these runs, and how long they took, s."""
-    worker = worker_of(packed)
+    worker = worker_of(job)
     begun = time.perf_counter()
     rows = [worker.row(item) for item in items]
     return rows, time.perf_counter() - begun

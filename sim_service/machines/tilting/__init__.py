@@ -13,7 +13,7 @@ The equations are written for numbers and for numbers with derivatives (multibod
 takes the tangent of the same step.
 """
 
-from math import atan, cos, isnan, sin, tan
+from math import atan, cos, isnan, sin
 
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, places
 from sim_service.machines.display import Display, Tile
@@ -82,7 +82,8 @@ def rates(p, inputs, mass, phi, w, T, r, v):
     limit = p[P.torque_limit]
     T_set = max(min(T_set, limit), -limit)
     w_dot = (moment * (GRAVITY * sin(phi) + a * cos(phi)) + T - p[P.damping] * w) / J
-    r_dot = (v * (tan(inputs[I.steer]) / p[P.wheelbase]) - r) / p[P.yaw_lag]
+    tan_steer = sin(inputs[I.steer]) / cos(inputs[I.steer])
+    r_dot = (v * (tan_steer / p[P.wheelbase]) - r) / p[P.yaw_lag]
     return w_dot, (T_set - T) / p[P.torque_lag], r_dot, inputs[I.acceleration]
 
 
