@@ -15,6 +15,17 @@ Cluster = Annotated[
 ]
 
 
+def _refuse_early(what: str, *modules: str, file: Path | None = None) -> None:
+    """What is not there is said before a minute of compiling, not after it."""
+    from sync.toml import read_toml
+    from tandem.ensembles.extras import needs
+
+    for module in modules:
+        needs(module, "sweep", what)
+    if file is not None:
+        read_toml(file)
+
+
 def sweep(
     study: Annotated[Path, typer.Argument(help="TOML file: machine, manoeuvre, parameters, figures of merit.")],
     out: Annotated[
@@ -36,6 +47,7 @@ def sweep(
     from sync.jit import compiling
 
     with errors():
+        _refuse_early("tandem sweep", "pyarrow", file=study)
         build.ensure("everything")
         with compiling("sweep"):
             from tandem.ensembles import report as pages
@@ -86,6 +98,7 @@ def fleet(
     from sync.jit import compiling
 
     with errors():
+        _refuse_early("tandem fleet", "pyarrow")
         build.ensure("everything")
         with compiling("fleet"):
             from tandem.ensembles import fleet_report as pages
@@ -130,6 +143,7 @@ def identify(
     from sync.jit import compiling
 
     with errors():
+        _refuse_early("tandem identify", "scipy", file=study)
         build.ensure("everything")
         with compiling("identify"):
             from tandem.ensembles import identify as pages
