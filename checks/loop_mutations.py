@@ -43,6 +43,11 @@ FAULTS = (
         "if at.stop == rec.DRAIN + 7:",
     ),
     Fault(
+        "ended without waiting for the last blocks",
+        "return now(clock) - buffers.block[T] > settings.drain_ns and not more",
+        "return True",
+    ),
+    Fault(
         "commands obeyed a step later",
         "    at.obeyed = obey_all(\n",
         "    at.obeyed = at.obeyed if at.late else obey_all(\n",

@@ -55,6 +55,11 @@ def balance(recorded: Recorded) -> str | None:
         drained = segment.ended == rec.STOPPED and segment.last_seq >= 0 and rec.NOW not in stops
         if (drained or segment.ended == rec.RING_CLOSED) and segment.last_seq + 1 != segment.head:
             return f"ended with {segment.head - segment.last_seq - 1} blocks that are not accounted for"
+        if drained and len(rows):  # and what was still on its way was waited for
+            late = recorded.later[(recorded.later[:, KIND] == PUSH) & (recorded.later[:, WHERE] == segment.ring)]
+            waited = int(rows[-1, BLOCK + T]) + recorded.stage.simulation.settings.drain_ns
+            if (late[:, AT] <= waited).any():
+                return f"ended before {int((late[:, AT] <= waited).sum())} blocks that were on their way"
     return None
 
 

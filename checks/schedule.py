@@ -112,6 +112,7 @@ class Recorded:
     script: np.ndarray  # the rows that were acted upon
     segments: list["Segment"]
     steps: np.ndarray
+    later: np.ndarray  # rows that came too late for the loop
 
 
 @dataclass
@@ -203,7 +204,8 @@ def make_script(stage: Setup, random: np.random.Generator, calm: bool) -> np.nda
     # a locked loop watches some blocks arrive before its first step
     watched = min(70 * config.period_ns, 250 * _MS) if config.sim.phase == "locked" else 0
     span_ns = steps * config.step_ns + watched
-    blocks, gaps = _blocks(stage, random, calm, span_ns)
+    # a DAQ that is asked to end together with the loop may go on a little longer
+    blocks, gaps = _blocks(stage, random, calm, span_ns + (0 if calm else int(random.choice([0, 3, 40])) * _MS))
     width = max(blocks.shape[1], BLOCK + COMMANDS.words)
     parts = [np.pad(blocks, ((0, 0), (0, width - blocks.shape[1])))]
     for at in gaps:
@@ -260,4 +262,5 @@ def run(stage: Setup, seed: int, calm: bool) -> Recorded:
         control[rec.BEGIN] = 0
         if ended != rec.RING_CLOSED:
             break
-    return Recorded(stage, calm, script[: clock.words[CURSOR]], segments, stage.steps())
+    cursor = int(clock.words[CURSOR])
+    return Recorded(stage, calm, script[:cursor], segments, stage.steps(), script[cursor:])

@@ -63,6 +63,7 @@ _MAKE_STEP, _NO_STEP = -1, -2  # what a look at the newest block comes to; else 
 def _wait_for_first_block(clock, rings, buffers, settings, control, at):
     """Those before `begin` were received by an earlier simulator. False: asked to end before it came."""
     begin = control[rec.BEGIN]
+    at.used = at.shown = at.looked = begin - 1
     at.position = newest(rings.blocks, buffers.block)
     while at.position < begin:
         if load_acquire(control, rec.STOP):
@@ -71,7 +72,6 @@ def _wait_for_first_block(clock, rings, buffers, settings, control, at):
         sleep(clock, now(clock) + min(settings.h_ns, _SHORT_NS))
         at.position = newest(rings.blocks, buffers.block)
     at.obeyed = control[rec.OBEYED]  # commands before it are of a life before this one
-    at.used = at.shown = at.looked = begin - 1
     at.epoch = at.seen = -1
     at.seen_ns = at.in_rhythm = at.late = at.status = 0
     return True
@@ -152,6 +152,18 @@ def _give_up_blocks(buffers, books, at):
     if at.position > at.used:
         books.counters[rec.SUPERSEDED] += at.position - at.used
         books.control[rec.LAST_SEQ] = buffers.block[SEQ]
+        at.used = at.position
+
+
+@kernel(inline="always")
+def _is_drained(clock, rings, buffers, settings, books, at):
+    """Asked to end where no step is made: whatever is still on its way is waited for, and given up."""
+    at.position = newest(rings.blocks, buffers.block)
+    if at.position < 0:
+        return False
+    _give_up_blocks(buffers, books, at)
+    more = load_acquire(rings.blocks, HEAD_WORD) > at.position + 1
+    return now(clock) - buffers.block[T] > settings.drain_ns and not more
 
 
 @kernel(inline="always")
@@ -372,12 +384,10 @@ def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, machi
             return rec.STOPPED
         paused, ended = _obey(rings, buffers, control, machine, at), _has_ended(control, at)
         if paused or ended:
-            if at.stop == rec.DRAIN:
-                at.position = newest(rings.blocks, buffers.block)
-                _give_up_blocks(buffers, books, at)
+            if at.stop == rec.DRAIN and _is_drained(clock, rings, buffers, settings, books, at):
                 return rec.STOPPED
             passed = _stand_still(clock, rings, settings, at)
-            if not ended:
+            if not ended and at.stop == 0:
                 counters[rec.PAUSES] += passed
             continue
         _take_newest(clock, rings, buffers, settings, counters, lock, at)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ _BOUND_HOLDS_NS = 500_000_000
 _AWAITED_NS = 1_000_000_000  # without a block for so long it waits for one
 _LOOK_S = 0.01  # for the ring of a DAQ
 _DRAIN_S = 0.3  # at most, if a DAQ goes on sending
+_LAST_S = 2.0  # at most, for a DAQ that the same supervisor has asked to end, and for its last block
 _ENDED = {step_record.STOPPED: "stopped", step_record.ALL_STEPS: "all steps done"}
 
 
@@ -203,11 +205,15 @@ def run(
         try:
             look_after(workers, stop, look)
             simulation.control[step_record.STOP] = step_record.DRAIN
-            joined(job, _DRAIN_S)
+            both = reporter.supervised and job.is_alive()  # asked to end, and the DAQ with us
+            joined(job, _LAST_S if both else _DRAIN_S)
+            if both:
+                _await_last(peer, receiver)
         finally:
             simulation.control[step_record.STOP] = step_record.NOW
             halt.set()
         join(workers, reporter)
+        simulation.give_up_rest()
         age, bound = (
             summary_us(simulation.ledger[step_record.AGE]),
             int(simulation.control[step_record.WORST_BOUND_NS]) / 1e3,
@@ -289,6 +295,16 @@ def _await_ring(
             reporter.say(text)
         stop.wait(_LOOK_S)
     return None
+
+
+def _await_last(peer: Peer, receiver: Receiver | None) -> None:
+    """Until the DAQ has ended and its last block is here: what came after the last step is then counted, too, however
+    long the DAQ was kept from ending. Counted in looks: while everything was stopped, none was made."""
+    for _ in range(round(_LAST_S / _LOOK_S)):
+        head = peer.ended_at()
+        if head is not None and (receiver is None or receiver.last_seq >= head - 1):
+            return
+        time.sleep(_LOOK_S)
 
 
 def _receive(receiver: Receiver, halt: threading.Event) -> None:

@@ -21,11 +21,11 @@ from sim_service.phase import arrival_histograms, describe, phase_state
 from sim_service.step_kernel import limits
 from sim_service.step_result import RESULT_WORDS
 from sync.array_types import read_only
-from sync.block import Channel, Layout
+from sync.block import SEQ, Channel, Layout
 from sync.clock import REAL, RealClock, VirtualClock
 from sync.config import Config
 from sync.ledger import histograms, summary_us
-from sync.ring import HEAD_WORD, private_ring
+from sync.ring import HEAD_WORD, newest, private_ring
 
 
 class Simulation:
@@ -48,6 +48,8 @@ class Simulation:
         self.divergence = Divergence(bounds, previous, np.zeros(RESULT_WORDS, np.int64), np.zeros(len(self.inputs)))
         self.settings = _settings(config, model)
         self.control = np.zeros(step_record.CONTROL_WORDS, np.int64)
+        self.control[step_record.LAST_SEQ] = -1
+        self._blocks: np.ndarray | None = None  # the ring the loop reads, or has read
         self.ledger = histograms(len(step_record.LEDGER))
         self._phase_mode, self._step_ns = config.sim.phase, config.step_ns
         self.phase = phase_state(config.sim.phase, config.step_ns, config.period_ns, config.sim.phase_slew)
@@ -73,7 +75,8 @@ class Simulation:
 
     def run(self, ring_in: np.ndarray, ring_out: np.ndarray, clock: RealClock | VirtualClock = REAL) -> int:
         """Steps until `control[STOP]`; how it ended: STOPPED, ALL_STEPS, ENDED_DIVERGED, RING_CLOSED or INPUT_LOST."""
-        rings = Rings(read_only(ring_in), ring_out, read_only(self.commands), self.states)
+        self._blocks = read_only(ring_in)
+        rings = Rings(self._blocks, ring_out, read_only(self.commands), self.states)
         books = Books(self.control, self.counters, self.ledger, self._cursor)
         lock = PhaseLock(self.phase, self.arrivals)
         return int(
@@ -82,6 +85,16 @@ class Simulation:
                 self.divergence,
             )
         )  # fmt: skip
+
+    def give_up_rest(self) -> None:
+        """Blocks that came after the loop had ended: for steps that were not made. Nobody writes any more."""
+        if self._blocks is None:
+            return
+        position, cursor = newest(self._blocks, self.buffers.block), self._cursor[0]
+        if position > cursor["used"]:
+            self.counters[step_record.SUPERSEDED] += position - cursor["used"]
+            self.control[step_record.LAST_SEQ] = self.buffers.block[SEQ]
+            cursor["used"] = position
 
     def figures(self) -> dict[str, Any]:
         return {

@@ -71,6 +71,12 @@ class Peer:
             return f"{self.title} has ended" if change is Change.CLOSED else f"{self.title} (pid {before}) has crashed"
         return None
 
+    def ended_at(self) -> int | None:
+        """How many blocks its ring was given in all, once its writer has gone; None while there is one."""
+        self.poll()
+        ring = self._follower.ring
+        return None if self._pid else ring.head if ring is not None else 0
+
     def close(self) -> None:
         self._follower.close()
         self._pid = 0

@@ -20,7 +20,7 @@ def test_every_promise_holds_on_random_schedules(first: int) -> None:
 
 
 def test_the_same_seed_is_the_same_to_the_bit() -> None:
-    for seed in (3, 8, 11):
+    for seed in (3, 8, 13):
         first, again = one(seed, "trivial"), one(seed, "trivial")
         assert first.steps.tobytes() == again.steps.tobytes() and len(first.steps) > 0
         assert (first.script == again.script).all()

@@ -312,6 +312,11 @@ class Receiver:
         self._connections.count_invalid()
         return False
 
+    @property
+    def last_seq(self) -> int:
+        """Of the newest block it has taken; -1: none."""
+        return int(self.counts[_SEQ_SEEN])
+
     def count(self) -> dict[str, int]:
         return dict(zip(RECEIVED_COUNTS, self.counts[: len(RECEIVED_COUNTS)].tolist(), strict=True))
 

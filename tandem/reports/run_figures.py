@@ -57,7 +57,7 @@ def balance(outcome: Outcome) -> Balance:
     received = sim.get("received") or {}
     head = max(daq.get("head", 0), outcome.followed["head"])
     blocks = max(daq.get("blocks", 0), outcome.followed["head"])
-    unused = head - 1 - sim.get("last_seq", -1) if sim.get("steps") else head
+    unused = head - 1 - sim.get("last_seq", -1)
     return Balance(
         produced=blocks + daq.get("lost", 0),
         used=sim.get("used", 0),

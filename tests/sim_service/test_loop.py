@@ -273,6 +273,8 @@ def test_a_run_of_so_many_seconds_makes_just_the_steps_that_are_due_however_late
     assert whole.running and whole.results.head == 20 and whole.heartbeat_age_ns < 10 * MS
     assert whole.simulation.control[step_record.AT_END]
     whole.ask(step_record.DRAIN)
+    whole.let_pass(30 * MS)
+    assert whole.running  # for what is still on its way: the DAQ may have been asked later
     outputs = whole.join()
     assert len(outputs) == 20 and whole.ended == step_record.STOPPED
     assert whole.count(step_record.SKIPS) == whole.count(step_record.PAUSES) == whole.count(step_record.MISSES) == 0
@@ -294,6 +296,25 @@ def test_steps_that_a_slow_one_leaves_no_time_for_are_given_up_until_the_end_and
     assert len(slow.join()) == steps
     assert steps + slow.count(step_record.SKIPS) == 20
     assert slow.count(step_record.MISSES) == (steps < 20)
+
+
+@pytest.mark.parametrize("stop", [step_record.DRAIN, step_record.NOW])
+@pytest.mark.parametrize("steps", [True, False])
+def test_blocks_that_came_after_the_loop_had_ended_are_counted_too(world: Make, stop: int, steps: bool) -> None:
+    ended = world("sim.step_ms=2")
+    ended.start()
+    if steps:
+        ended.push()
+        ended.wait_for_steps(3)
+    ended.ask(stop)
+    made = len(ended.join())
+    ended.push()
+    ended.push()
+    for _ in range(2):  # it counts them once
+        ended.simulation.give_up_rest()
+        assert ended.count(step_record.USED) == int(steps) and ended.count(step_record.STEPS) == made
+        assert ended.count(step_record.USED) + ended.count(step_record.SUPERSEDED) == ended.daq.head
+        assert ended.simulation.figures()["last_seq"] == ended.daq.head - 1
 
 
 def test_draining_waits_for_blocks_on_their_way_but_makes_no_step_without_one(world: Make) -> None:

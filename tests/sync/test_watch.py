@@ -51,6 +51,23 @@ def test_a_peer_that_is_killed_has_died(ring_name: str, car: Layout, new_actor: 
     peer.close()
 
 
+@pytest.mark.parametrize("kill", [False, True])
+def test_how_much_a_peer_has_written_is_known_once_it_has_ended(
+    ring_name: str, car: Layout, new_actor: Callable[[], Actor], kill: bool
+) -> None:
+    peer, other = Peer("the DAQ", ring_name), new_actor()
+    assert peer.ended_at() == 0  # there was none
+    begin(other, ring_name, car)
+    other.do("for n in range(21): push(ring.words, np.zeros(ring.layout.words, np.int64))")
+    assert peer.ended_at() is None
+    other.do("push(ring.words, np.zeros(ring.layout.words, np.int64))")
+    if not kill:
+        other.do("ring.close()")
+    other.kill()
+    assert peer.ended_at() == peer.ended_at() == 22
+    peer.close()
+
+
 def test_a_peer_that_was_replaced_has_ended_and_the_new_one_is_there(
     ring_name: str, car: Layout, new_actor: Callable[[], Actor]
 ) -> None:
