@@ -8,7 +8,7 @@ ARGS ?=
 # a drive and the tests start dozens of processes: none should compile Python anew that another has compiled before
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: drive test lint types built collected docs bench drill clean
+.PHONY: drive test lint types built collected docs bench drill image clean
 
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
@@ -77,6 +77,11 @@ drill: $(VENV)/.dev
 	$(BIN)/python checks/week.py
 	$(BIN)/python checks/power_cuts.py
 	$(BIN)/python benchmarks/fuzz.py --inputs 1000000
+
+# docker/Dockerfile built and driven, deploy/tandem.service under a real systemd; as root, with buildah, mmdebstrap and
+# systemd-container; some five minutes
+image: $(VENV)/.drive
+	$(BIN)/python checks/image.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tandem needs Python 3.11 or newer, this is " + sys.version)'

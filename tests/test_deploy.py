@@ -56,6 +56,16 @@ def test_the_image_compiles_what_its_default_run_needs_and_takes_another_base() 
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
 
 
+def test_the_image_needs_nothing_from_a_package_mirror_but_what_pip_is_told() -> None:
+    """So that it is built where no registry can be reached (checks/image.py does it)."""
+    assert not re.search(r"apt-get|curl|wget|https?://", DOCKERFILE)
+    arguments = re.findall(r"(?m)^ARG (PIP_\w+)$", DOCKERFILE)  # one a line: buildah takes no more
+    assert {"PIP_INDEX_URL", "PIP_NO_INDEX", "PIP_FIND_LINKS"} <= set(arguments)
+    assert "ENV PIP" not in DOCKERFILE
+    copied = re.findall(r"(?m)^COPY (\w+) \1$", DOCKERFILE)
+    assert {"tandem", "daq_service", "sim_service", "sync", "configs"} == set(copied)
+
+
 def test_nothing_in_the_container_runs_as_root() -> None:
     instructions = [line for line in DOCKERFILE.splitlines() if re.match(r"(USER|ENTRYPOINT|CMD|RUN)\b", line)]
     (user,) = [line for line in instructions if line.startswith("USER")]
