@@ -17,6 +17,7 @@ from sim_service.commands import CommandServer
 from sim_service.inputs.table import check_rows
 from sim_service.machines import check_effort, configured_machine
 from sim_service.machines.contract import Machine
+from sim_service.machines.outlook import outlook_of
 from sim_service.machines.parameters import described
 from sim_service.notices import ClippedInput, Divergence, Overload, StaleInput, divergence_message, lost_words
 from sim_service.phase import can_lock
@@ -59,6 +60,8 @@ def prepare(config: Config, file: Path) -> Prepared:
         model, params = configured_machine(config, file.parent)
         check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
         check_effort(config, model, str(file))
+        if config.look_ahead.enabled:
+            outlook_of(model, params, str(file))
         facts = described(model, params)  # as made: commands change it
         simulation = Simulation(config, model, params)
     return Prepared(partial(run, simulation, keys), {**facts, "outputs": list(simulation.layout.names)})

@@ -27,6 +27,7 @@ from sync.toml import Origins, Section, check, key_of, lay_over, read_toml, with
 
 _NAME = r"^[a-z][a-z0-9_]{0,31}$"
 _MOST_DEEP = 16
+_MOST_AHEAD = 4000  # steps of a look ahead
 _SOCKET_PATH_MAX = 107  # what the kernel takes as the path of a local socket
 
 
@@ -246,6 +247,43 @@ class View(Section):
         return host
 
 
+class Warnings(Section):
+    """From when on the held future warns: any of these is enough. What they are of: sim_service/machines/outlook.py.
+    A threshold of 1000 never warns."""
+
+    loss_s: float = Field(2.0, ge=0, le=10)  # control is lost within so long; 0: never
+    growth: float = Field(-0.5, ge=-1000, le=1000)  # 1/s, of deviations: reached
+    growth_s: float = Field(0.3, gt=0, le=10)  # for so long of what is predicted
+    use: float = Field(0.9, gt=0, le=1000)  # of the grip: reached
+    use_s: float = Field(0.3, gt=0, le=10)  # for so long of what is predicted
+
+
+class LookAhead(Section):
+    """A process that steps a copy of the machine ahead of it, see sim_service/look_ahead/."""
+
+    enabled: bool = False
+    horizon_s: float = Field(2.0, ge=0.1, le=10)
+    rate_hz: float = Field(20.0, ge=0.1, le=100)  # of the future in which all inputs are held; others between
+    step_ms: float = Field(20.0, ge=0.1, le=50)  # of the copy
+    moving_s: float = Field(0.5, ge=0, le=10)  # so long a hand that moves goes on as it does, in the second future
+    core: Core = "auto"  # "auto": any but those of the loop and, where there are three, of the acquisition
+    warn: Warnings = Warnings()
+
+    @property
+    def steps(self) -> int:
+        return round(1e3 * self.horizon_s / self.step_ms)
+
+    @model_validator(mode="after")
+    def _whole_steps(self) -> "LookAhead":
+        steps = 1e3 * self.horizon_s / self.step_ms
+        if not 1 <= round(steps) <= _MOST_AHEAD or abs(steps - round(steps)) > 1e-6:
+            raise ValueError(
+                f"horizon_s = {self.horizon_s:g} must be a whole number of steps of step_ms = {self.step_ms:g},"
+                f" at most {_MOST_AHEAD}"
+            )
+        return self
+
+
 class Config(Section):
     include: list[str] = []  # fragments, such as a calibration, that go over this file; --set goes over them
     name: str = Field("tandem", pattern=_NAME)
@@ -259,6 +297,7 @@ class Config(Section):
     record: Record = Record()
     view: View = View()
     supervision: Supervision = Supervision()
+    look_ahead: LookAhead = LookAhead()
 
     @field_validator("source")
     @classmethod

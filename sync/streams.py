@@ -16,7 +16,7 @@ from typing import Any, Literal
 @dataclass(frozen=True)
 class Stream:
     name: str  # of the ring, as in `config.ring(name)`
-    writer: Literal["daq", "sim", "device"]  # the process
+    writer: Literal["daq", "sim", "device", "look_ahead"]  # the process
     holds: str
     rate: str  # the key of the configuration that sets it, or words
     layout: str  # where it is declared: a key of the configuration, or words
@@ -35,6 +35,10 @@ class Stream:
         return not self.only_wire or transport != "shm"
 
 
+LOOK_AHEAD = Stream(
+    "look_ahead", "look_ahead", "predictions, if any are made: path, grip, time to loss of control, warnings",
+    "look_ahead.rate_hz, others between", "sim_service/look_ahead/record.py", 1024, topic="/look_ahead", shown=True,
+)  # fmt: skip
 EFFORT = Stream(
     "effort", "daq", "every effort handed over to the device: the step it comes from, what was wanted, what was given",
     "at every step, source.effort.rate_hz between", "daq_service/effort_record.py", 8192, topic="/effort",
@@ -77,7 +81,8 @@ DEVICE = Stream(
     "daq.rate_hz", "daq_service/haptic_process.py", 16384,
 )  # fmt: skip
 
-STREAMS = {stream.name: stream for stream in (EFFORT, *AXIS_EFFORTS, SIM, STATE, SIM_IN, DAQ, COMMAND, DAQ_IN, DEVICE)}
+_ALL = (LOOK_AHEAD, EFFORT, *AXIS_EFFORTS, SIM, STATE, SIM_IN, DAQ, COMMAND, DAQ_IN, DEVICE)
+STREAMS = {stream.name: stream for stream in _ALL}
 RECORDED = tuple(stream for stream in STREAMS.values() if stream.topic)
 SHOWN = tuple(stream for stream in STREAMS.values() if stream.shown)
 BLOCK_TOPICS = (DAQ.topic, SIM_IN.topic)  # of a record: blocks as sampled, and as the simulator received them

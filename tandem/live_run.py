@@ -51,10 +51,13 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
     with compiling("check"):
         from sim_service.inputs.table import check_rows
         from sim_service.machines import check_effort, configured_machine
+        from sim_service.machines.outlook import outlook_of
 
         model, params = configured_machine(config, file.parent)
         check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
         check_effort(config, model, str(file))
+        if config.look_ahead.enabled:
+            outlook_of(model, params, str(file))
         state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
         model.initial(state, params, model.tables, work)  # it must stand, too
     return config
@@ -64,6 +67,7 @@ def checked_config(file: Path, overrides: list[str]) -> "Config":
 # command that needs it
 _COMPILED = ("daq_service.service", "sim_service.service", "sync.record.writer")
 _COMPILED_FOR_EFFORTS = ("daq_service.effort",)
+_COMPILED_AHEAD = ("sim_service.look_ahead.service",)
 _MODULE = re.compile(r"[a-z]\w{0,39}", re.ASCII)  # what a machine or a device of ours may be called
 
 
@@ -81,6 +85,8 @@ def compile_ahead(config: "Config", file: Path) -> None:
     modules += _ours(f"sim_service.machines.{_machine(config, file)}", code_dependencies.dependencies)
     if config.efforts:
         modules += _COMPILED_FOR_EFFORTS
+    if config.look_ahead.enabled:
+        modules += _COMPILED_AHEAD
     build.ensure(name, *modules)
 
 
@@ -98,7 +104,7 @@ def refuse_unknown_machine(config: "Config", file: Path) -> None:
 def compiled_set(config: "Config", file: Path) -> str:
     """A name for what this configuration needs compiled."""
     parts = [_machine(config, file), str(config.source.get("kind"))]
-    parts += ["efforts"] * bool(config.efforts)
+    parts += ["efforts"] * bool(config.efforts) + ["ahead"] * config.look_ahead.enabled
     return "run-" + "-".join(part if _MODULE.fullmatch(part) else "unknown" for part in parts)
 
 

@@ -34,9 +34,12 @@ from sync.errors import ConfigError
 from sync.record import Run, RunError, Topic, open_run
 from sync.record.settings import recorded_files, recorded_settings
 from sync.ring import RingWriter, push
+from sync.streams import LOOK_AHEAD
 from sync.toml import check
+from tandem import replay_look_ahead
 from tandem.provenance import other_facts
 from tandem.replay_efforts import efforts_again, in_words
+from tandem.replay_look_ahead import PredictionsAgain
 from tandem.reports.deviation import deviation, sentence
 from tandem.terminal import single_lines
 
@@ -66,6 +69,7 @@ class Asked:
     config: Path | None = None
     overrides: list[str] = field(default_factory=list)
     halved: bool = False  # each step also in two halves, extrapolated
+    predictions: int = 100  # of the record, at most so many computed again, evenly spread: each takes some ms
     remake: bool = False  # the vector of parameters is made here even if the record has it
 
     @property
@@ -193,6 +197,10 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         instants = _instants(run, topic, config)
         plan = _available(run, topic, instants, config, asked.delay_ms, asked.jitter_ms, asked.seed)
     _command(plan, run, config, model, instants)
+    predictions = None
+    if LOOK_AHEAD.topic in run.topics and asked.mode == "exact" and not asked.changed and watch is asked.speed is None:
+        predictions = PredictionsAgain(run, config, model, params, plan, asked.predictions)
+        watch = Watch(predictions.every, predictions.look)
     simulated_s = len(plan) * config.step_ns * 1e-9
     begun_steps = now_ns()
     reported = np.zeros((len(plan), len(replay_flags.REPORTED)), np.int64)
@@ -228,6 +236,7 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         "other_facts": other_facts(run),
         **_compare(done),
         "efforts": efforts_again(run, config),
+        "look_ahead": predictions.figures() if predictions is not None else None,
     }
     if "step_error" in (columns := done.columns()) and n:
         done.figures["step_error"] = float(columns["step_error"].max())
@@ -468,6 +477,8 @@ def print_replay(console: Console, figures: dict[str, Any]) -> None:
         console.print(table)
     if figures.get("efforts"):
         console.print(in_words(figures["efforts"]))
+    if figures.get("look_ahead"):
+        console.print(replay_look_ahead.in_words(figures["look_ahead"]))
     if figures["identical"] is False and figures["mode"] == "exact":
         console.print(f"the parameters are those {_PARAMETERS[figures['parameters']]}", soft_wrap=True)
         for key, (was, here) in figures["other_facts"].items():

@@ -69,6 +69,7 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
     from sync.config import Config
     from sync.record import RunError, open_run
     from sync.record.settings import recorded_settings
+    from sync.streams import LOOK_AHEAD
     from sync.toml import check
     from tandem.replay import Watch, configuration, replay_run
     from tandem.replay_save import replayed_steps
@@ -99,9 +100,10 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
     breaks = np.flatnonzero((steps["step"] == 0) | (steps["status"] & RESTARTED != 0))
     if asked.mode == "ideal":
         title += f", {asked.delay_ms:g} ms of delay" if asked.delay_ms else ", ideal"
+    predictions = run.topics.get(LOOK_AHEAD.topic) if asked.mode == "exact" else None
     return RecordData(
         title, done.config, done.model, done.params, steps, np.array(states.steps, np.int64), np.array(states.states),
-        breaks, run.attachments,
+        breaks, run.attachments, predictions.blocks if predictions is not None else None,
     )  # fmt: skip
 
 

@@ -104,6 +104,8 @@ class Machine:
     # of `tables.floats`: addresses of code made for this machine; they hold for this process alone
     addresses: tuple[int, ...] = ()
     bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
+    # of its parameters: what a look ahead asks of it (machines/outlook.py), made when one is asked for; None: nothing
+    outlook: Callable[[np.ndarray], Any] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "work_size", max(self.work_size, len(self.outputs)))

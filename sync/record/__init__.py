@@ -16,6 +16,7 @@ each a file of the same form: one every `record.part_minutes`, and one wherever 
     /effort_1    the same of further axes of the device, by name in order
     /effort_2    the second of them
     /effort_3    the third
+    /look_ahead  predictions, each with the step it begins with (absent where none were made)
     metadata     tandem.ring: which ring the blocks of a topic come from, from which position on; where it was read to
                  its end; where another recorder took it up (sync/record/rings.py)
     metadata     tandem.said: notices during the run with their instants, such as a lost device; one each

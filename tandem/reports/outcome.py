@@ -18,7 +18,10 @@ SHORT = 9  # less was simulated than was due
 DAMAGED = 10  # a record was read, but a part of it is damaged
 INTERRUPTED = 130  # by Ctrl-C before the first step, as a shell reports it
 
-TITLES = {"daq": "the DAQ", "sim": "the simulator", "view": "the view", "record": "the recorder"}
+TITLES = {
+    "daq": "the DAQ", "sim": "the simulator", "view": "the view", "look_ahead": "the look ahead",
+    "record": "the recorder",
+}  # fmt: skip
 _NEEDED = ("daq", "sim")  # without them nothing is simulated, or on no input
 
 

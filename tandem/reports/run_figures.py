@@ -154,6 +154,7 @@ def figures(config: Config, outcome: Outcome) -> dict[str, Any]:
         "said": outcome.notices,
         "deaths": [dataclasses.asdict(crash) for crash in outcome.crashes],
         "record": outcome.record,
+        "look_ahead": outcome.reports.get("look_ahead"),  # None: there was none, or it did not live to the end
         "view": outcome.reports.get("view"),  # None: there was none, or it did not live to the end
         "ended": outcome.failure or sim.get("ended", "unknown"),
     }
@@ -206,8 +207,36 @@ def print_run(console: Console, result: dict[str, Any]) -> None:
         f"balance {closes}: {count['produced']} produced = {count['used']} used + {count['superseded']} superseded"
         f" + {count['lost']} lost"
     )
+    if result["look_ahead"]:
+        for line in look_ahead_lines(result["look_ahead"]):
+            console.print(line, soft_wrap=True)
     if result["record"]:
         console.print(_record_line(result["record"]), soft_wrap=True)
+
+
+def look_ahead_lines(ahead: dict[str, Any]) -> list[str]:
+    """What was predicted, how far off it was, and whether warnings came true."""
+    if not any(ahead["predictions"].values()):
+        return ["look ahead: no future was computed"]
+    rates = ", ".join(
+        f"{count} {kind} ({ahead['rate_hz'][kind]:g} a second)" for kind, count in ahead["predictions"].items()
+    )
+    cost = ahead["cost_ms"]
+    lines = [
+        f"look ahead by {ahead['horizon_s']:g} s: {rates} futures; each took {cost['p50']:.1f} ms (median),"
+        f" {cost['p99']:.1f} ms (p99); {ahead['left_out']} left out"
+    ]
+    for kind, off in ahead["off_m"].items():
+        found = "; ".join(
+            f"after {after} {m['p50']:.2f} m (p90 {m['p90']:.2f}, p99 {m['p99']:.2f})" for after, m in off.items()
+        )
+        lines.append(f"the {kind} path was off by {found}")
+    lead = f", {ahead['lead_s']['least']:.2f} s before it at least" if ahead["lead_s"] else ""
+    lines.append(
+        f"{ahead['warnings']} warnings: {ahead['came_true']} came true{lead}, {ahead['false_alarms']} did not;"
+        f" control was lost {ahead['losses']} times, {ahead['unwarned']} without a warning"
+    )
+    return lines
 
 
 def _effort_line(effort: dict[str, Any]) -> str:

@@ -68,12 +68,17 @@ VIEW = Process(
     "view", "tandem.view", "tandem.view.process", "the view", "the run goes on without its page", "", 15.0,
     frozenset({0, 2, 7}), real_time=False,
 )  # fmt: skip
+LOOK_AHEAD = Process(
+    "look_ahead", "sim_service.look_ahead", "sim_service.look_ahead.service", "the look ahead",
+    "the run goes on without looking ahead", "", 15.0, frozenset({0, 2}), real_time=False,
+)  # fmt: skip
 RECORDER = Process(
     "record", "tandem.recorder", "tandem.recorder.process", "the recorder", "the run goes on unrecorded", "", 15.0,
     frozenset({0, 1, 2}), real_time=False, waits=False,
 )  # fmt: skip
 SERVICES = (DAQ, SIM)
-PROCESSES = (DAQ, SIM, VIEW, RECORDER)
+BESIDE = (VIEW, LOOK_AHEAD)  # begun once there are steps; a run goes on without them
+PROCESSES = (DAQ, SIM, *BESIDE, RECORDER)
 
 
 class _Fork:

@@ -31,7 +31,7 @@ from sync.threads import set_by_signals
 from sync.token import new_token, redacted
 from tandem.follow import Produced, Steps
 from tandem.provenance import as_text
-from tandem.supervisor.launch import SERVICES, SIM, VIEW, Process, ProcessGroup, Service
+from tandem.supervisor.launch import BESIDE, LOOK_AHEAD, SERVICES, SIM, VIEW, Process, ProcessGroup, Service
 from tandem.supervisor.notify import alive, notify
 from tandem.supervisor.restart_policy import Crash, RestartPolicy, Slot
 
@@ -377,11 +377,15 @@ class Supervisor:
             self.outcome.first_step_s = round(self._first_step - self._begun_at, 3)
             notify("READY=1")
             if self._config.view.enabled:
-                try:
-                    page = self._group.start(VIEW)
-                    self._policy.adopt(page, self._begin_view, begun=False)
-                except OSError as error:
-                    self._note(f"no page: {error}")
+                self._start_beside(VIEW, self._begin_view)
+            if self._config.look_ahead.enabled:
+                self._start_beside(LOOK_AHEAD, lambda service: service.say("{}"))
+
+    def _start_beside(self, process: Process, begin: Callable[[Service], None]) -> None:
+        try:
+            self._policy.adopt(self._group.start(process), begin, begun=False)
+        except OSError as error:
+            self._note(f"{process.title} cannot be started: {error}; {process.without}")
 
     def _begin_view(self, service: Service) -> None:
         """Its token goes through the pipe: a command line is readable by everybody."""
@@ -398,9 +402,10 @@ class Supervisor:
         slots, outcome = self._policy.slots, self.outcome
         self._recording.settle(outcome.seconds)
         self._group.template.close()
-        view = slots["view"].service if "view" in slots else None
-        if view is not None:
-            view.ask_to_end()
+        beside = [slots[process.name].service for process in BESIDE if process.name in slots]
+        for each in beside:
+            if each is not None:
+                each.ask_to_end()
         services = [self._service(process) for process in SERVICES]
         for service in services:
             service.ask_to_end()
@@ -415,9 +420,10 @@ class Supervisor:
             outcome.past[name] = slots[name].past if name in slots else []
             self._produced.look()
             self._steps.look()
-        if view is not None:
-            view.end()
-            outcome.reports["view"] = view.report or view.status
+        for each in beside:
+            if each is not None:
+                each.end()
+                outcome.reports[each.process.name] = each.report or each.status
 
     def _finish(self) -> None:
         """Whatever went wrong: the record gets its end, and nothing is left behind."""

@@ -15,9 +15,10 @@ from sync.block import PAYLOAD, T
 from sync.config import Config
 from sync.ring import RingReader, newest
 from sync.ring_follower import RingFollower
-from sync.streams import DAQ, SHOWN, SIM, STATE, Stream
+from sync.streams import DAQ, LOOK_AHEAD, SHOWN, SIM, STATE, Stream
 
 _MOST_STEPS = 8192  # taken at one look
+_MOST_PREDICTIONS = 256
 _RETRY_NS = 100_000_000  # asking the file system for a ring is not free
 
 
@@ -46,6 +47,10 @@ class DataSource(Protocol):
         not adjoining them.
         """
 
+    def predicted(self) -> dict[int, Any]:
+        """The newest prediction of each kind (sim_service/look_ahead/record.py) by now, as a record with named
+        fields."""
+
     def alive(self) -> dict[str, bool]:
         """Which of `daq` and `sim` are there (a record: both)."""
 
@@ -68,6 +73,7 @@ class LiveData:
             for stream in SHOWN
         }
         self._block = np.zeros(0, np.int64)
+        self._predicted: dict[int, Any] = {}
 
     def _ring(self, stream: Stream) -> RingReader | None:
         """The last one there was: what has ended is shown as it ended, until there is another."""
@@ -91,6 +97,12 @@ class LiveData:
     def steps(self) -> np.ndarray:
         found = self._followers[SIM].blocks(_MOST_STEPS)
         return np.zeros(0, [("t_ns", "<i8")]) if found is None else found
+
+    def predicted(self) -> dict[int, Any]:
+        found = self._followers[LOOK_AHEAD].blocks(_MOST_PREDICTIONS)
+        for block in () if found is None else found:
+            self._predicted[int(block["kind"])] = block
+        return self._predicted
 
     def alive(self) -> dict[str, bool]:
         for stream in (DAQ, SIM):
@@ -120,11 +132,12 @@ class RecordData:
     def __init__(
         self, title: str, config: Config, model: Machine, params: np.ndarray, steps: np.ndarray,
         state_steps: np.ndarray | None = None, states: np.ndarray | None = None, breaks: np.ndarray | None = None,
-        files: dict[str, bytes] | None = None,
+        files: dict[str, bytes] | None = None, predictions: np.ndarray | None = None,
     ):  # fmt: skip
         self.title, self.config, self.model, self.params = title, config, model, params
         self.files = files or {}  # of the record: what it was made from
         self.recorded = steps
+        self._predictions = predictions  # in the order in which they were there
         self.instants = np.maximum.accumulate(steps["taken_ns"])  # of the blocks' use: the same in every replay
         self.at = 0  # the step shown
         self._given = 0
@@ -197,6 +210,15 @@ class RecordData:
             begin = max(0, end - _MOST_STEPS)
         self._given = end
         return self.recorded[begin:end]
+
+    def predicted(self) -> dict[int, Any]:
+        if self._predictions is None or not len(self):
+            return {}
+        found: dict[int, Any] = {}
+        behind = int(np.searchsorted(self._predictions["t_ns"], self.recorded[self.at]["t_ns"], "right"))
+        for block in self._predictions[max(0, behind - _MOST_PREDICTIONS) : behind]:
+            found[int(block["kind"])] = block
+        return found
 
     def alive(self) -> dict[str, bool]:
         return {"daq": True, "sim": True}

@@ -60,6 +60,7 @@ class Health:
     paused: bool = False
     slow: float = 1.0
     rows: tuple[str, ...] = ()  # of inputs
+    warning: str = ""  # of the look ahead
 
 
 def trouble(h: Health) -> tuple[str, str] | None:
@@ -87,6 +88,8 @@ def trouble(h: Health) -> tuple[str, str] | None:
         return RED, f"stale input, {most} old: {stages or 'it was held'}"
     if status & step_record.SKIPPED and h.slow <= 1.0:
         return RED, "the simulator gave steps up: it is too slow for real time"
+    if h.warning:
+        return RED, h.warning
     if h.pace is not None and h.pace.misses and h.slow <= 1.0:
         return _AMBER, f"late: {h.pace.misses} deadline{'s' * (h.pace.misses > 1)} missed in the last second"
     if h.paused:

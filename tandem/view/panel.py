@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.look_ahead.record import HELD
 from sync.clock import now_ns
 from sync.markup import show
-from tandem.view import instruments
+from tandem.view import instruments, predicted
 from tandem.view.commander import Commander
 from tandem.view.controls import Controls, ForkLine, HandControls, OnFork
 from tandem.view.curves import Curves
@@ -23,6 +24,7 @@ from tandem.view.tuning import Tuning
 
 _FIGURES_NS = 125_000_000
 _PLOTS_NS = 250_000_000
+_OLD_NS = 500_000_000  # of a prediction that still warns
 _WIDTH_PX = 430
 
 
@@ -136,7 +138,14 @@ class Panel:
             pace=pace,
             paused=bool(answer.get("paused", False)),
             slow=float(answer.get("slow", 1.0)),
+            warning=self._warning(now),
         )
+
+    def _warning(self, now: int) -> str:
+        config = self._feed.config.look_ahead
+        held = self._feed.predicted().get(HELD) if config.enabled else None
+        old = held is None or now - int(held["pushed_ns"]) > _OLD_NS
+        return "" if old else predicted.in_words(held, config.horizon_s)
 
     def close(self) -> None:
         if self._by_hand is not None:

@@ -18,6 +18,7 @@ from tandem.view.data_source import DataSource, Frame
 from tandem.view.ground import Ground, way_of
 from tandem.view.looks import Colour
 from tandem.view.motion import Motion, channel
+from tandem.view.predicted import PredictedPaths
 
 _LOAD: Colour = (60, 130, 200)
 _FORCE: Colour = (214, 74, 50)
@@ -57,6 +58,7 @@ class SceneView:
             self._make_machine()
             self._make_arrows()
             self._make_path()
+            self._predicted = PredictedPaths(server, feed, self.ground, self._prefix)
         self.cameras = None if ghost else Cameras(server, self.scene.cameras or usual_cameras(self.scene.size))
         if not ghost:
             self._make_toggles()
@@ -75,6 +77,7 @@ class SceneView:
         self._move_levers(frame.step)
         self._move_arrows(frame.step, origin, rotation)
         self._lengthen_path(origin, frame.t_ns)
+        self._predicted.show(frame, origin)
         if not self._ghost:
             self._renew_ground(origin)
         if self.cameras is not None:

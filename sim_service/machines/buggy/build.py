@@ -222,6 +222,13 @@ def _tables(system: System) -> Tables:
 
 def _machine(built: Assembled, path: str) -> Machine:
     system = built.system
+    numbers_at = int(built.tables.ints[dynamics.NUMBERS])
+
+    def outlook(params: np.ndarray) -> Any:
+        ensure("buggy-outlook", "sim_service.machines.buggy.outlook")
+        from sim_service.machines.buggy import outlook as compiled  # what only a look ahead needs
+
+        return compiled.outlook(params, numbers_at)
 
     def initial(state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray) -> None:
         _stand(system, state, params, constants, work)
@@ -243,8 +250,9 @@ def _machine(built: Assembled, path: str) -> Machine:
         scene=built.scene,
         frames=built.frames,
         layout=_layout(),
-        remade=(int(built.tables.ints[dynamics.NUMBERS]) + slots.ROAD, system.span(Part.PARAM).stop),
+        remade=(numbers_at + slots.ROAD, system.span(Part.PARAM).stop),
         counts=tuple(system.span(Part.SETTING).start + place for place in (core.SCHEME, core.CAP, core.PASSES)),
+        outlook=outlook,
     )
 
 

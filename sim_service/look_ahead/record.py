@@ -1,0 +1,49 @@
+"""The block of one prediction: its layout, its kinds and its status word. Compiles nothing.
+
+`t_ns` of a block is the instant of the step it begins with. Places are equally far apart in time, the last one at the
+horizon; where the copy was stepped no further (control was lost, or it diverged) they stay where it ended.
+"""
+
+from sync.block import PAYLOAD, Channel, Layout
+
+HELD, MOVING = range(2)  # kinds: all inputs as they are; a hand that moves goes on
+KINDS = ("held", "moving")
+POINTS = 20  # of a path
+
+# the status word: what the prediction holds, then what of it is a warning
+LOST, DIVERGED, WARN_LOSS, WARN_GROWTH, WARN_USE = 1, 2, 4, 8, 16
+WARNING = WARN_LOSS | WARN_GROWTH | WARN_USE
+STATUS = {
+    LOST: "control is lost within the horizon",
+    DIVERGED: "the copy diverged",
+    WARN_LOSS: "warning: control will be lost",
+    WARN_GROWTH: "warning: deviations grow",
+    WARN_USE: "warning: no grip is left",
+}
+
+(
+    AT_STEP, AT_STEP_EPOCH, AT_KIND, AT_STATUS, AT_STEPS, AT_BEGUN,
+    AT_TIME_TO_LOSS, AT_USE, AT_USE_MOST, AT_MARGIN, AT_GROWTH, AT_GROWTH_MOST, AT_GROWING, AT_SATURATED, AT_PLACES,
+) = range(PAYLOAD, PAYLOAD + 15)  # fmt: skip
+COMPUTED = AT_TIME_TO_LOSS  # from this word on a prediction is what its state makes of it; AT_STATUS and AT_STEPS, too
+
+LAYOUT = Layout(
+    (
+        Channel("step", "i8"),  # that it begins with, and the epoch of that step's block
+        Channel("step_epoch", "i8"),
+        Channel("kind", "i8"),
+        Channel("status", "i8"),
+        Channel("steps", "i8"),  # that the copy made
+        Channel("begun_ns", "i8", "ns"),  # pushed_ns is when it was there
+        Channel("time_to_loss", "f8", "s"),  # the horizon if it is not lost within
+        Channel("use", "f8"),  # of the grip, now
+        Channel("use_most", "f8"),  # and at most until the horizon or the loss
+        Channel("margin", "f8"),  # what is left of it then: 1 - use_most
+        Channel("growth", "f8", "1/s"),  # of deviations, now
+        Channel("growth_most", "f8", "1/s"),
+        Channel("growing", "f8", "s"),  # time for which it is above its threshold
+        Channel("saturated", "f8", "s"),  # time for which the use is above its threshold
+        *(Channel(f"x_{n + 1}", "f8", "m") for n in range(POINTS)),
+        *(Channel(f"y_{n + 1}", "f8", "m") for n in range(POINTS)),
+    )
+)

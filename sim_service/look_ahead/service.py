@@ -1,0 +1,294 @@
+"""The process of the look ahead: newest state in, predictions out, warnings said, hindsight at the end.
+
+It only reads what the simulator writes anyway, and writes a ring of its own. It has an ordinary, low priority and keeps
+off the loop's core. Held futures are due `rate_hz` times a second; one that comes too late for its turn is left out,
+counted. Between two of them, where there is time for one, it makes the other kind.
+
+Parameters that are commanded while it runs are followed: the ring of commands holds them, and every step says how many
+of them it has obeyed.
+"""
+
+import contextlib
+import os
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim_service import step_record
+from sim_service.command_record import PARAMETER
+from sim_service.look_ahead import record as rec
+from sim_service.look_ahead.hindsight import Hindsight
+from sim_service.look_ahead.predict import Predictor
+from sim_service.machines import configured_machine
+from sim_service.machines.contract import Machine, index
+from sim_service.machines.outlook import LOSS
+from sync import realtime, streams
+from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, T
+from sync.clock import now_ns, sleep_until
+from sync.config import Config
+from sync.jit import compiling
+from sync.ledger import histogram, record, summary_us
+from sync.ring import RingWriter, newest, push
+from sync.ring_follower import RingFollower
+from sync.service_process import Prepared, Reporter, held
+
+_NICE = 15
+_REST_NS = 2_000_000  # between looks for a new state
+_STATUS_NS = 300_000_000
+_RETRY_NS = 50_000_000
+_TRIES = 3  # for a step and its state: between the two pushes of the loop they are of two steps
+_MOST_STEPS = 4096  # taken at one look
+_MOST_WAITING = 1024  # commands
+_SLACK = 1.25  # of what a future took on average, for another one before the next is due
+
+
+def prepare(config: Config, file: Path) -> Prepared:
+    with compiling(f"model-{Path(config.sim.machine).stem}"):
+        machine, params = configured_machine(config, file.parent)
+        predictor = Predictor(config, machine, params, str(file))
+    # once through everything: nothing is loaded later
+    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    machine.initial(state, params, machine.tables, work)
+    inputs = np.zeros(len(machine.inputs))
+    predictor.predict(rec.HELD, state, inputs, work[: len(machine.outputs)], params, _block())
+    return Prepared(partial(run, predictor, params))
+
+
+def _block() -> np.ndarray:
+    return np.zeros(rec.LAYOUT.words, np.int64)
+
+
+class Parameters:
+    """As commanded by the step that is looked at."""
+
+    def __init__(self, config: Config, made: np.ndarray):
+        self._made, self.values = made, made.copy()
+        self._follower = RingFollower(config.ring("command"), retry_ns=_RETRY_NS)
+        self._waiting: list[Any] = []
+        self._epoch = -1
+
+    @property
+    def lost(self) -> int:
+        """Commands that were overwritten before they were read."""
+        return self._follower.lost
+
+    def at(self, commands: int, epoch: int) -> np.ndarray:
+        """Of a step that has obeyed all commands before this position; a restarted simulator begins anew."""
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self.values[:] = self._made
+        for batch in self._follower.batches():
+            self._waiting += list(batch)
+        later = []
+        for command in self._waiting:
+            if int(command["epoch"]) == epoch and int(command["seq"]) < commands:
+                if command["kind"] == PARAMETER:
+                    self.values[int(command["index"])] = command["value"]
+            else:
+                later.append(command)
+        self._waiting = later[-_MOST_WAITING:]  # those of simulators that have ended are never obeyed
+        return self.values
+
+    def close(self) -> None:
+        self._follower.close()
+
+
+class Source:
+    """The newest step and the state after it; and every step, for the hindsight."""
+
+    def __init__(self, config: Config, machine: Machine):
+        self._steps = RingFollower(config.ring("sim"), living=True, from_now=True, retry_ns=_RETRY_NS)
+        self._states = RingFollower(config.ring("state"), living=True, from_now=True, retry_ns=_RETRY_NS)
+        layout = step_record.output_layout(machine)
+        self.step = np.zeros(layout.words, np.int64)
+        self._state = np.zeros(PAYLOAD + len(machine.states), np.int64)
+        values, first, n = self.step.view(np.float64), step_record.AT_INPUTS, len(machine.inputs)
+        self.inputs, self.outputs = values[first : first + n], values[first + n : first + n + len(machine.outputs)]
+        self.state = self._state.view(np.float64)[PAYLOAD:]
+        self._all = np.zeros((_MOST_STEPS, layout.words), np.int64)
+        self._first = first + n
+        self.unmatched = 0
+
+    def take(self) -> bool:
+        """Whether there is a step with its state."""
+        steps, states = self._steps.attached(), self._states.attached()
+        if steps is None or states is None or not (self._steps.alive and self._states.alive):
+            return False
+        if steps.layout.words != len(self.step) or states.layout.words != len(self._state):
+            return False
+        for _ in range(_TRIES):
+            if newest(steps.words, self.step) < 0 or newest(states.words, self._state) < 0:
+                return False
+            if self.step[SEQ] == self._state[SEQ] and self.step[EPOCH] == self._state[EPOCH]:
+                return True
+        self.unmatched += 1
+        return False
+
+    def happened(self) -> np.ndarray:
+        """The steps since the last call, as rows of words; with their outputs from column `first` on."""
+        ring = self._steps.ring
+        if ring is None or ring.layout.words != self._all.shape[1]:
+            return self._all[:0]
+        return self._all[: self._steps.take(self._all)]
+
+    @property
+    def first(self) -> int:
+        return self._first
+
+    @property
+    def lost(self) -> int:
+        return self._steps.lost
+
+    def close(self) -> None:
+        self._steps.close()
+        self._states.close()
+
+
+class Looking:
+    """Predictions, in turns."""
+
+    def __init__(self, config: Config, predictor: Predictor, params: np.ndarray, ring: RingWriter):
+        machine = predictor.machine
+        self._config, self._predictor, self._ring = config, predictor, ring
+        self.source, self.parameters = Source(config, machine), Parameters(config, params)
+        self.hindsight = Hindsight(config.step_ns, predictor.h, predictor.steps)
+        self._place = [index(machine.outputs, name) for name in predictor.outlook.place]
+        self._block = _block()
+        self._period_ns = round(1e9 / config.look_ahead.rate_hz)
+        self._due_ns = now_ns()
+        self._last = [(-1, -1)] * len(rec.KINDS)  # (epoch, step) of the last prediction of each kind
+        self.made = [0] * len(rec.KINDS)
+        self.cost = histogram()
+        self._mean_ns = 0.0
+        self._first_ns = self._last_ns = 0
+        self.left_out = 0
+        self.status = 0  # of the last held prediction
+
+    def turn(self) -> None:
+        now = now_ns()
+        due = now >= self._due_ns
+        room = now + _SLACK * self._mean_ns < self._due_ns
+        kind = rec.HELD if due else rec.MOVING
+        if not due and not (room and self._mean_ns and self._predictor.outlook.rates):
+            sleep_until(min(self._due_ns, now + self._period_ns))
+            return
+        self._look_back()
+        if not self.source.take() or self._is_known(kind):
+            sleep_until(now_ns() + _REST_NS)
+            return
+        if due:
+            behind = (now - self._due_ns) // self._period_ns
+            if self.made[rec.HELD]:
+                self.left_out += behind
+            self._due_ns = now + self._period_ns if behind else self._due_ns + self._period_ns
+        self._predict(kind)
+
+    def _is_known(self, kind: int) -> bool:
+        step = self.source.step
+        here = (int(step[EPOCH]), int(step[step_record.AT_STEP]))
+        known = self._last[kind] == here
+        self._last[kind] = here
+        return known
+
+    def _predict(self, kind: int) -> None:
+        source, block = self.source, self._block
+        step = source.step
+        params = self.parameters.at(int(step[step_record.AT_COMMANDS]), int(step[step_record.AT_COMMAND_EPOCH]))
+        begun = now_ns()
+        self._predictor.predict(kind, source.state, source.inputs, source.outputs, params, block)
+        block[rec.AT_STEP], block[rec.AT_STEP_EPOCH] = step[step_record.AT_STEP], step[EPOCH]
+        block[rec.AT_BEGUN], block[T] = begun, step[T]
+        block[SEQ], block[EPOCH], block[PUSHED] = self._ring.head, self._ring.epoch, now_ns()
+        push(self._ring.words, block)
+        took = int(block[PUSHED]) - begun
+        record(self.cost, took)
+        self._mean_ns = took if not self._mean_ns else self._mean_ns + 0.1 * (took - self._mean_ns)
+        self._first_ns = self._first_ns or begun
+        self._last_ns = int(block[PUSHED])
+        self.made[kind] += 1
+        if kind == rec.HELD:
+            self.status = int(block[rec.AT_STATUS])
+        self.hindsight.predicted(block)
+
+    def _look_back(self) -> None:
+        rows = self.source.happened()
+        first, outputs = self.source.first, len(self._predictor.machine.outputs)
+        for row in rows:
+            values = row.view(np.float64)[first : first + outputs]
+            lost = bool(self._predictor.judge(values, self.parameters.values)[LOSS] >= 1.0)
+            self.hindsight.happened(
+                int(row[EPOCH]), int(row[step_record.AT_STEP]), int(row[T]), values[self._place], lost
+            )
+        self.hindsight.compare()
+
+    def figures(self) -> dict[str, Any]:
+        seconds = (self._last_ns - self._first_ns) * 1e-9
+        cost = summary_us(self.cost)
+        return {
+            "horizon_s": self._config.look_ahead.horizon_s,
+            "predictions": dict(zip(rec.KINDS, self.made, strict=True)),
+            "rate_hz": {
+                name: round(count / seconds, 2) if seconds > 0 else 0.0
+                for name, count in zip(rec.KINDS, self.made, strict=True)
+            },
+            "cost_ms": {key: round(cost[key] / 1e3, 3) for key in ("p50", "p99", "max")},
+            "left_out": self.left_out,
+            "unmatched": self.source.unmatched,
+            "steps_not_seen": self.source.lost,
+            "lost_commands": self.parameters.lost,
+            **self.hindsight.figures(),
+        }
+
+    def close(self) -> None:
+        self._look_back()
+        self.source.close()
+        self.parameters.close()
+
+
+def keep_off(config: Config) -> None:
+    """Low priority, and another core than those of the loop and, where there are enough, of the acquisition."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+    there = os.sched_getaffinity(0)
+    asked = config.look_ahead.core
+    if isinstance(asked, int):
+        chosen = {asked}
+    elif asked == "any":
+        return
+    else:
+        acquisition, loop = realtime.cores(config.realtime)
+        chosen = there - {loop}
+        if len(chosen) > 1:
+            chosen -= {acquisition}
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, chosen or there)
+
+
+def run(
+    predictor: Predictor, params: np.ndarray, config: Config, file: Path, stop: threading.Event, reporter: Reporter
+) -> dict[str, Any]:
+    keep_off(config)
+    with contextlib.ExitStack() as stack:
+        ring = RingWriter(config.ring("look_ahead"), rec.LAYOUT, streams.LOOK_AHEAD.capacity(config))
+        stack.push(held(ring, reporter))
+        looking = Looking(config, predictor, params, ring)
+        stack.callback(looking.close)
+        reported = 0
+        while not stop.is_set():
+            looking.turn()
+            if now_ns() - reported > _STATUS_NS:
+                reported = now_ns()
+                reporter.status(looking.figures())
+                if looking.parameters.lost:
+                    text = "commands were overwritten before they were read: parameters may not be those of the machine"
+                    reporter.say(text, once=True)
+        return looking.figures()
+
+
+def in_words(report: dict[str, Any]) -> str:
+    """What it did, for a person."""
+    made = ", ".join(f"{count} {kind}" for kind, count in report["predictions"].items())
+    return f"ended: {made} futures of {report['horizon_s']:g} s, {report['warnings']} warnings"

@@ -1,0 +1,44 @@
+"""A drive with a look ahead: recorded, made again to the bit, held against what happened; its crash ends nothing."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from sync.record import open_run
+from tandem.replay import Asked, replay_run
+from tests.system.conftest import Program, ring_of, until
+
+
+def test_predictions_are_recorded_and_made_again_and_a_crash_is_counted(
+    drive: Callable[..., Program], name: str, tmp_path: Path
+) -> None:
+    run = drive("--seconds", "0", "--json", "--set", "look_ahead.enabled=true")
+    ring = ring_of(name, "look_ahead")
+    until(lambda: ring.head > 5, lambda: run.said)
+    os.kill(ring.writer_pid, signal.SIGKILL)
+    run.wait_for("the look ahead is back")
+    before = ring.head
+    until(lambda: ring.head > before + 50, lambda: run.said)
+    ring.close()
+    run.signal(signal.SIGINT)
+    assert run.end() == 0, run.said
+    figures = run.json()
+    assert [death["process"] for death in figures["deaths"]] == ["look_ahead"]
+    ahead = figures["look_ahead"]
+    assert ahead["predictions"]["held"] >= 10 and set(ahead["off_m"]["held"]) == {"0.5 s", "1 s", "2 s"}
+    assert figures["record"]["whole"] and figures["balance"]["closes"]
+    topic = open_run(tmp_path / "runs").topics["/look_ahead"]
+    assert len(topic) > 50 and topic.missing == 0
+    again = replay_run(tmp_path / "runs", Asked(predictions=20)).figures
+    assert again["identical"]
+    assert again["look_ahead"]["compared"] == 20 and again["look_ahead"]["differing"] == 0
+
+
+def test_a_machine_that_cannot_be_looked_ahead_of_is_refused_before_anything_starts(
+    drive: Callable[..., Program],
+) -> None:
+    vehicle = 'sim.machine="vehicles/buggy_single_track.toml"'
+    run = drive("--seconds", "1", "--set", "look_ahead.enabled=true", "--set", vehicle)
+    assert run.end() == 2
+    assert "look_ahead.enabled = true: single_track does not say when control of it is lost" in run.said
