@@ -36,6 +36,7 @@ _NAMES = (
     "piano_multibody",
     "tilting",
     "observer",
+    "fmu",
 )
 MACHINES = {name: f"sim_service.machines.{name}" for name in _NAMES} | {
     "piano_phases": "sim_service.machines.piano.phases",

@@ -103,6 +103,7 @@ class Machine:
     counts: tuple[int, ...] = ()
     # of `tables.floats`: addresses of code made for this machine; they hold for this process alone
     addresses: tuple[int, ...] = ()
+    one_at_a_time: bool = False  # its step has memory of its own, of others' making: no two threads may call it
     bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
     # of its parameters: what a look ahead asks of it (machines/outlook.py), made when one is asked for; None: nothing
     outlook: Callable[[np.ndarray], Any] | None = None

@@ -34,6 +34,10 @@ class Batch:
         if not 0.0 < step_s < np.inf:
             raise ConfigError(f"step_s = {step_s!r}: must be positive, in seconds")
         machine, params = model.machine, model.params
+        if machine.one_at_a_time:
+            raise ConfigError(
+                f"{machine.name}: its step has memory of its own, so that no two copies are stepped at once"
+            )
         self.machine: Machine = machine
         self.step_s = step_s
         self.inputs = np.tile([np.nan if q.optional else 0.0 for q in machine.inputs], (copies, 1))

@@ -1,5 +1,6 @@
 """What every machine promises (sim_service/machines/contract.py), held against each there is."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ from sim_service.machines import MACHINES, gather, load_machine, make_machine
 from sim_service.machines.contract import STEP, Machine
 from sync.errors import ConfigError
 from sync.jit import kernel
+from tests.foreign_fmu import foreign_fmu
 
 from .conftest import CONFIGS
 
-FILES = {
+FILES: dict[str, str | Path] = {
     "buggy": CONFIGS / "vehicles" / "buggy.toml",
     "single_track": CONFIGS / "vehicles" / "buggy_single_track.toml",
     "mass_spring": "mass_spring",  # needs none
@@ -27,6 +29,7 @@ FILES = {
     "piano_octave": "piano_octave",
     "tilting": "tilting",
     "observer": CONFIGS / "observers" / "tilting_live.toml",
+    "fmu": "",  # made by a fixture
 }
 STEPS = 10_000
 FEWER = {"piano_octave": 100, "piano_phases": 200, "piano_multibody": 500, "omni": 1000}  # many pieces a step
@@ -36,7 +39,17 @@ def test_every_machine_is_held_against_it() -> None:
     assert set(MACHINES) == set(FILES)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _foreign(tmp_path_factory: pytest.TempPathFactory) -> None:
+    if shutil.which("cc") is not None:
+        folder = tmp_path_factory.mktemp("foreign")
+        foreign_fmu(folder)
+        FILES["fmu"] = folder / "lag.toml"
+
+
 def machine(name: str) -> tuple[Machine, np.ndarray]:
+    if not FILES.get(name, "trivial"):
+        pytest.skip("no C compiler")
     if name == "trivial":
         return trivial.MACHINE, np.array([p.value for p in trivial.MACHINE.parameters])
     return load_machine(FILES[name])
