@@ -14,9 +14,15 @@ of an earlier step is put where it belongs, and a second estimate starts there a
 each step, while the first goes on; where both meet it takes the first one's place. The result is then, to the bit, that
 of a filter that had the reading in time.
 
-An estimate is one vector: state, parameters, further states, D, U (factored.py), and the outputs of the step that led
-to it, which the correction of that step is not in yet. All kernels are functions of their
-arguments alone.
+A reading that is gated again and again says that the estimate is wrong, not the reading: after `LOCKED_OUT` of one row
+in a row, the states it sees are made as uncertain as it says they are, in proportion to what each had.
+
+A step that failed (contract.py) leaves no state to go on from: the estimate is then that of `history` steps ago, as
+uncertain as at the start, and what is older is forgotten. So a lost filter costs one failed step, not one in each step.
+
+An estimate is one vector: state, parameters, further states, D, U (factored.py), how often each row was gated in a row,
+and the outputs of the step that led to it, which the correction of that step is not in yet. All kernels are functions
+of their arguments alone.
 """
 
 from enum import IntEnum
@@ -29,7 +35,7 @@ from numba import boolean, float64, int64, types, void
 from sim_service.machines.contract import TABLES, Tables
 from sim_service.multibody.natural.views import inner, view
 from sim_service.observers import factored
-from sim_service.observers.contract import CONSTANT, CORRECT, LINEARISE, MEASURE
+from sim_service.observers.contract import CORRECT, FAILED, LINEARISE, MEASURE, TANGENT
 from sim_service.observers.rows import CLIPPED, COUNTED, FREE, GATED, LATE, TOO_OLD, USED, WIDTH, R
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, INDICES, VECTOR, group
@@ -61,10 +67,14 @@ READING = 3  # numbers of a reading: value, tau, and one of
 ABSENT, NEW, KNOWN = -1.0, 0.0, 1.0
 MISSING = 9.0e8  # of an input that is not measured
 SIZES = len(Z)
+LOCKED_OUT = 20.0  # readings of a row that were gated in a row
 
 # notes of a filter, whole numbers as float64: a state of a machine has nothing else
-STEP, BEHIND, ACTIVE, RAISED, CONSTANT_STEPS, REPEATED, MOST_REPEATED = range(7)
-NOTES = ("step", "behind", "active", "raised", "constant_steps", "repeated", "most_repeated")
+STEP, BEHIND, ACTIVE, RAISED, CONSTANT_STEPS, REPEATED, MOST_REPEATED, WIDENED, LOST, ABANDONED, SINCE = range(11)
+NOTES = (
+    "step", "behind", "active", "raised", "constant_steps", "repeated", "most_repeated", "widened", "lost", "abandoned",
+    "since",
+)  # fmt: skip
 
 
 class Model(NamedTuple):
@@ -74,6 +84,7 @@ class Model(NamedTuple):
     rows: np.ndarray  # of rows.py, flat
     Q: np.ndarray  # by columns
     limits: np.ndarray  # low and high of each estimated quantity
+    start: np.ndarray  # variances of all states
     tables: Tables
 
 
@@ -93,7 +104,7 @@ class Memory(NamedTuple):
     innovations: np.ndarray  # of each row: innovation and variance of a reading that was new in this step; NaN: none
 
 
-MODEL = group(Model, INDICES, CONSTANTS, CONSTANTS, CONSTANTS, TABLES)
+MODEL = group(Model, INDICES, CONSTANTS, CONSTANTS, CONSTANTS, CONSTANTS, TABLES)
 MEMORY = group(Memory, *11 * [VECTOR])
 FUNCTIONS = (types.FunctionType(LINEARISE), types.FunctionType(MEASURE), types.FunctionType(CORRECT))
 
@@ -107,7 +118,7 @@ def order(sizes):
 @inner
 def estimate_size(sizes):
     n = order(sizes)
-    return sizes[Z.STATE] + sizes[Z.PARAMETERS] + n - sizes[Z.ERRORS] + n + n * n + sizes[Z.OUTPUTS]
+    return sizes[Z.STATE] + sizes[Z.PARAMETERS] + n - sizes[Z.ERRORS] + n + n * n + sizes[Z.ROWS] + sizes[Z.OUTPUTS]
 
 
 @inner
@@ -125,7 +136,19 @@ def constant_transition(sizes, h, F):
 
 
 @inner
-def use_readings(model, memory, readings, extra, U, d, dx, at, H, f, g, K, measure):
+def widen(U, d, H, v, more):
+    """Uncertainty that explains an innovation v, to the states that H sees, in proportion to what they have."""
+    total = 0.0
+    for j in range(len(d)):
+        if H[j] != 0.0:
+            total += H[j] * H[j] * factored.variance(U, d, j)
+    for j in range(len(d)):
+        if H[j] != 0.0 and total > 0.0:
+            more[j] += v * v * factored.variance(U, d, j) / total
+
+
+@inner
+def use_readings(model, memory, readings, extra, U, d, gated, dx, more, at, H, f, g, K, measure):
     """Every reading of the instant, to dx and the covariance."""
     sizes, rows = model.sizes, model.rows
     n, q = sizes[Z.ERRORS], sizes[Z.ESTIMATED]
@@ -162,7 +185,13 @@ def use_readings(model, memory, readings, extra, U, d, dx, at, H, f, g, K, measu
         if not (isfinite(v) and v * v <= row[R.GATE] * s):
             if counted:
                 memory.counters[COUNTED * i + GATED] += 1.0
+            gated[i] += 1.0 if isfinite(v) else 0.0
+            if gated[i] >= LOCKED_OUT:
+                widen(U, d, H, v, more)
+                gated[i] = 0.0
+                memory.notes[WIDENED] += 1.0
             continue
+        gated[i] = 0.0
         factored.apply(U, d, r, f, g, K)
         for j in range(N):
             dx[j] += K[j] * v
@@ -172,32 +201,36 @@ def use_readings(model, memory, readings, extra, U, d, dx, at, H, f, g, K, measu
 
 @inner
 def advance(model, memory, e, inputs, readings, h, again, linearise, measure, correct):
-    """One step of an estimate."""
+    """One step of an estimate; whether there is one afterwards."""
     sizes = model.sizes
     n, q, b = sizes[Z.ERRORS], sizes[Z.ESTIMATED], sizes[Z.BIASES]
     N, columns = n + q + b, n + q
     states, rest = sizes[Z.STATE], sizes[Z.STATE] + sizes[Z.PARAMETERS]
     state, params, extra = view(e, 0, states), view(e, states, rest), view(e, rest, rest + q + b)
-    d, U = view(e, rest + q + b, rest + q + b + N), view(e, rest + q + b + N, len(e) - sizes[Z.OUTPUTS])
+    d, behind = view(e, rest + q + b, rest + q + b + N), len(e) - sizes[Z.OUTPUTS]
+    U, gated = view(e, rest + q + b + N, behind - sizes[Z.ROWS]), view(e, behind - sizes[Z.ROWS], behind)
     which = view(sizes, SIZES + n, SIZES + n + q)
     parameter = view(sizes, SIZES + n + q, SIZES + n + 2 * q)
     S, tables, work, notes = memory.scratch, model.tables, memory.work, memory.notes
-    # scratch: F, two matrices, five vectors, what measurements see, the state before
+    # scratch: F, two matrices, seven vectors, what measurements see, the state before
     k = n * (columns + 1)
     F, W, P = view(S, 0, k), view(S, k, k + N * N), view(S, k + N * N, k + 2 * N * N)
     k += 2 * N * N
     H, f, g = view(S, k, k + N), view(S, k + N, k + 2 * N), view(S, k + 2 * N, k + 3 * N)
     K, dx, moved = view(S, k + 3 * N, k + 4 * N), view(S, k + 4 * N, k + 5 * N), view(S, k + 5 * N, k + 6 * N)
-    k += 6 * N
+    more = view(S, k + 6 * N, k + 7 * N)
+    k += 7 * N
     at, before = view(S, k, k + sizes[Z.AT]), view(S, k + sizes[Z.AT], k + sizes[Z.AT] + states)
     used = view(S, k + sizes[Z.AT] + states, k + sizes[Z.AT] + states + sizes[Z.INPUTS])
 
     copy(before, state)
     copy(used, inputs)  # a step may write what it computed in place of a NaN
     status = linearise(state, used, params, tables, work, h, which, extra, F, at)
+    if status == FAILED:
+        return False
     for j in range(N):
-        dx[j] = 0.0
-    use_readings(model, memory, readings, extra, U, d, dx, at, H, f, g, K, measure)
+        dx[j] = more[j] = 0.0
+    use_readings(model, memory, readings, extra, U, d, gated, dx, more, at, H, f, g, K, measure)
     if again:
         copy(state, before)
         correct(state, params, tables, work, view(dx, 0, n))
@@ -206,11 +239,15 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
             dx[j] = 0.0
         copy(used, inputs)
         status = linearise(state, used, params, tables, work, h, which, extra, F, at)
+        if status == FAILED:
+            return False
     copy(view(e, len(e) - sizes[Z.OUTPUTS], len(e)), work)
-    if status == CONSTANT or sizes[Z.FORM] == FREE:
+    if status != TANGENT or sizes[Z.FORM] == FREE:
         constant_transition(sizes, h, F)
+        for i in range(n):  # what is forgotten is as uncertain as at the start
+            more[i] += model.start[i] if sizes[SIZES + i] == RELAXES else 0.0
         notes[CONSTANT_STEPS] += 1
-    notes[RAISED] += factored.predict(U, d, F, n, columns, model.Q, W, P)
+    notes[RAISED] += factored.predict(U, d, F, n, columns, model.Q, more, W, P)
     # the error over the step, and what forces did in it that the machine knows nothing of
     for i in range(n):
         moved[i] = F[columns * n + i]
@@ -221,6 +258,27 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
     correct(state, params, tables, work, view(moved, 0, n))
     if not again:
         take_extra(sizes, model.limits, parameter, params, extra, view(dx, n, N))
+    total = 0.0
+    for i in range(rest + q + b + N):
+        total += abs(e[i])
+    return isfinite(total)
+
+
+@inner
+def begin_anew(model, memory, size):
+    """The estimate of the oldest step that is kept, as uncertain as at the start; what came before is forgotten."""
+    sizes, notes, e, step = model.sizes, memory.notes, memory.estimate, int(memory.notes[STEP])
+    history, N = sizes[Z.HISTORY], order(sizes)
+    slot = max(step - history + 1, 0) % history
+    copy(e, view(memory.saved, slot * size, (slot + 1) * size))
+    at = sizes[Z.STATE] + sizes[Z.PARAMETERS] + N - sizes[Z.ERRORS]
+    copy(view(e, at, at + N), model.start)
+    for i in range(at + N, len(e) - sizes[Z.OUTPUTS]):  # U, and how often rows were gated
+        e[i] = 0.0
+    for i in range(N):
+        e[at + N + i * N + i] = 1.0
+    notes[LOST] += 1.0
+    notes[ACTIVE], notes[SINCE] = 0, step + 1
 
 
 @inner
@@ -253,7 +311,8 @@ def observe(model, memory, inputs, h, again, linearise, measure, correct):
     for i in range(count):  # a state is finite: what is not measured has a number of its own
         memory.inputs[at * count + i] = MISSING if isnan(inputs[i]) else inputs[i]
     readings = view(memory.readings, READING * rows * at, READING * rows * (at + 1))
-    advance(model, memory, e, inputs, readings, h, again, linearise, measure, correct)
+    if not advance(model, memory, e, inputs, readings, h, again, linearise, measure, correct):
+        begin_anew(model, memory, size)
     notes[STEP] = step + 1
     # the place of the next step is empty
     after = (step + 1) % history
@@ -267,14 +326,18 @@ def observe(model, memory, inputs, h, again, linearise, measure, correct):
         for i in range(count):
             value = memory.inputs[at * count + i]
             memory.given[i] = np.nan if value == MISSING else value
-        advance(
+        found = advance(
             model, memory, memory.second, memory.given,
             view(memory.readings, READING * rows * at, READING * rows * (at + 1)), h, again, linearise, measure,
             correct,
         )  # fmt: skip
+        if not found:  # the first estimate goes on without the late reading
+            notes[ACTIVE] = 0
+            notes[ABANDONED] += 1.0
+            notes[SINCE] = notes[STEP]
         notes[BEHIND] = behind + 1
         done += 1
-        if notes[BEHIND] == notes[STEP]:
+        if found and notes[BEHIND] == notes[STEP]:
             notes[ACTIVE] = 0
             copy(e, memory.second)
     notes[REPEATED] += done
@@ -286,7 +349,7 @@ def take_reading(model, memory, row, step, tau, value):
     """A reading of the instant `step` (plus tau), whenever it comes before or after; whether it can be used."""
     sizes, notes = model.sizes, memory.notes
     history, rows, now = sizes[Z.HISTORY], sizes[Z.ROWS], int(notes[STEP])
-    if step < 0 or step > now or step <= now - history:
+    if step < 0 or step > now or step <= now - history or step < notes[SINCE]:
         memory.counters[COUNTED * row + TOO_OLD] += 1.0
         return False
     at = READING * (rows * (step % history) + row)

@@ -68,6 +68,15 @@ def apply(U, d, r, f, g, K):
 
 
 @inner
+def variance(U, d, i):
+    """P_ii."""
+    n, total = len(d), d[i]
+    for k in range(i + 1, n):
+        total += U[k * n + i] * U[k * n + i] * d[k]
+    return total
+
+
+@inner
 def multiply_out(U, d, P):
     """P = U D U^T, by columns, its upper triangle alone."""
     n = len(d)
@@ -123,8 +132,8 @@ def factorise(P, U, d):
 
 
 @inner
-def predict(U, d, F, rows, columns, Q, W, P):
-    """P = T P T^T + Q, factorised again; T is the identity but for the rows in front, which are F (rows x columns).
+def predict(U, d, F, rows, columns, Q, more, W, P):
+    """P = T P T^T + Q + diag(more), factorised again; T is the identity but for its first rows, F (rows x columns).
 
     Q is by columns, its upper triangle. W and P are scratch of the size of U.
     """
@@ -141,6 +150,7 @@ def predict(U, d, F, rows, columns, Q, W, P):
         into, of_q = view(P, j * n, j * n + j + 1), view(Q, j * n, j * n + j + 1)
         for i in range(len(into)):
             into[i] = of_q[i]
+        into[j] += more[j]
         # a row beyond F has columns from its own on
         first = j if j >= rows else 0
         for k in range(first, n):
@@ -161,10 +171,10 @@ def multiply_out_covariance(U, d, P):
     multiply_out(U, d, P)
 
 
-@kernel(int64(VECTOR, VECTOR, VECTOR, int64, int64, CONSTANTS, VECTOR, VECTOR), error_model="numpy")
-def predict_covariance(U, d, F, rows, columns, Q, W, P):
+@kernel(int64(VECTOR, VECTOR, VECTOR, int64, int64, CONSTANTS, VECTOR, VECTOR, VECTOR), error_model="numpy")
+def predict_covariance(U, d, F, rows, columns, Q, more, W, P):
     """As `predict`, for Python."""
-    return predict(U, d, F, rows, columns, Q, W, P)
+    return predict(U, d, F, rows, columns, Q, more, W, P)
 
 
 @kernel(float64(VECTOR, VECTOR, VECTOR, float64, VECTOR, VECTOR, VECTOR), error_model="numpy")

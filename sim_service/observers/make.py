@@ -69,21 +69,22 @@ class Filter:
         for k, one in enumerate(chosen):
             extra[k] = params[one.parameter] if one.parameter >= 0 else 0.0
         Q = noise(observed, tuning.walk, h)
-        for array in (integers, limits, Q):
+        start = np.asarray(tuning.start, float) ** 2
+        for array in (integers, limits, Q, start):
             array.flags.writeable = False
         flat = np.ascontiguousarray(rows, float).ravel().copy()
         flat.flags.writeable = False
-        self.model = Model(integers, flat, Q, limits, machine.tables)
-        size = len(state) + len(params) + q + biases + N + N * N + len(machine.outputs)
+        self.model = Model(integers, flat, Q, limits, start, machine.tables)
+        size = len(state) + len(params) + q + biases + N + N * N + len(rows) + len(machine.outputs)
         self._state, self._params = slice(0, len(state)), slice(len(state), len(state) + len(params))
         at = len(state) + len(params)
         self._extra, self._d = slice(at, at + q + biases), slice(at + q + biases, at + q + biases + N)
         self._u = slice(at + q + biases + N, at + q + biases + N + N * N)
         estimate = np.zeros(size)
         estimate[self._state], estimate[self._params], estimate[self._extra] = state, params, extra
-        estimate[self._d] = tuning.start**2
+        estimate[self._d] = start
         estimate[self._u] = np.eye(N).ravel()
-        scratch = n * (n + q + 1) + 2 * N * N + 6 * N + observed.at_size + len(state) + len(machine.inputs)
+        scratch = n * (n + q + 1) + 2 * N * N + 7 * N + observed.at_size + len(state) + len(machine.inputs)
         self.memory = Memory(
             estimate, np.zeros(size), np.zeros(history * size), np.zeros(history * len(machine.inputs)),
             np.full(history * len(rows) * ekf.READING, ekf.ABSENT), np.zeros(scratch), np.zeros(machine.work_size),
@@ -122,7 +123,7 @@ class Filter:
     @property
     def outputs(self) -> np.ndarray:
         """Of the machine."""
-        return self.memory.estimate[self._u.stop :]
+        return self.memory.estimate[len(self.memory.estimate) - len(self.observed.machine.outputs) :]
 
     def covariance(self) -> np.ndarray:
         N = self.order

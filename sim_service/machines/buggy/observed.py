@@ -13,8 +13,9 @@ costs 37 solutions and no matrix: of second order in h as the exponential's Cayl
 tangent of RODAS3 itself would need four times as many solutions; the matrix exponential nine products. After the step
 the turn of the chassis is counted from its new attitude, which turns the error with it.
 
-Steps that were I3AL's (relative_dynamics.py) have no such factors: the filter's transition is then constant, and
-accelerations are not predicted.
+Steps that were I3AL's (relative_dynamics.py) have no such factors: J of their beginning is then taken for itself
+(start_jacobian.py). Where there is none, the filter's transition is constant, and accelerations are not predicted. A
+step that found no end, or none that converged, failed: the state is none to go on from.
 
 What the step decides once (drive torque by wheel speed, gear, pressure of the ABS) is held: F has nothing of it.
 
@@ -35,6 +36,7 @@ from sim_service.machines.buggy import relative_dynamics as relative
 from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.bodies import WHEELS
 from sim_service.machines.buggy.description import OUTPUTS, WHEEL, P, V, W
+from sim_service.machines.buggy.start_jacobian import jacobian_at_start
 from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
 from sim_service.machines.car.tyres.transient_keys import S
 from sim_service.machines.contract import STEP, Machine, Quantity, tables
@@ -45,7 +47,7 @@ from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.multibody.relative.integrators import solve_prepared
 from sim_service.multibody.relative.port_jacobian import solve as solve_mass
 from sim_service.multibody.relative.system import P as Own
-from sim_service.observers.contract import CONSTANT, CORRECT, LINEARISE, MEASURE, TANGENT, Estimable, Observed
+from sim_service.observers.contract import CONSTANT, CORRECT, FAILED, LINEARISE, MEASURE, TANGENT, Estimable, Observed
 from sim_service.observers.rows import R
 from sync.array_copy import copy
 from sync.errors import ConfigError
@@ -137,6 +139,17 @@ def into_world(q, v):
 
 
 @inner
+def increment(p, q):
+    """The xi that turns the attitude p into q: q = p (1, xi / 2), normalised."""
+    scale = 2.0 / (p[0] * q[0] + p[1] * q[1] + p[2] * q[2] + p[3] * q[3])
+    c = cross((p[1], p[2], p[3]), (q[1], q[2], q[3]))
+    return (
+        scale * (p[0] * q[1] - q[0] * p[1] - c[0]), scale * (p[0] * q[2] - q[0] * p[2] - c[1]),
+        scale * (p[0] * q[3] - q[0] * p[3] - c[2]),
+    )  # fmt: skip
+
+
+@inner
 def add_to(H, at, v):
     for i in range(3):
         H[at + i] += v[i]
@@ -217,15 +230,24 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     step = relative.step_at(reals[len(reals) - _BEHIND])
     step(state, inputs, params, tables, work, h)
     at[_KNOWN] = 0.0
-    if work[W.parts] > 0.0:
-        return CONSTANT
+    if work[W.capped] > 0.0:
+        return FAILED
+    by_method = work[W.parts] == 0.0
+    before = view(work, len(work) - len(state), len(work))
+    turned_from = (0.0, 0.0, 0.0)
+    if not by_method:
+        turned_from = increment(
+            part(ints, view(before, head[relative.STATE_AT], len(before)), Own.REF), part(ints, tree, Own.REF)
+        )
+        if not jacobian_at_start(before, inputs, params, tables, work, h):
+            return CONSTANT
 
     room = view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT])
     scratch = view(work, head[relative.SCRATCH_AT], len(work) - len(state))
     layout = view(head, head[relative.LAYOUT_AT], head[relative.NATURAL_AT])
     J, start = part(layout, scratch, ode.Part.JACOBIAN), part(layout, scratch, ode.Part.START)
     u, moved = part(layout, scratch, ode.Part.RIGHT), part(layout, scratch, ode.Part.RATES)
-    turned = three(part(ints, room, Own.AT_X), 3)  # before anything else is placed there
+    turned = three(part(ints, room, Own.AT_X), 3) if by_method else turned_from  # before anything is placed there
     sigma = 2.0 / h
     at[_KNOWN] = 1.0
     for i in range(6):

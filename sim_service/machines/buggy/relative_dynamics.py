@@ -62,8 +62,8 @@ FITTED = 1e-13  # m or rad
 # places in front of the integers
 STATE_AT, WORK_AT, LAYOUT_AT, NATURAL_AT, FLOATS, SCRATCH_AT, SETTINGS_AT = range(7)
 FRONT = 8
-# of the natural car's integers: where its tables begin, and its state's size
-NATURAL_HEAD, NATURAL_SIZE = HEAD, SIZE
+# of the natural car's integers: where its tables begin, its state's size, where the rack is; the column in its memory
+NATURAL_HEAD, NATURAL_SIZE, RACK_AT, STEERING_AT = HEAD, SIZE, RACK_INPUT, STEERING
 # addresses in their part: the first two as system.py has them
 CLOSE, MOTION, SLOPES, PLACES, GO_ON, SLOPES_ON, DRIFT = 1, 2, 3, 4, 5, 6, 7
 NAMES = ("prepare", "close", "motion_0", "slopes_0", "places", "motion_1", "slopes_1", "slopes_2")
@@ -74,12 +74,12 @@ hook_at, step_at, examine_at, method_at = (function_at(kind) for kind in (FORCE,
 rates_at, both_at = function_at(ode.RATES), function_at(ode.RATES_AND_JACOBIAN)
 ON_TREE = 0  # first of the state behind the tree's: whether the multipliers of the natural state are missing
 _OUTPUTS, _PER_WHEEL, _TYRE = len(OUTPUTS), len(WHEEL), len(T)
-_BRAKE_STATES = len(brake_parameters.STATES)
-_WHEEL_SPEED = int(brake_parameters.S.wheel_speed)
-_DAMPING = int(brake_parameters.P.brake_damping)
+BRAKE_STATES = len(brake_parameters.STATES)
+WHEEL_SPEED = int(brake_parameters.S.wheel_speed)
+DAMPING = int(brake_parameters.P.brake_damping)
 _TURBINE, _ENGINE_INERTIA = int(driveline_parameters.S.turbine_speed), int(driveline_parameters.P.engine_inertia)
 _GEAR_MODE = int(driveline_parameters.P.gear_mode)
-_BRAKES, _BRAKE_SIZE = slots.BRAKE_PARAMETERS, len(brake_parameters.PARAMETERS)
+BRAKES, BRAKE_SIZE = slots.BRAKE_PARAMETERS, len(brake_parameters.PARAMETERS)
 _DRIVELINE, _DRIVELINE_SIZE = slots.DRIVELINE_PARAMETERS, len(driveline_parameters.PARAMETERS)
 
 
@@ -392,7 +392,7 @@ def fit_for(params, numbers, left, given):
         return False
     if params[P.front_roll_centre] != 0.0 or params[P.rear_roll_centre] != 0.0:
         return False
-    p = view(params, _BRAKES, _BRAKES + _BRAKE_SIZE)
+    p = view(params, BRAKES, BRAKES + BRAKE_SIZE)
     for w in range(4):
         at = slots.LEFT + _PER_WHEEL * w
         if numbers[slots.TYRES + _TYRE * (w // 2) + T.TURN_SLIP] > 0.0 or not left[at + V.load] > 0.0:
@@ -401,20 +401,18 @@ def fit_for(params, numbers, left, given):
         if along < SLOWEST or rolling < ROLLS * along:
             return False
         limit = brakes.friction_limit(p, w < 2, given[slots.PRESSURE + w])
-        if p[_DAMPING] * abs(left[slots.BRAKES + _BRAKE_STATES * w + _WHEEL_SPEED]) < 1.5 * limit:
+        if p[DAMPING] * abs(left[slots.BRAKES + BRAKE_STATES * w + WHEEL_SPEED]) < 1.5 * limit:
             return False
     return True
 
 
 @inner
-def advance(ints, reals, layout, settings, tree, work, scratch, left, memory, h):
-    """A Rosenbrock step of the tree and of the states of tyres and engine; whether it went well."""
-    t = part(ints, tree, Own.TIME)[0]
+def begin_step(ints, tree, work, left, memory, t, h):
+    """What the forces of a step from t on begin with: the states of tyres and engine, what goes linearly through it."""
     system.begin(ints, tree, work, t + h)
     y, begun, given = part(ints, work, Own.Y), part(ints, work, C.BEGUN), part(ints, work, C.GIVEN)
     n = len(part(ints, ints, Own.INDEPENDENT))
-    element = part(ints, work, C.ELEMENT)
-    copy(element, left)
+    copy(part(ints, work, C.ELEMENT), left)
     for w in range(4):
         y[2 * n + 2 * w], y[2 * n + 2 * w + 1] = left[TYRE_STATES * w + S.EX], left[TYRE_STATES * w + S.EY]
     y[2 * n + 4 * TYRE] = left[slots.ENGINE]
@@ -422,6 +420,14 @@ def advance(ints, reals, layout, settings, tree, work, scratch, left, memory, h)
         begun[i] = memory[LAST + i]
         begun[CHANGING + i] = (given[slots.DRIVE + i] - memory[LAST + i]) / h
     begun[_INSTANT], begun[_UNFIT] = t, 0.0
+
+
+@inner
+def advance(ints, reals, layout, settings, tree, work, scratch, left, memory, h):
+    """A Rosenbrock step of the tree and of the states of tyres and engine; whether it went well."""
+    t = part(ints, tree, Own.TIME)[0]
+    begin_step(ints, tree, work, left, memory, t, h)
+    y, begun = part(ints, work, Own.Y), part(ints, work, C.BEGUN)
     address = part(ints, reals, Own.ADDRESS)
     method, rates, both = method_at(address[METHOD_AT]), rates_at(address[RATES_AT]), both_at(address[BOTH_AT])
     status = method(rates, both, layout, settings, ints, reals, work, t, h, y, scratch)

@@ -110,7 +110,7 @@ def _tables(own: Observed, sensors: Sensors, filter: Filter) -> Tables:
     kernels = ((own.linearise, LINEARISE), (own.measure, MEASURE), (own.correct, CORRECT))
     ints: dict[int, Any] = {A.SIZES: model.sizes, A.SENSOR: ages, A.OWN_INTS: base.tables.ints}
     reals: dict[int, Any] = {
-        A.ROWS: model.rows, A.NOISE: model.Q, A.LIMITS: model.limits,
+        A.ROWS: model.rows, A.NOISE: model.Q, A.LIMITS: model.limits, A.START: model.start,
         A.ADDRESSES: [as_word(address_of(*one)) for one in kernels], A.OWN_FLOATS: base.tables.floats,
     }  # fmt: skip
     state = {

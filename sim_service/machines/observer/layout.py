@@ -27,8 +27,9 @@ class A(IntEnum):
     ROWS = 15
     NOISE = 16
     LIMITS = 17
-    ADDRESSES = 18  # linearise, measure, correct
-    OWN_FLOATS = 19
+    START = 18
+    ADDRESSES = 19  # linearise, measure, correct
+    OWN_FLOATS = 20
 
 
 HEAD = 2 * len(A)

@@ -40,10 +40,11 @@ def moving():
     return state
 
 
-def linearise(state, h=H, grip=1.0, payload=0.0, one=None):
+def linearise(state, h=H, grip=1.0, payload=0.0, one=None, **changed):
     one = one or observed()
     state, F, at, params = state.copy(), np.zeros(N * (N + 3)), np.zeros(one.at_size), car("relative")[1].copy()
-    params[index(one.machine.parameters, "grip")] = grip
+    for name, value in {"grip": grip, **changed}.items():
+        params[index(one.machine.parameters, name)] = value
     work = np.zeros(one.machine.work_size)
     status = one.linearise(
         state, inputs(AT), params, one.machine.tables, work, h, WHICH, np.array([grip, payload]), F, at
@@ -166,6 +167,30 @@ def test_a_step_without_a_tangent_says_so():
     _, _, at, status = linearise(state)
     assert status == CONSTANT
     assert np.isnan(measure(0, at, sensor())[0]) and np.isfinite(measure(2, at, sensor())[0])
+
+
+def test_a_step_of_i3al_has_the_same_tangent():
+    """A trail of a nanometre makes the step I3AL's; transition and sensors are those of a Rosenbrock step there."""
+    _, F, at, _ = linearise(moving())
+    _, G, seen, status = linearise(moving(), caster_trail=1e-9)
+    assert status == TANGENT
+    assert np.allclose(F, G, rtol=1e-5, atol=1e-6)
+    assert np.isclose(measure(0, at, sensor())[0], measure(0, seen, sensor())[0], rtol=0, atol=1e-5)
+
+
+def test_a_car_that_slides_has_a_tangent_too():
+    """On a tenth of the friction all patches slide; errors of velocities go over ten steps as differences say."""
+    machine, state = observed().machine, moving()
+    span = slice(14, 20)  # of the chassis
+    total = np.eye(N)
+    ends = [moved(j, s * 1e-4) for j in range(14, 20) for s in (1, -1)]
+    for _ in range(10):
+        state, F, _, status = linearise(state, grip=0.1)
+        assert status == TANGENT
+        total = F[:, :N] @ total
+        ends = [linearise(end, grip=0.1)[0] for end in ends]
+    G = np.array([observed().difference(a, b, machine) / 2e-4 for a, b in zip(ends[::2], ends[1::2], strict=True)]).T
+    assert np.abs(total[span, span] - G[span]).max() < 0.05
 
 
 def test_natural_coordinates_are_refused_by_name():

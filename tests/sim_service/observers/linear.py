@@ -4,8 +4,10 @@ import numpy as np
 
 from sim_service.machines.contract import NO_TABLES, Quantity
 from sim_service.machines.mass_spring import MACHINE, STATES, step
-from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE, TANGENT, Observed
+from sim_service.observers.contract import CORRECT, FAILED, LINEARISE, MEASURE, TANGENT, Observed
 from sync.jit import kernel
+
+FAILS = 1e6  # an input with which the step fails
 
 
 @kernel(LINEARISE, error_model="numpy")
@@ -13,6 +15,8 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     """F by steps of unit vectors: at, beyond the state, is room for one."""
     at[0], at[1] = state[0], state[1]
     u = inputs[0]
+    if u == FAILS:
+        return FAILED
     inputs[0] = 0.0
     for j in range(2):
         state[0], state[1] = 1.0 - j, 0.0 + j

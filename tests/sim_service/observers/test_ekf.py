@@ -11,7 +11,7 @@ from sim_service.observers.rows import CLIPPED, FREE, GATED, LATE, TOO_OLD, USED
 from sim_service.observers.smoother import smooth
 from sync.errors import ConfigError
 
-from .linear import LINEAR, transition
+from .linear import FAILS, LINEAR, transition
 
 H = 0.01
 PARAMS = np.array([p.value for p in LINEAR.machine.parameters])
@@ -129,6 +129,48 @@ def test_a_reading_too_far_off_is_counted_and_not_used():
         other.observe(handle(k))
     assert filter.counters[0, GATED] == 1
     assert filter.memory.estimate.tobytes() == other.memory.estimate.tobytes()
+
+
+def test_a_filter_that_gates_everything_widens_until_it_sees_again():
+    """A scale that slipped by 5 m: after twenty refused readings it is believed again."""
+    z, filter = readings(200), make()
+    for k in range(200):
+        if k == 60:
+            filter.extra[0] += 5.0
+        feed(filter, z, k)
+        filter.observe(handle(k))
+        if k == 78:
+            assert filter.counters[0, GATED] == 19
+    assert filter.memory.notes[ekf.WIDENED] >= 1 and filter.counters[0, GATED] < 30
+    assert np.abs(filter.state[0] + filter.extra[0] - z[199, 0]) < 0.05
+
+
+def test_after_a_failed_step_it_begins_anew_from_what_it_remembers():
+    """The step is told to fail by an input: one estimate is lost, older readings are too old, and it finds back."""
+    z, filter = readings(300), make(history=16)
+    for k in range(300):
+        feed(filter, z, k)
+        if k == 100:
+            before = filter.state.copy()
+        filter.observe(np.array([FAILS]) if k == 100 else handle(k))
+        if k == 100:
+            assert filter.memory.notes[ekf.LOST] == 1
+            assert np.allclose(np.diag(filter.covariance()), START**2)
+            assert 0.0 < np.abs(filter.state - before).max() < 1.0
+            assert not filter.take(0, 95, 0.0) and filter.counters[0, TOO_OLD] == 1
+    assert filter.memory.notes[ekf.LOST] == 1
+    assert np.abs(filter.state[0] + filter.extra[0] - z[299, 0]) < 0.05
+
+
+def test_a_late_reading_whose_steps_fail_is_given_up():
+    z, filter = readings(100), make(most=2)
+    for k in range(100):
+        if k == 60:
+            filter.memory.inputs[52 % 64] = FAILS  # what is made again meets a step that fails
+            filter.take(0, 50, z[50, 0])
+        filter.observe(handle(k))
+    assert filter.memory.notes[ekf.ABANDONED] == 1 and filter.memory.notes[ekf.ACTIVE] == 0
+    assert filter.memory.notes[ekf.LOST] == 0 and np.isfinite(filter.memory.estimate).all()
 
 
 def test_a_reading_at_the_end_of_its_range_or_too_old_is_not_used():

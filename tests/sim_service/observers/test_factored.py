@@ -53,7 +53,12 @@ def test_a_prediction_is_that_of_the_full_matrix():
     T, Q = np.eye(N), 0.1 * B @ B.T
     T[:ROWS, :COLUMNS] = F
     T[:ROWS, COLUMNS:] = 0.0
-    assert predict_covariance(U, d, F.T.ravel().copy(), ROWS, COLUMNS, Q.ravel(), np.zeros(N * N), np.zeros(N * N)) == 0
+    assert (
+        predict_covariance(
+            U, d, F.T.ravel().copy(), ROWS, COLUMNS, Q.ravel(), np.zeros(N), np.zeros(N * N), np.zeros(N * N)
+        )
+        == 0
+    )
     assert np.allclose(full(U, d), T @ P @ T.T + Q)
 
 
