@@ -48,6 +48,7 @@ class Imu(_Sensor):
     rate_range: Positive = 1e6
     misalignment_rad: NotNegative = 0.0  # standard deviation of the true axes about each of theirs
     model_force_noise: NotNegative = 0.0  # beside force_noise, what the filter allows for its model's accelerations
+    rough_force_noise: NotNegative = 0.0  # and what more in rough steps, those of tyres that slide
 
 
 class Gnss(_Sensor):
@@ -87,10 +88,14 @@ KINDS: dict[str, type[_Sensor]] = {"imu": Imu, "gnss": Gnss, "pulses": Pulses, "
 
 
 class Walk(Section):
-    """Of one state of the filter, in its unit: at the start, and of its random walk over one second."""
+    """Of one state of the filter, in its unit: at the start, and of its random walk over one second.
+
+    `rough`: of the walk beside that one in rough steps (contract.py), whose transition is not quite the step's.
+    """
 
     start: NotNegative
     walk: NotNegative = 0.0
+    rough: NotNegative = 0.0
 
 
 @dataclass(frozen=True)
@@ -153,7 +158,7 @@ class _Rows:
                 direction = [float(k == i) for i in range(3)]
                 self._row(
                     name, s, signal, f"{name}.{signal}_{axis}", s.place, direction, noise, bias, walk, 0.0, -most, most,
-                    beside, s.misalignment_rad,
+                    beside, s.misalignment_rad, s.rough_force_noise if signal == "specific_force" else 0.0,
                 )  # fmt: skip
 
     def _gnss(self, name: str, s: Gnss) -> None:
@@ -175,7 +180,7 @@ class _Rows:
     def _row(
         self, name: str, sensor: _Sensor, signal: str, called: str, place: Any = (0, 0, 0), direction: Any = (0, 0, 0),
         noise: float = 0.0, bias: float = 0.0, walk: float = 0.0, quantum: float = 0.0, low: float = -inf,
-        high: float = inf, beside: float = 0.0, misalignment: float = 0.0,
+        high: float = inf, beside: float = 0.0, misalignment: float = 0.0, rough: float = 0.0,
     ) -> None:  # fmt: skip
         if signal not in self.signals:
             raise ConfigError(
@@ -197,7 +202,7 @@ class _Rows:
             self.biases.append(Bias(called, bias, walk))
         row[R.QUANTUM], row[R.LOW], row[R.HIGH] = quantum, low, high
         row[R.PERIOD], row[R.LATENCY] = round(period), round(sensor.latency_ms * 1e-3 / self.h)
-        row[R.GATE] = sensor.gate
+        row[R.GATE], row[R.ROUGH] = sensor.gate, rough
         self.names.append(called)
         self.sensor.append(name)
         self.rows.append(row)
@@ -218,15 +223,16 @@ def turned(direction: np.ndarray, angles: np.ndarray) -> np.ndarray:
     return out
 
 
-def spread(given: dict[str, Walk], names: list[str], where: str) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviations of these states: at the start, of the walk."""
-    start, walk = np.full(len(names), np.nan), np.zeros(len(names))
+def spread(given: dict[str, Walk], names: list[str], where: str) -> np.ndarray:
+    """Standard deviations of these states, three rows: at the start, of the walk, of that in rough steps."""
+    out = np.zeros((3, len(names)))
+    out[0] = np.nan
     for pattern, value in given.items():
         fits = [i for i, name in enumerate(names) if fnmatchcase(name, pattern)]
         if not fits:
             raise ConfigError(f"{where}.{pattern}: fits none of {', '.join(names)}")
-        start[fits], walk[fits] = value.start, value.walk
-    missing = [names[i] for i in np.flatnonzero(np.isnan(start))]
+        out[0, fits], out[1, fits], out[2, fits] = value.start, value.walk, value.rough
+    missing = [names[i] for i in np.flatnonzero(np.isnan(out[0]))]
     if missing:
         raise ConfigError(f"{where}: nothing is said of {', '.join(missing)}; each needs a start")
-    return start, walk
+    return out

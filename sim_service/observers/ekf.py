@@ -14,6 +14,8 @@ of an earlier step is put where it belongs, and a second estimate starts there a
 each step, while the first goes on; where both meet it takes the first one's place. The result is then, to the bit, that
 of a filter that had the reading in time.
 
+What is counted in steps (encoders) says in which step a value lies: quantised.py.
+
 A reading that is gated again and again says that the estimate is wrong, not the reading: after `LOCKED_OUT` of one row
 in a row, the states it sees are made as uncertain as it says they are, in proportion to what each had.
 
@@ -35,7 +37,8 @@ from numba import boolean, float64, int64, types, void
 from sim_service.machines.contract import TABLES, Tables
 from sim_service.multibody.natural.views import inner, view
 from sim_service.observers import factored
-from sim_service.observers.contract import CORRECT, FAILED, LINEARISE, MEASURE, TANGENT
+from sim_service.observers.contract import CONSTANT, CORRECT, FAILED, LINEARISE, MEASURE, TANGENT
+from sim_service.observers.quantised import of_cell
 from sim_service.observers.rows import CLIPPED, COUNTED, FREE, GATED, LATE, TOO_OLD, USED, WIDTH, R
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, INDICES, VECTOR, group
@@ -85,6 +88,7 @@ class Model(NamedTuple):
     Q: np.ndarray  # by columns
     limits: np.ndarray  # low and high of each estimated quantity
     start: np.ndarray  # variances of all states
+    rough: np.ndarray  # added to them in a rough step (contract.py)
     tables: Tables
 
 
@@ -104,7 +108,7 @@ class Memory(NamedTuple):
     innovations: np.ndarray  # of each row: innovation and variance of a reading that was new in this step; NaN: none
 
 
-MODEL = group(Model, INDICES, CONSTANTS, CONSTANTS, CONSTANTS, CONSTANTS, TABLES)
+MODEL = group(Model, INDICES, *5 * [CONSTANTS], TABLES)
 MEMORY = group(Memory, *11 * [VECTOR])
 FUNCTIONS = (types.FunctionType(LINEARISE), types.FunctionType(MEASURE), types.FunctionType(CORRECT))
 
@@ -148,7 +152,7 @@ def widen(U, d, H, v, more):
 
 
 @inner
-def use_readings(model, memory, readings, extra, U, d, gated, dx, more, at, H, f, g, K, measure):
+def use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, at, H, f, g, K, measure):
     """Every reading of the instant, to dx and the covariance."""
     sizes, rows = model.sizes, model.rows
     n, q = sizes[Z.ERRORS], sizes[Z.ESTIMATED]
@@ -179,6 +183,8 @@ def use_readings(model, memory, readings, extra, U, d, gated, dx, more, at, H, f
         for j in range(N):
             v -= H[j] * dx[j]
         r = row[R.NOISE] * row[R.NOISE]
+        if status != TANGENT:
+            r += row[R.ROUGH] * row[R.ROUGH]
         s = factored.innovation_variance(U, d, H, r, f, g)
         if counted:
             memory.innovations[2 * i], memory.innovations[2 * i + 1] = v, s
@@ -192,9 +198,13 @@ def use_readings(model, memory, readings, extra, U, d, gated, dx, more, at, H, f
                 memory.notes[WIDENED] += 1.0
             continue
         gated[i] = 0.0
-        factored.apply(U, d, r, f, g, K)
-        for j in range(N):
-            dx[j] += K[j] * v
+        cell = row[R.QUANTUM]
+        if cell > 0.0:
+            v, r = of_cell(v, s - r, max(r - cell * cell / 12.0, 0.0), cell)
+        if r >= 0.0:
+            factored.apply(U, d, r, f, g, K)
+            for j in range(N):
+                dx[j] += K[j] * v
         if counted:
             memory.counters[COUNTED * i + USED] += 1.0
 
@@ -230,7 +240,7 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
         return False
     for j in range(N):
         dx[j] = more[j] = 0.0
-    use_readings(model, memory, readings, extra, U, d, gated, dx, more, at, H, f, g, K, measure)
+    use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, at, H, f, g, K, measure)
     if again:
         copy(state, before)
         correct(state, params, tables, work, view(dx, 0, n))
@@ -242,7 +252,10 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
         if status == FAILED:
             return False
     copy(view(e, len(e) - sizes[Z.OUTPUTS], len(e)), work)
-    if status != TANGENT or sizes[Z.FORM] == FREE:
+    if status != TANGENT:
+        for i in range(N):
+            more[i] += model.rough[i]
+    if status == CONSTANT or sizes[Z.FORM] == FREE:
         constant_transition(sizes, h, F)
         for i in range(n):  # what is forgotten is as uncertain as at the start
             more[i] += model.start[i] if sizes[SIZES + i] == RELAXES else 0.0

@@ -7,9 +7,11 @@ import numpy as np
 
 from sim_service.observers import ekf
 from sim_service.observers.contract import Observed
+from sim_service.observers.description import Sensors, Walk, spread
 from sim_service.observers.ekf import Memory, Model, Z
 from sim_service.observers.factored import factorise_covariance, multiply_out_covariance
 from sim_service.observers.rows import COUNTED, EXACT, WIDTH
+from sync.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,23 @@ class Tuning:
 
     start: np.ndarray  # of all states of the filter
     walk: np.ndarray
+    rough: np.ndarray | None = None  # of the walk in rough steps (contract.py), beside the other; None: no more
+
+
+def read_tuning(
+    observed: Observed, sensors: Sensors, estimated: list[str], states: dict[str, Walk], quantities: dict[str, Walk],
+    where: str,
+) -> Tuning:  # fmt: skip
+    """What [filter] says of all states, and [sensors] of biases."""
+    names = [one.name for one in observed.estimable]
+    for name in estimated:
+        if name not in names:
+            raise ConfigError(f"{where}: filter.estimated: {name!r}: must be one of {', '.join(names)}")
+    parts = [spread(states, [q.name for q in observed.coordinates], f"{where}: filter.states")]
+    if estimated:
+        parts.append(spread(quantities, estimated, f"{where}: filter.quantities"))
+    parts.append(np.array([[b.start, b.walk, 0.0] for b in sensors.biases]).reshape(-1, 3).T)
+    return Tuning(*np.hstack(parts))
 
 
 class Filter:
@@ -70,11 +89,12 @@ class Filter:
             extra[k] = params[one.parameter] if one.parameter >= 0 else 0.0
         Q = noise(observed, tuning.walk, h)
         start = np.asarray(tuning.start, float) ** 2
-        for array in (integers, limits, Q, start):
+        rough = np.zeros(N) if tuning.rough is None else np.asarray(tuning.rough, float) ** 2 * h
+        for array in (integers, limits, Q, start, rough):
             array.flags.writeable = False
         flat = np.ascontiguousarray(rows, float).ravel().copy()
         flat.flags.writeable = False
-        self.model = Model(integers, flat, Q, limits, start, machine.tables)
+        self.model = Model(integers, flat, Q, limits, start, rough, machine.tables)
         size = len(state) + len(params) + q + biases + N + N * N + len(rows) + len(machine.outputs)
         self._state, self._params = slice(0, len(state)), slice(len(state), len(state) + len(params))
         at = len(state) + len(params)

@@ -18,6 +18,7 @@ class R(IntEnum):
     LATENCY = 13  # steps, of the whole way
     GATE = 14  # greatest normalised innovation squared that is used
     PHASE = 15  # the first step it reads at
+    ROUGH = 16  # beside NOISE, what is allowed for the machine's law in rough steps (contract.py)
 
 
 WIDTH = max(R) + 1

@@ -15,6 +15,7 @@ import numpy as np
 
 from sim_service.observers.experiment import Truth
 from sim_service.observers.make import Filter
+from sim_service.observers.quantised import of_cell
 from sim_service.observers.rows import WIDTH, R
 
 
@@ -79,6 +80,14 @@ def _forwards(filter: Filter, truth: Truth, k: int) -> _Step:
         s = float(H @ P @ H + row[R.NOISE] ** 2)
         if not v * v <= row[R.GATE] * s:
             continue
+        if row[R.QUANTUM] > 0.0:
+            own = float(H @ P @ H)
+            v, r = of_cell(
+                float(v), own, max(row[R.NOISE] ** 2 - row[R.QUANTUM] ** 2 / 12.0, 0.0), float(row[R.QUANTUM])
+            )
+            if r < 0.0:
+                continue
+            s = own + r
         K = P @ H / s
         P, dx = P - np.outer(K, K) * s, dx + K * v
         found.append((H, float(v), s, K))

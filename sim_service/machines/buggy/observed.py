@@ -47,7 +47,17 @@ from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.multibody.relative.integrators import solve_prepared
 from sim_service.multibody.relative.port_jacobian import solve as solve_mass
 from sim_service.multibody.relative.system import P as Own
-from sim_service.observers.contract import CONSTANT, CORRECT, FAILED, LINEARISE, MEASURE, TANGENT, Estimable, Observed
+from sim_service.observers.contract import (
+    CONSTANT,
+    CORRECT,
+    FAILED,
+    LINEARISE,
+    MEASURE,
+    ROUGH,
+    TANGENT,
+    Estimable,
+    Observed,
+)
 from sim_service.observers.rows import R
 from sync.array_copy import copy
 from sync.errors import ConfigError
@@ -293,7 +303,7 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
         c = cross(turned, d)
         for i in range(3):
             F[j * _ERRORS + 3 + i] = share * (d[i] - 0.5 * c[i])
-    return TANGENT
+    return TANGENT if by_method else ROUGH
 
 
 @inner

@@ -12,8 +12,8 @@ from sim_service.machines.observer.layout import HEAD, A
 from sim_service.machines.parameters import make_plain
 from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE, Observed
-from sim_service.observers.description import Sensors, Walk, read_sensors, spread
-from sim_service.observers.make import Filter, Tuning
+from sim_service.observers.description import Sensors, Walk, read_sensors
+from sim_service.observers.make import Filter, read_tuning
 from sim_service.observers.rows import R
 from sync.errors import ConfigError
 from sync.toml import Section, check
@@ -81,18 +81,7 @@ class _Named:
 def make_filter(
     own: Observed, params: np.ndarray, sensors: Sensors, settings: FilterSection, h: float, where: str
 ) -> Filter:
-    names = [one.name for one in own.estimable]
-    for name in settings.estimated:
-        if name not in names:
-            raise ConfigError(f"{where}: filter.estimated: {name!r}: must be one of {', '.join(names)}")
-    start, walk = spread(settings.states, [q.name for q in own.coordinates], f"{where}: filter.states")
-    more, moving = np.zeros(0), np.zeros(0)
-    if settings.estimated:
-        more, moving = spread(settings.quantities, settings.estimated, f"{where}: filter.quantities")
-    tuning = Tuning(
-        np.concatenate([start, more, [b.start for b in sensors.biases]]),
-        np.concatenate([walk, moving, [b.walk for b in sensors.biases]]),
-    )
+    tuning = read_tuning(own, sensors, settings.estimated, settings.states, settings.quantities, where)
     machine = own.machine
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
@@ -110,7 +99,7 @@ def _tables(own: Observed, sensors: Sensors, filter: Filter) -> Tables:
     kernels = ((own.linearise, LINEARISE), (own.measure, MEASURE), (own.correct, CORRECT))
     ints: dict[int, Any] = {A.SIZES: model.sizes, A.SENSOR: ages, A.OWN_INTS: base.tables.ints}
     reals: dict[int, Any] = {
-        A.ROWS: model.rows, A.NOISE: model.Q, A.LIMITS: model.limits, A.START: model.start,
+        A.ROWS: model.rows, A.NOISE: model.Q, A.LIMITS: model.limits, A.START: model.start, A.ROUGH: model.rough,
         A.ADDRESSES: [as_word(address_of(*one)) for one in kernels], A.OWN_FLOATS: base.tables.floats,
     }  # fmt: skip
     state = {

@@ -28,8 +28,9 @@ class A(IntEnum):
     NOISE = 16
     LIMITS = 17
     START = 18
-    ADDRESSES = 19  # linearise, measure, correct
-    OWN_FLOATS = 20
+    ROUGH = 19
+    ADDRESSES = 20  # linearise, measure, correct
+    OWN_FLOATS = 21
 
 
 HEAD = 2 * len(A)

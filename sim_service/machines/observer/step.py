@@ -47,7 +47,7 @@ def step(state, inputs, params, tables, work, h):
     sizes, sensor, addresses = part(ints, ints, A.SIZES), part(ints, ints, A.SENSOR), part(ints, reals, A.ADDRESSES)
     model = Model(
         sizes, part(ints, reals, A.ROWS), part(ints, reals, A.NOISE), part(ints, reals, A.LIMITS),
-        part(ints, reals, A.START),
+        part(ints, reals, A.START), part(ints, reals, A.ROUGH),
         Tables(part(ints, ints, A.OWN_INTS), part(ints, reals, A.OWN_FLOATS)),
     )  # fmt: skip
     estimate, notes, counters = part(ints, state, A.ESTIMATE), part(ints, state, A.NOTES), part(ints, state, A.COUNTERS)

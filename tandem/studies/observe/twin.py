@@ -10,9 +10,9 @@ import numpy as np
 
 from sim_service.machines.contract import index
 from sim_service.observers.consistency import mean_band, nees
-from sim_service.observers.description import Sensors, read_sensors, spread
+from sim_service.observers.description import Sensors, read_sensors
 from sim_service.observers.experiment import Estimates, Truth, record, replay
-from sim_service.observers.make import Filter, Tuning
+from sim_service.observers.make import Filter, Tuning, read_tuning
 from sim_service.observers.noise import normal_number
 from sim_service.observers.rows import COUNTERS, EXACT, FREE
 from sim_service.observers.smoother import smooth
@@ -61,22 +61,15 @@ def prepare(study: Study, path: Path) -> Setup:
     sensors = read_sensors(study.sensors, observed, h, where)
     settings = study.filter
     names = {one.name: one for one in observed.estimable}
-    for name in settings.estimated:
-        if name not in names:
-            raise ConfigError(f"{where}: filter.estimated: {name!r}: must be one of {', '.join(names)}")
     for name in study.watch:
         try:
             index(observed.machine.outputs, name)
         except KeyError as error:
             raise ConfigError(f"{where}: watch.{name}: {error.args[0]}") from None
-    start, walk = spread(settings.states, [q.name for q in observed.coordinates], f"{where}: filter.states")
-    more, moving = np.zeros(0), np.zeros(0)
-    if settings.estimated:
-        more, moving = spread(settings.quantities, settings.estimated, f"{where}: filter.quantities")
-    tuning = Tuning(
-        np.concatenate([start, more, [b.start for b in sensors.biases]]),
-        np.concatenate([walk, moving, [b.walk for b in sensors.biases]]),
-    )
+    tuning = read_tuning(observed, sensors, settings.estimated, settings.states, settings.quantities, where)
+    if study.truth.noise:  # those of the truth do not change while it moves
+        n = len(observed.coordinates)
+        tuning.walk[n : n + len(settings.estimated)] = 0.0
     quantities = []
     for name in settings.estimated:
         one = names[name]
@@ -102,12 +95,21 @@ def run_truth(setup: Setup, seed: int) -> tuple[Truth, np.ndarray]:
     return found, state
 
 
-def make_filter(setup: Setup, state: np.ndarray, form: int) -> Filter:
+def make_filter(setup: Setup, state: np.ndarray, form: int, seed: int) -> Filter:
+    """With the true model, estimated quantities begin off by as much as the filter believes, too."""
     settings = setup.study.filter
-    return Filter(
+    filter = Filter(
         setup.model.observed, setup.model.params, state, setup.sensors.rows, settings.estimated,
         len(setup.sensors.biases), setup.tuning, setup.h, settings.history, settings.most, form,
     )  # fmt: skip
+    if setup.study.truth.noise:
+        n = len(setup.model.observed.coordinates)
+        for k, which in enumerate(filter.which):
+            filter.extra[k] += setup.tuning.start[n + k] * normal_number(seed, _BEGIN, n + k)
+            parameter = setup.model.observed.estimable[which].parameter
+            if parameter >= 0:
+                filter.params[parameter] = filter.extra[k]
+    return filter
 
 
 def parts_of_time(setup: Setup) -> dict[str, np.ndarray]:
@@ -138,7 +140,7 @@ def watched_errors(setup: Setup, truth: np.ndarray, estimate: np.ndarray) -> dic
 
 def observe(setup: Setup, form: str, seed: int, truth: Truth, state: np.ndarray, into: Outcome) -> dict[str, Any]:
     """One filter over one truth; errors of its outputs are returned for curves."""
-    filter = make_filter(setup, state, FORMS[form])
+    filter = make_filter(setup, state, FORMS[form], seed)
     began = perf_counter()
     if form == "unscented":
         estimates = replay_unscented(filter, truth, setup.tuning.walk)

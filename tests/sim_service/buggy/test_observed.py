@@ -10,7 +10,7 @@ from sim_service.machines.buggy import observed as of
 from sim_service.machines.buggy import relative_dynamics as relative
 from sim_service.machines.contract import index
 from sim_service.multibody.relative.system import P as Own
-from sim_service.observers.contract import CONSTANT, TANGENT
+from sim_service.observers.contract import CONSTANT, ROUGH, TANGENT
 from sim_service.observers.description import read_sensors
 from sim_service.observers.experiment import record, replay
 from sim_service.observers.make import Filter, Tuning
@@ -173,7 +173,7 @@ def test_a_step_of_i3al_has_the_same_tangent():
     """A trail of a nanometre makes the step I3AL's; transition and sensors are those of a Rosenbrock step there."""
     _, F, at, _ = linearise(moving())
     _, G, seen, status = linearise(moving(), caster_trail=1e-9)
-    assert status == TANGENT
+    assert status == ROUGH
     assert np.allclose(F, G, rtol=1e-5, atol=1e-6)
     assert np.isclose(measure(0, at, sensor())[0], measure(0, seen, sensor())[0], rtol=0, atol=1e-5)
 
@@ -186,7 +186,7 @@ def test_a_car_that_slides_has_a_tangent_too():
     ends = [moved(j, s * 1e-4) for j in range(14, 20) for s in (1, -1)]
     for _ in range(10):
         state, F, _, status = linearise(state, grip=0.1)
-        assert status == TANGENT
+        assert status == ROUGH
         total = F[:, :N] @ total
         ends = [linearise(end, grip=0.1)[0] for end in ends]
     G = np.array([observed().difference(a, b, machine) / 2e-4 for a, b in zip(ends[::2], ends[1::2], strict=True)]).T
