@@ -223,9 +223,9 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
     parameter = view(sizes, SIZES + n + q, SIZES + n + 2 * q)
     S, tables, work, notes = memory.scratch, model.tables, memory.work, memory.notes
     # scratch: F, two matrices, seven vectors, what measurements see, the state before
-    k = n * (columns + 1)
-    F, W, P = view(S, 0, k), view(S, k, k + N * N), view(S, k + N * N, k + 2 * N * N)
-    k += 2 * N * N
+    k, square = n * (columns + 1), N * factored.stride_of(N)
+    F, W, P = view(S, 0, k), view(S, k, k + square), view(S, k + square, k + 2 * square)
+    k += 2 * square
     H, f, g = view(S, k, k + N), view(S, k + N, k + 2 * N), view(S, k + 2 * N, k + 3 * N)
     K, dx, moved = view(S, k + 3 * N, k + 4 * N), view(S, k + 4 * N, k + 5 * N), view(S, k + 5 * N, k + 6 * N)
     more = view(S, k + 6 * N, k + 7 * N)
@@ -260,7 +260,7 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
         for i in range(n):  # what is forgotten is as uncertain as at the start
             more[i] += model.start[i] if sizes[SIZES + i] == RELAXES else 0.0
         notes[CONSTANT_STEPS] += 1
-    notes[RAISED] += factored.predict(U, d, F, n, columns, model.Q, more, W, P)
+    notes[RAISED] += factored.predict_covariance(U, d, F, n, columns, model.Q, more, W, P, H)
     # the error over the step, and what forces did in it that the machine knows nothing of
     for i in range(n):
         moved[i] = F[columns * n + i]

@@ -8,9 +8,12 @@ U is stored by columns (`U[j * n + i]` is row i, column j), so that every inner 
 nothing.
 """
 
+import numpy as np
 from numba import float64, int64
 
 from sim_service.multibody.natural.views import inner, view
+from sim_service.observers.columns import LANES, ROOM, add_columns
+from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import kernel
 
@@ -91,33 +94,21 @@ def multiply_out(U, d, P):
 
 
 @inner
-def add_columns(into, A, stride, first, last, factors):
-    """into += columns `first` to `last` of A times their factors; four at once, so that sums are loaded less often."""
-    m, k = len(into), first
-    while k + 4 <= last:
-        a, b = view(A, k * stride, k * stride + m), view(A, (k + 1) * stride, (k + 1) * stride + m)
-        c, e = view(A, (k + 2) * stride, (k + 2) * stride + m), view(A, (k + 3) * stride, (k + 3) * stride + m)
-        p, q, r, s = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
-        for i in range(m):
-            into[i] += (p * a[i] + q * b[i]) + (r * c[i] + s * e[i])
-        k += 4
-    while k < last:
-        a, p = view(A, k * stride, k * stride + m), factors[k]
-        for i in range(m):
-            into[i] += p * a[i]
-        k += 1
+def stride_of(n):
+    """Of the columns of scratch: `add_columns` takes rows in fours."""
+    return (n + LANES - 1) // LANES * LANES
 
 
 @inner
-def factorise(P, U, d):
+def factorise(P, stride, U, d, x):
     """U and D of the upper triangle of P, which is overwritten; how many entries of D had to be raised."""
     n, raised = len(d), 0
     for j in range(n - 1, -1, -1):
-        column, of_u = view(P, j * n, j * n + j + 1), view(U, j * n, j * n + n)
+        column, of_u = view(P, j * stride, (j + 1) * stride), view(U, j * n, j * n + n)
         least = max(LEAST * column[j], 1e-300)
         for k in range(j + 1, n):
-            U[k] = -d[k] * U[k * n + j]  # the first column of U is room until its turn comes
-        add_columns(column, U, n, j + 1, n, U)
+            x[k] = -d[k] * U[k * n + j]
+        add_columns(column, j + 1, U, 0, n, j + 1, n, x)
         if not column[j] >= least:
             column[j] = least
             raised += 1
@@ -132,37 +123,52 @@ def factorise(P, U, d):
 
 
 @inner
-def predict(U, d, F, rows, columns, Q, more, W, P):
+def predict(U, d, F, rows, columns, Q, more, W, P, x):
     """P = T P T^T + Q + diag(more), factorised again; T is the identity but for its first rows, F (rows x columns).
 
-    Q is by columns, its upper triangle. W and P are scratch of the size of U.
+    Q is by columns, its upper triangle. W and P are scratch of n columns of `stride_of(n)`, x of n numbers; behind U
+    and F are ROOM numbers that may be read.
     """
     n = len(d)
+    stride = stride_of(n)
     # W = T U by columns: column j of U ends at row j
     for j in range(n):
-        into, of_u = view(W, j * n, (j + 1) * n), view(U, j * n, (j + 1) * n)
+        into, of_u = view(W, j * stride, (j + 1) * stride), view(U, j * n, (j + 1) * n)
         for i in range(rows):
             into[i] = 0.0
+        add_columns(into, rows, F, 0, rows, 0, min(j + 1, columns), of_u)
         for i in range(rows, n):
             into[i] = of_u[i]
-        add_columns(view(into, 0, rows), F, rows, 0, min(j + 1, columns), of_u)
     for j in range(n):
-        into, of_q = view(P, j * n, j * n + j + 1), view(Q, j * n, j * n + j + 1)
-        for i in range(len(into)):
+        into, of_q = view(P, j * stride, (j + 1) * stride), view(Q, j * n, j * n + j + 1)
+        for i in range(j + 1):
             into[i] = of_q[i]
         into[j] += more[j]
         # a row beyond F has columns from its own on
         first = j if j >= rows else 0
         for k in range(first, n):
-            U[k] = d[k] * W[k * n + j]  # the first column of U is room from here on
-        add_columns(into, W, n, first, n, U)
-    return factorise(P, U, d)
+            x[k] = d[k] * W[k * stride + j]
+        add_columns(into, j + 1, W, 0, stride, first, n, x)
+    return factorise(P, stride, U, d, x)
 
 
-@kernel(int64(VECTOR, VECTOR, VECTOR), error_model="numpy")
-def factorise_covariance(P, U, d):
-    """As `factorise`, for Python."""
-    return factorise(P, U, d)
+@kernel(int64(VECTOR, VECTOR, VECTOR, VECTOR, VECTOR), error_model="numpy")
+def factorise_matrix(P, U, d, scratch, x):
+    """`factorise` of a matrix without gaps between its columns."""
+    n = len(d)
+    stride = stride_of(n)
+    for j in range(n):
+        copy(view(scratch, j * stride, j * stride + n), view(P, j * n, (j + 1) * n))
+    return factorise(scratch, stride, U, d, x)
+
+
+def factorise_covariance(P: np.ndarray, U: np.ndarray, d: np.ndarray) -> int:
+    """As `factorise`, for Python; U and P without ROOM behind them."""
+    n = len(d)
+    room, found = np.zeros(n * (n + ROOM)), np.zeros(n * n + ROOM)
+    raised = int(factorise_matrix(P, found, d, room, np.zeros(n)))
+    U[:] = found[: n * n]
+    return raised
 
 
 @kernel((VECTOR, VECTOR, VECTOR), error_model="numpy")
@@ -171,10 +177,10 @@ def multiply_out_covariance(U, d, P):
     multiply_out(U, d, P)
 
 
-@kernel(int64(VECTOR, VECTOR, VECTOR, int64, int64, CONSTANTS, VECTOR, VECTOR, VECTOR), error_model="numpy")
-def predict_covariance(U, d, F, rows, columns, Q, more, W, P):
-    """As `predict`, for Python."""
-    return predict(U, d, F, rows, columns, Q, more, W, P)
+@kernel(int64(VECTOR, VECTOR, VECTOR, int64, int64, CONSTANTS, VECTOR, VECTOR, VECTOR, VECTOR), error_model="numpy")
+def predict_covariance(U, d, F, rows, columns, Q, more, W, P, x):
+    """`predict`, compiled for itself."""
+    return predict(U, d, F, rows, columns, Q, more, W, P, x)
 
 
 @kernel(float64(VECTOR, VECTOR, VECTOR, float64, VECTOR, VECTOR, VECTOR), error_model="numpy")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim_service.observers import ekf
+from sim_service.observers.columns import LANES, ROOM
 from sim_service.observers.contract import Observed
 from sim_service.observers.description import Sensors, Walk, spread
 from sim_service.observers.ekf import Memory, Model, Z
@@ -100,11 +101,12 @@ class Filter:
         at = len(state) + len(params)
         self._extra, self._d = slice(at, at + q + biases), slice(at + q + biases, at + q + biases + N)
         self._u = slice(at + q + biases + N, at + q + biases + N + N * N)
+        assert len(rows) + len(machine.outputs) >= ROOM  # they stand behind U
         estimate = np.zeros(size)
         estimate[self._state], estimate[self._params], estimate[self._extra] = state, params, extra
         estimate[self._d] = start
         estimate[self._u] = np.eye(N).ravel()
-        scratch = n * (n + q + 1) + 2 * N * N + 7 * N + observed.at_size + len(state) + len(machine.inputs)
+        scratch = n * (n + q + 1) + 2 * N * (-(-N // LANES) * LANES) + 7 * N + observed.at_size + len(state) + len(machine.inputs)
         self.memory = Memory(
             estimate, np.zeros(size), np.zeros(history * size), np.zeros(history * len(machine.inputs)),
             np.full(history * len(rows) * ekf.READING, ekf.ABSENT), np.zeros(scratch), np.zeros(machine.work_size),

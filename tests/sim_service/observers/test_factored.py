@@ -55,7 +55,16 @@ def test_a_prediction_is_that_of_the_full_matrix():
     T[:ROWS, COLUMNS:] = 0.0
     assert (
         predict_covariance(
-            U, d, F.T.ravel().copy(), ROWS, COLUMNS, Q.ravel(), np.zeros(N), np.zeros(N * N), np.zeros(N * N)
+            U,
+            d,
+            F.T.ravel().copy(),
+            ROWS,
+            COLUMNS,
+            Q.ravel(),
+            np.zeros(N),
+            np.zeros(N * 12),
+            np.zeros(N * 12),
+            np.zeros(N),
         )
         == 0
     )
