@@ -11,8 +11,8 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 from sim_service.multibody.natural.views import inner
+from sim_service.observers.rows import LANES
 
-LANES = 4
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 
 
@@ -60,8 +60,6 @@ def _block(vectors):
 
 
 _four, _two, _one = _block(4), _block(2), _block(1)
-
-ROOM = LANES  # numbers behind a matrix that may be read
 
 
 @inner

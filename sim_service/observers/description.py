@@ -48,7 +48,7 @@ class Imu(_Sensor):
     rate_range: Positive = 1e6
     misalignment_rad: NotNegative = 0.0  # standard deviation of the true axes about each of theirs
     model_force_noise: NotNegative = 0.0  # beside force_noise, what the filter allows for its model's accelerations
-    rough_force_noise: NotNegative = 0.0  # and what more in rough steps, those of tyres that slide
+    rough_force_noise: NotNegative = 0.0  # and what more in rough steps (contract.py)
 
 
 class Gnss(_Sensor):

@@ -12,7 +12,8 @@ import numpy as np
 from numba import float64, int64
 
 from sim_service.multibody.natural.views import inner, view
-from sim_service.observers.columns import LANES, ROOM, add_columns
+from sim_service.observers.columns import add_columns
+from sim_service.observers.rows import LANES, ROOM
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import kernel
