@@ -5,14 +5,15 @@ kernels each, as soon as the modules that this runs are done; those on which the
 first. Modules that run each other (through the file of their package) are one job. What is done is marked in the folder
 of its compiled code (sync/code_dependencies.py), so only what an edit has changed is compiled again. A module that
 cannot be imported here (its device's software is missing) is skipped: the process that needs it reports the error.
-A module that says `COMPILED_WHEN_ASKED = True` is compiled only where it is asked for by name: what few need does not
-keep everybody waiting.
+A module that says `COMPILED_WHEN_ASKED = True` is compiled, with what it imports, only where it or one that imports it
+is asked for by name: what few need does not keep everybody waiting.
 
 Standard library only: a command may ask before it imports anything.
 """
 
 import contextlib
 import fcntl
+import functools
 import gc
 import importlib
 import os
@@ -36,12 +37,19 @@ Report = Callable[[int, int], None]  # kernels compiled, of how many
 
 def missing(*modules: str) -> list[Path]:
     """Files with kernels among these modules and what importing them runs (or all) that are still to be compiled."""
-    asked = [code.file_of(module) for module in modules]
-    files = {each for file in asked for each in code.runs(file)} if asked else set(code.all_sources())
-    files -= {file for file in files if file not in asked and when_asked(file)}
+    if modules:
+        files = {each for module in modules for each in code.runs(code.file_of(module))}
+    else:
+        files = {file for file in code.all_sources() if not when_asked(file)}
     return [file for file in sorted(files) if code.kernels_in(file) and not (code.folder_of(file) / _DONE).exists()]
 
 
+def needed_by(file: Path) -> frozenset[Path]:
+    """What a module may import, at once or later, without what is compiled when it is asked for."""
+    return code.dependencies_outside(file, when_asked)
+
+
+@functools.cache
 def when_asked(file: Path) -> bool:
     return _WHEN_ASKED.search(file.read_text()) is not None
 

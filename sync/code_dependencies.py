@@ -178,6 +178,11 @@ def dependencies(file: Path) -> frozenset[Path]:
     return _closure(file, _read)
 
 
+def dependencies_outside(file: Path, left_out: Callable[[Path], bool]) -> frozenset[Path]:
+    """The same, without files of a kind and what only these read."""
+    return _closure(file, lambda each: frozenset(other for other in _read(each) if not left_out(other)))
+
+
 @functools.cache
 def runs(file: Path) -> frozenset[Path]:
     """The file and every file of ours that importing it runs."""

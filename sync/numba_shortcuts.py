@@ -19,6 +19,7 @@ def take() -> None:
         options = targetconfig.TargetConfig
         options.__eq__, options.__hash__ = _same, _one_hash
         codegen.JITCPUCodegen._library_class = _Library
+        codegen.JITCPUCodegen.set_env = _set_env
         caching.Cache.load_overload = _load
         caching.IndexDataCacheFile._load_index = _entries
         caching.IndexDataCacheFile._load_data = _entry
@@ -49,10 +50,25 @@ def _one_hash(self: Any) -> int:
 
 # ---- loading: a fifth of the time to start. A cached kernel is kept as object code and, for kernels that inline it, as
 # ---- bitcode. numba parses that whenever it loads one; a run inlines nothing any more. Here: when needed.
+# ----
+# ---- inner functions (sim_service/multibody/natural/views.py): most of the time to compile. A function that has no
+# ---- wrappers can only be called by others. numba makes machine code of it all the same, of it and of everything it
+# ---- calls, and does so again for each caller above. Here it waits until somebody who can be called links it.
 
 
 class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]  # numba has no types
     _bitcode: bytes | None = None  # not parsed yet
+    _inner = False
+    _linking_libraries: list[Any]
+
+    def finalize(self) -> None:
+        if not self._inner:
+            self._linking_libraries = _with_inner(self._linking_libraries)
+            super().finalize()
+            return
+        self._raise_if_finalized()
+        self._finalize_dynamic_globals()
+        self._finalized = True
 
     @classmethod
     def _unserialize(cls, generator: Any, state: tuple[str, str, Any]) -> Any:
@@ -66,6 +82,14 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]  # numba has no ty
         library._finalize_final_module()
         return library
 
+    def _optimize_final_module(self) -> None:
+        if any(function.name.startswith("NRT_") for function in self._final_module.functions):
+            super()._optimize_final_module()
+            return
+        # the first of numba's two rounds brings references together that the second takes away: here are none
+        manager, builder = self._codegen._module_pass_manager()
+        manager.run(self._final_module, builder)
+
     def _get_module_for_linking(self) -> Any:
         if self._bitcode is not None:
             self._shared_module, self._bitcode = llvmlite.binding.parse_bitcode(self._bitcode), None
@@ -73,9 +97,39 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]  # numba has no ty
         return super()._get_module_for_linking()
 
     def get_pointer_to_function(self, name: str) -> int:
+        if not self._finalized and not _defines(self._final_module, name):
+            self._inner = True
         if self._bitcode is None:
             return int(super().get_pointer_to_function(name))
         return int(self._codegen._engine.get_function_address(name))
+
+
+def _defines(module: Any, name: str) -> bool:
+    try:
+        return not module.get_function(name).is_declaration
+    except NameError:
+        return False
+
+
+def _with_inner(libraries: list[Any]) -> list[Any]:
+    """These, and what inner ones among them call."""
+    found = dict.fromkeys(libraries)
+    waiting = list(found)
+    while waiting:
+        library = waiting.pop()
+        for each in library._linking_libraries if getattr(library, "_inner", False) else ():
+            if each not in found:
+                found[each] = None
+                waiting.append(each)
+    return list(found)
+
+
+_numba_set_env = codegen.JITCPUCodegen.set_env
+
+
+def _set_env(self: Any, env_name: str, env: Any) -> None:
+    if self._engine.get_global_value_address(env_name):  # an inner function has none
+        _numba_set_env(self, env_name, env)
 
 
 # ---- loading: 0.3 s of a processor in every process. Before numba looks into its cache it gets ready to compile: all

@@ -82,7 +82,7 @@ def compile_ahead(config: "Config", file: Path) -> None:
     refuse_unknown_machine(config, file)
     modules = [*_COMPILED, *_ours(f"daq_service.devices.{config.source.get('kind')}", code_dependencies.runs)]
     # a machine may import what makes it only when it is made
-    modules += _ours(f"sim_service.machines.{_machine(config, file)}", code_dependencies.dependencies)
+    modules += _ours(f"sim_service.machines.{_machine(config, file)}", build.needed_by)
     if config.efforts:
         modules += _COMPILED_FOR_EFFORTS
     if config.look_ahead.enabled:
@@ -118,7 +118,7 @@ def _machine(config: "Config", file: Path) -> str:
 def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:
     """The modules with kernels that a machine or a device needs; none of one of another package, which is compiled
     when it is imported."""
-    from sync import build, code_dependencies
+    from sync import code_dependencies
 
     if not _MODULE.fullmatch(module.rpartition(".")[2]):
         return []
@@ -126,7 +126,7 @@ def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:
         file = code_dependencies.file_of(module)
     except ModuleNotFoundError:
         return []
-    files = [each for each in needs(file) if code_dependencies.kernels_in(each) and not build.when_asked(each)]
+    files = [each for each in needs(file) if code_dependencies.kernels_in(each)]
     return sorted(code_dependencies.module_name(each) for each in files)
 
 

@@ -95,6 +95,14 @@ def test_what_few_need_is_compiled_only_where_it_is_asked_for_by_name(tree: Path
     assert _run(tree, "-c", program.format("'sim_service.four'")).stdout.strip() == "[3, 3]"
 
 
+def test_what_is_imported_only_by_what_few_need_does_not_keep_everybody_waiting(tree: Path) -> None:
+    _write(tree, "sim_service.four", "COMPILED_WHEN_ASKED = True\nfrom sim_service import three", "three.three(x)")
+    _write(tree, "sim_service.five", "def later():\n    from sim_service import four", "1")
+    names = "sorted(file.stem for file in build.needed_by(code_dependencies.file_of('sim_service.five')))"
+    program = f"from sync import build, code_dependencies; print({names})"
+    assert _run(tree, "-c", program).stdout.strip() == "['five', 'jit']"
+
+
 def test_processes_that_ask_together_wait_for_the_one_that_compiles(tree: Path) -> None:
     env = environment(TANDEM_CACHE=str(tree.parent / "cache")) | {"PYTHONPATH": str(tree)}
     command = [sys.executable, "-m", "sync.build"]

@@ -95,7 +95,7 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     built = assemble(data, sources, changed)
     machine = _machine(built, sources.name())
     if data.get("formulation") == "relative":
-        ensure("buggy-relative", "sim_service.machines.buggy.relative_dynamics")
+        ensure("buggy-relative", "sim_service.machines.buggy.relative_build")
         from sim_service.machines.buggy import relative_build  # compiled code that only this formulation needs
 
         machine = relative_build.in_relative(machine, built.car, built.system, built.params, sources.name())
@@ -311,13 +311,15 @@ def _stand(system: System, state: np.ndarray, params: np.ndarray, constants: Tab
     points = [node.columns for node in system.mechanism.nodes.values() if node.kind == "point"]
     q = state[system.span(Part.Q)]
     for _ in range(_SETTLE // _AWHILE):
-        dynamics.settle(state, inputs, params, constants, work, STEP, _AWHILE, True)
+        dynamics.settle(dynamics.step, state, inputs, params, constants, work, STEP, _AWHILE, True)
         for x, y, _ in points:  # where the road is uneven it slid a little
             q[x] -= work[W.x]
             q[y] -= work[W.y]
         work[W.x] = work[W.y] = 0.0
     weight[:] = down
-    dynamics.settle(state, inputs, params, constants, work, STEP, _HOLD, False)  # with brakes and grip, as on a slope
+    dynamics.settle(
+        dynamics.step, state, inputs, params, constants, work, STEP, _HOLD, False
+    )  # with brakes and grip, as on a slope
     state[0] = 0.0
     state[system.span(Part.QD)] = 0.0
     state[system.span(Part.QDD)] = 0.0

@@ -17,6 +17,7 @@ it.
 from math import asin, atan2, cos, exp, floor, isfinite, isnan, pi, sin
 
 from numba import boolean, float64, int64, void
+from numba.core.types import FunctionType
 
 from sim_service.machines.buggy import (
     brake_parameters,
@@ -35,7 +36,7 @@ from sim_service.multibody.natural.assembly import look
 from sim_service.multibody.natural.augmented import step as advance
 from sim_service.multibody.natural.halving import estimate, extrapolate, halve
 from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.views import part, view
+from sim_service.multibody.natural.views import inner, part, view
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import kernel
@@ -77,7 +78,7 @@ _DRIVE = index(INPUTS, "drive_torque")
 _HAND_TORQUE = index(INPUTS, "hand_wheel_torque")
 
 
-@kernel(error_model="numpy")
+@inner
 def write_outputs(places, ints, car, params, numbers, memory, torque, own, work):
     """The outputs of a step that was made."""
     ports = places[PORTS]
@@ -167,13 +168,13 @@ def write_outputs(places, ints, car, params, numbers, memory, torque, own, work)
     work[W.step_error] = memory[STEP_ERROR] if estimated else out[core.STEP_ERROR]
 
 
-@kernel(error_model="numpy")
+@inner
 def spinning(left, w):
     """Speed of a wheel against its brake, as of the last step."""
     return left[slots.BRAKES + _BRAKE_STATES * w + _BRAKE_SPEED]
 
 
-@kernel(error_model="numpy")
+@inner
 def stand(places, ints, car, params, given, before, h):
     """Wheels that their brakes hold turn with their carriers, and not at all against them."""
     left, qd, qdd = part(ints, car, Part.ELEMENT), part(ints, car, Part.QD), part(ints, car, Part.QDD)
@@ -189,21 +190,21 @@ def stand(places, ints, car, params, given, before, h):
             qdd[k] = 0.0
 
 
-@kernel(error_model="numpy")
+@inner
 def remember_given(ints, own, last):
     given = part(ints, own, Part.GIVEN)
     for i in range(len(last)):
         last[i] = given[slots.DRIVE + i]
 
 
-@kernel(error_model="numpy")
+@inner
 def go_back(car, memory, previous):
     """To the beginning of the step: the state of the core, and what `advance_core` remembers."""
     copy(car, previous)
     copy(memory[COUNT:STEERING], previous[len(car) + COUNT :])
 
 
-@kernel(error_model="numpy")
+@inner
 def advance_core(ints, reals, car, own, params, memory, h):
     """The step of the core: plain, with an estimate of its error, or halved and extrapolated.
 
@@ -231,7 +232,7 @@ def advance_core(ints, reals, car, own, params, memory, h):
         remember_given(ints, own, last)
 
 
-@kernel(error_model="numpy")
+@inner
 def advance_in_parts(ints, reals, car, params, memory, previous, own, place, parts, h):
     """One step of the core in `parts`; in 4 or 16 where it does not converge or is too coarse for what happens in it.
 
@@ -266,7 +267,7 @@ def advance_in_parts(ints, reals, car, params, memory, previous, own, place, par
     return parts
 
 
-@kernel(error_model="numpy")
+@inner
 def move(places, ints, reals, car, numbers, params, inputs, torque, memory, previous, own, h):
     """The step of the core with the rack as it is steered; by torque it is made again until both agree.
 
@@ -316,7 +317,7 @@ def move(places, ints, reals, car, numbers, params, inputs, torque, memory, prev
     return parts
 
 
-@kernel(error_model="numpy")
+@inner
 def finite(values):
     total = 0.0
     for i in range(len(values)):
@@ -324,7 +325,7 @@ def finite(values):
     return total == 0.0
 
 
-@kernel(error_model="numpy")
+@inner
 def stop_dead(places, ints, reals, state, car, memory, previous, own, h):
     """A step that found no finite end: the car is where it was, at rest. It may lose energy so, never gain any.
 
@@ -353,7 +354,7 @@ def stop_dead(places, ints, reals, state, car, memory, previous, own, h):
         x[i], xd[i] = v[form[i]], vd[form[i]]
 
 
-@kernel(error_model="numpy")
+@inner
 def decide(ints, car, memory, inputs, params, given, h):
     """What holds for a whole step, to `given`: parameters, pedal, gear and pressures. Returns the driver's torque."""
     for i in range(_PARAMETERS):
@@ -415,9 +416,10 @@ def step(state, inputs, params, tables, work, h):
         work[W.capped] = 2.0
 
 
-@kernel(void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64, int64, boolean), error_model="numpy")
-def settle(state, inputs, params, tables, work, h, steps, slide):
-    """At most so many steps, stopped dead whenever the motion has passed its height; that leads to rest quickly.
+@kernel(void(FunctionType(STEP), VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64, int64, boolean))
+def settle(step, state, inputs, params, tables, work, h, steps, slide):
+    """At most so many of the steps above, stopped dead whenever the motion has passed its height; that leads to rest
+    quickly.
 
     `slide`: tyres forget their slip after each step, so that nothing holds the car in the road plane.
     """

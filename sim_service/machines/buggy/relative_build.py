@@ -30,6 +30,8 @@ from sim_service.multibody.relative.system import P as Own
 from sim_service.roads.layout import Head
 from sync.errors import ConfigError
 
+COMPILED_WHEN_ASKED = True  # with all that it imports: see sync/build.py
+
 _NOT_SERVED = {  # parameters, and from which value on
     "steering_mode": 0.5, "column_stiffness": 1e-300, "step_halving": 0.5, "estimate_every": 0.5, "turn_slip": 0.5,
 }  # fmt: skip
