@@ -14,7 +14,8 @@ import numpy as np
 from fmpy import extract, read_model_description
 
 from sync.jit import kernel
-from tandem.fmu.build import PLATFORM, write_fmu
+from tandem.fmu.build import write_fmu
+from tandem.fmu.platforms import HOST
 from tandem.library.model import load_machine
 
 STEPS, TURNS, STEP_S = 1000, 20, 0.005
@@ -41,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = write_fmu(loaded, "model", STEP_S, Path(folder) / "model.fmu", "tandem")
         place = str(extract(made["fmu"], Path(folder) / "x"))
-        fmpy.fmi3.platform_tuple = PLATFORM
+        fmpy.fmi3.platform_tuple = HOST
         described = read_model_description(made["fmu"])
         fmu = fmpy.fmi3.FMU3Slave(
             instanceName="it", guid=described.guid, modelIdentifier="model", unzipDirectory=place

@@ -20,11 +20,18 @@ def fmu(
     settings: Parameters = None,
     step_ms: Annotated[float, typer.Option(min=0.01, max=1000, help="Of the model's own steps.")] = 5.0,
     out: Annotated[Path | None, typer.Option(help="The file. Default: NAME.fmu here.")] = None,
+    platform: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="For which it has code: x86_64-linux, aarch64-linux, x86_64-windows, x86_64-darwin, aarch64-darwin;"
+            " may be given several times. Default: this host's."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a machine as an FMU (FMI 3.0, Co-Simulation) of compiled code for this host, without Python.
+    """Write a machine as an FMU (FMI 3.0) of compiled code, without Python.
 
-    Parameters that may change while it runs are tunable; those that shape the machine stand as they are now.
+    It is for Co-Simulation, and for Model Exchange too if the machine has rates of change. Parameters that may change while it runs are tunable; those that shape the machine stand as they are now.
     """
     with errors():
         changed = parameters(settings)
@@ -33,6 +40,7 @@ def fmu(
 
             from sync.extras import DISTRIBUTION
             from tandem.fmu.build import write_fmu
+            from tandem.fmu.platforms import HOST
             from tandem.library.model import load_machine
 
             try:
@@ -40,12 +48,14 @@ def fmu(
             except PackageNotFoundError:
                 tool = "tandem"
             name = Path(machine).stem
-            made = write_fmu(load_machine(machine, changed), name, 1e-3 * step_ms, out or Path(f"{name}.fmu"), tool)
+            loaded, file = load_machine(machine, changed), out or Path(f"{name}.fmu")
+            made = write_fmu(loaded, name, 1e-3 * step_ms, file, tool, platform or [HOST])
     if as_json:
         print(json.dumps(made), flush=True)
         return
     counts = ", ".join(f"{made[key]} {key}" for key in ("inputs", "outputs", "parameters", "states"))
     output().print(
-        f"{made['fmu']}: {made['machine']}, {counts}; {made['platform']}, {made['library_bytes'] / 1e3:.0f} kB",
+        f"{made['fmu']}: {made['machine']}, {counts}; {'Model Exchange and ' * made['model_exchange']}Co-Simulation; "
+        + ", ".join(f"{name} {size / 1e3:.0f} kB" for name, size in made["platforms"].items()),
         markup=False, soft_wrap=True,
     )  # fmt: skip

@@ -1,10 +1,11 @@
-"""An FMU of a machine: its code and the interface compiled for this host, zipped with the description."""
+"""An FMU of a machine: its code and the interface compiled for each platform, zipped with the description."""
 
-import platform
-import shutil
 import subprocess
 import tempfile
 import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,56 +14,74 @@ import numpy as np
 from sync.errors import ConfigError
 from tandem.exchange.atomic_files import written_atomically
 from tandem.fmu.description import Model, data, description, identifier
-from tandem.fmu.object_code import object_file
+from tandem.fmu.object_code import RATES, object_file
+from tandem.fmu.platforms import HOST, Platform, compiler, find_platform
 from tandem.library.model import Model as LoadedMachine
 
-_ARCHITECTURES = {"AMD64": "x86_64", "arm64": "aarch64"}  # other names of the same
-PLATFORM = f"{_ARCHITECTURES.get(platform.machine(), platform.machine())}-linux"
 _INTERFACE = Path(__file__).with_name("interface.c")
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same machine gives the same file
 
 
-def write_fmu(loaded: LoadedMachine, name: str, step_s: float, out: Path, tool: str) -> dict[str, Any]:
+def write_fmu(
+    loaded: LoadedMachine, name: str, step_s: float, out: Path, tool: str, platforms: Sequence[str] = (HOST,)
+) -> dict[str, Any]:
     """Raises ConfigError where it cannot be made; returns what was written."""
-    model = as_model(loaded, name, step_s)
+    wanted = [find_platform(each) for each in dict.fromkeys(platforms)]
+    commands = [compiler(platform) for platform in wanted]  # what is missing is said before anything is compiled
+    model, rates = as_model(loaded, name, step_s)
     token = model.token
-    code = object_file(model.machine)
-    with tempfile.TemporaryDirectory() as folder, written_atomically(out) as part:
-        library = compiled(Path(folder), code, data(model, token))
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-            for inside, content in (
-                ("modelDescription.xml", description(model, token, tool).encode()),
-                (f"binaries/{PLATFORM}/{model.identifier}.so", library.read_bytes()),
-            ):
-                archive.writestr(zipfile.ZipInfo(inside, _DATE), content, zipfile.ZIP_DEFLATED)
-        size = library.stat().st_size
+    sizes = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        written_atomically(out) as part,
+        zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        _put(archive, "modelDescription.xml", description(model, token, tool).encode())
+        for platform, command in zip(wanted, commands, strict=True):
+            library = compiled(Path(folder), platform, command, model, rates)
+            sizes[platform.name] = len(library)
+            _put(archive, f"binaries/{platform.name}/{model.identifier}.{platform.ending}", library)
     machine = model.machine
     return {
-        "fmu": str(out), "machine": machine.name, "platform": PLATFORM, "step_s": step_s, "library_bytes": size,
+        "fmu": str(out), "machine": machine.name, "platforms": sizes, "step_s": step_s,
+        "library_bytes": max(sizes.values()), "model_exchange": model.has_rates,
         "inputs": len(machine.inputs), "outputs": len(machine.outputs), "parameters": len(model.live),
         "states": len(machine.states),
     }  # fmt: skip
 
 
-def as_model(loaded: LoadedMachine, name: str, step_s: float) -> Model:
+def _put(archive: zipfile.ZipFile, inside: str, content: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(inside, _DATE), content, zipfile.ZIP_DEFLATED)
+
+
+def as_model(loaded: LoadedMachine, name: str, step_s: float) -> tuple[Model, Any]:
+    """And the kernel of its rates of change, if the module of its step has one."""
     machine, params = loaded.description()
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
-    return Model(machine, identifier(name), params, state, work[: len(machine.outputs)].copy(), step_s)
+    rates = getattr(import_module(machine.step.py_func.__module__), "rates_of_change", None)
+    outputs = work[: len(machine.outputs)].copy()
+    if rates is not None:
+        machine = replace(machine, work_size=max(machine.work_size, len(machine.outputs) + len(machine.states)))
+    return Model(machine, identifier(name), params, state, outputs, step_s, rates is not None), rates
 
 
-def compiled(folder: Path, code: bytes, constants: str) -> Path:
-    compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
-    if compiler is None:
-        raise ConfigError("an FMU needs a C compiler (cc, gcc or clang), and none is on the path of this user")
-    (folder / "step.o").write_bytes(code)
-    (folder / "model_data.h").write_text(constants)
-    command = [
-        compiler, "-std=gnu11", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-fvisibility=hidden",
-        "-Wl,--no-undefined", "-Wl,-s", "-I", str(folder), str(_INTERFACE), str(folder / "step.o"), "-lm",
-        "-o", str(folder / "model.so"),
+def compiled(folder: Path, platform: Platform, command: list[str], model: Model, rates: Any) -> bytes:
+    """The library of a platform."""
+    objects = [object_file(model.machine, len(model.params), platform.triple)]
+    if rates is not None:
+        objects.append(object_file(model.machine, len(model.params), platform.triple, rates, RATES))
+    files = [folder / f"{platform.name}_{k}.o" for k in range(len(objects))]
+    for file, content in zip(files, objects, strict=True):
+        file.write_bytes(content)
+    (folder / "model_data.h").write_text(data(model, model.token))
+    library = folder / f"{platform.name}.{platform.ending}"
+    words = [
+        *command, "-std=gnu11", "-O2", "-ffp-contract=off", "-shared", "-fvisibility=hidden", "-s",
+        *([] if platform.ending == "dll" else ["-fPIC"]), "-I", folder, _INTERFACE, *files, *platform.links,
+        "-o", library,
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ConfigError(f"{compiler} does not compile the FMU: {done.stderr.strip()[-800:]}")
-    return folder / "model.so"
+        raise ConfigError(f"{command[0]} does not compile the FMU for {platform.name}: {done.stderr.strip()[-800:]}")
+    return library.read_bytes()

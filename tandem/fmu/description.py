@@ -21,6 +21,7 @@ class Model:
     state: np.ndarray
     outputs: np.ndarray
     step_s: float
+    has_rates: bool = False  # Model Exchange too
 
     @property
     def live(self) -> list[int]:
@@ -65,6 +66,7 @@ def data(model: Model, token: str) -> str:
     limits = [(machine.parameters[k].low, machine.parameters[k].high) for k in live]
     lines = [f"#define N_{name} {size}" for name, size in sizes.items()]
     lines += [
+        f"#define HAS_RATES {int(model.has_rates)}",
         f"#define STEP_SIZE {float(model.step_s).hex()}",
         f"#define BOUND {float(machine.bound).hex()}",
         f'#define TOKEN "{token}"',
@@ -91,11 +93,18 @@ def description(model: Model, token: str, tool: str) -> str:
     first_output = 1 + len(machine.inputs)
     outputs = range(first_output, first_output + len(machine.outputs))
     step = repr(float(model.step_s))
+    first_rate = 1 + len(machine.inputs) + len(machine.outputs) + len(model.live) + len(machine.states)
+    rates = range(first_rate, first_rate + len(machine.states)) if model.has_rates else ()
+    exchange = (
+        f'  <ModelExchange modelIdentifier={quoteattr(model.identifier)} canGetAndSetFMUState="true"'
+        ' canSerializeFMUState="true"/>',
+    )
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<fmiModelDescription fmiVersion="3.0" modelName={quoteattr(machine.name)}'
         f" instantiationToken={quoteattr(token)} generationTool={quoteattr(tool)}"
         ' variableNamingConvention="flat">',
+        *exchange * model.has_rates,
         f'  <CoSimulation modelIdentifier={quoteattr(model.identifier)} canGetAndSetFMUState="true"'
         f' canSerializeFMUState="true" canHandleVariableCommunicationStepSize="true" fixedInternalStepSize="{step}"/>',
         "  <UnitDefinitions>",
@@ -108,7 +117,8 @@ def description(model: Model, token: str, tool: str) -> str:
         "  </ModelVariables>",
         "  <ModelStructure>",
         *(f'    <Output valueReference="{k}"/>' for k in outputs),
-        *(f'    <InitialUnknown valueReference="{k}"/>' for k in outputs),
+        *(f'    <ContinuousStateDerivative valueReference="{k}"/>' for k in rates),
+        *(f'    <InitialUnknown valueReference="{k}"/>' for k in (*outputs, *rates)),
         "  </ModelStructure>",
         "</fmiModelDescription>",
     ]
@@ -150,7 +160,16 @@ def _variables(model: Model) -> Iterator[str]:
             f"parameters.{parameter.name}", parameter.unit, parameter.text, causality="parameter",
             variability="tunable", **bounds, start=repr(float(model.params[k])),
         )  # fmt: skip
-    for quantity in machine.states:
+    first_state = reference
+    for quantity, start in zip(machine.states, model.state, strict=True):
+        begins = {"initial": "exact", "start": repr(float(start))} if model.has_rates else {}
         yield variable(
-            f"states.{quantity.name}", quantity.unit, quantity.text, causality="local", variability="continuous"
-        )
+            f"states.{quantity.name}", quantity.unit, quantity.text, causality="local", variability="continuous",
+            **begins,
+        )  # fmt: skip
+    for k, quantity in enumerate(machine.states if model.has_rates else ()):
+        unit = f"{quantity.unit}/s" if quantity.unit not in ("", "1") else "1/s"
+        yield variable(
+            f"der(states.{quantity.name})", unit, f"Rate of states.{quantity.name}", causality="local",
+            variability="continuous", derivative=str(first_state + k),
+        )  # fmt: skip

@@ -1,7 +1,8 @@
-/* FMI 3.0, Co-Simulation, over the compiled step of a machine. model_data.h, made for the machine, has its sizes, its
- * constants and its start. Memory is taken when an instance or a saved state is made, never in a step.
+/* FMI 3.0 over the compiled step of a machine: Co-Simulation, and Model Exchange where it has rates of change (HAS_RATES).
+ * model_data.h, made for the machine, has its sizes, its constants and its start. Memory is taken when an instance or a
+ * saved state is made, never in a step.
  *
- * Value references: 0 time, then inputs, outputs, parameters, states, in the machine's order.
+ * Value references: 0 time, then inputs, outputs, parameters, states, rates of the states, in the machine's order.
  */
 #include <math.h>
 #include <stdint.h>
@@ -10,7 +11,11 @@
 
 #include "model_data.h"
 
+#ifdef _WIN32
+#define EXPORT __declspec(dllexport)
+#else
 #define EXPORT __attribute__((visibility("default")))
+#endif
 enum { OK = 0, ERROR = 3 };
 
 typedef void (*log_message)(void *environment, int status, const char *category, const char *message);
@@ -29,12 +34,15 @@ typedef struct {
     double work[N_WORK + 1];
     void *environment;
     log_message log;
+    int exchange;  /* Model Exchange: the importer integrates */
+    int evaluated; /* outputs and rates are those of the present state, inputs and parameters */
+    double rates[N_STATES + 1];
 } instance;
 
-#define ARRAY(at, n, type) NULL, NULL, (int64_t)(n), (int64_t)sizeof(type), (void *)(at), (int64_t)(n), (int64_t)sizeof(type)
-#define PARAMETER void *, void *, int64_t, int64_t, void *, int64_t, int64_t
-extern int32_t tandem_machine_step(void *, void *, PARAMETER, PARAMETER, PARAMETER, PARAMETER, PARAMETER, PARAMETER,
-                                   double);
+extern int32_t tandem_machine_step(void *state, void *inputs, const void *params, const void *ints, const void *floats,
+                                   void *work, double h);
+extern int32_t tandem_machine_rates(void *state, void *inputs, const void *params, const void *ints, const void *floats,
+                                    void *work, double h);
 
 static int fail(instance *it, const char *why) {
     if (it && it->log) it->log(it->environment, ERROR, "logStatusError", why);
@@ -42,22 +50,38 @@ static int fail(instance *it, const char *why) {
 }
 
 static int step(instance *it) {
-    void *result = NULL, *exception = NULL;
-    memcpy(it->used, it->now.inputs, sizeof it->used);
-    int32_t status = tandem_machine_step(&result, &exception, ARRAY(it->now.state, N_STATES, double),
-                                         ARRAY(it->used, N_INPUTS, double), ARRAY(it->now.params, N_PARAMS, double),
-                                         ARRAY(model_ints, N_INTS, int32_t), ARRAY(model_floats.number, N_FLOATS, double),
-                                         ARRAY(it->work, N_WORK, double), STEP_SIZE);
+    for (int k = 0; k < N_INPUTS; k++) it->used[k] = it->now.inputs[k];
+    int32_t status = tandem_machine_step(it->now.state, it->used, it->now.params, model_ints, model_floats.number,
+                                         it->work, STEP_SIZE);
     if (status != 0 && status != -2) return fail(it, "the step failed");
-    for (int k = 0; k < N_STATES; k++)
-        if (!(fabs(it->now.state[k]) <= BOUND)) return fail(it, "the model diverged: a state left its bounds");
-    for (int k = 0; k < N_OUTPUTS; k++)
-        if (!(fabs(it->work[k]) <= BOUND)) return fail(it, "the model diverged: an output left its bounds");
-    memcpy(it->now.outputs, it->work, N_OUTPUTS * sizeof(double));
+    /* to the end, one by one: a way out in between, or two of them in one load, wait for what was just stored */
+    int beyond = 0;
+#pragma GCC unroll 8
+    for (int k = 0; k < N_STATES; k++) beyond |= !(fabs(it->now.state[k]) <= BOUND);
+    if (__builtin_expect(beyond, 0)) return fail(it, "the model diverged: a state left its bounds");
+#pragma GCC unroll 8
+    for (int k = 0; k < N_OUTPUTS; k++) beyond |= !(fabs(it->work[k]) <= BOUND);
+    if (__builtin_expect(beyond, 0)) return fail(it, "the model diverged: an output left its bounds");
     return OK;
 }
 
+/* Model Exchange: outputs and rates as they are now. */
+static int evaluate(instance *it) {
+#if HAS_RATES
+    if (it->evaluated) return OK;
+    for (int k = 0; k < N_INPUTS; k++) it->used[k] = it->now.inputs[k];
+    int32_t status = tandem_machine_rates(it->now.state, it->used, it->now.params, model_ints, model_floats.number,
+                                          it->work, 0.0);
+    if (status != 0 && status != -2) return fail(it, "the rates cannot be computed");
+    for (int k = 0; k < N_OUTPUTS; k++) it->now.outputs[k] = it->work[k];
+    for (int k = 0; k < N_STATES; k++) it->rates[k] = it->work[N_OUTPUTS + k];
+    it->evaluated = 1;
+#endif
+    return it ? OK : ERROR;
+}
+
 static void restart(instance *it) {
+    it->evaluated = 0;
     memset(it->work, 0, sizeof it->work);
     it->now.time = 0.0;
     memcpy(it->now.inputs, model_inputs.number, N_INPUTS * sizeof(double));
@@ -70,23 +94,35 @@ static void restart(instance *it) {
 
 EXPORT const char *fmi3GetVersion(void) { return "3.0"; }
 
-EXPORT void *fmi3InstantiateCoSimulation(const char *name, const char *token, const char *resources, _Bool visible,
-                                         _Bool logging, _Bool events, _Bool early, const uint32_t *intermediate,
-                                         size_t count, void *environment, log_message log, void *update) {
-    (void)name, (void)resources, (void)visible, (void)logging, (void)early, (void)intermediate, (void)count, (void)update;
-    if (!token || strcmp(token, TOKEN) || events) {
-        if (log) log(environment, ERROR, "logStatusError", events ? "this FMU has no event mode" : "of another FMU: instantiationToken");
+static void *made(const char *token, void *environment, log_message log, int exchange) {
+    if (!token || strcmp(token, TOKEN)) {
+        if (log) log(environment, ERROR, "logStatusError", "of another FMU: instantiationToken");
         return NULL;
     }
     instance *it = (instance *)calloc(1, sizeof *it);
     if (!it) return NULL;
     it->environment = environment;
     it->log = log;
+    it->exchange = exchange;
     restart(it);
     return it;
 }
 
-EXPORT void *fmi3InstantiateModelExchange(void) { return NULL; }
+EXPORT void *fmi3InstantiateCoSimulation(const char *name, const char *token, const char *resources, _Bool visible,
+                                         _Bool logging, _Bool events, _Bool early, const uint32_t *intermediate,
+                                         size_t count, void *environment, log_message log, void *update) {
+    (void)name, (void)resources, (void)visible, (void)logging, (void)early, (void)intermediate, (void)count, (void)update;
+    if (events && log) log(environment, ERROR, "logStatusError", "this FMU has no event mode");
+    return events ? NULL : made(token, environment, log, 0);
+}
+
+EXPORT void *fmi3InstantiateModelExchange(const char *name, const char *token, const char *resources, _Bool visible,
+                                          _Bool logging, void *environment, log_message log) {
+    (void)name, (void)resources, (void)visible, (void)logging;
+    if (!HAS_RATES && log) log(environment, ERROR, "logStatusError", "this FMU is for Co-Simulation alone");
+    return HAS_RATES ? made(token, environment, log, 1) : NULL;
+}
+
 EXPORT void *fmi3InstantiateScheduledExecution(void) { return NULL; }
 EXPORT void fmi3FreeInstance(void *it) { free(it); }
 
@@ -111,6 +147,7 @@ EXPORT int fmi3Reset(instance *it) {
 
 EXPORT int fmi3GetFloat64(instance *it, const uint32_t *references, size_t n, double *values, size_t count) {
     if (n != count) return fail(it, "as many values as references are expected");
+    if (it->exchange && evaluate(it) != OK) return ERROR;
     for (size_t k = 0; k < n; k++) {
         size_t r = references[k];
         if (r == 0) values[k] = it->now.time;
@@ -118,6 +155,7 @@ EXPORT int fmi3GetFloat64(instance *it, const uint32_t *references, size_t n, do
         else if ((r -= N_INPUTS) < N_OUTPUTS) values[k] = it->now.outputs[r];
         else if ((r -= N_OUTPUTS) < N_LIVE) values[k] = it->now.params[model_live[r]];
         else if ((r -= N_LIVE) < N_STATES) values[k] = it->now.state[r];
+        else if (HAS_RATES && it->exchange && (r -= N_STATES) < N_STATES) values[k] = it->rates[r];
         else return fail(it, "no variable has this value reference");
     }
     return OK;
@@ -125,14 +163,17 @@ EXPORT int fmi3GetFloat64(instance *it, const uint32_t *references, size_t n, do
 
 EXPORT int fmi3SetFloat64(instance *it, const uint32_t *references, size_t n, const double *values, size_t count) {
     if (n != count) return fail(it, "as many values as references are expected");
+    it->evaluated = 0;
     for (size_t k = 0; k < n; k++) {
-        size_t r = (size_t)references[k] - 1;
-        if (references[k] && r < N_INPUTS) it->now.inputs[r] = values[k];
-        else if (references[k] && r >= N_INPUTS + N_OUTPUTS && (r -= N_INPUTS + N_OUTPUTS) < N_LIVE) {
+        size_t r = (size_t)references[k] - 1; /* time wraps around to a number that none of them has */
+        if (r < N_INPUTS) it->now.inputs[r] = values[k];
+        else if (r < N_INPUTS + N_OUTPUTS) return fail(it, "only inputs and parameters can be set");
+        else if ((r -= N_INPUTS + N_OUTPUTS) < N_LIVE) {
             if (!(values[k] >= model_low.number[r] && values[k] <= model_high.number[r]))
                 return fail(it, "a parameter is outside its min and max");
             it->now.params[model_live[r]] = values[k];
-        } else return fail(it, "only inputs and parameters can be set");
+        } else if (it->exchange && (r -= N_LIVE) < N_STATES) it->now.state[r] = values[k];
+        else return fail(it, "only inputs and parameters can be set");
     }
     return OK;
 }
@@ -144,6 +185,7 @@ EXPORT int fmi3EnterStepMode(instance *it) { return (void)it, OK; }
 EXPORT int fmi3DoStep(instance *it, double time, double size, _Bool no_way_back, _Bool *event, _Bool *terminate,
                       _Bool *early, double *reached) {
     (void)no_way_back;
+    if (it->exchange) return fail(it, "Model Exchange makes no steps");
     double steps = rint(size / STEP_SIZE);
     *event = *terminate = *early = 0;
     *reached = time;
@@ -151,9 +193,12 @@ EXPORT int fmi3DoStep(instance *it, double time, double size, _Bool no_way_back,
         return fail(it, "communicationStepSize must be a multiple of fixedInternalStepSize");
     for (double k = 0.0; k < steps; k += 1.0) {
         int status = step(it);
-        if (status != OK) return status;
-        *reached = time + (k + 1.0) * STEP_SIZE;
+        if (status != OK) {
+            *reached = time + k * STEP_SIZE;
+            return status;
+        }
     }
+    for (int k = 0; k < N_OUTPUTS; k++) it->now.outputs[k] = it->work[k];
     it->now.time = *reached = time + size;
     return OK;
 }
@@ -168,6 +213,7 @@ EXPORT int fmi3GetFMUState(instance *it, saved **state) {
 
 EXPORT int fmi3SetFMUState(instance *it, const saved *state) {
     it->now = *state;
+    it->evaluated = 0;
     memset(it->work, 0, sizeof it->work); /* a step goes on from zeros just the same */
     return OK;
 }
@@ -198,7 +244,66 @@ EXPORT int fmi3DeserializeFMUState(instance *it, const uint8_t *bytes, size_t si
     return OK;
 }
 
-/* ---- what this FMU does not have: types without variables, events, derivatives, other kinds of simulation ----------- */
+/* ---- Model Exchange: the importer integrates ------------------------------------------------------------------------ */
+
+EXPORT int fmi3EnterEventMode(instance *it) { return it->exchange ? OK : fail(it, "this FMU has no event mode"); }
+EXPORT int fmi3EnterContinuousTimeMode(instance *it) { return it->exchange ? OK : fail(it, "Co-Simulation makes steps"); }
+EXPORT int fmi3EvaluateDiscreteStates(instance *it) { return (void)it, OK; }
+
+EXPORT int fmi3UpdateDiscreteStates(instance *it, _Bool *again, _Bool *terminate, _Bool *nominals, _Bool *values,
+                                    _Bool *defined, double *next) {
+    (void)it;
+    *again = *terminate = *nominals = *values = *defined = 0;
+    *next = 0.0;
+    return OK;
+}
+
+EXPORT int fmi3CompletedIntegratorStep(instance *it, _Bool no_way_back, _Bool *event, _Bool *terminate) {
+    (void)no_way_back;
+    *event = *terminate = 0;
+    for (int k = 0; k < N_STATES; k++)
+        if (!(fabs(it->now.state[k]) <= BOUND)) return fail(it, "the model diverged: a state left its bounds");
+    return OK;
+}
+
+EXPORT int fmi3SetTime(instance *it, double time) {
+    it->now.time = time;
+    return OK;
+}
+
+EXPORT int fmi3SetContinuousStates(instance *it, const double *states, size_t n) {
+    if (!it->exchange || n != N_STATES) return fail(it, "another number of continuous states");
+    it->evaluated = 0;
+    memcpy(it->now.state, states, n * sizeof(double));
+    return OK;
+}
+
+EXPORT int fmi3GetContinuousStates(instance *it, double *states, size_t n) {
+    if (!it->exchange || n != N_STATES) return fail(it, "another number of continuous states");
+    memcpy(states, it->now.state, n * sizeof(double));
+    return OK;
+}
+
+EXPORT int fmi3GetContinuousStateDerivatives(instance *it, double *rates, size_t n) {
+    if (!it->exchange || n != N_STATES) return fail(it, "another number of continuous states");
+    if (evaluate(it) != OK) return ERROR;
+    memcpy(rates, it->rates, n * sizeof(double));
+    return OK;
+}
+
+EXPORT int fmi3GetNominalsOfContinuousStates(instance *it, double *nominals, size_t n) {
+    if (!it->exchange || n != N_STATES) return fail(it, "another number of continuous states");
+    for (size_t k = 0; k < n; k++) nominals[k] = 1.0;
+    return OK;
+}
+
+EXPORT int fmi3GetNumberOfContinuousStates(instance *it, size_t *n) { return *n = it->exchange ? N_STATES : 0, OK; }
+EXPORT int fmi3GetNumberOfEventIndicators(instance *it, size_t *n) { return (void)it, *n = 0, OK; }
+EXPORT int fmi3GetEventIndicators(instance *it, double *values, size_t n) {
+    return (void)values, n ? fail(it, "there are no event indicators") : OK;
+}
+
+/* ---- what this FMU does not have: types without variables, derivatives, other kinds of simulation -------------------- */
 
 #define NONE(name) \
     EXPORT int name(instance *it, const uint32_t *references, size_t n) { \
@@ -214,11 +319,6 @@ NONE(fmi3SetShiftDecimal) NONE(fmi3SetShiftFraction) NONE(fmi3GetOutputDerivativ
 
 #define UNSUPPORTED(name) \
     EXPORT int name(instance *it) { return fail(it, #name ": this FMU does not provide it"); }
-UNSUPPORTED(fmi3EnterEventMode) UNSUPPORTED(fmi3GetNumberOfVariableDependencies) UNSUPPORTED(fmi3GetVariableDependencies)
+UNSUPPORTED(fmi3GetNumberOfVariableDependencies) UNSUPPORTED(fmi3GetVariableDependencies)
 UNSUPPORTED(fmi3GetDirectionalDerivative) UNSUPPORTED(fmi3GetAdjointDerivative) UNSUPPORTED(fmi3EnterConfigurationMode)
-UNSUPPORTED(fmi3ExitConfigurationMode) UNSUPPORTED(fmi3EvaluateDiscreteStates) UNSUPPORTED(fmi3UpdateDiscreteStates)
-UNSUPPORTED(fmi3EnterContinuousTimeMode) UNSUPPORTED(fmi3CompletedIntegratorStep) UNSUPPORTED(fmi3SetTime)
-UNSUPPORTED(fmi3SetContinuousStates) UNSUPPORTED(fmi3GetContinuousStateDerivatives) UNSUPPORTED(fmi3GetEventIndicators)
-UNSUPPORTED(fmi3GetContinuousStates) UNSUPPORTED(fmi3GetNominalsOfContinuousStates)
-UNSUPPORTED(fmi3GetNumberOfEventIndicators) UNSUPPORTED(fmi3GetNumberOfContinuousStates)
-UNSUPPORTED(fmi3ActivateModelPartition)
+UNSUPPORTED(fmi3ExitConfigurationMode) UNSUPPORTED(fmi3ActivateModelPartition)

@@ -14,8 +14,10 @@ import llvmlite.binding as llvm
 from sim_service.machines.contract import Machine
 from sync.errors import ConfigError
 
-STEP = "tandem_machine_step"
-ARGUMENTS = 45  # as numba flattens them: result, exception, six arrays of seven words, the step size
+STEP, RATES = "tandem_machine_step", "tandem_machine_rates"
+ARRAYS = 6  # state, inputs, params, ints and floats of the tables, work
+WORDS = 7  # of an array, as numba flattens one: owner, parent, items, bytes an item, data, shape, strides
+ARGUMENTS = 2 + ARRAYS * WORDS + 1  # result, exception, the arrays, the step size
 # of the C library: what a step may ask for
 ALLOWED = frozenset(
     {
@@ -27,26 +29,37 @@ ALLOWED = frozenset(
 )  # fmt: skip
 
 
-def object_file(machine: Machine) -> bytes:
-    """Raises ConfigError for a machine whose code cannot leave this process."""
+def object_file(machine: Machine, params: int, triple: str = "", kernel: Any = None, name: str = STEP) -> bytes:
+    """Of the machine's step, or of another kernel with its signature, with so many parameters, for the platform that
+    LLVM calls so (the host's unless told). Exported is
+
+        int32_t NAME(state, inputs, params, ints, floats, work, h)
+
+    six pointers and a number, with the kernel inside it: handed on as numba flattens its arguments they are 45 words,
+    which took longer than a small step itself. Raises ConfigError for a machine whose code cannot leave this process.
+    """
     if machine.addresses:
         raise ConfigError(
             f"{machine.name}: its step calls code that was generated in this process, by its address; no FMU can be"
             ' made of it yet; where its file has formulation = "relative", "natural" would do'
         )
-    compiled = next(iter(machine.step.overloads.values()))
+    compiled = next(iter((kernel or machine.step).overloads.values()))
     module = llvm.parse_bitcode(compiled.library._get_module_for_linking().as_bitcode())
+    target = _target_machine(triple)
+    module.triple, module.data_layout = target.triple, str(target.target_data)
     step = module.get_function(compiled.fndesc.llvm_func_name)
     if len(list(step.arguments)) != ARGUMENTS:
         raise ConfigError(
             f"{machine.name}: its step has {len(list(step.arguments))} words of arguments, not {ARGUMENTS}"
         )
-    step.name, step.visibility = STEP, "hidden"
-    target = _target_machine()
-    _keep_only(module, STEP)
+    step.name = inside = f"{name}_of_numba"
+    step.add_function_attribute("alwaysinline")
+    _keep_only(module, inside)
     _remove_unused(module, target)
-    module.link_in(llvm.parse_assembly(_traps(module)))
-    _keep_only(module, STEP)
+    module.link_in(_parsed(_traps(module), target))
+    module.link_in(_parsed(_entrance(machine, params, step, name), target))
+    _keep_only(module, name)
+    _inline(module, target)
     _remove_unused(module, target)
     left = sorted(f.name for f in module.functions if f.is_declaration and not _allowed(f.name))
     left += [g.name for g in module.global_variables if g.is_declaration]
@@ -55,12 +68,51 @@ def object_file(machine: Machine) -> bytes:
     return bytes(target.emit_object(module))
 
 
-def _target_machine() -> Any:
+def _target_machine(triple: str) -> Any:
     """Any processor of this kind: the operations of a step, and their order, are fixed in the module."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_triple(llvm.get_process_triple())
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple or llvm.get_process_triple())
     return target.create_target_machine(opt=3, reloc="pic", codemodel="default")
+
+
+def _parsed(text: str, target: Any) -> Any:
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = target.triple, str(target.target_data)
+    return module
+
+
+def _entrance(machine: Machine, params: int, step: Any, name: str) -> str:
+    """The exported function around the kernel: sizes are constants of the machine."""
+    sizes = (
+        (len(machine.states), 8), (len(machine.inputs), 8), (params, 8),
+        (len(machine.tables.ints), 4), (len(machine.tables.floats), 8), (machine.work_size, 8),
+    )  # fmt: skip
+    given = ["ptr %result", "ptr %exception"]
+    for k, (count, size) in enumerate(sizes):
+        given += ["ptr null", "ptr null", f"i64 {count}", f"i64 {size}", f"ptr %a{k}", f"i64 {count}", f"i64 {size}"]
+    types = ", ".join(word.split()[0] for word in (*given, "double"))
+    return f"""
+declare i32 @{step.name}({types})
+define hidden i32 @{name}({", ".join(f"ptr %a{k}" for k in range(ARRAYS))}, double %h) {{
+  %result = alloca ptr
+  %exception = alloca ptr
+  store ptr null, ptr %result
+  store ptr null, ptr %exception
+  %status = call i32 @{step.name}({", ".join(given)}, double %h)
+  ret i32 %status
+}}
+"""
+
+
+def _inline(module: Any, target: Any) -> None:
+    """What follows from constants is removed; no operation on numbers is changed by it."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=0)))
 
 
 def _allowed(name: str) -> bool:
@@ -95,6 +147,4 @@ def _traps(module: Any) -> str:
     for variable in module.global_variables:
         if variable.is_declaration:
             lines.append(f"@{variable.name} = global ptr null")
-    return f'target triple = "{module.triple}"\n' + "\n".join(
-        line.replace("() unreachable", "()\n unreachable\n") for line in lines
-    )
+    return "\n".join(line.replace("() unreachable", "()\n unreachable\n") for line in lines)

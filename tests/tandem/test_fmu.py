@@ -1,9 +1,11 @@
 """FMUs of our machines as FMPy has them: valid, without Python, and to the bit what a run computes."""
 
+import ctypes
 import json
 import re
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,9 @@ from typer.testing import CliRunner
 
 from sync.errors import ConfigError
 from tandem.cli import app
-from tandem.fmu.build import PLATFORM, write_fmu
+from tandem.fmu.build import write_fmu
 from tandem.fmu.object_code import ALLOWED, object_file
+from tandem.fmu.platforms import HOST, PLATFORMS, Platform, compiler
 from tandem.library.model import load_machine
 from tandem.replay import Asked, replay_run
 
@@ -34,10 +37,10 @@ class Fmu:
     """One, opened by FMPy."""
 
     def __init__(self, file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(fmpy.fmi3, "platform_tuple", PLATFORM)  # FMPy's own table has no aarch64 under Linux
+        monkeypatch.setattr(fmpy.fmi3, "platform_tuple", HOST)  # FMPy's own table has no aarch64 under Linux
         self.about = fmpy.read_model_description(str(file))
         self.place = Path(fmpy.extract(str(file), str(folder / file.stem)))
-        self.library = self.place / "binaries" / PLATFORM / f"{self.about.coSimulation.modelIdentifier}.so"
+        self.library = self.place / "binaries" / HOST / f"{self.about.coSimulation.modelIdentifier}.so"
         self.at = {v.name: v.valueReference for v in self.about.modelVariables}
         self.said: list[str] = []
         self.it = self.started()
@@ -182,18 +185,123 @@ def test_a_model_that_diverges_ends_with_an_error(make: Make) -> None:
     assert "diverged" in fmu.said[-1]
 
 
+@pytest.mark.parametrize("machine", ["mass_spring", "tilting"])
+def test_model_exchange_has_the_rates_that_the_steps_converge_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    """FMPy sets states and integrates: with the classic Runge-Kutta method and small steps it comes to where the
+    machine's own small steps come to, which know nothing of these rates (mass_spring), or to the bit of rounding."""
+    file = tmp_path / "model.fmu"
+    write_fmu(load_machine(machine), "model", 1e-4, file, "tandem")
+    assert validate_fmu(str(file)) == []
+    monkeypatch.setattr(fmpy.fmi3, "platform_tuple", HOST)
+    about = fmpy.read_model_description(str(file))
+    assert about.modelExchange is not None and about.numberOfContinuousStates == len(load_machine(machine).states)
+    it = fmpy.fmi3.FMU3Model(
+        instanceName="it", guid=about.guid, unzipDirectory=fmpy.extract(str(file), str(tmp_path / "x")),
+        modelIdentifier=about.modelExchange.modelIdentifier,
+    )  # fmt: skip
+    it.instantiate()
+    it.enterInitializationMode()
+    it.exitInitializationMode()
+    assert it.updateDiscreteStates()[:5] == (False,) * 5
+    it.enterContinuousTimeMode()
+    n, model = about.numberOfContinuousStates, load_machine(machine)
+    x, rates = np.zeros(n), np.zeros(n)
+    pointers = [a.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for a in (x, rates)]
+    it.getContinuousStates(pointers[0], n)
+    assert x.tobytes() == model.state.tobytes()
+    name = model.inputs[0].name
+    handle = next(v for v in about.modelVariables if v.name == name)
+    it.setFloat64([handle.valueReference], [0.1])
+
+    def rates_at(state: np.ndarray) -> np.ndarray:
+        x[:] = state
+        it.setContinuousStates(pointers[0], n)
+        it.getContinuousStateDerivatives(pointers[1], n)
+        return rates.copy()
+
+    h, state = 1e-3, model.state
+    for k in range(200):
+        k1 = rates_at(state)
+        k2 = rates_at(state + 0.5 * h * k1)
+        k3 = rates_at(state + 0.5 * h * k2)
+        state = state + h / 6.0 * (k1 + 2.0 * (k2 + k3) + rates_at(state + h * k3))
+        rates_at(state)
+        it.setTime((k + 1) * h)
+        assert it.completedIntegratorStep() == (False, False)
+    for _ in range(2000):
+        outputs = model.step({name: 0.1}, 1e-4)
+    assert np.allclose(state, model.state, rtol=2e-6, atol=1e-8) and np.ptp(state) > 0.0
+    at = [v for v in about.modelVariables if v.causality == "output"]
+    found = dict(zip((v.name for v in at), it.getFloat64([v.valueReference for v in at]), strict=True))
+    assert found == {q.name: pytest.approx(outputs[q.name], rel=2e-5, abs=1e-7) for q in model.outputs}
+    named = [v for v in about.modelVariables if v.name.startswith("der(")]
+    assert np.array(it.getFloat64([v.valueReference for v in named])).tobytes() == rates_at(state).tobytes()
+    saved = it.getFMUState()
+    rates_at(state + 1.0)
+    it.setFMUState(saved)
+    it.getContinuousStates(pointers[0], n)
+    assert x.tobytes() == state.tobytes()
+
+
+MAGIC = {
+    "x86_64-linux": b"\x7fELF\x02\x01", "aarch64-linux": b"\x7fELF\x02\x01", "x86_64-windows": b"MZ",
+    "x86_64-darwin": b"\xcf\xfa\xed\xfe\x07\x00\x00\x01", "aarch64-darwin": b"\xcf\xfa\xed\xfe\x0c\x00\x00\x01",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("platform", PLATFORMS.values(), ids=PLATFORMS)
+def test_the_step_is_compiled_for_every_platform(platform: Platform) -> None:
+    """As far as a file can tell: its kind, and what it needs from outside."""
+    machine, params = load_machine("vehicles/buggy_single_track").description()
+    code = object_file(machine, len(params), platform.triple)
+    kind = {"x86_64-windows": b"\x64\x86"}.get(platform.name, MAGIC[platform.name])
+    assert code.startswith(kind)
+    if platform.name.endswith("linux"):
+        assert int.from_bytes(code[18:20], "little") == {"x86_64-linux": 62, "aarch64-linux": 183}[platform.name]
+    assert b"tandem_machine_step" in code and not re.search(rb"Py[A-Z]\w+|NRT_", code)
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("platform", PLATFORMS.values(), ids=PLATFORMS)
+def test_libraries_are_linked_for_other_platforms_where_a_linker_is_there(tmp_path: Path, platform: Platform) -> None:
+    try:
+        compiler(platform)
+    except ConfigError:
+        pytest.skip(f"nothing here compiles for {platform.name}")
+    made = write_fmu(load_machine("mass_spring"), "model", STEP_S, tmp_path / "a.fmu", "tandem", [platform.name])
+    with zipfile.ZipFile(made["fmu"]) as archive:
+        library = archive.read(f"binaries/{platform.name}/model.{platform.ending}")
+    assert library.startswith(MAGIC[platform.name]) and len(library) < 200_000
+    assert b"fmi3DoStep" in library and b"fmi3GetContinuousStateDerivatives" in library
+
+
+def test_a_platform_without_a_linker_is_said_before_anything_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = "x86_64-linux" if HOST == "aarch64-linux" else "aarch64-linux"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("tandem.fmu.platforms.find_spec", lambda name: None)
+    for name, why in ((other, f"needs {other}-gnu-gcc, or .*ziglang"), ("x86_64-darwin", "a cross compiler .*ziglang")):
+        done = CliRunner().invoke(app, ["fmu", "mass_spring", "--out", str(tmp_path / "a.fmu"), "--platform", name])
+        assert done.exit_code == 2 and re.search(why, " ".join(done.stderr.split())), done.stderr
+    done = CliRunner().invoke(app, ["fmu", "mass_spring", "--platform", "vax-vms"])
+    assert done.exit_code == 2 and "must be one of x86_64-linux, aarch64-linux" in " ".join(done.stderr.split())
+
+
 def test_code_of_this_process_alone_is_refused_by_name() -> None:
     from dataclasses import replace
 
     machine, _ = load_machine("mass_spring").description()
     with pytest.raises(ConfigError, match="mass_spring: its step calls code that was generated in this process"):
-        object_file(replace(machine, addresses=(0,)))
+        object_file(replace(machine, addresses=(0,)), 3)
 
 
 def test_the_command_writes_one_and_overwrites_nothing(tmp_path: Path) -> None:
     words = ["fmu", "mass_spring", "--out", str(tmp_path / "a.fmu"), "--step-ms", "1", "--json"]
     made = json.loads(CliRunner().invoke(app, words).stdout)
-    assert made["step_s"] == 0.001 and made["platform"] == PLATFORM and made["inputs"] == 1
+    assert made["step_s"] == 0.001 and list(made["platforms"]) == [HOST] and made["inputs"] == 1
     about = fmpy.read_model_description(made["fmu"])
     assert float(about.coSimulation.fixedInternalStepSize) == 0.001
     units = {v.name: v.unit for v in about.modelVariables}

@@ -69,3 +69,13 @@ MACHINE = Machine(
     ),
     frames=frames,
 )
+
+
+@kernel(STEP)
+def rates_of_change(state, inputs, params, tables, work, h):
+    """Outputs and, behind them, the rates of the states: for those who integrate themselves (docs/fmu.md)."""
+    stretch = inputs[I.handle] - state[S.x]
+    work[W.position], work[W.velocity], work[W.stretch] = state[S.x], state[S.v], stretch
+    work[W.hand_force] = params[P.stiffness] * stretch
+    work[4 + S.x] = state[S.v]
+    work[4 + S.v] = (params[P.stiffness] * stretch - params[P.damping] * state[S.v]) / params[P.mass]

@@ -56,6 +56,7 @@ PARAMETERS = (
 )
 S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field
+_BEHIND = len(OUTPUTS)  # the first of the rates
 
 
 @inner
@@ -125,6 +126,19 @@ def step(state, inputs, params, tables, work, h):
     state[S.roll], state[S.roll_rate], state[S.torque] = phi, w, T
     state[S.yaw_rate], state[S.speed], state[S.heading] = r, v, psi
     write_outputs(state, params, work)
+
+
+@kernel(STEP, error_model="numpy")
+def rates_of_change(state, inputs, params, tables, work, h):
+    """Outputs and, behind them, the rates of the states: for those who integrate themselves (docs/fmu.md)."""
+    set_missing(inputs)
+    write_outputs(state, params, work)
+    roll_rate, yaw_rate = state[S.roll_rate], state[S.yaw_rate]
+    w_dot, T_dot, r_dot, v_dot = rates(
+        params, inputs, params[P.mass], state[S.roll], roll_rate, state[S.torque], yaw_rate, state[S.speed]
+    )
+    work[_BEHIND + S.roll], work[_BEHIND + S.roll_rate], work[_BEHIND + S.torque] = roll_rate, w_dot, T_dot
+    work[_BEHIND + S.yaw_rate], work[_BEHIND + S.speed], work[_BEHIND + S.heading] = r_dot, v_dot, yaw_rate
 
 
 def initial(state, params, tables, work):
