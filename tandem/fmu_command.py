@@ -31,7 +31,8 @@ def fmu(
 ) -> None:
     """Write a machine as an FMU (FMI 3.0) of compiled code, without Python.
 
-    It is for Co-Simulation, and for Model Exchange too if the machine has rates of change. Parameters that may change while it runs are tunable; those that shape the machine stand as they are now.
+    It is for Co-Simulation, and for Model Exchange too if the machine has rates of change. Parameters
+    that may change while it runs are tunable; those that shape the machine stand as they are now.
     """
     with errors():
         changed = parameters(settings)

@@ -31,7 +31,8 @@ PLATFORMS = {
             "x86_64-linux", "x86_64-unknown-linux-gnu", "so", ("x86_64-linux-gnu-gcc",), f"x86_64-linux-{_OLD}", _ELF
         ),
         Platform(
-            "aarch64-linux", "aarch64-unknown-linux-gnu", "so", ("aarch64-linux-gnu-gcc",), f"aarch64-linux-{_OLD}", _ELF
+            "aarch64-linux", "aarch64-unknown-linux-gnu", "so", ("aarch64-linux-gnu-gcc",), f"aarch64-linux-{_OLD}",
+            _ELF,
         ),
         Platform(
             "x86_64-windows", "x86_64-w64-windows-gnu", "dll", ("x86_64-w64-mingw32-gcc",), "x86_64-windows-gnu", _ANY
