@@ -1,6 +1,6 @@
 """What the look ahead promises, measured: python -m checks.look_ahead COMMAND
 
-cost      how long one future of 2 s takes, of states of all the drives below
+cost      how long one future of 2 s takes, of states of such drives: kept if 90 % have theirs within 20 ms of a core
 warnings  on drives to the limit (checks/look_ahead_drives.py), how long before the loss of control the warning comes;
           on normal ones, how often it comes for nothing
 loop      lateness of the loop with and without a look ahead, drive by drive in turn
@@ -108,26 +108,30 @@ def warnings(asked: argparse.Namespace) -> bool:
 
 def cost(asked: argparse.Namespace) -> bool:
     predictor, machine, params = _predictor(asked)
-    took: dict[str, list[float]] = {"normal": [], "to the limit": []}
+    took: dict[str, list[tuple[float, float]]] = {"normal": [], "to the limit": []}  # of its core, by the clock; ms
     for n in range(asked.drives):
         for name, drive in (
             ("normal", normal_drive(machine, params, asked.seed + n, 10.0)),
             ("to the limit", limit_drive(machine, params, asked.seed + n)),
         ):
-            begun = time.perf_counter()
+            begun = time.thread_time(), time.perf_counter()
             for _ in _predictions(predictor, drive):
-                now = time.perf_counter()
-                took[name].append(1e3 * (now - begun))
+                now = time.thread_time(), time.perf_counter()
+                took[name].append((1e3 * (now[0] - begun[0]), 1e3 * (now[1] - begun[1])))
                 begun = now
     steps = f"{predictor.steps} steps of {1e3 * predictor.h:g} ms"
+    print(f"futures of {steps}; of its core, and by the clock, which on a busy machine counts the others, too")
+    kept = True
     for name, each in took.items():
-        p50, p99 = np.percentile(each, [50, 99])
-        within = 100.0 * np.mean(np.array(each) <= COST_MS)
-        print(
-            f"{name}: {len(each)} futures of {steps}: {p50:.1f} ms (median), {p99:.1f} ms (p99), {max(each):.1f} ms at"
-            f" most; within {COST_MS:g} ms {within:.1f} %"
-        )
-    return all(float(np.median(each)) <= COST_MS for each in took.values())
+        for which, values in zip(("of its core", "by the clock"), np.array(each).T, strict=True):
+            p50, p99 = np.percentile(values, [50, 99])
+            within = float(np.mean(values <= COST_MS))
+            kept = kept and (within >= SHARE or which == "by the clock")
+            print(
+                f"{name}, {which}: {len(values)} futures, {p50:.1f} ms (median), {p99:.1f} ms (p99), {values.max():.1f}"
+                f" ms at most; within {COST_MS:g} ms {100 * within:.1f} %"
+            )
+    return kept
 
 
 def loop(asked: argparse.Namespace) -> bool:

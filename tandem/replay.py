@@ -198,7 +198,8 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
         plan = _available(run, topic, instants, config, asked.delay_ms, asked.jitter_ms, asked.seed)
     _command(plan, run, config, model, instants)
     predictions = None
-    if LOOK_AHEAD.topic in run.topics and asked.mode == "exact" and not asked.changed and watch is asked.speed is None:
+    as_it_was = asked.mode == "exact" and not asked.changed and asked.speed is None
+    if LOOK_AHEAD.topic in run.topics and as_it_was and watch is None:
         predictions = PredictionsAgain(run, config, model, params, plan, asked.predictions)
         watch = Watch(predictions.every, predictions.look)
     simulated_s = len(plan) * config.step_ns * 1e-9

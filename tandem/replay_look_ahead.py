@@ -37,7 +37,8 @@ class PredictionsAgain:
             if begins in found:
                 self._of_step.setdefault(found[begins], []).append(row)
         self._predictor = Predictor(config, model, params, str(run.path))
-        self.compared, self.differing, self.first_difference = 0, 0, None
+        self.compared = self.differing = 0
+        self.first_difference: int | None = None
 
     def every(self, steps: int, model: Machine) -> int:
         return 1

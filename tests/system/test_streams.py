@@ -7,7 +7,7 @@ import pytest
 
 from sync.config import load
 from sync.ring import SHM, RingReader
-from sync.streams import AXIS_EFFORTS, DAQ_IN, DEVICE, EFFORT, SOCKETS, STREAMS
+from sync.streams import AXIS_EFFORTS, DAQ_IN, DEVICE, EFFORT, LOOK_AHEAD, SOCKETS, STREAMS
 from tests.system.conftest import DRIVE, Program, processes_of, ring_of, wait_for_steps
 
 
@@ -19,8 +19,9 @@ def test_a_drive_has_the_rings_and_sockets_of_the_table(
     program = drive("--seconds", "0", "--json", "--set", f'transport.kind="{transport}"')
     steps = ring_of(name, "sim")
     wait_for_steps(steps, 20)
-    # the virtual source wants nothing of the simulator, has no effort, and is no process of its own
-    there = [stream for stream in STREAMS.values() if stream not in (DAQ_IN, DEVICE, EFFORT, *AXIS_EFFORTS)]
+    # the virtual source wants nothing of the simulator, has no effort, is no process of its own; nothing looks ahead
+    absent = (DAQ_IN, DEVICE, EFFORT, *AXIS_EFFORTS, LOOK_AHEAD)
+    there = [stream for stream in STREAMS.values() if stream not in absent]
     expected = {stream.name for stream in there if stream.exists(transport)}
     assert {path.name for path in SHM.glob(f"tandem.{name}.*")} == {config.ring(stream) for stream in expected}
     writers = {writer: processes_of(program, writer) for writer in ("daq", "sim")}
