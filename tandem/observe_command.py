@@ -17,7 +17,8 @@ def observe(
     study: Annotated[
         Path,
         typer.Argument(
-            help="Twin experiment: machine, truth, sensors, filter.", show_default="configs/observers/tilting.toml"
+            help="Twin experiment (machine, truth, sensors, filter), or a recorded run of an observer.",
+            show_default="configs/observers/tilting.toml",
         ),
     ] = DEFAULT,
     forms: Annotated[
@@ -36,20 +37,34 @@ def observe(
         ),
     ] = False,
     count: Annotated[int | None, typer.Option("--count", min=1, help="Runs. Default: the file's.")] = None,
+    tuning: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Of a recorded run: an observer's machine file to run over its readings; may be repeated. Default: "
+            "the record's own alone."
+        ),
+    ] = None,
     seconds: Annotated[float | None, typer.Option(min=0.1, help="Of each run, s. Default: the file's.")] = None,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
 ) -> None:
     """A filter beside a truth that it sees through sensors alone: errors, consistency, counters of every sensor.
 
-    Truth and filter are the same machine, with parameters of their own. Exit codes: 0 everything promised holds;
-    1 something does not; 2 a file, a name or a value is wrong.
+    Truth and filter are the same machine, with parameters of their own. Of a recorded run: its filter again, to the
+    bit, and others (--tuning) over the same readings; twin experiments' options are not used. Exit codes: 0 everything
+    promised holds; 1 something does not; 2 a file, a name or a value is wrong.
     """
     from sync import build
     from sync.errors import ConfigError
     from sync.jit import compiling
+    from tandem.studies.observe.recorded import is_run
 
+    if is_run(study):
+        _over_record(study, tuning or [], as_json, runs)
+        return
     with errors():
+        if tuning:
+            raise ConfigError(f"--tuning {tuning[0]}: {study} is a twin experiment; only a recorded run has tunings")
         build.ensure("observe", "sim_service.observers.ekf", "sim_service.observers.experiment")
         with compiling("observe"):
             from tandem.studies.observe import shown, twin
@@ -80,4 +95,29 @@ def observe(
     )
     if any(row["holds"] is False for row in found[named[0]]["watched"].values()):
         print(f"tandem: observe {study}: {headline}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _over_record(run: Path, tunings: list[Path], as_json: bool, runs: Path) -> None:
+    from sync.jit import compiling
+    from tandem.reports.html.page import json_ready
+    from tandem.reports.html.plain import write_plain
+    from tandem.studies.observe import recorded
+
+    with errors(), compiling("observe"), progress("observe") as update:
+        found = recorded.observe_record(run, tunings, update)
+        shown = recorded.figures(found)
+    if as_json:
+        print(json.dumps(json_ready(shown)), flush=True)
+    else:
+        recorded.print_results(output(), shown)
+    headline = recorded.headline(shown)
+    report(
+        run_folder(runs, "observe"),
+        lambda folder: write_plain(
+            folder, f"tandem observe {run.name}", headline, recorded.page_sections(found, shown), shown
+        )[0],
+    )
+    if not shown[recorded.AS_RECORDED]["identical"]:
+        print(f"tandem: observe {run}: {headline}", file=sys.stderr)
         raise typer.Exit(1)

@@ -9,9 +9,9 @@ advances `state` by h and leaves outputs in `work` as the machine's step does. F
 the step by the error before it and by the estimated quantities, column by column (n rows; n columns, then one for each
 of `which`, indices into `estimable`), and in one more column what forces among these did in the step. `extra` are their
 values; those that are parameters stand in `params` too. In `at` it leaves what `measure` needs of the instant at the
-beginning of the step. TANGENT: F is the derivative of the step; ROUGH: of a law that the step only approaches (a contact
-that slides); CONSTANT: the step had none (an impact, a fallback), and F is not written; FAILED: the step found no state
-to go on from.
+beginning of the step. TANGENT: F is the derivative of the step; ROUGH: of a law that the step only approaches (a
+contact that slides); CONSTANT: the step had none (an impact, a fallback), and F is not written; FAILED: the step found
+no state to go on from.
 
     value = measure(signal, row, tau, at, tables, work, which, H)
 

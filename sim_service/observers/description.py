@@ -8,7 +8,8 @@ in an experiment the true offset is drawn from it.
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from math import cos, inf, sin, sqrt
+from math import cos, inf, radians, sin, sqrt
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from pydantic import Field
 
 from sim_service.observers.contract import Observed
 from sim_service.observers.rows import WIDTH, R
+from sim_service.observers.satellites import Sky, nominal_almanac, read_yuma
 from sync.errors import ConfigError
 from sync.toml import Section
 
@@ -51,14 +53,33 @@ class Imu(_Sensor):
     rough_force_noise: NotNegative = 0.0  # and what more in rough steps (contract.py)
 
 
+Box = Annotated[list[Annotated[float, Field(ge=-1e6, le=1e6)]], Field(min_length=5, max_length=5)]
+
+
+class SkyOf(Section):
+    """Satellites over the place of a drive, and what stands beside the road; the world's x is east, its y north."""
+
+    almanac: str = "nominal"  # or a file in the YUMA format
+    time_s: float = Field(43_200.0, ge=0, le=604_800)  # of the GPS week, which begins on Sunday at midnight
+    latitude_deg: float = Field(ge=-90, le=90)
+    longitude_deg: float = Field(ge=-180, le=180)
+    mask_deg: float = Field(10.0, ge=0, lt=90)
+    antenna_height: float = Field(1.5, ge=0, le=100)  # m
+    buildings: list[Box] = []  # west, south, east, north, height, m
+
+
 class Gnss(_Sensor):
-    """Position and velocity of an antenna, in the world's axes; two dimensions, or three with `height`."""
+    """Position and velocity of an antenna, in the world's axes; two dimensions, or three with `height`.
+
+    With a sky, noise is that for a dilution of 1, and every reading has the noise that its satellites give it.
+    """
 
     kind: Literal["gnss"]
     place: Place
     position_noise: Positive  # m, each axis
     velocity_noise: Positive  # m/s
     height: bool = False
+    sky: SkyOf | None = None
 
 
 class Pulses(_Sensor):
@@ -114,6 +135,7 @@ class Sensors:
     outages: tuple[tuple[tuple[int, int], ...], ...]  # of each row, in steps
     misalignment: np.ndarray  # of each row, rad
     noise: np.ndarray  # of each row: what a true reading has, without quantum and model
+    skies: dict[str, tuple[Sky, float]]  # of sensors that have one: it and the antenna's height
 
 
 def read_sensors(tables: dict[str, Any], observed: Observed, h: float, where: str) -> Sensors:
@@ -130,7 +152,7 @@ def read_sensors(tables: dict[str, Any], observed: Observed, h: float, where: st
         raise ConfigError(f"{where}: sensors: none; at least one [sensors.<name>] is needed")
     return Sensors(
         tuple(made.names), tuple(made.sensor), np.array(made.rows), tuple(made.biases), tuple(made.outages),
-        np.array(made.misalignment), np.array(made.noise),
+        np.array(made.misalignment), np.array(made.noise), made.skies,
     )  # fmt: skip
 
 
@@ -145,6 +167,7 @@ class _Rows:
         self.outages: list[tuple[tuple[int, int], ...]] = []
         self.misalignment: list[float] = []
         self.noise: list[float] = []
+        self.skies: dict[str, tuple[Sky, float]] = {}
 
     def add(self, name: str, sensor: Any) -> None:
         getattr(self, f"_{sensor.kind}")(name, sensor)
@@ -162,6 +185,12 @@ class _Rows:
                 )  # fmt: skip
 
     def _gnss(self, name: str, s: Gnss) -> None:
+        if s.sky is not None:
+            given, file = s.sky, Path(self.where).parent / s.sky.almanac
+            orbits = nominal_almanac() if given.almanac == "nominal" else read_yuma(file)
+            boxes = np.array(given.buildings, float).reshape(-1, 5)
+            place = radians(given.latitude_deg), radians(given.longitude_deg), radians(given.mask_deg)
+            self.skies[name] = Sky(orbits, given.time_s, *place, boxes), given.antenna_height
         for signal, noise in (("position", s.position_noise), ("velocity", s.velocity_noise)):
             for k, axis in enumerate("xyz" if s.height else "xy"):
                 direction = [float(k == i) for i in range(3)]

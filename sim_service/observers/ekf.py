@@ -66,7 +66,7 @@ class Z(IntEnum):
 
 # behind the sizes: for each coordinate its rate or -1, or RELAXES; indices of estimable; their parameters or -1
 RELAXES = -2
-READING = 3  # numbers of a reading: value, tau, and one of
+READING = 4  # numbers of a reading: value, tau, one of these, and a factor on its noise
 ABSENT, NEW, KNOWN = -1.0, 0.0, 1.0
 MISSING = 9.0e8  # of an input that is not measured
 SIZES = len(Z)
@@ -182,7 +182,7 @@ def use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, 
         v = z - predicted
         for j in range(N):
             v -= H[j] * dx[j]
-        r = row[R.NOISE] * row[R.NOISE]
+        r = (row[R.NOISE] * readings[READING * i + 3]) ** 2
         if status != TANGENT:
             r += row[R.ROUGH] * row[R.ROUGH]
         s = factored.innovation_variance(U, d, H, r, f, g)
@@ -357,9 +357,12 @@ def observe(model, memory, inputs, h, again, linearise, measure, correct):
     notes[MOST_REPEATED] = max(notes[MOST_REPEATED], done)
 
 
-@kernel(boolean(MODEL, MEMORY, int64, int64, float64, float64), error_model="numpy")
-def take_reading(model, memory, row, step, tau, value):
-    """A reading of the instant `step` (plus tau), whenever it comes before or after; whether it can be used."""
+@kernel(boolean(MODEL, MEMORY, int64, int64, float64, float64, float64), error_model="numpy")
+def take_reading(model, memory, row, step, tau, value, factor):
+    """A reading of the instant `step` (plus tau), whenever it comes before or after; whether it can be used.
+
+    `factor`: on its noise, where the sensor says how good it is.
+    """
     sizes, notes = model.sizes, memory.notes
     history, rows, now = sizes[Z.HISTORY], sizes[Z.ROWS], int(notes[STEP])
     if step < 0 or step > now or step <= now - history or step < notes[SINCE]:
@@ -367,6 +370,7 @@ def take_reading(model, memory, row, step, tau, value):
         return False
     at = READING * (rows * (step % history) + row)
     memory.readings[at], memory.readings[at + 1], memory.readings[at + 2] = value, tau, NEW
+    memory.readings[at + 3] = factor
     if isnan(value):
         memory.readings[at], memory.readings[at + 2] = 0.0, ABSENT
     if step < now:

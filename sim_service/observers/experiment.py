@@ -5,7 +5,7 @@ kernel over all steps. Random numbers are by counter (noise.py): a seed gives th
 order.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import floor, isnan, sqrt
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from sim_service.observers.ekf import FUNCTIONS, MEMORY, MODEL, Z
 from sim_service.observers.make import Filter
 from sim_service.observers.noise import normal_number
 from sim_service.observers.rows import WIDTH, R
+from sim_service.observers.satellites import WORST, Reception, Sky, along
 from sync.array_types import CONSTANTS, INDICES, MATRIX, VECTOR, group
 from sync.jit import kernel
 
@@ -37,9 +38,10 @@ class Seen(NamedTuple):
     states: np.ndarray  # every so many steps
     outputs: np.ndarray
     biases: np.ndarray
+    factors: np.ndarray  # on the noise of each reading, as its sensor reports it
 
 
-_SEEN = group(Seen, *4 * [MATRIX])
+_SEEN = group(Seen, *5 * [MATRIX])
 
 
 @inner
@@ -114,6 +116,7 @@ class Truth:
     every: int
     params: np.ndarray
     machine: Machine
+    receptions: dict[str, Reception] = field(default_factory=dict)
 
 
 def true_rows(sensors: Sensors, seed: int) -> np.ndarray:
@@ -149,7 +152,7 @@ def record(
     kept = (steps + every - 1) // every
     seen = Seen(
         np.full((steps, len(sensors.rows)), np.nan), np.zeros((kept, len(state))),
-        np.zeros((steps, len(machine.outputs))), np.zeros((kept, len(bias))),
+        np.zeros((steps, len(machine.outputs))), np.zeros((kept, len(bias))), np.ones((steps, len(sensors.rows))),
     )  # fmt: skip
     n = len(observed.coordinates)
     constants = [rows, sensors.noise.copy(), walk]
@@ -165,10 +168,39 @@ def record(
         np.zeros(observed.at_size), walks, rates, seed, every, seen, observed.linearise, observed.measure,
         observed.correct,
     )  # fmt: skip
+    signals = [q.name for q in observed.signals]
+    receptions = {
+        name: _receive(seen, sensors, [signals[int(row[R.SIGNAL])] for row in sensors.rows], name, sky, height, h, seed)
+        for name, (sky, height) in sensors.skies.items()
+    }
     for i, spans in enumerate(sensors.outages):
         for a, b in spans:
             seen.readings[a:b, i] = np.nan
-    return Truth(seen, inputs, every, params, machine)
+    return Truth(seen, inputs, every, params, machine, receptions)
+
+
+def _receive(
+    seen: Seen, sensors: Sensors, signals: list[str], name: str, sky: Sky, height: float, h: float, seed: int
+) -> Reception:
+    """What a receiver reads under its sky: the noise that `_record` gave its readings is stretched by the dilution."""
+    rows = [i for i, sensor in enumerate(sensors.sensor) if sensor == name]
+    steps = np.flatnonzero(~np.isnan(seen.readings[:, rows[0]]))
+    axis = {i: int(np.argmax(sensors.rows[i, R.DIRECTION : R.DIRECTION + 3])) for i in rows}
+    noise = {i: sensors.noise[i] * np.array([normal_number(seed, i, int(k)) for k in steps]) for i in rows}
+    antennas = np.zeros((len(steps), 3))
+    antennas[:, 2] = height
+    of_place = [i for i in rows if signals[i] == "position"]
+    for i in of_place:
+        if axis[i] < 2:
+            antennas[:, axis[i]] = seen.readings[steps, i] - noise[i]
+    count, spread = along(sky, steps * h, antennas)
+    lost = ~(spread[:, :2].max(axis=1) <= WORST)
+    for i in rows:
+        factor = np.where(lost, 1.0, spread[:, axis[i]])
+        seen.factors[steps, i] = factor
+        seen.readings[steps, i] = np.where(lost, np.nan, seen.readings[steps, i] + (factor - 1.0) * noise[i])
+    read = np.stack([seen.readings[steps, i] for i in of_place], axis=1)
+    return Reception(steps * h, antennas, count, spread, read)
 
 
 class Estimates(NamedTuple):
@@ -183,9 +215,10 @@ _ESTIMATES = group(Estimates, *3 * [MATRIX])
 
 
 @kernel(
-    void(MODEL, MEMORY, MATRIX, MATRIX, float64, boolean, boolean, int64, _ESTIMATES, *FUNCTIONS), error_model="numpy"
+    void(MODEL, MEMORY, MATRIX, MATRIX, MATRIX, float64, boolean, boolean, int64, _ESTIMATES, *FUNCTIONS),
+    error_model="numpy",
 )
-def _replay(model, memory, inputs, readings, h, again, in_order, every, out, linearise, measure, correct):
+def _replay(model, memory, inputs, readings, factors, h, again, in_order, every, out, linearise, measure, correct):
     sizes, given = model.sizes, view(memory.given, 0, inputs.shape[1])
     for k in range(len(inputs)):
         for i in range(len(given)):
@@ -193,7 +226,7 @@ def _replay(model, memory, inputs, readings, h, again, in_order, every, out, lin
         for i in range(sizes[Z.ROWS]):
             late = 0 if in_order else int(model.rows[WIDTH * i + R.LATENCY])
             if k >= late and not isnan(readings[k - late, i]):
-                ekf.take_reading(model, memory, i, k - late, 0.0, readings[k - late, i])
+                ekf.take_reading(model, memory, i, k - late, 0.0, readings[k - late, i], factors[k - late, i])
         if k % every == 0:
             put(out.kept, k // every, memory.estimate)
         ekf.observe(model, memory, given, h, again, linearise, measure, correct)
@@ -211,7 +244,7 @@ def replay(filter: Filter, truth: Truth, in_order: bool = False) -> Estimates:
     )  # fmt: skip
     observed = filter.observed
     _replay(
-        filter.model, filter.memory, np.ascontiguousarray(truth.inputs), truth.seen.readings, filter.h, filter.again,
-        in_order, truth.every, out, observed.linearise, observed.measure, observed.correct,
+        filter.model, filter.memory, np.ascontiguousarray(truth.inputs), truth.seen.readings, truth.seen.factors,
+        filter.h, filter.again, in_order, truth.every, out, observed.linearise, observed.measure, observed.correct,
     )  # fmt: skip
     return out

@@ -121,8 +121,8 @@ class Filter:
         )  # fmt: skip
         assert flat.size == WIDTH * len(rows)
 
-    def take(self, row: int, step: int, value: float, tau: float = 0.0) -> bool:
-        return bool(ekf.take_reading(self.model, self.memory, row, step, tau, value))
+    def take(self, row: int, step: int, value: float, tau: float = 0.0, factor: float = 1.0) -> bool:
+        return bool(ekf.take_reading(self.model, self.memory, row, step, tau, value, factor))
 
     def observe(self, inputs: np.ndarray) -> None:
         observed = self.observed

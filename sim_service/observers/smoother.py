@@ -57,7 +57,7 @@ def _forwards(filter: Filter, truth: Truth, k: int) -> _Step:
     n, q = len(observed.coordinates), len(filter.which)
     for i, value in enumerate(truth.seen.readings[k]):
         if not np.isnan(value):
-            filter.take(i, k, float(value))
+            filter.take(i, k, float(value), factor=float(truth.seen.factors[k, i]))
     P, extra, kept = filter.covariance(), filter.extra.copy(), k % truth.every == 0
     before, estimate = P.copy() if kept else None, filter.memory.estimate.copy() if kept else None
     filter.observe(truth.inputs[k])
@@ -77,14 +77,13 @@ def _forwards(filter: Filter, truth: Truth, k: int) -> _Step:
             H[n + q + int(row[R.BIAS])] = 1.0
             v -= extra[q + int(row[R.BIAS])]
         v -= H @ dx
-        s = float(H @ P @ H + row[R.NOISE] ** 2)
+        noise = float(row[R.NOISE] * truth.seen.factors[k, i]) ** 2
+        s = float(H @ P @ H) + noise
         if not v * v <= row[R.GATE] * s:
             continue
         if row[R.QUANTUM] > 0.0:
             own = float(H @ P @ H)
-            v, r = of_cell(
-                float(v), own, max(row[R.NOISE] ** 2 - row[R.QUANTUM] ** 2 / 12.0, 0.0), float(row[R.QUANTUM])
-            )
+            v, r = of_cell(float(v), own, max(noise - row[R.QUANTUM] ** 2 / 12.0, 0.0), float(row[R.QUANTUM]))
             if r < 0.0:
                 continue
             s = own + r

@@ -57,7 +57,7 @@ class Unscented:
                 read[k] += extra[q + int(row[R.BIAS])]
         return state, read
 
-    def step(self, inputs: np.ndarray, readings: np.ndarray) -> None:
+    def step(self, inputs: np.ndarray, readings: np.ndarray, factors: np.ndarray) -> None:
         N, n = self.order, self.n
         wanted = np.flatnonzero(~np.isnan(readings))
         centre, _ = self._go(np.zeros(N), inputs, wanted)
@@ -74,7 +74,7 @@ class Unscented:
         left = np.cov(after.T, bias=True) - F @ self.P @ F.T
         dx = np.zeros(N)
         if len(wanted):
-            S = np.atleast_2d(np.cov(reads.T, bias=True)) + np.diag(self.rows[wanted, R.NOISE] ** 2)
+            S = np.atleast_2d(np.cov(reads.T, bias=True)) + np.diag((self.rows[wanted, R.NOISE] * factors[wanted]) ** 2)
             C = points.T @ (reads - seen) / (2 * N)
             K = np.linalg.solve(S, C.T).T
             dx = K @ (readings[wanted] - seen)
@@ -98,7 +98,7 @@ def replay_unscented(start: Filter, truth: Truth, walk: np.ndarray) -> Estimates
         if k % every == 0:
             start.put(one.state, one.params, one.extra, one.P)
             kept[k // every] = start.memory.estimate
-        one.step(truth.inputs[k], truth.seen.readings[k])
+        one.step(truth.inputs[k], truth.seen.readings[k], truth.seen.factors[k])
         outputs[k] = one.outputs
     start.put(one.state, one.params, one.extra, one.P)
     return Estimates(kept, outputs, np.full((steps, 2 * len(one.rows)), np.nan))

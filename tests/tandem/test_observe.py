@@ -68,3 +68,42 @@ def test_with_the_true_model_errors_are_as_large_as_the_filter_says(tmp_path):
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout.splitlines()[0])["exact"]
     assert found["nees"]["inside"] > 0.85, found["nees"]
+
+
+def test_a_study_over_another_one_says_only_what_differs(tmp_path):
+    from tandem.studies.observe.settings import read_study
+
+    street, car = (read_study(CONFIGS / "observers" / name) for name in ("buggy_street.toml", "buggy.toml"))
+    assert street.filter == car.filter and street.sensors["imu"] == car.sensors["imu"]
+    assert street.sensors["gnss"]["sky"]["almanac"] == "nominal" and "sky" not in car.sensors["gnss"]
+    file = tmp_path / "study.toml"
+    file.write_text('base = "nowhere.toml"\n')
+    assert "base = 'nowhere.toml': must be a file" in " ".join(run(file).stderr.split())
+
+
+def test_readings_under_a_sky_have_the_noise_of_their_satellites():
+    """A receiver on a slider between two walls: no position there, and elsewhere the noise that it reports."""
+    import numpy as np
+
+    from sim_service.observers.description import Sensors
+    from sim_service.observers.experiment import Seen, _receive
+    from sim_service.observers.noise import normal_number
+    from sim_service.observers.rows import WIDTH, R
+    from sim_service.observers.satellites import Sky, nominal_almanac
+
+    steps, h, seed = 4000, 0.1, 3
+    rows = np.zeros((2, WIDTH))
+    rows[0, R.DIRECTION], rows[1, R.DIRECTION + 1] = 1.0, 1.0
+    true = np.stack([np.linspace(-100.0, 100.0, steps), np.zeros(steps)], axis=1)
+    noise = np.array([[normal_number(seed, i, k) for i in range(2)] for k in range(steps)])
+    sensors = Sensors(("g.x", "g.y"), ("g", "g"), rows, (), ((), ()), np.zeros(2), np.ones(2), {})
+    seen = Seen(true + noise, np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)), np.ones((steps, 2)))
+    walls = np.array([[0.0, 6.0, 60.0, 20.0, 25.0], [0.0, -20.0, 60.0, -6.0, 25.0]])
+    sky = Sky(nominal_almanac(), 43_200.0, 0.75, 0.0, 0.17, walls)
+    found = _receive(seen, sensors, ["position", "position"], "g", sky, 1.5, h, seed)
+    lost = np.isnan(seen.readings[:, 0])
+    between = (true[:, 0] > 25.0) & (true[:, 0] < 35.0)
+    assert lost[between].all() and not lost[true[:, 0] < -60.0].any()
+    assert np.abs(found.antennas[:, :2] - true).max() < 1e-9 and found.satellites[between].max() <= 4
+    normal = ((seen.readings - true) / seen.factors)[~lost]
+    assert 0.9 < normal.std() < 1.1 and seen.factors[~lost].max() > 1.05

@@ -80,7 +80,8 @@ _SLOPE = _ROWS + 6 * _ERRORS
 _EFFECT = _SLOPE + 6 * _MOST
 _KNOWN = _EFFECT + 6
 _PUSHED = _KNOWN + 1  # scratch: accelerations by a unit of force on the chassis, along each axis
-_AT = _PUSHED + 3 * _N
+_TOLD = _PUSHED + 3 * _N  # torque on the hand wheel, of the rear axle, pressures of the four brakes
+_AT = _TOLD + 6
 _TURNS = 6  # of the fixed point of a mass that feels its own acceleration: contraction is its share of the car's
 # behind the machine's numbers: the step's address, the chassis' origin as drawn, the chassis' point from it
 _BEHIND = 7
@@ -97,11 +98,19 @@ _BODY = (
     Quantity("velocity", "m/s", "of the place, along the direction in the world"),
 )
 _FORCE, _RATE, _POSITION, _VELOCITY, _FIRST_SPIN, _FIRST_ARM, _ENGINE = 0, 1, 2, 3, 4, 8, 12
+# readings without slopes: they move no estimate, but are predicted, gated and counted beside what the car comes to
+COMPARED = (
+    Quantity("steering_torque", "N m", "of the driver on the hand wheel, at the end of the step"),
+    Quantity("axle_torque", "N m", "of the driveline on both rear wheels, at the end of the step"),
+    *(Quantity(f"brake_pressure_{w}", "bar", "in the brake of the wheel, behind the ABS") for w in WHEELS),
+)
+_FIRST_COMPARED = 13
 SIGNALS = (
     *_BODY,
     *(Quantity(f"wheel_{w}", "rad", "angle of the wheel") for w in WHEELS),
     *(Quantity(f"arm_{w}", "rad", "angle of the suspension's arm, by which its travel is measured") for w in WHEELS),
     Quantity("engine", "rad/s", "speed of the engine"),
+    *COMPARED,
 )
 _AXES = ("x", "y", "z")
 COORDINATES = (
@@ -240,6 +249,10 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     step = relative.step_at(reals[len(reals) - _BEHIND])
     step(state, inputs, params, tables, work, h)
     at[_KNOWN] = 0.0
+    at[_TOLD], at[_TOLD + 1] = work[W.steering_torque], work[W.axle_torque]
+    pressures = part(ints, view(work, head[relative.WORK_AT], head[relative.SCRATCH_AT]), relative.C.GIVEN)
+    for k in range(4):
+        at[_TOLD + 2 + k] = pressures[slots.PRESSURE + k]
     if work[W.capped] > 0.0:
         return FAILED
     by_method = work[W.parts] == 0.0
@@ -363,6 +376,8 @@ def measure(signal, row, tau, at, tables, work, which, H):
             H[_N + 3 + i] += tau * by_rate[i]
         x = three(at, 0)
         return dot((x[0] + drawn[0], x[1] + drawn[1], x[2] + drawn[2]), d) + dot(r, u) + tau * speed
+    if signal >= _FIRST_COMPARED:
+        return at[_TOLD + signal - _FIRST_COMPARED]
     j = _ERRORS - 1
     if signal < _FIRST_ARM:
         j = _SPIN + signal - _FIRST_SPIN

@@ -76,7 +76,7 @@ def step(state, inputs, params, tables, work, h):
         of = now if isnan(age) else now - floor(age / h + 0.5)
         if of > last[i]:
             last[i] = of
-            take_reading(model, memory, i, of, 0.0, value)
+            take_reading(model, memory, i, of, 0.0, value, 1.0)
     for i in range(own, len(inputs)):
         if isnan(inputs[i]):
             inputs[i] = 0.0

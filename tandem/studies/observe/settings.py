@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from sim_service.observers.description import NotNegative, Positive, Walk
-from sync.toml import Section, read
+from sync.errors import ConfigError
+from sync.toml import Origins, Section, check, lay_over, read_toml
 
 Number = Annotated[float, Field(ge=-1e9, le=1e9)]
 
@@ -87,4 +88,13 @@ KINDS: dict[str, type[Section]] = {"waves": Waves, "hold": Hold}
 
 
 def read_study(path: Path) -> Study:
-    return read(path, Study)
+    """A study; with `base`, what another file says, and what this one says in its place."""
+    data = read_toml(path)
+    base = data.pop("base", None)
+    if base is not None:
+        if not isinstance(base, str) or not (path.parent / base).is_file():
+            raise ConfigError(f"{path}: base = {base!r}: must be a file, from this one's folder")
+        under, origins = read_toml(path.parent / base), Origins()
+        lay_over(under, data, str(path), origins)
+        return check(Study, under, str(path.parent / base), origins=origins)
+    return check(Study, data, str(path))

@@ -7,6 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from sim_service.observers.satellites import Reception
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
 from tandem.studies.observe.twin import Outcome, Setup, consistency, counts
@@ -41,8 +42,43 @@ def figures(setup: Setup, outcomes: dict[str, Outcome]) -> dict[str, Any]:
                        "worst_at_end": float(np.abs(left[:, k]).max())}
                 for k, name in enumerate(setup.study.filter.estimated)
             },
+            "receptions": {name: _reception(one) for name, one in outcome.receptions.items()},
         }  # fmt: skip
     return found
+
+
+def _reception(one: Reception) -> dict[str, float]:
+    """Of the first run."""
+    there = ~np.isnan(one.read[:, 0])
+    return {
+        "satellites_least": int(one.satellites.min()), "satellites_mean": float(one.satellites.mean()),
+        "satellites_most": int(one.satellites.max()), "positions_share": float(there.mean()),
+        "dilution_worst": float(one.dilution[there, :2].max()) if there.any() else float("nan"),
+    }  # fmt: skip
+
+
+def _received(figures: dict[str, Any]) -> list[str]:
+    return [
+        f"{name}, first run: {r['satellites_least']} to {r['satellites_most']} satellites, on average"
+        f" {r['satellites_mean']:.1f}; a position {100 * r['positions_share']:.0f} % of the time, dilution of an axis"
+        f" up to {r['dilution_worst']:.1f}"
+        for name, r in figures["receptions"].items()
+    ]
+
+
+def _reception_section(name: str, one: Reception) -> str:
+    path = [
+        Series("driven", one.antennas[:, 0], one.antennas[:, 1]),
+        Series("received", one.read[:, 0], one.read[:, 1]),
+    ]
+    return section(
+        f"reception_{name}", f"{name}: satellites and path", "The first run.",
+        curves("satellites seen over time, s", [Series("satellites", one.seconds, one.satellites.astype(float))]),
+        curves("dilution of precision over time, s", [
+            Series(axis, one.seconds, one.dilution[:, k]) for k, axis in enumerate(("east", "north"))
+        ]),
+        curves("north over east, m", path, x_label="m"),
+    )  # fmt: skip
 
 
 def headline(found: dict[str, Any]) -> str:
@@ -111,6 +147,7 @@ def print_results(console: Console, found: dict[str, Any]) -> None:
         lines = [
             _consistent(figures),
             *_estimated(figures),
+            *_received(figures),
             f"{figures['step_us']:.0f} us a step, late readings included",
         ]
         for line in lines:
@@ -119,7 +156,8 @@ def print_results(console: Console, found: dict[str, Any]) -> None:
 
 
 def page_sections(setup: Setup, outcomes: dict[str, Outcome], found: dict[str, Any]) -> list[str]:
-    pieces = []
+    first = next(iter(outcomes.values()))
+    pieces = [_reception_section(name, one) for name, one in first.receptions.items()]
     for form, figures in found.items():
         text = "; ".join([_consistent(figures), *_estimated(figures)])
         mean = np.mean(outcomes[form].nees, axis=0)

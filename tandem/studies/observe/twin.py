@@ -15,6 +15,7 @@ from sim_service.observers.experiment import Estimates, Truth, record, replay
 from sim_service.observers.make import Filter, Tuning, read_tuning
 from sim_service.observers.noise import normal_number
 from sim_service.observers.rows import COUNTERS, EXACT, FREE
+from sim_service.observers.satellites import Reception
 from sim_service.observers.smoother import smooth
 from sim_service.observers.unscented import replay_unscented
 from sync.errors import ConfigError
@@ -52,6 +53,7 @@ class Outcome:
     quantities: list[np.ndarray] = field(default_factory=list)  # true less estimated, at the end
     step_us: list[float] = field(default_factory=list)
     at_outage_end: dict[str, list[float]] = field(default_factory=dict)
+    receptions: dict[str, Reception] = field(default_factory=dict)  # of the first run
 
 
 def prepare(study: Study, path: Path) -> Setup:
@@ -67,9 +69,6 @@ def prepare(study: Study, path: Path) -> Setup:
         except KeyError as error:
             raise ConfigError(f"{where}: watch.{name}: {error.args[0]}") from None
     tuning = read_tuning(observed, sensors, settings.estimated, settings.states, settings.quantities, where)
-    if study.truth.noise:  # those of the truth do not change while it moves
-        n = len(observed.coordinates)
-        tuning.walk[n : n + len(settings.estimated)] = 0.0
     quantities = []
     for name in settings.estimated:
         one = names[name]
@@ -153,6 +152,7 @@ def observe(setup: Setup, form: str, seed: int, truth: Truth, state: np.ndarray,
         if parts["outage"].any():
             last = int(np.flatnonzero(parts["outage"])[-1])
             into.at_outage_end.setdefault(name, []).append(abs(float(e[last])))
+    into.receptions = into.receptions or truth.receptions
     into.nees.append(nees(filter, truth, estimates, setup.quantities))
     innovations = estimates.innovations.reshape(len(truth.inputs), -1, 2)[round(setup.study.settle_s / setup.h) :]
     with np.errstate(invalid="ignore"):
