@@ -57,7 +57,7 @@ Box = Annotated[list[Annotated[float, Field(ge=-1e6, le=1e6)]], Field(min_length
 
 
 class SkyOf(Section):
-    """Satellites over the place of a drive, and what stands beside the road; the world's x is east, its y north."""
+    """Satellites over a place, and what stands beside the way; the world's x is east, its y north."""
 
     almanac: str = "nominal"  # or a file in the YUMA format
     time_s: float = Field(43_200.0, ge=0, le=604_800)  # of the GPS week, which begins on Sunday at midnight

@@ -1,4 +1,4 @@
-"""Satellites over a place at a time of day, what boxes beside the road hide of them, and what a receiver makes of it.
+"""Satellites over a place at a time of day, what boxes beside the way hide of them, and what a receiver makes of it.
 
 An almanac is that of GPS in the YUMA format, or the nominal constellation: 24 satellites in six planes (GPS standard
 positioning service, performance standard). Orbits are Kepler's with a node that drifts; the site is a point of the

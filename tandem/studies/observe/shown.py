@@ -68,7 +68,7 @@ def _received(figures: dict[str, Any]) -> list[str]:
 
 def _reception_section(name: str, one: Reception) -> str:
     path = [
-        Series("driven", one.antennas[:, 0], one.antennas[:, 1]),
+        Series("true", one.antennas[:, 0], one.antennas[:, 1]),
         Series("received", one.read[:, 0], one.read[:, 1]),
     ]
     return section(
