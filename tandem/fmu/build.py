@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from sync.errors import ConfigError
 from tandem.exchange.atomic_files import written_atomically
 from tandem.fmu.description import Model, data, description, identifier
-from tandem.fmu.object_code import RATES, object_file
+from tandem.fmu.object_code import RATES, STEP, TANGENT, object_file
 from tandem.fmu.platforms import HOST, Platform, compiler, find_platform
 from tandem.library.model import Model as LoadedMachine
 
@@ -28,7 +29,7 @@ def write_fmu(
     """Raises ConfigError where it cannot be made; returns what was written."""
     wanted = [find_platform(each) for each in dict.fromkeys(platforms)]
     commands = [compiler(platform) for platform in wanted]  # what is missing is said before anything is compiled
-    model, rates = as_model(loaded, name, step_s)
+    model, kernels = as_model(loaded, name, step_s)
     token = model.token
     sizes = {}
     with (
@@ -38,7 +39,7 @@ def write_fmu(
     ):
         _put(archive, "modelDescription.xml", description(model, token, tool).encode())
         for platform, command in zip(wanted, commands, strict=True):
-            library = compiled(Path(folder), platform, command, model, rates)
+            library = compiled(Path(folder), platform, command, model, kernels)
             sizes[platform.name] = len(library)
             _put(archive, f"binaries/{platform.name}/{model.identifier}.{platform.ending}", library)
     machine = model.machine
@@ -54,23 +55,33 @@ def _put(archive: zipfile.ZipFile, inside: str, content: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(inside, _DATE), content, zipfile.ZIP_DEFLATED)
 
 
-def as_model(loaded: LoadedMachine, name: str, step_s: float) -> tuple[Model, Any]:
-    """And the kernel of its rates of change, if the module of its step has one."""
+def as_model(loaded: LoadedMachine, name: str, step_s: float) -> tuple[Model, dict[str, Any]]:
+    """And its kernels by the names they have in C."""
     machine, params = loaded.description()
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
-    rates = getattr(import_module(machine.step.py_func.__module__), "rates_of_change", None)
     outputs = work[: len(machine.outputs)].copy()
-    if rates is not None:
-        machine = replace(machine, work_size=max(machine.work_size, len(machine.outputs) + len(machine.states)))
-    return Model(machine, identifier(name), params, state, outputs, step_s, rates is not None), rates
+    module = machine.step.py_func.__module__
+    kernels = {STEP: machine.step, RATES: _beside(module, "rates_of_change")}
+    kernels[TANGENT] = _beside(module, "tangent_of_rates") if kernels[RATES] is not None else None
+    found = {key: kernel for key, kernel in kernels.items() if kernel is not None}
+    rows, columns = len(outputs) + len(state), len(state) + len(machine.inputs)
+    needed = (rows if RATES in found else 0, rows * columns if TANGENT in found else 0)
+    machine = replace(machine, work_size=max(machine.work_size, *needed))
+    return Model(machine, identifier(name), params, state, outputs, step_s, RATES in found, TANGENT in found), found
 
 
-def compiled(folder: Path, platform: Platform, command: list[str], model: Model, rates: Any) -> bytes:
+def _beside(module: str, name: str) -> Any:
+    """A kernel in the module of a step, or in its `tangent`; None where there is none."""
+    found = getattr(import_module(module), name, None)
+    if found is None and hasattr(import_module(module), "__path__") and find_spec(f"{module}.tangent") is not None:
+        found = getattr(import_module(f"{module}.tangent"), name, None)
+    return found
+
+
+def compiled(folder: Path, platform: Platform, command: list[str], model: Model, kernels: dict[str, Any]) -> bytes:
     """The library of a platform."""
-    objects = [object_file(model.machine, len(model.params), platform.triple)]
-    if rates is not None:
-        objects.append(object_file(model.machine, len(model.params), platform.triple, rates, RATES))
+    objects = [object_file(model.machine, len(model.params), platform.triple, k, name) for name, k in kernels.items()]
     files = [folder / f"{platform.name}_{k}.o" for k in range(len(objects))]
     for file, content in zip(files, objects, strict=True):
         file.write_bytes(content)

@@ -22,6 +22,7 @@ class Model:
     outputs: np.ndarray
     step_s: float
     has_rates: bool = False  # Model Exchange too
+    has_tangent: bool = False  # and directional derivatives
 
     @property
     def live(self) -> list[int]:
@@ -67,6 +68,7 @@ def data(model: Model, token: str) -> str:
     lines = [f"#define N_{name} {size}" for name, size in sizes.items()]
     lines += [
         f"#define HAS_RATES {int(model.has_rates)}",
+        f"#define HAS_TANGENT {int(model.has_tangent)}",
         f"#define STEP_SIZE {float(model.step_s).hex()}",
         f"#define BOUND {float(machine.bound).hex()}",
         f'#define TOKEN "{token}"',
@@ -95,9 +97,10 @@ def description(model: Model, token: str, tool: str) -> str:
     step = repr(float(model.step_s))
     first_rate = 1 + len(machine.inputs) + len(machine.outputs) + len(model.live) + len(machine.states)
     rates = range(first_rate, first_rate + len(machine.states)) if model.has_rates else ()
+    exact = ' providesDirectionalDerivatives="true"' * model.has_tangent
     exchange = (
         f'  <ModelExchange modelIdentifier={quoteattr(model.identifier)} canGetAndSetFMUState="true"'
-        ' canSerializeFMUState="true"/>',
+        f' canSerializeFMUState="true"{exact}/>',
     )
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',

@@ -44,6 +44,9 @@ extern int32_t tandem_machine_step(void *state, void *inputs, const void *params
 extern int32_t tandem_machine_rates(void *state, void *inputs, const void *params, const void *ints, const void *floats,
                                     void *work, double h);
 
+extern int32_t tandem_machine_tangent(void *state, void *inputs, const void *params, const void *ints, const void *floats,
+                                      void *work, double h);
+
 static int fail(instance *it, const char *why) {
     if (it && it->log) it->log(it->environment, ERROR, "logStatusError", why);
     return ERROR;
@@ -303,7 +306,37 @@ EXPORT int fmi3GetEventIndicators(instance *it, double *values, size_t n) {
     return (void)values, n ? fail(it, "there are no event indicators") : OK;
 }
 
-/* ---- what this FMU does not have: types without variables, derivatives, other kinds of simulation -------------------- */
+/* The tangent has a row for every output and every rate, a column for every state and every input. */
+EXPORT int fmi3GetDirectionalDerivative(instance *it, const uint32_t *unknowns, size_t n, const uint32_t *knowns, size_t m,
+                                        const double *seed, size_t seeds, double *sensitivity, size_t count) {
+#if HAS_TANGENT
+    if (!it->exchange || seeds != m || count != n) return fail(it, "Model Exchange has derivatives, one for each unknown");
+    for (int k = 0; k < N_INPUTS; k++) it->used[k] = it->now.inputs[k];
+    int32_t status = tandem_machine_tangent(it->now.state, it->used, it->now.params, model_ints, model_floats.number,
+                                            it->work, 0.0);
+    if (status != 0 && status != -2) return fail(it, "the derivatives cannot be computed");
+    it->evaluated = 0; /* its work has been written over */
+    for (size_t i = 0; i < n; i++) {
+        size_t row = (size_t)unknowns[i] - 1 - N_INPUTS;
+        if (row >= N_OUTPUTS) row -= N_LIVE + N_STATES; /* a rate: behind parameters and states */
+        if (row >= N_OUTPUTS + N_STATES || (size_t)unknowns[i] < 1 + N_INPUTS)
+            return fail(it, "only outputs and rates have derivatives");
+        sensitivity[i] = 0.0;
+        for (size_t j = 0; j < m; j++) {
+            size_t r = (size_t)knowns[j] - 1, column = N_STATES + r;
+            if (r >= N_INPUTS && (column = r - N_INPUTS - N_OUTPUTS - N_LIVE) >= N_STATES)
+                return fail(it, "derivatives are by states and inputs");
+            sensitivity[i] += it->work[row * (N_STATES + N_INPUTS) + column] * seed[j];
+        }
+    }
+    return OK;
+#else
+    (void)unknowns, (void)n, (void)knowns, (void)m, (void)seed, (void)seeds, (void)sensitivity, (void)count;
+    return fail(it, "this FMU has no derivatives");
+#endif
+}
+
+/* ---- what this FMU does not have: types without variables, adjoints, other kinds of simulation -------------------- */
 
 #define NONE(name) \
     EXPORT int name(instance *it, const uint32_t *references, size_t n) { \
@@ -320,5 +353,5 @@ NONE(fmi3SetShiftDecimal) NONE(fmi3SetShiftFraction) NONE(fmi3GetOutputDerivativ
 #define UNSUPPORTED(name) \
     EXPORT int name(instance *it) { return fail(it, #name ": this FMU does not provide it"); }
 UNSUPPORTED(fmi3GetNumberOfVariableDependencies) UNSUPPORTED(fmi3GetVariableDependencies)
-UNSUPPORTED(fmi3GetDirectionalDerivative) UNSUPPORTED(fmi3GetAdjointDerivative) UNSUPPORTED(fmi3EnterConfigurationMode)
+UNSUPPORTED(fmi3GetAdjointDerivative) UNSUPPORTED(fmi3EnterConfigurationMode)
 UNSUPPORTED(fmi3ExitConfigurationMode) UNSUPPORTED(fmi3ActivateModelPartition)

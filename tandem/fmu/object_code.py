@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 from sim_service.machines.contract import Machine
 from sync.errors import ConfigError
 
-STEP, RATES = "tandem_machine_step", "tandem_machine_rates"
+STEP, RATES, TANGENT = "tandem_machine_step", "tandem_machine_rates", "tandem_machine_tangent"
 ARRAYS = 6  # state, inputs, params, ints and floats of the tables, work
 WORDS = 7  # of an array, as numba flattens one: owner, parent, items, bytes an item, data, shape, strides
 ARGUMENTS = 2 + ARRAYS * WORDS + 1  # result, exception, the arrays, the step size

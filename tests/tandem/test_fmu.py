@@ -238,6 +238,27 @@ def test_model_exchange_has_the_rates_that_the_steps_converge_to(
     assert found == {q.name: pytest.approx(outputs[q.name], rel=2e-5, abs=1e-7) for q in model.outputs}
     named = [v for v in about.modelVariables if v.name.startswith("der(")]
     assert np.array(it.getFloat64([v.valueReference for v in named])).tobytes() == rates_at(state).tobytes()
+    # derivatives: those of central differences, which the FMU knows nothing of
+    described = zipfile.ZipFile(file).read("modelDescription.xml")  # FMPy does not read this attribute
+    assert described.count(b'providesDirectionalDerivatives="true"') == 1
+    unknown, known = (
+        [v for v in about.modelVariables if v.causality == "output" or v.name.startswith("der(")],
+        [v for v in about.modelVariables if v.causality == "input" or v.name.startswith("states.")],
+    )
+    references = [v.valueReference for v in unknown]
+    it.setFloat64([v.valueReference for v in known if v.causality == "input"], [0.1] * len(model.inputs))
+    for v in known:
+        (about_here,), small = it.getFloat64([v.valueReference]), 1e-6
+        ends = []
+        for sign in (1.0, -1.0):
+            it.setFloat64([v.valueReference], [about_here + sign * small])
+            ends.append(np.array(it.getFloat64(references)))
+        it.setFloat64([v.valueReference], [about_here])
+        exact = np.array(it.getDirectionalDerivative(references, [v.valueReference], [1.0]))
+        assert np.allclose(exact, (ends[0] - ends[1]) / (2.0 * small), rtol=1e-6, atol=1e-6), v.name
+    both = it.getDirectionalDerivative(references, [v.valueReference for v in known[:2]], [2.0, -3.0])
+    one, two = (np.array(it.getDirectionalDerivative(references, [v.valueReference], [1.0])) for v in known[:2])
+    assert np.allclose(both, 2.0 * one - 3.0 * two, rtol=1e-14)
     saved = it.getFMUState()
     rates_at(state + 1.0)
     it.setFMUState(saved)

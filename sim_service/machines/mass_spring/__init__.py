@@ -79,3 +79,14 @@ def rates_of_change(state, inputs, params, tables, work, h):
     work[W.hand_force] = params[P.stiffness] * stretch
     work[4 + S.x] = state[S.v]
     work[4 + S.v] = (params[P.stiffness] * stretch - params[P.damping] * state[S.v]) / params[P.mass]
+
+
+@kernel(STEP)
+def tangent_of_rates(state, inputs, params, tables, work, h):
+    """Of every output and every rate, a row each, by x, v and handle: they are linear."""
+    for i in range(18):
+        work[i] = 0.0
+    k, m = params[P.stiffness], params[P.mass]
+    work[0], work[4] = 1.0, 1.0
+    work[6], work[8], work[9], work[11] = -1.0, 1.0, -k, k
+    work[13], work[15], work[16], work[17] = 1.0, -k / m, -params[P.damping] / m, k / m

@@ -57,6 +57,7 @@ PARAMETERS = (
 S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field
 _BEHIND = len(OUTPUTS)  # the first of the rates
+_STEER, _ACCELERATION = int(I.steer), int(I.acceleration)  # of a tuple, too: numbers with derivatives come in one
 
 
 @inner
@@ -83,9 +84,9 @@ def rates(p, inputs, mass, phi, w, T, r, v):
     limit = p[P.torque_limit]
     T_set = max(min(T_set, limit), -limit)
     w_dot = (moment * (GRAVITY * sin(phi) + a * cos(phi)) + T - p[P.damping] * w) / J
-    tan_steer = sin(inputs[I.steer]) / cos(inputs[I.steer])
+    tan_steer = sin(inputs[_STEER]) / cos(inputs[_STEER])
     r_dot = (v * (tan_steer / p[P.wheelbase]) - r) / p[P.yaw_lag]
-    return w_dot, (T_set - T) / p[P.torque_lag], r_dot, inputs[I.acceleration]
+    return w_dot, (T_set - T) / p[P.torque_lag], r_dot, inputs[_ACCELERATION]
 
 
 @inner
@@ -107,13 +108,18 @@ def runge_kutta(p, inputs, mass, phi, w, T, r, v, psi, h):
 
 
 @inner
+def derived(p, phi, r, v):
+    """The outputs that are no states."""
+    return v * r, v * r * cos(phi) + GRAVITY * sin(phi), wanted(p, r, v)
+
+
+@inner
 def write_outputs(state, params, work):
     for i in range(6):
         work[i] = state[i]
-    phi, r, v = state[S.roll], state[S.yaw_rate], state[S.speed]
-    work[W.lateral_acceleration] = v * r
-    work[W.felt] = v * r * cos(phi) + GRAVITY * sin(phi)
-    work[W.roll_wanted] = wanted(params, r, v)
+    work[W.lateral_acceleration], work[W.felt], work[W.roll_wanted] = derived(
+        params, state[S.roll], state[S.yaw_rate], state[S.speed]
+    )
 
 
 @kernel(STEP, error_model="numpy")
