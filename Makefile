@@ -70,6 +70,7 @@ drill: $(VENV)/.dev
 	$(BIN)/python benchmarks/ring_check.py
 	$(BIN)/python -m checks.schedules --schedules 100000
 	$(BIN)/python -m checks.schedules --schedules 1000 --model buggy
+	$(BIN)/python -m checks.look_ahead warnings --drives 20 --minutes 2
 	$(BIN)/python -m checks.identify_drill
 	$(BIN)/python -m checks.fleet_drill
 	$(BIN)/python -m checks.sweep_drill --runs 200

@@ -156,7 +156,7 @@ def loop(asked: argparse.Namespace) -> bool:
             rates = figures["look_ahead"]["rate_hz"] if ahead else ""
             print(
                 f"  {repetition + 1}/{asked.repetitions} {'with   ' if ahead else 'without'} lateness p50"
-                f" {late['p50']:.1f} p99.9 {late['p999']:.1f} max {late['max']:.1f} us,"
+                f" {late['p50']:.1f} p99 {late['p99']:.1f} p99.9 {late['p999']:.1f} max {late['max']:.1f} us,"
                 f" {figures['deadline_misses']} misses {rates}",
                 flush=True,
             )

@@ -8,9 +8,10 @@ import json
 
 from daq_service import effort_record
 from sim_service import command_record, step_record
+from sim_service.look_ahead import record as look_ahead_record
 from sync.block import AGE, Layout
 from sync.record.ros2msg import Describe, Description
-from sync.streams import AXIS_EFFORTS, COMMAND, EFFORT, RECORDED, SIM
+from sync.streams import AXIS_EFFORTS, COMMAND, EFFORT, LOOK_AHEAD, RECORDED, SIM
 
 _STEP = {
     "step": "number of the step, from 0 at every start of the simulator",
@@ -75,6 +76,10 @@ def describe(parameters: bytes | None) -> Describe:
             return Description(about, {**texts, **_STEP}, {"status": _bits(step_record.STATUS)})
         if topic in [stream.topic for stream in (EFFORT, *AXIS_EFFORTS)]:
             return Description(about, _EFFORT, {"status": _bits(effort_record.STATUS)})
+        if topic == LOOK_AHEAD.topic:
+            kinds = {name.upper(): (kind, f"the {name} future") for kind, name in enumerate(look_ahead_record.KINDS)}
+            constants = {"status": _bits(look_ahead_record.STATUS), "kind": kinds}
+            return Description(about, look_ahead_record.TEXTS, constants)
         if topic == COMMAND.topic:
             return Description(about, _COMMAND, {"kind": _KINDS})
         ages = {name: f"age of {name.removesuffix(AGE)} at t_ns" for name in layout.names if name.endswith(AGE)}

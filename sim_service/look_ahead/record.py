@@ -14,11 +14,27 @@ POINTS = 20  # of a path
 LOST, DIVERGED, WARN_LOSS, WARN_GROWTH, WARN_USE = 1, 2, 4, 8, 16
 WARNING = WARN_LOSS | WARN_GROWTH | WARN_USE
 STATUS = {
-    LOST: "control is lost within the horizon",
-    DIVERGED: "the copy diverged",
-    WARN_LOSS: "warning: control will be lost",
-    WARN_GROWTH: "warning: deviations grow",
-    WARN_USE: "warning: no grip is left",
+    LOST: "control lost",
+    DIVERGED: "diverged",
+    WARN_LOSS: "warning of loss",
+    WARN_GROWTH: "warning of growth",
+    WARN_USE: "warning of use",
+}
+TEXTS = {
+    "step": "number of the step whose state it begins with",
+    "step_epoch": "epoch of that step",
+    "kind": "what the inputs do, see the constants",
+    "status": "bits, see the constants",
+    "steps": "that the copy made; fewer where control was lost",
+    "begun_ns": "the prediction was begun; it was there at pushed_ns",
+    "time_to_loss": "until control is lost; the horizon if it is not lost within",
+    "use": "share of the grip that is used now",
+    "use_most": "the largest share until the horizon or the loss",
+    "margin": "what is left of the grip at the least: 1 - use_most",
+    "growth": "largest real part of the linearised lateral modes now; above 0 deviations grow",
+    "growth_most": "the largest of these until the horizon or the loss",
+    "growing": "time for which growth is beyond look_ahead.warn.growth",
+    "saturated": "time for which use is beyond look_ahead.warn.use",
 }
 
 (
