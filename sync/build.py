@@ -6,7 +6,7 @@ first. Modules that run each other (through the file of their package) are one j
 of its compiled code (sync/code_dependencies.py), so only what an edit has changed is compiled again. A module that
 cannot be imported here (its device's software is missing) is skipped: the process that needs it reports the error.
 A module that says `COMPILED_WHEN_ASKED = True` is compiled, with what it imports, only where it or one that imports it
-is asked for by name: what few need does not keep everybody waiting.
+is asked for by name, or with `--all`: what few need does not keep everybody waiting.
 
 Standard library only: a command may ask before it imports anything.
 """
@@ -212,5 +212,7 @@ def _compile(name: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--worker"]:
         _work()
+    elif sys.argv[1:] == ["--all"]:
+        ensure("all", *(code.module_name(file) for file in code.all_sources() if code.kernels_in(file)))
     else:
         ensure("everything")
