@@ -3,7 +3,8 @@
 Its file names what is observed, sensors and filter as a twin experiment has them (docs/observers.md):
 
     machine = "observer"
-    observed = "tilting"          a machine that needs no file
+    observed = "tilting"          a machine that needs no file, or a machine's file, from this one's folder
+    top = { ... }                 settings in front of that file, such as formulation
     step_ms = 5.0                 of the loop it will run in
     [sensors.<name>] ...          [filter] ...
 
@@ -15,6 +16,7 @@ Outputs are those of the machine as estimated, then estimates and standard devia
 gated, late.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,15 +24,23 @@ import numpy as np
 from sim_service.machines.contract import Machine
 from sync.errors import ConfigError
 
+OBSERVED = "observed:"  # in front of the names of the observed machine's files, in a record
+
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     from sim_service.machines.observer.build import build
 
-    return build(data, sources.name(), changed)
+    return build(data, sources, changed)
 
 
 def files(data: dict[str, Any], file: Any, given: Any) -> dict[str, tuple[bytes, str]]:
-    """Nothing else: what is observed needs no file."""
-    for key, path in given.items():
-        raise ConfigError(f"sim.files.{key} = {str(path)!r}: an observer reads no further files")
-    return {}
+    """Those of the machine that is observed."""
+    observed = data.get("observed")
+    if not isinstance(observed, str) or not observed.endswith(".toml"):
+        for key, path in given.items():
+            raise ConfigError(f"sim.files.{key} = {str(path)!r}: {observed} reads no further files")
+        return {}
+    from sim_service.machines import gather
+
+    found = gather(Path(file).parent / observed, given)
+    return {OBSERVED + key: (content, found.name(key)) for key, content in found.files.items()}

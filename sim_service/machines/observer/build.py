@@ -1,12 +1,14 @@
 """An observer as a machine, from its file: tables, names, the state it begins with."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from pydantic import Field
 
 from sim_service.machines.contract import Machine, Quantity, Tables, tables
+from sim_service.machines.observer import OBSERVED
 from sim_service.machines.observer import step as stepping
 from sim_service.machines.observer.layout import HEAD, A
 from sim_service.machines.parameters import make_plain
@@ -32,19 +34,18 @@ class FilterSection(Section):
 class ObserverSection(Section):
     machine: str
     observed: str
+    top: dict[str, str] = {}
     step_ms: float = Field(ge=0.1, le=20.0)
     sensors: dict[str, dict[str, Any]]
     filter: FilterSection
     parameters: dict[str, float] = {}
 
 
-def build(data: dict[str, Any], where: str, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+    where = sources.name()
     settings = check(ObserverSection, data, where)
-    if settings.observed not in NO_FILE:
-        raise ConfigError(f"{where}: observed = {settings.observed!r}: must be one of {', '.join(NO_FILE)}")
-    own: Observed = import_module(f"sim_service.machines.{settings.observed}.observed").OBSERVED
+    own, params = _observed(settings, sources, where, {**settings.parameters, **changed})
     base, h = own.machine, settings.step_ms * 1e-3
-    _, params = make_plain(base, {"machine": base.name}, _Named(where), {**settings.parameters, **changed})
     sensors = read_sensors(settings.sensors, own, h, where)
     filter = make_filter(own, params, sensors, settings.filter, h, where)
     made = _tables(own, sensors, filter)
@@ -63,9 +64,40 @@ def build(data: dict[str, Any], where: str, changed: dict[str, float]) -> tuple[
         efforts=base.efforts,
         display=base.display,
         layout=f"observer {settings.observed} {len(A)}",
-        addresses=tuple(range(int(made.ints[2 * A.ADDRESSES]), int(made.ints[2 * A.ADDRESSES + 1]))),
+        addresses=(
+            *range(int(made.ints[2 * A.ADDRESSES]), int(made.ints[2 * A.ADDRESSES + 1])),
+            *(int(made.ints[2 * A.OWN_FLOATS]) + place for place in base.addresses),
+        ),
     )
     return machine, params
+
+
+def _observed(
+    settings: ObserverSection, sources: Any, where: str, changed: dict[str, float]
+) -> tuple[Observed, np.ndarray]:
+    """What is observed, and its parameters."""
+    if settings.observed in NO_FILE:
+        plain: Observed = import_module(f"sim_service.machines.{settings.observed}.observed").OBSERVED
+        return plain, make_plain(plain.machine, {"machine": plain.machine.name}, _Named(where), changed)[1]
+    if not settings.observed.endswith(".toml"):
+        raise ConfigError(
+            f"{where}: observed = {settings.observed!r}: must be one of {', '.join(NO_FILE)}, or a machine's .toml file"
+        )
+    from sim_service.machines import FILE, MACHINES, MachineFiles, make_machine
+
+    files = {key.removeprefix(OBSERVED): value for key, value in sources.files.items() if key.startswith(OBSERVED)}
+    names = {key.removeprefix(OBSERVED): name for key, name in sources.names.items() if key.startswith(OBSERVED)}
+    if FILE not in files:
+        raise ConfigError(f"{where}: observed = {settings.observed!r}: its file is missing")
+    top = "".join(f'{key} = "{value}"\n' for key, value in settings.top.items()).encode()
+    of = MachineFiles({**files, FILE: top + files[FILE]}, names)
+    kind = of.toml().get("machine")
+    module = f"{MACHINES.get(kind, '')}.observed"
+    if kind not in MACHINES or find_spec(MACHINES[kind]) is None or find_spec(module) is None:
+        raise ConfigError(f"{where}: observed = {settings.observed!r}: {kind} has no observer")
+    machine, params = make_machine(of, changed)
+    found: Observed = import_module(module).observed(machine, params)
+    return found, params
 
 
 class _Named:

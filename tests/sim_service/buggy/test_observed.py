@@ -40,6 +40,15 @@ def moving():
     return state
 
 
+def drive_inputs(steps):
+    """Full throttle, straight on; what is not measured is NaN."""
+    out = np.array([inputs(0) for _ in range(steps)])
+    names = [q.name for q in observed().machine.inputs]
+    out[:, [names.index(name) for name in ("steering_angle", "steering_speed", "steering_acceleration")]] = 0.0
+    out[:, names.index("throttle")] = 1.0
+    return out
+
+
 def linearise(state, h=H, grip=1.0, payload=0.0, one=None, **changed):
     one = one or observed()
     state, F, at, params = state.copy(), np.zeros(N * (N + 3)), np.zeros(one.at_size), car("relative")[1].copy()
