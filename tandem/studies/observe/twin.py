@@ -94,12 +94,21 @@ def run_truth(setup: Setup, seed: int) -> tuple[Truth, np.ndarray]:
     return found, state
 
 
-def make_filter(setup: Setup, state: np.ndarray, form: int) -> Filter:
-    settings = setup.study.filter
-    return Filter(
-        setup.model.observed, setup.model.params, state, setup.sensors.rows, settings.estimated,
-        len(setup.sensors.biases), setup.tuning, setup.h, settings.history, settings.most, form,
+def make_filter(setup: Setup, state: np.ndarray, form: int, seed: int) -> Filter:
+    """With the true model, what is estimated begins off by as much as the filter believes, as the state does."""
+    settings, observed = setup.study.filter, setup.model.observed
+    filter = Filter(
+        observed, setup.model.params, state, setup.sensors.rows, settings.estimated, len(setup.sensors.biases),
+        setup.tuning, setup.h, settings.history, settings.most, form,
     )  # fmt: skip
+    if setup.study.truth.noise:
+        n = len(observed.coordinates)
+        for k, which in enumerate(filter.which):
+            filter.extra[k] += setup.tuning.start[n + k] * normal_number(seed, _BEGIN, n + k)
+            parameter = observed.estimable[which].parameter
+            if parameter >= 0:
+                filter.params[parameter] = filter.extra[k]
+    return filter
 
 
 def parts_of_time(setup: Setup) -> dict[str, np.ndarray]:
@@ -130,7 +139,7 @@ def watched_errors(setup: Setup, truth: np.ndarray, estimate: np.ndarray) -> dic
 
 def observe(setup: Setup, form: str, seed: int, truth: Truth, state: np.ndarray, into: Outcome) -> dict[str, Any]:
     """One filter over one truth; errors of its outputs are returned for curves."""
-    filter = make_filter(setup, state, FORMS[form])
+    filter = make_filter(setup, state, FORMS[form], seed)
     began = perf_counter()
     if form == "unscented":
         estimates = replay_unscented(filter, truth, setup.tuning.walk)
