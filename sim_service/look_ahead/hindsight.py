@@ -127,6 +127,11 @@ class Hindsight:
             self.warnings.lost(at_ns)
         self.warnings.until(at_ns)
 
+    def forget(self) -> None:
+        """The machine was put somewhere else, or stood still for a while: no path leads there."""
+        self._waiting.clear()
+        self._numbers[:] = -1
+
     def compare(self) -> None:
         """The predictions whose horizon has passed."""
         newest = int(self._numbers.max())

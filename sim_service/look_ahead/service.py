@@ -177,6 +177,8 @@ class Looking:
             return
         self._look_back()
         if not self.source.take() or self._is_known(kind):
+            # nothing new to begin with, as in a pause: no turn is left out for that
+            self._due_ns = max(self._due_ns, now)
             sleep_until(now_ns() + _REST_NS)
             return
         if due:
@@ -217,6 +219,8 @@ class Looking:
         rows = self.source.happened()
         first, outputs = self.source.first, len(self._predictor.machine.outputs)
         for row in rows:
+            if int(row[step_record.AT_STATUS]) & step_record.RESTARTED:
+                self.hindsight.forget()
             values = row.view(np.float64)[first : first + outputs]
             lost = bool(self._predictor.judge(values, self.parameters.values)[LOSS] >= 1.0)
             self.hindsight.happened(
@@ -248,8 +252,9 @@ class Looking:
         self.parameters.close()
 
 
-def keep_off(config: Config) -> None:
-    """Low priority, and another core than those of the loop and, where there are enough, of the acquisition."""
+def keep_off(config: Config) -> str:
+    """Low priority, and another core than those of the loop and, where there are enough, of the acquisition. What was
+    refused; nothing if all is well."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     there = os.sched_getaffinity(0)
@@ -257,20 +262,24 @@ def keep_off(config: Config) -> None:
     if isinstance(asked, int):
         chosen = {asked}
     elif asked == "any":
-        return
+        return ""
     else:
         acquisition, loop = realtime.cores(config.realtime)
         chosen = there - {loop}
         if len(chosen) > 1:
             chosen -= {acquisition}
-    with contextlib.suppress(OSError):
+    try:
         os.sched_setaffinity(0, chosen or there)
+    except OSError:
+        return f"look_ahead.core = {asked}: cannot be had; this process may run on {', '.join(map(str, sorted(there)))}"
+    return ""
 
 
 def run(
     predictor: Predictor, params: np.ndarray, config: Config, file: Path, stop: threading.Event, reporter: Reporter
 ) -> dict[str, Any]:
-    keep_off(config)
+    if refused := keep_off(config):
+        reporter.say(refused)
     with contextlib.ExitStack() as stack:
         ring = RingWriter(config.ring("look_ahead"), rec.LAYOUT, streams.LOOK_AHEAD.capacity(config))
         stack.push(held(ring, reporter))

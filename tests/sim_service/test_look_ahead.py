@@ -203,6 +203,12 @@ def test_a_path_is_held_against_where_the_machine_was() -> None:
     for step in range(100, 501):  # in truth at 1.5 m/s
         found.happened(7, step, 0, np.array([1.5 * 0.005 * (step - 100), 0.0]), False)
         found.compare()
+    view["kind"], view["step"] = rec.HELD, 500
+    found.predicted(block)
+    found.forget()  # the machine was reset
+    for step in range(501, 1000):
+        found.happened(7, step, 0, np.array([100.0, 0.0]), False)
+        found.compare()
     off = found.figures()["off_m"]
     assert [off["held"][at]["p50"] for at in ("0.5 s", "1 s", "2 s")] == pytest.approx([0.25, 0.5, 1.0], rel=0.02)
     assert off["moving"]["1 s"]["p50"] == pytest.approx(0.5, rel=0.02) and off["moving"]["2 s"]["p50"] == 0.0
