@@ -45,15 +45,9 @@ collected: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 
-# what is measured against others; takes some ten minutes
-bench: $(VENV)/.drive
-	$(BIN)/python benchmarks/ring.py --seconds 60
-	$(BIN)/python benchmarks/correspondence.py --seconds 50
-	$(BIN)/tandem latency --seconds 60
-	$(BIN)/tandem latency --seconds 60 --phase
-	$(BIN)/python benchmarks/derivatives.py
-	$(BIN)/tandem bench multibody
-	$(BIN)/tandem iso all
+# what is measured against others, and a page of it for the site (build/validation.md); takes some ten minutes
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/validation.py
 
 # kills, stops, restarts, floods, CPU load, fuzzing, properties on all their examples; takes more than an hour
 drill: $(VENV)/.dev

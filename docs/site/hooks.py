@@ -17,12 +17,16 @@ sys.path.insert(0, str(ROOT / "docs" / "site"))
 import reference  # noqa: E402  (mkdocs takes the path away again)
 
 _LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
+_VALIDATION = ROOT / "build" / "validation.md"
+_NOT_MEASURED = "# Validation\n\nNothing has been measured where this site was built: `make bench` makes this page.\n"
 _MOVED = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 
 
 def on_files(files: Files, config: Any) -> Files:
     for path, text in reference.pages().items():
         files.append(File.generated(config, path, content=text))
+    measured = _VALIDATION.read_text() if _VALIDATION.is_file() else _NOT_MEASURED
+    files.append(File.generated(config, "validation.md", content=measured))
     for name, place in _MOVED.items():
         files.append(File.generated(config, place, content=_relinked((ROOT / name).read_text(), Path(), files, config)))
     return files

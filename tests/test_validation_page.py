@@ -1,0 +1,31 @@
+"""The page that `make bench` makes: every command with what it printed and ended with, failed ones included."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import validation
+from benchmarks.validation import Measurement
+
+
+def test_the_page_has_the_machine_and_every_output_as_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = Measurement("Does it count?", (sys.executable, "-c", "import sys; print('forty', *sys.argv[1:])"), 60)
+    bad = Measurement("Does it fail?", (sys.executable, "-c", "print('half'); raise SystemExit('no device')"))
+    monkeypatch.setattr(validation, "MEASUREMENTS", (good, bad))
+    out = tmp_path / "page.md"
+    monkeypatch.setattr(sys, "argv", ["validation.py", "--out", str(out), "--share", "0.1"])
+    assert validation.main() == 1
+    page = out.read_text()
+    assert "| utc | 20" in page and "| cores | " in page and "Of the usual durations only 0.1" in page
+    assert "forty --seconds 6\n" in page and "Exit code 0" in page
+    assert "**Failed** with exit code 1" in page and "half\nno device" in page
+    assert "1 of 2 measured; failed: python -c" in capsys.readouterr().out
+
+
+def test_what_is_measured_exists() -> None:
+    for measurement in validation.MEASUREMENTS:
+        words = measurement.words(1.0)
+        assert words[1] == "-m" or (validation.ROOT / words[1]).is_file()
