@@ -107,6 +107,7 @@ class Machine:
     bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
     # of its parameters: what a look ahead asks of it (machines/outlook.py), made when one is asked for; None: nothing
     outlook: Callable[[np.ndarray], Any] | None = None
+    device: Callable[[], Any] | None = None  # what steps it on a GPU (gpu_code/source.py), where that is not `step`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "work_size", max(self.work_size, len(self.outputs)))

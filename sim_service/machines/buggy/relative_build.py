@@ -64,7 +64,14 @@ def in_relative(machine: Machine, car: Car, system: System, params: np.ndarray, 
         work_size=machine.work_size + room + scratch + total,
         layout=f"{machine.layout} relative {len(Own)} {len(C)} {relative.ADDED}",
         addresses=addresses,
+        device=lambda: _device(constants, addresses, made),
     )
+
+
+def _device(constants: Tables, addresses: tuple[int, ...], made: Generated) -> Any:
+    from sim_service.machines.buggy import relative_device  # only who compiles for a GPU needs it
+
+    return relative_device.source(constants, addresses, made)
 
 
 def _refuse(machine: Machine, params: np.ndarray, path: str) -> None:

@@ -128,7 +128,7 @@ def go_on(ints, work, t):
 
 
 @inner
-def apply_hook(ints, reals, work, t, y, ports, rates, f, sdot):
+def apply_hook(hook, ints, reals, work, t, y, ports, rates, f, sdot):
     """Forces at ports that move so, and the rates of the added states; whether the law holds there."""
     n = len(part(ints, ints, Own.INDEPENDENT))
     element, after, given = part(ints, work, C.ELEMENT), part(ints, work, C.AFTER), part(ints, work, C.GIVEN)
@@ -143,7 +143,6 @@ def apply_hook(ints, reals, work, t, y, ports, rates, f, sdot):
         f[i] = 0.0
     for i in range(len(K)):
         K[i] = D[i] = 0.0
-    hook = hook_at(part(ints, reals, Own.ADDRESS)[HOOK_AT])
     hook(t, 0.0, ports, rates, part(ints, work, Own.AT_INPUT), given, numbers, element, after, f, K, D)
     unfit = after[slots.BODY_LOAD] > 0.0
     for w in range(4):
@@ -423,13 +422,11 @@ def begin_step(ints, tree, work, left, memory, t, h):
 
 
 @inner
-def advance(ints, reals, layout, settings, tree, work, scratch, left, memory, h):
+def advance(method, rates, both, hook, ints, reals, layout, settings, tree, work, scratch, left, memory, h):
     """A Rosenbrock step of the tree and of the states of tyres and engine; whether it went well."""
     t = part(ints, tree, Own.TIME)[0]
     begin_step(ints, tree, work, left, memory, t, h)
     y, begun = part(ints, work, Own.Y), part(ints, work, C.BEGUN)
-    address = part(ints, reals, Own.ADDRESS)
-    method, rates, both = method_at(address[METHOD_AT]), rates_at(address[RATES_AT]), both_at(address[BOTH_AT])
     status = method(rates, both, layout, settings, ints, reals, work, t, h, y, scratch)
     if status != ode.GOOD or begun[_UNFIT] > 0.0 or not scratch[ode.ERROR] <= MOST_ERROR:
         return False
@@ -438,7 +435,7 @@ def advance(ints, reals, layout, settings, tree, work, scratch, left, memory, h)
     a, xdot, edot = part(ints, work, Own.ACCELERATION), part(ints, work, Own.XDOT), part(ints, work, C.MOVED_Y)
     ports, port_rates, f = part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.FORCE)
     move(ints, reals, work, MOTION, xdot, a)
-    unfit = apply_hook(ints, reals, work, t + h, y, ports, port_rates, f, edot)
+    unfit = apply_hook(hook, ints, reals, work, t + h, y, ports, port_rates, f, edot)
     move(ints, reals, work, GO_ON, xdot, a)
     return not unfit and system.conclude(ints, reals, tree, work, t + h) == system.GOOD
 
@@ -453,8 +450,12 @@ def follow(of_natural, ints, reals, places, car, tree, room, own):
     )  # fmt: skip
 
 
-@kernel(STEP, error_model="numpy")
-def step(state, inputs, params, tables, work, h):
+@inner
+def rosenbrock_step(method, rates, both, hook, state, inputs, params, tables, work, h, shown):
+    """A step by `method` on the tree; whether it was fit for one and went well. If not, the state is to be restored.
+
+    Natural coordinates and outputs follow it if `shown`; the next step needs neither.
+    """
     head = tables.ints
     ints, places = view(head, FRONT, len(head)), view(head, head[NATURAL_AT], len(head))
     of_natural, reals = view(places, HEAD, len(places)), tables.floats
@@ -462,56 +463,72 @@ def step(state, inputs, params, tables, work, h):
     natural, tree = view(state, 0, head[STATE_AT]), view(state, head[STATE_AT], len(state))
     of_step, room = view(work, 0, head[WORK_AT]), view(work, head[WORK_AT], head[SCRATCH_AT])
     scratch = view(work, head[SCRATCH_AT], len(work) - len(state))
-    previous = view(work, len(work) - len(state), len(work))
     settings = view(reals, head[SETTINGS_AT], len(reals))
     own = view(of_step, _OUTPUTS, len(of_step))
     car, memory = view(natural, 0, places[SIZE]), view(natural, places[SIZE], len(natural))
     numbers = part(ints, reals, C.NUMBERS)
-    copy(previous, state)
 
     given, left = part(ints, room, C.GIVEN), part(of_natural, car, Part.ELEMENT)
     torque = dynamics.decide(of_natural, car, memory, inputs, params, given, h)
     place, sign, column = places[RACK_INPUT], numbers[slots.RACK_SIGN], view(memory, STEERING, SHIFT)
     rack = view(car, place, place + 3)
-    done = fit_for(params, numbers, left, given)
-    if done:
-        by_angle(inputs, params, sign, column[RACK], rack, h)
-        copy(part(ints, tree, Own.INPUT), rack)
-        done = advance(ints, reals, layout, settings, tree, room, scratch, left, memory, h)
-    if done:
-        hand_with_rack(params, sign, column, rack)
+    if not fit_for(params, numbers, left, given):
+        return False
+    by_angle(inputs, params, sign, column[RACK], rack, h)
+    copy(part(ints, tree, Own.INPUT), rack)
+    if not advance(method, rates, both, hook, ints, reals, layout, settings, tree, room, scratch, left, memory, h):
+        return False
+    hand_with_rack(params, sign, column, rack)
+    for i in range(CHANGING):
+        memory[LAST + i] = given[slots.DRIVE + i]
+    copy(left, part(ints, room, C.AFTER))
+    part(of_natural, car, Part.TIME)[0] += h
+    part(ints, tree, C.FLAG)[ON_TREE] = 1.0
+    if not shown:
+        return True
+    write_natural(ints, reals, tree, room, places, of_natural, car, own)
+    report = part(of_natural, own, Part.DIAGNOSTIC)
+    for i in range(len(report)):
+        report[i] = 0.0
+    report[core.ITERATIONS] = scratch[ode.EVALUATIONS] + 1.0
+    report[core.STEP_ERROR] = scratch[ode.ERROR]
+    gaps = part(ints, room, Own.H)
+    for i in range(len(gaps)):
+        report[core.PHI_ERROR] = max(report[core.PHI_ERROR], abs(gaps[i]))
+    dynamics.write_outputs(places, of_natural, car, params, numbers, memory, torque, own, of_step)
+    of_step[W.parts] = 0.0
+    return isfinite(of_step[W.x] + of_step[W.ax] + of_step[W.rack_force])
+
+
+@kernel(STEP, error_model="numpy")
+def step(state, inputs, params, tables, work, h):
+    head = tables.ints
+    ints, reals = view(head, FRONT, len(head)), tables.floats
+    previous, address = view(work, len(work) - len(state), len(work)), part(ints, reals, Own.ADDRESS)
+    copy(previous, state)
+    hook = hook_at(address[HOOK_AT])
+    method, rates, both = method_at(address[METHOD_AT]), rates_at(address[RATES_AT]), both_at(address[BOTH_AT])
+    if rosenbrock_step(method, rates, both, hook, state, inputs, params, tables, work, h, True):
+        return
+    places = view(head, head[NATURAL_AT], len(head))
+    of_natural, of_car = view(places, HEAD, len(places)), Tables(places, view(reals, 0, head[FLOATS]))
+    natural, tree = view(state, 0, head[STATE_AT]), view(state, head[STATE_AT], len(state))
+    of_step, room = view(work, 0, head[WORK_AT]), view(work, head[WORK_AT], head[SCRATCH_AT])
+    own = view(of_step, _OUTPUTS, len(of_step))
+    car, memory = view(natural, 0, places[SIZE]), view(natural, places[SIZE], len(natural))
+    copy(state, previous)
+    flag = part(ints, tree, C.FLAG)
+    if flag[ON_TREE] > 0.0:  # multipliers, and the power from which the balance of energy goes on
+        flag[ON_TREE] = 0.0
+        before = part(of_natural, own, Part.GIVEN)
+        copy(before, part(ints, room, C.GIVEN))
         for i in range(CHANGING):
-            memory[LAST + i] = given[slots.DRIVE + i]
-        copy(left, part(ints, room, C.AFTER))
-        part(of_natural, car, Part.TIME)[0] += h
-        write_natural(ints, reals, tree, room, places, of_natural, car, own)
-        part(ints, tree, C.FLAG)[ON_TREE] = 1.0
-        report = part(of_natural, own, Part.DIAGNOSTIC)
-        for i in range(len(report)):
-            report[i] = 0.0
-        report[core.ITERATIONS] = scratch[ode.EVALUATIONS] + 1.0
-        report[core.STEP_ERROR] = scratch[ode.ERROR]
-        gaps = part(ints, room, Own.H)
-        for i in range(len(gaps)):
-            report[core.PHI_ERROR] = max(report[core.PHI_ERROR], abs(gaps[i]))
-        dynamics.write_outputs(places, of_natural, car, params, numbers, memory, torque, own, of_step)
-        done = isfinite(of_step[W.x] + of_step[W.ax] + of_step[W.rack_force])
-        of_step[W.parts] = 0.0
-    if not done:
-        copy(state, previous)
-        flag, address = part(ints, tree, C.FLAG), part(ints, reals, Own.ADDRESS)
-        of_car = Tables(places, view(reals, 0, head[FLOATS]))
-        if flag[ON_TREE] > 0.0:  # multipliers, and the power from which the balance of energy goes on
-            flag[ON_TREE] = 0.0
-            before = part(of_natural, own, Part.GIVEN)
-            copy(before, given)
-            for i in range(CHANGING):
-                before[slots.DRIVE + i] = memory[LAST + i]
-            examine = examine_at(address[EXAMINE_AT])
-            examine(of_natural, of_car.floats, car, own, hook_at(address[HOOK_AT]), ACCELERATE, 0.0, 0.0)
-        natural_step = step_at(address[NATURAL_STEP_AT])
-        natural_step(natural, inputs, params, of_car, of_step, h)
-        follow(of_natural, ints, reals, places, car, tree, room, own)
+            before[slots.DRIVE + i] = memory[LAST + i]
+        examine = examine_at(address[EXAMINE_AT])
+        examine(of_natural, of_car.floats, car, own, hook, ACCELERATE, 0.0, 0.0)
+    natural_step = step_at(address[NATURAL_STEP_AT])
+    natural_step(natural, inputs, params, of_car, of_step, h)
+    follow(of_natural, ints, reals, places, car, tree, room, own)
 
 
 @kernel(void(VECTOR, CONSTANTS, TABLES, VECTOR), error_model="numpy")

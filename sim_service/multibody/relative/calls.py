@@ -7,9 +7,14 @@ they hold for this process and those forked from it.
 Kernels can be called so too: `address_of` one with a signature, and `function_at` makes a function of it where it is
 called. A kernel that names another links all its code and is optimised with it once more, which for a large step
 takes minutes.
+
+Code for another processor knows no addresses of this one: `by_name` makes the word a number, and the call one of the
+function of that number, by its name.
 """
 
+import contextlib
 import struct
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llvmlite import ir
@@ -25,6 +30,20 @@ def as_word(address: int) -> float:
     return float(struct.unpack("<d", struct.pack("<q", address))[0])
 
 
+_names: dict[int, list[str]] = {}  # of functions by how many arrays they are given, while code is made for elsewhere
+
+
+@contextlib.contextmanager
+def by_name(names: Mapping[int, list[str]]) -> Iterator[None]:
+    """Calls that are compiled meanwhile are by name: of the functions with so many arrays, that of the number which is
+    the whole word's value, not its bits."""
+    _names.update(names)
+    try:
+        yield
+    finally:
+        _names.clear()
+
+
 @intrinsic
 def call(typingctx, word, arrays):
     """call(word, (a, b, ...)): unchecked; arrays are contiguous, of float64, long enough, and do not overlap."""
@@ -34,8 +53,15 @@ def call(typingctx, word, arrays):
         pointers = []
         for kind, value in zip(signature.args[1], cgutils.unpack_tuple(builder, args[1]), strict=True):
             pointers.append(builder.bitcast(make_array(kind)(context, builder, value).data, pointer))
-        bits = builder.bitcast(args[0], ir.IntType(64))
         function = ir.FunctionType(ir.VoidType(), [pointer] * len(pointers))
+        if _names:
+            of = _names[len(pointers)]
+            here = [cgutils.get_or_insert_function(builder.module, function, name) for name in of]
+            for k, one in enumerate(here):
+                with builder.if_then(builder.fcmp_ordered("==", args[0], ir.DoubleType()(float(k)))):
+                    builder.call(one, pointers)
+            return context.get_dummy_value()
+        bits = builder.bitcast(args[0], ir.IntType(64))
         builder.call(builder.inttoptr(bits, function.as_pointer()), pointers)
         return context.get_dummy_value()
 

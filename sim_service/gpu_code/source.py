@@ -1,0 +1,19 @@
+"""What a machine gives to be compiled for a GPU (compile.py). Nothing here is compiled when it is imported."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class DeviceSource:
+    """`advance(state, inputs, params, tables, work, h, shown)`, nopython: a step, and whether it was made; outputs at
+    the beginning of `work` where `shown`. Tables as it reads them there."""
+
+    advance: Any
+    ints: np.ndarray
+    floats: np.ndarray
+    generated: Callable[[], str] = str  # LLVM IR of functions it calls by name
+    names: dict[int, list[str]] = field(default_factory=dict)  # of these, see `by_name` of calls.py
