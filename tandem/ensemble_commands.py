@@ -37,6 +37,12 @@ def sweep(
         typer.Option(help="auto: processes where a machine is made anew for every run."),
     ] = "auto",
     cluster: Cluster = "",
+    gpu: Annotated[
+        bool,
+        typer.Option(
+            "--gpu", help="On a GPU, the runs of a chunk together: manoeuvres inputs and record, live parameters."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a machine over a grid, a list or samples of its parameters: one Parquet table, and a report.
@@ -55,7 +61,7 @@ def sweep(
             from tandem.reports.html.page import json_ready
             from tandem.reports.html.plain import write_plain
         with progress("sweep") as update:
-            swept = run_sweep(study, out, workers, engine, cluster, update)
+            swept = run_sweep(study, out, workers, engine, cluster, update, gpu)
         summary = swept.summary()
         if as_json:
             print(json.dumps(json_ready(summary)), flush=True)

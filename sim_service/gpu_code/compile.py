@@ -14,7 +14,7 @@ from numba import types
 from sim_service.gpu_code import device_text, ptx
 from sim_service.gpu_code.entry import ARGUMENTS, entry
 from sim_service.gpu_code.source import DeviceSource
-from sim_service.machines import load_machine
+from sim_service.machines import load_machine, make_machine
 from sim_service.machines.contract import Machine
 from sim_service.multibody.natural.views import inner
 
@@ -56,14 +56,17 @@ def texts(machine: Machine) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("vehicle", type=Path)
+    parser.add_argument("vehicle", type=Path, help="file of a machine, or its files and parameters as a pickle")
     parser.add_argument("program", type=Path)
     parser.add_argument(
         "--keep", type=Path, help="keep the IR in this file, to compile it for this processor (host.py)"
     )
     parser.add_argument("--no-contraction", action="store_true", help="fuse no multiplication with an addition")
     asked = parser.parse_args()
-    machine, _ = load_machine(asked.vehicle)
+    if asked.vehicle.suffix == ".pickle":  # of tandem's own, in a folder of its own
+        machine, _ = make_machine(*pickle.loads(asked.vehicle.read_bytes()))
+    else:
+        machine, _ = load_machine(asked.vehicle)
     made = texts(machine)
     if asked.keep:
         asked.keep.write_bytes(pickle.dumps(made))

@@ -46,25 +46,25 @@ class OpenLoop:
     """Runs from the start of the machine, with a table of inputs for every case."""
 
     def __init__(self, context: Context):
-        self._rows: list[np.ndarray] = context.data["rows"]
-        self._step_s, self._channels = context.step_s, context.channels
+        self.rows: list[np.ndarray] = context.data["rows"]
+        self.step_s, self.channels = context.step_s, context.channels
         names = [q.name for q in (*context.machine.outputs, *context.machine.inputs)]
-        self._logged = np.array([names.index(name) for name in context.channels], np.int64)
+        self.places = np.array([names.index(name) for name in context.channels], np.int64)
 
     def run(self, machine: Machine, params: np.ndarray, changed: dict[str, float], case: int) -> Log:
         state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
         machine.initial(state, params, machine.tables, work)
-        rows = self._rows[case]
-        log = np.zeros((len(rows), len(self._logged)))
+        rows = self.rows[case]
+        log = np.zeros((len(rows), len(self.places)))
         done = run_steps(
-            machine.step, state, np.zeros(len(machine.inputs)), params, machine.tables, work, self._step_s, rows,
-            self._logged, log, len(machine.outputs), machine.bound,
+            machine.step, state, np.zeros(len(machine.inputs)), params, machine.tables, work, self.step_s, rows,
+            self.places, log, len(machine.outputs), machine.bound,
         )  # fmt: skip
         if done < len(rows):
-            at = (done + 1) * self._step_s
+            at = (done + 1) * self.step_s
             raise RunFailed("diverged", f"diverged {at:.4g} s after the start, in step {done}", int(done))
-        columns = {name: log[:, k] for k, name in enumerate(self._channels)}
-        return Log(columns, self._step_s, int(done))
+        columns = {name: log[:, k] for k, name in enumerate(self.channels)}
+        return Log(columns, self.step_s, int(done))
 
 
 def prepare(context: Context) -> OpenLoop:

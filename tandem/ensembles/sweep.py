@@ -6,20 +6,21 @@ Where runs are made and in which order changes no bit of the table: its rows hav
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sim_service.gpu_code import device
 from sim_service.machines import MachineFiles, make_machine
 from sim_service.machines.contract import Machine
 from sync import code_dependencies
 from sync.errors import ConfigError
 from sync.record import open_run
 from sync.toml import check, read_toml
-from tandem.ensembles import figures
+from tandem.ensembles import figures, gpu_runs
 from tandem.ensembles.figures import Reference
 from tandem.ensembles.manoeuvres import KINDS, Gathered, gather
 from tandem.ensembles.pool import ENGINES, Interrupted, pool, run_all
@@ -172,19 +173,26 @@ def sweep(
     engine: str = "auto",
     cluster: str = "",
     progress: Progress = lambda *_: None,
+    gpu: bool = False,
 ) -> Swept:
     """All runs of a study: its file, or what would stand in it. `out` is the folder of the table, and of what is done;
     by default `runs/sweep_NAME`. `workers` 0: one a core. `engine` auto, threads or processes; `cluster` the address
-    of a Dask scheduler instead.
+    of a Dask scheduler instead, `gpu` a GPU (gpu_runs.py), whose rows are kept apart from those of a CPU.
 
     Raises ConfigError where the study is wrong, Interrupted on Ctrl-C: the same call then goes on.
     """
     if engine not in ENGINES:
         raise ConfigError(f"engine = {engine!r}: must be one of {', '.join(ENGINES)}")
+    if gpu and cluster:
+        raise ConfigError("--gpu and --cluster: one of them")
+    if gpu and (why := device.available()):
+        raise ConfigError(f"--gpu: {why}")
     arrow("the table of a sweep")
     name = load_study(study)[0].name
     folder = Path(out) if out is not None else Path("runs") / f"sweep_{name}"
     prepared = prepare(study, str((folder / "channels").resolve()))
+    if gpu:
+        prepared = replace(prepared, base=hashlib.sha256(f"{prepared.base} gpu".encode()).hexdigest())
     total = len(prepared.values) * len(prepared.cases)
     items = [prepared.item(place) for place in range(total)]
     units = {n: figures.unit(f, _units(prepared.machine)) for n, f in prepared.study.figures.items()}
@@ -202,7 +210,10 @@ def sweep(
                 results.take(row)
             progress(f"{results.done} of {total} runs", results.done / total)
 
-        if todo := [items[place] for place in results.missing()]:
+        todo = [items[place] for place in results.missing()]
+        if todo and gpu:
+            gpu_runs.run_all(job, todo, sink)
+        elif todo:
             preload = ("tandem.ensembles.work", KINDS[prepared.study.manoeuvre["kind"]])
             with pool(kind, min(workers, len(todo)), cluster, preload) as where:
                 whole = run_all(where, lambda chunk: (run_chunk, (job, chunk)), todo, sink)

@@ -43,40 +43,39 @@ class Worker:
     def __init__(self, job: Job):
         self.job = job
         self.study = Study.model_validate(job.study)
-        self._common = dict(self.study.set)
-        self.machine, self._params = make_machine(job.sources, self._common)
+        self.common = dict(self.study.set)
+        self.machine, self._params = make_machine(job.sources, self.common)
         places = {p.name: (i, p.live) for i, p in enumerate(self.machine.parameters)}
         self._places = [places[name] for name in job.names]
-        self._live = all(live for _, live in self._places)
+        self.live = all(live for _, live in self._places)
         self.units = {q.name: q.unit for q in (*self.machine.outputs, *self.machine.inputs)}
         kind = job.gathered.settings["kind"]
         context = Context(
-            job.gathered.settings, job.gathered.data, job.sources, self.machine, self._params, self._common,
+            job.gathered.settings, job.gathered.data, job.sources, self.machine, self._params, self.common,
             1e-3 * self.study.step_ms, logged(self.study),
         )  # fmt: skip
-        self._manoeuvre: Manoeuvre = module_of(kind, job.where).prepare(context)
+        self.manoeuvre: Manoeuvre = module_of(kind, job.where).prepare(context)
 
     def log(self, case: int, values: Sequence[float]) -> Log:
         """Raises TandemError where the run comes to nothing."""
-        changed = self._common | dict(zip(self.job.names, values, strict=True))
-        if self._live:
-            machine, params = self.machine, self._params.copy()
-            for (place, _), value in zip(self._places, values, strict=True):
-                params[place] = value
+        changed = self.common | dict(zip(self.job.names, values, strict=True))
+        if self.live:
+            machine, params = self.machine, self.params_of(values)
         else:
             machine, params = make_machine(self.job.sources, changed)
-        return self._manoeuvre.run(machine, params, changed, case)
+        return self.manoeuvre.run(machine, params, changed, case)
+
+    def params_of(self, values: Sequence[float]) -> np.ndarray:
+        """Parameters of a run, where all that vary are live."""
+        params = self._params.copy()
+        for (place, _), value in zip(self._places, values, strict=True):
+            params[place] = value
+        return params
 
     def row(self, item: Item) -> Row:
         key, case, values = item
         try:
-            log = self.log(case, values)
-            found: Row = {"key": key, "status": "ok", "steps": log.steps, "figures": self._figures(log)}
-            if log.units:
-                found["units"] = log.units
-            if self.study.channels:
-                self._write_channels(key, log)
-            return found
+            return self.finished(key, self.log(case, values))
         except RunFailed as error:
             return {"key": key, "status": error.status, "steps": error.steps, "error": str(error)}
         except TandemError as error:
@@ -84,6 +83,15 @@ class Worker:
             return {"key": key, "status": status, "steps": 0, "error": str(error)}
         except Exception as error:  # whatever a machine of somebody else does: the study goes on without this run
             return {"key": key, "status": "failed", "steps": 0, "error": f"{type(error).__name__}: {error}"}
+
+    def finished(self, key: str, log: Log) -> Row:
+        """The row of a run that left this."""
+        found: Row = {"key": key, "status": "ok", "steps": log.steps, "figures": self._figures(log)}
+        if log.units:
+            found["units"] = log.units
+        if self.study.channels:
+            self._write_channels(key, log)
+        return found
 
     def _figures(self, log: Log) -> dict[str, float]:
         found = dict(log.figures)

@@ -1,0 +1,102 @@
+"""`tandem sweep --gpu`, as far as it goes without one: its program, compiled for this processor, steps the copies."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim_service.gpu_code import device
+from sim_service.gpu_code.host import HostProgram
+from sync.errors import ConfigError
+from tandem.ensembles import gpu_runs
+from tandem.ensembles.sweep import prepare, sweep
+from tandem.ensembles.work import worker_of
+
+pytest.importorskip("nvidia", reason="the extra gpu is not installed")
+ROOT = Path(__file__).resolve().parents[2]
+STUDY: dict[str, Any] = {
+    "name": "pull",
+    "machine": "mass_spring",
+    "step_ms": 1.0,
+    "manoeuvre": {
+        "kind": "inputs",
+        "seconds": 0.2,
+        "inputs": {"handle": {"points": [[0.0, 0.0], [0.1, 0.05]]}},
+    },
+    "parameters": {"stiffness": {"low": 100.0, "high": 400.0, "points": 5}, "damping": {"values": [1.0, 4.0]}},
+    "figures": {
+        "peak": {"kind": "peak", "channel": "position"},
+        "pulled": {"kind": "last", "channel": "handle"},
+    },
+}
+
+
+class HostCopies:
+    """Copies stepped by the program as it is for this processor; from a step on the first one stops, if asked for."""
+
+    def __init__(self, program: HostProgram, bound: float, *given: np.ndarray, stops: bool = False):
+        self._program, self._bound, self._stops = program, bound, stops
+        self._states, self._inputs, self._params = given
+
+    def put(self, inputs: np.ndarray) -> None:
+        self._inputs = inputs
+
+    def step(self, h: float) -> None:
+        self._states, self._outputs, self._made = self._program.advance(
+            self._states, self._inputs, self._params, h, 1, self._bound
+        )
+        if self._stops:
+            self._made[0] = 0
+
+    def outputs(self) -> np.ndarray:
+        return self._outputs
+
+    def made(self) -> np.ndarray:
+        return self._made
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> HostProgram:
+    folder = tmp_path_factory.mktemp("program")
+    job = prepare(STUDY).job
+    (folder / "machine.pickle").write_bytes(pickle.dumps((job.sources, {})))
+    command = [sys.executable, "-m", "sim_service.gpu_code.compile", folder / "machine.pickle", folder / "p.ptx"]
+    subprocess.run([*command, "--keep", folder / "texts"], check=True, cwd=ROOT)
+    assert ".target sm_90" in (folder / "p.ptx").read_text()
+    return HostProgram(**pickle.loads((folder / "texts").read_bytes()))
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_rows_are_those_of_the_cpu(program: HostProgram, tmp_path: Path, stops: bool) -> None:
+    expected = sweep(STUDY, tmp_path).table
+    prepared = prepare(STUDY)
+    items = [prepared.item(k) for k in range(10)]
+    worker = worker_of(prepared.job)
+    gpu_runs.check(worker, "study")
+    rows = gpu_runs.run_chunk(
+        lambda *given: HostCopies(program, worker.machine.bound, *given, stops=stops), worker, items
+    )
+    assert [row["key"] for row in rows] == [item[0] for item in items] and all(row["status"] == "ok" for row in rows)
+    for name in ("peak", "pulled"):
+        np.testing.assert_allclose([row["figures"][name] for row in rows], expected[name], rtol=1e-12)
+
+
+def test_where_there_is_no_gpu_it_is_said_before_anything_is_made(tmp_path: Path) -> None:
+    if device.available() is None:
+        pytest.skip("there is one")
+    with pytest.raises(ConfigError, match=r"--gpu: .*CUDA"):
+        sweep(STUDY, tmp_path / "none", gpu=True)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_study_that_a_gpu_does_not_serve_is_refused() -> None:
+    study = {**STUDY, "machine": str(ROOT / "configs" / "vehicles" / "buggy_single_track.toml"), "step_ms": 5.0,
+             "manoeuvre": {"kind": "inputs", "seconds": 0.1}, "parameters": {"mass": {"values": [900.0]}},
+             "figures": {"drive": {"kind": "last", "channel": "drive_torque"}}}  # fmt: skip
+    job = prepare(study).job
+    with pytest.raises(ConfigError, match="drive_torque: an input that the machine computes"):
+        gpu_runs.check(worker_of(job), "study")
