@@ -30,7 +30,7 @@ RUN_UP = 600  # steps of a car before its copies part
 STEERING = 0.3  # rad at the hand wheel, to either side
 CAR_STEP, CHAIN_STEP = 5e-3, 2e-3
 SHOWN = ("x", "y", "z", "vx", "yaw_rate", "ay")
-MEMORY = 60e9  # bytes of states at most
+MEMORY = 2e9  # bytes of states at most: they are made here and sent
 
 
 def car(kind: str) -> tuple[dict[str, Any], Any]:
