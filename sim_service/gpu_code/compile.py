@@ -1,6 +1,6 @@
-"""A machine's program for a GPU: `python -m sim_service.gpu_code.compile VEHICLE.toml PROGRAM.ptx [--keep TEXTS]`.
+"""A machine's program for a GPU: `python -m sim_service.gpu_code.compile MACHINE.toml PROGRAM.ptx [--keep TEXTS]`.
 
-Takes a process of its own (device_text.py) and, for a multibody car, minutes. No GPU is needed.
+Takes a process of its own (device_text.py) and, for a multibody machine, minutes. No GPU is needed.
 """
 
 import argparse
@@ -56,17 +56,17 @@ def texts(machine: Machine) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("vehicle", type=Path, help="file of a machine, or its files and parameters as a pickle")
+    parser.add_argument("machine", type=Path, help="file of a machine, or its files and parameters as a pickle")
     parser.add_argument("program", type=Path)
     parser.add_argument(
         "--keep", type=Path, help="keep the IR in this file, to compile it for this processor (host.py)"
     )
     parser.add_argument("--no-contraction", action="store_true", help="fuse no multiplication with an addition")
     asked = parser.parse_args()
-    if asked.vehicle.suffix == ".pickle":  # of tandem's own, in a folder of its own
-        machine, _ = make_machine(*pickle.loads(asked.vehicle.read_bytes()))
+    if asked.machine.suffix == ".pickle":  # of tandem's own, in a folder of its own
+        machine, _ = make_machine(*pickle.loads(asked.machine.read_bytes()))
     else:
-        machine, _ = load_machine(asked.vehicle)
+        machine, _ = load_machine(asked.machine)
     made = texts(machine)
     if asked.keep:
         asked.keep.write_bytes(pickle.dumps(made))

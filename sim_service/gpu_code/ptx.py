@@ -19,6 +19,7 @@ from sync.extras import install_extra
 TRIPLE = "nvptx64-nvidia-cuda"
 HOPPER = "sm_90"
 KERNEL = "advance_copies"
+LARGE = 1_000_000  # characters of IR
 FUNCTIONS = (
     "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "exp", "expm1", "log", "log10",
     "log1p", "pow", "hypot", "cbrt", "fmod", "sqrt", "floor", "ceil", "trunc", "fabs", "copysign",
@@ -137,9 +138,16 @@ end:
 
 def ptx(
     text: str, name: str, generated: str, ints: np.ndarray, floats: np.ndarray, sizes: Mapping[str, int],
-    contract: bool = True, threads: int = 128, processor: str = HOPPER,
+    contract: bool = True, inline: bool | None = None,
+    threads: int = 128, processor: str = HOPPER,
 ) -> str:  # fmt: skip
-    """PTX of the kernel KERNEL(states, inputs, params, outputs, made, copies, h, steps, bound)."""
+    """PTX of the kernel KERNEL(states, inputs, params, outputs, made, copies, h, steps, bound).
+
+    `inline`: all that numba compiled becomes one function, whose places are then known everywhere; otherwise LLVM
+    decides, as for a large step whose parts are called from many places (10 minutes were not enough for the buggy's in
+    natural coordinates). By default by size.
+    """
+    inline = bool(generated) or len(text) < LARGE if inline is None else inline
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=processor, features="+ptx80", opt=3)
@@ -156,8 +164,8 @@ def ptx(
     for function in whole.functions:
         if not function.is_declaration and function.name != KERNEL:
             function.linkage = "internal"
-            if function.name in ours and not re.search(
-                r"\.\d+$", function.name
+            if (
+                inline and function.name in ours and not re.search(r"\.\d+$", function.name)
             ):  # parts of generated functions stay by themselves
                 function.add_function_attribute("alwaysinline")
     whole.verify()
