@@ -144,8 +144,8 @@ def ptx(
     """PTX of the kernel KERNEL(states, inputs, params, outputs, made, copies, h, steps, bound).
 
     `inline`: all that numba compiled becomes one function, whose places are then known everywhere; otherwise LLVM
-    decides, as for a large step whose parts are called from many places (10 minutes were not enough for a multibody one in
-    natural coordinates). By default by size.
+    decides, as for a large step whose parts are called from many places (10 minutes were not enough for a multibody one
+    in natural coordinates). By default by size.
     """
     inline = bool(generated) or len(text) < LARGE if inline is None else inline
     llvm.initialize_all_targets()
