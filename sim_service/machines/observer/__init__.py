@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from sim_service.machines.contract import Machine
+from sim_service.machines.observer.layout import OBSERVED
 from sync.errors import ConfigError
-
-OBSERVED = "observed:"  # in front of the names of the observed machine's files, in a record
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:

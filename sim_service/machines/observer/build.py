@@ -8,9 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from sim_service.machines.contract import Machine, Quantity, Tables, tables
-from sim_service.machines.observer import OBSERVED
 from sim_service.machines.observer import step as stepping
-from sim_service.machines.observer.layout import HEAD, A
+from sim_service.machines.observer.layout import HEAD, OBSERVED, A
 from sim_service.machines.parameters import make_plain
 from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE, Observed

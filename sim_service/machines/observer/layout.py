@@ -34,3 +34,4 @@ class A(IntEnum):
 
 
 HEAD = 2 * len(A)
+OBSERVED = "observed:"  # in front of the names of the observed machine's files, in a record
