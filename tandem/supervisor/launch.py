@@ -77,7 +77,7 @@ RECORDER = Process(
     frozenset({0, 1, 2}), real_time=False, waits=False,
 )  # fmt: skip
 SERVICES = (DAQ, SIM)
-BESIDE = (VIEW, LOOK_AHEAD)  # begun once there are steps; a run goes on without them
+BESIDE = (VIEW, LOOK_AHEAD)  # they begin once there are steps; a run goes on without them
 PROCESSES = (DAQ, SIM, *BESIDE, RECORDER)
 
 

@@ -252,6 +252,8 @@ class Supervisor:
         self._recording = _Recording(group.recorder if folder else None, self._what_to_record, self._note)
         self._produced = Produced(config.ring("daq"))
         self._steps = Steps(config.ring("sim"), config.step_ns, channels)
+        # built and forked before the first step: both take the kernel milliseconds, which a loop may have to wait for
+        self._ahead = group.start(LOOK_AHEAD) if config.look_ahead.enabled else None
         self._asked_s = 0.0
         self._stopped_ns = 0
         self.interrupted = threading.Event()
@@ -347,7 +349,7 @@ class Supervisor:
                 if service.code == refusal.code:
                     raise refusal(service.last_words)
         if any(service.code is not None for service in services) or (
-            all(service.ready for service in services) and self._recording.ready
+            all(service.ready for service in services) and self._recording.ready and self._ahead_ready
         ):
             daq, sim = services
             if daq.ready and sim.ready and (missing := set(daq.facts.get("wants", ())) - set(sim.facts["outputs"])):
@@ -360,6 +362,11 @@ class Supervisor:
             for service in services:
                 self._say_begin(service)
                 self._policy.adopt(service, self._say_begin)
+
+    @property
+    def _ahead_ready(self) -> bool:
+        """Or it will never be, which ends nothing."""
+        return self._ahead is None or self._ahead.ready or self._ahead.code is not None
 
     def _say_begin(self, service: Service) -> None:
         """And when to end: a simulator that takes another's place keeps to the end of the first."""
@@ -377,15 +384,13 @@ class Supervisor:
             self.outcome.first_step_s = round(self._first_step - self._begun_at, 3)
             notify("READY=1")
             if self._config.view.enabled:
-                self._start_beside(VIEW, self._begin_view)
-            if self._config.look_ahead.enabled:
-                self._start_beside(LOOK_AHEAD, lambda service: service.say("{}"))
-
-    def _start_beside(self, process: Process, begin: Callable[[Service], None]) -> None:
-        try:
-            self._policy.adopt(self._group.start(process), begin, begun=False)
-        except OSError as error:
-            self._note(f"{process.title} cannot be started: {error}; {process.without}")
+                try:
+                    page = self._group.start(VIEW)
+                    self._policy.adopt(page, self._begin_view, begun=False)
+                except OSError as error:
+                    self._note(f"no page: {error}")
+            if self._ahead is not None:
+                self._policy.adopt(self._ahead, lambda service: service.say("{}"), begun=False)
 
     def _begin_view(self, service: Service) -> None:
         """Its token goes through the pipe: a command line is readable by everybody."""
