@@ -14,6 +14,8 @@ import numpy as np
 
 from sync.errors import ConfigError
 from tandem.exchange.atomic_files import written_atomically
+from tandem.fmu.address_code import objects as code_objects
+from tandem.fmu.address_code import parts_of, symbols
 from tandem.fmu.description import Model, data, description, identifier
 from tandem.fmu.object_code import RATES, STEP, TANGENT, object_file
 from tandem.fmu.platforms import HOST, Platform, compiler, find_platform
@@ -67,8 +69,12 @@ def as_model(loaded: LoadedMachine, name: str, step_s: float) -> tuple[Model, di
     found = {key: kernel for key, kernel in kernels.items() if kernel is not None}
     rows, columns = len(outputs) + len(state), len(state) + len(machine.inputs)
     needed = (rows if RATES in found else 0, rows * columns if TANGENT in found else 0)
+    parts = parts_of(machine)
+    code = tuple(symbols(parts)) if parts is not None else ()
     machine = replace(machine, work_size=max(machine.work_size, *needed))
-    return Model(machine, identifier(name), params, state, outputs, step_s, RATES in found, TANGENT in found), found
+    return Model(
+        machine, identifier(name), params, state, outputs, step_s, RATES in found, TANGENT in found, code
+    ), found
 
 
 def _beside(module: str, name: str) -> Any:
@@ -82,14 +88,19 @@ def _beside(module: str, name: str) -> Any:
 def compiled(folder: Path, platform: Platform, command: list[str], model: Model, kernels: dict[str, Any]) -> bytes:
     """The library of a platform."""
     objects = [object_file(model.machine, len(model.params), platform.triple, k, name) for name, k in kernels.items()]
+    if (parts := parts_of(model.machine)) is not None:
+        objects += code_objects(model.machine, parts, platform)
     files = [folder / f"{platform.name}_{k}.o" for k in range(len(objects))]
     for file, content in zip(files, objects, strict=True):
         file.write_bytes(content)
     (folder / "model_data.h").write_text(data(model, model.token))
     library = folder / f"{platform.name}.{platform.ending}"
+    exports = folder / "exports.map"  # nothing but FMI: a generated function may be called as one of the C library
+    exports.write_text("{ global: fmi3*; local: *; };")
+    own = [f"-Wl,--version-script={exports}"] if platform.ending == "so" else []
     words = [
         *command, "-std=gnu11", "-O2", "-ffp-contract=off", "-shared", "-fvisibility=hidden", "-s",
-        *([] if platform.ending == "dll" else ["-fPIC"]), "-I", folder, _INTERFACE, *files, *platform.links,
+        *([] if platform.ending == "dll" else ["-fPIC"]), "-I", folder, _INTERFACE, *files, *platform.links, *own,
         "-o", library,
     ]  # fmt: skip
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)

@@ -23,6 +23,7 @@ class Model:
     step_s: float
     has_rates: bool = False  # Model Exchange too
     has_tangent: bool = False  # and directional derivatives
+    code: tuple[str, ...] = ()  # symbols whose addresses belong into the tables, at `machine.addresses`
 
     @property
     def live(self) -> list[int]:
@@ -49,16 +50,17 @@ def identifier(name: str) -> str:
 # ---- for the compiler ------------------------------------------------------------------------------------------------
 
 
-def _numbers(name: str, values: np.ndarray) -> str:
+def _numbers(name: str, values: np.ndarray, kind: str = "const ") -> str:
     """By their bits: nothing is rounded."""
     bits = np.ascontiguousarray(values, np.float64).view(np.uint64).tolist() or [0]
     words = ", ".join(f"0x{word:x}" for word in bits)
-    return f"static const union {{ uint64_t bits[{len(bits)}]; double number[{len(bits)}]; }} {name} = {{{{{words}}}}};"
+    return f"static {kind}union {{ uint64_t bits[{len(bits)}]; double number[{len(bits)}]; }} {name} = {{{{{words}}}}};"
 
 
 def data(model: Model, token: str) -> str:
     machine, live = model.machine, model.live
-    ints = machine.tables.ints.tolist() or [0]
+    ints, floats = machine.tables.ints.tolist() or [0], machine.tables.floats.copy()
+    floats[list(machine.addresses)] = 0.0
     sizes = {
         "INPUTS": len(machine.inputs), "OUTPUTS": len(machine.outputs), "PARAMS": len(model.params), "LIVE": len(live),
         "STATES": len(machine.states), "WORK": machine.work_size, "INTS": machine.tables.ints.size,
@@ -74,7 +76,11 @@ def data(model: Model, token: str) -> str:
         f'#define TOKEN "{token}"',
         f"static const int32_t model_ints[] = {{{', '.join(map(str, ints))}}};",
         f"static const int model_live[] = {{{', '.join(map(str, live or [0]))}}};",
-        _numbers("model_floats", machine.tables.floats),
+        f"#define N_CODE {len(model.code)}",
+        *(f"extern char {symbol}[];" for symbol in model.code),
+        f"static char *const model_code[] = {{{', '.join(model.code) or 'NULL'}}};",
+        f"static const int model_code_at[] = {{{', '.join(map(str, machine.addresses)) or 0}}};",
+        _numbers("model_floats", floats, "" if model.code else "const "),
         _numbers("model_params", model.params),
         _numbers("model_state", model.state),
         _numbers("model_outputs", model.outputs),

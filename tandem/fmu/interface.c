@@ -102,6 +102,9 @@ static void *made(const char *token, void *environment, log_message log, int exc
         if (log) log(environment, ERROR, "logStatusError", "of another FMU: instantiationToken");
         return NULL;
     }
+#if N_CODE /* the same words whoever writes them */
+    for (int k = 0; k < N_CODE; k++) model_floats.bits[model_code_at[k]] = (uint64_t)model_code[k];
+#endif
     instance *it = (instance *)calloc(1, sizeof *it);
     if (!it) return NULL;
     it->environment = environment;

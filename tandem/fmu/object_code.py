@@ -7,6 +7,7 @@ each, so that no name of Python is in the object.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -36,35 +37,43 @@ def object_file(machine: Machine, params: int, triple: str = "", kernel: Any = N
         int32_t NAME(state, inputs, params, ints, floats, work, h)
 
     six pointers and a number, with the kernel inside it: handed on as numba flattens its arguments they are 45 words,
-    which took longer than a small step itself. Raises ConfigError for a machine whose code cannot leave this process.
+    which took longer than a small step itself.
     """
-    if machine.addresses:
-        raise ConfigError(
-            f"{machine.name}: its step calls code that was generated in this process, by its address; no FMU can be"
-            ' made of it yet; where its file has formulation = "relative", "natural" would do'
-        )
     compiled = next(iter((kernel or machine.step).overloads.values()))
+    return _emitted(machine.name, compiled, name, triple, lambda step: _entrance(machine, params, step, name))
+
+
+def kernel_object(machine: Machine, kernel: Any, signature: Any, name: str, triple: str) -> bytes:
+    """Of a kernel that the step calls by its address, as numba calls it."""
+    return _emitted(machine.name, kernel.overloads[tuple(signature.args)], name, triple, None)
+
+
+def _emitted(machine: str, compiled: Any, name: str, triple: str, entrance: Callable[[Any], str] | None) -> bytes:
     module = llvm.parse_bitcode(compiled.library._get_module_for_linking().as_bitcode())
     target = _target_machine(triple)
     module.triple, module.data_layout = target.triple, str(target.target_data)
     step = module.get_function(compiled.fndesc.llvm_func_name)
-    if len(list(step.arguments)) != ARGUMENTS:
-        raise ConfigError(
-            f"{machine.name}: its step has {len(list(step.arguments))} words of arguments, not {ARGUMENTS}"
-        )
-    step.name = inside = f"{name}_of_numba"
-    step.add_function_attribute("alwaysinline")
+    step.name = inside = name if entrance is None else f"{name}_of_numba"
+    if entrance is not None:
+        if len(list(step.arguments)) != ARGUMENTS:
+            raise ConfigError(
+                f"{machine}: its step has {len(list(step.arguments))} words of arguments, not {ARGUMENTS}"
+            )
+        step.add_function_attribute("alwaysinline")
     _keep_only(module, inside)
     _remove_unused(module, target)
     module.link_in(_parsed(_traps(module), target))
-    module.link_in(_parsed(_entrance(machine, params, step, name), target))
-    _keep_only(module, name)
-    _inline(module, target)
+    if entrance is not None:
+        module.link_in(_parsed(entrance(step), target))
+        _keep_only(module, name)
+        _inline(module, target)
+    else:
+        _keep_only(module, name)
     _remove_unused(module, target)
     left = sorted(f.name for f in module.functions if f.is_declaration and not _allowed(f.name))
     left += [g.name for g in module.global_variables if g.is_declaration]
     if left:
-        raise ConfigError(f"{machine.name}: its step needs {', '.join(left)}, which no target has")
+        raise ConfigError(f"{machine}: its step needs {', '.join(left)}, which no target has")
     return bytes(target.emit_object(module))
 
 

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from sync.errors import ConfigError
 from tandem.cli import app
+from tandem.fmu.address_code import parts_of
 from tandem.fmu.build import write_fmu
 from tandem.fmu.object_code import ALLOWED, object_file
 from tandem.fmu.platforms import HOST, PLATFORMS, Platform, compiler
@@ -156,6 +157,40 @@ def test_instances_share_nothing(make: Make) -> None:
     for it in (alone, beside, fmu.it):
         it.terminate()
         it.freeInstance()
+
+
+@pytest.mark.drill
+@pytest.mark.skipif(not HOST.startswith("aarch64"), reason="generated code goes into no library on x86")
+def test_a_machine_in_relative_coordinates_takes_its_generated_code_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configs = Path(__file__).resolve().parents[2] / "configs"
+    shutil.copytree(configs, tmp_path / "configs")
+    file = tmp_path / "configs" / "vehicles" / "relative.toml"
+    file.write_text('formulation = "relative"\n' + (configs / "vehicles" / "buggy.toml").read_text())
+    model = load_machine(file)
+    made = write_fmu(model, "model", STEP_S, tmp_path / "model.fmu", "tandem")
+    assert validate_fmu(made["fmu"]) == [] and made["library_bytes"] <= 1_000_000
+    fmu = Fmu(tmp_path / "model.fmu", tmp_path, monkeypatch)
+    shown = subprocess.run(["nm", "-D", fmu.library], capture_output=True, text=True, check=True).stdout
+    assert all(name.startswith("fmi3") for name in re.findall(r" [A-TV-Z] (\S+)", shown))
+    for k in range(400):
+        values = {
+            "throttle": 0.6 if k < 250 else 0.0, "brake_pressure_bar": 0.0 if k < 250 else 20.0,
+            "steering_angle": 0.3 * np.sin(0.02 * k),
+        }  # fmt: skip
+        fmu.set(values)
+        fmu.it.doStep(k * STEP_S, STEP_S)
+        ours = np.array(list(model.step(values, STEP_S).values()))
+        assert fmu.get(fmu.outputs).tobytes() == ours.tobytes(), k
+        if k == 200:
+            saved = fmu.it.getFMUState()
+        elif k == 300:  # not a step more than the state that was saved
+            fmu.it.setFMUState(saved)
+            assert fmu.get(["time"])[0] == pytest.approx(201 * STEP_S)
+            break
+    with pytest.raises(ConfigError, match="generated code for aarch64-linux alone"):
+        write_fmu(model, "model", STEP_S, tmp_path / "other.fmu", "tandem", ["x86_64-linux"])
 
 
 def test_what_is_wrong_is_refused_and_said(make: Make) -> None:
@@ -316,7 +351,7 @@ def test_code_of_this_process_alone_is_refused_by_name() -> None:
 
     machine, _ = load_machine("mass_spring").description()
     with pytest.raises(ConfigError, match="mass_spring: its step calls code that was generated in this process"):
-        object_file(replace(machine, addresses=(0,)), 3)
+        parts_of(replace(machine, addresses=(0,)))
 
 
 def test_the_command_writes_one_and_overwrites_nothing(tmp_path: Path) -> None:

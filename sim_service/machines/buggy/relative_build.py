@@ -15,6 +15,7 @@ from sim_service.machines.buggy.bodies import Car
 from sim_service.machines.buggy.description import P
 from sim_service.machines.buggy.relative_dynamics import C
 from sim_service.machines.car.tyres.keys import T
+from sim_service.machines.code_parts import CODE_OF, CodeParts
 from sim_service.machines.contract import STEP, Machine, Quantity, Tables, tables
 from sim_service.multibody.natural import evaluation
 from sim_service.multibody.natural.errors import MechanismError
@@ -68,6 +69,13 @@ def in_relative(machine: Machine, car: Car, system: System, params: np.ndarray, 
     )
 
 
+_KERNELS = (
+    (forces.hook, FORCE), (dynamics.step, STEP), (evaluation.examine, relative.EXAMINE),
+    (integrators.rodas3_step, ode.STEP), (relative.car_rates, ode.RATES),
+    (relative.car_rates_and_jacobian, ode.RATES_AND_JACOBIAN),
+)  # fmt: skip
+
+
 def _device(constants: Tables, addresses: tuple[int, ...], made: Generated) -> Any:
     from sim_service.machines.buggy import relative_device  # only who compiles for a GPU needs it
 
@@ -108,6 +116,7 @@ def _begin(machine: Machine, made: Generated, constants: Tables, code: Compiled)
         relative.join(state, params, given, work)
         assert code.address  # what the addresses point to must not be collected
 
+    CODE_OF[initial] = CodeParts(code, tuple(relative.NAMES), _KERNELS)
     return initial
 
 
@@ -134,12 +143,7 @@ def _tables(
         Own.DRIVEN_PTR: np.cumsum([0, *(len(form.inputs) for form in forms)]), Own.BLOCKS: blocks.table,
         Own.DRIVEN_INPUT: [k for form in forms for k in form.inputs], C.BARE: bare,
     }  # fmt: skip
-    kernels = (
-        (forces.hook, FORCE), (dynamics.step, STEP), (evaluation.examine, relative.EXAMINE),
-        (integrators.rodas3_step, ode.STEP), (relative.car_rates, ode.RATES),
-        (relative.car_rates_and_jacobian, ode.RATES_AND_JACOBIAN),
-    )  # fmt: skip
-    addresses = [code.address[name] for name in relative.NAMES] + [address_of(*kernel) for kernel in kernels]
+    addresses = [code.address[name] for name in relative.NAMES] + [address_of(*kernel) for kernel in _KERNELS]
     reals: dict[int, Any] = {
         Own.ADDRESS: [as_word(address) for address in addresses], Own.D: d, Own.LAW: np.zeros(4),
         Own.DRIVEN_CONST: [form.const for form in forms],
