@@ -73,6 +73,7 @@ def test_rows_are_the_same_as_objects_and_on_the_page(small, tmp_path):
 
 def test_the_tables_say_what_is_absent_and_how_costs_grow(small, tmp_path):
     said = invoke("--runs", str(tmp_path))
+    assert said.startswith("I3AL on 2 mechanisms: constraints kept to ")  # what matters comes first
     assert f"not installed, so not compared: mujoco, pin ({install_extra('compare')})" in said
     assert "grows like n^" in said and "empty cache" not in said  # compiling anew is not quick
     assert "I3AL trapezoidal" in said and "failed" in said

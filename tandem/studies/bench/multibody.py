@@ -329,6 +329,7 @@ def _plain_number(value: float) -> str:
 
 
 def print_bench(console: Console, result: dict[str, Any]) -> None:
+    console.print(headline(result), markup=False, soft_wrap=True)
     for problem in dict.fromkeys(row["problem"] for row in result["rows"]):
         mine = [row for row in result["rows"] if row["problem"] == problem]
         first = mine[0]
