@@ -90,7 +90,7 @@ def _observed(
         raise ConfigError(f"{where}: observed = {settings.observed!r}: its file is missing")
     top = "".join(f'{key} = "{value}"\n' for key, value in settings.top.items()).encode()
     of = MachineFiles({**files, FILE: top + files[FILE]}, names)
-    kind = of.toml().get("machine")
+    kind = str(of.toml().get("machine"))
     module = f"{MACHINES.get(kind, '')}.observed"
     if kind not in MACHINES or find_spec(MACHINES[kind]) is None or find_spec(module) is None:
         raise ConfigError(f"{where}: observed = {settings.observed!r}: {kind} has no observer")
