@@ -13,7 +13,6 @@ long a step of one copy alone takes.
 
 import argparse
 import json
-import pickle
 import shutil
 import subprocess
 import sys
@@ -133,7 +132,6 @@ def prepare(folder: Path, what: list[str]) -> None:
         print(f"{name}: references; {(data['fallen'] > 0).sum()} had steps of another method", flush=True)
     for name, machine in machines.items():
         made = texts(machine)
-        (folder / name / "texts.pickle").write_bytes(pickle.dumps(made))
         text = ptx(**made)
         (folder / name / "program.ptx").write_text(text)
         print(f"{name}: program, {len(text)} bytes", flush=True)

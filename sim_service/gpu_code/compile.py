@@ -4,7 +4,6 @@ Takes a process of its own (device_text.py) and, for a multibody machine, minute
 """
 
 import argparse
-import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from numba import types
 
 from sim_service.gpu_code import device_text, ptx
 from sim_service.gpu_code.entry import ARGUMENTS, entry
+from sim_service.gpu_code.packed import pack_texts, unpack_machine
 from sim_service.gpu_code.source import DeviceSource
 from sim_service.machines import load_machine, make_machine
 from sim_service.machines.contract import Machine
@@ -56,20 +56,20 @@ def texts(machine: Machine) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("machine", type=Path, help="file of a machine, or its files and parameters as a pickle")
+    parser.add_argument("machine", type=Path, help="file of a machine; or .packed: its files and parameters")
     parser.add_argument("program", type=Path)
     parser.add_argument(
         "--keep", type=Path, help="keep the IR in this file, to compile it for this processor (host.py)"
     )
     parser.add_argument("--no-contraction", action="store_true", help="fuse no multiplication with an addition")
     asked = parser.parse_args()
-    if asked.machine.suffix == ".pickle":  # of tandem's own, in a folder of its own
-        machine, _ = make_machine(*pickle.loads(asked.machine.read_bytes()))
+    if asked.machine.suffix == ".packed":
+        machine, _ = make_machine(*unpack_machine(asked.machine.read_bytes()))
     else:
         machine, _ = load_machine(asked.machine)
     made = texts(machine)
     if asked.keep:
-        asked.keep.write_bytes(pickle.dumps(made))
+        asked.keep.write_bytes(pack_texts(made))
     asked.program.write_text(ptx.ptx(**made, contract=not asked.no_contraction))
     return 0
 

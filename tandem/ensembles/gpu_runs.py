@@ -9,7 +9,6 @@ CPU: its row is the CPU's.
 
 import hashlib
 import os
-import pickle
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sim_service.gpu_code import device
+from sim_service.gpu_code.packed import pack_machine
 from sync import code_dependencies
 from sync.errors import ConfigError, TandemError
 from tandem.ensembles.manoeuvres import Log
@@ -60,7 +60,7 @@ def check(worker: Worker, where: str) -> None:
 
 def program_of(job: Job, changed: dict[str, float]) -> bytes:
     """PTX of the machine of a job; compiled once for its files and these sources."""
-    given = pickle.dumps((job.sources, changed), 5)
+    given = pack_machine(job.sources, changed)
     key = hashlib.sha256(code_dependencies.fingerprint().encode() + given).hexdigest()[:32]
     code_dependencies.own_cache()
     folder = code_dependencies.cache_directory() / "gpu"
@@ -68,7 +68,7 @@ def program_of(job: Job, changed: dict[str, float]) -> bytes:
     kept = folder / f"{key}.ptx"
     if not kept.exists():
         with tempfile.TemporaryDirectory(dir=folder) as place:
-            source, target = Path(place) / "machine.pickle", Path(place) / "program.ptx"
+            source, target = Path(place) / "machine.packed", Path(place) / "program.ptx"
             source.write_bytes(given)
             command = [sys.executable, "-m", "sim_service.gpu_code.compile", str(source), str(target)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=code_dependencies.ROOT)

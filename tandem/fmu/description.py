@@ -94,6 +94,10 @@ def data(model: Model, token: str) -> str:
 # ---- for an importer -------------------------------------------------------------------------------------------------
 
 
+def _truth(holds: bool) -> str:
+    return "true" if holds else "false"
+
+
 def description(model: Model, token: str, tool: str) -> str:
     machine = model.machine
     variables = list(_variables(model))
@@ -103,10 +107,9 @@ def description(model: Model, token: str, tool: str) -> str:
     step = repr(float(model.step_s))
     first_rate = 1 + len(machine.inputs) + len(machine.outputs) + len(model.live) + len(machine.states)
     rates = range(first_rate, first_rate + len(machine.states)) if model.has_rates else ()
-    exact = ' providesDirectionalDerivatives="true"' * model.has_tangent
     exchange = (
         f'  <ModelExchange modelIdentifier={quoteattr(model.identifier)} canGetAndSetFMUState="true"'
-        f' canSerializeFMUState="true"{exact}/>',
+        f' canSerializeFMUState="true" providesDirectionalDerivatives={quoteattr(_truth(model.has_tangent))}/>',
     )
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',

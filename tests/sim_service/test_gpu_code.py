@@ -1,6 +1,5 @@
 """Programs for a GPU, made and checked without one: their text, compiled for this processor, makes the same steps."""
 
-import pickle
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 
 from sim_service.gpu_code import device, ptx
 from sim_service.gpu_code.host import HostProgram
+from sim_service.gpu_code.packed import unpack_texts
 from sim_service.machines import load_machine
 from sim_service.multibody.relative.graph import Graph
 from sim_service.multibody.relative.llvm import Function, module_text
@@ -35,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict]:
         folder / "texts",
     ]
     subprocess.run(command, check=True, cwd=ROOT)
-    return (folder / "car.ptx").read_text(), pickle.loads((folder / "texts").read_bytes())
+    return (folder / "car.ptx").read_text(), unpack_texts((folder / "texts").read_bytes())
 
 
 def test_a_program_needs_nothing_from_outside(made) -> None:

@@ -1,6 +1,5 @@
 """`tandem sweep --gpu`, as far as it goes without one: its program, compiled for this processor, steps the copies."""
 
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from sim_service.gpu_code import device
 from sim_service.gpu_code.host import HostProgram
+from sim_service.gpu_code.packed import pack_machine, unpack_texts
 from sync.errors import ConfigError
 from tandem.ensembles import gpu_runs
 from tandem.ensembles.sweep import prepare, sweep
@@ -63,11 +63,11 @@ class HostCopies:
 def program(tmp_path_factory: pytest.TempPathFactory) -> HostProgram:
     folder = tmp_path_factory.mktemp("program")
     job = prepare(STUDY).job
-    (folder / "machine.pickle").write_bytes(pickle.dumps((job.sources, {})))
-    command = [sys.executable, "-m", "sim_service.gpu_code.compile", folder / "machine.pickle", folder / "p.ptx"]
+    (folder / "machine.packed").write_bytes(pack_machine(job.sources, {}))
+    command = [sys.executable, "-m", "sim_service.gpu_code.compile", folder / "machine.packed", folder / "p.ptx"]
     subprocess.run([*command, "--keep", folder / "texts"], check=True, cwd=ROOT)
     assert ".target sm_90" in (folder / "p.ptx").read_text()
-    return HostProgram(**pickle.loads((folder / "texts").read_bytes()))
+    return HostProgram(**unpack_texts((folder / "texts").read_bytes()))
 
 
 @pytest.mark.parametrize("stops", [False, True])
