@@ -17,7 +17,7 @@ The angles are beyond the peak of the tyres, where more slip brings no more forc
 lose its effect on a car at side-slips of 12° on dry asphalt and 2° on ice.
 """
 
-from math import atan2, cos, hypot, radians, sin, sqrt, tan
+from math import atan2, cos, radians, sin, sqrt
 
 import numpy as np
 
@@ -49,10 +49,15 @@ def _axle(w, axle, tyre, mu):
             continue
         camber, speed = w[at + V.camber], w[at + V.speed]
         side = 1.0 if k == 0 else -1.0
-        low = evaluate(tyre, load, kappa, tan(alpha - _ASIDE), camber, mu, side, speed, False, 0.0)
-        high = evaluate(tyre, load, kappa, tan(alpha + _ASIDE), camber, mu, side, speed, False, 0.0)
+        low = evaluate(
+            tyre, load, kappa, sin(alpha - _ASIDE) / cos(alpha - _ASIDE), camber, mu, side, speed, False, 0.0
+        )
+        high = evaluate(
+            tyre, load, kappa, sin(alpha + _ASIDE) / cos(alpha + _ASIDE), camber, mu, side, speed, False, 0.0
+        )
         slope -= (high[1] - low[1]) / (2.0 * _ASIDE)
-        used += load * hypot(w[at + V.force_x] / max(low[5], 1.0), w[at + V.force_y] / max(low[6], 1.0))
+        along, across = w[at + V.force_x] / max(low[5], 1.0), w[at + V.force_y] / max(low[6], 1.0)
+        used += load * sqrt(along * along + across * across)
         loads += load
     return (used / loads if loads > 0.0 else 0.0), slope
 
@@ -85,7 +90,7 @@ def judge(w, params, tables, numbers, out):
     v = max(abs(vx), SLOW)
     out[GROWTH] = growth(numbers[_MASS], numbers[_INERTIA], a, b, front_slope, rear_slope, v)
     out[LOSS] = w[W.overturned]
-    if hypot(vx, vy) > SLOW:
+    if vx * vx + vy * vy > SLOW * SLOW:
         spins = abs(atan2(vy - b * r, abs(vx)))
         slides = abs(atan2(vy + a * r, abs(vx)) - (w[W.road_wheel_angle] if vx >= 0.0 else -w[W.road_wheel_angle]))
         out[LOSS] = max(out[LOSS], spins / (SPIN * rear_mu), slides / (SLIDE * front_mu))
