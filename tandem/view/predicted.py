@@ -19,7 +19,8 @@ class PredictedPaths:
     def __init__(self, server: Any, feed: DataSource, ground: Ground, prefix: str = ""):
         self._feed, self._ground = feed, ground
         self._lines: dict[str, Any] = {}
-        if not feed.config.look_ahead.enabled:
+        config = getattr(feed, "config", None)  # a mechanism at its bench has none
+        if config is None or not config.look_ahead.enabled:
             return
         for name, colour, thickness in (("held", _CALM, 4.0), ("warning", _ALARM, 5.0), ("moving", _FAINT, 2.0)):
             self._lines[name] = server.scene.add_line_segments(
