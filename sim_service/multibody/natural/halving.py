@@ -7,16 +7,12 @@ difference of both: q + (q - q_whole) / 3 is of the next order. That costs three
 constraints by the square of the difference; the next step brings it back. Element states are those of the halves: they
 may be counters. A step in which an attempt did not converge is not extrapolated.
 
-Within a step forces see velocities before they are projected onto the constraints. Where forces depend on velocity, the
-accelerations that a step leaves are off by that, to second order, and a step that begins with them is not the same rule
-as one that begins with exact ones: the extrapolation would be of second order. So `halved_step` solves for the
-accelerations after the first half and at the end.
+A machine takes these into its own step; as a step of their own they are in halved_step.py.
 """
 
-from sim_service.multibody.natural.assembly import forces, inputs_before, largest, largest_scaled, look
-from sim_service.multibody.natural.augmented import STEP, applied_power, step
-from sim_service.multibody.natural.constraints import jacobian, velocities
-from sim_service.multibody.natural.evaluation import solve_accelerations
+from sim_service.multibody.natural.assembly import inputs_before, largest, largest_scaled, look
+from sim_service.multibody.natural.augmented import step
+from sim_service.multibody.natural.constraints import velocities
 from sim_service.multibody.natural.tables import (
     ATTEMPTS,
     CAPPED,
@@ -31,7 +27,6 @@ from sim_service.multibody.natural.tables import (
 )
 from sim_service.multibody.natural.views import inner, part, view
 from sync.array_copy import copy
-from sync.jit import kernel
 
 
 @inner
@@ -55,19 +50,6 @@ def middle_given(given, before, at):
 def end_given(given, before, at):
     for i in range(len(before)):
         given[at + i] = before[i]
-
-
-@inner
-def solve_again(ints, reals, state, work, hook):
-    """Accelerations and multipliers of the velocities as they are, where forces may depend on them."""
-    qd = part(ints, state, P.QD)
-    if len(part(ints, ints, P.PORT_FORM)) == 0 or len(part(ints, state, P.ALPHA)) > 0:
-        return
-    look(ints, reals, state, work, part(ints, state, P.Q), qd)
-    forces(ints, reals, state, work, hook, part(ints, state, P.TIME)[0], 0.0)
-    jacobian(ints, reals, work)
-    solve_accelerations(ints, reals, state, work, 0.0, 0.0)
-    part(ints, state, P.POWER)[0] = applied_power(ints, state, work, qd)
 
 
 @inner
@@ -131,16 +113,6 @@ def halve(ints, reals, state, work, hook, h, before, at):
     """
     sums = whole_and_half(ints, reals, state, work, hook, h, before, at)
     other_half(ints, reals, state, work, hook, h, before, at, sums)
-
-
-@kernel(STEP, error_model="numpy")
-def halved_step(ints, reals, state, work, hook, h):
-    """`halve`, with whatever the hook is given constant in the step, and accelerations that fit the velocities."""
-    nothing = view(work, 0, 0)
-    sums = whole_and_half(ints, reals, state, work, hook, h, nothing, 0)
-    solve_again(ints, reals, state, work, hook)
-    if other_half(ints, reals, state, work, hook, h, nothing, 0, sums):
-        solve_again(ints, reals, state, work, hook)
 
 
 @inner

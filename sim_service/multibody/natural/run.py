@@ -70,7 +70,7 @@ def stepper(scheme: Scheme) -> Any:
     if scheme == Scheme.I3AL:
         return step
     if scheme == Scheme.I3AL_HALVED:
-        from sim_service.multibody.natural.halving import halved_step
+        from sim_service.multibody.natural.halved_step import halved_step
 
         return halved_step
     from sim_service.multibody.natural.comparison import compared_step
