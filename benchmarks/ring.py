@@ -119,7 +119,7 @@ def _newest_reader(name: str, until_ns: int, results: Any) -> None:
                 "torn": torn,
                 "backwards": backwards,
                 "lapped": lapped,
-                "mean_ns": round(spent / reads, 1),
+                "mean_ns": round(spent / max(reads, 1), 1),  # none, if it came too late for a short run
                 "contended_ns_at_most": round(spent / max(contended, 1), 1),  # all time, on the contended ones alone
             },
         )
