@@ -44,7 +44,7 @@ FAULTS = (
     ),
     Fault(
         "ended without waiting for the last blocks",
-        "return now(clock) - buffers.block[T] > settings.drain_ns and not more",
+        "return age > settings.drain_ns and not more",
         "return True",
     ),
     Fault(

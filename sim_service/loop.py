@@ -162,8 +162,9 @@ def _is_drained(clock, rings, buffers, settings, books, at):
     if at.position < 0:
         return False
     _give_up_blocks(buffers, books, at)
-    more = load_acquire(rings.blocks, HEAD_WORD) > at.position + 1
-    return now(clock) - buffers.block[T] > settings.drain_ns and not more
+    age = now(clock) - buffers.block[T]
+    more = load_acquire(rings.blocks, HEAD_WORD) > at.position + 1  # came while we looked at the clock
+    return age > settings.drain_ns and not more
 
 
 @kernel(inline="always")
