@@ -231,7 +231,10 @@ def _judge_block(clock, rings, buffers, settings, books, rows, at):
             return _NO_STEP
         _give_up_blocks(buffers, books, at)
         if at.stop:
-            return rec.STOPPED
+            if at.taken - block[T] > settings.drain_ns:
+                return rec.STOPPED
+            at.planned += settings.h_ns
+            return _NO_STEP
         return rec.INPUT_LOST if ends else rec.RING_CLOSED
     control[rec.LOST_NS] = 0
     return _MAKE_STEP
