@@ -254,7 +254,7 @@ def replay(
 ) -> None:
     """Run a record again: as it was, bit for bit; without transport; with a delay; with other parameters.
 
-    Exit code 1 if an exact replay with nothing changed, or an effort, is not identical to the record.
+    Exit code 1 if an exact replay with nothing changed, an effort or a prediction is not identical to the record.
     """
     from sync import build
     from sync.jit import compiling
@@ -263,7 +263,7 @@ def replay(
         factor = _pace(pace)
         build.ensure("everything")
         with compiling("replay"):
-            from tandem.replay import Asked, print_replay, replay_run
+            from tandem.replay import Asked, all_identical, print_replay, replay_run
             from tandem.replay_save import save as save_replay
         asked = Asked(
             mode or ("ideal" if delay_ms or jitter_ms or halved else "exact"), delay_ms, jitter_ms, seed, factor,
@@ -279,8 +279,7 @@ def replay(
             print(json.dumps(done.figures), flush=True)
         else:
             print_replay(output(), done.figures)
-    differs = (done.figures["efforts"] or {}).get("differing")
-    if asked.mode == "exact" and not asked.changed and (differs or not done.figures["identical"]):
+    if asked.mode == "exact" and not asked.changed and not all_identical(done.figures):
         raise typer.Exit(1)
     _report_damage(done.run.losses)
 

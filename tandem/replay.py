@@ -434,6 +434,12 @@ def _compare(done: Replayed) -> dict[str, Any]:
     return {"identical": whole and first is None, "first_difference": difference, "differing_channels": differing}
 
 
+def all_identical(figures: dict[str, Any]) -> bool:
+    """Steps, and efforts and predictions where there are any."""
+    others = [figures.get("efforts"), figures.get("look_ahead")]
+    return bool(figures["identical"]) and not any(other and other["differing"] for other in others)
+
+
 def _against(done: Replayed, topic: Topic, asked: Asked) -> dict[str, Any]:
     """What the change did: against the run on board, and with a delay also against none at all."""
     found: dict[str, Any] = {}

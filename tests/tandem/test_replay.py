@@ -24,7 +24,7 @@ from sync.ring import RingReader
 from tandem.cli import app
 from tandem.inspect.info import info, print_info
 from tandem.provenance import attachments, start_facts
-from tandem.replay import Asked, replay_run
+from tandem.replay import Asked, all_identical, replay_run
 from tandem.replay_save import save
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -300,6 +300,21 @@ def test_what_was_not_done_again_is_not_identical(run: Path, tmp_path: Path, con
     assert "step 1800 cannot be done again: the record lacks the block it used" in found["stopped"]
     result = CliRunner().invoke(app, ["replay", str(tmp_path / "c")])
     assert result.exit_code == 1 and "2200 recorded steps were not done again" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "figures, same",
+    [
+        ({"identical": True, "efforts": None, "look_ahead": None}, True),
+        ({"identical": True, "efforts": {"differing": 0}, "look_ahead": {"differing": 0}}, True),
+        ({"identical": False, "efforts": None, "look_ahead": None}, False),
+        ({"identical": None, "efforts": None, "look_ahead": None}, False),
+        ({"identical": True, "efforts": {"differing": 1}, "look_ahead": None}, False),
+        ({"identical": True, "efforts": None, "look_ahead": {"differing": 1}}, False),
+    ],
+)
+def test_identical_are_steps_efforts_and_predictions(figures: dict[str, Any], same: bool) -> None:
+    assert all_identical(figures) is same
 
 
 def test_an_exact_replay_needs_steps(run: Path) -> None:
