@@ -37,6 +37,7 @@ from sync.service_process import Prepared, Reporter, held
 
 _NICE = 15
 _REST_NS = 2_000_000  # between looks for a new state
+_NAP_NS = 50_000_000  # at most: who asks it to stop should not wait for its next turn
 _STATUS_NS = 300_000_000
 _RETRY_NS = 50_000_000
 _TRIES = 3  # for a step and its state: between the two pushes of the loop they are of two steps
@@ -173,7 +174,7 @@ class Looking:
         room = now + _SLACK * self._mean_ns < self._due_ns
         kind = rec.HELD if due else rec.MOVING
         if not due and not (room and self._mean_ns and self._predictor.outlook.rates):
-            sleep_until(min(self._due_ns, now + self._period_ns))
+            sleep_until(min(self._due_ns, now + _NAP_NS))
             return
         self._look_back()
         if not self.source.take() or self._is_known(kind):
