@@ -1,8 +1,6 @@
 """The panel without a browser: what is kept and drawn, what is sent and undone, what is saved, what a fork is."""
 
-import contextlib
 import dataclasses
-import io
 import math
 import time
 from collections.abc import Callable
@@ -708,16 +706,6 @@ class Still:
 
     def alive(self) -> dict[str, bool]:
         return {"daq": True, "sim": True}
-
-
-@pytest.fixture
-def server() -> Any:
-    viser = pytest.importorskip("viser")
-    with contextlib.redirect_stdout(io.StringIO()):
-        made = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
-    yield made
-    with contextlib.redirect_stdout(io.StringIO()):
-        made.stop()
 
 
 @pytest.mark.parametrize("source", ["{kind='page'}", "{kind='virtual', manoeuvre='x'}"])

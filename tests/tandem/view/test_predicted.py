@@ -1,8 +1,5 @@
 """The page draws the predicted path before the machine, and says what it warns of."""
 
-import contextlib
-import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +17,6 @@ from tandem.view.predicted import PredictedPaths, in_words
 
 DRIVE = Path(__file__).resolve().parents[3] / "configs" / "drive.toml"
 PARAMS = np.array([p.value for p in MACHINE.parameters])
-
-
-@pytest.fixture
-def server() -> Iterator[Any]:
-    viser = pytest.importorskip("viser")
-    with contextlib.redirect_stdout(io.StringIO()):
-        made = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
-    yield made
-    with contextlib.redirect_stdout(io.StringIO()):
-        made.stop()
 
 
 def prediction(kind: int, t_ns: int, status: int = 0, **values: float) -> np.ndarray:

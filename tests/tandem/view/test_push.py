@@ -27,14 +27,6 @@ class Told:
         self.values |= values
 
 
-@pytest.fixture
-def server() -> Any:
-    viser = pytest.importorskip("viser")
-    made = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
-    yield made
-    made.stop()
-
-
 def test_only_a_model_with_a_hand_can_be_pushed() -> None:
     buggy, _ = load_machine(VEHICLES / "buggy.toml")
     plain, _ = load_machine(VEHICLES / "buggy_single_track.toml")

@@ -1,6 +1,5 @@
 """What models look like, against what is known of them otherwise; and the stage, without a browser."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -346,14 +345,6 @@ def test_closed_meshes_look_outwards(mesh: shapes.Mesh) -> None:
 
 
 # ---- a stage, without a browser --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def server() -> Iterator[Any]:
-    viser = pytest.importorskip("viser")
-    made = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
-    yield made
-    made.stop()
 
 
 def test_two_stages_share_a_page(server: Any) -> None:
