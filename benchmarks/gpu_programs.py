@@ -70,7 +70,8 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
     from sim_service.multibody.natural.run import TOTALS, run_steps
     from sim_service.multibody.natural.system import no_force
     from sim_service.multibody.natural.tables import P
-    from sim_service.multibody.natural.views import inner, part, view
+    from sim_service.multibody.natural.views import part, view
+    from sync.jit import inner
     from tandem.studies.bench.problems import chain as described
 
     system = described(rods, 2.0 / rods, 2.0 / rods, 1.0, CHAIN_STEP).build().compile(h=CHAIN_STEP)

@@ -104,6 +104,14 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
     return compiled
 
 
+def inner(function: Callable[..., Any]) -> Any:
+    """A function that only other kernels call: without wrappers for Python it compiles in two thirds of the time.
+
+    Python itself cannot call it.
+    """
+    return kernel(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
 def _made_of(function: Callable[..., Any]) -> str:
     """Of a function that was made by another: what it was made of, for its name.
 

@@ -51,7 +51,7 @@ def _one_hash(self: Any) -> int:
 # ---- loading: a fifth of the time to start. A cached kernel is kept as object code and, for kernels that inline it, as
 # ---- bitcode. numba parses that whenever it loads one; a run inlines nothing any more. Here: when needed.
 # ----
-# ---- inner functions (sim_service/multibody/natural/views.py): most of the time to compile. A function that has no
+# ---- inner functions (sync/jit.py): most of the time to compile. A function that has no
 # ---- wrappers can only be called by others. numba makes machine code of it all the same, of it and of everything it
 # ---- calls, and does so again for each caller above. Here it waits until somebody who can be called links it.
 

@@ -16,7 +16,7 @@ from sim_service.gpu_code.packed import pack_texts, unpack_machine
 from sim_service.gpu_code.source import DeviceSource
 from sim_service.machines import load_machine, make_machine
 from sim_service.machines.contract import Machine
-from sim_service.multibody.natural.views import inner
+from sync.jit import inner
 
 
 def sizes_of(machine: Machine) -> dict[str, int]:

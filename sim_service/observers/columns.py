@@ -10,8 +10,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from sim_service.multibody.natural.views import inner
 from sim_service.observers.rows import LANES
+from sync.jit import inner
 
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 

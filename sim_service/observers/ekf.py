@@ -35,14 +35,14 @@ import numpy as np
 from numba import boolean, float64, int64, types, void
 
 from sim_service.machines.contract import TABLES, Tables
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
 from sim_service.observers import factored
 from sim_service.observers.contract import CONSTANT, CORRECT, FAILED, LINEARISE, MEASURE, TANGENT
 from sim_service.observers.quantised import of_cell
 from sim_service.observers.rows import CLIPPED, COUNTED, FREE, GATED, LATE, TOO_OLD, USED, WIDTH, R
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, INDICES, VECTOR, group
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import boolean, float64, int64, void
 
 from sim_service.machines.contract import TABLES, Machine
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
 from sim_service.observers import ekf
 from sim_service.observers.contract import Observed
 from sim_service.observers.description import Sensors, turned
@@ -23,7 +23,7 @@ from sim_service.observers.noise import normal_number
 from sim_service.observers.rows import WIDTH, R
 from sim_service.observers.satellites import WORST, Reception, Sky, along
 from sync.array_types import CONSTANTS, INDICES, MATRIX, VECTOR, group
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

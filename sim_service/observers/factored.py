@@ -11,12 +11,12 @@ nothing.
 import numpy as np
 from numba import float64, int64
 
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
 from sim_service.observers.columns import add_columns
 from sim_service.observers.rows import LANES, ROOM
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 LEAST = 1e-14  # of the diagonal of P: an entry of D is at least that
 

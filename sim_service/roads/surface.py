@@ -26,7 +26,7 @@ from numba import boolean, float64, types
 
 from sim_service.roads.layout import ABSENT, HEAD, Bump, Curved, Grid, Head, Kind, Patch, Shape, Slope
 from sync.array_types import CONSTANTS
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 NEWTON = 12  # at most; two to four are usual
 CONVERGED = 1e-6  # of the distance between two knots; the error left is about its square
@@ -36,14 +36,14 @@ FAR = 1e12  # m; farther away is no different, and no product of such numbers ov
 _OPTIONS = {"error_model": "numpy", "_nrt": False}
 
 
-@kernel(**_OPTIONS)
+@inner
 def smoothstep(t):
     """From 0 to 1 over t = 0 to 1, level at both ends: value and slope."""
     t = min(max(t, 0.0), 1.0)
     return t * t * (3.0 - 2.0 * t), 6.0 * t * (1.0 - t)
 
 
-@kernel(**_OPTIONS)
+@inner
 def rise(d, L):
     """Integral over d of the smooth step of length L: height, slope and curvature of a road that begins to climb."""
     if d <= 0.0:
@@ -54,7 +54,7 @@ def rise(d, L):
     return L * t * t * t * (1.0 - 0.5 * t), t * t * (3.0 - 2.0 * t), 6.0 * t * (1.0 - t) / L
 
 
-@kernel(**_OPTIONS)
+@inner
 def weights(t):
     """Weights of four neighbours at t between the middle two, and their derivatives."""
     t2 = t * t
@@ -71,14 +71,14 @@ def weights(t):
     )
 
 
-@kernel(**_OPTIONS)
+@inner
 def row(road, k, B):
     """One row of four nodes from k on: height and slope across, with `weights` B."""
     a, b, c, d = road[k], road[k + 1], road[k + 2], road[k + 3]
     return a * B[0] + b * B[1] + c * B[2] + d * B[3], a * B[4] + b * B[5] + c * B[6] + d * B[7]
 
 
-@kernel(**_OPTIONS)
+@inner
 def patchwork(road, o, columns, i, j, A, B):
     """Height and both slopes of the piece whose 4 x 4 nodes begin at row i, column j, with `weights` A and B."""
     k = o + i * columns + j
@@ -93,7 +93,7 @@ def patchwork(road, o, columns, i, j, A, B):
     )
 
 
-@kernel(**_OPTIONS)
+@inner
 def cell(s, n):
     """s held within nodes 0 to n - 1: the cell, the place in it, and 1 inside or 0 where it was held."""
     inside = 1.0 if 0.0 <= s <= n - 1.0 else 0.0
@@ -102,7 +102,7 @@ def cell(s, n):
     return i, s - i, inside
 
 
-@kernel(**_OPTIONS)
+@inner
 def slope(road, o, x, y):
     g, b, L = road[o + Slope.GRADE], road[o + Slope.BANK], road[o + Slope.TRANSITION]
     h, hx, hxx = x, 1.0, 0.0
@@ -114,7 +114,7 @@ def slope(road, o, x, y):
     return g * h + b * hx * y, g * hx + b * hxx * y, b * hx
 
 
-@kernel(**_OPTIONS)
+@inner
 def grid(road, o, x, y):
     px, py = road[o + Grid.PER_X], road[o + Grid.PER_Y]
     n, m = int(road[o + Grid.ROWS]), int(road[o + Grid.COLUMNS])
@@ -139,7 +139,7 @@ def grid(road, o, x, y):
     return z, zx, zy
 
 
-@kernel(**_OPTIONS)
+@inner
 def ramp(t, c):
     """A straight line from 0 to 1 whose ends are rounded by parabolas over c each: value and slope."""
     if t <= 0.0:
@@ -154,7 +154,7 @@ def ramp(t, c):
     return k * (t - 0.5 * c), k
 
 
-@kernel(**_OPTIONS)
+@inner
 def bump(road, o, x, y):
     L = road[o + Bump.LENGTH]
     d = x - road[o + Bump.X]
@@ -183,7 +183,7 @@ def bump(road, o, x, y):
     return H * p * w, H * px * w, H * p * wy
 
 
-@kernel(**_OPTIONS)
+@inner
 def spline(road, o, n, s):
     """The reference line at s: position, and first and second derivative by s."""
     i = min(max(int(s), 0), n - 2)
@@ -207,7 +207,7 @@ def spline(road, o, n, s):
     )
 
 
-@kernel(**_OPTIONS)
+@inner
 def foot(road, o, x, y):
     """Coordinates of a point beside the reference line: row s, distance v and their gradients sx, sy, vx, vy."""
     if road[o + Curved.STRAIGHT] != 0.0:
@@ -248,7 +248,7 @@ def foot(road, o, x, y):
     return k * per, ((y - Y) * X1 - (x - X) * Y1) * r, X1 * per / g, Y1 * per / g, -Y1 * r, X1 * r
 
 
-@kernel(**_OPTIONS)
+@inner
 def curved(road, o, x, y):
     s, v, sx, sy, vx, vy = foot(road, o, x, y)
     i, t, in_s = cell(s, int(road[o + Curved.ROWS]))
@@ -283,7 +283,7 @@ def curved(road, o, x, y):
     return z, zs * sx + zv * vx, zs * sy + zv * vy
 
 
-@kernel(**_OPTIONS)
+@inner
 def within(d, e):
     """1 on the positive side of an edge, 0 on the other; smooth over the width e of the edge."""
     if e == 0.0:
@@ -292,7 +292,7 @@ def within(d, e):
     return w
 
 
-@kernel(**_OPTIONS)
+@inner
 def paint(road, o, x, y, mu):
     """Friction after a patch."""
     e = road[o + Patch.EDGE]

@@ -36,10 +36,10 @@ from sim_service.multibody.natural.assembly import look
 from sim_service.multibody.natural.augmented import step as advance
 from sim_service.multibody.natural.halving import estimate, extrapolate, halve
 from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.natural.views import part, view
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 GRAVITY = 9.81  # m/s2
 MOST_RESIDUAL = 50.0  # J of work that one step may be wrong by

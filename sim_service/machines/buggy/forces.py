@@ -67,10 +67,10 @@ from sim_service.machines.car.tyres.transient_keys import OUT
 from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
 from sim_service.multibody.natural.elements import turn
 from sim_service.multibody.natural.tables import FORCE
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
 from sim_service.roads import surface
 from sim_service.roads.layout import Head
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 # ports
 _WHEEL_PORTS, _WHEEL_BLOCK = 13, 4 * 4 + 9 * 9

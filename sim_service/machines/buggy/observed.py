@@ -41,7 +41,7 @@ from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
 from sim_service.machines.car.tyres.transient_keys import S
 from sim_service.machines.contract import STEP, Machine, Quantity, tables
 from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.natural.views import part, view
 from sim_service.multibody.relative import ode, system
 from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.multibody.relative.integrators import solve_prepared
@@ -61,7 +61,7 @@ from sim_service.observers.contract import (
 from sim_service.observers.rows import R
 from sync.array_copy import copy
 from sync.errors import ConfigError
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

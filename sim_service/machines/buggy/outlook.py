@@ -29,6 +29,8 @@ from sim_service.roads.surface import surface
 from sync.array_types import read_only
 from sync.jit import kernel
 
+COMPILED_WHEN_ASKED = True  # see sync/build.py
+
 SPIN = radians(12.0)  # of the rear axle's velocity against the car
 SLIDE = radians(20.0)  # of the front axle's velocity against its wheels
 SLOW = 3.0  # m/s; below it nothing is lost but a car on its side, and modes are those at this speed

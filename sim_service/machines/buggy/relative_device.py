@@ -9,10 +9,10 @@ from sim_service.gpu_code.source import DeviceSource
 from sim_service.machines.buggy.forces import hook
 from sim_service.machines.buggy.relative_dynamics import NAMES, car_rates, car_rates_and_jacobian, rosenbrock_step
 from sim_service.machines.contract import Tables
-from sim_service.multibody.natural.views import inner
 from sim_service.multibody.relative.generate import Generated
 from sim_service.multibody.relative.integrators import rodas3_step
 from sim_service.multibody.relative.llvm import arguments_of, module_text
+from sync.jit import inner
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 PART = 400  # operations of a part of the generated functions

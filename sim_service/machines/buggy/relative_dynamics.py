@@ -38,7 +38,7 @@ from sim_service.machines.contract import STEP, TABLES, Tables
 from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.tables import ACCELERATE, FORCE, HOOK, INTS, REALS
 from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.natural.views import part, view
 from sim_service.multibody.relative import ode, system
 from sim_service.multibody.relative.calls import call, function_at
 from sim_service.multibody.relative.port_jacobian import ENTRY, jacobian, time_slopes
@@ -47,7 +47,7 @@ from sim_service.multibody.relative.system import P as Own
 from sim_service.roads.layout import Head
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 COMPILED_WHEN_ASKED = True  # by relative_build.py alone: see sync/build.py
 

@@ -47,10 +47,11 @@ from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import rolling_radius
 from sim_service.machines.car.tyres.transient import at_instant
 from sim_service.multibody.natural.elements import turn
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
 from sim_service.multibody.relative.dual import add_slopes, along, chain, number, slope_of, value_of
 from sim_service.roads import surface
 from sim_service.roads.layout import Head
+from sync.jit import inner
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

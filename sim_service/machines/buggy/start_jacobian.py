@@ -13,11 +13,12 @@ from sim_service.machines.buggy import relative_dynamics as relative
 from sim_service.machines.buggy.description import WHEEL, P, V
 from sim_service.machines.buggy.steering import RACK, by_angle
 from sim_service.multibody.natural.tables import P as Part
-from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.natural.views import part, view
 from sim_service.multibody.relative import ode
 from sim_service.multibody.relative.integrators import prepare
 from sim_service.multibody.relative.system import P as Own
 from sync.array_copy import copy
+from sync.jit import inner
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

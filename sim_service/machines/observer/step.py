@@ -4,13 +4,13 @@ from math import floor, isnan, sqrt
 
 from sim_service.machines.contract import STEP, Tables
 from sim_service.machines.observer.layout import A
-from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.natural.views import part, view
 from sim_service.multibody.relative.calls import function_at
 from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE
 from sim_service.observers.ekf import STEP as NOW
 from sim_service.observers.ekf import Memory, Model, Z, observe, take_reading
 from sim_service.observers.rows import COUNTED, GATED, LATE, USED
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 

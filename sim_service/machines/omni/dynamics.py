@@ -49,8 +49,8 @@ from sim_service.multibody.contact.stepping import (
     advance_tree,
     work_size,
 )
-from sim_service.multibody.natural.views import inner, view
-from sync.jit import kernel
+from sim_service.multibody.natural.views import view
+from sync.jit import inner, kernel
 
 PAR = places("PAR", (*CONTACT_PARAMETERS, *CONTROL_PARAMETERS))
 BOOK = places("BOOK", BOOKS)

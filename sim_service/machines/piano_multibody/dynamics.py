@@ -41,8 +41,8 @@ from sim_service.multibody.contact.felt_tables import (
     START,
 )
 from sim_service.multibody.contact.kinds import LINK_INTS, LINK_REALS, MASS
-from sim_service.multibody.natural.views import inner, view
-from sync.jit import kernel
+from sim_service.multibody.natural.views import view
+from sync.jit import inner, kernel
 
 S, PAR, W, C = places("S", STATES), places("PAR", PARAMETERS), places("W", OUTPUTS), places("C", CONTACTS)
 I = places("I", INPUTS)  # noqa: E741  the letter of the field

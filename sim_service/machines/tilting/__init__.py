@@ -17,8 +17,7 @@ from math import atan, cos, isnan, sin
 
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity, places
 from sim_service.machines.display import Display, Tile
-from sim_service.multibody.natural.views import inner
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 GRAVITY = 9.81  # m/s2
 

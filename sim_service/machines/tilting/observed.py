@@ -24,11 +24,11 @@ from sim_service.machines.tilting import (
     set_missing,
     write_outputs,
 )
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
 from sim_service.multibody.relative.dual import add_slopes, along, value_of
 from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE, TANGENT, Estimable, Observed
 from sim_service.observers.rows import R
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 SIGNALS = (
     Quantity("specific_force", "m/s2", "at the place, along the direction on the body"),

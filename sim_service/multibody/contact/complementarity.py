@@ -29,7 +29,8 @@ its side) ends with the sweep it has come to, and its last change says that it i
 
 from math import sqrt
 
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
+from sync.jit import inner
 
 STEPS = 10  # of Newton's method between two sweeps, at most
 FEW = 3  # sweeps before the first Newton step

@@ -66,7 +66,8 @@ from sim_service.multibody.contact.felt_tables import (
 )
 from sim_service.multibody.contact.joint_tree import bias, energy, mass_matrix, momentum, place_links
 from sim_service.multibody.contact.kinds import LINK_INTS, OWN, PARENT, ROOM, SUM, F, P, V
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
+from sync.jit import inner
 
 
 def work_size(links: int, contacts: int) -> int:

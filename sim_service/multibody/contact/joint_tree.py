@@ -44,9 +44,9 @@ from sim_service.multibody.contact.kinds import (
     S,
     V,
 )
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
 from sync.array_types import CONSTANTS, INDICES, VECTOR
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 
 @inner

@@ -40,9 +40,9 @@ from sim_service.multibody.contact.kinds import (
     S,
 )
 from sim_service.multibody.contact.surfaces import nearest_to_floor
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
 from sync.array_types import CONSTANTS, INDICES, VECTOR
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 SLOW = 0.01  # m/s: what approaches more slowly does not bounce
 OF_SWEEP = 50_000  # multiplications for each sweep that is allowed: ten Newton steps of eight contacts

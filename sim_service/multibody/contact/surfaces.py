@@ -35,9 +35,9 @@ from sim_service.multibody.contact.kinds import (
     SPHERE,
     SPHEROID,
 )
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
 from sync.array_types import CONSTANTS, VECTOR
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 
 @inner

@@ -78,10 +78,10 @@ from sim_service.multibody.natural.tables import (
     XI,
     P,
 )
-from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.natural.views import part, view
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 STEP = void(INTS, CONSTANTS, REALS, REALS, HOOK, float64)
 LEAST_DAMPING = 1.0 / 1024.0  # share of a correction that is made at least

@@ -12,7 +12,8 @@ least TINY_PIVOT of the matrix entry it came from: the step goes on with a poore
 from math import sqrt
 
 from sim_service.multibody.natural.tables import BAD_PIVOTS, P
-from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.natural.views import part, view
+from sync.jit import inner
 
 TINY_PIVOT = 1e-13
 

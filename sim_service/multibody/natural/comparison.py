@@ -32,8 +32,8 @@ from sim_service.multibody.natural.tables import (
     TOLERANCE_VELOCITY,
     P,
 )
-from sim_service.multibody.natural.views import inner, part, view
-from sync.jit import kernel
+from sim_service.multibody.natural.views import part, view
+from sync.jit import inner, kernel
 
 LINEAR_EULER, PROJECTION = int(Scheme.LINEAR_EULER), int(Scheme.PROJECTION)
 

@@ -15,7 +15,8 @@ Vu is the part of the second derivative of V that comes from the inputs.
 from math import cos, sin
 
 from sim_service.multibody.natural.tables import RATE, SECOND, VALUE, P
-from sim_service.multibody.natural.views import inner, part
+from sim_service.multibody.natural.views import part
+from sync.jit import inner
 
 
 @inner

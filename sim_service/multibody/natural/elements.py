@@ -27,7 +27,8 @@ from sim_service.multibody.natural.tables import (
     VALUE,
     P,
 )
-from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.natural.views import part, view
+from sync.jit import inner
 
 
 @inner

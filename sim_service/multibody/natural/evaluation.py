@@ -19,9 +19,9 @@ from sim_service.multibody.natural.constraints import (
     velocity_terms,
 )  # fmt: skip
 from sim_service.multibody.natural.tables import ACCELERATE, HOOK, INTS, LOOK, REALS, SOLVE, TANGENT, P
-from sim_service.multibody.natural.views import inner, part
+from sim_service.multibody.natural.views import part
 from sync.array_types import CONSTANTS
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 MULTIPLIER_PASSES = 12
 ENOUGH = 1e-12  # relative change of the accelerations that ends the passes

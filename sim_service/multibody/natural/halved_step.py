@@ -12,8 +12,8 @@ from sim_service.multibody.natural.constraints import jacobian
 from sim_service.multibody.natural.evaluation import solve_accelerations
 from sim_service.multibody.natural.halving import other_half, whole_and_half
 from sim_service.multibody.natural.tables import P
-from sim_service.multibody.natural.views import inner, part, view
-from sync.jit import kernel
+from sim_service.multibody.natural.views import part, view
+from sync.jit import inner, kernel
 
 
 @inner

@@ -25,8 +25,9 @@ from sim_service.multibody.natural.tables import (
     STEP_ERROR,
     P,
 )
-from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.natural.views import part, view
 from sync.array_copy import copy
+from sync.jit import inner
 
 
 @inner

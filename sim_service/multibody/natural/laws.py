@@ -3,7 +3,7 @@
 from math import cos, sin
 
 from sim_service.multibody.natural.tables import HARMONIC, POLYNOMIAL, RATE, SECOND, SMOOTH_STEP, VALUE
-from sim_service.multibody.natural.views import inner
+from sync.jit import inner
 
 
 @inner

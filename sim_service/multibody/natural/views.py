@@ -4,11 +4,6 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from sync.jit import kernel
-
-# a function that only other kernels call: without wrappers for Python it compiles in two thirds of the time
-inner = kernel(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
 
 def borrowed(context, builder, kind, source, start, stop):
     """Code for the view source[start:stop] of a contiguous vector, without counting a reference."""

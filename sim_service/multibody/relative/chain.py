@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types
 
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
 from sim_service.multibody.relative import ode
 from sim_service.multibody.relative.integrators import rk4_step
 from sync.array_types import CONSTANTS, INDICES, VECTOR
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 _MASS, _CENTRE, _INERTIA, _OFFSET, _GRAVITY, _AXES = 0, 1, 4, 13, 16, 19
 # per link: rotation, velocity, velocity terms of the acceleration, force, column of the joint, its pivot and effort

@@ -22,7 +22,7 @@ from math import inf, isfinite, nan
 
 from numba import float64, void
 
-from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.natural.views import part, view
 from sim_service.multibody.relative.coefficients import (
     ALPHA,
     FIRST,
@@ -62,7 +62,7 @@ from sim_service.multibody.relative.ode import (
 )
 from sync.array_copy import copy
 from sync.array_types import INDICES, VECTOR
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 
 @inner

@@ -14,7 +14,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from sim_service.multibody.natural.views import inner, view
+from sim_service.multibody.natural.views import view
+from sync.jit import inner
 
 
 @inner

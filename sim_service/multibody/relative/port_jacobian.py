@@ -24,11 +24,10 @@ from numba.np.arrayobj import make_array
 
 from sim_service.multibody.natural.equations import Equations as Mechanism
 from sim_service.multibody.natural.forces import MODEL
-from sim_service.multibody.natural.views import inner
 from sim_service.multibody.relative.graph import Expr, Graph
 from sim_service.multibody.relative.tree import Tree
 from sync.array_types import INDICES, VECTOR
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 LANES = 4  # columns of a block come in such groups, the last filled up with zeros
 HEAD, ENTRY = 4, 6  # of the table: sizes, and for every block

@@ -21,7 +21,7 @@ from numba import float64, int64, types, void
 from sim_service.multibody.natural.equations import Equations
 from sim_service.multibody.natural.laws import follow_law
 from sim_service.multibody.natural.tables import EXTERNAL, RATE, SECOND, VALUE
-from sim_service.multibody.natural.views import inner, part, view
+from sim_service.multibody.natural.views import part, view
 from sim_service.multibody.relative import ode
 from sim_service.multibody.relative.build import build
 from sim_service.multibody.relative.calls import as_word, call
@@ -29,7 +29,7 @@ from sim_service.multibody.relative.generate import Generated
 from sim_service.multibody.relative.llvm import Compiled
 from sim_service.multibody.relative.port_jacobian import jacobian, time_slopes
 from sync.array_types import CONSTANTS, INDICES, VECTOR
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 CLOSED = 1e-12  # m or rad, of a loop, within a step
 MOST_CORRECTIONS = 8

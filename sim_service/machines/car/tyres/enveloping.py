@@ -21,7 +21,7 @@ the road in the wheel plane, rho its distance from the centre.
 from math import sqrt
 
 from sim_service.roads import surface
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 
@@ -37,7 +37,7 @@ C0 = 1.6660811  # 3 pi sqrt(2) / 8
 C1, C2, C3, C4 = -0.3737734, -0.0876762, 0.02441744, -0.07352367
 
 
-@kernel(**OPTIONS)
+@inner
 def depth(A):
     """x and dI/dx of the plane with this A, both for R = 1."""
     x = min(sqrt(A / C0), DEEPEST)
@@ -52,7 +52,7 @@ def depth(A):
     return x, slope
 
 
-@kernel(**OPTIONS)
+@inner
 def lean(an):
     """Of a wheel whose axle has this component along the normal of the road: cosine of its lean, not below LYING; the
     cosine its spring has; and the derivative of the latter.

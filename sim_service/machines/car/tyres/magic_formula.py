@@ -46,7 +46,7 @@ from numba import float64, types
 from sim_service.machines.car.tyres import turn_slip
 from sim_service.machines.car.tyres.keys import T
 from sync.array_types import CONSTANTS
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 
@@ -58,23 +58,23 @@ MOST_SPEED = 1e3  # m/s
 LEAST_FACTOR = 0.1  # what camber leaves of friction and stiffness
 
 
-@kernel(**OPTIONS)
+@inner
 def clip(value, low, high):
     return min(max(value, low), high)
 
 
-@kernel(**OPTIONS)
+@inner
 def sign(value):
     return 1.0 if value > 0.0 else (-1.0 if value < 0.0 else 0.0)
 
 
-@kernel(**OPTIONS)
+@inner
 def bend(x, E):
     """Argument of the last arctangent of the formula."""
     return x - E * (x - atan(x))
 
 
-@kernel(**OPTIONS)
+@inner
 def weight(B, C, E, x, S):
     """G of combined slip: 1 at x = 0, with shift S."""
     G = cos(C * atan(bend(B * (x + S), E)))
@@ -83,7 +83,7 @@ def weight(B, C, E, x, S):
     return G
 
 
-@kernel(**OPTIONS)
+@inner
 def peaks(p, f, g, mu):
     """See `capacity`; for any kind of number (multibody/relative/dual.py)."""
     Fz0 = p[T.NOMINAL_LOAD]
@@ -103,7 +103,7 @@ def capacity(p, f, g, mu):
     return peaks(p, f, g, mu)
 
 
-@kernel(**OPTIONS)
+@inner
 def evaluate(p, fz, kappa, ta, gamma, mu, side, u, turning, phi):
     """Fx, Fy, Mx, My, Mz, and the half axes Nx, Ny of the friction ellipse; phi is turn slip where `turning`."""
     if not fz > 0.0:
@@ -230,7 +230,7 @@ def steady_turning(p, fz, kappa, ta, gamma, mu, side, u, phi):
     return Fx, Fy, Mx, My, Mz
 
 
-@kernel(**OPTIONS)
+@inner
 def rolling_radius(p, deflection):
     """See `effective_radius`; for any kind of number."""
     nominal = p[T.FNOMIN] / p[T.VERTICAL_STIFFNESS]

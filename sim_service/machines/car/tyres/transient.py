@@ -72,7 +72,7 @@ from sim_service.machines.car.tyres.magic_formula import (
 from sim_service.machines.car.tyres.standing import DAMPING_TIME
 from sim_service.machines.car.tyres.transient_keys import OUT, OUTPUTS, S
 from sync.array_types import CONSTANTS
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 V_LOW = 0.5  # m/s; slower, slip while sliding is related to this
 DAMPED_BELOW = 2.0  # m/s; as in the single-track car
@@ -95,7 +95,7 @@ def relaxation(p, f, g):
     return max(sx, least), max(sy, least)
 
 
-@kernel(**OPTIONS)
+@inner
 def deflect(w, h, ex, ey, bx0, by0, bx1, by1, rx0, ry0, ax, ay, ix, iy):
     """Deflection at the end for w = 1 / m^2, |e_n|^2, its derivative by w, and de/db1, de/dw of both components."""
     m = 1.0 / sqrt(w)
@@ -118,7 +118,7 @@ def deflect(w, h, ex, ey, bx0, by0, bx1, by1, rx0, ry0, ax, ay, ix, iy):
     return e1x, e1y, P, dP, 0.5 * h * (1.0 + x) * cx, 0.5 * h * (1.0 + y) * cy, dx, dy
 
 
-@kernel(**OPTIONS)
+@inner
 def slid(n, h, ex, ey, bx0, by0, bx1, by1, gx, gy, ix, iy, V, guess):
     """Deflection of a patch that slides so fast (W >= V) that |e_n| = n, and its de/db1; g = h m / sigma.
 
@@ -153,7 +153,7 @@ def slid(n, h, ex, ey, bx0, by0, bx1, by1, gx, gy, ix, iy, V, guess):
     return e1x * back, e1y * back, 0.5 * h * (1.0 + x) * cx, 0.5 * h * (1.0 + y) * cy
 
 
-@kernel(**OPTIONS)
+@inner
 def nearer(w, low, high, P, dP):
     """(w, low, high): Newton's step towards 1 - w = P, kept between what is too low and what is too high."""
     if 1.0 - w < P:
@@ -166,7 +166,7 @@ def nearer(w, low, high, P, dP):
     return w, low, high
 
 
-@kernel(**OPTIONS)
+@inner
 def twist(h, d0, turn0, turn, r0, a, i, most):
     """Twist at the end of the step, m, and whether the patch gives way; a = V / sigma, i: twist to d_n."""
     low, high = 1.0 / (1.0 + most * most), 1.0
@@ -298,7 +298,7 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turni
     after[at + S.RX], after[at + S.RY] = ax * m, ay * m
 
 
-@kernel(**OPTIONS)
+@inner
 def at_instant(p, fz, vx, vy, u, gamma, mu, side, ex, ey):
     """Fx, Fy, Mx, My, Mz, de/dt (2) at deflections e, and whether the patch holds; without turn slip.
 

@@ -20,40 +20,38 @@ Decisions
 from math import atan, atan2, pi, sin, sqrt
 
 from sim_service.machines.car.tyres.keys import T
-from sync.jit import kernel
-
-OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
+from sync.jit import inner
 
 MOST_SPIN = 1e4  # 1/m
 RELAXATION = 0.1  # of the radius: the way over which the moment builds up, half of half the patch; an estimate
 STANDING = 10.0  # slip of a patch that is turned on the spot, as a multiple of M_inf / slope: 0.995 of M_inf
 
 
-@kernel(**OPTIONS)
+@inner
 def cos_atan(x):
     return 1.0 / sqrt(1.0 + x * x)
 
 
-@kernel(**OPTIONS)
+@inner
 def camber_share(p, df):
     """1 - eps: how much spin from leaning counts against spin from turning."""
     return max(1.0 - p[T.PECP1] * (1.0 + p[T.PECP2] * df), 0.05)
 
 
-@kernel(**OPTIONS)
+@inner
 def parking_moment(p, f, df, muy):
     """M_inf."""
     return p[T.QCRP1] * muy * p[T.UNLOADED_RADIUS] * f * sqrt(f / p[T.NOMINAL_LOAD]) * p[T.LMP]
 
 
-@kernel(**OPTIONS)
+@inner
 def spin_stiffness(p, f, df, most, mu):
     """Residual moment per R0 phi, < 0; `most`: M_inf."""
     K = f * p[T.UNLOADED_RADIUS] * (p[T.QDZ8] + p[T.QDZ9] * df) * p[T.LGAZ] * p[T.LMUY] * mu / camber_share(p, df)
     return min(K, -1e-6 * most) if K < 0.0 else -most
 
 
-@kernel(**OPTIONS)
+@inner
 def weakening(p, df, spin, k, a):
     """zeta1, zeta2, zeta3, zeta5, zeta6: what spin R0 |phi| leaves of peaks, side stiffness, trail and B_r."""
     Bx = p[T.PDXP1] * (1.0 + p[T.PDXP2] * df) * cos_atan(p[T.PDXP3] * k)
@@ -68,7 +66,7 @@ def weakening(p, df, spin, k, a):
     )
 
 
-@kernel(**OPTIONS)
+@inner
 def side_shift(p, df, spin, Kyg, Ky0):
     """S_Hy of spin R0 phi; Kyg: side force per camber, Ky0: per slip."""
     C, D, E = p[T.PHYP1], p[T.PHYP2] + p[T.PHYP3] * df, p[T.PHYP4]
@@ -77,7 +75,7 @@ def side_shift(p, df, spin, Kyg, Ky0):
     return D * sin(C * atan(x - E * (x - atan(x))))
 
 
-@kernel(**OPTIONS)
+@inner
 def moment(p, f, df, most, spin, mu, Gyk):
     """D_r of spin R0 phi, and zeta7."""
     C = p[T.QDRP1]
