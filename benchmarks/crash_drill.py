@@ -1,12 +1,14 @@
-"""SIGKILL at random instants: the recorder, the DAQ, the simulator, or everything at once, again and again.
+"""SIGKILL at random instants: the recorder, the DAQ, the simulator, the supervisor, or everything at once, again and
+again.
 
 Every round starts `tandem drive`, waits for a random while, kills, and then asks the record that is left: can it be
 read, how does it say it ended, how much is missing of what had passed the rings when the kill came, and does an exact
-replay of the rest give the same bits. An observer with eyes of its own (a reader of the rings) knows what had passed.
+replay of the rest give the same bits; and do readers of others open every file of it and find the same bits
+(checks/foreign_readers.py). An observer with eyes of its own (a reader of the rings) knows what had passed.
 
     python benchmarks/crash_drill.py --kills 100
 
-Exit code 1 if a record is unreadable, replays differently, or lacks more than 0.6 s.
+Exit code 1 if a record is unreadable, by us or by others, replays differently, or lacks more than 0.6 s.
 """
 
 import argparse
@@ -25,6 +27,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from checks.foreign_readers import compared  # noqa: E402
 from sync.clock import now_ns  # noqa: E402
 from sync.config import load  # noqa: E402
 from sync.errors import RingError, TandemError  # noqa: E402
@@ -72,7 +75,7 @@ def round_of(victim: str, name: str, runs: Path, chance: random.Random, transpor
         time.sleep(chance.uniform(0.1, 2.0))
         rings = {topic: RingReader(config.ring(role)) for topic, role in RINGS.items() if _there(config.ring(role))}
         pids = children(drive.pid)
-        doomed = [*pids.values(), drive.pid] if victim == "all" else [pids[victim]]
+        doomed = {"all": [*pids.values(), drive.pid], "supervisor": [drive.pid]}.get(victim) or [pids[victim]]
         chance.shuffle(doomed)
         passed = {topic: ring.newest() for topic, ring in rings.items()}  # surely before the kill
         killed_ns = now_ns()
@@ -81,7 +84,7 @@ def round_of(victim: str, name: str, runs: Path, chance: random.Random, transpor
         if victim == "recorder":
             time.sleep(0.3)
             drive.send_signal(signal.SIGINT)  # the drive goes on without it; end it as a user would
-        output = drive.communicate(timeout=60)[1]
+        output = drive.communicate(timeout=60)[1]  # to the end of every process that has its standard error
     finally:
         if drive.poll() is None:
             drive.kill()
@@ -109,6 +112,11 @@ def round_of(victim: str, name: str, runs: Path, chance: random.Random, transpor
                 result["problem"] = f"replay differs: {figures['first_difference'] or figures['stopped']}"
             if figures["steps"] > 20 and not run.topics["/step"].blocks["steering_speed"].any():
                 result["problem"] = "there was no steering: the replay proves nothing"
+        for file in sorted(runs.rglob("*.mcap")):
+            try:
+                compared(file)
+            except Exception as error:  # whatever those readers raise
+                result["problem"] = f"{file.name} in other readers: {type(error).__name__}: {error}"
         if result["lost_s"] > LIMIT_S:
             result["problem"] = f"{result['lost_s']:.2f} s lost"
     except (TandemError, KeyError, IndexError) as error:
@@ -147,13 +155,13 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="tandem-drill-"))
     try:
         for k in range(options.kills):
-            victim = ["recorder", "daq", "sim", "all"][k % 4]
-            transport = ["ipc", "shm", "tcp"][k // 4 % 3]
+            victim = ["recorder", "daq", "sim", "supervisor", "all"][k % 5]
+            transport = ["ipc", "shm", "tcp"][k // 5 % 3]
             runs = folder / str(k)
             rounds.append(round_of(victim, name, runs, chance, transport))
             r = rounds[-1]
             print(
-                f"{k + 1:4d}/{options.kills}  {victim:8s} {transport}  lost {r.get('lost_s', -1):.3f} s  steps"
+                f"{k + 1:4d}/{options.kills}  {victim:10s} {transport}  lost {r.get('lost_s', -1):.3f} s  steps"
                 f" {r.get('steps', 0):5d}  {r['problem'] or 'identical'}  ({r.get('ended')})",
                 file=sys.stderr,
                 flush=True,

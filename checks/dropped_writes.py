@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-OPEN, WRITE, FSYNC, CLOSE, RENAME, UNLINK, MKDIR = range(1, 8)
+OPEN, WRITE, FSYNC, CLOSE, RENAME, UNLINK, MKDIR, WRITE_AT, TRUNCATE = range(1, 10)
 _PAGE = 4096
 
 
@@ -18,14 +18,15 @@ class Op:
     kind: int
     t_ns: int
     fd: int = -1
-    path: str = ""
+    path: str = ""  # of a write that is not at the end, its place
     data: bytes = b""  # of a write; the new name of a rename
 
 
 @dataclass
 class File:
     sure: bytes = b""
-    since: list[tuple[int, bytes]] = field(default_factory=list)  # writes since the last sync: where, what
+    # since the last sync: where, what; None: cut off there
+    since: list[tuple[int, bytes | None]] = field(default_factory=list)
     size: int = 0
 
     def left(self, chance: random.Random) -> bytes:
@@ -33,6 +34,9 @@ class File:
         keep = chance.choice((0.0, 0.5, 0.9, 1.0))
         content = bytearray(self.sure)
         for at, data in self.since:
+            if data is None:
+                del content[at if chance.random() < keep else len(content) :]
+                continue
             place = at
             while place < at + len(data):  # page by page
                 end = min((place // _PAGE + 1) * _PAGE, at + len(data))
@@ -109,20 +113,28 @@ class Disk:
             to, new = self._at(op.data.decode())
             to.since.append((new, folder.names()[name]))
             folder.since.append((name, None))
-        elif op.kind in (WRITE, FSYNC):
+        elif op.kind in (WRITE, WRITE_AT, TRUNCATE, FSYNC):
             self._write_or_sync(op)
 
     def _write_or_sync(self, op: Op) -> None:
         what = self._open[op.fd]
         if isinstance(what, Folder):
             what.sync()
-        elif op.kind == WRITE:  # nothing seeks
-            what.since.append((what.size, op.data))
-            what.size += len(op.data)
-        else:
+        elif op.kind == FSYNC:
+            sure = bytearray(what.sure)
             for at, data in what.since:
-                what.sure = what.sure[:at] + data
-            what.since = []
+                if data is None:
+                    del sure[at:]
+                else:
+                    sure[at : at + len(data)] = data
+            what.sure, what.since = bytes(sure), []
+        elif op.kind == TRUNCATE:
+            what.since.append((int(op.path), None))
+            what.size = min(what.size, int(op.path))
+        else:
+            at = int(op.path) if op.kind == WRITE_AT else what.size
+            what.since.append((at, op.data))
+            what.size = max(what.size, at + len(op.data))
 
     def sure_files(self) -> dict[str, bytes]:
         """Files that are there in any case, with what is in them in any case."""

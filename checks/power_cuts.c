@@ -1,13 +1,14 @@
 /* What a program does to its disk, written down from outside: for checks/power_cuts.py, by LD_PRELOAD.
 
    Every call that changes files below OPLOG_ROOT, and every sync, is passed on and then appended to the file OPLOG:
-   kind, time, descriptor, two lengths, a path, data. A call that fails changes nothing and is not written down. */
+   kind, time, descriptor, two lengths, a path (of a write: its place), data. A call that fails changes nothing and is not written down. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OPEN = 1, WRITE, FSYNC, CLOSE, RENAME, UNLINK, MKDIR };
+enum { OPEN = 1, WRITE, FSYNC, CLOSE, RENAME, UNLINK, MKDIR, WRITE_AT, TRUNCATE };
 #define MOST 4096
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -66,6 +67,35 @@ ssize_t write(int fd, const void *data, size_t size) {
     pthread_mutex_unlock(&lock);
     return done;
 }
+
+static ssize_t put_at(ssize_t (*next)(int, const void *, size_t, off_t), int fd, const void *data, size_t size, off_t at) {
+    if (fd < 0 || fd >= MOST || !tracked[fd]) return next(fd, data, size, at);
+    char place[24];
+    snprintf(place, sizeof place, "%lld", (long long)at);
+    pthread_mutex_lock(&lock);
+    ssize_t done = next(fd, data, size, at);
+    if (done > 0) append(WRITE_AT, fd, place, data, done);
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+ssize_t pwrite(int fd, const void *data, size_t size, off_t at) { return put_at(NEXT(pwrite), fd, data, size, at); }
+ssize_t pwrite64(int fd, const void *data, size_t size, off_t at) { return put_at(NEXT(pwrite), fd, data, size, at); }
+
+static int cut(int fd, off_t at) {
+    int code = NEXT(ftruncate)(fd, at);
+    if (code == 0 && fd >= 0 && fd < MOST && tracked[fd]) {
+        char place[24];
+        snprintf(place, sizeof place, "%lld", (long long)at);
+        pthread_mutex_lock(&lock);
+        append(TRUNCATE, fd, place, NULL, 0);
+        pthread_mutex_unlock(&lock);
+    }
+    return code;
+}
+
+int ftruncate(int fd, off_t at) { return cut(fd, at); }
+int ftruncate64(int fd, off_t at) { return cut(fd, at); }
 
 static int synced(int fd, int code) {
     if (code == 0 && fd >= 0 && fd < MOST && tracked[fd]) {

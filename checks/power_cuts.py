@@ -30,7 +30,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from checks.dropped_writes import FSYNC, UNLINK, WRITE, Disk, Op  # noqa: E402
+from checks.dropped_writes import FSYNC, UNLINK, WRITE, WRITE_AT, Disk, Op  # noqa: E402
 from sync.block import Channel, Layout  # noqa: E402
 from sync.clock import now_ns  # noqa: E402
 from sync.config import Config, load  # noqa: E402
@@ -196,7 +196,7 @@ def main() -> int:
             for op in ops[done:cut]:
                 disk.do(op)
             done = cut
-            wrong, newest = judged(disk, "runs/a", counts, ended=WRITE not in kinds[cut:], seed=seed)
+            wrong, newest = judged(disk, "runs/a", counts, ended=not {WRITE, WRITE_AT} & set(kinds[cut:]), seed=seed)
             at_ns = ops[cut - 1].t_ns
             late_s = (at_ns - max(newest, ops[0].t_ns)) * 1e-9 if cut < len(ops) else 0.0
             oldest_s = max(oldest_s, late_s)

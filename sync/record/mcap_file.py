@@ -2,11 +2,17 @@
 
 What the mcap package's writer does a message at a time, this one does a batch at a time: records are laid out by numpy,
 and the entries of the message indexes with them. The form of every other record is the package's own.
+
+The file of a recorder is complete at any instant: behind every write stands an index of what is written so far, which
+the next write goes over. So a file whose writer was killed opens in readers that want an index. Its footer has no
+checksum, which only `finish` writes: that is how a file that was finished differs from one that was cut off.
 """
 
+import itertools
 import struct
 import zlib
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,28 +23,35 @@ from mcap.records import (
     Attachment,
     AttachmentIndex,
     Channel,
-    Chunk,
-    ChunkIndex,
     DataEnd,
     Footer,
     Header,
-    McapRecord,
     Metadata,
     MetadataIndex,
     Schema,
-    Statistics,
     SummaryOffset,
 )
 from mcap.writer import MCAP0_MAGIC
 
 _MESSAGE_INDEX = struct.Struct("<BQHI")
 _ENTRY = np.dtype([("logged", "<u8"), ("place", "<u8")])
+_CHUNK = struct.Struct("<BQQQQII4sQ")  # what it is and its length, times, size, checksum, "zstd", compressed size
+_CHUNK_INDEX = struct.Struct("<BQQQQQI")  # what it is and its length, times, place, length, bytes of offsets
+_CHUNK_INDEX_END = struct.Struct("<QI4sQQ")  # bytes of message indexes, "zstd", compressed size, size
+_STATISTICS = struct.Struct("<BQQHIIIIQQI")  # what it is and its length, counts of all kinds, times, bytes of counts
+_OFFSET = struct.Struct("<HQ")  # a channel and its place, or its count
+_FOOTER = struct.Struct("<BQQQI")
+_GROUP = 16 << 10  # bytes of the index that are put together once and for all
+_EVERY_TIME = 1 << 20  # bytes of the index up to which it is written behind every chunk
 
 
 class Output(Protocol):
-    def write(self, data: bytes) -> int: ...
+    def write(self, data: bytes, /) -> int: ...
 
     def tell(self) -> int: ...
+
+
+WriteWithTail = Callable[[bytes, tuple[bytes, ...]], int]
 
 
 def _packed(record: Any) -> bytes:
@@ -47,34 +60,48 @@ def _packed(record: Any) -> bytes:
     return bytes(builder.end())
 
 
+_DATA_END = _packed(DataEnd(0))
+
+
 class McapFile:
     """Write-only; every record goes to `output` when it is whole."""
 
-    def __init__(self, output: Output, profile: str, library: str, most_chunk_bytes: int = 32 << 20):
-        self._out, self._most = output, most_chunk_bytes
+    def __init__(
+        self, output: Output, profile: str, library: str, write_with_tail: WriteWithTail | None = None,
+        most_chunk_bytes: int = 32 << 20,
+    ):  # fmt: skip
+        """`write_with_tail`: of an output that can go over what it wrote last; without it there is no index before
+        `finish`."""
+        self._out, self._write_with_tail, self._most = output, write_with_tail, most_chunk_bytes
         self._schemas: list[Schema] = []
         self._channels: list[Channel] = []
-        self._chunk_indexes: list[ChunkIndex] = []
-        self._attachment_indexes: list[AttachmentIndex] = []
-        self._metadata_indexes: list[MetadataIndex] = []
+        self._described = [b"", b""]  # schemas and channels, as they are in the index
+        self._chunks = 0
+        self._chunk_indexes: list[bytes] = []  # groups of them, and the last group
+        self._last_group = bytearray()
+        self._index_bytes = self._unindexed = 0  # of all chunk indexes; written since the last tail
+        self._attachment_indexes: list[bytes] = []
+        self._metadata_indexes: list[bytes] = []
         self._counts: dict[int, int] = defaultdict(int)
         self._first: int | None = None  # log times
         self._last = 0
         self._chunk = bytearray()
         self._entries: dict[int, list[np.ndarray]] = {}
         self._compressor = zstandard.ZstdCompressor()
-        output.write(MCAP0_MAGIC + _packed(Header(profile, library)))
+        self._write(MCAP0_MAGIC + _packed(Header(profile, library)))
 
     def schema(self, name: str, encoding: str, data: bytes) -> int:
         made = Schema(len(self._schemas) + 1, data, encoding, name)
         self._schemas.append(made)
         self._chunk += _packed(made)
+        self._describe()
         return int(made.id)
 
     def channel(self, topic: str, encoding: str, schema: int, metadata: dict[str, str]) -> int:
         made = Channel(len(self._channels) + 1, topic, encoding, metadata, schema)
         self._channels.append(made)
         self._chunk += _packed(made)
+        self._describe()
         return int(made.id)
 
     def messages(self, channel: int, records: np.ndarray) -> None:
@@ -101,72 +128,93 @@ class McapFile:
         """End the chunk; one without messages waits for some."""
         if not self._entries:
             return
-        entries = {channel: np.concatenate(found) for channel, found in self._entries.items()}
+        entries = {c: found[0] if len(found) == 1 else np.concatenate(found) for c, found in self._entries.items()}
         first = min(int(found["logged"].min()) for found in entries.values())
         last = max(int(found["logged"].max()) for found in entries.values())
         content, place = bytes(self._chunk), self._out.tell()
         data = self._compressor.compress(content)
-        chunk = _packed(
-            Chunk("zstd", data, message_end_time=last, message_start_time=first, uncompressed_crc=zlib.crc32(content),
-                  uncompressed_size=len(content))
+        head = _CHUNK.pack(
+            Opcode.CHUNK, _CHUNK.size - 9 + len(data), first, last, len(content), zlib.crc32(content), 4, b"zstd",
+            len(data),
         )  # fmt: skip
-        indexes, places = [], {}
-        at = place + len(chunk)
+        length = len(head) + len(data)
+        parts, offsets, at = [head, data], [], place + length
         for channel, found in entries.items():
-            places[channel] = at
-            indexes.append(_MESSAGE_INDEX.pack(Opcode.MESSAGE_INDEX, 6 + found.nbytes, channel, found.nbytes))
-            indexes.append(found.tobytes())
+            offsets.append(_OFFSET.pack(channel, at))
+            parts += _MESSAGE_INDEX.pack(Opcode.MESSAGE_INDEX, 6 + found.nbytes, channel, found.nbytes), found.tobytes()
             at += _MESSAGE_INDEX.size + found.nbytes
             self._counts[channel] += len(found)
-        self._out.write(b"".join([chunk, *indexes]))
-        index_bytes = at - place - len(chunk)
-        self._chunk_indexes.append(
-            ChunkIndex(len(chunk), place, "zstd", len(data), last, index_bytes, places, first, len(content))
-        )
+        places = b"".join(offsets)
+        size = _CHUNK_INDEX.size - 9 + len(places) + _CHUNK_INDEX_END.size
+        self._last_group += _CHUNK_INDEX.pack(Opcode.CHUNK_INDEX, size, first, last, place, length, len(places))
+        self._last_group += places
+        self._last_group += _CHUNK_INDEX_END.pack(at - place - length, 4, b"zstd", len(data), len(content))
+        self._index_bytes += size + 9
+        if len(self._last_group) > _GROUP:
+            self._chunk_indexes.append(bytes(self._last_group))
+            self._last_group.clear()
+        self._chunks += 1
         self._first = first if self._first is None else min(self._first, first)
         self._last = max(self._last, last)
         self._chunk, self._entries = bytearray(), {}
+        self._write(b"".join(parts))
 
     def metadata(self, name: str, content: dict[str, str]) -> None:
         place, record = self._out.tell(), _packed(Metadata(name, content))
-        self._out.write(record)
-        self._metadata_indexes.append(MetadataIndex(place, len(record), name))
+        self._metadata_indexes.append(_packed(MetadataIndex(place, len(record), name)))
+        self._write(record)
 
     def attachment(self, name: str, media: str, data: bytes, at_ns: int) -> None:
         place, record = self._out.tell(), _packed(Attachment(at_ns, at_ns, name, media, data))
-        self._out.write(record)
-        self._attachment_indexes.append(AttachmentIndex(place, len(record), at_ns, at_ns, len(data), name, media))
+        index = AttachmentIndex(place, len(record), at_ns, at_ns, len(data), name, media)
+        self._attachment_indexes.append(_packed(index))
+        self._write(record)
 
     def finish(self) -> None:
         """The chunk that is begun, the index, the end."""
         self.flush()
-        self._out.write(_packed(DataEnd(0)))
-        start, summary, offsets = self._out.tell(), RecordBuilder(), RecordBuilder()
-        groups: list[tuple[int, list[McapRecord]]] = [
-            (Opcode.SCHEMA, [*self._schemas]),
-            (Opcode.CHANNEL, [*self._channels]),
-            (Opcode.STATISTICS, [self._statistics()]),
-            (Opcode.CHUNK_INDEX, [*self._chunk_indexes]),
-            (Opcode.ATTACHMENT_INDEX, [*self._attachment_indexes]),
-            (Opcode.METADATA_INDEX, [*self._metadata_indexes]),
-        ]
-        for opcode, records in groups:
-            begun = summary.count
-            for record in records:
-                record.write(summary)
-            if records:
-                SummaryOffset(opcode, start + begun, summary.count - begun).write(offsets)
-        offsets_at = start + summary.count
-        data = summary.end() + offsets.end()
-        head = struct.pack("<BQQQ", Opcode.FOOTER, 20, start, offsets_at)
-        footer = Footer(start, offsets_at, zlib.crc32(head, zlib.crc32(data)))
-        self._out.write(data + _packed(footer) + MCAP0_MAGIC)
+        self._out.write(_DATA_END)
+        start, at, summary, offsets = self._out.tell(), 0, [], []
+        for opcode, found in self._groups():
+            summary.append(b"".join(found))
+            if summary[-1]:
+                offsets.append(_packed(SummaryOffset(opcode, start + at, len(summary[-1]))))
+            at += len(summary[-1])
+        data = b"".join([*summary, *offsets])
+        head = _FOOTER.pack(Opcode.FOOTER, 20, start, start + at, 0)[:-4]
+        self._out.write(data + _packed(Footer(start, start + at, zlib.crc32(head, zlib.crc32(data)))) + MCAP0_MAGIC)
 
-    def _statistics(self) -> Statistics:
-        return Statistics(
-            attachment_count=len(self._attachment_indexes), channel_count=len(self._channels),
-            channel_message_counts=dict(self._counts), chunk_count=len(self._chunk_indexes),
-            message_count=sum(self._counts.values()), message_end_time=self._last,
-            message_start_time=self._first or 0, metadata_count=len(self._metadata_indexes),
-            schema_count=len(self._schemas),
-        )  # fmt: skip
+    def _write(self, record: bytes) -> None:
+        """A record that is whole, and an index behind it; one that has become long only when as much has come as it is
+        long, so that at most twice as much is written."""
+        self._unindexed += len(record)
+        rare = self._index_bytes > _EVERY_TIME and self._unindexed < self._index_bytes
+        if rare or self._write_with_tail is None:
+            self._out.write(record)
+            return
+        self._unindexed = 0
+        start = self._out.tell() + len(record) + len(_DATA_END)
+        footer = _FOOTER.pack(Opcode.FOOTER, 20, start, 0, 0) + MCAP0_MAGIC
+        self._write_with_tail(record, (_DATA_END, *itertools.chain(*(found for _, found in self._groups())), footer))
+
+    def _groups(self) -> tuple[tuple[int, list[bytes]], ...]:
+        """The records of the index by their kinds, in order."""
+        return (
+            (Opcode.SCHEMA, self._described[:1]),
+            (Opcode.CHANNEL, self._described[1:]),
+            (Opcode.STATISTICS, [self._statistics()]),
+            (Opcode.CHUNK_INDEX, [*self._chunk_indexes, bytes(self._last_group)]),
+            (Opcode.ATTACHMENT_INDEX, self._attachment_indexes),
+            (Opcode.METADATA_INDEX, self._metadata_indexes),
+        )
+
+    def _describe(self) -> None:
+        self._described = [b"".join(map(_packed, kind)) for kind in (self._schemas, self._channels)]
+
+    def _statistics(self) -> bytes:
+        counts = b"".join(map(_OFFSET.pack, self._counts.keys(), self._counts.values()))
+        return _STATISTICS.pack(
+            Opcode.STATISTICS, _STATISTICS.size - 9 + len(counts), sum(self._counts.values()), len(self._schemas),
+            len(self._channels), len(self._attachment_indexes), len(self._metadata_indexes), self._chunks,
+            self._first or 0, self._last, len(counts),
+        ) + counts  # fmt: skip

@@ -209,6 +209,8 @@ class _Reading:
             self._progress(place / max(run.size, 1))
         if run.cut is None:
             self._take_stock(stream)
+            if run.end is None and not run.next and self._known_index() is None:  # one of a file that went on
+                run.cut = "the recorder was killed, or the power failed"
         if not run.start:
             raise RunError(f"{run.path}: no record of tandem: it has no {START}; {run.cut or self._instead()}")
         for name, batches in self._batches.items():

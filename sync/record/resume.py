@@ -27,6 +27,7 @@ from sync.record.writer import parts
 _HEAD = struct.Struct("<BQ")  # of every record: what it is, how long it is
 _INDEX = struct.Struct("<HI")  # of an index: the channel, the bytes of its entries
 _ENTRY = 16  # bytes a message
+_CHECKSUM = 4  # bytes, of an index; 0 where more was to come (sync/record/mcap_file.py)
 
 
 @dataclass
@@ -66,8 +67,9 @@ def _complete(path: Path | None) -> bool:
     if path is None:
         return True
     with open(path, "rb") as stream:
-        stream.seek(max(path.stat().st_size - len(MCAP0_MAGIC), 0))
-        return bool(stream.read() == MCAP0_MAGIC)
+        stream.seek(max(path.stat().st_size - len(MCAP0_MAGIC) - _CHECKSUM, 0))
+        end = stream.read()
+    return end[_CHECKSUM:] == MCAP0_MAGIC and any(end[:_CHECKSUM])
 
 
 class _Walk:

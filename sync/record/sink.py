@@ -4,6 +4,9 @@ Bytes are queued and written by a thread of its own, in order, and brought to th
 the disk is full or gone they are kept, and tried again: what was queued is lost only if the process ends first. How
 much waits has a bound; the writer asks for `room` before it makes more, and counts what it had to drop.
 
+Behind what is written may stand a tail, such as an index: the next write goes over it. It is written in one call with
+the bytes before it, only the last of several is written, and a disk that has no room for it holds nothing up.
+
 The name of the file is brought to the disk with its first bytes: what was synced can be found after a power cut. A sync
 that fails is never forgotten. The kernel reports it once and may drop what it could not write; a later sync succeeds
 without it. So `sync_failure` keeps the stretch that may be missing, and the file never again counts as complete.
@@ -53,6 +56,8 @@ class Sink:
         self._fsync_ns = round(fsync_s * 1e9)
         self._behind = behind
         self._queue: deque[bytes] = deque()
+        self._tail: tuple[bytes, ...] = ()  # of the last in the queue
+        self._size = 0  # of the file, its tail included
         self._news = threading.Condition()
         self._ending = self._closing = False
         self._named = False  # its entry in the folder is on the disk
@@ -83,8 +88,13 @@ class Sink:
         return not self._thread.is_alive()
 
     def write(self, data: bytes) -> int:
+        return self.write_with_tail(data, ())
+
+    def write_with_tail(self, data: bytes, tail: tuple[bytes, ...]) -> int:
+        """`tail`: what stands behind it until more is written."""
         with self._news:
             self._queue.append(bytes(data))
+            self._tail = tail
             self.accepted += len(data)
             self._news.notify()
         return len(data)
@@ -116,11 +126,11 @@ class Sink:
             with self._news:
                 if not self._queue and not (self._closing or self._ending):
                     self._news.wait(_RETRY_S)
-                parts = list(self._queue)
+                parts, tail = list(self._queue), self._tail
                 self._queue.clear()
                 closing, ending = self._closing, self._closing or self._ending
             begun = now_ns()
-            left = self._put(b"".join(parts))
+            left = self._put(b"".join(parts), b"".join(tail)) if parts else b""
             if left:
                 with self._news:
                     self._queue.appendleft(left)
@@ -161,17 +171,23 @@ class Sink:
                 raise
         self._named = True
 
-    def _put(self, data: bytes) -> bytes:
+    def _put(self, data: bytes, tail: bytes) -> bytes:
         """Write; returns what could not be written."""
-        view = memoryview(data)
+        at, end, view = self.written, self.written + len(data), memoryview(data + tail)
+        if at + len(view) < self._size:  # else the end of an old tail would stay
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, at)
+                self._size = at
         while view:
             try:
-                done = os.write(self._fd, view)
+                done = os.pwrite(self._fd, view, at)
             except OSError as error:
+                if at >= end:
+                    break  # in the tail, which the next write makes anew
                 self.error = error.strerror or str(error)
-                return bytes(view)
-            self.written += done
-            view = view[done:]
+                return bytes(view[: end - at])
+            at, view = at + done, view[done:]
+            self.written, self._size = min(at, end), max(self._size, at)
         if data:
             self.error = None
         return b""

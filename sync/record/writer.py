@@ -78,7 +78,7 @@ class RunWriter:
         self.part = part
         self.path = folder / part_file(part)
         self.sink = Sink(self.path, most_pending_bytes, fsync_s, behind)
-        self._file = McapFile(self.sink, PROFILE, "tandem")
+        self._file = McapFile(self.sink, PROFILE, "tandem", self.sink.write_with_tail)
         self._forms: dict[str, MessageWriter] = {}
         self._types: set[str] = set()
         self._describe = describe

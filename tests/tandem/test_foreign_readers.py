@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from mcap.reader import NonSeekingReader, make_reader
 from mcap_ros2.decoder import DecoderFactory
 from rosbags.highlevel import AnyReader
 
+from checks.foreign_readers import compared
 from daq_service.effort_record import LAYOUT as EFFORT
 from sim_service.command_record import LAYOUT as COMMAND
 from sim_service.step_record import NEW_EPOCH, STEP_CHANNELS
 from sync.block import HEADER, Channel, Layout
+from sync.clock import now_ns, sleep_until
 from sync.record import FILE, RunWriter, open_run
 from tandem.descriptions import describe
 
@@ -26,7 +29,7 @@ DAQ = Layout((Channel("brake", "i2", "count", -200_000), Channel("throttle", "u2
 STEP = Layout((*STEP_CHANNELS, Channel("speed", "f8", "m/s"), Channel("F__z", "f4", "N")))
 TOPICS = {"/daq": DAQ, "/received": DAQ, "/step": STEP, "/effort": EFFORT, "/command": COMMAND}
 PARAMETERS = json.dumps({"quantities": {"speed": "over ground, µ-split too"}}).encode()
-ROWS = 40
+ROWS, PARTS = 40, 4
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     random = np.random.default_rng(24)
     for name, layout in TOPICS.items():
         writer.topic(name, layout)
-    for part in range(4):
+    for part in range(PARTS):
         for name, layout in TOPICS.items():
             words = random.integers(-(2**63), 2**63, (ROWS, layout.words), np.int64, endpoint=False)
             words[0, 6:], words[1, 6:] = -1, 0x7FF0_0000_0000_0000
@@ -48,6 +51,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     layout.view(words)[c.name] = random.normal(size=ROWS)
             writer.add(name, words, ROWS * part)
         writer.flush()
+        writer.note("a notice", 42)
+        settled = now_ns() + 60 * 10**9
+        while writer.sink.pending and now_ns() < settled:
+            sleep_until(now_ns() + 10**6)
+        shutil.copyfile(made / FILE, made / f"killed_{part}.mcap")
     assert writer.finish({"reason": "stopped"}, {}, 43)
     return made
 
@@ -90,9 +98,18 @@ def test_rosbags_decodes_every_topic_to_the_bit(folder: Path) -> None:
     assert found == ours(folder)
 
 
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_record_whose_writer_was_killed_opens_in_both_with_all_that_was_flushed(folder: Path, part: int) -> None:
+    killed = folder / f"killed_{part}.mcap"
+    assert compared(killed) == dict.fromkeys(TOPICS, ROWS * (part + 1))
+    run = open_run(killed)
+    assert run.cut == "the recorder was killed, or the power failed" and not run.whole
+    assert [text for _, text in run.notices] == (part + 1) * ["a notice"] and not run.losses
+
+
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
-def test_what_a_killed_recorder_wrote_is_decoded_up_to_its_last_whole_chunk(folder: Path, share: float) -> None:
-    """`rosbags` opens no file without an index at its end; mcap's streaming reader does."""
+def test_a_record_that_is_cut_anywhere_is_decoded_up_to_its_last_whole_chunk(folder: Path, share: float) -> None:
+    """By a lost end of the file too, which `rosbags` does not open; mcap's streaming reader does."""
     whole = ours(folder)
     data = (folder / FILE).read_bytes()
     reader = NonSeekingReader(io.BytesIO(data[: int(share * len(data))]), decoder_factories=[DecoderFactory()])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from checks.dropped_writes import CLOSE, FSYNC, MKDIR, OPEN, UNLINK, WRITE, Disk, Op
+from checks.dropped_writes import CLOSE, FSYNC, MKDIR, OPEN, TRUNCATE, UNLINK, WRITE, WRITE_AT, Disk, Op
 from checks.power_cuts import judged, promised
 from sync.clock import now_ns
 from sync.private_files import make_folder, rename
@@ -24,7 +24,8 @@ class Watched:
         self.ops: list[Op] = []
         self._root, self._lock, self._fds = str(root), threading.Lock(), set[int]()
         for name, kind in (("open", OPEN), ("write", WRITE), ("fsync", FSYNC), ("close", CLOSE), ("mkdir", MKDIR),
-                           ("unlink", UNLINK), ("rename", 5)):  # fmt: skip
+                           ("unlink", UNLINK), ("rename", 5), ("pwrite", WRITE_AT),
+                           ("ftruncate", TRUNCATE)):  # fmt: skip
             monkeypatch.setattr(os, name, self._watching(kind, getattr(os, name)))
 
     def _watching(self, kind: int, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,7 +40,9 @@ class Watched:
     def _note(self, kind: int, what: Any, done: Any, more: tuple[Any, ...]) -> None:
         if isinstance(what, int):
             if what in self._fds:
-                self.ops.append(Op(kind, now_ns(), what, data=bytes(more[0][:done]) if kind == WRITE else b""))
+                data = bytes(more[0][:done]) if kind in (WRITE, WRITE_AT) else b""
+                place = str(more[-1]) if kind in (WRITE_AT, TRUNCATE) else ""
+                self.ops.append(Op(kind, now_ns(), what, place, data))
                 if kind == CLOSE:
                     self._fds.discard(what)
             return
@@ -74,7 +77,7 @@ def test_whenever_the_power_is_cut_what_was_synced_is_read(tmp_path: Path, monke
     chance = random.Random(1)
     for seed, cut in enumerate([*chance.sample(range(1, len(ops)), 20), len(ops)]):
         disk = state_after(root, ops[:cut])
-        ended = WRITE not in {op.kind for op in ops[cut:]}
+        ended = WRITE_AT not in {op.kind for op in ops[cut:]}
         assert judged(disk, "runs/a", pushed, ended, seed)[0] is None, f"cut after operation {cut}"
     sure, _ = promised(state_after(root, ops))
     assert max(sure["/daq"]) == pushed["/daq"] - 1  # at its end everything is promised
