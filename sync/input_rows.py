@@ -18,7 +18,8 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from sync.toml import CHOICE, Section
 
 NAME = r"^[a-z][a-z0-9_]{0,31}$"
-MOST_ROWS = 15  # four bits each, in the word that a step records of their stages
+MOST_ROWS = 15  # four bits each, in the word that a step records of their stages; measurements have none
+MOST_MEASUREMENTS = 45  # with the others a bit each, in the word that says what was clipped
 _Name = Annotated[str, Field(pattern=NAME)]
 _NameOrNone = Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]{0,31})?$")]
 
@@ -233,6 +234,32 @@ class Fused(_Row):
         return 2
 
 
+class Measurement(_Row):
+    """A reading of a sensor: sign per_count (counts - zero_counts), and its age in s, against the other inputs.
+
+    It is not brought anywhere when it is old: its age says how old it is, and the machine uses it at its instant.
+    """
+
+    kind: Literal["measurement"]
+    channel: str = Field(pattern=NAME)
+    per_count: float = Field(gt=0)
+    sign: Literal[1, -1] = 1
+    zero_counts: float = 0.0
+
+    @property
+    def channels(self) -> list[str]:
+        return [self.channel]
+
+    def results(self, rows: "dict[str, Row]") -> int:
+        return 2
+
+    @model_validator(mode="after")
+    def _has_an_age(self) -> "Measurement":
+        if self.stale != Stale():
+            raise ValueError("stale: is not for a measurement, which is used at its own age; take it out")
+        return self
+
+
 KINDS: dict[str, type[_Row]] = {
     "affine": Affine,
     "encoder": Encoder,
@@ -241,6 +268,7 @@ KINDS: dict[str, type[_Row]] = {
     "arctangent": Arctangent,
     "voice_coil": VoiceCoil,
     "fused": Fused,
+    "measurement": Measurement,
 }
 Row = Annotated[
     Annotated[Affine, Tag(CHOICE + "affine")]
@@ -249,7 +277,8 @@ Row = Annotated[
     | Annotated[HallPair, Tag(CHOICE + "hall_pair")]
     | Annotated[Arctangent, Tag(CHOICE + "arctangent")]
     | Annotated[VoiceCoil, Tag(CHOICE + "voice_coil")]
-    | Annotated[Fused, Tag(CHOICE + "fused")],
+    | Annotated[Fused, Tag(CHOICE + "fused")]
+    | Annotated[Measurement, Tag(CHOICE + "measurement")],
     Discriminator(lambda row: CHOICE + str(row["kind"] if isinstance(row, dict) else row.kind)),
 ]
 
@@ -284,7 +313,17 @@ def _connected(rows: dict[str, Any]) -> dict[str, Any]:
             if to in taken:
                 raise ValueError(f"{name}.to: {to} is written by {taken[to]} already")
             taken[to] = name
-    return rows
+        for other in row.rows:
+            if rows[other].kind == "measurement":
+                raise ValueError(f"{name} reads the row {other}: a measurement is for the machine, not for other rows")
+    # measurements last: they have no stage in a step's word
+    others = {name: row for name, row in rows.items() if row.kind != "measurement"}
+    for what, count, most in (
+        ("rows", len(others), MOST_ROWS), ("measurements", len(rows) - len(others), MOST_MEASUREMENTS),
+    ):  # fmt: skip
+        if count > most:
+            raise ValueError(f"{count} {what}; at most {most} are allowed")
+    return others | rows
 
 
 def order_of(rows: dict[str, Any]) -> list[str]:
@@ -300,9 +339,7 @@ def order_of(rows: dict[str, Any]) -> list[str]:
     return done
 
 
-Rows = Annotated[
-    dict[_Name, Row], Field(max_length=MOST_ROWS), BeforeValidator(_kinds_known), AfterValidator(_connected)
-]
+Rows = Annotated[dict[_Name, Row], BeforeValidator(_kinds_known), AfterValidator(_connected)]
 
 
 def of_channel(rows: dict[str, Row], channel: str) -> tuple[str, Affine | Encoder] | None:

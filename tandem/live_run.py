@@ -195,6 +195,7 @@ def live_run(
         from sync.transport.keys import transport_keys
         from tandem.reports.run_figures import figures
         from tandem.supervisor.supervise import supervise
+        from tandem.supervisor.truth import truth_of
 
         source = _opened(config, file)
         for role in ("daq", "sim"):
@@ -222,6 +223,7 @@ def live_run(
                 begun_at,
                 token,
                 channels,
+                truth_of(config, file),
             )
     except BaseException:
         if folder is not None:

@@ -93,6 +93,10 @@ def run_and_report(
         from tandem.reports.run_figures import figures, print_run
 
         result = figures(checked, outcome)
+        if folder is not None:
+            from tandem.reports.against_truth import against_truth, print_against_truth
+
+            result["truth"] = against_truth(folder)
         if as_json and (outcome.failure or result["steps"]):
             print(json.dumps(result), flush=True)
         if not result["steps"]:
@@ -100,6 +104,8 @@ def run_and_report(
         sections = own.report(None if as_json else output(), result) if own else ()
         if not as_json:
             print_run(output(), result)
+            if result.get("truth"):
+                print_against_truth(output(), result["truth"])
         data = [RunData(result["transport"], result, outcome.steps, tuple(checked.inputs))]
         place = folder or run_folder(runs, checked.name)
         write_run_report(place, f"tandem {word}: {config.stem}", data, own=sections)

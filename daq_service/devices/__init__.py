@@ -29,11 +29,11 @@ if TYPE_CHECKING:  # this module is imported before anything is compiled
 
 DEVICES = {
     kind: f"daq_service.devices.{kind}"
-    for kind in ("virtual", "waves", "replay", "nidaqmx", "can", "gamepad", "remote", "page", "haptic")
+    for kind in ("virtual", "waves", "replay", "nidaqmx", "can", "gamepad", "remote", "page", "haptic", "simulator")
 }
 # their drivers (NI-DAQmx, gRPC, SDL) do not survive a fork: such a DAQ is a process that imported everything itself
 OWN_PROCESS = frozenset({"nidaqmx", "gamepad"})
-NOBODY_FEELS = frozenset({"virtual", "waves", "replay", "page"})  # efforts move nobody's hand there
+NOBODY_FEELS = frozenset({"virtual", "waves", "replay", "page", "simulator"})  # efforts move nobody's hand there
 
 
 def felt(config: Config) -> bool:

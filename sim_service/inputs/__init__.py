@@ -3,7 +3,8 @@
 A row (sync/input_rows.py defines its configuration) reads channels or other rows, converts
 (sim_service/inputs/conversions.py), is clipped to its limits, goes the way of its policy when it is stale
 (sim_service/inputs/stale.py), and is written into the machine's inputs. Nothing here knows what a row is called, or
-what machine it serves.
+what machine it serves. A measurement is never stale: the machine gets its age with it, against the block's instant, for
+that is what the step's other inputs are of too, and a step more for every step that had no newer block.
 
 Rates and accelerations of an encoder are estimated (sync/estimators.py), at every step or from every
 block. A gap (new epoch) restarts an estimator: nothing is differentiated across it. A value that was held for some
@@ -17,7 +18,16 @@ import math
 
 import numpy as np
 
-from sim_service.inputs.conversions import affine, arctangent, encoder, fused, hall_pair, polynomial, voice_coil
+from sim_service.inputs.conversions import (
+    affine,
+    arctangent,
+    encoder,
+    fused,
+    hall_pair,
+    measurement,
+    polynomial,
+    voice_coil,
+)
 from sim_service.inputs.stages import BITS, FRESH, MASK
 from sim_service.inputs.stale import stale_value
 from sim_service.inputs.table import (
@@ -33,6 +43,7 @@ from sim_service.inputs.table import (
     KIND,
     LEAST,
     LIMIT_NS,
+    MEASUREMENT,
     MOST,
     OWN,
     POLICY,
@@ -42,7 +53,7 @@ from sim_service.inputs.table import (
     TO,
     VOICE_COIL,
 )
-from sync.block import T
+from sync.block import EPOCH, SEQ, T
 from sync.estimators import from_counts, observe
 from sync.jit import kernel
 
@@ -75,6 +86,8 @@ def oldest(block, rows):
     table, channels = rows.table, rows.channels
     found, most = 0, np.int64(0)
     for row in range(table.shape[0]):
+        if table[row, KIND] == MEASUREMENT:
+            continue
         age = _age_ns(block, channels, table[row, AGED])
         if age > most:
             found, most = row, age
@@ -94,6 +107,8 @@ def forget_what_was_stale(block, age_ns, stages, rows):
     if stages == 0:
         return
     for row in range(rows.table.shape[0]):
+        if rows.table[row, KIND] == MEASUREMENT:
+            continue
         fresh = age_ns + _age_ns(block, rows.channels, rows.table[row, AGED]) <= rows.numbers[row, LIMIT_NS]
         if fresh and stages >> (BITS * row) & MASK != FRESH:
             rows.memory[row, :] = 0.0
@@ -108,6 +123,15 @@ def observe_block(block, rows):
             t_ns = block[T] - _age_ns(block, channels, table[row, AGED])
             counts = _integer(block, channels, table[row, CHANNEL_A])
             observe(rows.memory[row], rows.numbers[row, OWN + 1 :], t_ns, counts)
+
+
+@kernel()
+def _steps_held(block, memory, row):
+    """How many steps before this one had the same block, of a measurement."""
+    same = memory[row, 0] == 1.0 and memory[row, 1] == block[SEQ] and memory[row, 2] == block[EPOCH]
+    memory[row, 3] = memory[row, 3] + 1.0 if same else 0.0
+    memory[row, 0], memory[row, 1], memory[row, 2] = 1.0, block[SEQ], block[EPOCH]
+    return memory[row, 3]
 
 
 @kernel()
@@ -131,6 +155,8 @@ def _convert(block, h, row, table, channels, numbers, memory, values):
         return arctangent(numbers, row, x, xd, xdd)
     if kind == VOICE_COIL:
         return voice_coil(numbers, row, x)
+    if kind == MEASUREMENT:
+        return measurement(numbers, row, x)
     return fused(numbers, row, memory, x, values[table[row, ROW_B], 0], h)
 
 
@@ -164,6 +190,13 @@ def make_inputs(block, age_ns, h, rows, inputs):
         values[row, 0], values[row, 1], values[row, 2] = value, rate, acceleration
 
         # age
+        if table[row, KIND] == MEASUREMENT:
+            if table[row, TO] >= 0:
+                inputs[table[row, TO]] = value
+            held = _steps_held(block, memory, row)
+            if table[row, TO + 1] >= 0:
+                inputs[table[row, TO + 1]] = 1e-9 * _age_ns(block, channels, table[row, AGED]) + held * h
+            continue
         since = age_ns - numbers[row, LIMIT_NS] + _age_ns(block, channels, table[row, AGED])
         if since > 0.0:
             value, rate, stage = stale_value(value, rate, since, numbers[row, POLICY:])

@@ -55,6 +55,12 @@ def voice_coil(numbers, row, counts):
 
 
 @kernel()
+def measurement(numbers, row, counts):
+    """The rate's place is for its age."""
+    return (counts - numbers[row, OWN]) * numbers[row, OWN + 1], 0.0, 0.0
+
+
+@kernel()
 def fused(numbers, row, memory, position, velocity, h):
     """A complementary filter: what the velocity foretells, drawn to the position. Begins at the position."""
     if memory[row, 0] == 0.0:

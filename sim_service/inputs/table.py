@@ -18,13 +18,14 @@ from sync.input_rows import (
     Encoder,
     Fused,
     HallPair,
+    Measurement,
     Polynomial,
     Row,
     VoiceCoil,
     order_of,
 )
 
-AFFINE, ENCODER, POLYNOMIAL, HALL_PAIR, ARCTANGENT, VOICE_COIL, FUSED = range(len(KINDS))
+AFFINE, ENCODER, POLYNOMIAL, HALL_PAIR, ARCTANGENT, VOICE_COIL, FUSED, MEASUREMENT = range(len(KINDS))
 # of a row: its kind, where its two sources are (a channel by its place, a row by its number; -1: there is none), which
 # channels with an age it depends on, itself or through other rows (bits), and where its three results go (-1: nowhere)
 KIND, CHANNEL_A, CHANNEL_B, ROW_A, ROW_B, AGED, TO, TO_END = 0, 1, 2, 3, 4, 5, 6, 9
@@ -159,5 +160,7 @@ def _own(row: Row, step_s: float, period_s: float) -> list[float]:
         return [row.slope, row.offset]
     if isinstance(row, VoiceCoil):
         return [row.zero_counts, row.volts_per_count / (row.kappa_v_s_per_m * row.lever_arm_m)]
+    if isinstance(row, Measurement):
+        return [row.zero_counts, row.in_si(row.per_count) * row.sign]
     assert isinstance(row, Fused)
     return [1.0 - math.exp(-2.0 * math.pi * row.crossover_hz * step_s)]

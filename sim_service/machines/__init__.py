@@ -36,6 +36,7 @@ _NAMES = (
     "piano_multibody",
     "tilting",
     "observer",
+    "sensed",
     "fmu",
 )
 MACHINES = {name: f"sim_service.machines.{name}" for name in _NAMES} | {

@@ -6,7 +6,7 @@ order.
 """
 
 from dataclasses import dataclass, field
-from math import floor, isnan, sqrt
+from math import isnan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -16,19 +16,19 @@ from sim_service.machines.contract import TABLES, Machine
 from sim_service.multibody.natural.views import view
 from sim_service.observers import ekf
 from sim_service.observers.contract import Observed
-from sim_service.observers.description import Sensors, turned
+from sim_service.observers.description import Sensors
 from sim_service.observers.ekf import FUNCTIONS, MEMORY, MODEL, Z
 from sim_service.observers.make import Filter
 from sim_service.observers.noise import normal_number
 from sim_service.observers.rows import WIDTH, R
 from sim_service.observers.satellites import WORST, Reception, Sky, along
+from sim_service.observers.virtual_sensors import WALKS, offsets_at_start, read, true_rows
 from sync.array_types import CONSTANTS, INDICES, MATRIX, VECTOR, group
 from sync.jit import inner, kernel
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 
-# streams of random numbers: readings of row i are stream i, walks of biases and the start begin here
-_WALKS, _START, _AXES, _MOTION = 10_000, 20_000, 30_000, 40_000
+_MOTION = 40_000  # streams of random numbers from here on; others: virtual_sensors.py
 
 
 class Seen(NamedTuple):
@@ -49,15 +49,6 @@ def put(matrix, k, values):
     """A row of a matrix."""
     for i in range(min(matrix.shape[1], len(values))):
         matrix[k, i] = values[i]
-
-
-@kernel(float64(CONSTANTS, float64, float64, float64), error_model="numpy")
-def read(row, value, noise, random):
-    """What a sensor makes of the value that is there."""
-    out = value + noise * random
-    if row[R.QUANTUM] > 0.0:
-        out = row[R.QUANTUM] * (floor(out / row[R.QUANTUM]) + 0.5)
-    return min(max(out, row[R.LOW]), row[R.HIGH])
 
 
 @kernel(
@@ -106,7 +97,7 @@ def _record(
         if moved:
             correct(state, params, tables, work, view(motion, n, 2 * n))
         for i in range(len(bias)):
-            bias[i] += walk[i] * sqrt(h) * normal_number(seed, _WALKS + i, k)
+            bias[i] += walk[i] * sqrt(h) * normal_number(seed, WALKS + i, k)
 
 
 @dataclass(frozen=True)
@@ -117,17 +108,6 @@ class Truth:
     params: np.ndarray
     machine: Machine
     receptions: dict[str, Reception] = field(default_factory=dict)
-
-
-def true_rows(sensors: Sensors, seed: int) -> np.ndarray:
-    """Rows with the axes as they are mounted, not as they should be."""
-    rows = sensors.rows.copy()
-    for i, name in enumerate(sensors.sensor):
-        if sensors.misalignment[i] > 0.0:
-            stream = _AXES + sorted(set(sensors.sensor)).index(name)
-            angles = sensors.misalignment[i] * np.array([normal_number(seed, stream, k) for k in range(3)])
-            rows[i, R.DIRECTION : R.DIRECTION + 3] = turned(rows[i, R.DIRECTION : R.DIRECTION + 3], angles)
-    return rows
 
 
 def record(
@@ -147,7 +127,7 @@ def record(
     """
     machine, steps = observed.machine, len(inputs)
     rows = np.ascontiguousarray(true_rows(sensors, seed)).ravel()
-    bias = np.array([b.start * normal_number(seed, _START, i) for i, b in enumerate(sensors.biases)])
+    bias = offsets_at_start(sensors, seed)
     walk = np.array([b.walk for b in sensors.biases])
     kept = (steps + every - 1) // every
     seen = Seen(

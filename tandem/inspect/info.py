@@ -17,6 +17,7 @@ from sim_service.inputs.stages import counted
 from sim_service.step_record import STATUS
 from sync.record import Run, Topic, open_run
 from sync.record.settings import recorded_rows
+from tandem.reports.against_truth import against_truth, print_against_truth
 from tandem.terminal import single_lines
 
 _GAP_PERIODS = 1.5
@@ -184,6 +185,7 @@ def _info(run: Run, figures: _Figures) -> dict[str, Any]:
         "model": parameters.get("model"),
         "parameters": named if isinstance(named := parameters.get("parameters"), dict) else {},
         "start": run.start,
+        "truth": against_truth(run.path),
         "attachments": {name: len(data) for name, data in run.attachments.items()},
     }
 
@@ -263,3 +265,5 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
         console.print(f"{at}{notice['text']}", soft_wrap=True, markup=False, highlight=False)
     if found["model"]:
         console.print(f"model {escape(found['model'])}, {len(found['parameters'])} parameters (--json lists them)")
+    if found["truth"]:
+        print_against_truth(console, found["truth"])

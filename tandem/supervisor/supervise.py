@@ -34,6 +34,7 @@ from tandem.provenance import as_text
 from tandem.supervisor.launch import BESIDE, LOOK_AHEAD, SERVICES, SIM, VIEW, Process, ProcessGroup, Service
 from tandem.supervisor.notify import alive, notify
 from tandem.supervisor.restart_policy import Crash, RestartPolicy, Slot
+from tandem.supervisor.truth import TruthRun
 
 LOOK_S = 0.05
 _HASTY_S = 0.005  # while something is being started
@@ -240,6 +241,7 @@ class Supervisor:
         begun_at: float | None = None,
         token: str = "",
         channels: tuple[str, ...] = (),
+        truth: Path | None = None,
     ):
         self._token = token
         self._config, self._group, self._update, self._show, self._conclude = config, group, update, show, conclude
@@ -254,6 +256,7 @@ class Supervisor:
         self._steps = Steps(config.ring("sim"), config.step_ns, channels)
         # built and forked before the first step: both take the kernel milliseconds, which a loop may have to wait for
         self._ahead = group.start(LOOK_AHEAD) if config.look_ahead.enabled else None
+        self._truth = TruthRun(config, truth, self._hear) if truth else None
         self._asked_s = 0.0
         self._stopped_ns = 0
         self.interrupted = threading.Event()
@@ -324,6 +327,10 @@ class Supervisor:
                 self._note(why)
                 return False
             self._note(f"{why}; {slot.process.without}")
+        if self._truth is not None and (failure := self._truth.failure()) is not None:
+            self.outcome.failure = failure
+            self._note(failure)
+            return False
         self._look_for_the_first_step()
         if self._first_step is None and now - self._begun_at > _START_S:
             self.outcome.failure = f"no step within {_START_S:g} s"
@@ -362,6 +369,8 @@ class Supervisor:
             for service in services:
                 self._say_begin(service)
                 self._policy.adopt(service, self._say_begin)
+            if self._truth is not None:
+                self._truth.start(self._folder)
 
     @property
     def _ahead_ready(self) -> bool:
@@ -425,6 +434,8 @@ class Supervisor:
             outcome.past[name] = slots[name].past if name in slots else []
             self._produced.look()
             self._steps.look()
+        if self._truth is not None:
+            self._truth.end()
         for each in beside:
             if each is not None:
                 each.end()
@@ -470,18 +481,22 @@ def supervise(
     begun_at: float | None = None,
     token: str = "",
     channels: tuple[str, ...] = (),
+    truth: Path | None = None,
 ) -> Outcome:
     """Both services, until `seconds` after the first step (0: until interrupted), or until one of them is given up.
 
     With a `folder` the run is recorded there, with the parameters of the model, as the simulator reports them;
     `conclude` makes the summary at its end; `begun_at` (monotonic seconds) is when the wait for the first step began,
     the start of this process if it is not given; `token` opens the page, a new one if none is given; `channels` of the
-    machine are kept of every step (tandem/follow.py). What the services find wrong with the configuration before they
+    machine are kept of every step (tandem/follow.py); `truth` is the configuration of a run that is started beside this
+    one (tandem/supervisor/truth.py). What the services find wrong with the configuration before they
     begin is a ConfigError, what they miss a DeviceError.
     """
     with only_one(config):
         sweep(config)
-        supervisor = Supervisor(config, group, update, show, folder, conclude, begun_at, token or new_token(), channels)
+        supervisor = Supervisor(
+            config, group, update, show, folder, conclude, begun_at, token or new_token(), channels, truth
+        )
         before = set_by_signals(supervisor.interrupted, signal.SIGINT, signal.SIGTERM)
         try:
             return supervisor.run(seconds)

@@ -24,6 +24,7 @@ from .conftest import DRIVE, Rings, drive_config, recorded, replay_config, write
 from .nidaqmx_double_opener import open_nidaqmx
 from .origin import open_remote
 from .page_hand import open_page
+from .simulator_steps import open_simulator
 from .virtual_wheel import open_gamepad
 
 CHANNELS = 3
@@ -75,6 +76,7 @@ DEVICES: dict[str, Opener] = {
     "gamepad": open_gamepad,
     "remote": open_remote,
     "page": open_page,
+    "simulator": open_simulator,
 }
 # sources whose device begins anew after an overrun: on a new beat, and with nothing of before
 RESTARTING = {"nidaqmx"}

@@ -344,6 +344,27 @@ def test_channels_of_any_name_reach_a_machine_of_any_kind() -> None:
 AFFINE = {"channel": "coil", "kind": "affine", "full_counts": 1.0}
 
 
+MEASURED = {"kind": "measurement", "channel": "lever", "per_count": 0.5}
+
+
+def test_a_measurement_has_its_age_against_its_block_and_is_never_stale() -> None:
+    """It has no stage, wherever it stands, and takes no place among the rows that have one."""
+    bench = Bench(
+        reading={**MEASURED, "zero_counts": -1.0, "sign": -1, "unit": "m", "to": ["place", "age"]},
+        **{f"row_{n}": {**AFFINE, "to": [f"x{n}"]} for n in range(15)},
+    )
+    assert list(bench.given)[-1] == "reading"
+    found = bench.feed(50.0, seq=1, lever=9, lever_age_us=150_000)
+    assert (found["place"], found["age"]) == (-5.0, pytest.approx(0.15))
+    assert all(stage_of(bench.stages, n) == HELD for n in range(15)) and bench.stages >> 60 == 0
+    assert oldest(bench.block, bench.rows) == (0, 0)
+    # without a newer block it is a step older, then as old as it says
+    assert bench.step(55.0)["age"] == pytest.approx(0.15 + H) and bench.step(60.0)["age"] == pytest.approx(0.15 + 2 * H)
+    assert bench.feed(seq=2, lever=9, lever_age_us=153_000)["age"] == pytest.approx(0.153)
+    assert bench.feed(seq=3, lever=11, lever_age_us=2**32 - 1)["age"] == pytest.approx(4294.967295)
+    assert bench.stages == 0 and bench.clipped == 0
+
+
 @pytest.mark.parametrize(
     "given, why",
     [
@@ -360,6 +381,9 @@ AFFINE = {"channel": "coil", "kind": "affine", "full_counts": 1.0}
         ({"a": {**AFFINE, "stale": {"extrapolate_ms": 5.0}}}, "makes no rate"),
         ({"a": {**AFFINE, "full_counts": 0.0}}, "must not be 0"),
         ({f"row_{n}": AFFINE for n in range(16)}, "at most 15"),
+        ({f"row_{n}": MEASURED for n in range(46)}, "at most 45"),
+        ({"a": {**MEASURED, "stale": {"hold_ms": 5.0}}}, "stale: is not for a measurement"),
+        ({"a": MEASURED, "b": {"kind": "affine", "full_counts": 1.0, "row": "a"}}, "a measurement is for the machine"),
     ],
 )  # fmt: skip
 def test_rows_that_cannot_be_are_refused_in_words(given: dict[str, Any], why: str) -> None:

@@ -1,7 +1,5 @@
 """An observer as a machine, from its file: tables, names, the state it begins with."""
 
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -9,17 +7,14 @@ from pydantic import Field
 
 from sim_service.machines.contract import Machine, Quantity, Tables, tables
 from sim_service.machines.observer import step as stepping
-from sim_service.machines.observer.layout import HEAD, OBSERVED, A
-from sim_service.machines.parameters import make_plain
+from sim_service.machines.observer.layout import HEAD, A
+from sim_service.machines.observer.observed_machine import observed_machine
 from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE, Observed
 from sim_service.observers.description import Sensors, Walk, read_sensors
 from sim_service.observers.make import Filter, read_tuning
 from sim_service.observers.rows import R
-from sync.errors import ConfigError
 from sync.toml import Section, check
-
-NO_FILE = ("tilting",)  # machines that can be observed and need no file
 
 
 class FilterSection(Section):
@@ -43,7 +38,7 @@ class ObserverSection(Section):
 def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     where = sources.name()
     settings = check(ObserverSection, data, where)
-    own, params = _observed(settings, sources, where, {**settings.parameters, **changed})
+    own, params = observed_machine(settings.observed, settings.top, sources, where, {**settings.parameters, **changed})
     base, h = own.machine, settings.step_ms * 1e-3
     sensors = read_sensors(settings.sensors, own, h, where)
     filter = make_filter(own, params, sensors, settings.filter, h, where)
@@ -69,44 +64,6 @@ def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
         ),
     )
     return machine, params
-
-
-def _observed(
-    settings: ObserverSection, sources: Any, where: str, changed: dict[str, float]
-) -> tuple[Observed, np.ndarray]:
-    """What is observed, and its parameters."""
-    if settings.observed in NO_FILE:
-        plain: Observed = import_module(f"sim_service.machines.{settings.observed}.observed").OBSERVED
-        return plain, make_plain(plain.machine, {"machine": plain.machine.name}, _Named(where), changed)[1]
-    if not settings.observed.endswith(".toml"):
-        raise ConfigError(
-            f"{where}: observed = {settings.observed!r}: must be one of {', '.join(NO_FILE)}, or a machine's .toml file"
-        )
-    from sim_service.machines import FILE, MACHINES, MachineFiles, make_machine
-
-    files = {key.removeprefix(OBSERVED): value for key, value in sources.files.items() if key.startswith(OBSERVED)}
-    names = {key.removeprefix(OBSERVED): name for key, name in sources.names.items() if key.startswith(OBSERVED)}
-    if FILE not in files:
-        raise ConfigError(f"{where}: observed = {settings.observed!r}: its file is missing")
-    top = "".join(f'{key} = "{value}"\n' for key, value in settings.top.items()).encode()
-    of = MachineFiles({**files, FILE: top + files[FILE]}, names)
-    kind = str(of.toml().get("machine"))
-    module = f"{MACHINES.get(kind, '')}.observed"
-    if kind not in MACHINES or find_spec(MACHINES[kind]) is None or find_spec(module) is None:
-        raise ConfigError(f"{where}: observed = {settings.observed!r}: {kind} has no observer")
-    machine, params = make_machine(of, changed)
-    found: Observed = import_module(module).observed(machine, params)
-    return found, params
-
-
-class _Named:
-    """As much of MachineFiles as parameters need for their messages."""
-
-    def __init__(self, where: str):
-        self._where = where
-
-    def name(self, key: str = "") -> str:
-        return self._where
 
 
 def make_filter(

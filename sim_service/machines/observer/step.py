@@ -9,7 +9,7 @@ from sim_service.multibody.relative.calls import function_at
 from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE
 from sim_service.observers.ekf import STEP as NOW
 from sim_service.observers.ekf import Memory, Model, Z, observe, take_reading
-from sim_service.observers.rows import COUNTED, GATED, LATE, USED
+from sim_service.observers.rows import COUNTED, GATED, LATE, USED, WIDTH, R
 from sync.jit import inner, kernel
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
@@ -73,8 +73,10 @@ def step(state, inputs, params, tables, work, h):
         if isnan(value):
             inputs[own + i] = 0.0  # an input shows what was used: nothing
             continue
+        # a step that was made without a new block moves the instants of what comes by one: no reading is used twice
+        apart = 0 if isnan(age) else (int(model.rows[WIDTH * i + R.PERIOD]) - 1) // 2
         of = now if isnan(age) else now - floor(age / h + 0.5)
-        if of > last[i]:
+        if of > last[i] + apart or (last[i] < 0.0 and of >= 0):
             last[i] = of
             take_reading(model, memory, i, of, 0.0, value, 1.0)
     for i in range(own, len(inputs)):

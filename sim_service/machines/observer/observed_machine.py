@@ -1,0 +1,52 @@
+"""The machine that an observer or a set of sensors is for, from the files that came with theirs."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from sim_service.machines.observer.layout import OBSERVED
+from sim_service.machines.parameters import make_plain
+from sim_service.observers.contract import Observed
+from sync.errors import ConfigError
+
+NO_FILE = ("tilting",)  # machines that can be observed and need no file
+
+
+def observed_machine(
+    name: str, top: dict[str, str], sources: Any, where: str, changed: dict[str, float]
+) -> tuple[Observed, np.ndarray]:
+    """What is observed, and its parameters; `top` are settings in front of its file."""
+    if name in NO_FILE:
+        plain: Observed = import_module(f"sim_service.machines.{name}.observed").OBSERVED
+        return plain, make_plain(plain.machine, {"machine": plain.machine.name}, _Named(where), changed)[1]
+    if not name.endswith(".toml"):
+        raise ConfigError(
+            f"{where}: observed = {name!r}: must be one of {', '.join(NO_FILE)}, or a machine's .toml file"
+        )
+    from sim_service.machines import FILE, MACHINES, MachineFiles, make_machine
+
+    files = {key.removeprefix(OBSERVED): value for key, value in sources.files.items() if key.startswith(OBSERVED)}
+    names = {key.removeprefix(OBSERVED): shown for key, shown in sources.names.items() if key.startswith(OBSERVED)}
+    if FILE not in files:
+        raise ConfigError(f"{where}: observed = {name!r}: its file is missing")
+    first = "".join(f'{key} = "{value}"\n' for key, value in top.items()).encode()
+    of = MachineFiles({**files, FILE: first + files[FILE]}, names)
+    kind = str(of.toml().get("machine"))
+    module = f"{MACHINES.get(kind, '')}.observed"
+    if kind not in MACHINES or find_spec(MACHINES[kind]) is None or find_spec(module) is None:
+        raise ConfigError(f"{where}: observed = {name!r}: {kind} has no observer")
+    machine, params = make_machine(of, changed)
+    found: Observed = import_module(module).observed(machine, params)
+    return found, params
+
+
+class _Named:
+    """As much of MachineFiles as parameters need for their messages."""
+
+    def __init__(self, where: str):
+        self._where = where
+
+    def name(self, key: str = "") -> str:
+        return self._where

@@ -1,0 +1,65 @@
+"""The step of a machine with sensors: readings of the instant it begins at, a step, what is delivered."""
+
+from math import isnan, sqrt
+
+from sim_service.machines.contract import STEP, Tables
+from sim_service.machines.sensed.layout import NEVER, OUTPUTS, SEED, A
+from sim_service.multibody.natural.views import part, view
+from sim_service.multibody.relative.calls import function_at
+from sim_service.observers.contract import LINEARISE, MEASURE
+from sim_service.observers.noise import normal_number
+from sim_service.observers.rows import WIDTH, R
+from sim_service.observers.virtual_sensors import WALKS, read
+from sync.jit import inner, kernel
+
+COMPILED_WHEN_ASKED = True  # see sync/build.py
+
+linearise_at, measure_at = function_at(LINEARISE), function_at(MEASURE)
+
+
+@inner
+def is_out(outages, row, k):
+    for n in range(len(outages) // 3):
+        if outages[3 * n] == row and outages[3 * n + 1] <= k < outages[3 * n + 2]:
+            return True
+    return False
+
+
+@kernel(STEP, error_model="numpy")
+def step(state, inputs, params, tables, work, h):
+    ints, reals = tables.ints, tables.floats
+    sizes, rows, noise = part(ints, ints, A.SIZES), part(ints, reals, A.ROWS), part(ints, reals, A.NOISE)
+    outages, queues, first = part(ints, ints, A.OUTAGES), part(ints, ints, A.QUEUES), part(ints, ints, A.FIRST_OF)
+    addresses, walk = part(ints, reals, A.ADDRESSES), part(ints, reals, A.WALK)
+    own = Tables(part(ints, ints, A.OWN_INTS), part(ints, reals, A.OWN_FLOATS))
+    count, bias, held = part(ints, state, A.COUNT), part(ints, state, A.BIAS), part(ints, state, A.HELD)
+    taken, waiting, of = part(ints, state, A.TAKEN), part(ints, state, A.ON_ITS_WAY), part(ints, state, A.OF)
+    room, slopes, at = part(ints, work, A.OWN_WORK), part(ints, work, A.SLOPES), part(ints, work, A.AT)
+    k, outputs, seed = int(count[0]), sizes[OUTPUTS], sizes[SEED]
+    nothing, no_values = view(sizes, 0, 0), view(state, 0, 0)
+
+    linearise, measure = linearise_at(addresses[0]), measure_at(addresses[1])
+    linearise(part(ints, state, A.OWN_STATE), inputs, params, own, room, h, nothing, no_values, slopes, at)
+    for i in range(outputs):
+        work[i] = room[i]
+
+    for i in range(len(noise)):
+        row = view(rows, WIDTH * i, WIDTH * (i + 1))
+        latency = int(row[R.LATENCY])
+        here, due = queues[i] + k % (latency + 1), queues[i] + (k + 1) % (latency + 1)
+        of[here] = -1.0
+        if (k - int(row[R.PHASE])) % int(row[R.PERIOD]) == 0 and not is_out(outages, i, k):
+            value = measure(int(row[R.SIGNAL]), row, 0.0, at, own, room, nothing, slopes)
+            if int(row[R.BIAS]) >= 0:
+                value += bias[int(row[R.BIAS])]
+            if not isnan(value):  # a step without accelerations has none to read
+                waiting[here], of[here] = read(row, value, noise[i], normal_number(seed, i, k)), float(k)
+        if of[due] >= 0.0:
+            held[i], taken[i] = waiting[due], of[due]
+        work[outputs + i] = held[i]
+    for n in range(len(first)):
+        since = taken[first[n]]
+        work[outputs + len(noise) + n] = (k - since) * h if since >= 0.0 else NEVER
+    for i in range(len(bias)):
+        bias[i] += walk[i] * sqrt(h) * normal_number(seed, WALKS + i, k)
+    count[0] += 1.0

@@ -1,0 +1,127 @@
+"""A twin against the "real" machine it ran beside (`source.truth`), from both records: errors of what is watched.
+
+A step of the twin used a block, whose instant is that of the step of the real machine it was made of: both are steps
+of the same length from the same instant, and what they come to is compared. Estimated quantities are compared with the
+real machine's parameters of their names, where it has such.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from sync.record import Run, RunError, open_run
+from sync.record.settings import recorded_settings
+from tandem.supervisor.truth import FOLDER
+
+_OUT_S = 1.0  # a reading older than this is of a sensor that is out; its latency is far less
+_NEVER_S = 3999.0  # the age of what has not come yet is more
+ESTIMATED, SIGMA, AGE = "estimated_", "sigma_", "age_"
+
+
+def truth_folder(run: Path) -> Path | None:
+    """Where the record of the real machine is; None if the run had none."""
+    folder = (run if run.is_dir() else run.parent) / FOLDER
+    return folder if folder.is_dir() else None
+
+
+def against_truth(path: Path) -> dict[str, Any] | None:
+    """Figures of the run in this folder or file; None if it ran beside no other, or nothing of that was recorded."""
+    folder = truth_folder(path)
+    if folder is None:
+        return None
+    try:
+        run, truth = (open_run(each, ("/step",)) for each in (path, folder))
+    except RunError:
+        return None
+    if any("/step" not in each.topics or not len(each.topics["/step"]) for each in (run, truth)):
+        return None
+    return compare(run, truth)
+
+
+def compare(run: Run, truth: Run) -> dict[str, Any]:
+    steps, true = run.topics["/step"].blocks, truth.topics["/step"].blocks
+    order = np.argsort(true["t_ns"], kind="stable")
+    at = np.searchsorted(true["t_ns"][order], steps["input_t_ns"])
+    at = order[np.minimum(at, len(order) - 1)]
+    # of steps that had the same block only the first is of its instant
+    fresh = np.concatenate([[True], steps["input_seq"][1:] != steps["input_seq"][:-1]])
+    known = (true["t_ns"][at] == steps["input_t_ns"]) & fresh
+    steps, true = steps[known], true[at[known]]
+    source = recorded_settings(run).get("source") or {}
+    seconds = (steps["t_ns"] - steps["t_ns"][0]) * 1e-9 if len(steps) else np.zeros(0)
+    settled = seconds >= float(source.get("settle_s", 0.0))
+    names = true.dtype.names or ()
+    out = np.zeros(len(true), bool)
+    for name in names:
+        if name.startswith(AGE):
+            out |= (true[name] > _OUT_S) & (true[name] < _NEVER_S)
+    units = {c.name: c.unit for c in run.topics["/step"].layout.channels}
+    parts = {"outside": settled & ~out, "outage": settled & out}
+    watched: dict[str, Any] = {}
+    for name in source.get("watch", ()):
+        if name not in names or name not in (steps.dtype.names or ()):
+            continue
+        error = steps[name] - true[name]
+        if units.get(name) == "rad":
+            error = np.remainder(error + np.pi, 2.0 * np.pi) - np.pi
+        watched[name] = {
+            "unit": units.get(name, ""),
+            **{part: float(np.sqrt(np.mean(error[where] ** 2))) for part, where in parts.items() if where.any()},
+            "worst": float(np.abs(error[settled]).max()) if settled.any() else None,
+            "outage_end": float(abs(error[np.flatnonzero(parts["outage"])[-1]])) if parts["outage"].any() else None,
+            "mean_true": float(np.mean(np.abs(true[name][settled]))) if settled.any() else None,
+        }
+    real = truth.json("parameters.json").get("parameters")
+    estimated = {
+        name.removeprefix(ESTIMATED): {
+            "estimate": float(steps[name][-1]),
+            "sigma": float(steps[SIGMA + name.removeprefix(ESTIMATED)][-1]),
+            "truth": _number(real.get(name.removeprefix(ESTIMATED))) if isinstance(real, dict) else None,
+        }
+        for name in (steps.dtype.names or ())
+        if name.startswith(ESTIMATED) and len(steps) and SIGMA + name.removeprefix(ESTIMATED) in steps.dtype.names
+    }
+    readings = {
+        key: int(steps[key][-1]) for key in ("readings_used", "readings_gated", "readings_late")
+        if len(steps) and key in (steps.dtype.names or ())
+    }  # fmt: skip
+    return {
+        "record": str(truth.path), "compared": len(steps), "not_compared": int((~known).sum()),
+        "settle_s": float(source.get("settle_s", 0.0)), "outage_s": float(np.sum(parts["outage"]) * _period(seconds)),
+        "watched": watched, "estimated": estimated, **readings,
+    }  # fmt: skip
+
+
+def _period(seconds: np.ndarray) -> float:
+    return float(np.median(np.diff(seconds))) if len(seconds) > 1 else 0.0
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, dict):
+        value = value.get("value")
+    return float(value) if isinstance(value, int | float) else None
+
+
+def print_against_truth(console: Console, found: dict[str, Any]) -> None:
+    table = Table(
+        title=f"Against the truth, from {found['settle_s']:g} s on: rms", title_justify="left", box=SIMPLE_HEAD
+    )
+    for k, heading in enumerate(("", "outside", "in outages", "at their end", "worst", "unit")):
+        table.add_column(heading, justify="left" if k in (0, 5) else "right", no_wrap=True)
+    for name, row in found["watched"].items():
+        cells = [row.get(key) for key in ("outside", "outage", "outage_end", "worst")]
+        table.add_row(name, *("" if cell is None else f"{cell:.4g}" for cell in cells), row["unit"])
+    console.print(table)
+    for name, row in found["estimated"].items():
+        true = "" if row["truth"] is None else f"; truth {row['truth']:.4g}"
+        console.print(f"{name}: {row['estimate']:.4g} ± {row['sigma']:.2g}{true}", highlight=False)
+    counted = ", ".join(f"{found[key]} {key.removeprefix('readings_')}" for key in found if key.startswith("readings_"))
+    console.print(
+        f"{found['compared']} steps compared, {found['not_compared']} had no instant of their own"
+        + f"; readings: {counted}" * bool(counted),
+        soft_wrap=True, highlight=False,
+    )  # fmt: skip

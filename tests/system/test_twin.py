@@ -1,0 +1,74 @@
+"""A car and its twin: the truth runs beside as a run of its own, its sensors are what the twin's observer sees."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from sync.record import open_run
+from tandem.inspect.info import info_of
+from tandem.replay import Asked, replay_run
+
+from .conftest import ROOT, Program, leftovers, ring_of, until, wait_for_steps
+
+TWIN = ROOT / "configs" / "twin.toml"
+
+
+def begin(start: Callable[..., Program], name: str, tmp_path: Path, *more: str) -> Program:
+    return start(
+        "tandem", "drive", str(TWIN), "--json", "--runs", str(tmp_path / "runs"), "--set", f"name={name}", "--set",
+        "view.enabled=false", *more,
+    )  # fmt: skip
+
+
+def test_a_twin_finds_the_car_through_its_sensors_and_both_runs_are_replayed(
+    start: Callable[..., Program], name: str, tmp_path: Path
+) -> None:
+    run = begin(start, name, tmp_path, "--seconds", "4", "--set", "source.settle_s=1.0")
+    assert run.end() == 0, run.said
+    figures = run.json()
+    assert figures["balance"]["closes"] and figures["record"]["whole"]
+    truth = figures["truth"]
+    assert truth["compared"] + truth["not_compared"] == figures["steps"] and truth["compared"] > 100
+    assert truth["readings_used"] > truth["compared"] and truth["readings_late"] > 0
+    # it stands, then begins to move: from GNSS of 1 m
+    assert truth["watched"]["x"]["outside"] < 2.0 and truth["watched"]["vx"]["outside"] < 1.0
+    assert truth["estimated"]["grip"]["truth"] == 0.8
+    folder = open_run(tmp_path / "runs").path.parent
+    assert info_of(folder)["truth"] == truth
+    for each in (folder, folder / "truth"):
+        again = replay_run(each, Asked()).figures
+        assert again["identical"], again
+    # a late reading goes with its age through the blocks
+    ages = open_run(folder).topics["/daq"].blocks["gnss_position_x_age_us"]
+    assert ages.max() == 4_000_000_000 and 150_000 <= ages.min() < 160_000
+    assert np.all(open_run(folder / "truth").topics["/step"].blocks["age_imu"] >= 0.0)
+    assert leftovers(f"{name}_truth") == []
+
+
+def test_a_truth_that_is_killed_ends_the_run_which_says_so(
+    start: Callable[..., Program], name: str, tmp_path: Path
+) -> None:
+    run = begin(start, name, tmp_path, "--seconds", "0")
+    until(lambda: list(Path("/dev/shm").glob(f"tandem.{name}_truth.sim.*")), lambda: run.said)
+    steps = ring_of(name, "sim")
+    wait_for_steps(steps, 100)
+    car = ring_of(f"{name}_truth", "sim")
+    os.kill(car.writer_pid, signal.SIGKILL)
+    assert run.end() == 1, run.said
+    steps.close()
+    car.close()
+    assert "the truth ended with exit code" in run.said and "the simulator was killed by SIGKILL" in run.said
+    figures = run.json()
+    assert figures["ended"].startswith("the truth ended") and figures["record"]["whole"]
+    assert leftovers(f"{name}_truth") == []
+
+
+def test_a_truth_that_cannot_be_is_said_before_anything_starts(
+    start: Callable[..., Program], name: str, tmp_path: Path
+) -> None:
+    run = begin(start, name, tmp_path, "--seconds", "1", "--set", "source.truth=nowhere.toml")
+    assert run.end() == 2 and "nowhere.toml" in run.said
+    assert not list((tmp_path / "runs").glob("*"))
