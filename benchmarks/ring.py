@@ -23,6 +23,7 @@ from sync.clock import now_ns
 from sync.jit import kernel
 from sync.ring import RingReader, RingWriter, newest, push, since
 
+_PATIENCE_S = 120.0  # for processes to start, where other programs run
 GOLDEN = -7046029254386353131  # 2**64 / golden ratio, as a signed word
 
 
@@ -100,15 +101,22 @@ def follow(ring, blocks, until_ns):
     return got, lost, torn, silent, position
 
 
-def _writer(name: str, layout: Layout, capacity: int, until_ns: int, results: Any) -> None:
+def _together(start: Any, seconds: float) -> int:
+    """When every process is there, however long that takes: the instant at which they end."""
+    start.wait(_PATIENCE_S)
+    return now_ns() + int(seconds * 1e9)
+
+
+def _writer(name: str, layout: Layout, capacity: int, seconds: float, start: Any, results: Any) -> None:
     ring = RingWriter(name, layout, capacity)
-    pushed = write_at_full_speed(ring.words, layout.words, until_ns)
+    pushed = write_at_full_speed(ring.words, layout.words, _together(start, seconds))
     results.put(("writer", {"pushed": pushed}))
     ring.close()
 
 
-def _newest_reader(name: str, until_ns: int, results: Any) -> None:
-    ring = RingReader(name, timeout_s=30)
+def _newest_reader(name: str, seconds: float, start: Any, results: Any) -> None:
+    ring = RingReader(name, timeout_s=_PATIENCE_S)
+    until_ns = _together(start, seconds)
     reads, contended, torn, backwards, lapped, spent = read_newest(ring.words, ring.layout.words, until_ns)
     results.put(
         (
@@ -119,17 +127,17 @@ def _newest_reader(name: str, until_ns: int, results: Any) -> None:
                 "torn": torn,
                 "backwards": backwards,
                 "lapped": lapped,
-                "mean_ns": round(spent / max(reads, 1), 1),  # none, if it came too late for a short run
+                "mean_ns": round(spent / max(reads, 1), 1),
                 "contended_ns_at_most": round(spent / max(contended, 1), 1),  # all time, on the contended ones alone
             },
         )
     )
 
 
-def _since_reader(name: str, until_ns: int, results: Any) -> None:
-    ring = RingReader(name, timeout_s=30)
+def _since_reader(name: str, seconds: float, start: Any, results: Any) -> None:
+    ring = RingReader(name, timeout_s=_PATIENCE_S)
     blocks = np.empty((1024, ring.layout.words), np.int64)
-    got, lost, torn, silent, position = follow(ring.words, blocks, until_ns)
+    got, lost, torn, silent, position = follow(ring.words, blocks, _together(start, seconds))
     results.put(
         ("since", {"read": got, "lost": lost, "torn": torn, "silent_gaps": silent, "closes": got + lost == position})
     )
@@ -146,16 +154,17 @@ def main() -> int:
     layout = Layout(tuple(Channel(f"c{i}", "i8") for i in range(options.channels)))
     spawn = multiprocessing.get_context("spawn")
     results = spawn.Queue()
-    until = now_ns() + int((options.seconds + 3) * 1e9)  # three seconds for the processes to start
+    start = spawn.Barrier(2 if options.no_since else 3)
+    now = (options.seconds, start, results)
     jobs = [
-        spawn.Process(target=_writer, args=(name, layout, options.capacity, until, results)),
-        spawn.Process(target=_newest_reader, args=(name, until, results)),
+        spawn.Process(target=_writer, args=(name, layout, options.capacity, *now)),
+        spawn.Process(target=_newest_reader, args=(name, *now)),
     ]
     if not options.no_since:
-        jobs.append(spawn.Process(target=_since_reader, args=(name, until, results)))
+        jobs.append(spawn.Process(target=_since_reader, args=(name, *now)))
     for job in jobs:
         job.start()
-    answer: dict[str, Any] = dict(results.get(timeout=options.seconds + 60) for _ in jobs)
+    answer: dict[str, Any] = dict(results.get(timeout=options.seconds + 2 * _PATIENCE_S) for _ in jobs)
     for job in jobs:
         job.join()
     answer["seconds"] = options.seconds

@@ -5,7 +5,8 @@
     --out FILE       the page (default: build/validation.md, which `make docs` takes into the site)
 
 The page has the date, the machine, how busy it was, and what every command printed and ended with: nothing is picked
-out or rounded. `make bench` runs it; some ten minutes on a quiet machine. Exit code 1 if a command failed.
+out or rounded. A command that fails, or is not finished after half an hour, is a row like the others. `make bench` runs
+it; some ten minutes on a quiet machine. Exit code 1 if a command failed.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from tandem.provenance import machine_facts  # noqa: E402
 PAGE = ROOT / "build" / "validation.md"
 _PYTHON, _TANDEM = (sys.executable,), (sys.executable, "-m", "tandem")
 _SHOWN = ("utc", "software", "sources", "processor", "cores", "kernel", "python", "numba", "numpy")
+_LIMIT_S = 1800.0
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -74,12 +76,14 @@ def head(share: float) -> list[str]:
 
 def measured(measurement: Measurement, share: float) -> tuple[bool, list[str]]:
     before, begin = load_average(), time.monotonic()
-    done = subprocess.run(measurement.words(share), cwd=ROOT, capture_output=True, text=True, check=False)
+    code, printed, complaint = _ran(measurement.words(share))
     took = time.monotonic() - begin
-    text = _STYLE.sub("", done.stdout).strip() or "(nothing)"
-    if done.returncode:
-        text += "\n" + _STYLE.sub("", done.stderr).strip()[-2000:]
-    result = f"**Failed** with exit code {done.returncode}" if done.returncode else "Exit code 0"
+    text = _STYLE.sub("", printed).strip() or "(nothing)"
+    if code != 0:
+        text += "\n" + _STYLE.sub("", complaint).strip()[-2000:]
+    result = "Exit code 0" if code == 0 else f"**Failed** with exit code {code}"
+    if isinstance(code, str):
+        result = f"**Failed**: {code}"
     lines = [
         f"## {measurement.question}",
         "",
@@ -88,7 +92,19 @@ def measured(measurement: Measurement, share: float) -> tuple[bool, list[str]]:
         *("```text", text.replace("```", "'''"), "```"),
         "",
     ]
-    return done.returncode == 0, lines
+    return code == 0, lines
+
+
+def _ran(words: list[str]) -> tuple[int | str, str, str]:
+    """(exit code, or why there is none, what it printed, what it wrote to standard error)"""
+    try:
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
+    except subprocess.TimeoutExpired as late:
+        printed, complaint = ((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr))
+        return f"not finished after {_LIMIT_S / 60:g} minutes", printed, complaint
+    except OSError as error:
+        return f"{words[0]}: {error.strerror}", "", ""
+    return done.returncode, done.stdout, done.stderr
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from sync.errors import ConfigError
 from tandem.config_argument import OtherConfig
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 
@@ -105,6 +106,8 @@ def fleet(
 
     with errors():
         _refuse_early("tandem fleet", "pyarrow")
+        if not folder.is_dir():  # before anything is compiled for it
+            raise ConfigError(f"{folder}: no such folder; one with runs below it is expected")
         build.ensure("everything")
         with compiling("fleet"):
             from tandem.ensembles import fleet_report as pages

@@ -23,7 +23,8 @@ class Listed:
     megabytes: float
     parts: int
     topics: dict[str, int]  # messages of the parts that have an index
-    whole: bool  # every part has an index: none was cut short
+    whole: bool  # every part was finished: none was cut short
+    recording: bool  # a recorder is still at work on it
 
 
 def listed(folder: Path) -> list[Listed]:
@@ -41,6 +42,8 @@ def listed(folder: Path) -> list[Listed]:
 
 def _of(place: Path, files: list[Path]) -> Listed:
     from sync.record.heads import start_of
+    from sync.record.resume import complete
+    from sync.record.retention import in_use
     from sync.record.utc import KEY, derived
 
     start = start_of(files[0]) or {}
@@ -58,9 +61,10 @@ def _of(place: Path, files: list[Path]) -> Listed:
     spans = [(s.statistics.message_start_time, s.statistics.message_end_time) for s in known if topics]
     seconds = (max(e for _, e in spans) - min(b for b, _ in spans)) * 1e-9 if spans else None
     size = sum(file.stat().st_size for file in files)
+    whole = len(known) == len(files) and all(complete(file) for file in files)
     return Listed(
         str(place), begun, None if seconds is None else round(seconds, 3), round(size * 1e-6, 3), len(files), topics,
-        len(known) == len(files),
+        whole, not whole and in_use(place),
     )  # fmt: skip
 
 
@@ -98,7 +102,7 @@ def runs(
     for row in single_lines([asdict(run) for run in shown]):
         seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
         topics = ", ".join(f"{count} {topic}" for topic, count in sorted(row["topics"].items()))
-        state = "" if row["whole"] else "cut short"
+        state = "" if row["whole"] else "being recorded" if row["recording"] else "cut short"
         table.add_row(
             Path(row["run"]).name,
             row["begun_utc"][:19].replace("T", " "),

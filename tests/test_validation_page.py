@@ -14,6 +14,10 @@ def test_the_page_has_the_machine_and_every_output_as_it_came(
 ) -> None:
     good = Measurement("Does it count?", (sys.executable, "-c", "import sys; print('forty', *sys.argv[1:])"), 60)
     bad = Measurement("Does it fail?", (sys.executable, "-c", "print('half'); raise SystemExit('no device')"))
+    slow = Measurement(
+        "Does it end?", (sys.executable, "-c", "import time; print('so far', flush=True); time.sleep(60)")
+    )
+    gone = Measurement("Is it there?", (str(tmp_path / "no_such_program"),))
     monkeypatch.setattr(validation, "MEASUREMENTS", (good, bad))
     out = tmp_path / "page.md"
     monkeypatch.setattr(sys, "argv", ["validation.py", "--out", str(out), "--share", "0.1"])
@@ -23,6 +27,12 @@ def test_the_page_has_the_machine_and_every_output_as_it_came(
     assert "forty --seconds 6\n" in page and "Exit code 0" in page
     assert "**Failed** with exit code 1" in page and "half\nno device" in page
     assert "1 of 2 measured; failed: python -c" in capsys.readouterr().out
+    monkeypatch.setattr(validation, "MEASUREMENTS", (gone, slow))
+    monkeypatch.setattr(validation, "_LIMIT_S", 1e-3)  # it may print or not
+    assert validation.main() == 1
+    page = out.read_text()
+    assert "no_such_program: No such file or directory" in page and "**Failed**: not finished after" in page
+    assert "## Does it end?" in page
 
 
 def test_what_is_measured_exists() -> None:

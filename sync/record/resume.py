@@ -49,7 +49,7 @@ def left_off(folder: Path) -> LeftOff:
     known = 0  # the newest part that says how far those before it go
     for number, path in reversed(files.items()):
         head = read_head(path)
-        if head is not None and head.earlier is not None and _complete(files.get(number - 1)):
+        if head is not None and head.earlier is not None and complete(files.get(number - 1)):
             known, found.run, found.earlier = number, head.run, head.earlier
             break
     for number, path in files.items():
@@ -62,7 +62,7 @@ def left_off(folder: Path) -> LeftOff:
     return found
 
 
-def _complete(path: Path | None) -> bool:
+def complete(path: Path | None) -> bool:
     """Whether a part was written to its end; one that was deleted had been."""
     if path is None:
         return True

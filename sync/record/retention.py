@@ -95,7 +95,7 @@ def older_runs(folder: Path, name: str) -> list[Path]:
     """
     form = re.compile(rf"\d{{8}}T\d{{6}}Z-{re.escape(name)}(-\d+)?")
     beside = sorted(run for run in folder.parent.iterdir() if form.fullmatch(run.name) and run.name < folder.name)
-    return [run for run in beside if run.is_dir() and not run.is_symlink() and _named(run, name) and not _in_use(run)]
+    return [run for run in beside if run.is_dir() and not run.is_symlink() and _named(run, name) and not in_use(run)]
 
 
 def _named(run: Path, name: str) -> bool:
@@ -103,7 +103,7 @@ def _named(run: Path, name: str) -> bool:
     return bool(found) and name_of(found[max(found)]) == name
 
 
-def _in_use(run: Path) -> bool:
+def in_use(run: Path) -> bool:
     """A writer holds a shared lock of its file (sync/record/sink.py)."""
     for path in parts(run).values():
         try:

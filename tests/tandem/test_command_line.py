@@ -13,6 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from sync.clock import now_ns, sleep_until
+from sync.record import RunWriter
 from tandem import cli
 from tandem.runs_command import listed
 from tests.tandem.runs import write_drive
@@ -169,15 +171,24 @@ def test_runs_are_listed_without_reading_them_the_latest_first(tmp_path: Path) -
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "run.mcap").write_bytes(data[: len(data) // 2])
     (tmp_path / "d").mkdir()
+    (tmp_path / "e").mkdir()
     (tmp_path / "d" / "run.mcap").write_bytes(b"nothing of ours")
+    going_on = RunWriter(tmp_path / "e")
+    going_on.begin({}, {}, 0)
+    while going_on.sink.pending:
+        sleep_until(now_ns() + 10**6)
     found = {Path(run.run).name: run for run in listed(tmp_path)}
+    assert found["e"].recording and not found["e"].whole
+    going_on.sink.close()  # as it is when its recorder was killed
+    (killed,) = [run for run in listed(tmp_path) if Path(run.run).name == "e"]
+    assert not killed.recording and not killed.whole
     assert found["b"].topics == {"/daq": 400, "/step": 80} and found["b"].whole
     assert found["b"].seconds == pytest.approx(0.399, abs=0.01) and found["b"].begun_utc.startswith("2026-01-01")
     assert not found["c"].whole and found["c"].seconds is None and not found["d"].whole
     done = CliRunner().invoke(cli.app, ["runs", str(tmp_path), "--json"])
     assert [Path(run["run"]).name for run in json.loads(done.stdout)][-1] == "d"
     shown = CliRunner().invoke(cli.app, ["runs", str(tmp_path)])
-    assert shown.stdout.startswith("4 runs in") and "cut short" in shown.stdout
+    assert shown.stdout.startswith("5 runs in") and "cut short" in shown.stdout
     refused = CliRunner().invoke(cli.app, ["runs", str(tmp_path / "nowhere")])
     assert refused.exit_code == 2 and "nowhere: no such folder of runs" in refused.stderr
 

@@ -1,0 +1,123 @@
+"""The FMU of a drive: everything that is promised of it, measured and printed.
+
+    python -m checks.fmu_promises [--seconds 50] [--run RUN]
+
+Drives the buggy for so long (or takes a run that was driven), makes an FMU of the machine of that run, and compares
+every output of every recorded step with it. A line for each promise; exit code 1 if one is not kept. The ratio of times
+is that of benchmarks/fmu.py: a figure, which a busy machine may spoil, and no promise here. Needs fmpy.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import fmpy.fmi3
+import numpy as np
+from fmpy import extract, read_model_description
+from fmpy.validation import validate_fmu
+
+from tandem.fmu.build import write_fmu
+from tandem.fmu.platforms import HOST
+from tandem.library.model import load_machine
+from tandem.replay import Asked, replay_run
+
+MOST_BYTES = 1_000_000
+
+
+def driven(seconds: float, runs: Path) -> Path:
+    settings = ('source.manoeuvre="manoeuvres/weave.toml"', "view.enabled=false", "name=fmu_promises")
+    options = [word for setting in settings for word in ("--set", setting)]
+    command = [sys.executable, "-m", "tandem", "drive", "--seconds", f"{seconds:g}", "--runs", str(runs), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"the drive ended with {done.returncode}: {done.stderr[-500:]}")
+    return runs
+
+
+class Slave:
+    def __init__(self, file: Path, folder: Path):
+        fmpy.fmi3.platform_tuple = HOST
+        self.described = read_model_description(str(file))
+        self.library = folder / "binaries" / HOST / "model.so"
+        self._made: dict[str, Any] = {
+            "guid": self.described.guid, "modelIdentifier": "model", "unzipDirectory": extract(str(file), str(folder))
+        }  # fmt: skip
+        self.at = {v.name: v.valueReference for v in self.described.modelVariables}
+        self.outputs = [v.valueReference for v in self.described.modelVariables if v.causality == "output"]
+        self.states = [reference for name, reference in self.at.items() if name.startswith("states.")]
+        self.it = fmpy.fmi3.FMU3Slave(instanceName="it", **self._made)
+        self.it.instantiate()
+        self.it.enterInitializationMode()
+        self.it.exitInitializationMode()
+
+    def step(self, k: int, h: float, inputs: list[int], values: list[float]) -> bytes:
+        self.it.setFloat64(inputs, values)
+        self.it.doStep(k * h, h)
+        return np.array(self.it.getFloat64(self.outputs)).tobytes()
+
+    def state(self) -> bytes:
+        return np.array(self.it.getFloat64(self.states)).tobytes()
+
+
+def promises(run: Path, folder: Path) -> list[tuple[bool, str]]:
+    replayed = replay_run(run, Asked("exact"))
+    h, columns = 1e-3 * replayed.config.sim.step_ms, replayed.columns()
+    file = folder / "model.fmu"
+    made = write_fmu(load_machine(run), "model", h, file, "tandem")
+    problems = validate_fmu(str(file))
+    fmu = Slave(file, folder / "unpacked")
+    shown = subprocess.run(["nm", "-D", fmu.library], capture_output=True, text=True, check=True).stdout
+    python = re.findall(r"\b(?:_?Py|NRT|numba)\w*", shown)
+    names = [name for row in replayed.config.inputs.values() for name in row.to if name in fmu.at]
+    inputs = [fmu.at[name] for name in names]
+    given = np.column_stack([columns[name] for name in names])
+    wanted = np.ascontiguousarray(np.column_stack([columns[q.name] for q in replayed.model.outputs]))
+    count, half = len(wanted), len(wanted) // 2
+    saved, different = None, count
+    for k in range(count):
+        if k == half:
+            saved = fmu.it.getFMUState()
+            written = fmu.it.serializeFMUState(saved)
+        if fmu.step(k, h, inputs, given[k].tolist()) != wanted[k].tobytes():
+            different = min(different, k)
+    end = fmu.state()
+    restored = []
+    for state in (saved, fmu.it.deserializeFMUState(written)):
+        fmu.it.setFMUState(state)
+        steps = [fmu.step(k, h, inputs, given[k].tolist()) == wanted[k].tobytes() for k in range(half, count)]
+        restored.append(all(steps) and fmu.state() == end)
+    identical = bool(replayed.figures["identical"])
+    return [
+        (not problems, f"FMPy's validation: {'; '.join(problems) or 'no problem'}"),
+        (not python, f"symbols of Python or numba in the library: {', '.join(python) or 'none'}"),
+        (made["library_bytes"] <= MOST_BYTES, f"library for {HOST}: {made['library_bytes'] / 1e3:.0f} kB"),
+        (identical, f"the replay of the record is exact: {identical}"),
+        (different == count, f"{count * h:.1f} s, {count} steps, {wanted.shape[1]} outputs each, to the bit: "
+         + ("all" if different == count else f"the first that differs is {different}")),
+        (all(restored), f"from half way on, saved and restored, and serialised: the same bits: {restored}"),
+    ]  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=50.0)
+    parser.add_argument("--run", type=Path, help="a run that was driven; default: drive one")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tandem") as folder:
+        run = asked.run or driven(asked.seconds, Path(folder) / "runs")
+        found = promises(run, Path(folder))
+    for good, line in found:
+        print(f"{'ok ' if good else 'NOT'}  {line}")
+    from benchmarks import fmu
+
+    sys.argv = sys.argv[:1]
+    fmu.main()
+    return 0 if all(good for good, _ in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
