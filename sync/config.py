@@ -258,6 +258,26 @@ class Warnings(Section):
     use_s: float = Field(0.3, gt=0, le=10)  # for so long of what is predicted
 
 
+WayPoint = Annotated[list[Annotated[float, Field(ge=-1e6, le=1e6)]], Field(min_length=2, max_length=2)]
+
+
+class AheadPath(Section):
+    """A path that is followed in a third future, with a hand that steers for a place on it some time ahead."""
+
+    points: Annotated[list[WayPoint], Field(min_length=2, max_length=2000)]  # m; straight between them
+    closed: bool = False
+    preview_s: float = Field(0.7, gt=0, le=10)  # so far ahead is the place it steers for,
+    preview_m: float = Field(5.0, gt=0, le=1000)  # and at least so far
+    hand_rate: float = Field(10.0, gt=0, le=1e6)  # of the input that steers, in its unit a second, at most
+
+    @field_validator("points")
+    @classmethod
+    def _leads_somewhere(cls, points: list[list[float]]) -> list[list[float]]:
+        if all(point == points[0] for point in points):
+            raise ValueError("are all the same place; a path must lead somewhere")
+        return points
+
+
 class LookAhead(Section):
     """A process that steps a copy of the machine ahead of it, see sim_service/look_ahead/."""
 
@@ -267,6 +287,7 @@ class LookAhead(Section):
     step_ms: float = Field(20.0, ge=0.1, le=50)  # of the copy
     moving_s: float = Field(0.5, ge=0, le=10)  # so long a hand that moves goes on as it does, in the second future
     core: Core = "auto"  # "auto": any but those of the loop and, where there are three, of the acquisition
+    path: AheadPath | None = None
     warn: Warnings = Warnings()
 
     @property

@@ -8,6 +8,7 @@ it, which is how old the reading was at that instant.
     [source]
     kind = "simulator"
     truth = "twin_truth.toml"    # a configuration: started and ended with this run, recorded in its folder; or
+    truth_set = []               # what is set in it, as --set takes it: ["sim.parameters.grip=0.5"]
     run = "other"                # the name of a run that another terminal has started
     watch = ["x", "speed"]       # outputs of both machines that are compared at the end,
     settle_s = 5.0               # after the twin has found the other in so long
@@ -53,6 +54,7 @@ class Taken(Section):
 class Settings(Section):
     kind: str
     truth: str = ""
+    truth_set: list[str] = []
     run: Annotated[str, Field(pattern=r"^([a-z][a-z0-9_]{0,31})?$")] = ""
     channels: dict[str, Taken]
     watch: list[str] = []
@@ -189,7 +191,7 @@ def open_device(config: Config, settings: Settings, file: Path, host: Host) -> S
         other = truth_name(config.name)
         if len(other) > _LONGEST_NAME:
             raise ConfigError(f"{file}: name = {config.name!r}: too long for that of its truth, {other}")
-        truth = load(file.parent / settings.truth)
+        truth = load(file.parent / settings.truth, settings.truth_set)
         rate_hz = 1e3 / truth.sim.step_ms
         if abs(config.daq.rate_hz - rate_hz) > 1e-6 * rate_hz:
             raise ConfigError(

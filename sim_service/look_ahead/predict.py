@@ -3,13 +3,20 @@
 The steps are the machine's own, with `look_ahead.step_ms`; with the step of the loop and inputs that are held they are
 those that the loop would make, to the bit. Of the inputs, rates of what a hand holds (`Display.still`) are zero in the
 held future; in the moving one an input whose rate is known (`Outlook.rates`) goes on by it for `moving_s`. Inputs that
-are optional and come from no row of the configuration, and readings of sensors, are left to the machine (NaN).
+are optional and come from no row of the configuration are left to the machine (NaN).
+
+In the one along a path (`look_ahead.path`) a hand steers for a place on it some way ahead of the copy (pure
+pursuit), no faster than a hand is; what it does not steer with is held.
+
+Of an observer the machine that it estimates is stepped, with the parameters that are estimated (`Outlook.of`): of the
+future nothing is measured. Forces among what is estimated are no parameters, and are left out.
 
 The copy ends where control is lost: what comes behind is no handling any more.
 
 Only the held future warns. A hand that moves seldom goes on for long: its future shows what it is heading for.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,9 +26,13 @@ from sim_service.look_ahead import record
 from sim_service.machines.contract import STEP, TABLES, Machine, index
 from sim_service.machines.outlook import GROWTH, JUDGE, JUDGED, LOSS, USE, outlook_of
 from sim_service.many_steps import within
-from sync.array_types import CONSTANTS, MATRIX, VECTOR
-from sync.config import Config
+from sync.array_types import CONSTANTS, MATRIX, VECTOR, WORDS, read_only
+from sync.config import AheadPath, Config
+from sync.errors import ConfigError
 from sync.jit import kernel
+
+SPACING = 0.5  # m, of places on a path
+MOST_PLACES = 200_000
 
 
 @kernel(
@@ -47,25 +58,91 @@ def step_ahead(
     return rows.shape[0]
 
 
+@kernel()
+def nearest(way, guess, before, behind, x, y, closed):
+    """The place of the way nearest to (x, y), from so many before the guess to so many behind it."""
+    n = way.shape[0]
+    best, least = guess, math.inf
+    for k in range(-before, behind):
+        i = (guess + k) % n if closed else min(max(guess + k, 0), n - 1)
+        d = (way[i, 0] - x) ** 2 + (way[i, 1] - y) ** 2
+        if d < least:
+            best, least = i, d
+    return best
+
+
+@kernel(
+    int64(
+        types.FunctionType(STEP), types.FunctionType(JUDGE), VECTOR, VECTOR, VECTOR, TABLES, VECTOR, float64,
+        MATRIX, int64, float64, CONSTANTS, int64, int64, MATRIX, MATRIX, MATRIX, CONSTANTS, WORDS, VECTOR,
+    )
+)  # fmt: skip
+def step_along(
+    step, judge, state, inputs, params, tables, work, h, rows, outputs, bound, numbers, at_x, at_y, judged, path, way,
+    follow, places, pose,
+):  # fmt: skip
+    """As step_ahead, with a hand on one input that follows the way. `pose`: x, y, yaw, speed at the beginning."""
+    gain, more, preview_s, preview_m, most, closed = follow
+    at_input, at_rate, at_yaw, at_speed = places
+    n = way.shape[0]
+    here = nearest(way, 0, 0, n, pose[0], pose[1], closed > 0.0)
+    hand = rows[0, at_input]
+    for k in range(rows.shape[0]):
+        for i in range(inputs.size):
+            inputs[i] = rows[k, i]
+        x, y, yaw, v = pose[0], pose[1], pose[2], pose[3]
+        here = nearest(way, here, 4, 60, x, y, closed > 0.0)
+        at = here + int(max(preview_m, preview_s * abs(v)) / SPACING)
+        at = at % n if closed > 0.0 else min(at, n - 1)
+        dx, dy = way[at, 0] - x, way[at, 1] - y
+        curvature = 2.0 * (math.cos(yaw) * dy - math.sin(yaw) * dx) / max(dx * dx + dy * dy, 1.0)
+        before = hand
+        hand += min(max((gain + more * v * v) * curvature - hand, -most * h), most * h)
+        inputs[at_input] = hand
+        if at_rate >= 0:
+            inputs[at_rate] = (hand - before) / h
+        step(state, inputs, params, tables, work, h)
+        if not (within(state, state.size, bound) and within(work, outputs, bound)):
+            return -k - 1
+        judge(work, params, tables, numbers, judged[k])
+        path[k, 0], path[k, 1] = work[at_x], work[at_y]
+        pose[0], pose[1], pose[2], pose[3] = work[at_x], work[at_y], work[at_yaw], work[at_speed]
+        if judged[k, LOSS] >= 1.0:
+            return k + 1
+    return rows.shape[0]
+
+
+def way_of(path: AheadPath) -> np.ndarray:
+    """Places on the path, SPACING apart."""
+    points = np.array([*path.points, *([path.points[0]] if path.closed else [])], float)
+    points = points[np.concatenate([[True], (np.diff(points, axis=0) != 0.0).any(axis=1)])]
+    along = np.concatenate([[0.0], np.cumsum(np.sqrt((np.diff(points, axis=0) ** 2).sum(axis=1)))])
+    count = max(round(along[-1] / SPACING) + (not path.closed), 2)
+    if count > MOST_PLACES:
+        raise ConfigError(
+            f"look_ahead.path.points: are {along[-1]:.0f} m long; at most {MOST_PLACES * SPACING:g} m are allowed"
+        )
+    even = np.linspace(0.0, along[-1], count, endpoint=not path.closed)
+    return np.ascontiguousarray(np.stack([np.interp(even, along, points[:, i]) for i in range(2)], axis=1))
+
+
 class Predictor:
     """Room and constants for the predictions of one machine. For one thread."""
 
     def __init__(self, config: Config, machine: Machine, params: np.ndarray, file: str = ""):
         self.machine, self._settings = machine, config.look_ahead
         self.outlook = outlook_of(machine, params, file)
+        copy = self._copy = self.outlook.of or machine  # what is stepped
         ahead = config.look_ahead
         self.h, self.steps = 1e-3 * ahead.step_ms, ahead.steps
-        names = [q.name for q in machine.inputs]
+        names = [q.name for q in copy.inputs]
         given = {name for row in config.inputs.values() for name in row.to}
-        self._unknown = [
-            i
-            for i, q in enumerate(machine.inputs)
-            if (q.optional and q.name not in given) or q.name in self.outlook.readings
-        ]
-        self._still = [names.index(name) for name in machine.display.still if name in names]
+        self._unknown = [i for i, q in enumerate(copy.inputs) if q.optional and q.name not in given]
+        self._still = [names.index(name) for name in copy.display.still if name in names]
         self._rates = [(names.index(value), names.index(rate)) for value, rate in self.outlook.rates]
-        self._place = [index(machine.outputs, name) for name in self.outlook.place]
-        self._state, self._work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+        self._place = [index(copy.outputs, name) for name in self.outlook.place]
+        self._state, self._work = np.zeros(len(copy.states)), np.zeros(copy.work_size)
+        self._params = params.copy()
         self._inputs = np.zeros(len(names))
         self.rows = np.zeros((self.steps, len(names)))
         self.judged, self.path = np.zeros((self.steps, JUDGED)), np.zeros((self.steps, 2))
@@ -73,6 +150,24 @@ class Predictor:
         self._times = self.h * np.arange(1, self.steps + 1)
         # the last step by each place's time
         self._points = np.maximum((np.arange(1, record.POINTS + 1) * self.steps) // record.POINTS - 1, 0)
+        self.kinds = [record.HELD, *([record.MOVING] if self._rates else [])]
+        if ahead.path is not None:
+            self._follow_path(ahead.path, names, file)
+
+    def _follow_path(self, path: AheadPath, names: list[str], file: str) -> None:
+        follow, copy = self.outlook.follow, self._copy
+        if follow is None:
+            raise ConfigError(
+                f"{file}: look_ahead.path: {copy.name} does not say how it is steered along a path (its outlook's"
+                " `follow`, docs/look_ahead.md); leave the path out, or take another machine"
+            )
+        self.kinds.append(record.PATH)
+        self.way = way_of(path)
+        numbers = (follow.per_curvature, follow.per_acceleration, path.preview_s, path.preview_m, path.hand_rate)
+        self._follow = read_only(np.array([*numbers, float(path.closed)]))
+        rate = names.index(follow.rate) if follow.rate else -1
+        seen = [index(copy.outputs, name) for name in (follow.yaw, follow.speed)]
+        self._places = np.array([names.index(follow.input), rate, *seen], np.int64)
 
     def _future(self, kind: int, inputs: np.ndarray) -> None:
         """The inputs of every step."""
@@ -87,26 +182,35 @@ class Predictor:
         rows[:, self._unknown] = np.nan
 
     def judge(self, outputs: np.ndarray, params: np.ndarray) -> np.ndarray:
-        """Use, growth and loss (machines/outlook.py) of a step's outputs; overwritten by the next call."""
-        self._work[: len(outputs)] = outputs
-        self.outlook.judge(self._work, params, self.machine.tables, self.outlook.numbers, self._now)
+        """Use, growth and loss (machines/outlook.py) of a step's outputs; overwritten by the next call. Of an observer
+        the parameters are those of the last prediction."""
+        count = len(self._copy.outputs)
+        self._work[:count] = outputs[:count]
+        own = params if self.outlook.of is None else self._params
+        self.outlook.judge(self._work, own, self._copy.tables, self.outlook.numbers, self._now)
         return self._now
 
     def predict(
         self, kind: int, state: np.ndarray, inputs: np.ndarray, outputs: np.ndarray, params: np.ndarray, block: Any
     ) -> None:
         """From the state after a step, its inputs and outputs: fills what is computed of a prediction's block."""
-        machine, settings, outlook = self.machine, self._settings, self.outlook
+        copy, settings, outlook = self._copy, self._settings, self.outlook
+        if outlook.of is not None:
+            self._params[:] = state[outlook.params_at : outlook.params_at + len(self._params)]
+            params = self._params
         now = self.judge(outputs, params).copy()
-        self._future(kind, inputs)
-        self._state[:] = state
+        self._future(kind, inputs[: len(self._inputs)])
+        self._state[:] = state[: len(self._state)]
         self._work[:] = 0.0
-        made = int(
-            step_ahead(
-                machine.step, outlook.judge, self._state, self._inputs, params, machine.tables, self._work, self.h,
-                self.rows, len(machine.outputs), machine.bound, outlook.numbers, *self._place, self.judged, self.path,
-            )
+        common = (
+            copy.step, outlook.judge, self._state, self._inputs, params, copy.tables, self._work, self.h, self.rows,
+            len(copy.outputs), copy.bound, outlook.numbers, *self._place, self.judged, self.path,
         )  # fmt: skip
+        if kind == record.PATH:
+            pose = np.array([outputs[at] for at in (*self._place, *self._places[2:])])
+            made = int(step_along(*common, self.way, self._follow, self._places, pose))
+        else:
+            made = int(step_ahead(*common))
         status = 0
         if made < 0:
             status, made = record.DIVERGED, -made - 1

@@ -6,8 +6,8 @@ horizon; where the copy was stepped no further (control was lost, or it diverged
 
 from sync.block import PAYLOAD, Channel, Layout
 
-HELD, MOVING = range(2)  # kinds: all inputs as they are; a hand that moves goes on
-KINDS = ("held", "moving")
+HELD, MOVING, PATH = range(3)  # kinds: all inputs as they are; a hand that moves goes on; a path is followed
+KINDS = ("held", "moving", "path")
 POINTS = 20  # of a path
 
 # the status word: what the prediction holds, then what of it is a warning

@@ -2,7 +2,7 @@
 
 It only reads what the simulator writes anyway, and writes a ring of its own. It has an ordinary, low priority and keeps
 off the loop's core. Held futures are due `rate_hz` times a second; one that comes too late for its turn is left out,
-counted. Between two of them, where there is time for one, it makes the other kind.
+counted. Between two of them, where there is time for one, it makes one of the other kinds, in turn.
 
 Parameters that are commanded while it runs are followed: the ring of commands holds them, and every step says how many
 of them it has obeyed.
@@ -54,7 +54,8 @@ def prepare(config: Config, file: Path) -> Prepared:
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
     inputs = np.zeros(len(machine.inputs))
-    predictor.predict(rec.HELD, state, inputs, work[: len(machine.outputs)], params, _block())
+    for kind in predictor.kinds:
+        predictor.predict(kind, state, inputs, work[: len(machine.outputs)], params, _block())
     return Prepared(partial(run, predictor, params))
 
 
@@ -166,14 +167,16 @@ class Looking:
         self._mean_ns = 0.0
         self._first_ns = self._last_ns = 0
         self.left_out = 0
+        self._turns = 0  # of futures between the held ones
         self.status = 0  # of the last held prediction
 
     def turn(self) -> None:
         now = now_ns()
         due = now >= self._due_ns
         room = now + _SLACK * self._mean_ns < self._due_ns
-        kind = rec.HELD if due else rec.MOVING
-        if not due and not (room and self._mean_ns and self._predictor.outlook.rates):
+        others = self._predictor.kinds[1:]
+        kind = rec.HELD if due or not others else others[self._turns % len(others)]
+        if not due and not (room and self._mean_ns and others):
             sleep_until(min(self._due_ns, now + _NAP_NS))
             return
         self._look_back()
@@ -187,6 +190,8 @@ class Looking:
             if self.made[rec.HELD]:
                 self.left_out += behind
             self._due_ns = now + self._period_ns if behind else self._due_ns + self._period_ns
+        else:
+            self._turns += 1
         self._predict(kind)
 
     def _is_known(self, kind: int) -> bool:

@@ -27,12 +27,29 @@ JUDGE = types.void(VECTOR, CONSTANTS, TABLES, CONSTANTS, VECTOR)
 
 
 @dataclass(frozen=True)
+class Following:
+    """How a hand steers the machine along a path: `input` is `per_curvature` + `per_acceleration` v² times the
+    curvature (1/m) of the arc that leads to the place it looks at. `yaw` and `speed` are outputs."""
+
+    input: str
+    per_curvature: float
+    per_acceleration: float = 0.0
+    rate: str = ""  # the input that is its rate
+    yaw: str = "yaw"
+    speed: str = "vx"
+
+
+@dataclass(frozen=True)
 class Outlook:
     judge: Any  # nopython, signature JUDGE
     numbers: np.ndarray  # constants of the judge, read-only
     place: tuple[str, str] = ("x", "y")  # outputs: where it is
     rates: tuple[tuple[str, str], ...] = ()  # an input, and the input that is its rate: what a moving hand goes on with
-    readings: tuple[str, ...] = ()  # inputs that are measured: of the future nothing is
+    follow: Following | None = None  # None: it follows no path
+    # an observer's: the machine it estimates is stepped ahead, without it. Its state begins the observer's, its inputs
+    # and outputs begin the observer's too, and its parameters as estimated stand in the state from here on
+    of: Machine | None = None
+    params_at: int = 0
 
 
 def outlook_of(machine: Machine, params: np.ndarray, file: str) -> Outlook:

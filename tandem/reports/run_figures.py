@@ -230,7 +230,7 @@ def look_ahead_lines(ahead: dict[str, Any]) -> list[str]:
         found = "; ".join(
             f"after {after} {m['p50']:.2f} m (p90 {m['p90']:.2f}, p99 {m['p99']:.2f})" for after, m in off.items()
         )
-        lines.append(f"the {kind} path was off by {found}")
+        lines.append(f"the path of the {kind} future was off by {found}")
     lead = f", {ahead['lead_s']['least']:.2f} s before it at least" if ahead["lead_s"] else ""
     lines.append(
         f"{ahead['warnings']} warnings: {ahead['came_true']} came true{lead}, {ahead['false_alarms']} did not;"

@@ -37,6 +37,7 @@ def truth_of(config: Config, file: Path) -> Path | None:
 class TruthRun:
     def __init__(self, config: Config, file: Path, report: Callable[[str], None]):
         self._file, self._report = file, report
+        self._settings = [str(each) for each in config.source.get("truth_set", ())]
         self._name = f"{config.name}_truth"  # as daq_service/devices/simulator.py looks for it
         self._popen: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
@@ -61,6 +62,7 @@ class TruthRun:
             "--json",
         ]
         command += ["--set", f"name={self._name}", "--set", "view.enabled=false"]
+        command += [word for setting in self._settings for word in ("--set", setting)]
         command += ["--runs", str(folder / FOLDER)] if folder is not None else ["--no-record", "--runs", os.devnull]
         # a session of its own: Ctrl-C in the terminal reaches this process alone, which ends things in order
         self._popen = subprocess.Popen(

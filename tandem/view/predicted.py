@@ -1,18 +1,19 @@
-"""Where the machine will be, as the look ahead predicts it: the held path before it, red with a warning, and the path
-of a hand that goes on moving, thin. A prediction that has become old is not shown; without a look ahead there is none.
+"""Where the machine will be, as the look ahead predicts it: the held path before it, red with a warning, and thin the
+paths of a hand that goes on moving and of one that follows a path. A prediction that has become old is not shown;
+without a look ahead there is none.
 """
 
 from typing import Any
 
 import numpy as np
 
-from sim_service.look_ahead.record import HELD, MOVING, POINTS, WARNING
+from sim_service.look_ahead.record import HELD, MOVING, PATH, POINTS, WARNING
 from tandem.view.data_source import DataSource, Frame
 from tandem.view.ground import Ground
 
 _OLD_NS = 500_000_000
 _ABOVE = 0.05  # m over the ground
-_CALM, _ALARM, _FAINT = (40, 150, 70), (214, 40, 40), (120, 110, 160)
+_CALM, _ALARM, _FAINT, _FOLLOWED = (40, 150, 70), (214, 40, 40), (120, 110, 160), (40, 110, 190)
 
 
 class PredictedPaths:
@@ -22,7 +23,9 @@ class PredictedPaths:
         config = getattr(feed, "config", None)  # a mechanism at its bench has none
         if config is None or not config.look_ahead.enabled:
             return
-        for name, colour, thickness in (("held", _CALM, 4.0), ("warning", _ALARM, 5.0), ("moving", _FAINT, 2.0)):
+        for name, colour, thickness in (
+            ("held", _CALM, 4.0), ("warning", _ALARM, 5.0), ("moving", _FAINT, 2.0), ("path", _FOLLOWED, 2.0),
+        ):  # fmt: skip
             self._lines[name] = server.scene.add_line_segments(
                 f"{prefix}/predicted/{name}", np.zeros((POINTS, 2, 3)), colour, thickness=thickness,
                 thickness_units="screen", visible=False,
@@ -36,7 +39,10 @@ class PredictedPaths:
         }
         held = found.get(HELD)
         warns = held is not None and bool(int(held["status"]) & WARNING)
-        shown = {"held": None if warns else held, "warning": held if warns else None, "moving": found.get(MOVING)}
+        shown = {
+            "held": None if warns else held, "warning": held if warns else None, "moving": found.get(MOVING),
+            "path": found.get(PATH),
+        }  # fmt: skip
         for name, prediction in shown.items():
             line = self._lines[name]
             points = None if prediction is None else self._points(prediction, origin)

@@ -11,15 +11,15 @@ from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER
 from sim_service.look_ahead import record as rec
 from sim_service.look_ahead.hindsight import Hindsight, Warnings
-from sim_service.look_ahead.predict import Predictor
+from sim_service.look_ahead.predict import SPACING, Predictor, way_of
 from sim_service.look_ahead.service import Parameters
 from sim_service.machines.contract import STEP, Machine, Parameter, Quantity
 from sim_service.machines.display import Display
 from sim_service.machines.mass_spring import MACHINE as MASS_SPRING
-from sim_service.machines.outlook import GROWTH, JUDGE, LOSS, USE, Outlook
+from sim_service.machines.outlook import GROWTH, JUDGE, LOSS, USE, Following, Outlook
 from sync.array_types import read_only
 from sync.block import PUSHED
-from sync.config import Config, load
+from sync.config import AheadPath, Config, load
 from sync.errors import ConfigError
 from sync.jit import kernel
 from sync.ring import RingWriter, push
@@ -212,3 +212,95 @@ def test_a_path_is_held_against_where_the_machine_was() -> None:
     off = found.figures()["off_m"]
     assert [off["held"][at]["p50"] for at in ("0.5 s", "1 s", "2 s")] == pytest.approx([0.25, 0.5, 1.0], rel=0.02)
     assert off["moving"]["1 s"]["p50"] == pytest.approx(0.5, rel=0.02) and off["moving"]["2 s"]["p50"] == 0.0
+
+
+# ---- a path that is followed -----------------------------------------------------------------------------------------
+
+
+@kernel(STEP)
+def _cart(state, inputs, params, tables, work, h):
+    """A point with a heading that turns by its input times its speed; inputs are the curvature and its rate."""
+    state[2] += h * inputs[0] * state[3]
+    state[0] += h * state[3] * np.cos(state[2])
+    state[1] += h * state[3] * np.sin(state[2])
+    for i in range(4):
+        work[i] = state[i]
+
+
+@kernel(JUDGE)
+def _never(work, params, tables, numbers, out):
+    out[USE] = out[GROWTH] = out[LOSS] = 0.0
+
+
+CART = Machine(
+    "cart", _q("turn", "turn_rate"), _q("x", "y", "yaw", "vx"), _q("x", "y", "yaw", "vx"), (), _cart,
+    outlook=lambda params: Outlook(
+        _never, read_only(np.zeros(1)), rates=(("turn", "turn_rate"),), follow=Following("turn", 1.0, rate="turn_rate")
+    ),
+)  # fmt: skip
+AWAY = "look_ahead.path={points=[[0, 2], [30, 2], [30, 60]], hand_rate=5.0}"
+
+
+def along(state: tuple[float, ...], *overrides: str, machine: Machine = CART) -> Predictor:
+    predictor = Predictor(settings(*overrides), machine, np.zeros(0))
+    block = np.zeros(rec.LAYOUT.words, np.int64)
+    of = np.array(state)
+    predictor.predict(rec.PATH, of, np.zeros(2), of, np.zeros(0), block)
+    return predictor
+
+
+def test_a_path_is_found_and_followed_no_faster_than_a_hand_is() -> None:
+    found = along((0.0, 0.0, 0.0, 10.0), AWAY)
+    assert found.kinds == [rec.HELD, rec.MOVING, rec.PATH]
+    assert abs(found.path[-1, 1] - 2.0) < 0.2 and found.path[-1, 0] > 18.0
+    corner = along((25.0, 2.0, 0.0, 10.0), AWAY)
+    assert abs(corner.path[-1, 0] - 30.0) < 0.5 and corner.path[-1, 1] > 10.0
+    straight = along((0.0, 0.0, 0.0, 10.0), AWAY.replace("5.0", "1e-6"))
+    assert abs(straight.path[-1, 1]) < 1e-3  # a hand that hardly moves
+
+
+def test_a_closed_path_goes_on_at_its_beginning_and_an_open_one_ends() -> None:
+    ring = "look_ahead.path={closed=true, points=[[0, 0], [20, 0], [20, 20], [0, 20]], preview_m=2.0, preview_s=0.2}"
+    found = along((1.0, 19.9, -1.570796, 10.0), ring)
+    assert found.path[-1, 1] < 5.0
+    way = way_of(AheadPath(points=[[0.0, 0.0], [10.0, 0.0], [10.0, 0.0], [10.0, 5.0]]))
+    assert np.allclose(np.hypot(*np.diff(way, axis=0).T), SPACING, rtol=0.05) and way[-1].tolist() == [10.0, 5.0]
+    assert np.isfinite(along((500.0, -300.0, 2.0, 0.0), AWAY).path).all()
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("{points=[[0, 0]]}", "points"),
+        ("{points=[[0, 0], [0, 0]]}", "must lead somewhere"),
+        ("{points=[[0, 0], [1, 0, 3]]}", "points"),
+        ("{points=[[0, 0], [1, 0]], preview=1.0}", "preview"),
+    ],
+)
+def test_a_path_that_cannot_be_is_refused(path: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        settings(f"look_ahead.path={path}")
+
+
+def test_a_machine_that_is_not_steered_follows_no_path() -> None:
+    with pytest.raises(ConfigError, match=r"look_ahead\.path: ball does not say how it is steered"):
+        Predictor(settings(AWAY), BALL, PARAMS)
+    with pytest.raises(ConfigError, match="at most 100000 m"):
+        Predictor(settings("look_ahead.path={points=[[0, 0], [200000, 0]]}"), CART, np.zeros(0))
+
+
+def test_of_an_observer_the_estimated_machine_is_stepped_with_the_estimated_parameters() -> None:
+    """What begins its state is the machine's, then come the parameters; what is measured does not matter."""
+    ahead = replace(_outlook(PARAMS), of=BALL, params_at=2)
+    watcher = replace(
+        BALL, name="watcher", states=_q("x", "v", "hill", "variance"), inputs=(*BALL.inputs, *_q("measured")),
+        outputs=(*BALL.outputs, *_q("sigma")), outlook=lambda params: ahead,
+    )  # fmt: skip
+    steep = np.array([2.5])
+    expected, _ = predict((0.5, 0.1), (0.2, 0.0, np.nan), params=steep)
+    predictor = Predictor(settings(), watcher, PARAMS)
+    block = np.zeros(rec.LAYOUT.words, np.int64)
+    state, inputs = np.array([0.5, 0.1, 2.5, 77.0]), np.array([0.2, 0.0, np.nan, 9.0])
+    predictor.predict(rec.HELD, state, inputs, np.array([0.5, 1.0, 3.0]), PARAMS, block)
+    found = rec.LAYOUT.view(block[None])[0]
+    assert {name: found[name].item() for name in rec.LAYOUT.names} == expected

@@ -24,7 +24,7 @@ import numpy as np
 from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.description import WHEEL, P, V, W
 from sim_service.machines.car.tyres.magic_formula import evaluate
-from sim_service.machines.outlook import GROWTH, JUDGE, LOSS, USE, Outlook
+from sim_service.machines.outlook import GROWTH, JUDGE, LOSS, USE, Following, Outlook
 from sim_service.roads.surface import surface
 from sync.array_types import read_only
 from sync.jit import kernel
@@ -38,6 +38,8 @@ _ASIDE = radians(0.3)
 _MASS, _INERTIA, _FRONT, _REAR, _TABLES_AT = range(5)  # _FRONT, _REAR: from the centre of gravity to the axles, m
 _PER_WHEEL = len(WHEEL)
 _RATES = (("steering_angle", "steering_speed"),)
+_RATIO = 16.0  # from the hand wheel to the road wheels, as a driver has it in his hands; the linkage's varies
+_UNDERSTEER = 0.002  # rad at the road wheels for a m/s2
 
 
 @kernel(error_model="numpy")
@@ -115,5 +117,7 @@ def mass_figures(params: np.ndarray) -> tuple[float, float, float, float]:
 
 def outlook(params: np.ndarray, numbers_at: int) -> Outlook:
     """`numbers_at`: where the hook's constants begin in the machine's tables."""
-    numbers = np.array([*mass_figures(params), numbers_at])
-    return Outlook(judge, read_only(numbers), rates=_RATES)
+    mass, inertia, front, rear = mass_figures(params)
+    numbers = np.array([mass, inertia, front, rear, numbers_at])
+    follow = Following("steering_angle", _RATIO * (front + rear), _RATIO * _UNDERSTEER, "steering_speed")
+    return Outlook(judge, read_only(numbers), rates=_RATES, follow=follow)

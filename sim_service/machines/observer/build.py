@@ -1,5 +1,6 @@
 """An observer as a machine, from its file: tables, names, the state it begins with."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,10 @@ def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
         work_size=work_size,
         efforts=base.efforts,
         display=base.display,
+        # the estimate begins with the machine's state, then its parameters
+        scene=base.scene,
+        frames=lambda state, params, out: base.frames(state[: len(base.states)], params, out),
+        outlook=_outlook(base) if base.outlook is not None else None,
         layout=f"observer {settings.observed} {len(A)}",
         addresses=(
             *range(int(made.ints[2 * A.ADDRESSES]), int(made.ints[2 * A.ADDRESSES + 1])),
@@ -64,6 +69,14 @@ def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
         ),
     )
     return machine, params
+
+
+def _outlook(base: Machine) -> Any:
+    def outlook(params: np.ndarray) -> Any:
+        assert base.outlook is not None
+        return replace(base.outlook(params), of=base, params_at=len(base.states))
+
+    return outlook
 
 
 def make_filter(

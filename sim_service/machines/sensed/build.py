@@ -52,6 +52,8 @@ def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
         work_size=work_size,
         efforts=base.efforts,
         display=base.display,
+        scene=base.scene,
+        frames=lambda state, params, out: base.frames(state[: len(base.states)], params, out),
         layout=f"sensed {settings.observed} {len(A)}",
         addresses=(
             *range(int(made.ints[2 * A.ADDRESSES]), int(made.ints[2 * A.ADDRESSES + 1])),
