@@ -262,13 +262,13 @@ WayPoint = Annotated[list[Annotated[float, Field(ge=-1e6, le=1e6)]], Field(min_l
 
 
 class AheadPath(Section):
-    """A path that is followed in a third future, with a hand that steers for a place on it some time ahead."""
+    """A path that is followed in a third future, with a hand that aims at a place on it some time ahead."""
 
     points: Annotated[list[WayPoint], Field(min_length=2, max_length=2000)]  # m; straight between them
     closed: bool = False
-    preview_s: float = Field(0.7, gt=0, le=10)  # so far ahead is the place it steers for,
+    preview_s: float = Field(0.7, gt=0, le=10)  # so far ahead is the place it aims at,
     preview_m: float = Field(5.0, gt=0, le=1000)  # and at least so far
-    hand_rate: float = Field(10.0, gt=0, le=1e6)  # of the input that steers, in its unit a second, at most
+    hand_rate: float = Field(10.0, gt=0, le=1e6)  # of the input that guides, in its unit a second, at most
 
     @field_validator("points")
     @classmethod

@@ -5,8 +5,8 @@ those that the loop would make, to the bit. Of the inputs, rates of what a hand 
 held future; in the moving one an input whose rate is known (`Outlook.rates`) goes on by it for `moving_s`. Inputs that
 are optional and come from no row of the configuration are left to the machine (NaN).
 
-In the one along a path (`look_ahead.path`) a hand steers for a place on it some way ahead of the copy (pure
-pursuit), no faster than a hand is; what it does not steer with is held.
+In the one along a path (`look_ahead.path`) a hand aims at a place on it some way ahead of the copy (pure
+pursuit), no faster than a hand is; what it does not guide with is held.
 
 Of an observer the machine that it estimates is stepped, with the parameters that are estimated (`Outlook.of`): of the
 future nothing is measured. Forces among what is estimated are no parameters, and are left out.
@@ -158,7 +158,7 @@ class Predictor:
         follow, copy = self.outlook.follow, self._copy
         if follow is None:
             raise ConfigError(
-                f"{file}: look_ahead.path: {copy.name} does not say how it is steered along a path (its outlook's"
+                f"{file}: look_ahead.path: {copy.name} does not say how it is guided along a path (its outlook's"
                 " `follow`, docs/look_ahead.md); leave the path out, or take another machine"
             )
         self.kinds.append(record.PATH)

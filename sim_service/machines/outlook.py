@@ -28,7 +28,7 @@ JUDGE = types.void(VECTOR, CONSTANTS, TABLES, CONSTANTS, VECTOR)
 
 @dataclass(frozen=True)
 class Following:
-    """How a hand steers the machine along a path: `input` is `per_curvature` + `per_acceleration` v² times the
+    """How a hand guides the machine along a path: `input` is `per_curvature` + `per_acceleration` v² times the
     curvature (1/m) of the arc that leads to the place it looks at. `yaw` and `speed` are outputs."""
 
     input: str

@@ -13,7 +13,7 @@ from tandem.view.ground import Ground
 
 _OLD_NS = 500_000_000
 _ABOVE = 0.05  # m over the ground
-_CALM, _ALARM, _FAINT, _FOLLOWED = (40, 150, 70), (214, 40, 40), (120, 110, 160), (40, 110, 190)
+_CALM, _ALARM, _FAINT, _FOLLOWED = (40, 150, 70), (214, 40, 40), (120, 110, 160), (214, 130, 20)
 
 
 class PredictedPaths:

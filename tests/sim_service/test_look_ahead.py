@@ -282,8 +282,8 @@ def test_a_path_that_cannot_be_is_refused(path: str, why: str) -> None:
         settings(f"look_ahead.path={path}")
 
 
-def test_a_machine_that_is_not_steered_follows_no_path() -> None:
-    with pytest.raises(ConfigError, match=r"look_ahead\.path: ball does not say how it is steered"):
+def test_a_machine_that_is_not_guided_follows_no_path() -> None:
+    with pytest.raises(ConfigError, match=r"look_ahead\.path: ball does not say how it is guided"):
         Predictor(settings(AWAY), BALL, PARAMS)
     with pytest.raises(ConfigError, match="at most 100000 m"):
         Predictor(settings("look_ahead.path={points=[[0, 0], [200000, 0]]}"), CART, np.zeros(0))

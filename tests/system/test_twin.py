@@ -14,6 +14,7 @@ from tandem.replay import Asked, replay_run
 from .conftest import ROOT, Program, leftovers, ring_of, until, wait_for_steps
 
 TWIN = ROOT / "configs" / "twin.toml"
+AHEAD = ("--set", 'include=["fragments/twin_lane_change.toml"]', "--set", "look_ahead.rate_hz=2")
 
 
 def begin(start: Callable[..., Program], name: str, tmp_path: Path, *more: str) -> Program:
@@ -23,10 +24,10 @@ def begin(start: Callable[..., Program], name: str, tmp_path: Path, *more: str) 
     )  # fmt: skip
 
 
-def test_a_twin_finds_the_car_through_its_sensors_and_both_runs_are_replayed(
+def test_a_twin_finds_the_car_through_its_sensors_looks_ahead_and_both_runs_are_replayed(
     start: Callable[..., Program], name: str, tmp_path: Path
 ) -> None:
-    run = begin(start, name, tmp_path, "--seconds", "4", "--set", "source.settle_s=1.0")
+    run = begin(start, name, tmp_path, "--seconds", "4", "--set", "source.settle_s=1.0", *AHEAD)
     assert run.end() == 0, run.said
     figures = run.json()
     assert figures["balance"]["closes"] and figures["record"]["whole"]
@@ -39,8 +40,11 @@ def test_a_twin_finds_the_car_through_its_sensors_and_both_runs_are_replayed(
     folder = open_run(tmp_path / "runs").path.parent
     assert info_of(folder)["truth"] == truth
     for each in (folder, folder / "truth"):
-        again = replay_run(each, Asked()).figures
+        again = replay_run(each, Asked(predictions=5)).figures
         assert again["identical"], again
+        if each is folder:  # from the estimate
+            assert figures["look_ahead"]["predictions"]["held"] > 0
+            assert again["look_ahead"]["compared"] > 0 and again["look_ahead"]["differing"] == 0
     # a late reading goes with its age through the blocks
     ages = open_run(folder).topics["/daq"].blocks["gnss_position_x_age_us"]
     assert ages.max() == 4_000_000_000 and 150_000 <= ages.min() < 160_000
