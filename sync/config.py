@@ -264,7 +264,7 @@ WayPoint = Annotated[list[Annotated[float, Field(ge=-1e6, le=1e6)]], Field(min_l
 class AheadPath(Section):
     """A path that is followed in a third future, with a hand that aims at a place on it some time ahead."""
 
-    points: Annotated[list[WayPoint], Field(min_length=2, max_length=2000)]  # m; straight between them
+    points: Annotated[list[WayPoint], Field(max_length=2000)] = []  # m; straight between them; none: no such future
     closed: bool = False
     preview_s: float = Field(0.7, gt=0, le=10)  # so far ahead is the place it aims at,
     preview_m: float = Field(5.0, gt=0, le=1000)  # and at least so far
@@ -273,7 +273,7 @@ class AheadPath(Section):
     @field_validator("points")
     @classmethod
     def _leads_somewhere(cls, points: list[list[float]]) -> list[list[float]]:
-        if all(point == points[0] for point in points):
+        if points and all(point == points[0] for point in points):
             raise ValueError("are all the same place; a path must lead somewhere")
         return points
 
@@ -287,7 +287,7 @@ class LookAhead(Section):
     step_ms: float = Field(20.0, ge=0.1, le=50)  # of the copy
     moving_s: float = Field(0.5, ge=0, le=10)  # so long a hand that moves goes on as it does, in the second future
     core: Core = "auto"  # "auto": any but those of the loop and, where there are three, of the acquisition
-    path: AheadPath | None = None
+    path: AheadPath = AheadPath()
     warn: Warnings = Warnings()
 
     @property

@@ -151,7 +151,7 @@ class Predictor:
         # the last step by each place's time
         self._points = np.maximum((np.arange(1, record.POINTS + 1) * self.steps) // record.POINTS - 1, 0)
         self.kinds = [record.HELD, *([record.MOVING] if self._rates else [])]
-        if ahead.path is not None:
+        if ahead.path.points:
             self._follow_path(ahead.path, names, file)
 
     def _follow_path(self, path: AheadPath, names: list[str], file: str) -> None:

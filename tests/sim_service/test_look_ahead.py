@@ -271,7 +271,7 @@ def test_a_closed_path_goes_on_at_its_beginning_and_an_open_one_ends() -> None:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("{points=[[0, 0]]}", "points"),
+        ("{points=[[0, 0]]}", "must lead somewhere"),
         ("{points=[[0, 0], [0, 0]]}", "must lead somewhere"),
         ("{points=[[0, 0], [1, 0, 3]]}", "points"),
         ("{points=[[0, 0], [1, 0]], preview=1.0}", "preview"),
