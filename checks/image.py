@@ -69,7 +69,11 @@ class Broken(Exception):
 
 
 def ran(*command: str | Path, show: bool = False, limit_s: float = 1800.0) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=limit_s)
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise Broken(f"{command[0]} was not finished after {limit_s / 60:g} minutes") from None
     if done.returncode:
         raise Broken(f"{command[0]} ended with {done.returncode}:\n{(done.stdout + done.stderr).strip()[-3000:]}")
     return done.stdout + (done.stderr if show else "")
@@ -222,7 +226,8 @@ def main() -> int:
     asked = parser.parse_args()
     missing = [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
     if missing or os.geteuid():
-        print(f"not checked: {'needs ' + ', '.join(missing) if missing else 'needs root'}", file=sys.stderr)
+        how = f"apt-get install {' '.join(missing)}" if missing else "run it as root"
+        print(f"not checked: {'needs ' + ', '.join(missing) if missing else 'needs root'}; {how}", file=sys.stderr)
         return 2
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="tandem-image-"))
     folder.mkdir(parents=True, exist_ok=True)

@@ -112,7 +112,7 @@ def test_info_of_next_to_nothing(tmp_path: Path, n: int) -> None:
 def test_a_run_without_its_end_is_not_whole(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", {"/daq": (DAQ, daq_words(50))}, finish=False)
     found = info(open_run(folder))
-    assert found["whole"] is False and found["ended"].startswith("without an end: the file just stops")
+    assert found["whole"] is False and found["ended"].startswith("without an end: the recorder was killed")
     assert found["topics"]["/daq"]["messages"] == 50
     assert "not whole" in said(print_info, found)
 
