@@ -155,7 +155,8 @@ class Watch:
     look: Callable[[int, Simulation], None]
 
 
-def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, watch: Watch | None = None) -> Replayed:
+def refuse_contradictions(asked: Asked) -> None:
+    """What no record can be asked for."""
     if asked.mode not in MODES:
         raise ConfigError(f"--mode {asked.mode}: must be one of {', '.join(MODES)}")
     for key, value in (("--delay-ms", asked.delay_ms), ("--jitter-ms", asked.jitter_ms)):
@@ -167,6 +168,10 @@ def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, w
             )
     if asked.mode == "exact" and asked.halved:
         raise ConfigError("--halved: an exact replay repeats the steps of the record; use --mode ideal")
+
+
+def replay_run(path: Path, asked: Asked, progress: Progress = lambda *_: None, watch: Watch | None = None) -> Replayed:
+    refuse_contradictions(asked)
     begun = now_ns()
     run = open_run(path, progress=lambda share: progress("reading", share))
     read_ns = now_ns() - begun

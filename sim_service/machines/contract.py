@@ -43,6 +43,8 @@ def tables(ints: Sequence[int] | np.ndarray = (), floats: Sequence[float] | np.n
 NO_TABLES = tables()
 TABLES = group(Tables, INDICES, CONSTANTS)
 STEP = types.void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64)
+# the same with derivatives in eight directions behind each vector, entry by entry
+TANGENT = types.void(*3 * [VECTOR, VECTOR], TABLES, VECTOR, VECTOR, float64)
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class Machine:
     bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
     # of its parameters: what a look ahead asks of it (machines/outlook.py), made when one is asked for; None: nothing
     outlook: Callable[[np.ndarray], Any] | None = None
+    tangent: str = ""  # the module whose `tangent` is its step with derivatives (signature TANGENT), if there is one
     device: Callable[[], Any] | None = None  # what steps it on a GPU (gpu_code/source.py), where that is not `step`
 
     def __post_init__(self) -> None:

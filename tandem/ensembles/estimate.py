@@ -1,9 +1,14 @@
 """Parameters from measurements: Gauss–Newton on the weighted difference, and what the data say about the answer.
 
-Sensitivities are central differences of whole runs, all of them at once in threads: no formulation here has the
-derivative of a step by its parameters. Steps are scaled by the ranges of the parameters. The covariance is the inverse
-of J'J at the answer, for noise that is white, of the deviation given or left over. A direction in the space of the
-parameters that the data confine to no better than half of a range is named, and its parameters get no interval.
+Sensitivities are exact where the machine has a tangent (sim_service/many_tangents.py), eight parameters a run;
+elsewhere central differences of whole runs, scaled by the ranges of the parameters. Both are made in threads. The
+covariance is the inverse of J'J at the answer, for noise that is white, of the deviation given or left over. A
+direction in the space of the parameters that the data confine to no better than half of a range is named, and its
+parameters get no interval.
+
+Three kinds of intervals, each of 95 %: single (±1.96 deviations: each holds its value with 95 %), simultaneous (wider,
+by Bonferroni: all hold at once with at least 95 %), and the ellipsoid of all parameters, which holds them together with
+95 % exactly and whose shadows on the axes are Scheffé's intervals.
 """
 
 from collections.abc import Callable
@@ -14,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sync.errors import TandemError
+from sync.errors import ConfigError, TandemError
 from tandem.ensembles.extras import needs
 from tandem.ensembles.identification import Problem
 from tandem.ensembles.pool import cores
@@ -25,6 +30,7 @@ _NORMAL_95 = 1.959963984540054
 _LOOSE = 0.5  # of a range: a deviation beyond is none that the data give
 _TAKES_PART = 0.2  # of a direction of length 1
 _CLOSE = 0.95  # correlation of two parameters that is worth a word
+_AT_ONCE = 8  # parameters in a run with derivatives
 
 
 class NotEstimated(TandemError):
@@ -60,6 +66,7 @@ class Estimate:
     iterations: int = 0
     runs: int = 0
     message: str = ""
+    sensitivities: str = "differences"  # or exact
 
     @property
     def low(self) -> np.ndarray:
@@ -70,9 +77,34 @@ class Estimate:
         return np.asarray(self.values + _NORMAL_95 * self.deviations)
 
     @property
+    def told(self) -> np.ndarray:
+        """Which parameters have an interval."""
+        return np.asarray(np.isfinite(self.deviations))
+
+    @property
     def joint_factor(self) -> float:
-        """How many deviations wide intervals are that hold all at once with 95 %, by Bonferroni."""
-        return NormalDist().inv_cdf(1.0 - 0.025 / len(self.values))
+        """How many deviations wide simultaneous intervals are: all hold at once with 95 % or more, by Bonferroni."""
+        return NormalDist().inv_cdf(1.0 - 0.025 / max(int(self.told.sum()), 1))
+
+    @property
+    def ellipsoid_factor(self) -> float:
+        """How many deviations the ellipsoid reaches, within which all lie together with 95 %."""
+        chi2 = needs("scipy.stats", "sweep", "tandem identify").chi2
+        return float(np.sqrt(chi2.ppf(0.95, max(int(self.told.sum()), 1))))
+
+    @property
+    def joint_low(self) -> np.ndarray:
+        return np.asarray(self.values - self.joint_factor * self.deviations)
+
+    @property
+    def joint_high(self) -> np.ndarray:
+        return np.asarray(self.values + self.joint_factor * self.deviations)
+
+    def distance(self, values: np.ndarray) -> float:
+        """Of these values from the answer, in the measure of the covariance: chi-squared if they are the true ones."""
+        told = self.told
+        scores = ((values - self.values) / self.deviations)[told]
+        return float(scores @ np.linalg.solve(self.correlation[np.ix_(told, told)], scores))
 
     def correlated(self) -> list[tuple[str, str, float]]:
         names = self.problem.names
@@ -91,6 +123,13 @@ class _Model:
     def __post_init__(self) -> None:
         self._worker = Worker(self.problem.job)
         self.range = self.problem.high - self.problem.low
+        asked = self.problem.study.solver.sensitivities
+        if asked == "exact" and not self._worker.has_slopes:
+            raise ConfigError(
+                f"{self.problem.job.where}: solver.sensitivities = 'exact': {self.problem.machine.name} has none by"
+                " these parameters; 'auto' and 'differences' work"
+            )
+        self.exact = asked != "differences" and self._worker.has_slopes
 
     def predict(self, values: np.ndarray) -> list[dict[str, np.ndarray]]:
         """Of every record. Raises TandemError where a run diverges."""
@@ -112,7 +151,33 @@ class _Model:
         return np.array([(v - mean) / sigma for v, mean, sigma in pairs if mean is not None and sigma is not None])
 
     def jacobian(self, values: np.ndarray) -> np.ndarray:
-        """Of the residual by the values in parts of their ranges; two runs a parameter, all at once."""
+        """Of the residual by the values in parts of their ranges."""
+        if not self.exact:
+            return self._by_differences(values)
+        found = self._by_tangents(values)
+        if not np.isfinite(found).all():  # a corner of a law that has no slope there
+            self.exact = False
+            return self._by_differences(values)
+        return found
+
+    def _by_tangents(self, values: np.ndarray) -> np.ndarray:
+        """A run for every eight parameters of every record, all at once."""
+        n, cases = len(values), range(len(self.problem.measured))
+        groups = [range(k, min(k + _AT_ONCE, n)) for k in range(0, n, _AT_ONCE)]
+        asked = [(case, group) for case in cases for group in groups]
+        self.runs += len(asked)
+        with ThreadPoolExecutor(self.workers) as pool:
+            made = list(pool.map(lambda each: self._worker.slopes(each[0], values.tolist(), each[1]), asked))
+        parts = []
+        for case in cases:
+            of_case = made[case * len(groups) : (case + 1) * len(groups)]
+            parts += [np.hstack([m[name] for m in of_case]) / self.sigmas[name] for name in self.problem.channels]
+        given = list(self.problem.study.parameters.values())
+        priors = [np.eye(n)[k] / p.prior_sigma for k, p in enumerate(given) if p.prior_sigma is not None]
+        return np.asarray(np.vstack([*parts, *priors]) * self.range)
+
+    def _by_differences(self, values: np.ndarray) -> np.ndarray:
+        """Two runs a parameter, all at once."""
         n, problem = len(values), self.problem
         step = problem.study.solver.step
         sides = np.tile(values, (2 * n, 1))
@@ -228,7 +293,7 @@ def _judged(
     return Estimate(
         problem, values, deviations, covariance / np.outer(root, root), combinations,
         tuple(problem.names[k] for k in held), dict(model.sigmas), before, after, influence, iterations, model.runs,
-        message,
+        message, "exact" if model.exact else "differences",
     )  # fmt: skip
 
 

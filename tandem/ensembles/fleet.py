@@ -25,7 +25,7 @@ from tandem.ensembles.pool import Interrupted, pool, run_all
 from tandem.ensembles.rows import Results, row_file
 from tandem.ensembles.table import arrow, write_columns
 from tandem.ensembles.work import Row
-from tandem.replay import Asked, Replayed, recorded_columns, replay_run
+from tandem.replay import Asked, Replayed, recorded_columns, refuse_contradictions, replay_run
 from tandem.reports.deviation import deviation
 
 Progress = Callable[[str, float], None]
@@ -186,6 +186,7 @@ def fleet(
     """
     asked = asked or FleetAsked()
     folder = Path(folder)
+    refuse_contradictions(asked.replay)
     arrow("the table of a fleet")
     records = records_below(folder)
     place = Path(out) if out is not None else Path("runs") / f"fleet_{folder.resolve().name}"

@@ -7,18 +7,16 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from sim_service.machines import make_machine
 from sim_service.machines.contract import Machine
 from sync.errors import ConfigError
 from sync.record import Run, open_run
 from sync.toml import Section, check, read_toml
 from tandem.ensembles.columns import read_columns
-from tandem.ensembles.manoeuvres import Gathered
+from tandem.ensembles.manoeuvres import Gathered, study_machine
 from tandem.ensembles.open_loop import unset_inputs
 from tandem.ensembles.recorded_inputs import input_rows, run_of_steps, step_of
 from tandem.ensembles.study import Figure
 from tandem.ensembles.work import Job
-from tandem.library.model import machine_files
 
 _TIME = "t"
 
@@ -56,6 +54,7 @@ class Identified(Section):
 class Solver(Section):
     iterations: int = Field(30, ge=1, le=1000)
     tolerance: float = Field(1e-8, gt=0)
+    sensitivities: Literal["auto", "exact", "differences"] = "auto"  # auto: exact where the machine has them
     step: float = Field(1e-3, gt=0, lt=0.1)  # of differences, as a share of a parameter's range
     loss: Literal["squares", "huber"] = "squares"
 
@@ -98,13 +97,14 @@ def load_problem(source: str | Path | dict[str, Any]) -> Problem:
     else:
         path = Path(source)
         study, folder, where = check(Identification, read_toml(path), str(path)), path.parent, str(path)
-    sources, configured = machine_files(study.machine, folder)
-    common = {**configured, **study.set}
-    machine, params = make_machine(sources, common)
+    made = study_machine(study.machine, study.set, folder, where)
+    sources, machine, params, common = made.sources, made.machine, made.params, made.changed
     _check_names(study, machine, where)
     step_s = 1e-3 * study.step_ms
     rows, measured = [], []
     for name in study.records:
+        if not (folder / name).exists():
+            raise ConfigError(f"{where}: records: {folder / name}: no such file or run")
         inputs, found = _read(folder / name, study, machine, step_s, where)
         rows.append(inputs)
         measured.append(found)
@@ -186,7 +186,17 @@ def _of_table(
     t = columns[_TIME]
     if len(t) < 2 or not (np.diff(t) > 0).all():
         raise ConfigError(f"{path}: column {_TIME} must rise, in seconds")
+    missing = [q.name for q in machine.inputs if q.name not in columns and not q.optional]
+    if missing:
+        raise ConfigError(f"{path}: no column {', '.join(missing)}, which {machine.name} needs; a column of 0 is one")
+    used = (_TIME, *wanted.values(), *(q.name for q in machine.inputs if q.name in columns))
+    for column in used:
+        if not np.isfinite(columns[column]).all():
+            bad = int(np.flatnonzero(~np.isfinite(columns[column]))[0])
+            raise ConfigError(f"{path}: column {column}, row {bad + 1}: {columns[column][bad]}, not a finite number")
     count = min(int((t[-1] - t[0]) / step_s + 1e-9), study.most_steps or 1 << 62)
+    if count < 1:
+        raise ConfigError(f"{path}: {t[-1] - t[0]:g} s of data; a step is {step_s:g} s")
     begins = t[0] + step_s * np.arange(count)
     rows = unset_inputs(machine, count)
     for k, quantity in enumerate(machine.inputs):

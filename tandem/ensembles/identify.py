@@ -15,7 +15,7 @@ from tandem.ensembles.identification import load_problem
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
 
-_HEADINGS = ("parameter", "unit", "start", "found", "95 %, from", "to", "remark")
+_HEADINGS = ("parameter", "unit", "start", "found", "95 % each, from", "to", "95 % all, from", "to", "remark")
 _MOST_PICTURES = 12
 
 
@@ -50,6 +50,7 @@ def summary(found: Estimate) -> dict[str, Any]:
             name: {
                 "unit": units[name], "start": problem.start[k], "found": found.values[k],
                 "low": found.low[k], "high": found.high[k], "sigma": found.deviations[k],
+                "joint_low": found.joint_low[k], "joint_high": found.joint_high[k],
             }
             for k, name in enumerate(problem.names)
         },
@@ -58,6 +59,8 @@ def summary(found: Estimate) -> dict[str, Any]:
         "not_told_apart": [c.weights for c in found.combinations],
         "at_bounds": list(found.at_bounds),
         "joint_factor": found.joint_factor,
+        "ellipsoid_factor": found.ellipsoid_factor,
+        "sensitivities": found.sensitivities,
         "noise": found.sigmas,
         "rms_before": left_over(found, found.before),
         "rms_after": left_over(found, found.after),
@@ -74,7 +77,8 @@ def rows(found: Estimate) -> list[list[str]]:
     out = []
     for k, name in enumerate(found.problem.names):
         remark = "not told by the data" if name in loose else "at its bound" if name in found.at_bounds else ""
-        interval = ["–", "–"] if name in loose else [f"{found.low[k]:.5g}", f"{found.high[k]:.5g}"]
+        ends = (found.low, found.high, found.joint_low, found.joint_high)
+        interval = ["–"] * 4 if name in loose else [f"{end[k]:.5g}" for end in ends]
         out.append([name, units[name], f"{found.problem.start[k]:.5g}", f"{found.values[k]:.5g}", *interval, remark])
     return out
 
@@ -93,7 +97,12 @@ def headline(found: Estimate) -> str:
 def remarks(found: Estimate) -> list[str]:
     out = [f"not told apart: {combination}" for combination in found.combinations]
     out += [f"correlated: {a} and {b}, {value:+.3f}" for a, b, value in found.correlated()]
-    out.append(f"one interval holds with 95 %; all of them at once at ±{found.joint_factor:.2f} deviations, not ±1.96")
+    out.append(
+        f"intervals: each holds its value with 95 % (±1.96 deviations); all hold at once with 95 % (±"
+        f"{found.joint_factor:.2f}, Bonferroni); the ellipsoid of all reaches ±{found.ellipsoid_factor:.2f} (Scheffé)"
+    )
+    how = "exact, by the tangent of the step" if found.sensitivities == "exact" else "by differences of runs"
+    out.append(f"sensitivities: {how}")
     return [*out, f"{found.iterations} iterations, {found.runs} runs; {found.message}"]
 
 

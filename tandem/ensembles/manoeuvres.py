@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim_service.machines import MachineFiles
+from sim_service.machines import MachineFiles, make_machine
 from sim_service.machines.contract import Machine
 from sync.errors import ConfigError, TandemError
 
@@ -72,6 +72,33 @@ class Gathered:
     cases: tuple[str, ...] = ("",)
     channels: bool = True  # whether it logs channels; otherwise it has figures of its own alone
     makes_machines: bool = False  # in every run, and holds the GIL meanwhile
+
+
+@dataclass(frozen=True)
+class StudyMachine:
+    sources: MachineFiles
+    machine: Machine
+    params: np.ndarray
+    changed: dict[str, float]  # by its configuration and by the study
+
+
+def study_machine(name: str, given: dict[str, float], folder: Path, where: str) -> StudyMachine:
+    """The machine of a study, with the parameters that its `set` gives. Errors name the study and the key."""
+    from tandem.library.model import machine_files
+
+    try:
+        sources, configured = machine_files(name, folder)
+    except TandemError as error:
+        raise ConfigError(f"{where}: machine: {error}") from None
+    changed = {**configured, **given}
+    try:
+        machine, params = make_machine(sources, changed)
+    except ConfigError as error:
+        key = next((k for k in given if f"sim.parameters.{k} " in str(error)), None)
+        if key is None:
+            raise
+        raise ConfigError(f"{where}: {str(error).replace('sim.parameters.', 'set.')}") from None
+    return StudyMachine(sources, machine, params, changed)
 
 
 def module_of(kind: str, where: str) -> Any:

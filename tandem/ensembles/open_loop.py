@@ -60,11 +60,23 @@ class OpenLoop:
             machine.step, state, np.zeros(len(machine.inputs)), params, machine.tables, work, self.step_s, rows,
             self.places, log, len(machine.outputs), machine.bound,
         )  # fmt: skip
-        if done < len(rows):
-            at = (done + 1) * self.step_s
-            raise RunFailed("diverged", f"diverged {at:.4g} s after the start, in step {done}", int(done))
+        self._complete(int(done), len(rows))
         columns = {name: log[:, k] for k, name in enumerate(self.channels)}
         return Log(columns, self.step_s, int(done))
+
+    def slopes(self, machine: Machine, params: np.ndarray, which: list[int], case: int) -> dict[str, np.ndarray]:
+        """Of every channel by these parameters, at most eight of them: a row a step. Of a machine with a tangent."""
+        from sim_service.many_tangents import tangents
+
+        rows = self.rows[case]
+        _, found, done = tangents(machine, params, which, rows, self.places, self.step_s)
+        self._complete(done, len(rows))
+        return {name: found[:, k] for k, name in enumerate(self.channels)}
+
+    def _complete(self, done: int, steps: int) -> None:
+        if done < steps:
+            at = (done + 1) * self.step_s
+            raise RunFailed("diverged", f"diverged {at:.4g} s after the start, in step {done}", done)
 
 
 def prepare(context: Context) -> OpenLoop:

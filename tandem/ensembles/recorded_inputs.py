@@ -28,6 +28,8 @@ def gather(settings: dict[str, Any], machine: Machine, folder: Path, step_s: flo
     checked = check(Settings, settings, where, "manoeuvre")
     rows = []
     for name in checked.records:
+        if not (folder / name).exists():
+            raise ConfigError(f"{where}: manoeuvre.records: {folder / name}: no such run")
         run = open_run(folder / name)
         rows.append(input_rows(run, machine, checked.most_steps))
         recorded_s = step_of(run)

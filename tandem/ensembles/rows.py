@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from sync.errors import TandemError
 from sync.private_files import make_folder
+from tandem.ensembles.table import NotWritten
 from tandem.ensembles.work import Row
 
 
@@ -85,9 +86,15 @@ class RowFile:
     def append(self, rows: list[Row]) -> None:
         # strict JSON: what is no number is null
         lines = [json.dumps(_finite(row), allow_nan=False) + "\n" for row in rows]
-        self._stream.write("".join(lines))
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
+        try:
+            self._stream.write("".join(lines))
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+        except OSError as error:  # a line that was cut off is made again
+            raise NotWritten(
+                f"{self._stream.name}: {error.strerror}; what is done is kept, and the same command goes on"
+                " once there is room"
+            ) from None
 
 
 def _finite(row: Row) -> dict[str, Any]:
@@ -98,10 +105,24 @@ def _finite(row: Row) -> dict[str, Any]:
 
 
 @contextmanager
+def _closing(stream: TextIO) -> Iterator[TextIO]:
+    """Closed without a second error where the disk is full: what is still to be written is made again."""
+    try:
+        yield stream
+    finally:
+        with suppress(OSError):
+            stream.close()
+
+
+@contextmanager
 def row_file(folder: Path, base: str) -> Iterator[RowFile]:
     """Of this folder, for one process at a time."""
-    make_folder(folder)
-    with open(folder / f"rows-{base[:16]}.jsonl", "a+", encoding="utf-8") as stream:
+    try:
+        make_folder(folder)
+        opened = open(folder / f"rows-{base[:16]}.jsonl", "a+", encoding="utf-8")  # noqa: SIM115  (closed below)
+    except OSError as error:
+        raise NotWritten(f"{folder}: {error.strerror}; --out names a folder for the table and what is done") from None
+    with _closing(opened) as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -28,9 +28,6 @@ def samples(study: Study, folder: Path) -> tuple[tuple[str, ...], np.ndarray]:
     if method == "grid":
         return names, _grid(study)
     if method == "list":
-        lengths = {name: len(study.parameters[name].values or ()) for name in names}
-        if len(set(lengths.values())) > 1:
-            raise ConfigError(f"parameters: lists of different lengths: {lengths}; one value of each makes a run")
         return names, np.array([study.parameters[name].values for name in names], np.float64).T.copy()
     shares = unit_samples(method, len(names), int(study.sampling.count or 1), study.sampling.seed)
     columns = [_distributed(study.parameters[name], shares[:, k]) for k, name in enumerate(names)]
@@ -83,9 +80,6 @@ def _distributed(each: SweptParameter, shares: np.ndarray) -> np.ndarray:
 
 def _of_list(study: Study) -> tuple[tuple[str, ...], np.ndarray]:
     names = tuple(study.samples[0])
-    for k, row in enumerate(study.samples):
-        if set(row) != set(names):
-            raise ConfigError(f"samples[{k}]: has {', '.join(row)}; the first has {', '.join(names)}")
     return names, np.array([[row[name] for name in names] for row in study.samples], np.float64)
 
 

@@ -20,7 +20,7 @@ class SweptParameter(Section):
     values: list[float] | None = Field(None, min_length=1)
     low: float | None = None
     high: float | None = None
-    points: int | None = Field(None, ge=2)  # of a grid, from low to high
+    points: int | None = Field(None, ge=2, le=1_000_000)  # of a grid, from low to high
     distribution: Distribution = "uniform"
     mean: float | None = None
     sigma: float | None = Field(None, gt=0)
@@ -28,11 +28,18 @@ class SweptParameter(Section):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.values is not None:
+            others = [name for name in ("low", "high", "points", "mean", "sigma") if getattr(self, name) is not None]
+            if others:
+                raise ValueError(f"values = [...] and {', '.join(others)}: give one or the other")
             return self
         if self.distribution == "normal":
             if self.mean is None or self.sigma is None:
                 raise ValueError("a normal distribution needs mean and sigma")
+            if self.low is not None and self.high is not None and not self.low < self.high:
+                raise ValueError("low, where a normal distribution is cut off, must be below high")
             return self
+        if self.mean is not None or self.sigma is not None:
+            raise ValueError("mean and sigma are of distribution = 'normal'")
         if self.low is None or self.high is None or not self.low < self.high:
             raise ValueError("give values = [...], or low and high with low < high")
         if self.distribution == "log-uniform" and self.low <= 0:
@@ -97,12 +104,30 @@ class Study(Section):
             raise ValueError("manoeuvre.kind: is missing")
         if self.samples and self.sampling.method != "list":
             raise ValueError("[[samples]] are of sampling.method = 'list'")
+        if self.sampling.method == "list":
+            self._check_list()
+        if self.parameters and self.sampling.method in ("grid", "list") and self.sampling.count is not None:
+            raise ValueError(
+                f"sampling.count = {self.sampling.count}: of latin-hypercube, sobol and file; a {self.sampling.method}"
+                " has as many runs as its values give"
+            )
         for name, each in self.parameters.items():
             method = self.sampling.method
-            if method == "grid" and each.values is None and each.points is None:
+            if method == "grid" and each.values is None and (each.points is None or each.distribution == "normal"):
                 raise ValueError(f"parameters.{name}: a grid needs values, or low, high and points")
             if method == "list" and each.values is None:
                 raise ValueError(f"parameters.{name}: a list needs values")
             if method in RANDOM and each.values is not None:
                 raise ValueError(f"parameters.{name}.values: {method} takes low and high, or a distribution")
         return self
+
+    def _check_list(self) -> None:
+        if not self.samples and not self.parameters:
+            raise ValueError("sampling.method = 'list' needs values of parameters, or [[samples]]")
+        lengths = {name: len(each.values) for name, each in self.parameters.items() if each.values is not None}
+        if not self.samples and len(set(lengths.values())) > 1:
+            different = ", ".join(f"{name} {length}" for name, length in lengths.items())
+            raise ValueError(f"parameters: lists of different lengths ({different}); one value of each makes a run")
+        for k, row in enumerate(self.samples):
+            if set(row) != set(self.samples[0]):
+                raise ValueError(f"samples[{k}]: has {', '.join(row)}; the first has {', '.join(self.samples[0])}")

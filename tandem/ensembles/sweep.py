@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.gpu_code import device
-from sim_service.machines import MachineFiles, make_machine
+from sim_service.machines import MachineFiles
 from sim_service.machines.contract import Machine
 from sync import code_dependencies
 from sync.errors import ConfigError
@@ -22,7 +22,7 @@ from sync.record import open_run
 from sync.toml import check, read_toml
 from tandem.ensembles import figures, gpu_runs
 from tandem.ensembles.figures import Reference
-from tandem.ensembles.manoeuvres import KINDS, Gathered, gather
+from tandem.ensembles.manoeuvres import KINDS, Gathered, gather, study_machine
 from tandem.ensembles.pool import ENGINES, Interrupted, pool, run_all
 from tandem.ensembles.recorded_inputs import run_of_steps, step_of
 from tandem.ensembles.rows import Results, row_file
@@ -30,7 +30,6 @@ from tandem.ensembles.sampling import samples
 from tandem.ensembles.study import Study
 from tandem.ensembles.table import arrow, write_columns
 from tandem.ensembles.work import Item, Job, Row, logged, run_chunk
-from tandem.library.model import machine_files
 from tandem.library.table import Table
 
 Progress = Callable[[str, float], None]
@@ -92,12 +91,15 @@ def load_study(study: str | Path | Mapping[str, Any]) -> tuple[Study, Path, str]
 def prepare(study: str | Path | Mapping[str, Any], channel_folder: str = "") -> Prepared:
     """Everything that can be wrong is said here, before anything runs."""
     checked, folder, where = load_study(study)
-    sources, configured = machine_files(checked.machine, folder)
-    checked = checked.model_copy(update={"set": {**configured, **checked.set}})
-    machine, _ = make_machine(sources, checked.set)
+    of_all = checked.set
+    made = study_machine(checked.machine, checked.set, folder, where)
+    sources, machine = made.sources, made.machine
+    checked = checked.model_copy(update={"set": made.changed})
     step_s = 1e-3 * checked.step_ms
     gathered = gather(checked.manoeuvre, machine, folder, step_s, where)
     names, values = samples(checked, folder)
+    if both := [name for name in names if name in of_all]:
+        raise ConfigError(f"{where}: set.{both[0]}: is varied too; give it once")
     _check_values(machine, names, values, where)
     _check_channels(checked, machine, gathered, where)
     references = {name: _reference(folder / f.record, f.recorded or f.channel)

@@ -8,8 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from sync.errors import TandemError
 from sync.private_files import rename
 from tandem.ensembles.extras import needs
+
+
+class NotWritten(TandemError):
+    """A full disk, a folder that is not there or not ours."""
+
+    code = 1
 
 
 def arrow(what: str) -> tuple[Any, Any]:
@@ -33,6 +40,10 @@ def write_columns(
         arrays.append(array)
     schema = pa.schema(fields, metadata={b"tandem": json.dumps(about or {}, sort_keys=True).encode()})
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), part, compression="zstd")
-    rename(part, path)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), part, compression="zstd")
+        rename(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise NotWritten(f"{path}: cannot be written: {error.strerror or error}") from None

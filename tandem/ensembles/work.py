@@ -20,6 +20,7 @@ from tandem.ensembles import figures
 from tandem.ensembles.figures import Reference
 from tandem.ensembles.manoeuvres import Context, Gathered, Log, Manoeuvre, RunFailed, module_of
 from tandem.ensembles.study import Study
+from tandem.ensembles.table import NotWritten, write_columns
 
 Item = tuple[str, int, tuple[float, ...]]  # key of a run, its case, its values
 Row = dict[str, Any]
@@ -65,6 +66,22 @@ class Worker:
             machine, params = make_machine(self.job.sources, changed)
         return self.manoeuvre.run(machine, params, changed, case)
 
+    @property
+    def has_slopes(self) -> bool:
+        """Whether a run's derivatives by its values can be had from the steps themselves."""
+        alone = self.machine.one_at_a_time
+        return self.live and not alone and bool(self.machine.tangent) and hasattr(self.manoeuvre, "slopes")
+
+    def slopes(self, case: int, values: Sequence[float], which: Sequence[int]) -> dict[str, np.ndarray]:
+        """Of every logged channel by these of the values, at most eight: a row a step, a column a value.
+
+        Raises TandemError where the run comes to nothing.
+        """
+        manoeuvre: Any = self.manoeuvre
+        places = [self._places[k][0] for k in which]
+        found: dict[str, np.ndarray] = manoeuvre.slopes(self.machine, self.params_of(values), places, case)
+        return found
+
     def params_of(self, values: Sequence[float]) -> np.ndarray:
         """Parameters of a run, where all that vary are live."""
         params = self._params.copy()
@@ -76,6 +93,8 @@ class Worker:
         key, case, values = item
         try:
             return self.finished(key, self.log(case, values))
+        except NotWritten:  # no fault of the run, which would be kept as failed: the study ends, and goes on later
+            raise
         except RunFailed as error:
             return {"key": key, "status": error.status, "steps": error.steps, "error": str(error)}
         except TandemError as error:
@@ -100,8 +119,6 @@ class Worker:
         return found
 
     def _write_channels(self, key: str, log: Log) -> None:
-        from tandem.ensembles.table import write_columns
-
         every = self.study.channel_every
         t = log.step_s * np.arange(1, log.steps + 1)
         columns = {"t": t[::every], **{name: log.columns[name][::every] for name in self.study.channels}}

@@ -60,3 +60,10 @@ def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
         records_below(tmp_path)
     with pytest.raises(ConfigError, match="no such folder"):
         records_below(tmp_path / "none")
+
+
+def test_what_no_record_can_be_asked_for_is_refused_before_any_is_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--delay-ms -4"):
+        fleet(tmp_path, FleetAsked(delay_ms=-4.0, mode="ideal"))
+    with pytest.raises(ConfigError, match="--mode ideal"):
+        fleet(tmp_path, FleetAsked(delay_ms=4.0))

@@ -8,7 +8,7 @@ import pytest
 
 import tandem
 from sync.errors import ConfigError
-from tandem.ensembles.identify import identify, page_sections, rows, summary
+from tandem.ensembles.identify import identify, page_sections, remarks, rows, summary
 
 HIDDEN = {"mass": 0.7, "stiffness": 260.0, "damping": 3.1}
 NOISE = 2e-4  # m
@@ -100,12 +100,34 @@ def test_sensitivity_alone_fits_nothing(tmp_path: Path) -> None:
     model = tandem.load_machine("mass_spring")
     ends = []
     for sign in (1.0, -1.0):
-        other = tandem.load_machine("mass_spring", {"stiffness": model.parameters["stiffness"] + sign * 0.4})
+        other = tandem.load_machine("mass_spring", {"stiffness": model.parameters["stiffness"] + sign * 0.004})
         handle = found.problem.job.gathered.data["rows"][0][:, 0]
         ends.append(other.run({"handle": handle}, step_s=1e-3)["position"])
-    effect = (ends[0] - ends[1]) / 0.8 * 40.0 / NOISE
+    effect = (ends[0] - ends[1]) / 0.008 * 40.0 / NOISE
     assert found.influence["stiffness"]["position"] == pytest.approx(np.sqrt(np.mean(effect**2)), rel=1e-6)
     assert summary(found)["message"].startswith("not fitted")
+
+
+def test_exact_sensitivities_and_differences_give_the_same_answer(tmp_path: Path) -> None:
+    given = study(record(tmp_path / "a.csv", 5))
+    given["parameters"]["mass"] |= {"prior": 0.7, "prior_sigma": 0.01}
+    exact, differences = (identify({**given, "solver": {"sensitivities": how}}) for how in ("exact", "differences"))
+    assert (exact.sensitivities, differences.sensitivities) == ("exact", "differences")
+    assert (
+        "sensitivities: exact" in "\n".join(remarks(exact)) and summary(differences)["sensitivities"] == "differences"
+    )
+    assert (np.abs(exact.values - differences.values) < 1e-3 * exact.deviations).all()
+    assert exact.deviations == pytest.approx(differences.deviations, rel=1e-4)
+    assert exact.runs < differences.runs
+
+
+def test_simultaneous_intervals_are_wider_than_single_ones_and_narrower_than_the_ellipsoid(tmp_path: Path) -> None:
+    found = identify(study(record(tmp_path / "a.csv", 5)))
+    assert 1.96 < found.joint_factor < found.ellipsoid_factor
+    assert (found.joint_low < found.low).all() and (found.high < found.joint_high).all()
+    assert found.distance(found.values) == 0.0
+    along = found.values + found.deviations * [1.0, 0.0, 0.0]  # one alone: its correlations make it farther
+    assert found.distance(along) >= 1.0
 
 
 def test_a_value_beyond_its_bounds_is_said(tmp_path: Path) -> None:
@@ -121,6 +143,8 @@ def test_a_value_beyond_its_bounds_is_said(tmp_path: Path) -> None:
         ({"parameters": {"mass": {"low": 2.0, "high": 1.0}}}, ["low must be below high"]),
         ({"parameters": {"mass": {"low": 1.0, "high": 2.0}}}, ["begins at 0.5"]),
         ({"parameters": {"mass": {"low": 0.1, "high": 1e6}}}, ["takes 0.01 to 100 kg"]),
+        ({"records": ["none.csv"]}, ["study: records", "none.csv"]),
+        ({"set": {"damp": 1.0}}, ["study: set.damp"]),
         ({"measured": {"speed": {}}}, ["measured.speed", "velocity"]),
         ({"measured": {"velocity": {}}}, ["no column velocity", "position"]),
     ],
@@ -129,3 +153,13 @@ def test_a_wrong_study_is_refused_by_name(tmp_path: Path, changes: dict[str, Any
     with pytest.raises(ConfigError) as caught:
         identify(study(record(tmp_path / "a.csv", 1, steps=20), **changes))
     assert all(word in str(caught.value) for word in words)
+
+
+def test_data_that_are_not_whole_are_refused_by_column_and_row(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("t,handel,position,force\n0.0,0.0,0.0,0.0\n0.1,0.0,0.0,0.0\n")
+    with pytest.raises(ConfigError, match="no column handle"):
+        identify(study(file))
+    file.write_text("t,handle,position,force\n0.0,0.0,0.0,0.0\n0.1,nan,0.0,0.0\n")
+    with pytest.raises(ConfigError, match="column handle, row 2: nan"):
+        identify(study(file))

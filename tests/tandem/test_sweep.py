@@ -1,6 +1,7 @@
 """Sweeps: samples in, one table out; resumed by content, the same whoever makes the runs, failures as rows."""
 
 import copy
+import errno
 import json
 import os
 import re
@@ -189,6 +190,15 @@ def test_samples_come_from_a_file_of_somebody(tmp_path: Path) -> None:
         ({"manoeuvre": {"kind": "input"}}, ["manoeuvre.kind", "input", "inputs, record"]),
         ({"manoeuvre": {"kind": "inputs", "seconds": 1.0, "inputs": {"hand": {}}}}, ["inputs.hand", "handle"]),
         ({"sampling": {"method": "sobol"}}, ["count"]),
+        ({"sampling": {"count": 7}}, ["sampling.count = 7", "grid"]),
+        ({"sampling": {"method": "list"}, "parameters": {}}, ["list", "samples"]),
+        ({"parameters": {"mass": {"values": [1.0], "low": 1.0}}}, ["values", "low", "one or the other"]),
+        ({"parameters": {"mass": {"low": 1.0, "high": 2.0, "points": 10**9}}}, ["parameters.mass.points", "1000000"]),
+        ({"parameters": {"mass": {"low": 1.0, "high": 2.0, "sigma": 1.0, "points": 2}}}, ["sigma", "normal"]),
+        ({"set": {"mas": 1.0}}, ["study: set.mas", "mass"]),
+        ({"set": {"damping": 1.0}, "parameters": {"damping": {"values": [1.0]}}}, ["set.damping", "varied"]),
+        ({"machine": "mass_sprung"}, ["study: machine: mass_sprung"]),
+        ({"manoeuvre": {"kind": "record", "records": ["nowhere"]}}, ["study: manoeuvre.records: nowhere"]),
         ({"manoeuvre": {"kind": "lane-change"}}, ["lane-change", "mass_spring"]),
     ],
 )
@@ -196,6 +206,20 @@ def test_a_wrong_study_is_refused_by_name(changes: dict[str, Any], words: list[s
     with pytest.raises(ConfigError) as caught:
         prepare(study(**changes))
     assert all(word in str(caught.value) for word in words)
+
+
+def test_a_full_disk_is_one_error_and_the_same_study_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(TandemError, match=r"rows-.*No space left.*goes on"):
+            sweep(study(), tmp_path)
+    assert sweep(study(), tmp_path).results.counts().keys() == {"ok"}
+    (tmp_path / "a_file").write_text("")
+    with pytest.raises(TandemError, match=r"a_file.*--out"):
+        sweep(study(), tmp_path / "a_file")
 
 
 def test_figures_of_a_known_curve() -> None:

@@ -68,6 +68,7 @@ MACHINE = Machine(
         cameras=(Camera("side", (0.0, -1.0, 0.3), (0.0, 0.0, 0.0), "world"),),
     ),
     frames=frames,
+    tangent="sim_service.machines.mass_spring.tangent",
 )
 
 

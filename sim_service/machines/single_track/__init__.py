@@ -16,6 +16,7 @@ from sim_service.machines.single_track.description import OUTPUTS, PARAMETERS, S
 from sim_service.machines.single_track.dynamics import initial, step
 from sim_service.machines.single_track.scene import frames, scene
 
+
 MACHINE = Machine(
     name="single_track",
     inputs=VEHICLE_INPUTS,
@@ -27,6 +28,7 @@ MACHINE = Machine(
     efforts=("force_y_front",),
     display=car_display(OUTPUTS),
     frames=frames,
+    tangent="sim_service.machines.single_track.tangent",
 )
 
 

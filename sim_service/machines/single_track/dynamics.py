@@ -40,7 +40,7 @@ from sim_service.machines.car.engine import drive_torque
 from sim_service.machines.car.vehicle import VEHICLE_INPUTS
 from sim_service.machines.contract import STEP, Tables, index
 from sim_service.machines.single_track.description import P, S, W
-from sync.jit import kernel
+from sync.jit import inner, kernel
 
 GRAVITY = 9.81  # m/s2
 SUBSTEP = 0.5e-3  # s; the wheel on its tyre spring turns at about 180 rad/s
@@ -59,12 +59,12 @@ _DRIVE = index(VEHICLE_INPUTS, "drive_torque")
 _OPTIONS = {"error_model": "numpy"}  # a division by zero is no exception
 
 
-@kernel(**_OPTIONS)
+@inner
 def still(value, limit):
     return value if abs(value) > limit else 0.0
 
 
-@kernel(**_OPTIONS)
+@inner
 def per_load(Z, dZ, fall, Z0):
     """Factor on friction or slip stiffness of an axle with load Z, of which dZ moved from one wheel to the other.
 
@@ -73,13 +73,13 @@ def per_load(Z, dZ, fall, Z0):
     return max(1.0 + fall - fall * (0.5 * Z * Z + 2.0 * dZ * dZ) / (Z0 * Z), 0.1)
 
 
-@kernel(**_OPTIONS)
+@inner
 def friction(w, dw):
     """Wheel speed after a friction impulse that would change it by dw >= 0."""
     return max(w - dw, 0.0) if w > 0.0 else min(w + dw, 0.0)
 
 
-@kernel(**_OPTIONS)
+@kernel(cache=False, **_OPTIONS)  # compiled for floats and, by tangent.py, for numbers with derivatives
 def tyre(ex, ey, sx, sy, u, N, kx, ky, cx, cy, tau, mw, dt):
     """Force (Fx, Fy) of an axle and its new deflection, implicit in e: u >= 0, slip velocity s, mw = J / r^2.
 
@@ -121,7 +121,7 @@ def tyre(ex, ey, sx, sy, u, N, kx, ky, cx, cy, tau, mw, dt):
     return Fx, Fy, still(ex, STILL_DEFLECTION), still(ey, STILL_DEFLECTION)
 
 
-@kernel(**_OPTIONS)
+@inner
 def slips(ux, uy, u):
     """Longitudinal slip and slip angle of a wheel that moves with (ux, uy) and rolls with u."""
     return (u - ux) / max(abs(ux), abs(u), CRAWL), atan2(uy, max(abs(ux), CRAWL))

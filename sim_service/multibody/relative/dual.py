@@ -236,7 +236,9 @@ def _plain(context, builder, function, v):
 
 
 def _d_sqrt(context, builder, v, out):
-    return builder.fdiv(_DOUBLE(0.5), out)
+    # of 0, which has no slope, 0: a length that is nothing has no direction to grow in
+    nothing = builder.fcmp_ordered("==", out, _DOUBLE(0.0))
+    return builder.select(nothing, _DOUBLE(0.0), builder.fdiv(_DOUBLE(0.5), out))
 
 
 def _d_atan(context, builder, v, out):

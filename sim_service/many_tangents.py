@@ -1,0 +1,87 @@
+"""A whole run and its derivatives by parameters, eight at a time, in one call that holds no GIL.
+
+The values are those of `many_steps.run_steps` to the bit. Derivatives are those of the steps as they are computed, of
+the branches that are taken: exact to rounding, where differences have an error of their own and cost two runs each.
+"""
+
+from importlib import import_module
+
+import numpy as np
+from numba import float64, int64, types
+
+from sim_service.machines.contract import TABLES, TANGENT, Machine
+from sim_service.many_steps import within
+from sync.array_types import MATRIX, VECTOR, WORDS
+from sync.jit import kernel
+
+COMPILED_WHEN_ASKED = True  # see sync/build.py
+LANES = 8  # of multibody/relative/dual.py
+_SHARE = 1e-6  # of a parameter's value: the difference that the start is tried with
+
+
+@kernel(
+    int64(
+        types.FunctionType(TANGENT), *4 * [VECTOR, VECTOR], TABLES, float64,  # machine, its vectors, step
+        MATRIX, WORDS, MATRIX, MATRIX, int64, float64,  # inputs, which are logged, log, its slopes, outputs, bound
+    )
+)  # fmt: skip
+def run_tangents(
+    tangent, state, by_state, inputs, by_inputs, params, by_params, work, by_work, tables, h, rows, logged, log, slopes,
+    outputs, bound,
+):  # fmt: skip
+    """A step for each row of inputs; how many were made, as by `run_steps`."""
+    for k in range(rows.shape[0]):
+        for i in range(inputs.size):
+            inputs[i] = rows[k, i]
+        for i in range(by_inputs.size):
+            by_inputs[i] = 0.0
+        tangent(state, by_state, inputs, by_inputs, params, by_params, tables, work, by_work, h)
+        if not (within(state, state.size, bound) and within(work, outputs, bound)):
+            return k
+        for i in range(logged.size):
+            place = logged[i]
+            for lane in range(LANES):
+                if place < outputs:
+                    slopes[k, LANES * i + lane] = by_work[LANES * place + lane]
+                else:
+                    slopes[k, LANES * i + lane] = by_inputs[LANES * (place - outputs) + lane]
+            log[k, i] = work[place] if place < outputs else inputs[place - outputs]
+    return rows.shape[0]
+
+
+def tangents(
+    machine: Machine, params: np.ndarray, which: list[int], rows: np.ndarray, logged: np.ndarray, h: float
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """From the start: log, its derivatives by these parameters (step, channel, parameter), steps that were made.
+
+    `which`: at most eight places of parameters. `logged` as in `run_steps`.
+    """
+    assert machine.tangent and len(which) <= LANES
+    state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
+    by_params = np.zeros((len(params), LANES))
+    by_params[which, np.arange(len(which))] = 1.0
+    by_state, by_work = _start_slopes(machine, params, which)
+    machine.initial(state, params, machine.tables, work)
+    inputs, by_inputs = np.zeros(len(machine.inputs)), np.zeros(LANES * len(machine.inputs))
+    log, slopes = np.zeros((len(rows), len(logged))), np.zeros((len(rows), LANES * len(logged)))
+    made = run_tangents(
+        import_module(machine.tangent).tangent, state, by_state.ravel(), inputs, by_inputs, params.copy(), by_params.ravel(), work,
+        by_work.ravel(), machine.tables, h, rows, logged, log, slopes, len(machine.outputs), machine.bound,
+    )  # fmt: skip
+    return log, slopes.reshape(len(rows), len(logged), LANES)[:, :, : len(which)], int(made)
+
+
+def _start_slopes(machine: Machine, params: np.ndarray, which: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Of state and work at the start, by differences: most machines start where no parameter moves them."""
+    by_state, by_work = np.zeros((len(machine.states), LANES)), np.zeros((machine.work_size, LANES))
+    for lane, place in enumerate(which):
+        step = _SHARE * max(abs(params[place]), 1e-3)
+        ends = []
+        for sign in (1.0, -1.0):
+            state, work, changed = np.zeros(len(machine.states)), np.zeros(machine.work_size), params.copy()
+            changed[place] += sign * step
+            machine.initial(state, changed, machine.tables, work)
+            ends.append((state, work))
+        by_state[:, lane] = (ends[0][0] - ends[1][0]) / (2.0 * step)
+        by_work[:, lane] = (ends[0][1] - ends[1][1]) / (2.0 * step)
+    return by_state, by_work
