@@ -64,8 +64,9 @@ def tangents(
     machine.initial(state, params, machine.tables, work)
     inputs, by_inputs = np.zeros(len(machine.inputs)), np.zeros(LANES * len(machine.inputs))
     log, slopes = np.zeros((len(rows), len(logged))), np.zeros((len(rows), LANES * len(logged)))
+    tangent = import_module(machine.tangent).tangent
     made = run_tangents(
-        import_module(machine.tangent).tangent, state, by_state.ravel(), inputs, by_inputs, params.copy(), by_params.ravel(), work,
+        tangent, state, by_state.ravel(), inputs, by_inputs, params.copy(), by_params.ravel(), work,
         by_work.ravel(), machine.tables, h, rows, logged, log, slopes, len(machine.outputs), machine.bound,
     )  # fmt: skip
     return log, slopes.reshape(len(rows), len(logged), LANES)[:, :, : len(which)], int(made)

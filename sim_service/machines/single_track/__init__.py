@@ -16,7 +16,6 @@ from sim_service.machines.single_track.description import OUTPUTS, PARAMETERS, S
 from sim_service.machines.single_track.dynamics import initial, step
 from sim_service.machines.single_track.scene import frames, scene
 
-
 MACHINE = Machine(
     name="single_track",
     inputs=VEHICLE_INPUTS,
