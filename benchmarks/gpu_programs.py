@@ -3,7 +3,8 @@
     python -m benchmarks.gpu_programs prepare FOLDER WHAT...           programs and references, without a GPU
     python -m benchmarks.gpu_programs run FOLDER [--ptxas PATH]        with one; needs numpy and cuda-bindings
 
-WHAT is relative, natural (the buggy in these coordinates) or chain10 to chain250 (rods in natural coordinates).
+WHAT is relative, natural (the buggy in these coordinates), single_track, chain10 to chain250 (rods in natural
+coordinates) or recursion10 to recursion250 (links in relative ones, by the articulated-body recursion).
 `prepare` takes 1000 copies with beginnings or steering angles of their own 100 steps further on this CPU, and writes
 the program as PTX, with the generated functions in parts of several sizes. `run` makes machine code of it with NVIDIA's
 ptxas, for several numbers of registers at once, or lets the driver do it where there is no ptxas. It prints for every
@@ -23,11 +24,12 @@ from typing import Any
 
 import numpy as np
 
-VEHICLE = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
+VEHICLES = Path(__file__).resolve().parents[1] / "configs" / "vehicles"
+VEHICLE, SINGLE_TRACK = VEHICLES / "buggy.toml", VEHICLES / "buggy_single_track.toml"
 CHECKED, CHECKED_STEPS = 1000, 100
 RUN_UP = 600  # steps of a car before its copies part
 STEERING = 0.3  # rad at the hand wheel, to either side
-CAR_STEP, CHAIN_STEP = 5e-3, 2e-3
+CAR_STEP, CHAIN_STEP, RECURSION_STEP = 5e-3, 2e-3, 1e-3
 SHOWN = ("x", "y", "z", "vx", "yaw_rate", "ay")
 MEMORY = 2e9  # bytes of states at most: they are made here and sent
 
@@ -37,8 +39,9 @@ def car(kind: str) -> tuple[dict[str, Any], Any]:
     from sim_service.machines import FILE, MachineFiles, gather, make_machine
     from sim_service.machines.contract import index
 
-    found = gather(VEHICLE, {})
-    text = f'formulation = "{kind}"\n'.encode() + found.files[FILE]
+    multibody = kind != "single_track"
+    found = gather(VEHICLE if multibody else SINGLE_TRACK, {})
+    text = f'formulation = "{kind}"\n'.encode() * multibody + found.files[FILE]
     machine, params = make_machine(MachineFiles({**found.files, FILE: text}, found.names))
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
@@ -49,7 +52,8 @@ def car(kind: str) -> tuple[dict[str, Any], Any]:
         machine.step(state, inputs.copy(), params, machine.tables, work, CAR_STEP)
     every = np.tile(inputs, (CHECKED, 1))
     every[:, index(machine.inputs, "steering_angle")] = np.linspace(-STEERING, STEERING, CHECKED)
-    states, outputs, parts = np.tile(state, (CHECKED, 1)), [], index(machine.outputs, "parts")
+    states, outputs = np.tile(state, (CHECKED, 1)), []
+    parts = index(machine.outputs, "parts") if kind == "relative" else 0
     fallen = np.zeros(CHECKED, np.int64)
     for n in range(CHECKED):
         for _ in range(CHECKED_STEPS):
@@ -120,6 +124,80 @@ def chain(rods: int) -> tuple[dict[str, Any], Any]:
     return data, machine
 
 
+def recursion(links: int) -> tuple[dict[str, Any], Any]:
+    """The same of links by the articulated-body recursion, in steps of Runge and Kutta's method of order 4."""
+    from sim_service.gpu_code.source import DeviceSource
+    from sim_service.machines.contract import Machine, Quantity, tables
+    from sim_service.multibody.natural.views import view
+    from sim_service.multibody.relative.chain import planar_rates
+    from sync.jit import inner, numba
+    from tandem.studies.bench.trees import chain as described
+
+    of, n = described(links, False), 2 * links
+    room = of.work.size
+
+    @inner
+    def rk4(ints, reals, y, work, h):
+        f, total, at = view(work, n, 2 * n), view(work, 2 * n, 3 * n), view(work, 3 * n, 4 * n)
+        own = view(work, 4 * n, 4 * n + room)
+        planar_rates(ints, reals, own, 0.0, y, f)
+        for i in range(n):
+            total[i] = f[i]
+            at[i] = y[i] + 0.5 * h * f[i]
+        planar_rates(ints, reals, own, 0.0, at, f)
+        for i in range(n):
+            total[i] += 2.0 * f[i]
+            at[i] = y[i] + 0.5 * h * f[i]
+        planar_rates(ints, reals, own, 0.0, at, f)
+        for i in range(n):
+            total[i] += 2.0 * f[i]
+            at[i] = y[i] + h * f[i]
+        planar_rates(ints, reals, own, 0.0, at, f)
+        for i in range(n):
+            y[i] += h / 6.0 * (total[i] + f[i])
+
+    @inner
+    def advance(state, inputs, params, tables, work, h, shown):
+        rk4(tables.ints, tables.floats, state, work, h)
+        if shown:
+            for i in range(n):
+                work[i] = state[i]
+        return True
+
+    @numba.njit
+    def steps_of(ints, reals, y, work, h, steps):
+        for _ in range(steps):
+            rk4(ints, reals, y, work, h)
+
+    constants = tables(of.ints, of.reals)
+    starts = np.zeros((CHECKED, n))
+    starts[:, :links] = 0.1 * np.random.default_rng(1).normal(size=(CHECKED, links))
+    expected = starts.copy()
+    work = np.zeros(4 * n + room)
+    for one in expected:
+        steps_of(of.ints, of.reals, one, work, RECURSION_STEP, CHECKED_STEPS)
+    begun = time.perf_counter()
+    steps_of(of.ints, of.reals, starts[0].copy(), work, RECURSION_STEP, 1000)
+    print(f"recursion, {links} links: {1e3 * (time.perf_counter() - begun):.2f} us a step on one core", flush=True)
+    named = [Quantity(f"{k}", "", "") for k in range(n)]
+    machine = Machine(
+        "recursion", (named[0],), tuple(named), tuple(named), (), None, tables=constants, work_size=4 * n + room,
+        device=lambda: DeviceSource(advance, np.array(constants.ints), np.array(constants.floats), inline=False),
+    )  # fmt: skip
+    data = {
+        "starts": starts, "inputs": np.zeros((1, 1)), "params": np.zeros((1, 0)), "h": RECURSION_STEP,
+        "expected": expected, "fallen": np.zeros(CHECKED, np.int64), "bound": 1e9,
+        "names": np.array(["x", "y", *(f"q{k}" for k in range(2, n))]),
+    }  # fmt: skip
+    return data, machine
+
+
+def made_of(name: str) -> tuple[dict[str, Any], Any]:
+    if name.startswith("chain"):
+        return chain(int(name.removeprefix("chain")))
+    return recursion(int(name.removeprefix("recursion"))) if name.startswith("recursion") else car(name)
+
+
 def prepare(folder: Path, what: list[str]) -> None:
     """All references first: what was compiled for a GPU can no longer be called."""
     from sim_service.gpu_code.compile import texts
@@ -128,7 +206,7 @@ def prepare(folder: Path, what: list[str]) -> None:
     machines = {}
     for name in what:
         (folder / name).mkdir(parents=True, exist_ok=True)
-        data, machines[name] = chain(int(name.removeprefix("chain"))) if name.startswith("chain") else car(name)
+        data, machines[name] = made_of(name)
         np.savez_compressed(folder / name / "data.npz", **data)
         print(f"{name}: references; {(data['fallen'] > 0).sum()} had steps of another method", flush=True)
     for name, machine in machines.items():

@@ -46,11 +46,12 @@ def texts(machine: Machine) -> dict[str, Any]:
     """Arguments of `ptx.ptx` and of host.py. No compiled function of this process may be called afterwards."""
     source, sizes = source_of(machine), sizes_of(machine)
     function = entry(source.advance, sizes)
-    with device_text.unoptimised([function], source.names):
+    with source.meanwhile(), device_text.unoptimised([function], source.names):
         text, name = device_text.text_of(function, types.void(*ARGUMENTS))
     return {
         "text": text, "name": name, "generated": source.generated(), "ints": source.ints, "floats": source.floats,
-        "sizes": sizes,
+        "sizes": sizes, "inline": source.inline,
+        "registers": source.registers, "together": source.together,
     }  # fmt: skip
 
 

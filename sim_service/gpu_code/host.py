@@ -16,8 +16,9 @@ class HostProgram:
     """advance(states, inputs, params, h, steps, bound) -> states, outputs, steps made; all [copy, entry]."""
 
     def __init__(
-        self, text: str, name: str, generated: str, ints: np.ndarray, floats: np.ndarray, sizes: Mapping[str, int]
-    ):
+        self, text: str, name: str, generated: str, ints: np.ndarray, floats: np.ndarray, sizes: Mapping[str, int],
+        **of_a_gpu: Any,
+    ):  # fmt: skip
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self._sizes = sizes

@@ -3,11 +3,11 @@
 Tables are constants of the program: where LLVM knows an index it puts the number there, so that lengths and places of
 parts cost nothing, loops over them are unrolled where that is worth it, and what a table switches off is gone. The
 price is a program for every machine. Mathematics is that of libdevice (package nvidia-nvvm). Nothing is contracted
-unless asked for (`contract`): then multiplications and additions are fused, as numba-cuda does.
+unless asked for (`contract`): then multiplications and additions are fused, as compilers for GPUs do.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -20,6 +20,7 @@ TRIPLE = "nvptx64-nvidia-cuda"
 HOPPER = "sm_90"
 KERNEL = "advance_copies"
 LARGE = 1_000_000  # characters of IR
+MOST_REGISTERS = 255  # of a thread
 FUNCTIONS = (
     "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "exp", "expm1", "log", "log10",
     "log1p", "pow", "hypot", "cbrt", "fmod", "sqrt", "floor", "ceil", "trunc", "fabs", "copysign",
@@ -56,16 +57,28 @@ def _retargeted(text: str, contract: bool) -> str:
     return "\n".join(lines)
 
 
-def in_own_memory(text: str, shared: str = "d") -> str:
-    """Generated functions (multibody/relative/llvm.py) whose arrays are their thread's own, but for one."""
-    out = []
+_WAIT = "llvm.nvvm.barrier.cta.sync.all"
+
+
+def in_own_memory(text: str, shared: str = "d", together: Sequence[str] = ()) -> str:
+    """Generated functions (multibody/relative/llvm.py) whose arrays are their thread's own, but for one.
+
+    Threads of a block enter each part of the functions `together` at once: megabytes of code that runs straight through
+    are then fetched once for all of them. A thread that has ended is not waited for.
+    """
+    out = [f"declare void @{_WAIT}(i32)"] if together else []
+    waits = False
     for line in text.splitlines():
         if line.startswith("define void"):  # called from outside: with pointers that may point anywhere
             names = re.findall(r"%(\w+)", line)
+            waits = re.split(r"[@(]", line)[1] in together
             out.append(line.replace(" nounwind {", " alwaysinline nounwind {"))
             casts = [n for n in names if n != shared]
             out += [f"  %own.{n} = addrspacecast ptr %{n} to ptr addrspace(5)" for n in casts]
+        elif line.startswith("  %work = alloca"):
+            out += [line, "  %own.work = addrspacecast ptr %work to ptr addrspace(5)"]
         elif line.startswith("  call void"):
+            out += [f"  call void @{_WAIT}(i32 0)"] * waits
             out.append(re.sub(r"ptr %(?!" + shared + r"\b)(\w+)", r"ptr addrspace(5) %own.\1", line))
         elif line.startswith("define internal"):
             out.append(re.sub(r"ptr (noalias (?:readonly )?)%(?!" + shared + r"\b)", r"ptr addrspace(5) \1%", line))
@@ -101,7 +114,7 @@ def constants_text(ints: np.ndarray, floats: np.ndarray) -> str:
     )
 
 
-def _kernel(name: str, sizes: Mapping[str, int], threads: int) -> str:
+def _kernel(name: str, sizes: Mapping[str, int], registers: int) -> str:
     own = {"state": sizes["states"], "before": sizes["states"], "inputs": sizes["inputs"], "params": sizes["params"],
            "work": sizes["work"]}  # fmt: skip
     room = "\n".join(f"  %own.{k} = alloca [{max(n, 1)} x double], align 16" for k, n in own.items())
@@ -114,7 +127,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
 declare i32 @{name}({types})
 
 define ptx_kernel void @{KERNEL}(ptr %states, ptr %inputs, ptr %params, ptr %outputs, ptr %made, i64 %copies,
-    double %h, i64 %steps, double %bound) "nvvm.maxntid"="{threads}" {{
+    double %h, i64 %steps, double %bound) "nvvm.maxnreg"="{registers}" {{
   %result = alloca ptr, align 8
   %failure = alloca ptr, align 8
 {room}
@@ -138,22 +151,22 @@ end:
 
 def ptx(
     text: str, name: str, generated: str, ints: np.ndarray, floats: np.ndarray, sizes: Mapping[str, int],
-    contract: bool = True, inline: bool | None = None,
-    threads: int = 128, processor: str = HOPPER,
+    contract: bool = True, inline: bool | None = None, registers: int = MOST_REGISTERS, together: Sequence[str] = (),
+    processor: str = HOPPER,
 ) -> str:  # fmt: skip
     """PTX of the kernel KERNEL(states, inputs, params, outputs, made, copies, h, steps, bound).
 
     `inline`: all that numba compiled becomes one function, whose places are then known everywhere; otherwise LLVM
     decides, as for a large step whose parts are called from many places (10 minutes were not enough for a multibody one
-    in natural coordinates). By default by size.
+    in natural coordinates). By default by size. `registers` of a thread at most: fewer let more threads be resident.
     """
     inline = bool(generated) or len(text) < LARGE if inline is None else inline
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=processor, features="+ptx80", opt=3)
     quoted = f'"{name}"'
-    whole = llvm.parse_assembly(_kernel(quoted, sizes, threads) + constants_text(ints, floats))
-    parts = [_retargeted(text, contract), _retargeted(in_own_memory(generated), contract)]
+    whole = llvm.parse_assembly(_kernel(quoted, sizes, registers) + constants_text(ints, floats))
+    parts = [_retargeted(text, contract), _retargeted(in_own_memory(generated, together=together), contract)]
     for part in parts:
         whole.link_in(llvm.parse_assembly(part))
     ours = {f.name for f in whole.functions if not f.is_declaration}

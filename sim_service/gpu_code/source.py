@@ -1,6 +1,7 @@
 """What a machine gives to be compiled for a GPU (compile.py). Nothing here is compiled when it is imported."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,3 +18,8 @@ class DeviceSource:
     floats: np.ndarray
     generated: Callable[[], str] = str  # LLVM IR of functions it calls by name
     names: dict[int, list[str]] = field(default_factory=dict)  # of these, see `by_name` of calls.py
+    meanwhile: Callable[[], AbstractContextManager[None]] = nullcontext  # around the compilation of `advance`
+    # see ptx.py
+    inline: bool | None = None
+    registers: int = 255
+    together: tuple[str, ...] = ()

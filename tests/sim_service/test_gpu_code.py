@@ -85,6 +85,17 @@ def test_generated_functions_work_in_the_memory_of_their_thread() -> None:
     assert "ptr addrspace(5)" in text and loads.count("ptr") == 2  # those of d, which all threads share
 
 
+def test_threads_of_a_block_enter_parts_together_where_all_call_them() -> None:
+    g = Graph()
+    x = g.inputs("x", 3)
+    functions = [Function(name, g, ("x",), ({"out": [x[0] * x[1] + x[2]]},)) for name in ("motion", "close")]
+    text = ptx.in_own_memory(module_text(functions, part=1), together=("motion",))
+    entries = {
+        re.split(r"[@(]", one)[1]: one.count("call void @llvm.nvvm.barrier") for one in text.split("define ")[1:]
+    }
+    assert entries["motion"] == 2 and entries["close"] == 0
+
+
 def test_where_there_is_no_gpu_it_is_said() -> None:
     if device.available() is None:
         pytest.skip("there is one")

@@ -230,6 +230,11 @@ def _machine(built: Assembled, path: str) -> Machine:
 
         return compiled.outlook(params, numbers_at)
 
+    def device() -> Any:
+        from sim_service.machines.buggy import natural_device  # what only a GPU needs
+
+        return natural_device.source(built.tables)
+
     def initial(state: np.ndarray, params: np.ndarray, constants: Tables, work: np.ndarray) -> None:
         _stand(system, state, params, constants, work)
         _refuse_unsound(state, params, constants, work, path)
@@ -253,6 +258,7 @@ def _machine(built: Assembled, path: str) -> Machine:
         remade=(numbers_at + slots.ROAD, system.span(Part.PARAM).stop),
         counts=tuple(system.span(Part.SETTING).start + place for place in (core.SCHEME, core.CAP, core.PASSES)),
         outlook=outlook,
+        device=device,
     )
 
 

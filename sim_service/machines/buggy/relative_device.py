@@ -33,4 +33,8 @@ def source(constants: Tables, addresses: tuple[int, ...], made: Generated, part:
     sizes = {entry: len(arguments_of(f)) for f in functions for entry in f.entries}
     # a number that stands for another kind of function is never called with so many arrays
     names = {k: [name if sizes.get(name) == k else f"none_{k}" for name in NAMES] for k in set(sizes.values())}
-    return DeviceSource(advance, np.array(constants.ints), floats, lambda: module_text(functions, part), names)
+    # loops are closed in as many corrections as a copy needs; all else is called equally often by all
+    together = tuple(entry for entry in sizes if entry != "close")
+    return DeviceSource(
+        advance, np.array(constants.ints), floats, lambda: module_text(functions, part), names, together=together
+    )

@@ -19,6 +19,14 @@ TINY_PIVOT = 1e-13
 
 
 @inner
+def usable_pivot(pivot, original):
+    """The pivot, or what stands for one that is not positive; whether it was replaced."""
+    if not pivot > TINY_PIVOT * original:
+        return max(abs(pivot), TINY_PIVOT * original, 1e-300), 1
+    return pivot, 0
+
+
+@inner
 def factorise(ints, work):
     """The matrix in FACTOR becomes its Cholesky factor."""
     first, rows_ptr = part(ints, ints, P.SUPER_COL), part(ints, ints, P.SUPER_PTR)
@@ -41,10 +49,8 @@ def factorise(ints, work):
                 x = left[0]
                 for i in range(length):
                     column[i] -= left[i] * x
-            pivot = column[0]
-            if not pivot > TINY_PIVOT * original:
-                bad += 1
-                pivot = max(abs(pivot), TINY_PIVOT * original, 1e-300)
+            pivot, replaced = usable_pivot(column[0], original)
+            bad += replaced
             inverse = 1.0 / sqrt(pivot)
             column[0] = inverse
             for i in range(1, length):

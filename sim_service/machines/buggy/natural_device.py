@@ -1,0 +1,19 @@
+"""The buggy in natural coordinates on a GPU: its step, with straight code in place of what index tables drive."""
+
+from sim_service.gpu_code import straight
+from sim_service.gpu_code.source import DeviceSource
+from sim_service.machines.buggy.dynamics import HEAD, step
+from sim_service.machines.contract import Tables
+from sync.jit import inner
+
+COMPILED_WHEN_ASKED = True  # see sync/build.py
+
+
+@inner
+def advance(state, inputs, params, tables, work, h, shown):
+    step(state, inputs, params, tables, work, h)
+    return True
+
+
+def source(constants: Tables) -> DeviceSource:
+    return straight.source(advance, constants, HEAD)
