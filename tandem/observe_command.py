@@ -100,6 +100,7 @@ def observe(
 
 def _over_record(run: Path, tunings: list[Path], as_json: bool, runs: Path) -> None:
     from sync.jit import compiling
+    from tandem.reports.against_truth import against_truth, print_against_truth
     from tandem.reports.html.page import json_ready
     from tandem.reports.html.plain import write_plain
     from tandem.studies.observe import recorded
@@ -107,10 +108,16 @@ def _over_record(run: Path, tunings: list[Path], as_json: bool, runs: Path) -> N
     with errors(), compiling("observe"), progress("observe") as update:
         found = recorded.observe_record(run, tunings, update)
         shown = recorded.figures(found)
+        # of a run beside a "real" machine: what was estimated on board against that
+        truth = against_truth(found[recorded.AS_RECORDED].run.path)
+    if truth:
+        shown[recorded.AS_RECORDED]["truth"] = truth
     if as_json:
         print(json.dumps(json_ready(shown)), flush=True)
     else:
         recorded.print_results(output(), shown)
+        if truth:
+            print_against_truth(output(), truth)
     headline = recorded.headline(shown)
     report(
         run_folder(runs, "observe"),
