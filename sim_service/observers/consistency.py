@@ -16,7 +16,8 @@ from sim_service.observers.make import Filter
 def nees(
     filter: Filter, truth: Truth, estimates: Estimates, quantities: np.ndarray, chosen: np.ndarray | None = None
 ) -> np.ndarray:
-    """Of every kept estimate; `quantities` are the true values of what is estimated, `chosen` some states of all."""
+    """Of every kept estimate; `quantities` are the true values of what is estimated where the truth's do not wander,
+    `chosen` some states of all."""
     out = np.zeros(len(estimates.kept))
     chosen = np.arange(filter.order) if chosen is None else chosen
     before = filter.memory.estimate.copy()
@@ -34,6 +35,8 @@ def errors(filter: Filter, truth: Truth, k: int, quantities: np.ndarray) -> np.n
     """Truth less the filter's present estimate, of all its states, at the k-th kept instant."""
     q = len(filter.which)
     e = filter.observed.difference(truth.seen.states[k], filter.state, truth.machine)
+    if truth.seen.quantities.shape[1]:
+        quantities = truth.seen.quantities[k]
     return np.concatenate([e, quantities - filter.extra[:q], truth.seen.biases[k] - filter.extra[q:]])
 
 

@@ -169,7 +169,7 @@ def use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, 
             if counted:
                 memory.counters[COUNTED * i + CLIPPED] += 1.0
             continue
-        for j in range(N):
+        for j in range(len(H)):
             H[j] = 0.0
         predicted = measure(int(row[R.SIGNAL]), row, readings[READING * i + 1], at, model.tables, memory.work, which, H)
         if sizes[Z.FORM] == FREE:  # what the transition knows nothing of is not learned from readings either
@@ -223,13 +223,14 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
     parameter = view(sizes, SIZES + n + q, SIZES + n + 2 * q)
     S, tables, work, notes = memory.scratch, model.tables, memory.work, memory.notes
     # scratch: F, two matrices, seven vectors, what measurements see, the state before
-    k, square = n * (columns + 1), N * factored.stride_of(N)
+    stride = factored.stride_of(N)
+    k, square = n * (columns + 1), N * stride
     F, W, P = view(S, 0, k), view(S, k, k + square), view(S, k + square, k + 2 * square)
     k += 2 * square
-    H, f, g = view(S, k, k + N), view(S, k + N, k + 2 * N), view(S, k + 2 * N, k + 3 * N)
-    K, dx, moved = view(S, k + 3 * N, k + 4 * N), view(S, k + 4 * N, k + 5 * N), view(S, k + 5 * N, k + 6 * N)
-    more = view(S, k + 6 * N, k + 7 * N)
-    k += 7 * N
+    H, f, g = view(S, k, k + stride), view(S, k + stride, k + stride + N), view(S, k + 2 * stride, k + 2 * stride + N)
+    K, dx = view(S, k + 3 * stride, k + 3 * stride + N), view(S, k + 4 * stride, k + 4 * stride + N)
+    moved, more = view(S, k + 5 * stride, k + 5 * stride + N), view(S, k + 6 * stride, k + 6 * stride + N)
+    k += 7 * stride
     at, before = view(S, k, k + sizes[Z.AT]), view(S, k + sizes[Z.AT], k + sizes[Z.AT] + states)
     used = view(S, k + sizes[Z.AT] + states, k + sizes[Z.AT] + states + sizes[Z.INPUTS])
 
@@ -260,7 +261,7 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
         for i in range(n):  # what is forgotten is as uncertain as at the start
             more[i] += model.start[i] if sizes[SIZES + i] == RELAXES else 0.0
         notes[CONSTANT_STEPS] += 1
-    notes[RAISED] += factored.predict_covariance(U, d, F, n, columns, model.Q, more, W, P, H)
+    notes[RAISED] += factored.predict_covariance(U, d, F, n, columns, model.Q, more, W, P, f, g)
     # the error over the step, and what forces did in it that the machine knows nothing of
     for i in range(n):
         moved[i] = F[columns * n + i]

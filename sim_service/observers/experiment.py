@@ -5,6 +5,7 @@ kernel over all steps. Random numbers are by counter (noise.py): a seed gives th
 order.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isnan, sqrt
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from sync.jit import inner, kernel
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 
-_MOTION = 40_000  # streams of random numbers from here on; others: virtual_sensors.py
+_MOTION, _QUANTITIES = 40_000, 45_000  # streams of random numbers from here on; others: virtual_sensors.py
 
 
 class Seen(NamedTuple):
@@ -39,9 +40,10 @@ class Seen(NamedTuple):
     outputs: np.ndarray
     biases: np.ndarray
     factors: np.ndarray  # on the noise of each reading, as its sensor reports it
+    quantities: np.ndarray  # true values of what is estimated, as `states`
 
 
-_SEEN = group(Seen, *5 * [MATRIX])
+_SEEN = group(Seen, *6 * [MATRIX])
 
 
 @inner
@@ -54,21 +56,22 @@ def put(matrix, k, values):
 @kernel(
     void(
         VECTOR, MATRIX, VECTOR, TABLES, VECTOR, float64, INDICES, VECTOR, CONSTANTS, CONSTANTS, VECTOR, CONSTANTS,
-        VECTOR, VECTOR, VECTOR, INDICES, int64, int64, _SEEN, *FUNCTIONS,
+        VECTOR, VECTOR, VECTOR, CONSTANTS, INDICES, INDICES, int64, int64, _SEEN, *FUNCTIONS,
     ),
     error_model="numpy",
 )  # fmt: skip
 def _record(
-    state, inputs, params, tables, work, h, which, extra, rows, noise, bias, walk, F, at, motion, rates, seed, every,
-    seen, linearise, measure, correct,
+    state, inputs, params, tables, work, h, which, extra, rows, noise, bias, walk, F, at, motion, wander, parameter,
+    rates, seed, every, seen, linearise, measure, correct,
 ):  # fmt: skip
-    count, outputs = len(noise), seen.outputs.shape[1]
-    H = view(F, len(F) - 64 - len(which), len(F))
+    count, outputs, q = len(noise), seen.outputs.shape[1], len(which)
+    H = view(F, len(F) - 64 - q, len(F))
     used = view(F, len(F) - 256, len(F) - 128)
     for k in range(len(inputs)):
         if k % every == 0:
             put(seen.states, k // every, state)
             put(seen.biases, k // every, bias)
+            put(seen.quantities, k // every, extra)
         given = view(used, 0, inputs.shape[1])
         for i in range(len(given)):
             given[i] = inputs[k, i]
@@ -94,6 +97,14 @@ def _record(
                 a = normal_number(seed, _MOTION + rates[i], k)
                 b = normal_number(seed, _MOTION + n + i, k)
                 motion[n + i] += motion[rates[i]] * sqrt(h) * h * (0.5 * a + b / sqrt(12.0))
+        # and that of quantities: of forces among them, what they did in the step
+        for i in range(n if q > 0 else 0):
+            motion[n + i] += F[(n + q) * n + i]
+            moved = True
+        for i in range(q):
+            extra[i] += wander[i] * sqrt(h) * normal_number(seed, _QUANTITIES + i, k)
+            if parameter[i] >= 0:
+                params[parameter[i]] = extra[i]
         if moved:
             correct(state, params, tables, work, view(motion, n, 2 * n))
         for i in range(len(bias)):
@@ -120,10 +131,12 @@ def record(
     seed: int,
     every: int = 20,
     motion: np.ndarray | None = None,
+    quantities: Sequence[tuple[str, float]] = (),
 ) -> Truth:
     """The truth along these inputs, from that state, and what its sensors read.
 
-    `motion`: standard deviations of the random walk of every coordinate over a second; none by default.
+    `motion`: standard deviations of the random walk of every coordinate over a second; none by default. `quantities`:
+    of `estimable`, that wander too, and by how much; they begin at the parameters' values, forces at none.
     """
     machine, steps = observed.machine, len(inputs)
     rows = np.ascontiguousarray(true_rows(sensors, seed)).ravel()
@@ -133,20 +146,28 @@ def record(
     seen = Seen(
         np.full((steps, len(sensors.rows)), np.nan), np.zeros((kept, len(state))),
         np.zeros((steps, len(machine.outputs))), np.zeros((kept, len(bias))), np.ones((steps, len(sensors.rows))),
+        np.zeros((kept, len(quantities))),
     )  # fmt: skip
     n = len(observed.coordinates)
     constants = [rows, sensors.noise.copy(), walk]
     for array in constants:
         array.flags.writeable = False
-    which, rates = np.zeros(0, np.int32), np.array(observed.rates, np.int32)
-    which.flags.writeable = rates.flags.writeable = False
+    names = [one.name for one in observed.estimable]
+    chosen = [names.index(name) for name, _ in quantities]
+    parameters = [observed.estimable[k].parameter for k in chosen]
+    extra = np.array([params[k] if k >= 0 else 0.0 for k in parameters])
+    wander = np.array([value for _, value in quantities], float)
+    wander.flags.writeable = False
+    which, rates, parameter = (np.array(some, np.int32) for some in (chosen, observed.rates, parameters))
+    for indices in (which, rates, parameter):
+        indices.flags.writeable = False
     walks = np.zeros(2 * n)
     walks[:n] = 0.0 if motion is None else motion[:n]
     _record(
         state.copy(), np.ascontiguousarray(inputs), params.copy(), machine.tables, np.zeros(machine.work_size), h,
-        which, np.zeros(0), constants[0], constants[1], bias, constants[2], np.zeros(n * n + 512),
-        np.zeros(observed.at_size), walks, rates, seed, every, seen, observed.linearise, observed.measure,
-        observed.correct,
+        which, extra, constants[0], constants[1], bias, constants[2], np.zeros(n * (n + len(chosen) + 1) + 512),
+        np.zeros(observed.at_size), walks, wander, parameter, rates, seed, every, seen, observed.linearise,
+        observed.measure, observed.correct,
     )  # fmt: skip
     signals = [q.name for q in observed.signals]
     receptions = {

@@ -1,6 +1,6 @@
 """A covariance as P = U D U^T, U unit upper triangular, D diagonal: it stays symmetric and positive by its form.
 
-`update` is Bierman's measurement update of one scalar (n^2 multiplications, no square root). `predict` makes
+Updates are Bierman's, of one scalar (n^2 multiplications, no square root). `predict` makes
 T P T^T + Q from the factors and factorises it again: a third of the cost of Thornton's orthogonalisation at 46 states;
 an entry of D that rounding leaves at or below zero is set to a small positive number and counted.
 
@@ -12,8 +12,15 @@ import numpy as np
 from numba import float64, int64
 
 from sim_service.multibody.natural.views import view
-from sim_service.observers.columns import add_columns
-from sim_service.observers.rows import LANES, ROOM
+from sim_service.multibody.relative.columns import (
+    LANES,
+    ROOM,
+    add_columns,
+    add_to_two,
+    exchange,
+    sums_of_four,
+    sums_of_one,
+)
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import inner, kernel
@@ -22,53 +29,58 @@ LEAST = 1e-14  # of the diagonal of P: an entry of D is at least that
 
 
 @inner
-def dot(a, b):
-    """Of as many as a has; four sums, because one alone would wait for itself."""
-    p = q = r = s = 0.0
-    fours = len(a) // 4 * 4
-    for i in range(0, fours, 4):
-        p += a[i] * b[i]
-        q += a[i + 1] * b[i + 1]
-        r += a[i + 2] * b[i + 2]
-        s += a[i + 3] * b[i + 3]
-    for i in range(fours, len(a)):
-        p += a[i] * b[i]
-    return (p + q) + (r + s)
-
-
-@inner
 def innovation_variance(U, d, H, r, f, g):
-    """H P H^T + r; leaves f = U^T H and g = D f for `apply`."""
+    """H P H^T + r; leaves f = U^T H and g = D f for `apply`.
+
+    H is followed by zeros up to `stride_of` its length. Columns of U that end before H begins have no part in f.
+    """
     n = len(d)
+    first = 0
+    while first < n and H[first] == 0.0:
+        first += 1
+    first = first // LANES * LANES
+    for j in range(first):
+        f[j] = g[j] = 0.0
     s = r
-    for j in range(n):
-        total = H[j] + dot(view(U, j * n, j * n + j), H)
-        f[j], g[j] = total, d[j] * total
-        s += total * g[j]
+    fours = n // LANES * LANES
+    for j in range(first, fours, LANES):
+        f[j], f[j + 1], f[j + 2], f[j + 3] = sums_of_four(U, j * n, n, H, first, j + LANES)
+    for j in range(fours, n):
+        f[j] = sums_of_one(U, j * n, n, H, first, stride_of(n))[0]
+    for j in range(first, n):
+        g[j] = d[j] * f[j]
+        s += f[j] * g[j]
     return s
 
 
 @inner
 def apply(U, d, r, f, g, K):
-    """The update itself; K becomes the gain."""
+    """The update itself; K becomes the gain.
+
+    The diagonal of U, 1, and what is below it, 0, are in the same fours as the rest: K has zeros there until its turn.
+    """
     n = len(d)
+    whole = n // LANES * LANES
+    for j in range(n):
+        K[j] = 0.0
     alpha = r
+    inverse = 1.0 / r if r > 0.0 else 0.0
     for j in range(n):
         beta = alpha
-        alpha = beta + f[j] * g[j]
-        if alpha <= 0.0:  # neither noise nor uncertainty so far
-            K[j] = 0.0
+        if f[j] == 0.0 or beta + f[j] * g[j] <= 0.0:  # it says nothing of this, or neither noise nor uncertainty so far
             continue
-        share = -f[j] / beta if beta > 0.0 else 0.0
-        d[j] *= beta / alpha
-        column, gj = view(U, j * n, j * n + j), g[j]
-        for i in range(len(column)):
-            u = column[i]
-            column[i] = u + K[i] * share
-            K[i] += gj * u
-        K[j] = gj
+        alpha = beta + f[j] * g[j]
+        share = -f[j] * inverse
+        inverse = 1.0 / alpha
+        d[j] *= beta * inverse
+        last = min((j + LANES) // LANES * LANES, whole)
+        exchange(U, j * n, K, last, share, g[j])
+        for i in range(last, j + 1):
+            u = U[j * n + i]
+            U[j * n + i] = u + K[i] * share
+            K[i] += g[j] * u
     for j in range(n):
-        K[j] /= alpha
+        K[j] *= inverse
 
 
 @inner
@@ -101,73 +113,106 @@ def stride_of(n):
 
 
 @inner
-def factorise(P, stride, U, d, x):
-    """U and D of the upper triangle of P, which is overwritten; how many entries of D had to be raised."""
+def take_column(column, j, least, U, d):
+    """Column j of U and entry j of D from what is left of P's; 1 if that had to be raised."""
     n, raised = len(d), 0
-    for j in range(n - 1, -1, -1):
-        column, of_u = view(P, j * stride, (j + 1) * stride), view(U, j * n, j * n + n)
-        least = max(LEAST * column[j], 1e-300)
-        for k in range(j + 1, n):
-            x[k] = -d[k] * U[k * n + j]
-        add_columns(column, j + 1, U, 0, n, j + 1, n, x)
-        if not column[j] >= least:
-            column[j] = least
-            raised += 1
-        d[j] = column[j]
-        inverse = 1.0 / d[j]
-        for i in range(j):
-            of_u[i] = column[i] * inverse
-        of_u[j] = 1.0
-        for i in range(j + 1, n):
-            of_u[i] = 0.0
+    of_u = view(U, j * n, j * n + n)
+    if not column[j] >= least:
+        column[j] = least
+        raised = 1
+    d[j] = column[j]
+    inverse = 1.0 / d[j]
+    for i in range(j):
+        of_u[i] = column[i] * inverse
+    of_u[j] = 1.0
+    for i in range(j + 1, n):
+        of_u[i] = 0.0
     return raised
 
 
 @inner
-def predict(U, d, F, rows, columns, Q, more, W, P, x):
+def factorise(P, stride, U, d, x, y):
+    """U and D of the upper triangle of P, which is overwritten; how many entries of D had to be raised."""
+    n, raised = len(d), 0
+    j = n - 1
+    while j > 0:  # two columns at a time
+        for k in range(j + 1, n):
+            x[k], y[k] = -d[k] * U[k * n + j], -d[k] * U[k * n + j - 1]
+        one, two = view(P, j * stride, (j + 1) * stride), view(P, (j - 1) * stride, j * stride)
+        least, other = max(LEAST * one[j], 1e-300), max(LEAST * two[j - 1], 1e-300)
+        add_to_two(P, j * stride, (j - 1) * stride, j + 1, U, 0, n, j + 1, n, x, y)
+        raised += take_column(one, j, least, U, d)
+        y[j] = -d[j] * U[j * n + j - 1]
+        add_columns(two, j, U, 0, n, j, j + 1, y)
+        raised += take_column(two, j - 1, other, U, d)
+        j -= 2
+    if j == 0:
+        for k in range(1, n):
+            x[k] = -d[k] * U[k * n]
+        least = max(LEAST * P[0], 1e-300)
+        add_columns(view(P, 0, stride), 1, U, 0, n, 1, n, x)
+        raised += take_column(view(P, 0, stride), 0, least, U, d)
+    return raised
+
+
+@inner
+def predict(U, d, F, rows, columns, Q, more, W, P, x, y):
     """P = T P T^T + Q + diag(more), factorised again; T is the identity but for its first rows, F (rows x columns).
 
-    Q is by columns, its upper triangle. W and P are scratch of n columns of `stride_of(n)`, x of n numbers; behind U
-    and F are ROOM numbers that may be read.
+    Q is by columns, its upper triangle. W and P are scratch of n columns of `stride_of(n)`, x and y of n numbers;
+    behind U and F are ROOM numbers that may be read.
     """
     n = len(d)
     stride = stride_of(n)
     # W = T U by columns: column j of U ends at row j
     for j in range(n):
-        into, of_u = view(W, j * stride, (j + 1) * stride), view(U, j * n, (j + 1) * n)
+        into = view(W, j * stride, (j + 1) * stride)
         for i in range(rows):
             into[i] = 0.0
-        add_columns(into, rows, F, 0, rows, 0, min(j + 1, columns), of_u)
+    for j in range(0, n - 1, 2):
+        one, two = view(U, j * n, (j + 1) * n), view(U, (j + 1) * n, (j + 2) * n)
+        add_to_two(W, j * stride, (j + 1) * stride, rows, F, 0, rows, 0, min(j + 2, columns), one, two)
+    if n % 2 == 1:
+        last = view(W, (n - 1) * stride, n * stride)
+        add_columns(last, rows, F, 0, rows, 0, min(n, columns), view(U, (n - 1) * n, n * n))
+    for j in range(n):
         for i in range(rows, n):
-            into[i] = of_u[i]
+            W[j * stride + i] = U[j * n + i]
     for j in range(n):
         into, of_q = view(P, j * stride, (j + 1) * stride), view(Q, j * n, j * n + j + 1)
         for i in range(j + 1):
             into[i] = of_q[i]
+        for i in range(j + 1, stride):
+            into[i] = 0.0
         into[j] += more[j]
-        # a row beyond F has columns from its own on
-        first = j if j >= rows else 0
-        for k in range(first, n):
-            x[k] = d[k] * W[k * stride + j]
-        add_columns(into, j + 1, W, 0, stride, first, n, x)
-    return factorise(P, stride, U, d, x)
+    for j in range(0, n, 2):
+        first = j if j >= rows else 0  # a row beyond F has columns from its own on
+        if j + 1 < n:
+            for k in range(first, n):
+                x[k], y[k] = d[k] * W[k * stride + j], d[k] * W[k * stride + j + 1]
+            add_to_two(P, j * stride, (j + 1) * stride, j + 2, W, 0, stride, first, n, x, y)
+        else:
+            for k in range(first, n):
+                x[k] = d[k] * W[k * stride + j]
+            add_columns(view(P, j * stride, (j + 1) * stride), j + 1, W, 0, stride, first, n, x)
+    return factorise(P, stride, U, d, x, y)
 
 
-@kernel(int64(VECTOR, VECTOR, VECTOR, VECTOR, VECTOR), error_model="numpy")
-def factorise_matrix(P, U, d, scratch, x):
+@kernel(int64(VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR), error_model="numpy")
+def factorise_matrix(P, U, d, scratch, x, y):
     """`factorise` of a matrix without gaps between its columns."""
     n = len(d)
     stride = stride_of(n)
     for j in range(n):
         copy(view(scratch, j * stride, j * stride + n), view(P, j * n, (j + 1) * n))
-    return factorise(scratch, stride, U, d, x)
+    return factorise(scratch, stride, U, d, x, y)
 
 
 def factorise_covariance(P: np.ndarray, U: np.ndarray, d: np.ndarray) -> int:
     """As `factorise`, for Python; U and P without ROOM behind them."""
     n = len(d)
     room, found = np.zeros(n * (n + ROOM)), np.zeros(n * n + ROOM)
-    raised = int(factorise_matrix(P, found, d, room, np.zeros(n)))
+    raised = int(factorise_matrix(P, found, d, room, np.zeros(n), np.zeros(n)))
     U[:] = found[: n * n]
     return raised
 
@@ -178,15 +223,26 @@ def multiply_out_covariance(U, d, P):
     multiply_out(U, d, P)
 
 
-@kernel(int64(VECTOR, VECTOR, VECTOR, int64, int64, CONSTANTS, VECTOR, VECTOR, VECTOR, VECTOR), error_model="numpy")
-def predict_covariance(U, d, F, rows, columns, Q, more, W, P, x):
+@kernel(
+    int64(VECTOR, VECTOR, VECTOR, int64, int64, CONSTANTS, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR), error_model="numpy"
+)
+def predict_covariance(U, d, F, rows, columns, Q, more, W, P, x, y):
     """`predict`, compiled for itself."""
-    return predict(U, d, F, rows, columns, Q, more, W, P, x)
+    return predict(U, d, F, rows, columns, Q, more, W, P, x, y)
 
 
 @kernel(float64(VECTOR, VECTOR, VECTOR, float64, VECTOR, VECTOR, VECTOR), error_model="numpy")
-def update_covariance(U, d, H, r, f, g, K):
-    """Both halves of an update, for Python; the variance of the innovation."""
+def update_factors(U, d, H, r, f, g, K):
+    """Both halves of an update; the variance of the innovation."""
     s = innovation_variance(U, d, H, r, f, g)
     apply(U, d, r, f, g, K)
     return s
+
+
+def update_covariance(U: np.ndarray, d: np.ndarray, H: np.ndarray, r: float) -> tuple[float, np.ndarray]:
+    """An update, for Python: the variance of the innovation, and the gain. U and H without ROOM behind them."""
+    n = len(d)
+    room, K = np.concatenate([U, np.zeros(ROOM)]), np.zeros(n)
+    s = float(update_factors(room, d, np.concatenate([H, np.zeros(ROOM)]), r, np.zeros(n), np.zeros(n), K))
+    U[:] = room[: n * n]
+    return s, K

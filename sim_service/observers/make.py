@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim_service.multibody.relative.columns import LANES, ROOM
 from sim_service.observers import ekf
 from sim_service.observers.contract import Observed
 from sim_service.observers.description import Sensors, Walk, spread
 from sim_service.observers.ekf import Memory, Model, Z
 from sim_service.observers.factored import factorise_covariance, multiply_out_covariance
-from sim_service.observers.rows import COUNTED, EXACT, LANES, ROOM, WIDTH
+from sim_service.observers.rows import COUNTED, EXACT, WIDTH
 from sync.errors import ConfigError
 
 
@@ -105,14 +106,8 @@ class Filter:
         estimate[self._state], estimate[self._params], estimate[self._extra] = state, params, extra
         estimate[self._d] = start
         estimate[self._u] = np.eye(N).ravel()
-        scratch = (
-            n * (n + q + 1)
-            + 2 * N * (-(-N // LANES) * LANES)
-            + 7 * N
-            + observed.at_size
-            + len(state)
-            + len(machine.inputs)
-        )
+        stride = -(-N // LANES) * LANES
+        scratch = n * (n + q + 1) + 2 * N * stride + 7 * stride + observed.at_size + len(state) + len(machine.inputs)
         self.memory = Memory(
             estimate, np.zeros(size), np.zeros(history * size), np.zeros(history * len(machine.inputs)),
             np.full(history * len(rows) * ekf.READING, ekf.ABSENT), np.zeros(scratch), np.zeros(machine.work_size),

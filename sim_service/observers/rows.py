@@ -23,9 +23,6 @@ class R(IntEnum):
 
 WIDTH = max(R) + 1
 
-LANES = 4  # rows that products of the covariance take at once (columns.py)
-ROOM = LANES  # numbers behind a matrix that may be read by them
-
 # forms of a filter: transition by linearisation, or constant
 EXACT, FREE = range(2)
 

@@ -9,7 +9,7 @@ Transition. The Rosenbrock step (RODAS3) factorises 2/h - J, J the exact Jacobia
 
     F = 2 (2/h) (2/h - J)^-1 - 1 = (1 - h J/2)^-1 (1 + h J/2)
 
-costs 37 solutions and no matrix: of second order in h as the exponential's Cayley form, and stable where J is. The
+costs 37 solutions, made at once, and no matrix: of second order in h as the exponential's Cayley form, and stable where J is. The
 tangent of RODAS3 itself would need four times as many solutions; the matrix exponential nine products. After the step
 the turn of the chassis is counted from its new attitude, which turns the error with it.
 
@@ -44,9 +44,9 @@ from sim_service.multibody.natural.tables import P as Part
 from sim_service.multibody.natural.views import part, view
 from sim_service.multibody.relative import ode, system
 from sim_service.multibody.relative.calls import address_of, as_word
-from sim_service.multibody.relative.integrators import solve_prepared
 from sim_service.multibody.relative.port_jacobian import solve as solve_mass
 from sim_service.multibody.relative.system import P as Own
+from sim_service.multibody.relative.transition import cayley, room_for
 from sim_service.observers.contract import (
     CONSTANT,
     CORRECT,
@@ -81,8 +81,8 @@ _EFFECT = _SLOPE + 6 * _MOST
 _KNOWN = _EFFECT + 6
 _PUSHED = _KNOWN + 1  # scratch: accelerations by a unit of force on the chassis, along each axis
 _TOLD = _PUSHED + 3 * _N  # torque on the hand wheel, of the rear axle, pressures of the four brakes
-_AT = _TOLD + 6
-_TURNS = 6  # of the fixed point of a mass that feels its own acceleration: contraction is its share of the car's
+_SOLVED = _TOLD + 6  # scratch
+_AT = _SOLVED + room_for(_ERRORS, _N + relative.ADDED, _MOST + 1)
 # behind the machine's numbers: the step's address, the chassis' origin as drawn, the chassis' point from it
 _BEHIND = 7
 
@@ -188,12 +188,26 @@ def look_at(ints, tree, left, at):
 
 
 @inner
-def over_step(layout, scratch, sigma, rates, F, column):
-    """What constant rates come to in a step, to a column of F; the rates are overwritten."""
-    for i in range(_ERRORS):
-        rates[i] *= 2.0
-    solve_prepared(layout, scratch, sigma, rates)
-    copy(view(F, column * _ERRORS, (column + 1) * _ERRORS), rates)
+def inverse_of(a, b, c):
+    """Rows of the inverse of the matrix with these rows."""
+    p, q, r = cross(b, c), cross(c, a), cross(a, b)
+    share = 1.0 / dot(a, p)
+    return (
+        (share * p[0], share * q[0], share * r[0]),
+        (share * p[1], share * q[1], share * r[1]),
+        (share * p[2], share * q[2], share * r[2]),
+    )
+
+
+@inner
+def times(B, v):
+    return dot(B[0], v), dot(B[1], v), dot(B[2], v)
+
+
+@inner
+def pushed(at, i):
+    """Acceleration i by a unit of force along each axis."""
+    return at[_PUSHED + i], at[_PUSHED + _N + i], at[_PUSHED + 2 * _N + i]
 
 
 @inner
@@ -209,31 +223,27 @@ def load(factor, mass, start, at, slope, effect):
         solve_mass(_N, factor, slope, 1)
         for i in range(_N):
             at[_PUSHED + _N * axis + i] = slope[_N + i]
+    # with B = (1 + m G)^-1 of the chassis' three rows, what is felt is B (a + g)
+    g0, g1, g2 = pushed(at, 0), pushed(at, 1), pushed(at, 2)
+    B = inverse_of(
+        (1.0 + mass * g0[0], mass * g0[1], mass * g0[2]),
+        (mass * g1[0], 1.0 + mass * g1[1], mass * g1[2]),
+        (mass * g2[0], mass * g2[1], 1.0 + mass * g2[2]),
+    )
+    felt = times(B, (start[_N], start[_N + 1], start[_N + 2] + GRAVITY))
+    s = times(B, (dot(g0, felt), dot(g1, felt), dot(g2, felt)))
+    along = felt[0] - mass * s[0], felt[1] - mass * s[1], felt[2] - mass * s[2]
     for i in range(_ERRORS):
         slope[i] = effect[i] = 0.0
-    for _ in range(_TURNS):
-        a = start[_N] + effect[_N], start[_N + 1] + effect[_N + 1], start[_N + 2] + effect[_N + 2] + GRAVITY
-        s = three(slope, _N)
-        for i in range(_N):
-            total = along = 0.0
-            for axis in range(3):
-                total += at[_PUSHED + _N * axis + i] * a[axis]
-                along += at[_PUSHED + _N * axis + i] * (a[axis] + mass * s[axis])
-            effect[_N + i], slope[_N + i] = -mass * total, -along
+    for i in range(_N):
+        g = pushed(at, i)
+        effect[_N + i], slope[_N + i] = -mass * dot(g, felt), -dot(g, along)
     for i in range(6):
         at[_EFFECT + i] = effect[_N + i]
     for j in range(_ERRORS):
-        r = at[_ROWS + j], at[_ROWS + _ERRORS + j], at[_ROWS + 2 * _ERRORS + j]
-        x = r
-        for _ in range(_TURNS):
-            x = (
-                r[0] - mass * dot(x, (at[_PUSHED], at[_PUSHED + _N], at[_PUSHED + 2 * _N])),
-                r[1] - mass * dot(x, (at[_PUSHED + 1], at[_PUSHED + _N + 1], at[_PUSHED + 2 * _N + 1])),
-                r[2] - mass * dot(x, (at[_PUSHED + 2], at[_PUSHED + _N + 2], at[_PUSHED + 2 * _N + 2])),
-            )
+        x = times(B, (at[_ROWS + j], at[_ROWS + _ERRORS + j], at[_ROWS + 2 * _ERRORS + j]))
         for i in range(6):
-            push = at[_PUSHED + i], at[_PUSHED + _N + i], at[_PUSHED + 2 * _N + i]
-            at[_ROWS + i * _ERRORS + j] -= mass * dot(x, push)
+            at[_ROWS + i * _ERRORS + j] -= mass * dot(x, pushed(at, i))
 
 
 @kernel(LINEARISE, error_model="numpy")
@@ -269,9 +279,8 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     scratch = view(work, head[relative.SCRATCH_AT], len(work) - len(state))
     layout = view(head, head[relative.LAYOUT_AT], head[relative.NATURAL_AT])
     J, start = part(layout, scratch, ode.Part.JACOBIAN), part(layout, scratch, ode.Part.START)
-    u, moved = part(layout, scratch, ode.Part.RIGHT), part(layout, scratch, ode.Part.RATES)
+    moved = part(layout, scratch, ode.Part.RATES)
     turned = three(part(ints, room, Own.AT_X), 3) if by_method else turned_from  # before anything is placed there
-    sigma = 2.0 / h
     at[_KNOWN] = 1.0
     for i in range(6):
         at[_EFFECT + i] = 0.0
@@ -283,7 +292,9 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
             at[_ROWS + i * _ERRORS + j] = J[(_N + i) * _ERRORS + j]
 
     # estimated quantities: what they do to the rates
+    forced = view(F, (_ERRORS + len(which)) * _ERRORS, (_ERRORS + len(which) + 1) * _ERRORS)
     for k in range(len(which)):
+        u = view(F, (_ERRORS + k) * _ERRORS, (_ERRORS + k + 1) * _ERRORS)
         if which[k] == _GRIP:
             given = part(ints, room, relative.C.GIVEN)
             rates = relative.rates_at(part(ints, reals, Own.ADDRESS)[relative.RATES_AT])
@@ -293,22 +304,10 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
             for i in range(_ERRORS):
                 u[i] = (moved[i] - start[i]) / _DIFFERENCE
         else:
-            load(part(ints, room, Own.FACTOR), extra[k], start, at, u, moved)
-            over_step(layout, scratch, sigma, moved, F, _ERRORS + len(which))
+            load(part(ints, room, Own.FACTOR), extra[k], start, at, u, forced)
         for i in range(6):
             at[_SLOPE + 6 * k + i] = u[_N + i]
-        over_step(layout, scratch, sigma, u, F, _ERRORS + k)
-
-    for j in range(_ERRORS):
-        column, moves = view(F, j * _ERRORS, (j + 1) * _ERRORS), False
-        for i in range(_ERRORS):
-            column[i] = 0.0
-            moves = moves or J[i * _ERRORS + j] != 0.0
-        column[j] = 1.0
-        if moves:
-            column[j] = 2.0 * sigma
-            solve_prepared(layout, scratch, sigma, column)
-            column[j] -= 1.0
+    cayley(layout, scratch, 2.0 / h, F, len(which) + 1, view(at, _SOLVED, _AT))
     # the turn of the chassis is counted from where the step has turned it
     share = 1.0 / (1.0 + 0.25 * dot(turned, turned))
     for j in range(_ERRORS + len(which) + 1):

@@ -73,6 +73,7 @@ class Excitation:
             phase = 2.0 * np.pi * draw(3 * k + 2)
             for d in range(3):
                 total[d] += a * w**d * np.sin(w * t + phase + 0.5 * np.pi * d)
+        total[0] += row.mean if draw(3 * row.count) < 0.5 else -row.mean
         out = [
             weight[0] * total[0],
             weight[1] * total[0] + weight[0] * total[1],

@@ -35,6 +35,7 @@ class Waves(Section):
     hz: Annotated[list[Positive], Field(min_length=2, max_length=2)]
     count: int = Field(3, ge=1, le=20)
     rates: list[str] = []  # inputs that are its first, second, ... derivative
+    mean: NotNegative = 0.0  # to one side or the other, by the seed
     grow_s: NotNegative = 1.0  # from nothing to all of it
 
 

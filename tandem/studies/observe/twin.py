@@ -82,9 +82,12 @@ def run_truth(setup: Setup, seed: int) -> tuple[Truth, np.ndarray]:
     excitation = Excitation(study, truth, seed, setup.where)
     begin = excitation.start()
     inputs = excitation.run(begin)
-    motion = setup.tuning.walk if study.truth.noise else None
-    found = record(truth.observed, truth.params, begin, inputs, setup.sensors, setup.h, seed, motion=motion)
     n = len(model.observed.coordinates)
+    motion = setup.tuning.walk if study.truth.noise else None
+    wander = list(zip(study.filter.estimated, setup.tuning.walk[n:], strict=False)) if study.truth.noise else []
+    found = record(
+        truth.observed, truth.params, begin, inputs, setup.sensors, setup.h, seed, motion=motion, quantities=wander
+    )
     off = np.array([normal_number(seed, _BEGIN, i) for i in range(n)]) * setup.tuning.start[:n]
     state, work = Excitation(study, model, seed, setup.where).start(), np.zeros(model.observed.machine.work_size)
     machine, observed = model.observed.machine, model.observed
@@ -138,7 +141,7 @@ def watched_errors(setup: Setup, truth: np.ndarray, estimate: np.ndarray) -> dic
 
 
 def observe(setup: Setup, form: str, seed: int, truth: Truth, state: np.ndarray, into: Outcome) -> dict[str, Any]:
-    """One filter over one truth; errors of its outputs are returned for curves."""
+    """One filter over one truth; errors of its outputs are returned, and what it estimated at kept instants."""
     filter = make_filter(setup, state, FORMS[form], seed)
     began = perf_counter()
     if form == "unscented":
@@ -171,9 +174,10 @@ def observe(setup: Setup, form: str, seed: int, truth: Truth, state: np.ndarray,
     into.counters = counters if into.counters is None else into.counters + counters
     notes = filter.memory.notes.copy()
     into.notes = notes if into.notes is None else into.notes + notes
-    q = len(filter.which)
-    into.quantities.append(setup.quantities - filter.extra[:q])
-    return {"errors": found, "outputs": estimates.outputs}
+    q, first = len(filter.which), len(filter.state) + len(filter.params)
+    wandered = truth.seen.quantities[-1] if truth.seen.quantities.shape[1] else setup.quantities
+    into.quantities.append(wandered - filter.extra[:q])
+    return {"errors": found, "quantities": estimates.kept[:, first : first + q]}
 
 
 def smoothed_estimates(filter: Filter, truth: Truth) -> Estimates:

@@ -249,7 +249,7 @@ def test_smoothing_is_that_of_rauch_tung_and_striebel():
         x, P = a + G @ (x - p), A + G @ (P - S) @ G.T
         wanted.append((x, P))
     wanted.reverse()
-    truth = Truth(Seen(z, np.zeros((0, 2)), np.zeros((0, 4)), np.zeros((0, 1)), np.ones_like(z)),
+    truth = Truth(Seen(z, np.zeros((0, 2)), np.zeros((0, 4)), np.zeros((0, 1)), np.ones_like(z), np.zeros((0, 0))),
                   np.array([handle(k) for k in range(steps)]), 1, PARAMS, LINEAR.machine)  # fmt: skip
     smoothed = smooth(make(), truth)
     for k in range(steps):
