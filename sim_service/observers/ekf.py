@@ -222,11 +222,11 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
     which = view(sizes, SIZES + n, SIZES + n + q)
     parameter = view(sizes, SIZES + n + q, SIZES + n + 2 * q)
     S, tables, work, notes = memory.scratch, model.tables, memory.work, memory.notes
-    # scratch: F, two matrices, seven vectors, what measurements see, the state before
+    # scratch: F, a matrix and three columns, seven vectors, what measurements see, the state before
     stride = factored.stride_of(N)
     k, square = n * (columns + 1), N * stride
-    F, W, P = view(S, 0, k), view(S, k, k + square), view(S, k + square, k + 2 * square)
-    k += 2 * square
+    F, W, P = view(S, 0, k), view(S, k, k + square), view(S, k + square, k + square + 3 * stride)
+    k += square + 3 * stride
     H, f, g = view(S, k, k + stride), view(S, k + stride, k + stride + N), view(S, k + 2 * stride, k + 2 * stride + N)
     K, dx = view(S, k + 3 * stride, k + 3 * stride + N), view(S, k + 4 * stride, k + 4 * stride + N)
     moved, more = view(S, k + 5 * stride, k + 5 * stride + N), view(S, k + 6 * stride, k + 6 * stride + N)

@@ -131,35 +131,38 @@ def take_column(column, j, least, U, d):
 
 
 @inner
-def factorise(P, stride, U, d, x, y):
-    """U and D of the upper triangle of P, which is overwritten; how many entries of D had to be raised."""
-    n, raised = len(d), 0
-    j = n - 1
-    while j > 0:  # two columns at a time
-        for k in range(j + 1, n):
-            x[k], y[k] = -d[k] * U[k * n + j], -d[k] * U[k * n + j - 1]
-        one, two = view(P, j * stride, (j + 1) * stride), view(P, (j - 1) * stride, j * stride)
-        least, other = max(LEAST * one[j], 1e-300), max(LEAST * two[j - 1], 1e-300)
-        add_to_two(P, j * stride, (j - 1) * stride, j + 1, U, 0, n, j + 1, n, x, y)
-        raised += take_column(one, j, least, U, d)
-        y[j] = -d[j] * U[j * n + j - 1]
-        add_columns(two, j, U, 0, n, j, j + 1, y)
-        raised += take_column(two, j - 1, other, U, d)
-        j -= 2
-    if j == 0:
-        for k in range(1, n):
-            x[k] = -d[k] * U[k * n]
-        least = max(LEAST * P[0], 1e-300)
-        add_columns(view(P, 0, stride), 1, U, 0, n, 1, n, x)
-        raised += take_column(view(P, 0, stride), 0, least, U, d)
+def factorise_two(P, one, two, j, U, d, x, y):
+    """Columns j and j - 1 (of j = 0 itself alone) of U and D from those of P, which begin at `one` and `two`."""
+    n, i, raised = len(d), max(j - 1, 0), 0
+    stride = stride_of(n)
+    column, other = view(P, one, one + stride), view(P, two, two + stride)
+    least, least_of_other = max(LEAST * column[j], 1e-300), max(LEAST * other[i], 1e-300)
+    for k in range(j + 1, n):
+        x[k], y[k] = -d[k] * U[k * n + j], -d[k] * U[k * n + i]
+    add_to_two(P, one, two, j + 1, U, 0, n, j + 1, n, x, y)
+    raised += take_column(column, j, least, U, d)
+    if j > 0:
+        y[j] = -d[j] * U[j * n + i]
+        add_columns(other, j, U, 0, n, j, j + 1, y)
+        raised += take_column(other, i, least_of_other, U, d)
     return raised
+
+
+@inner
+def begin_column(column, j, Q, more, n):
+    """Column j of Q, and `more` on its diagonal."""
+    for i in range(j + 1):
+        column[i] = Q[j * n + i]
+    for i in range(j + 1, len(column)):
+        column[i] = 0.0
+    column[j] += more
 
 
 @inner
 def predict(U, d, F, rows, columns, Q, more, W, P, x, y):
     """P = T P T^T + Q + diag(more), factorised again; T is the identity but for its first rows, F (rows x columns).
 
-    Q is by columns, its upper triangle. W and P are scratch of n columns of `stride_of(n)`, x and y of n numbers;
+    Q is by columns, its upper triangle. W is scratch of n columns of `stride_of(n)`, P of three, x and y of n numbers;
     behind U and F are ROOM numbers that may be read.
     """
     n = len(d)
@@ -178,40 +181,41 @@ def predict(U, d, F, rows, columns, Q, more, W, P, x, y):
     for j in range(n):
         for i in range(rows, n):
             W[j * stride + i] = U[j * n + i]
-    for j in range(n):
-        into, of_q = view(P, j * stride, (j + 1) * stride), view(Q, j * n, j * n + j + 1)
-        for i in range(j + 1):
-            into[i] = of_q[i]
-        for i in range(j + 1, stride):
-            into[i] = 0.0
-        into[j] += more[j]
-    for j in range(0, n, 2):
-        first = j if j >= rows else 0  # a row beyond F has columns from its own on
-        if j + 1 < n:
-            for k in range(first, n):
-                x[k], y[k] = d[k] * W[k * stride + j], d[k] * W[k * stride + j + 1]
-            add_to_two(P, j * stride, (j + 1) * stride, j + 2, W, 0, stride, first, n, x, y)
-        else:
-            for k in range(first, n):
-                x[k] = d[k] * W[k * stride + j]
-            add_columns(view(P, j * stride, (j + 1) * stride), j + 1, W, 0, stride, first, n, x)
-    return factorise(P, stride, U, d, x, y)
+    # columns of W D W^T + Q from the last on, each factorised as soon as it is there: P needs no memory of its own
+    before = view(P, 2 * stride, 2 * stride + n)
+    copy(before, d)
+    j, raised = n - 1, 0
+    while j >= 0:
+        i = max(j - 1, 0)
+        begin_column(view(P, 0, stride), j, Q, more[j], n)
+        begin_column(view(P, stride, 2 * stride), i, Q, more[i], n)
+        first = i if i >= rows else 0  # a row beyond F has columns from its own on
+        for k in range(first, n):
+            x[k], y[k] = before[k] * W[k * stride + j], before[k] * W[k * stride + i]
+        add_to_two(P, 0, stride, j + 1, W, 0, stride, first, n, x, y)
+        raised += factorise_two(P, 0, stride, j, U, d, x, y)
+        j -= 2
+    return raised
 
 
 @kernel(int64(VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR), error_model="numpy")
 def factorise_matrix(P, U, d, scratch, x, y):
-    """`factorise` of a matrix without gaps between its columns."""
+    """U and D of the upper triangle of a matrix; how many entries of D had to be raised."""
     n = len(d)
     stride = stride_of(n)
     for j in range(n):
         copy(view(scratch, j * stride, j * stride + n), view(P, j * n, (j + 1) * n))
-    return factorise(scratch, stride, U, d, x, y)
+    j, raised = n - 1, 0
+    while j >= 0:
+        raised += factorise_two(scratch, j * stride, max(j - 1, 0) * stride if j > 0 else n * stride, j, U, d, x, y)
+        j -= 2
+    return raised
 
 
 def factorise_covariance(P: np.ndarray, U: np.ndarray, d: np.ndarray) -> int:
-    """As `factorise`, for Python; U and P without ROOM behind them."""
+    """U and D of P, for Python; U and P without ROOM behind them."""
     n = len(d)
-    room, found = np.zeros(n * (n + ROOM)), np.zeros(n * n + ROOM)
+    room, found = np.zeros((n + 1) * (n + ROOM)), np.zeros(n * n + ROOM)
     raised = int(factorise_matrix(P, found, d, room, np.zeros(n), np.zeros(n)))
     U[:] = found[: n * n]
     return raised
