@@ -130,9 +130,8 @@ def main() -> int:
     print(file=sys.stderr)
     us = {name: float(np.median(row)) * 1e-3 for name, row in zip(PIECES, least, strict=True)}
     whole = us["all"]
-    print(
-        f"step with the whole filter   {whole:6.1f} us   <= {PROMISED:g}: {'holds' if whole <= PROMISED else 'DOES NOT HOLD'}"
-    )
+    holds = "holds" if whole <= PROMISED else "DOES NOT HOLD"
+    print(f"step with the whole filter   {whole:6.1f} us   <= {PROMISED:g}: {holds}")
     print(f"  p95 over the steps         {np.percentile(least[0], 95) * 1e-3:6.1f}")
     for name in PIECES[1:]:
         print(f"  {name:26s} {us[name]:6.1f}")

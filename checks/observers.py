@@ -2,8 +2,8 @@
 
 Three experiments of configs/observers/buggy.toml, each over the same random drives:
 
-    wrong    the truth is 10 % heavier, with 20 % less friction and biased sensors: exact form, and on some of the drives
-             the constant one, whose lost steps cost most of the time
+    wrong    the truth is 10 % heavier, with 20 % less friction and biased sensors: exact form, and on some drives the
+             constant one, whose lost steps cost most of the time
     true     the truth is what the filter believes, moved at random as it believes: exact form
     beside   the first seconds of some drives, wrong parameters: exact, constant and unscented form
 

@@ -22,12 +22,13 @@ def observe(
         ),
     ] = DEFAULT,
     forms: Annotated[
-        str,
+        str | None,
         typer.Option(
+            show_default="exact,constant",
             help="Filters to run, with commas: exact (linearised), constant (transition without the machine), "
-            "unscented (some N steps a step: minutes), smoothed (all readings for every instant)."
+            "unscented (some N steps a step: minutes), smoothed (all readings for every instant).",
         ),
-    ] = "exact,constant",
+    ] = None,
     true_model: Annotated[
         bool,
         typer.Option(
@@ -45,14 +46,23 @@ def observe(
         ),
     ] = None,
     seconds: Annotated[float | None, typer.Option(min=0.1, help="Of each run, s. Default: the file's.")] = None,
+    truth: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of a recorded run: the record of what was observed, whose outputs of the same names are the truth."
+        ),
+    ] = None,
+    smooth: Annotated[
+        bool, typer.Option("--smooth/--no-smooth", help="Of a recorded run: smooth it (Rauch, Tung, Striebel) too.")
+    ] = True,
     as_json: AsJson = False,
     runs: Runs = Path("runs"),
 ) -> None:
     """A filter beside a truth that it sees through sensors alone: errors, consistency, counters of every sensor.
 
     Truth and filter are the same machine, with parameters of their own. Of a recorded run: its filter again, to the
-    bit, and others (--tuning) over the same readings; twin experiments' options are not used. Exit codes: 0 everything
-    promised holds; 1 something does not; 2 a file, a name or a value is wrong.
+    bit, and others (--tuning) over the same readings, each smoothed as well. Exit codes: 0 everything promised holds;
+    1 something does not; 2 a file, a name or a value is wrong.
     """
     from sync import build
     from sync.errors import ConfigError
@@ -60,11 +70,23 @@ def observe(
     from tandem.studies.observe.recorded import is_run
 
     if is_run(study):
-        _over_record(study, tuning or [], as_json, runs)
+        given = {"--forms": forms, "--true-model": true_model or None, "--count": count, "--seconds": seconds}
+        with errors():
+            for option, value in given.items():
+                if value is not None:
+                    shown_value = "" if value is True else f" {value}"
+                    raise ConfigError(
+                        f"{option}{shown_value}: {study} is a recorded run; only a twin experiment has it"
+                    )
+        _over_record(study, tuning or [], truth, smooth, as_json, runs)
         return
     with errors():
-        if tuning:
-            raise ConfigError(f"--tuning {tuning[0]}: {study} is a twin experiment; only a recorded run has tunings")
+        for option, path in (("--tuning", tuning[0] if tuning else None), ("--truth", truth)):
+            if path is not None:
+                raise ConfigError(f"{option} {path}: {study} is a twin experiment; only a recorded run has it")
+        if not smooth:
+            raise ConfigError(f"--no-smooth: {study} is a twin experiment; leave `smoothed` out of --forms")
+        forms = "exact,constant" if forms is None else forms
         build.ensure("observe", "sim_service.observers.ekf", "sim_service.observers.experiment")
         with compiling("observe"):
             from tandem.studies.observe import shown, twin
@@ -98,7 +120,7 @@ def observe(
         raise typer.Exit(1)
 
 
-def _over_record(run: Path, tunings: list[Path], as_json: bool, runs: Path) -> None:
+def _over_record(run: Path, tunings: list[Path], truth: Path | None, smooth: bool, as_json: bool, runs: Path) -> None:
     from sync.jit import compiling
     from tandem.reports.against_truth import against_truth, print_against_truth
     from tandem.reports.html.page import json_ready
@@ -107,22 +129,25 @@ def _over_record(run: Path, tunings: list[Path], as_json: bool, runs: Path) -> N
 
     with errors(), compiling("observe"), progress("observe") as update:
         found = recorded.observe_record(run, tunings, update)
+        known = recorded.true_columns(truth, found) if truth is not None else {}
         shown = recorded.figures(found)
+        passes = recorded.smooth_all(found, tunings, update) if smooth else {}
+        recorded.add_smoothed(shown, found, passes, known)
         # of a run beside a "real" machine: what was estimated on board against that
-        truth = against_truth(found[recorded.AS_RECORDED].run.path)
-    if truth:
-        shown[recorded.AS_RECORDED]["truth"] = truth
+        beside = against_truth(found[recorded.AS_RECORDED].run.path)
+    if beside:
+        shown[recorded.AS_RECORDED]["truth"] = beside
     if as_json:
         print(json.dumps(json_ready(shown)), flush=True)
     else:
         recorded.print_results(output(), shown)
-        if truth:
-            print_against_truth(output(), truth)
+        if beside:
+            print_against_truth(output(), beside)
     headline = recorded.headline(shown)
     report(
         run_folder(runs, "observe"),
         lambda folder: write_plain(
-            folder, f"tandem observe {run.name}", headline, recorded.page_sections(found, shown), shown
+            folder, f"tandem observe {run.name}", headline, recorded.page_sections(found, shown, passes, known), shown
         )[0],
     )
     if not shown[recorded.AS_RECORDED]["identical"]:

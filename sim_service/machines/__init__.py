@@ -12,6 +12,7 @@ is made from passes through `MachineFiles`, bytes under the names they have in a
 from its record alone, by the same code that made it from files.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,20 @@ class MachineFiles:
         if key not in self.files:
             raise ConfigError(f"{self.name(key)}: is missing")
         return parse_toml(self.files[key], self.name(key))
+
+    def with_settings(self, top: Mapping[str, str], where: str) -> "MachineFiles":
+        """The same with settings in front of the machine's file; `where` they were given, for messages."""
+        there = self.toml()
+        for key, value in top.items():
+            if key in there:
+                raise ConfigError(f"{where}.{key} = {value!r}: {self.name()} has {key} = {there[key]!r} itself")
+        if not top:
+            return self
+        front = "".join(
+            f"{json.dumps(key)} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in top.items()
+        ).encode()
+        names = {**self.names, FILE: f"{self.name()} (with {where})"}
+        return MachineFiles({**self.files, FILE: front + self.files[FILE]}, names)
 
 
 def gather(machine: str | Path, given: Mapping[str, Path] | None = None) -> MachineFiles:

@@ -107,7 +107,7 @@ class Filter:
         estimate[self._d] = start
         estimate[self._u] = np.eye(N).ravel()
         stride = -(-N // LANES) * LANES
-        scratch = n * (n + q + 1) + 2 * N * stride + 7 * stride + observed.at_size + len(state) + len(machine.inputs)
+        scratch = n * (n + q + 1) + (N + 10) * stride + observed.at_size + len(state) + len(machine.inputs)
         self.memory = Memory(
             estimate, np.zeros(size), np.zeros(history * size), np.zeros(history * len(machine.inputs)),
             np.full(history * len(rows) * ekf.READING, ekf.ABSENT), np.zeros(scratch), np.zeros(machine.work_size),

@@ -9,6 +9,7 @@ the smoothed error is -P l, its covariance P - P L P, P that of the filter befor
 what the smoother of Rauch, Tung and Striebel gives, and inverts no covariance.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -34,9 +35,12 @@ class _Step(NamedTuple):
     estimate: np.ndarray | None
 
 
-def smooth(filter: Filter, truth: Truth) -> Smoothed:
+def smooth(filter: Filter, truth: Truth, after_step: Callable[[], None] = lambda: None) -> Smoothed:
     """Runs a new filter over the readings of a truth, each at its instant, and then backwards."""
-    steps = [_forwards(filter, truth, k) for k in range(len(truth.inputs))]
+    steps = []
+    for k in range(len(truth.inputs)):
+        steps.append(_forwards(filter, truth, k))
+        after_step()
     N = filter.order
     adjoint, spread, found = np.zeros(N), np.zeros((N, N)), []
     for one in reversed(steps):

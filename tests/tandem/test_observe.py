@@ -41,6 +41,11 @@ def test_forms_of_the_filter_are_told_beside_each_other(tmp_path):
         ("[filter.states]\nroll = ", "[filter.states]\nrol = ", "filter.states.rol: fits none of roll, roll_rate"),
         ("[watch]\nroll = ", "[watch]\nrole = ", "watch.role: role: not one of roll"),
         ('[inputs.steer]\nkind = "waves"', '[inputs.steer]\nkind = "noise"', "inputs.steer.kind = 'noise': must be"),
+        (
+            'file = "tilting"',
+            'file = "tilting"\ntop = { machine = "x" }',
+            "machine.top.machine = 'x': sim.machine has machine",
+        ),
         ('file = "tilting"', 'file = "mass_spring"', "machine.file = 'mass_spring': mass_spring has no observer"),
         ("step_ms = 5.0", "step_ms = 500.0", "step_ms = 500.0"),
     ],
@@ -53,6 +58,23 @@ def test_what_is_wrong_in_a_file_is_said_with_key_and_value(tmp_path, old, new, 
     result = run(file)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split()) and str(file) in result.stderr.replace("\n", "")
+
+
+def test_options_of_the_other_kind_are_refused_by_name(tmp_path):
+    for options in (("--count", 2), ("--forms", "exact"), ("--true-model",), ("--seconds", 3)):
+        result = run(tmp_path, *options)  # a folder is a recorded run
+        assert result.exit_code == 2 and f"{options[0]}" in result.stderr and "is a recorded run" in result.stderr
+    for options in (("--tuning", tmp_path), ("--truth", tmp_path), ("--no-smooth",)):
+        result = run(TILTING, *options)
+        assert result.exit_code == 2 and f"{options[0]}" in result.stderr and "is a twin experiment" in result.stderr
+
+
+def test_settings_in_front_of_a_file_may_hold_quotes_and_are_named_where_they_stand():
+    from sim_service.machines import FILE, MachineFiles
+
+    files = MachineFiles({FILE: b'machine = "buggy"\n'}, {FILE: "car.toml"})
+    made = files.with_settings({"formulation": 'rel"ative\\'}, "study.toml: machine.top")
+    assert made.toml()["formulation"] == 'rel"ative\\' and made.name() == "car.toml (with study.toml: machine.top)"
 
 
 def test_a_form_that_is_none_is_refused():
@@ -97,7 +119,9 @@ def test_readings_under_a_sky_have_the_noise_of_their_satellites():
     true = np.stack([np.linspace(-100.0, 100.0, steps), np.zeros(steps)], axis=1)
     noise = np.array([[normal_number(seed, i, k) for i in range(2)] for k in range(steps)])
     sensors = Sensors(("g.x", "g.y"), ("g", "g"), rows, (), ((), ()), np.zeros(2), np.ones(2), {})
-    seen = Seen(true + noise, np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)), np.ones((steps, 2)))
+    seen = Seen(
+        true + noise, np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)), np.ones((steps, 2)), np.zeros((0, 0))
+    )
     walls = np.array([[0.0, 6.0, 60.0, 20.0, 25.0], [0.0, -20.0, 60.0, -6.0, 25.0]])
     sky = Sky(nominal_almanac(), 43_200.0, 0.75, 0.0, 0.17, walls)
     found = _receive(seen, sensors, ["position", "position"], "g", sky, 1.5, h, seed)

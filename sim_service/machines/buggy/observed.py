@@ -9,9 +9,9 @@ Transition. The Rosenbrock step (RODAS3) factorises 2/h - J, J the exact Jacobia
 
     F = 2 (2/h) (2/h - J)^-1 - 1 = (1 - h J/2)^-1 (1 + h J/2)
 
-costs 37 solutions, made at once, and no matrix: of second order in h as the exponential's Cayley form, and stable where J is. The
-tangent of RODAS3 itself would need four times as many solutions; the matrix exponential nine products. After the step
-the turn of the chassis is counted from its new attitude, which turns the error with it.
+costs 37 solutions, made at once, and no matrix: of second order in h as the exponential's Cayley form, and stable
+where J is. The tangent of RODAS3 itself would need four times as many solutions; the matrix exponential nine products.
+After the step the turn of the chassis is counted from its new attitude, which turns the error with it.
 
 Steps that were I3AL's (relative_dynamics.py) have no such factors: J of their beginning is then taken for itself
 (start_jacobian.py). Where there is none, the filter's transition is constant, and accelerations are not predicted. A

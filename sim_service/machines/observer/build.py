@@ -36,6 +36,16 @@ class ObserverSection(Section):
     parameters: dict[str, float] = {}
 
 
+def filter_from(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Filter, Sensors]:
+    """The filter of an observer's file, as its machine begins with it, outside of a machine."""
+    where = sources.name()
+    settings = check(ObserverSection, data, where)
+    own, params = observed_machine(settings.observed, settings.top, sources, where, {**settings.parameters, **changed})
+    h = settings.step_ms * 1e-3
+    sensors = read_sensors(settings.sensors, own, h, where)
+    return make_filter(own, params, sensors, settings.filter, h, where), sensors
+
+
 def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     where = sources.name()
     settings = check(ObserverSection, data, where)

@@ -31,8 +31,7 @@ def observed_machine(
     names = {key.removeprefix(OBSERVED): shown for key, shown in sources.names.items() if key.startswith(OBSERVED)}
     if FILE not in files:
         raise ConfigError(f"{where}: observed = {name!r}: its file is missing")
-    first = "".join(f'{key} = "{value}"\n' for key, value in top.items()).encode()
-    of = MachineFiles({**files, FILE: first + files[FILE]}, names)
+    of = MachineFiles(files, names).with_settings(top, f"{where}: top")
     kind = str(of.toml().get("machine"))
     module = f"{MACHINES.get(kind, '')}.observed"
     if kind not in MACHINES or find_spec(MACHINES[kind]) is None or find_spec(module) is None:

@@ -1,4 +1,4 @@
-"""The transition of a step from what it factorised: F = 2 sigma (sigma - J)^-1 - 1 with sigma = 2/h, all columns at once.
+"""The transition of a step from what it factorised: F = 2 sigma (sigma - J)^-1 - 1, sigma = 2/h, all columns at once.
 
 Right sides are rows in memory, so that a row of factors meets all of them together: some 3 us where columns one after
 the other took 13 (37 equations, 23 of them factorised; aarch64). Elimination of x as in integrators.py.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sim_service.machines import FILE, MACHINES, MachineFiles, gather, make_machine
+from sim_service.machines import MACHINES, gather, make_machine
 from sim_service.observers.contract import Observed
 from sync.errors import ConfigError
 from tandem.studies.observe.settings import MachineOf
@@ -22,8 +22,7 @@ def make(settings: MachineOf, study: Path, changed: dict[str, float]) -> Made:
     """The machine of a study with some parameters changed, ready to be observed."""
     named = settings.file
     found = gather(study.parent / named if named.endswith(".toml") else named)
-    top = "".join(f'{key} = "{value}"\n' for key, value in settings.top.items()).encode()
-    sources = MachineFiles({**found.files, FILE: top + found.files[FILE]}, found.names)
+    sources = found.with_settings(settings.top, f"{study}: machine.top")
     machine, params = make_machine(sources, changed)
     module = f"{MACHINES.get(sources.toml()['machine'], '')}.observed"
     try:

@@ -2,10 +2,14 @@
 
 Every step gets the block it used on board, so the filter of the record must come to the same bits again. Another
 tuning is another machine file of the same observer (`[sensors]`, `[filter]`): it gets the same readings, at the same
-ages. What it estimates is compared with what was estimated on board; the truth is not known here.
+ages. What it estimates is compared with what was estimated on board, and with the truth if its record is given. Each is
+smoothed as well (smoothing.py), in processes of their own if there are several.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +18,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from sim_service.machines import gather, recorded
 from sync.errors import ConfigError
+from sync.record import open_run
+from sync.record.settings import recorded_files
 from tandem.replay import Asked, Replayed, recorded_columns, replay_run
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
+from tandem.studies.observe.smoothing import SmoothedRecord, compared, smooth_record
 
 AS_RECORDED = "as recorded"
 COUNTED = ("readings_used", "readings_gated", "readings_late")
@@ -70,6 +78,63 @@ def figures(found: dict[str, Replayed]) -> dict[str, Any]:
     return out
 
 
+def true_columns(truth: Path, found: dict[str, Replayed]) -> dict[str, np.ndarray]:
+    """Outputs of another run's steps at the instants of this one's, between its own instants along straight lines."""
+    run, instants = open_run(truth), found[AS_RECORDED].instants
+    steps = run.need("/step")
+    t = steps.blocks["taken_ns"]
+    if not len(t) or t[-1] < instants[0] or t[0] > instants[-1]:
+        raise ConfigError(f"--truth {truth}: has no step between the first and the last of the observed run")
+    outside = (instants < t[0]) | (instants > t[-1])
+    out = {}
+    for channel in steps.layout.channels:
+        if channel.type == "f8":
+            out[channel.name] = np.interp(instants, t, steps.blocks[channel.name])
+            out[channel.name][outside] = np.nan
+    return out
+
+
+def smooth_all(
+    found: dict[str, Replayed], tunings: list[Path], update: Callable[[str, float], None]
+) -> dict[str, SmoothedRecord]:
+    """Of every tuning; several at once."""
+    files = dict(zip(found, [None, *tunings], strict=True))
+    jobs = {}
+    for name, done in found.items():
+        file, columns = files[name], done.columns()
+        sources = recorded(recorded_files(done.run), str(done.run.path)) if file is None else gather(file.resolve())
+        inputs = {q.name: np.ascontiguousarray(columns[q.name]) for q in done.model.inputs}
+        if len(done.results):
+            jobs[name] = (sources, dict(done.config.sim.parameters), inputs)
+    update("smoothing", 0.0)
+    if len(jobs) < 2:
+        return {name: smooth_record(*job) for name, job in jobs.items()}
+    out = {}
+    with ProcessPoolExecutor(min(len(jobs), os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(smooth_record, *job): name for name, job in jobs.items()}
+        for k, job in enumerate(as_completed(waiting), 1):
+            out[waiting[job]] = job.result()
+            update("smoothing", k / len(jobs))
+    return {name: out[name] for name in jobs}
+
+
+def add_smoothed(
+    shown: dict[str, Any],
+    found: dict[str, Replayed],
+    passes: dict[str, SmoothedRecord],
+    truth: Mapping[str, np.ndarray],
+) -> None:
+    """Errors of the filters where the truth is known, and figures of what was smoothed."""
+    for name, done in found.items():
+        columns = done.columns()
+        shown[name]["errors"] = {
+            q.name: float(np.sqrt(np.nanmean((columns[q.name] - truth[q.name]) ** 2)))
+            for q in done.model.outputs if q.name in truth and len(columns[q.name]) == len(truth[q.name])
+        }  # fmt: skip
+        if name in passes:
+            shown[name]["smoothed"] = compared(passes[name], columns, truth)
+
+
 def headline(shown: dict[str, Any]) -> str:
     same = shown[AS_RECORDED]["identical"]
     return f"{AS_RECORDED}: {'identical to the record, to the bit' if same else 'NOT what was recorded'}."
@@ -83,7 +148,26 @@ def _rows(shown: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]
         rows += [
             (f"{label} {q}", *(f"{shown[n][what][q]:.4g}" if q in shown[n][what] else "" for n in names)) for q in every
         ]
+    for q in list(dict.fromkeys(q for n in names for q in shown[n].get("errors", {}))):
+        rows.append((f"error, rms, of {q}", *(f"{shown[n]['errors'].get(q, float('nan')):.4g}" for n in names)))
+    passes = {n: shown[n]["smoothed"] for n in names if "smoothed" in shown[n]}
+    for q in list(dict.fromkeys(q for one in passes.values() for q in one["sigma"])):
+        rows.append((f"smoothed: standard deviation of {q}", *(_of(passes, n, "sigma", q, "smoothed") for n in names)))
+    for q in list(dict.fromkeys(q for one in passes.values() for q in one["errors"])):
+        rows.append((f"smoothed: error, rms, of {q}", *(_of(passes, n, "errors", q, "smoothed") for n in names)))
+    for q in list(dict.fromkeys(q for one in passes.values() for q in one["nis"])):
+        rows.append((f"mean NIS of {q}", *(_nis(passes, n, q) for n in names)))
     return ("", *names), rows
+
+
+def _of(passes: dict[str, Any], name: str, what: str, quantity: str, which: str) -> str:
+    one = passes.get(name, {}).get(what, {}).get(quantity)
+    return "" if one is None else f"{one[which]:.4g}"
+
+
+def _nis(passes: dict[str, Any], name: str, reading: str) -> str:
+    one = passes.get(name, {}).get("nis", {}).get(reading)
+    return "" if one is None else f"{one['mean']:.3f} ({one['low']:.3f} to {one['high']:.3f})"
 
 
 def print_results(console: Console, shown: dict[str, Any]) -> None:
@@ -97,10 +181,16 @@ def print_results(console: Console, shown: dict[str, Any]) -> None:
     console.print(headline(shown), markup=False)
 
 
-def page_sections(found: dict[str, Replayed], shown: dict[str, Any]) -> list[str]:
+def page_sections(
+    found: dict[str, Replayed],
+    shown: dict[str, Any],
+    passes: dict[str, SmoothedRecord],
+    truth: Mapping[str, np.ndarray],
+) -> list[str]:
     headings, rows = _rows(shown)
     pieces = [section("figures", "figures", headline(shown), table(headings, rows, "figures"))]
     first = found[AS_RECORDED]
+    seconds = (first.instants - first.instants[0]) * 1e-9 if len(first.results) else np.zeros(0)
     for q in first.model.outputs:
         if q.name.startswith(SIGMA):
             name = q.name.removeprefix(SIGMA)
@@ -109,6 +199,12 @@ def page_sections(found: dict[str, Replayed], shown: dict[str, Any]) -> list[str
                 Series(label, (done.instants - done.instants[0]) * 1e-9, done.columns()[what])
                 for label, done in found.items() if len(done.results) and what in done.columns()
             ]  # fmt: skip
+            series += [
+                Series(f"{label}, smoothed", seconds[one.steps], one.smoothed[what])
+                for label, one in passes.items() if what in one.smoothed
+            ]  # fmt: skip
+            if what in truth:
+                series.append(Series("truth", seconds, truth[what]))
             if series:
                 pieces.append(section(name, name, "", curves(f"{name} over time, s", series)))
     return pieces
