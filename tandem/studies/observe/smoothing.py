@@ -5,7 +5,7 @@ forward pass is what the live filter comes to when it has caught up with late re
 recorded as 0: a reading of exactly 0 is taken as none, and `agrees` says how far the forward pass is from the record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import floor, isnan
 from typing import Any, NamedTuple
 
@@ -55,7 +55,7 @@ def smooth_record(
         filter, Truth(seen, inputs, EVERY, filter.params, own.machine),
         lambda: innovations.append(filter.memory.innovations.copy()),
     )  # fmt: skip
-    n, q = len(own.coordinates), len(filter.which)
+    n = len(own.coordinates)
     further = [own.estimable[k].name for k in filter.which] + [b.name.replace(".", "_") for b in sensors.biases]
     names = [c.name for c in own.coordinates] + further
     outputs = [o.name for o in own.machine.outputs]
@@ -79,12 +79,14 @@ def smooth_record(
         for side, cov in ((2, P), (3, found.covariances[k])):
             for name, value in zip(names, np.sqrt(np.maximum(np.diag(cov), 0.0)), strict=True):
                 sides[side].setdefault(name, []).append(float(value))
-    assert q == len(filter.which)
-    arrays = [{name: np.array(values) for name, values in side.items()} for side in sides]
-    return SmoothedRecord(np.arange(0, steps, EVERY), *arrays, _normalised(np.array(innovations), sensors.names))
+    forward, smoothed, sigma, sigma_smoothed = ({n: np.array(v) for n, v in side.items()} for side in sides)
+    return SmoothedRecord(
+        np.arange(0, steps, EVERY), forward, smoothed, sigma, sigma_smoothed,
+        _normalised(np.array(innovations), sensors.names),
+    )  # fmt: skip
 
 
-def _normalised(innovations: np.ndarray, names: list[str]) -> dict[str, dict[str, float]]:
+def _normalised(innovations: np.ndarray, names: Sequence[str]) -> dict[str, dict[str, float]]:
     found = {}
     for i, name in enumerate(names):
         v, s = innovations[:, 2 * i], innovations[:, 2 * i + 1]
