@@ -29,6 +29,7 @@ DRIVEN_S = 20.0
 FRICTION = 0.1  # of the true one
 POSITION, AT_END, SIDESLIP, LOADS = 0.5, 3.0, 0.2, 0.05  # m, m, degrees, share
 INSIDE = 0.9  # of the time, of normalised errors with the true model
+SLIDES = 0.01  # of the time: a drive in which tyres slide
 LOAD_NAMES = ("load_fl", "load_fr", "load_rl", "load_rr")
 FORMS = {"wrong": ("exact", "constant"), "true": ("exact",), "beside": ("exact", "constant", "unscented")}
 
@@ -144,6 +145,19 @@ def show_wrong(table: Table, drives: list[dict[str, Any]]) -> None:
         table.line("friction", f"{sum(f is None for f in friction)} drives without {DRIVEN_S:g} s", "", False)
     show_nees(table, drives, "exact", below_alone=True)
     show_nis(drives, "exact")
+    for label, some in (
+        ("without sliding", [d for d in drives if d["rough"] < SLIDES]),
+        ("that slide", [d for d in drives if d["rough"] >= SLIDES]),
+    ):
+        ones = [d["forms"]["exact"] for d in some]
+        if ones:
+            slip = _pooled(ones, "sideslip")
+            shares = [one["friction"]["worst"] for one in ones if "friction" in one]
+            nees = np.mean([one["nees"] for one in ones], axis=0)[80:]
+            table.line(
+                f"  {len(ones)} drives {label}: side-slip; friction, worst; NEES, most",
+                f"{slip[0]:.3f}; {slip[1]:.3f} deg; {100 * max(shares, default=np.nan):.2f} %; {nees.max():.1f}",
+            )
     both = [d["forms"] for d in drives if "constant" in d["forms"]]
     if not both:
         return

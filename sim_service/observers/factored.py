@@ -12,15 +12,8 @@ import numpy as np
 from numba import float64, int64
 
 from sim_service.multibody.natural.views import view
-from sim_service.multibody.relative.columns import (
-    LANES,
-    ROOM,
-    add_columns,
-    add_to_two,
-    exchange,
-    sums_of_four,
-    sums_of_one,
-)
+from sim_service.multibody.relative.columns import add_columns, add_to_two, exchange, sums_of_four, sums_of_one
+from sim_service.multibody.relative.ode import LANES, ROOM
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import inner, kernel

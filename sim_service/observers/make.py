@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_service.multibody.relative.columns import LANES, ROOM
+from sim_service.multibody.relative.ode import LANES, ROOM
 from sim_service.observers import ekf
 from sim_service.observers.contract import Observed
 from sim_service.observers.description import Sensors, Walk, spread

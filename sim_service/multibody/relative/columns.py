@@ -12,10 +12,8 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 from sim_service.multibody.natural.views import view
+from sim_service.multibody.relative.ode import LANES
 from sync.jit import inner
-
-LANES = 4  # rows that are taken at once
-ROOM = LANES  # numbers behind a matrix that may be read
 
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _ZEROS = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)

@@ -81,6 +81,10 @@ DIAGNOSTICS = ("status", "evaluations", "factorisations", "iterations", "contrac
 
 MOST_STAGES = 6
 
+# of products of matrices (columns.py): rows that are taken at once, and numbers behind a matrix that may be read
+LANES = 4
+ROOM = LANES
+
 
 def make_layout(positions: int, states: int = 0, balls: Sequence[int] = (), dense: bool = False) -> np.ndarray:
     """Of a system with n = `positions`, k = `states` and balls whose three x begin at these indices.

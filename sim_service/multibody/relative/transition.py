@@ -5,9 +5,9 @@ the other took 13 (37 equations, 23 of them factorised; aarch64). Elimination of
 """
 
 from sim_service.multibody.natural.views import part, view
-from sim_service.multibody.relative.columns import LANES, solve_rows
+from sim_service.multibody.relative.columns import solve_rows
 from sim_service.multibody.relative.lu import padded
-from sim_service.multibody.relative.ode import EQUATIONS, FACTORISED, Part
+from sim_service.multibody.relative.ode import EQUATIONS, FACTORISED, LANES, Part
 from sync.jit import inner
 
 
