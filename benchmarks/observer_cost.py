@@ -44,13 +44,10 @@ def timed(model, memory, inputs, readings, first, steps, h, pieces, room, times,
     which = view(sizes, ekf.SIZES + n, ekf.SIZES + n + q)
     square = N * ekf.factored.stride_of(N)
     k = n * (n + q + 1)
-    F, W, P, x = (
-        view(S, 0, k),
-        view(S, k, k + square),
-        view(S, k + square, k + 2 * square),
-        view(room, states, len(room)),
-    )
-    behind = k + 2 * square + 7 * ekf.factored.stride_of(N)
+    # as ekf.advance has its scratch: F, a matrix, three columns, seven vectors, what measurements see
+    stride = ekf.factored.stride_of(N)
+    F, W, x = view(S, 0, k), view(S, k, k + square), view(room, states, len(room))
+    P, behind = view(S, k + square, k + square + 3 * stride), k + square + 10 * stride
     at = view(S, behind, behind + sizes[Z.AT])
     zeros, y = view(x, N, 2 * N), view(x, len(x) - N, len(x))
     U, d = view(x, 2 * N, 2 * N + N * N + 4), view(x, 2 * N + N * N + 4, 3 * N + N * N + 4)
