@@ -105,11 +105,20 @@ def kernel(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any
 
 
 def inner(function: Callable[..., Any]) -> Any:
-    """A function that only other kernels call: without wrappers for Python it compiles in two thirds of the time.
+    """A function that only other kernels call: without wrappers for Python it compiles in two thirds of the time."""
+    made = kernel(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
-    Python itself cannot call it.
-    """
-    return kernel(cache=False, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    def keep(compiled: Any) -> None:
+        made.overloads[tuple(compiled.signature.args)] = compiled
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise TypeError(
+            f"{function.__module__}.{function.__qualname__} has no wrapper for Python: only kernels call it"
+        )
+
+    # numba would take the code for something Python can call, and end the process
+    made.add_overload, made._compile_for_args = keep, refuse
+    return made
 
 
 def _made_of(function: Callable[..., Any]) -> str:

@@ -4,12 +4,15 @@ All reach into numba, so all are taken only in the version they were tried with.
 does in numba: a start takes longer, and a cache that cannot be read must be deleted by hand.
 """
 
+import importlib.util
+import sys
 from typing import Any
 
 import llvmlite.binding
 import numba
 from numba.core import caching, codegen, targetconfig
 from numba.core.runtime import rtsys
+from numba.np import linalg
 
 _TRIED = "0.68.1"
 
@@ -23,6 +26,7 @@ def take() -> None:
         caching.Cache.load_overload = _load
         caching.IndexDataCacheFile._load_index = _entries
         caching.IndexDataCacheFile._load_data = _entry
+        linalg.ensure_blas = _ensure_blas
 
 
 # ---- options: a sixth of the time to compile. numba asks some 200 000 times whether two sets of options are equal,
@@ -144,6 +148,19 @@ def _load(self: Any, sig: Any, target_context: Any) -> Any:
     with self._guard_against_spurious_io_errors():
         return self._load_overload(sig, target_context)
     return None
+
+
+# ---- loading: 0.3 s more where scipy is installed. numba's table of array functions asks, when it is imported, whether
+# ---- there is a BLAS, and imports scipy's linear algebra for the answer. Code that calls one asks for itself.
+
+_numba_ensure_blas = linalg.ensure_blas
+
+
+def _ensure_blas() -> None:
+    if hasattr(sys.modules.get("numba.np.arraymath"), "_HAVE_BLAS"):
+        _numba_ensure_blas()
+    elif importlib.util.find_spec("scipy") is None:
+        raise ImportError("scipy is required for linear algebra")
 
 
 # ---- a cache that cannot be read is one without entries: compiled once more. A kernel without a signature is cached by

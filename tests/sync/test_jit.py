@@ -266,3 +266,20 @@ def test_functions_that_a_function_makes_are_told_apart_by_what_they_were_made_o
 
     one, same, other = called(made(1)), called(made(1)), called(made(2))
     assert one == same != other
+
+
+@jit.inner
+def _doubled(x: float) -> float:
+    return 2.0 * x
+
+
+@jit.kernel()
+def _quadrupled(x: float) -> float:
+    return _doubled(_doubled(x))
+
+
+def test_an_inner_function_is_called_by_kernels_and_refused_to_python() -> None:
+    for _ in range(2):  # compiled for nobody, and compiled for its caller
+        with pytest.raises(TypeError, match=r"_doubled has no wrapper for Python: only kernels call it"):
+            _doubled(1.0)
+        assert _quadrupled(1.5) == 6.0

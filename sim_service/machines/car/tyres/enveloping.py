@@ -52,7 +52,7 @@ def depth(A):
     return x, slope
 
 
-@inner
+@kernel(**OPTIONS)
 def lean(an):
     """Of a wheel whose axle has this component along the normal of the road: cosine of its lean, not below LYING; the
     cosine its spring has; and the derivative of the latter.
