@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -228,24 +229,24 @@ def lying() -> bytes:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"no zip file at all", "no readable FMU"),
-        (b"", "no readable FMU"),
-        (archive_of()[:-30], "no readable FMU"),
-        (archive_of(**{"../../up.txt": b""}), "leads out of the archive"),
-        (archive_of(**{"/etc/up.txt": b""}), "leads out of the archive"),
-        (archive_of(**{"resources\\..\\..\\up": b""}), "leads out of the archive"),
-        (archive_of(**{"C:/up": b""}), "leads out of the archive"),
-        (linked(), "is a link"),
-        (lying(), "no readable FMU|is larger than it says"),
-        (archive_of(**{DESCRIPTION: bytes(33 << 20)}), "would be 34603008 bytes"),
-        (archive_of(**{f"resources/{k}": b"" for k in range(20_001)}), "at most 20000 are read"),
-        (archive_of(), f"has no code for {PLATFORMS[3]}"),
-        (archive_of(**{f"binaries/{PLATFORMS[3]}/lag.so": b"no library"}), "cannot be loaded"),
+        (lambda: b"no zip file at all", "no readable FMU"),
+        (lambda: b"", "no readable FMU"),
+        (lambda: archive_of()[:-30], "no readable FMU"),
+        (lambda: archive_of(**{"../../up.txt": b""}), "leads out of the archive"),
+        (lambda: archive_of(**{"/etc/up.txt": b""}), "leads out of the archive"),
+        (lambda: archive_of(**{"resources\\..\\..\\up": b""}), "leads out of the archive"),
+        (lambda: archive_of(**{"C:/up": b""}), "leads out of the archive"),
+        (linked, "is a link"),
+        (lying, "no readable FMU|is larger than it says"),
+        (lambda: archive_of(**{DESCRIPTION: bytes(33 << 20)}), "would be 34603008 bytes"),
+        (lambda: archive_of(**{f"resources/{k}": b"" for k in range(20_001)}), "at most 20000 are read"),
+        (archive_of, f"has no code for {PLATFORMS[3]}"),
+        (lambda: archive_of(**{f"binaries/{PLATFORMS[3]}/lag.so": b"no library"}), "cannot be loaded"),
     ],
     ids=range(13),
 )  # fmt: skip
-def test_a_hostile_file_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, why: str) -> None:
-    (tmp_path / "lag.fmu").write_bytes(content)
+def test_a_hostile_file_is_refused_and_leaves_nothing(tmp_path: Path, content: Callable[[], bytes], why: str) -> None:
+    (tmp_path / "lag.fmu").write_bytes(content())
     (tmp_path / "lag.toml").write_text('machine = "fmu"\nfile = "lag.fmu"\nin_process = true\n')
     with pytest.raises(ConfigError, match=why):
         load_machine(tmp_path / "lag.toml")
