@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sync.record import open_run
 from tandem.replay import Asked, replay_run
-from tests.system.conftest import Program, ring_of, until, wait_for_steps
+from tests.system.conftest import DRIVE, Program, ring_of, tandem, until, wait_for_steps
 
 
 def test_predictions_are_recorded_and_made_again_and_a_crash_is_counted(
@@ -38,10 +38,9 @@ def test_predictions_are_recorded_and_made_again_and_a_crash_is_counted(
     assert again["look_ahead"]["compared"] == 20 and again["look_ahead"]["differing"] == 0
 
 
-def test_a_machine_that_cannot_be_looked_ahead_of_is_refused_before_anything_starts(
-    drive: Callable[..., Program],
-) -> None:
+def test_a_machine_that_cannot_be_looked_ahead_of_is_refused_before_anything_starts(name: str) -> None:
     vehicle = 'sim.machine="vehicles/buggy_single_track.toml"'
-    run = drive("--seconds", "1", "--set", "look_ahead.enabled=true", "--set", vehicle)
-    assert run.end() == 2
+    settings = (f"name={name}", "look_ahead.enabled=true", vehicle, "view.enabled=false")
+    run = tandem("drive", str(DRIVE), "--seconds", "1", *(word for s in settings for word in ("--set", s)))
+    assert run.code == 2
     assert "look_ahead.enabled = true: single_track does not say when control of it is lost" in run.said
