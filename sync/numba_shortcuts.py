@@ -4,17 +4,18 @@ All reach into numba, so all are taken only in the version they were tried with.
 does in numba: a start takes longer, and a cache that cannot be read must be deleted by hand.
 """
 
+import functools
 import importlib.util
 import sys
 from typing import Any
 
 import llvmlite.binding
 import numba
-from numba.core import caching, codegen, targetconfig
+from numba.core import caching, codegen, environment, targetconfig
 from numba.core.runtime import rtsys
-from numba.np import linalg
 
 _TRIED = "0.68.1"
+_ARRAY_FUNCTIONS = "numba.np.arraymath"
 
 
 def take() -> None:
@@ -26,7 +27,7 @@ def take() -> None:
         caching.Cache.load_overload = _load
         caching.IndexDataCacheFile._load_index = _entries
         caching.IndexDataCacheFile._load_data = _entry
-        linalg.ensure_blas = _ensure_blas
+        environment._rebuild_env = _rebuild_env
 
 
 # ---- options: a sixth of the time to compile. numba asks some 200 000 times whether two sets of options are equal,
@@ -150,16 +151,28 @@ def _load(self: Any, sig: Any, target_context: Any) -> Any:
     return None
 
 
-# ---- loading: 0.3 s more where scipy is installed. numba's table of array functions asks, when it is imported, whether
-# ---- there is a BLAS, and imports scipy's linear algebra for the answer. Code that calls one asks for itself.
+# ---- loading: 0.3 s more where scipy is installed. Code that was made with numba's array functions imports their
+# ---- module, which asks whether there is a BLAS and imports scipy's linear algebra for the answer. Code that calls one
+# ---- asks for itself.
 
-_numba_ensure_blas = linalg.ensure_blas
+_numba_rebuild_env = environment._rebuild_env
 
 
-def _ensure_blas() -> None:
-    if hasattr(sys.modules.get("numba.np.arraymath"), "_HAVE_BLAS"):
-        _numba_ensure_blas()
-    elif importlib.util.find_spec("scipy") is None:
+@functools.wraps(_numba_rebuild_env)  # so that cached code still names numba's
+def _rebuild_env(modname: str, consts: Any, env_name: str) -> Any:
+    if modname == _ARRAY_FUNCTIONS and modname not in sys.modules:
+        from numba.np import linalg
+
+        ensure_blas, linalg.ensure_blas = linalg.ensure_blas, _is_there
+        try:
+            importlib.import_module(modname).ensure_blas = ensure_blas
+        finally:
+            linalg.ensure_blas = ensure_blas
+    return _numba_rebuild_env(modname, consts, env_name)
+
+
+def _is_there() -> None:
+    if importlib.util.find_spec("scipy") is None:
         raise ImportError("scipy is required for linear algebra")
 
 

@@ -49,7 +49,8 @@ def observe(
     truth: Annotated[
         Path | None,
         typer.Option(
-            help="Of a recorded run: the record of what was observed, whose outputs of the same names are the truth."
+            help="Of a recorded run: the record of what was observed, whose outputs of the same names are the truth. "
+            "Default: the one beside the run, if there is one."
         ),
     ] = None,
     smooth: Annotated[

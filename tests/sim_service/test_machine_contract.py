@@ -29,10 +29,17 @@ FILES: dict[str, str | Path] = {
     "piano_octave": "piano_octave",
     "tilting": "tilting",
     "observer": CONFIGS / "observers" / "tilting_live.toml",
+    "sensed": CONFIGS / "observers" / "buggy_truth.toml",
     "fmu": "",  # made by a fixture
 }
 STEPS = 10_000
-FEWER = {"piano_octave": 100, "piano_phases": 200, "piano_multibody": 500, "omni": 1000}  # many pieces a step
+FEWER = {
+    "piano_octave": 100,
+    "piano_phases": 200,
+    "piano_multibody": 500,
+    "omni": 1000,
+    "sensed": 1000,
+}  # many pieces a step
 
 
 def test_every_machine_is_held_against_it() -> None:

@@ -115,6 +115,8 @@ def test_options_are_in_the_mould() -> None:
 def _explained(option: Any) -> bool:
     """An option without a default says what happens without it, or is something that is done only where asked for."""
     done_if_asked = {"overrides", "settings", "out", "maps", "rows", "channels"}
+    if isinstance(option.show_default, str):  # said by the help itself
+        return True
     return option.name in done_if_asked or bool(re.search(r"Default|default|None|A |An |Such|The same", option.help))
 
 
