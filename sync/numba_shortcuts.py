@@ -165,7 +165,7 @@ def _rebuild_env(modname: str, consts: Any, env_name: str) -> Any:
 
         ensure_blas, linalg.ensure_blas = linalg.ensure_blas, _is_there
         try:
-            importlib.import_module(modname).ensure_blas = ensure_blas
+            importlib.import_module(modname)
         finally:
             linalg.ensure_blas = ensure_blas
     return _numba_rebuild_env(modname, consts, env_name)
