@@ -15,7 +15,7 @@ from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.commands import CommandServer
 from sim_service.inputs.table import check_rows
-from sim_service.machines import check_effort, configured_machine
+from sim_service.machines import check_effort, check_step, configured_machine
 from sim_service.machines.contract import Machine
 from sim_service.machines.outlook import outlook_of
 from sim_service.machines.parameters import described
@@ -60,6 +60,7 @@ def prepare(config: Config, file: Path) -> Prepared:
         model, params = configured_machine(config, file.parent)
         check_rows(config.inputs, config.daq.layout, model.inputs, str(file))
         check_effort(config, model, str(file))
+        check_step(config, model, str(file))
         if config.look_ahead.enabled:
             outlook_of(model, params, str(file))
         facts = described(model, params)  # as made: commands change it

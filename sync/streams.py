@@ -97,6 +97,11 @@ def ring_name(run: str, stream: str) -> str:
     return f"tandem.{run}.{STREAMS[stream].name}.{os.getuid()}"
 
 
+def truth_name(run: str) -> str:
+    """Of the run that is started beside this one as the "real" machine (`source.truth`)."""
+    return f"{run}_truth"
+
+
 def as_markdown() -> str:
     """The table of docs/streams.md."""
     head = ("ring", "written by", "holds", "rate", "layout", "blocks", "topic of a record", "published", "shown")

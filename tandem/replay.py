@@ -21,7 +21,7 @@ from sim_service import replay as replay_flags
 from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
 from sim_service.command_record import PARAMETER, RESET
-from sim_service.machines import FILE, configured_machine, make_machine, recorded
+from sim_service.machines import FILE, check_step, configured_machine, make_machine, recorded
 from sim_service.machines.contract import Machine
 from sim_service.machines.recorded_parameters import made_words, recorded_machine
 from sim_service.replay import Plan, as_available, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
@@ -103,6 +103,7 @@ def named(model: Machine, results: np.ndarray) -> dict[str, np.ndarray]:
 def configuration(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     """The configuration of the record, or another file's, with what was set on the command line; the model of it."""
     config, model, params = _made(run, asked)
+    check_step(config, model, str(asked.config or run.path))
     return config, *(_recorded(run, asked, model, params) or (model, params))
 
 

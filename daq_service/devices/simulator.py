@@ -35,7 +35,7 @@ from sync.clock import now_ns, sleep_until
 from sync.config import Config, load
 from sync.errors import ConfigError
 from sync.ring_follower import RingFollower
-from sync.streams import SIM, ring_name
+from sync.streams import SIM, ring_name, truth_name
 from sync.toml import Section
 from sync.transport.wire import wait_beyond
 
@@ -66,11 +66,6 @@ class Settings(Section):
         if bool(self.truth) == bool(self.run):
             raise ValueError("must take the steps of one run: give truth, a configuration, or run, a name")
         return self
-
-
-def truth_name(name: str) -> str:
-    """Of the run that is started beside the run of this name."""
-    return f"{name}_truth"
 
 
 class SimulatorDevice:
@@ -159,11 +154,14 @@ class SimulatorDevice:
         for name, how in self._settings.channels.items():
             for key, wanted in (("of", how.of), ("age", how.age)):
                 if wanted and wanted not in layout.names:
-                    raise ConfigError(
-                        f"{self._file}: source.channels.{name}.{key} = {wanted!r}: the run {self.other} has"
-                        f" {', '.join(layout.names)}"
-                    )
+                    raise ConfigError(f"{self._file}: source.channels.{name}.{key} = {wanted!r}: {self._has(layout)}")
+        for name in self._settings.watch:
+            if name not in layout.names:
+                raise ConfigError(f"{self._file}: source.watch: {name}: {self._has(layout)}")
         self._say(f"the steps of the run {self.other} are there")
+
+    def _has(self, layout: Layout) -> str:
+        return f"the run {self.other} has {', '.join(layout.names)}"
 
     def counts(self) -> dict[str, int]:
         return {"not_finite": self._not_finite, "left_in_the_ring": self._dropped}

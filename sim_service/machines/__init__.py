@@ -133,6 +133,15 @@ def check_effort(config: Config, machine: Machine, file: str) -> None:
         raise ConfigError(f"{file}: {key}.channel = {effort['channel']!r}: efforts of {machine.name}: {there}")
 
 
+def check_step(config: Config, machine: Machine, file: str) -> None:
+    """A machine that counts time in steps is wrong in a loop with others than it was made for."""
+    if machine.step_ms not in (0.0, config.sim.step_ms):
+        raise ConfigError(
+            f"{file}: sim.step_ms = {config.sim.step_ms:g}: must be {machine.step_ms:g}, which {config.sim.machine} is"
+            " made for (its step_ms)"
+        )
+
+
 def make_machine(sources: MachineFiles, changed: dict[str, float] | None = None) -> tuple[Machine, np.ndarray]:
     data = sources.toml()
     module = _module(data, sources.name())

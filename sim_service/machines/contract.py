@@ -109,6 +109,7 @@ class Machine:
     bound: float = 1e9  # no state and no output of it is ever beyond; one that is has diverged
     # of its parameters: what a look ahead asks of it (machines/outlook.py), made when one is asked for; None: nothing
     outlook: Callable[[np.ndarray], Any] | None = None
+    step_ms: float = 0.0  # the length of step it was made for, and no other is right; 0: any
     tangent: str = ""  # the module whose `tangent` is its step with derivatives (signature TANGENT), if there is one
     device: Callable[[], Any] | None = None  # what steps it on a GPU (gpu_code/source.py), where that is not `step`
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from sync.record import Run, RunError, open_run
@@ -35,11 +36,16 @@ def against_truth(path: Path) -> dict[str, Any] | None:
         return None
     try:
         run, truth = (open_run(each, ("/step",)) for each in (path, folder))
+        if not (_has_steps(run, {"input_t_ns", "input_seq"}) and _has_steps(truth, set())):
+            return None
+        return compare(run, truth)
     except RunError:
         return None
-    if any("/step" not in each.topics or not len(each.topics["/step"]) for each in (run, truth)):
-        return None
-    return compare(run, truth)
+
+
+def _has_steps(run: Run, names: set[str]) -> bool:
+    topic = run.topics.get("/step")
+    return topic is not None and len(topic) > 0 and names <= {*topic.layout.names}
 
 
 def compare(run: Run, truth: Run) -> dict[str, Any]:
@@ -51,9 +57,11 @@ def compare(run: Run, truth: Run) -> dict[str, Any]:
     fresh = np.concatenate([[True], steps["input_seq"][1:] != steps["input_seq"][:-1]])
     known = (true["t_ns"][at] == steps["input_t_ns"]) & fresh
     steps, true = steps[known], true[at[known]]
-    source = recorded_settings(run).get("source") or {}
+    source = recorded_settings(run).get("source")
+    source = source if isinstance(source, dict) else {}
+    watch, settle_s = source.get("watch"), _number(source.get("settle_s")) or 0.0
     seconds = (steps["t_ns"] - steps["t_ns"][0]) * 1e-9 if len(steps) else np.zeros(0)
-    settled = seconds >= float(source.get("settle_s", 0.0))
+    settled = seconds >= settle_s
     names = true.dtype.names or ()
     out = np.zeros(len(true), bool)
     for name in names:
@@ -62,8 +70,10 @@ def compare(run: Run, truth: Run) -> dict[str, Any]:
     units = {c.name: c.unit for c in run.topics["/step"].layout.channels}
     parts = {"outside": settled & ~out, "outage": settled & out}
     watched: dict[str, Any] = {}
-    for name in source.get("watch", ()):
+    unknown: list[str] = []
+    for name in watch if isinstance(watch, list) else ():
         if name not in names or name not in (steps.dtype.names or ()):
+            unknown.append(str(name))
             continue
         error = steps[name] - true[name]
         if units.get(name) == "rad":
@@ -91,8 +101,8 @@ def compare(run: Run, truth: Run) -> dict[str, Any]:
     }  # fmt: skip
     return {
         "record": str(truth.path), "compared": len(steps), "not_compared": int((~known).sum()),
-        "settle_s": float(source.get("settle_s", 0.0)), "outage_s": float(np.sum(parts["outage"]) * _period(seconds)),
-        "watched": watched, "estimated": estimated, **readings,
+        "settle_s": settle_s, "outage_s": float(np.sum(parts["outage"]) * _period(seconds)),
+        "watched": watched, "unknown": unknown, "estimated": estimated, **readings,
     }  # fmt: skip
 
 
@@ -114,11 +124,15 @@ def print_against_truth(console: Console, found: dict[str, Any]) -> None:
         table.add_column(heading, justify="left" if k in (0, 5) else "right", no_wrap=True)
     for name, row in found["watched"].items():
         cells = [row.get(key) for key in ("outside", "outage", "outage_end", "worst")]
-        table.add_row(name, *("" if cell is None else f"{cell:.4g}" for cell in cells), row["unit"])
+        shown = ("" if cell is None else f"{cell:.4g}" for cell in cells)
+        table.add_row(escape(name), *shown, escape(row["unit"]))
     console.print(table)
+    if found["unknown"]:
+        names = escape(", ".join(found["unknown"]))
+        console.print(f"not outputs of both, so not compared: {names}", soft_wrap=True, highlight=False)
     for name, row in found["estimated"].items():
         true = "" if row["truth"] is None else f"; truth {row['truth']:.4g}"
-        console.print(f"{name}: {row['estimate']:.4g} ± {row['sigma']:.2g}{true}", highlight=False)
+        console.print(f"{escape(name)}: {row['estimate']:.4g} ± {row['sigma']:.2g}{true}", highlight=False)
     counted = ", ".join(f"{found[key]} {key.removeprefix('readings_')}" for key in found if key.startswith("readings_"))
     console.print(
         f"{found['compared']} steps compared, {found['not_compared']} had no instant of their own"

@@ -11,12 +11,15 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
 from sync.config import Config
+from sync.errors import ConfigError
+from sync.streams import truth_name
 from sync.threads import joined
 
 FOLDER = "truth"  # in a run's own
@@ -34,11 +37,20 @@ def truth_of(config: Config, file: Path) -> Path | None:
     return file.parent / str(named) if started else None
 
 
+def check_watched(config: Config, outputs: Sequence[str], file: str) -> None:
+    """What is compared with the truth must be an output of the twin; the source sees that it is one of the truth."""
+    watched = config.source.get("watch", ()) if config.source.get("kind") == "simulator" else ()
+    for name in watched:
+        if name not in outputs:
+            raise ConfigError(f"{file}: source.watch: {name}: the machine has {', '.join(outputs)}")
+
+
 class TruthRun:
     def __init__(self, config: Config, file: Path, report: Callable[[str], None]):
         self._file, self._report = file, report
         self._settings = [str(each) for each in config.source.get("truth_set", ())]
-        self._name = f"{config.name}_truth"  # as daq_service/devices/simulator.py looks for it
+        self._name = truth_name(config.name)
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None  # of a run that is not recorded
         self._popen: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self._last_words = ""
@@ -49,21 +61,14 @@ class TruthRun:
 
     def start(self, folder: Path | None) -> None:
         """Recorded in this run's folder if it has one."""
-        command = [
-            sys.executable,
-            "-c",
-            _ENDS_WITH_US,
-            "-m",
-            "tandem",
-            "run",
-            str(self._file),
-            "--seconds",
-            "0",
-            "--json",
-        ]
-        command += ["--set", f"name={self._name}", "--set", "view.enabled=false"]
+        command = [sys.executable, "-c", _ENDS_WITH_US, "-m", "tandem", "run", str(self._file)]
+        command += ["--seconds", "0", "--json", "--set", f"name={self._name}", "--set", "view.enabled=false"]
         command += [word for setting in self._settings for word in ("--set", setting)]
-        command += ["--runs", str(folder / FOLDER)] if folder is not None else ["--no-record", "--runs", os.devnull]
+        if folder is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="tandem-")
+            command += ["--no-record", "--runs", self._scratch.name]
+        else:
+            command += ["--runs", str(folder / FOLDER)]
         # a session of its own: Ctrl-C in the terminal reaches this process alone, which ends things in order
         self._popen = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -78,7 +83,8 @@ class TruthRun:
             for line in stream:
                 if text := line.strip():
                     self._last_words = text
-                    self._report(f"truth: {text}")
+                    if self._scratch is None or not text.startswith("report: "):  # of which nothing is left
+                        self._report(f"truth: {text}")
 
     def failure(self) -> str | None:
         """Why nothing comes any more; None while it runs, or before it was started."""
@@ -104,3 +110,5 @@ class TruthRun:
                 self._popen.wait()
         if self._reader is not None:
             joined(self._reader, 1.0)
+        if self._scratch is not None:
+            self._scratch.cleanup()

@@ -85,11 +85,15 @@ def test_a_run_that_is_not_there_yet_is_waited_for(run: str) -> None:
 
 
 def test_an_output_that_the_other_machine_does_not_have_is_named(run: str, steps: Steps) -> None:
-    found = open_device(config_of(run, "source.channels.brake.of='angel'"), DRIVE)
-    found.start()
-    with pytest.raises(ConfigError, match=r"source\.channels\.brake\.of = 'angel': the run .* has step, angle"):
-        read(found)
-    found.stop()
+    for setting, why in (
+        ("source.channels.brake.of='angel'", r"source\.channels\.brake\.of = 'angel': the run .* has step, angle"),
+        ("source.watch=['angel']", r"source\.watch: angel: the run .* has step, angle"),
+    ):
+        found = open_device(config_of(run, setting), DRIVE)
+        found.start()
+        with pytest.raises(ConfigError, match=why):
+            read(found)
+        found.stop()
 
 
 @pytest.mark.parametrize(

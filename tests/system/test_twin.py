@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from sync.record import open_run
 from tandem.inspect.info import info_of
@@ -76,9 +77,19 @@ def test_a_truth_that_is_killed_ends_the_run_which_says_so(
     assert leftovers(f"{name}_truth") == []
 
 
-def test_a_truth_that_cannot_be_is_said_before_anything_starts(name: str, tmp_path: Path) -> None:
-    settings = (f"name={name}", "view.enabled=false", "source.truth=nowhere.toml")
-    words = [word for setting in settings for word in ("--set", setting)]
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ("source.truth=nowhere.toml", "nowhere.toml"),
+        ("sim.step_ms=10", "sim.step_ms = 10: must be 5, which observers/buggy_live.toml is made for"),
+        ('source.watch=["sped"]', "source.watch: sped: the run"),
+    ],
+)
+def test_a_twin_that_cannot_be_is_refused_before_anything_starts(
+    name: str, tmp_path: Path, setting: str, why: str
+) -> None:
+    settings = (f"name={name}", "view.enabled=false", setting)
+    words = [word for each in settings for word in ("--set", each)]
     run = tandem("drive", str(TWIN), "--seconds", "1", "--runs", str(tmp_path / "runs"), *words)
-    assert run.code == 2 and "nowhere.toml" in run.said
+    assert run.code == 2 and why in " ".join(run.said.split()), run.said
     assert not list((tmp_path / "runs").glob("*"))

@@ -9,7 +9,7 @@ from pydantic import Field
 from sim_service.machines.contract import Machine, Quantity, Tables, tables
 from sim_service.machines.observer import step as stepping
 from sim_service.machines.observer.layout import HEAD, A
-from sim_service.machines.observer.observed_machine import observed_machine
+from sim_service.machines.observer.observed_machine import like, observed_machine
 from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.observers.contract import CORRECT, LINEARISE, MEASURE, Observed
 from sim_service.observers.description import Sensors, Walk, read_sensors
@@ -61,22 +61,13 @@ def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
         inputs=inputs,
         states=tuple(Quantity(f"observer {i}", "", "") for i in range(state_size)),
         outputs=outputs,
-        parameters=base.parameters,
         step=stepping.step,
         initial=_initial(own, sensors, settings.filter, made, h, where),
         tables=made,
         work_size=work_size,
-        efforts=base.efforts,
-        display=base.display,
-        # the estimate begins with the machine's state, then its parameters
-        scene=base.scene,
-        frames=lambda state, params, out: base.frames(state[: len(base.states)], params, out),
         outlook=_outlook(base) if base.outlook is not None else None,
         layout=f"observer {settings.observed} {len(A)}",
-        addresses=(
-            *range(int(made.ints[2 * A.ADDRESSES]), int(made.ints[2 * A.ADDRESSES + 1])),
-            *(int(made.ints[2 * A.OWN_FLOATS]) + place for place in base.addresses),
-        ),
+        **like(base, settings.step_ms, range(*made.ints[2 * A.ADDRESSES :][:2]), int(made.ints[2 * A.OWN_FLOATS])),
     )
     return machine, params
 

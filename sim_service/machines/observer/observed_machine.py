@@ -1,11 +1,13 @@
 """The machine that an observer or a set of sensors is for, from the files that came with theirs."""
 
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from sim_service.machines.contract import Machine
 from sim_service.machines.observer.layout import OBSERVED
 from sim_service.machines.parameters import make_plain
 from sim_service.observers.contract import Observed
@@ -39,6 +41,20 @@ def observed_machine(
     machine, params = make_machine(of, changed)
     found: Observed = import_module(module).observed(machine, params)
     return found, params
+
+
+def like(base: Machine, step_ms: float, addresses: Iterable[int], floats_at: int) -> dict[str, Any]:
+    """What a machine has of the one it is wrapped around, whose state begins its own: its parameters, what is shown
+    and felt of it. `addresses` of its own in its tables, where those of the other begin at `floats_at`."""
+    return {
+        "parameters": base.parameters,
+        "efforts": base.efforts,
+        "display": base.display,
+        "scene": base.scene,
+        "frames": lambda state, params, out: base.frames(state[: len(base.states)], params, out),
+        "addresses": (*addresses, *(floats_at + place for place in base.addresses)),
+        "step_ms": step_ms,  # sensors' rates and latencies are counted in steps
+    }
 
 
 class _Named:

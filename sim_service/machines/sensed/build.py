@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from sim_service.machines.contract import Machine, Quantity, Tables, tables
-from sim_service.machines.observer.observed_machine import observed_machine
+from sim_service.machines.observer.observed_machine import like, observed_machine
 from sim_service.machines.sensed import step as stepping
 from sim_service.machines.sensed.layout import HEAD, A
 from sim_service.multibody.relative.calls import address_of, as_word
@@ -45,20 +45,12 @@ def build(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
         inputs=base.inputs,
         states=tuple(Quantity(f"sensed {i}", "", "") for i in range(state_size)),
         outputs=(*base.outputs, *_readings(own, sensors)),
-        parameters=base.parameters,
         step=stepping.step,
         initial=_initial(base, sensors, settings.seed, made),
         tables=made,
         work_size=work_size,
-        efforts=base.efforts,
-        display=base.display,
-        scene=base.scene,
-        frames=lambda state, params, out: base.frames(state[: len(base.states)], params, out),
         layout=f"sensed {settings.observed} {len(A)}",
-        addresses=(
-            *range(int(made.ints[2 * A.ADDRESSES]), int(made.ints[2 * A.ADDRESSES + 1])),
-            *(int(made.ints[2 * A.OWN_FLOATS]) + place for place in base.addresses),
-        ),
+        **like(base, settings.step_ms, range(*made.ints[2 * A.ADDRESSES :][:2]), int(made.ints[2 * A.OWN_FLOATS])),
     )
     return machine, params
 
