@@ -100,7 +100,7 @@ def _refuse(machine: Machine, params: np.ndarray, path: str) -> None:
 
 
 def _begin(machine: Machine, made: Generated, constants: Tables, code: Compiled) -> Any:
-    """As the natural machine begins; holds the generated code as long as the machine lives."""
+    """As the natural machine begins."""
     head = constants.ints
     ints = head[relative.FRONT :]
 
@@ -114,7 +114,6 @@ def _begin(machine: Machine, made: Generated, constants: Tables, code: Compiled)
         for which, values in ((Own.X, made.tree.assembled), (Own.REF, np.tile([1.0, 0.0, 0.0, 0.0], len(made.balls)))):
             tree[ints[2 * which] : ints[2 * which + 1]] = values
         relative.join(state, params, given, work)
-        assert code.address  # what the addresses point to must not be collected
 
     CODE_OF[initial] = CodeParts(code, tuple(relative.NAMES), _KERNELS)
     return initial

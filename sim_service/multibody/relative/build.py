@@ -54,7 +54,7 @@ def build(
     at: Position | None = None,
     folder: Path | None = None,
 ) -> tuple[Generated, Compiled]:
-    """As `generate` and `compiled`; one process does it, others wait. The code lives as long as what is returned."""
+    """As `generate` and `compiled`; one process does it, others wait."""
     folder = folder or store.folder()
     key = _key(digest(mechanism, tuple(cut), tree, at))
     found = _load(folder, key, mechanism)

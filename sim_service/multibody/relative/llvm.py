@@ -8,6 +8,7 @@ Promises
   leaves for another lies in `work`.
 - No operation is contracted but what the graph has fused (`Graph.fused`), reordered or replaced by a near one: the same
   bits wherever the same library computes sine and cosine.
+- Addresses hold until the process ends, whoever still has them: loaded code is never freed.
 - Object code is kept by its contents (text, processor, version of LLVM), beside the compiled kernels (store.py), and is
   loaded from there in some milliseconds, by its key without the text (`load`); a file that was damaged is made again.
 - `module_text` is that IR for any target triple; C and CUDA C are in source_text.py.
@@ -280,18 +281,41 @@ def _literal(value: float) -> str:
 # ---- compiling ------------------------------------------------------------------------------------------------------
 
 
+_engines: dict[bytes, Any] = {}
+
+
+def _engine(objects: Sequence[bytes]) -> Any:
+    """Object code in memory, once for the same contents, until the process ends.
+
+    Addresses of it lie as numbers in tables, of which kernels and other threads have views and copies: nothing tells
+    when the last of these is gone, and a call of code that was freed ends the process. What is never freed is one copy
+    of the code of each structure, some hundred KiB for a car; other masses or lengths share it.
+    """
+    digest = hashlib.sha256()
+    for code in objects:
+        digest.update(struct.pack("<Q", len(code)) + code)
+    found = _engines.get(digest.digest())
+    if found is None:
+        found = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+        for code in objects:
+            found.add_object_file(llvm.ObjectFileRef.from_data(code))
+        found.finalize_object()
+        found = _engines.setdefault(digest.digest(), found)
+    return found
+
+
 class Compiled:
-    """Functions in memory: their addresses, for kernels (calls.py) and, for tests, as Python functions."""
+    """Functions in memory: their addresses, for kernels (calls.py) and, for tests, as Python functions.
+
+    The code stays when this is gone (`_engine`).
+    """
 
     def __init__(
         self, signatures: Sequence[Signature], objects: Sequence[bytes], work_size: int, key: str = ""
     ) -> None:
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
-        for code in objects:
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
+        engine = _engine(objects)
         self.functions = {f.name: f for f in signatures}
-        self.address = {e: int(self._engine.get_function_address(e)) for f in signatures for e in f.entries}
+        self.address = {e: int(engine.get_function_address(e)) for f in signatures for e in f.entries}
         self.work_size = work_size
         self.code_size = sum(len(code) for code in objects)
         self.key = key  # by which the cache has it

@@ -348,7 +348,7 @@ def natural_places(ints, reals, state, work, q, qd, qdd):
 
 @dataclass(frozen=True)
 class System:
-    """The tables of a mechanism, and its machine code, which lives as long as this does."""
+    """The tables of a mechanism, and its machine code."""
 
     mechanism: Equations
     generated: Generated

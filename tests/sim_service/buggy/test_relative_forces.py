@@ -27,7 +27,7 @@ class Instant:
 
     def __init__(self, road: str) -> None:
         machine, params = car("relative") if not road else make_machine(files(road=road))
-        self.machine, params = machine, params.copy()  # its code lives as long as it does
+        self.machine, params = machine, params.copy()
         middle = drive("relative")[1] if not road else driven(machine, params)
         for name, value in HARD.items():
             params[P[name]] = value

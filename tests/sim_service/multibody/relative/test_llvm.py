@@ -1,6 +1,7 @@
 """Machine code computes what the graph says, to the bit, however it is split; what is kept of it is used if whole."""
 
 import ctypes
+import gc
 import platform
 from dataclasses import replace
 
@@ -211,3 +212,19 @@ def test_nothing_is_contracted():
     x = np.array([1.0 + 2.0**-30, 1.0 - 2.0**-30, -1.0])
     code = llvm.Compiled([one.signature], [object_code(module_text([one]))], 0)
     assert code.call("f", x)[0][0] == 0.0, platform.machine()
+
+
+def test_addresses_hold_when_what_loaded_them_is_gone():
+    """Kernels have them as numbers in tables that outlive the machine; the same contents are in memory once."""
+    g = Graph()
+    a, b = g.inputs("x", 2)
+    one = Function("f", g, ("x",), ({"y": [a * b, a - b]},))
+    objects = [object_code(module_text([one]))]
+    code = llvm.Compiled([one.signature], objects, 0)
+    address = code.address["f"]
+    assert llvm.Compiled([one.signature], objects, 0).address["f"] == address
+    del code
+    gc.collect()
+    arrays = np.array([3.0, 2.0]), np.zeros(2), np.zeros(1)
+    ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(address)(*(array.ctypes.data for array in arrays))
+    assert list(arrays[1]) == [6.0, 1.0]
