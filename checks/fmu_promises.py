@@ -1,13 +1,16 @@
 """The FMU of a drive: everything that is promised of it, measured and printed.
 
-    python -m checks.fmu_promises [--seconds 50] [--run RUN]
+    python -m checks.fmu_promises [--seconds 50] [--run RUN] [--mechanism FILE]
 
-Drives the buggy for so long (or takes a run that was driven), makes an FMU of the machine of that run, and compares
-every output of every recorded step with it. A line for each promise; exit code 1 if one is not kept. The ratio of times
-is that of benchmarks/fmu.py: a figure, which a busy machine may spoil, and no promise here. Needs fmpy.
+With --mechanism the FMU is that of a mechanism, in Model Exchange: scipy integrates it through FMPy, and is compared
+with our own steps. Otherwise it drives the buggy for so long (or takes a run that was driven), makes an FMU of the
+machine of that run, and compares every output of every recorded step with it. A line for each promise; exit code 1 if one is not
+kept. The ratio of times is that of benchmarks/fmu.py: a figure, which a busy machine may spoil, and no promise here.
+Needs fmpy.
 """
 
 import argparse
+import ctypes
 import re
 import subprocess
 import sys
@@ -19,9 +22,11 @@ import fmpy.fmi3
 import numpy as np
 from fmpy import extract, read_model_description
 from fmpy.validation import validate_fmu
+from scipy.integrate import DOP853
 
 from tandem.fmu.build import write_fmu
 from tandem.fmu.platforms import HOST
+from tandem.fmu.sources import load_source
 from tandem.library.model import load_machine
 from tandem.replay import Asked, replay_run
 
@@ -102,11 +107,66 @@ def promises(run: Path, folder: Path) -> list[tuple[bool, str]]:
     ]  # fmt: skip
 
 
+MOST_APART = 1e-6  # m, rad, m/s, rad/s, of any output over the time
+
+
+def exchanged(mechanism: str, seconds: float, folder: Path) -> list[tuple[bool, str]]:
+    """Model Exchange of a mechanism: what a method of order 8 makes of its rates, beside a tenth of the file's step."""
+    loaded, exchange, step_s = load_source(mechanism, {})
+    made = write_fmu(loaded, "model", step_s, folder / "model.fmu", "tandem", exchange=exchange)
+    if not made["model_exchange"]:
+        return [(False, f"no Model Exchange: {made['no_model_exchange']}")]
+    problems = validate_fmu(made["fmu"])
+    fmu = Slave(folder / "model.fmu", folder / "unpacked")
+    it = fmpy.fmi3.FMU3Model(instanceName="it", **fmu._made)
+    it.instantiate()
+    it.enterInitializationMode()
+    it.exitInitializationMode()
+    it.enterContinuousTimeMode()
+    n = fmu.described.numberOfContinuousStates
+    y, rate = np.zeros(n), np.zeros(n)
+    pointers = [a.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for a in (y, rate)]
+    it.getContinuousStates(pointers[0], n)
+
+    def rates(t: float, state: np.ndarray) -> np.ndarray:
+        y[:] = state
+        it.setTime(t)
+        it.setContinuousStates(pointers[0], n)
+        it.getContinuousStateDerivatives(pointers[1], n)
+        return rate.copy()
+
+    solver = DOP853(rates, 0.0, y.copy(), seconds, rtol=1e-10, atol=1e-10, max_step=0.02)
+    apart, steps, own, done = 0.0, 0, loaded.copy(), 0.0
+    while solver.status == "running":
+        solver.step()
+        rates(solver.t, solver.y)
+        it.completedIntegratorStep()
+        found, steps = np.array(it.getFloat64(fmu.outputs)), steps + 1
+        parts = max(1, int(np.ceil((solver.t - done) / (0.1 * step_s))))
+        for _ in range(parts):
+            wanted = own.step({}, (solver.t - done) / parts)
+        done = solver.t
+        apart = max(apart, float(np.abs(found - list(wanted.values())).max()))
+    return [
+        (not problems, f"FMPy's validation: {'; '.join(problems) or 'no problem'}"),
+        (made["library_bytes"] <= MOST_BYTES, f"library for {HOST}: {made['library_bytes'] / 1e3:.0f} kB"),
+        (apart <= MOST_APART, f"{mechanism}, {n} states, {seconds:g} s in {steps} steps of DOP853 through FMPy: at most"
+         f" {apart:.1e} from our own steps (allowed {MOST_APART:g})"),
+    ]  # fmt: skip
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=50.0)
     parser.add_argument("--run", type=Path, help="a run that was driven; default: drive one")
+    parser.add_argument("--mechanism", help="a mechanism's file, in Model Exchange")
     asked = parser.parse_args()
+    if asked.mechanism:
+        with tempfile.TemporaryDirectory(prefix="tandem") as folder:
+            found = exchanged(asked.mechanism, min(asked.seconds, 2.0), Path(folder))
+        for good, line in found:
+            print(f"{'ok ' if good else 'NOT'}  {line}")
+        return 0 if all(good for good, _ in found) else 1
     with tempfile.TemporaryDirectory(prefix="tandem") as folder:
         run = asked.run or driven(asked.seconds, Path(folder) / "runs")
         found = promises(run, Path(folder))

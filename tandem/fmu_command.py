@@ -14,11 +14,14 @@ def fmu(
         str,
         typer.Argument(
             metavar="MACHINE",
-            help="A machine by its name or its file; a configuration by its file or name; a run.",
+            help="A machine by its name or its file; a configuration by its file or name; a run; a mechanism's file.",
         ),
     ],
     settings: Parameters = None,
-    step_ms: Annotated[float, typer.Option(min=0.01, max=1000, help="Of the model's own steps.")] = 5.0,
+    step_ms: Annotated[
+        float | None,
+        typer.Option(min=0.01, max=1000, help="Of the model's own steps. Default: 5, of a mechanism its file's."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The file. Default: NAME.fmu here.")] = None,
     platform: Annotated[
         list[str] | None,
@@ -42,15 +45,17 @@ def fmu(
             from sync.extras import DISTRIBUTION
             from tandem.fmu.build import write_fmu
             from tandem.fmu.platforms import HOST
-            from tandem.library.model import load_machine
+            from tandem.fmu.sources import load_source
 
             try:
                 tool = f"tandem {version(DISTRIBUTION)}"
             except PackageNotFoundError:
                 tool = "tandem"
             name = Path(machine).stem
-            loaded, file = load_machine(machine, changed), out or Path(f"{name}.fmu")
-            made = write_fmu(loaded, name, 1e-3 * step_ms, file, tool, platform or [HOST])
+            loaded, exchange, step_s = load_source(machine, changed)
+            file = out or Path(f"{name}.fmu")
+            step_s = step_s if step_ms is None else 1e-3 * step_ms
+            made = write_fmu(loaded, name, step_s, file, tool, platform or [HOST], exchange)
     if as_json:
         print(json.dumps(made), flush=True)
         return
@@ -60,3 +65,5 @@ def fmu(
         + ", ".join(f"{name} {size / 1e3:.0f} kB" for name, size in made["platforms"].items()),
         markup=False, soft_wrap=True,
     )  # fmt: skip
+    if made["no_model_exchange"]:
+        output().print(f"No Model Exchange: {made['no_model_exchange']}.", markup=False, soft_wrap=True)

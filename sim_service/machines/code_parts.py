@@ -16,6 +16,7 @@ class CodeParts:
     generated: Compiled
     names: tuple[str, ...]  # of its functions, the first addresses
     kernels: tuple[tuple[Any, Any], ...]  # with their signatures, the addresses behind these
+    no_rates: str = ""  # why nobody but its own step can integrate it, if so
 
 
 CODE_OF: WeakKeyDictionary[Callable[..., None], CodeParts] = WeakKeyDictionary()

@@ -4,7 +4,7 @@ import subprocess
 import tempfile
 import zipfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from sim_service.machines.code_parts import CODE_OF
+from sim_service.machines.contract import Machine
 from sync.errors import ConfigError
 from tandem.exchange.atomic_files import written_atomically
 from tandem.fmu.address_code import objects as code_objects
@@ -25,13 +27,29 @@ _INTERFACE = Path(__file__).with_name("interface.c")
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same machine gives the same file
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """What a machine is as a differential equation, where its step does not tell."""
+
+    continuous: int  # of its states, the first
+    time_at: int  # of its states: the instant
+    has_tangent: bool
+    missing: str = ""  # why it has no rates of change
+
+
 def write_fmu(
-    loaded: LoadedMachine, name: str, step_s: float, out: Path, tool: str, platforms: Sequence[str] = (HOST,)
+    loaded: LoadedMachine,
+    name: str,
+    step_s: float,
+    out: Path,
+    tool: str,
+    platforms: Sequence[str] = (HOST,),
+    exchange: Exchange | None = None,
 ) -> dict[str, Any]:
     """Raises ConfigError where it cannot be made; returns what was written."""
     wanted = [find_platform(each) for each in dict.fromkeys(platforms)]
     commands = [compiler(platform) for platform in wanted]  # what is missing is said before anything is compiled
-    model, kernels = as_model(loaded, name, step_s)
+    model, kernels = as_model(loaded, name, step_s, exchange)
     token = model.token
     sizes = {}
     with (
@@ -48,6 +66,7 @@ def write_fmu(
     return {
         "fmu": str(out), "machine": machine.name, "platforms": sizes, "step_s": step_s,
         "library_bytes": max(sizes.values()), "model_exchange": model.has_rates,
+        "no_model_exchange": "" if model.has_rates else no_rates_because(machine, exchange),
         "inputs": len(machine.inputs), "outputs": len(machine.outputs), "parameters": len(model.live),
         "states": len(machine.states),
     }  # fmt: skip
@@ -57,15 +76,26 @@ def _put(archive: zipfile.ZipFile, inside: str, content: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(inside, _DATE), content, zipfile.ZIP_DEFLATED)
 
 
-def as_model(loaded: LoadedMachine, name: str, step_s: float) -> tuple[Model, dict[str, Any]]:
+def no_rates_because(machine: Machine, exchange: Exchange | None) -> str:
+    """Why one without rates of change has none."""
+    parts = CODE_OF.get(machine.initial)
+    why = exchange.missing if exchange is not None else parts.no_rates if parts is not None else ""
+    return why or "its step says where it is after a while, and nothing beside it says how fast its states change"
+
+
+def as_model(
+    loaded: LoadedMachine, name: str, step_s: float, exchange: Exchange | None = None
+) -> tuple[Model, dict[str, Any]]:
     """And its kernels by the names they have in C."""
     machine, params = loaded.description()
     state, work = np.zeros(len(machine.states)), np.zeros(machine.work_size)
     machine.initial(state, params, machine.tables, work)
     outputs = work[: len(machine.outputs)].copy()
     module = machine.step.py_func.__module__
-    kernels = {STEP: machine.step, RATES: _beside(module, "rates_of_change")}
-    kernels[TANGENT] = _beside(module, "tangent_of_rates") if kernels[RATES] is not None else None
+    exchange = exchange or Exchange(len(state), -1, True)
+    kernels = {STEP: machine.step, RATES: None if exchange.missing else _beside(module, "rates_of_change")}
+    tangent = exchange.has_tangent and kernels[RATES] is not None
+    kernels[TANGENT] = _beside(module, "tangent_of_rates") if tangent else None
     found = {key: kernel for key, kernel in kernels.items() if kernel is not None}
     rows, columns = len(outputs) + len(state), len(state) + len(machine.inputs)
     needed = (rows if RATES in found else 0, rows * columns if TANGENT in found else 0)
@@ -73,8 +103,9 @@ def as_model(loaded: LoadedMachine, name: str, step_s: float) -> tuple[Model, di
     code = tuple(symbols(parts)) if parts is not None else ()
     machine = replace(machine, work_size=max(machine.work_size, *needed))
     return Model(
-        machine, identifier(name), params, state, outputs, step_s, RATES in found, TANGENT in found, code
-    ), found
+        machine, identifier(name), params, state, outputs, step_s, RATES in found, TANGENT in found,
+        exchange.continuous, exchange.time_at, code,
+    ), found  # fmt: skip
 
 
 def _beside(module: str, name: str) -> Any:

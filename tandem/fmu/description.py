@@ -23,6 +23,8 @@ class Model:
     step_s: float
     has_rates: bool = False  # Model Exchange too
     has_tangent: bool = False  # and directional derivatives
+    continuous: int = 0  # of its states, the first, which are integrated then
+    time_at: int = -1  # of its states: the instant, where its rates depend on it
     code: tuple[str, ...] = ()  # symbols whose addresses belong into the tables, at `machine.addresses`
 
     @property
@@ -71,6 +73,8 @@ def data(model: Model, token: str) -> str:
     lines += [
         f"#define HAS_RATES {int(model.has_rates)}",
         f"#define HAS_TANGENT {int(model.has_tangent)}",
+        f"#define N_CONTINUOUS {model.continuous}",
+        f"#define TIME_AT {model.time_at}",
         f"#define STEP_SIZE {float(model.step_s).hex()}",
         f"#define BOUND {float(machine.bound).hex()}",
         f'#define TOKEN "{token}"',
@@ -106,9 +110,10 @@ def description(model: Model, token: str, tool: str) -> str:
     outputs = range(first_output, first_output + len(machine.outputs))
     step = repr(float(model.step_s))
     first_rate = 1 + len(machine.inputs) + len(machine.outputs) + len(model.live) + len(machine.states)
-    rates = range(first_rate, first_rate + len(machine.states)) if model.has_rates else ()
+    rates = range(first_rate, first_rate + model.continuous) if model.has_rates else ()
     exchange = (
         f'  <ModelExchange modelIdentifier={quoteattr(model.identifier)} canGetAndSetFMUState="true"'
+        f' needsCompletedIntegratorStep="{_truth(model.continuous < len(machine.states))}"'
         f' canSerializeFMUState="true" providesDirectionalDerivatives={quoteattr(_truth(model.has_tangent))}/>',
     )
     lines = [
@@ -173,13 +178,14 @@ def _variables(model: Model) -> Iterator[str]:
             variability="tunable", **bounds, start=repr(float(model.params[k])),
         )  # fmt: skip
     first_state = reference
-    for quantity, start in zip(machine.states, model.state, strict=True):
-        begins = {"initial": "exact", "start": repr(float(start))} if model.has_rates else {}
+    for k, (quantity, start) in enumerate(zip(machine.states, model.state, strict=True)):
+        integrated = model.has_rates and k < model.continuous
+        begins = {"initial": "exact", "start": repr(float(start))} if integrated else {}
         yield variable(
             f"states.{quantity.name}", quantity.unit, quantity.text, causality="local", variability="continuous",
             **begins,
         )  # fmt: skip
-    for k, quantity in enumerate(machine.states if model.has_rates else ()):
+    for k, quantity in enumerate(machine.states[: model.continuous] if model.has_rates else ()):
         unit = f"{quantity.unit}/s" if quantity.unit not in ("", "1") else "1/s"
         yield variable(
             f"der(states.{quantity.name})", unit, f"Rate of states.{quantity.name}", causality="local",

@@ -2,7 +2,9 @@
  * model_data.h, made for the machine, has its sizes, its constants and its start. Memory is taken when an instance or a
  * saved state is made, never in a step.
  *
- * Value references: 0 time, then inputs, outputs, parameters, states, rates of the states, in the machine's order.
+ * Value references: 0 time, then inputs, outputs, parameters, states, rates of the states, in the machine's order. The
+ * first N_CONTINUOUS states are those that Model Exchange integrates; what is behind them is kept from one accepted step to
+ * the next, and no importer sets it.
  */
 #include <math.h>
 #include <stdint.h>
@@ -16,7 +18,7 @@
 #else
 #define EXPORT __attribute__((visibility("default")))
 #endif
-enum { OK = 0, ERROR = 3 };
+enum { OK = 0, DISCARD = 2, ERROR = 3 };
 
 typedef void (*log_message)(void *environment, int status, const char *category, const char *message);
 
@@ -36,7 +38,7 @@ typedef struct {
     log_message log;
     int exchange;  /* Model Exchange: the importer integrates */
     int evaluated; /* outputs and rates are those of the present state, inputs and parameters */
-    double rates[N_STATES + 1];
+    double rates[N_STATES + 1]; /* and behind those of continuous states what is kept if a step ends here */
 } instance;
 
 extern int32_t tandem_machine_step(void *state, void *inputs, const void *params, const void *ints, const void *floats,
@@ -74,8 +76,11 @@ static int evaluate(instance *it) {
     if (it->evaluated) return OK;
     for (int k = 0; k < N_INPUTS; k++) it->used[k] = it->now.inputs[k];
     int32_t status = tandem_machine_rates(it->now.state, it->used, it->now.params, model_ints, model_floats.number,
-                                          it->work, 0.0);
+                                          it->work, it->now.time);
     if (status != 0 && status != -2) return fail(it, "the rates cannot be computed");
+    for (int k = 0; k < N_CONTINUOUS; k++)
+        if (!isfinite(it->work[N_OUTPUTS + k]))
+            return fail(it, "there are no rates here: a smaller step may keep away from this state"), DISCARD;
     for (int k = 0; k < N_OUTPUTS; k++) it->now.outputs[k] = it->work[k];
     for (int k = 0; k < N_STATES; k++) it->rates[k] = it->work[N_OUTPUTS + k];
     it->evaluated = 1;
@@ -135,6 +140,9 @@ EXPORT void fmi3FreeInstance(void *it) { free(it); }
 EXPORT int fmi3EnterInitializationMode(instance *it, _Bool tolerant, double tolerance, double start, _Bool ends, double stop) {
     (void)tolerant, (void)tolerance, (void)ends, (void)stop;
     it->now.time = start;
+#if TIME_AT >= 0
+    it->now.state[TIME_AT] = start;
+#endif
     return OK;
 }
 
@@ -153,7 +161,8 @@ EXPORT int fmi3Reset(instance *it) {
 
 EXPORT int fmi3GetFloat64(instance *it, const uint32_t *references, size_t n, double *values, size_t count) {
     if (n != count) return fail(it, "as many values as references are expected");
-    if (it->exchange && evaluate(it) != OK) return ERROR;
+    int status = it->exchange ? evaluate(it) : OK;
+    if (status != OK) return status;
     for (size_t k = 0; k < n; k++) {
         size_t r = references[k];
         if (r == 0) values[k] = it->now.time;
@@ -161,7 +170,7 @@ EXPORT int fmi3GetFloat64(instance *it, const uint32_t *references, size_t n, do
         else if ((r -= N_INPUTS) < N_OUTPUTS) values[k] = it->now.outputs[r];
         else if ((r -= N_OUTPUTS) < N_LIVE) values[k] = it->now.params[model_live[r]];
         else if ((r -= N_LIVE) < N_STATES) values[k] = it->now.state[r];
-        else if (HAS_RATES && it->exchange && (r -= N_STATES) < N_STATES) values[k] = it->rates[r];
+        else if (HAS_RATES && it->exchange && (r -= N_STATES) < N_CONTINUOUS) values[k] = it->rates[r];
         else return fail(it, "no variable has this value reference");
     }
     return OK;
@@ -178,7 +187,7 @@ EXPORT int fmi3SetFloat64(instance *it, const uint32_t *references, size_t n, co
             if (!(values[k] >= model_low.number[r] && values[k] <= model_high.number[r]))
                 return fail(it, "a parameter is outside its min and max");
             it->now.params[model_live[r]] = values[k];
-        } else if (it->exchange && (r -= N_LIVE) < N_STATES) it->now.state[r] = values[k];
+        } else if (it->exchange && (r -= N_LIVE) < N_CONTINUOUS) it->now.state[r] = values[k];
         else return fail(it, "only inputs and parameters can be set");
     }
     return OK;
@@ -269,41 +278,48 @@ EXPORT int fmi3CompletedIntegratorStep(instance *it, _Bool no_way_back, _Bool *e
     *event = *terminate = 0;
     for (int k = 0; k < N_STATES; k++)
         if (!(fabs(it->now.state[k]) <= BOUND)) return fail(it, "the model diverged: a state left its bounds");
+#if N_CONTINUOUS < N_STATES
+    int status = evaluate(it);
+    if (status != OK) return status;
+    for (int k = N_CONTINUOUS; k < N_STATES; k++) it->now.state[k] = it->rates[k];
+#endif
     return OK;
 }
 
 EXPORT int fmi3SetTime(instance *it, double time) {
+    it->evaluated &= TIME_AT < 0; /* else rates depend on it */
     it->now.time = time;
     return OK;
 }
 
 EXPORT int fmi3SetContinuousStates(instance *it, const double *states, size_t n) {
-    if (!it->exchange || n != N_STATES) return fail(it, "another number of continuous states");
+    if (!it->exchange || n != N_CONTINUOUS) return fail(it, "another number of continuous states");
     it->evaluated = 0;
     memcpy(it->now.state, states, n * sizeof(double));
     return OK;
 }
 
 EXPORT int fmi3GetContinuousStates(instance *it, double *states, size_t n) {
-    if (!it->exchange || n != N_STATES) return fail(it, "another number of continuous states");
+    if (!it->exchange || n != N_CONTINUOUS) return fail(it, "another number of continuous states");
     memcpy(states, it->now.state, n * sizeof(double));
     return OK;
 }
 
 EXPORT int fmi3GetContinuousStateDerivatives(instance *it, double *rates, size_t n) {
-    if (!it->exchange || n != N_STATES) return fail(it, "another number of continuous states");
-    if (evaluate(it) != OK) return ERROR;
+    if (!it->exchange || n != N_CONTINUOUS) return fail(it, "another number of continuous states");
+    int status = evaluate(it);
+    if (status != OK) return status;
     memcpy(rates, it->rates, n * sizeof(double));
     return OK;
 }
 
 EXPORT int fmi3GetNominalsOfContinuousStates(instance *it, double *nominals, size_t n) {
-    if (!it->exchange || n != N_STATES) return fail(it, "another number of continuous states");
+    if (!it->exchange || n != N_CONTINUOUS) return fail(it, "another number of continuous states");
     for (size_t k = 0; k < n; k++) nominals[k] = 1.0;
     return OK;
 }
 
-EXPORT int fmi3GetNumberOfContinuousStates(instance *it, size_t *n) { return *n = it->exchange ? N_STATES : 0, OK; }
+EXPORT int fmi3GetNumberOfContinuousStates(instance *it, size_t *n) { return *n = it->exchange ? N_CONTINUOUS : 0, OK; }
 EXPORT int fmi3GetNumberOfEventIndicators(instance *it, size_t *n) { return (void)it, *n = 0, OK; }
 EXPORT int fmi3GetEventIndicators(instance *it, double *values, size_t n) {
     return (void)values, n ? fail(it, "there are no event indicators") : OK;
@@ -316,21 +332,22 @@ EXPORT int fmi3GetDirectionalDerivative(instance *it, const uint32_t *unknowns, 
     if (!it->exchange || seeds != m || count != n) return fail(it, "Model Exchange has derivatives, one for each unknown");
     for (int k = 0; k < N_INPUTS; k++) it->used[k] = it->now.inputs[k];
     int32_t status = tandem_machine_tangent(it->now.state, it->used, it->now.params, model_ints, model_floats.number,
-                                            it->work, 0.0);
+                                            it->work, it->now.time);
     if (status != 0 && status != -2) return fail(it, "the derivatives cannot be computed");
     it->evaluated = 0; /* its work has been written over */
     for (size_t i = 0; i < n; i++) {
         size_t row = (size_t)unknowns[i] - 1 - N_INPUTS;
         if (row >= N_OUTPUTS) row -= N_LIVE + N_STATES; /* a rate: behind parameters and states */
-        if (row >= N_OUTPUTS + N_STATES || (size_t)unknowns[i] < 1 + N_INPUTS)
+        if (row >= N_OUTPUTS + N_CONTINUOUS || (size_t)unknowns[i] < 1 + N_INPUTS)
             return fail(it, "only outputs and rates have derivatives");
         sensitivity[i] = 0.0;
         for (size_t j = 0; j < m; j++) {
-            size_t r = (size_t)knowns[j] - 1, column = N_STATES + r;
-            if (r >= N_INPUTS && (column = r - N_INPUTS - N_OUTPUTS - N_LIVE) >= N_STATES)
+            size_t r = (size_t)knowns[j] - 1, column = N_CONTINUOUS + r;
+            if (r >= N_INPUTS && (column = r - N_INPUTS - N_OUTPUTS - N_LIVE) >= N_CONTINUOUS)
                 return fail(it, "derivatives are by states and inputs");
-            sensitivity[i] += it->work[row * (N_STATES + N_INPUTS) + column] * seed[j];
+            sensitivity[i] += it->work[row * (N_CONTINUOUS + N_INPUTS) + column] * seed[j];
         }
+        if (!isfinite(sensitivity[i])) return fail(it, "there are no derivatives here"), DISCARD;
     }
     return OK;
 #else

@@ -75,6 +75,11 @@ _KERNELS = (
     (relative.car_rates_and_jacobian, ode.RATES_AND_JACOBIAN),
 )  # fmt: skip
 
+_NO_RATES = (
+    "gears, brakes that hold and tyres that slide are decided once a step and kept until the next, and slow or sliding"
+    " wheels are stepped by I3AL"
+)
+
 
 def _device(constants: Tables, addresses: tuple[int, ...], made: Generated) -> Any:
     from sim_service.machines.buggy import relative_device  # only who compiles for a GPU needs it
@@ -115,7 +120,7 @@ def _begin(machine: Machine, made: Generated, constants: Tables, code: Compiled)
             tree[ints[2 * which] : ints[2 * which + 1]] = values
         relative.join(state, params, given, work)
 
-    CODE_OF[initial] = CodeParts(code, tuple(relative.NAMES), _KERNELS)
+    CODE_OF[initial] = CodeParts(code, tuple(relative.NAMES), _KERNELS, _NO_RATES)
     return initial
 
 

@@ -1,0 +1,29 @@
+"""What an FMU is made of: a machine as the library loads it, or the file of a mechanism."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sim_service.machines import MACHINES
+from sync.errors import ConfigError
+from sync.toml import read_toml
+from tandem.fmu.build import Exchange
+from tandem.library.model import Model, found_file, load_machine
+
+STEP_S = 0.005
+
+
+def load_source(machine: str, changed: Mapping[str, float]) -> tuple[Model, Exchange | None, float]:
+    """With what it is as a differential equation, where its step does not tell, and its usual step in seconds."""
+    given = Path(machine)
+    if machine in MACHINES or given.suffix == ".mcap" or given.is_dir():
+        return load_machine(machine, changed), None, STEP_S
+    path = found_file(given)
+    data = read_toml(path)
+    if "machine" in data or "points" not in data:
+        return load_machine(machine, changed), None, STEP_S
+    if changed:
+        name, value = next(iter(changed.items()))
+        raise ConfigError(f"--set {name}={value:g}: {path} is a mechanism and has no parameters; change its file")
+    from tandem.fmu.mechanism import mechanism_model  # compiled code that only mechanisms need
+
+    return mechanism_model(path)
