@@ -4,9 +4,9 @@
 
 With --mechanism the FMU is that of a mechanism, in Model Exchange: scipy integrates it through FMPy, and is compared
 with our own steps. Otherwise it drives the buggy for so long (or takes a run that was driven), makes an FMU of the
-machine of that run, and compares every output of every recorded step with it. A line for each promise; exit code 1 if one is not
-kept. The ratio of times is that of benchmarks/fmu.py: a figure, which a busy machine may spoil, and no promise here.
-Needs fmpy.
+machine of that run, and compares every output of every recorded step with it. A line for each promise; exit code 1
+if one is not kept. The ratio of times is that of benchmarks/fmu.py: a figure, which a busy machine may spoil, and no
+promise here. Needs fmpy.
 """
 
 import argparse

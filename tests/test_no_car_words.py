@@ -56,6 +56,8 @@ ALLOWED: Allowed = {
     "sim_service/machines/scene.py": ("wheel wheels steer axle pedal", "things to draw, whatever machine has them"),
     "tandem/mechanism_columns.py": ("drive drives", "a drive prescribes a coordinate of a mechanism"),
     "tandem/mechanism_run.py": ("drive drives", "a drive prescribes a coordinate of a mechanism"),
+    "tandem/fmu/mechanism.py": ("drive drives driven", "a drive prescribes a coordinate of a mechanism"),
+    "tandem/fmu/mechanism_step.py": ("driven", "a drive prescribes a coordinate of a mechanism"),
     "tandem/studies/bench/trees.py": ("drives driven", "a drive prescribes a coordinate of a mechanism"),
     "tandem/view/fork.py": ("buggy", "what its figures were measured on"),
     "tandem/view/ground.py": ("road roads", "the package that reads surfaces"),
