@@ -10,7 +10,12 @@ Transition. The Rosenbrock step (RODAS3) factorises 2/h - J, J the exact Jacobia
     F = 2 (2/h) (2/h - J)^-1 - 1 = (1 - h J/2)^-1 (1 + h J/2)
 
 costs 37 solutions, made at once, and no matrix: of second order in h as the exponential's Cayley form, and stable
-where J is. The tangent of RODAS3 itself would need four times as many solutions; the matrix exponential nine products.
+where J is. On a linear machine a step of RODAS3 is, with D = (1 - F) / 2,
+
+    F + D^3 (2/3 + D/3)
+
+which would take two products of matrices. What is not small of it are the modes of wheels against their tyres' patches:
+it is taken of these pairs alone, wheel by wheel, the pair's own D for two of the three factors (`of_method`).
 After the step the turn of the chassis is counted from its new attitude, which turns the error with it.
 
 Steps that were I3AL's (relative_dynamics.py) have no such factors: J of their beginning is then taken for itself
@@ -23,8 +28,8 @@ Places of sensors are from the centre of gravity of the sprung mass as the vehic
 the chassis' axes.
 
 Estimable: `grip`, the factor on friction (derivatives of the rates by one difference), and `payload`, a mass that
-rides in the sprung mass' centre of gravity: a force on the chassis, -m (a + g), whose effect the filter adds. It is in
-accelerations and their slopes, not in F.
+rides in the sprung mass' centre of gravity: a force, -m (a + g), whose effect the filter adds (payload.py). It is in
+accelerations, their slopes, and F.
 """
 
 from dataclasses import replace
@@ -36,6 +41,9 @@ from sim_service.machines.buggy import relative_dynamics as relative
 from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.bodies import WHEELS
 from sim_service.machines.buggy.description import OUTPUTS, WHEEL, P, V, W
+from sim_service.machines.buggy.payload import COLUMNS, GRAVITY, carry_over, columns_of, feel, put_on
+from sim_service.machines.buggy.payload import room_for as room_for_payload
+from sim_service.machines.buggy.spatial import cross, dot, increment, into_body, into_world, three
 from sim_service.machines.buggy.start_jacobian import jacobian_at_start
 from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
 from sim_service.machines.car.tyres.transient_keys import S
@@ -44,7 +52,7 @@ from sim_service.multibody.natural.tables import P as Part
 from sim_service.multibody.natural.views import part, view
 from sim_service.multibody.relative import ode, system
 from sim_service.multibody.relative.calls import address_of, as_word
-from sim_service.multibody.relative.port_jacobian import solve as solve_mass
+from sim_service.multibody.relative.ode import LANES
 from sim_service.multibody.relative.system import P as Own
 from sim_service.multibody.relative.transition import cayley, room_for
 from sim_service.observers.contract import (
@@ -65,7 +73,6 @@ from sync.jit import inner, kernel
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
 
-GRAVITY = 9.81  # m/s2
 _N, _ERRORS = 14, 2 * 14 + relative.ADDED
 _ARM, _SPIN = 6, 10  # the first suspension's coordinate, the first wheel's angle
 _OUTPUTS, _PER_WHEEL = len(OUTPUTS), len(WHEEL)
@@ -79,10 +86,12 @@ _MOST = 2
 _SLOPE = _ROWS + 6 * _ERRORS
 _EFFECT = _SLOPE + 6 * _MOST
 _KNOWN = _EFFECT + 6
-_PUSHED = _KNOWN + 1  # scratch: accelerations by a unit of force on the chassis, along each axis
-_TOLD = _PUSHED + 3 * _N  # torque on the hand wheel, of the rear axle, pressures of the four brakes
-_SOLVED = _TOLD + 6  # scratch
-_AT = _SOLVED + room_for(_ERRORS, _N + relative.ADDED, _MOST + 1)
+_TOLD = _KNOWN + 1  # torque on the hand wheel, of the rear axle, pressures of the four brakes
+# scratch: of payload.py, of the transition before it, of its solutions
+_LOADED = _TOLD + 6
+_WIDE = _LOADED + room_for_payload(_N, _ERRORS)
+_SOLVED = _WIDE + (_ERRORS + _MOST + 1 + COLUMNS) * _ERRORS + LANES
+_AT = _SOLVED + room_for(_ERRORS, _N + relative.ADDED, _MOST + 1 + COLUMNS)
 # behind the machine's numbers: the step's address, the chassis' origin as drawn, the chassis' point from it
 _BEHIND = 7
 
@@ -128,47 +137,6 @@ COORDINATES = (
 
 
 @inner
-def cross(a, b):
-    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-
-
-@inner
-def dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@inner
-def three(of, at):
-    return of[at], of[at + 1], of[at + 2]
-
-
-@inner
-def into_body(q, v):
-    """A vector of the world in the axes of a body whose attitude is q."""
-    w, u = q[0], (-q[1], -q[2], -q[3])
-    t = cross(u, v)
-    t = (2.0 * t[0], 2.0 * t[1], 2.0 * t[2])
-    s = cross(u, t)
-    return v[0] + w * t[0] + s[0], v[1] + w * t[1] + s[1], v[2] + w * t[2] + s[2]
-
-
-@inner
-def into_world(q, v):
-    return into_body((q[0], -q[1], -q[2], -q[3]), v)
-
-
-@inner
-def increment(p, q):
-    """The xi that turns the attitude p into q: q = p (1, xi / 2), normalised."""
-    scale = 2.0 / (p[0] * q[0] + p[1] * q[1] + p[2] * q[2] + p[3] * q[3])
-    c = cross((p[1], p[2], p[3]), (q[1], q[2], q[3]))
-    return (
-        scale * (p[0] * q[1] - q[0] * p[1] - c[0]), scale * (p[0] * q[2] - q[0] * p[2] - c[1]),
-        scale * (p[0] * q[3] - q[0] * p[3] - c[2]),
-    )  # fmt: skip
-
-
-@inner
 def add_to(H, at, v):
     for i in range(3):
         H[at + i] += v[i]
@@ -188,62 +156,20 @@ def look_at(ints, tree, left, at):
 
 
 @inner
-def inverse_of(a, b, c):
-    """Rows of the inverse of the matrix with these rows."""
-    p, q, r = cross(b, c), cross(c, a), cross(a, b)
-    share = 1.0 / dot(a, p)
-    return (
-        (share * p[0], share * q[0], share * r[0]),
-        (share * p[1], share * q[1], share * r[1]),
-        (share * p[2], share * q[2], share * r[2]),
-    )
-
-
-@inner
-def times(B, v):
-    return dot(B[0], v), dot(B[1], v), dot(B[2], v)
-
-
-@inner
-def pushed(at, i):
-    """Acceleration i by a unit of force along each axis."""
-    return at[_PUSHED + i], at[_PUSHED + _N + i], at[_PUSHED + 2 * _N + i]
-
-
-@inner
-def load(factor, mass, start, at, slope, effect):
-    """What a mass in the chassis' origin does to the accelerations, `effect`, and its derivative by the mass, `slope`.
-
-    With G the accelerations by a force on the chassis, effect = -m G (a + effect + g): it feels what it does itself.
-    Rows of the Jacobian that measurements use feel it too.
-    """
-    for axis in range(3):
-        for i in range(_ERRORS):
-            slope[i] = 1.0 if i == _N + axis else 0.0
-        solve_mass(_N, factor, slope, 1)
-        for i in range(_N):
-            at[_PUSHED + _N * axis + i] = slope[_N + i]
-    # with B = (1 + m G)^-1 of the chassis' three rows, what is felt is B (a + g)
-    g0, g1, g2 = pushed(at, 0), pushed(at, 1), pushed(at, 2)
-    B = inverse_of(
-        (1.0 + mass * g0[0], mass * g0[1], mass * g0[2]),
-        (mass * g1[0], 1.0 + mass * g1[1], mass * g1[2]),
-        (mass * g2[0], mass * g2[1], 1.0 + mass * g2[2]),
-    )
-    felt = times(B, (start[_N], start[_N + 1], start[_N + 2] + GRAVITY))
-    s = times(B, (dot(g0, felt), dot(g1, felt), dot(g2, felt)))
-    along = felt[0] - mass * s[0], felt[1] - mass * s[1], felt[2] - mass * s[2]
-    for i in range(_ERRORS):
-        slope[i] = effect[i] = 0.0
-    for i in range(_N):
-        g = pushed(at, i)
-        effect[_N + i], slope[_N + i] = -mass * dot(g, felt), -dot(g, along)
-    for i in range(6):
-        at[_EFFECT + i] = effect[_N + i]
-    for j in range(_ERRORS):
-        x = times(B, (at[_ROWS + j], at[_ROWS + _ERRORS + j], at[_ROWS + 2 * _ERRORS + j]))
-        for i in range(6):
-            at[_ROWS + i * _ERRORS + j] -= mass * dot(x, pushed(at, i))
+def of_method(F, columns):
+    """F of the step's method in the modes of each wheel's speed and its tyre's deflection along it."""
+    for w in range(4):
+        i, j = _N + _SPIN + w, 2 * _N + 2 * w
+        a, b = 0.5 - 0.5 * F[i * _ERRORS + i], -0.5 * F[j * _ERRORS + i]
+        c, d = -0.5 * F[i * _ERRORS + j], 0.5 - 0.5 * F[j * _ERRORS + j]
+        p, q, r, s = a * a + b * c, b * (a + d), c * (a + d), d * d + b * c
+        e, f, g, h = (2.0 + a) / 3.0, b / 3.0, c / 3.0, (2.0 + d) / 3.0
+        p, q, r, s = p * e + q * g, p * f + q * h, r * e + s * g, r * f + s * h
+        for k in range(columns):
+            x, y = -0.5 * F[k * _ERRORS + i], -0.5 * F[k * _ERRORS + j]
+            x, y = x + (0.5 if k == i else 0.0), y + (0.5 if k == j else 0.0)
+            F[k * _ERRORS + i] += p * x + q * y
+            F[k * _ERRORS + j] += r * x + s * y
 
 
 @kernel(LINEARISE, error_model="numpy")
@@ -285,16 +211,19 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     for i in range(6):
         at[_EFFECT + i] = 0.0
     for i in range(_ERRORS):
-        F[(_ERRORS + len(which)) * _ERRORS + i] = 0.0
         at[_RATES + i] = start[i]
     for i in range(6):
         for j in range(_ERRORS):
             at[_ROWS + i * _ERRORS + j] = J[(_N + i) * _ERRORS + j]
 
-    # estimated quantities: what they do to the rates
-    forced = view(F, (_ERRORS + len(which)) * _ERRORS, (_ERRORS + len(which) + 1) * _ERRORS)
+    # estimated quantities: what they do to the rates; behind them what forces among them do
+    columns, loaded = _ERRORS + len(which) + 1, False
+    wide, carried = view(at, _WIDE, _SOLVED), view(at, _LOADED, _WIDE)
+    forced = view(wide, (columns - 1) * _ERRORS, columns * _ERRORS)
+    for i in range(_ERRORS):
+        forced[i] = 0.0
     for k in range(len(which)):
-        u = view(F, (_ERRORS + k) * _ERRORS, (_ERRORS + k + 1) * _ERRORS)
+        u = view(wide, (_ERRORS + k) * _ERRORS, (_ERRORS + k + 1) * _ERRORS)
         if which[k] == _GRIP:
             given = part(ints, room, relative.C.GIVEN)
             rates = relative.rates_at(part(ints, reals, Own.ADDRESS)[relative.RATES_AT])
@@ -304,13 +233,34 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
             for i in range(_ERRORS):
                 u[i] = (moved[i] - start[i]) / _DIFFERENCE
         else:
-            load(part(ints, room, Own.FACTOR), extra[k], start, at, u, forced)
-        for i in range(6):
-            at[_SLOPE + 6 * k + i] = u[_N + i]
-    cayley(layout, scratch, 2.0 / h, F, len(which) + 1, view(at, _SOLVED, _AT))
+            loaded = True
+            independent, w = part(ints, ints, Own.INDEPENDENT), part(ints, tree, Own.W)
+            for i in range(6):
+                moved[i] = (w[independent[i]] - at[_N + i]) / h
+            put_on(
+                part(ints, room, Own.FACTOR), _N, extra[k], three(reals, len(reals) - _BEHIND + 4),
+                (at[_ATTITUDE], at[_ATTITUDE + 1], at[_ATTITUDE + 2], at[_ATTITUDE + 3]), three(at, _N + 3), start,
+                moved, view(at, _ROWS, _SLOPE), carried, view(at, _EFFECT, _EFFECT + 6),
+                view(at, _SLOPE + 6 * k, _SLOPE + 6 * k + 6), u, forced,
+            )  # fmt: skip
+    for k in range(len(which)):
+        if which[k] == _GRIP:
+            u = view(wide, (_ERRORS + k) * _ERRORS, (_ERRORS + k + 1) * _ERRORS)
+            if loaded:
+                feel(carried, _N, _ERRORS, u)
+            for i in range(6):
+                at[_SLOPE + 6 * k + i] = u[_N + i]
+    if loaded:
+        columns_of(carried, _N, wide, columns, _ERRORS)
+        cayley(layout, scratch, 2.0 / h, wide, len(which) + 1 + COLUMNS, view(at, _SOLVED, _AT))
+        carry_over(carried, _N, wide, columns, _ERRORS, F)
+    else:
+        copy(view(F, _ERRORS * _ERRORS, columns * _ERRORS), view(wide, _ERRORS * _ERRORS, columns * _ERRORS))
+        cayley(layout, scratch, 2.0 / h, F, len(which) + 1, view(at, _SOLVED, _AT))
+    of_method(F, columns)
     # the turn of the chassis is counted from where the step has turned it
     share = 1.0 / (1.0 + 0.25 * dot(turned, turned))
-    for j in range(_ERRORS + len(which) + 1):
+    for j in range(columns):
         d = three(F, j * _ERRORS + 3)
         c = cross(turned, d)
         for i in range(3):

@@ -1,0 +1,193 @@
+"""A mass m in a point of the chassis that the machine knows nothing of: what it does to accelerations and transition.
+
+It is a force -m (p + g) in that point, p its acceleration, which the mass feels too. With G the accelerations of all
+velocities by a force in the point, G_p those of the point, A the rows of the Jacobian of the point's acceleration,
+
+    B = (1 + m G_p)^-1        the share of p + g, as the car alone would have it, that is felt
+    effect = -m G B (p + g)   on the accelerations
+    J' = J - G C, C = m B A   the Jacobian of the car with the mass, G without its rows of coordinates
+
+The transition is that of J', a change of rank three: with S = (sigma - J)^-1,
+
+    (sigma - J')^-1 = S - S G (1 + C S G)^-1 C S
+
+Over a step the mass feels the mean acceleration of the car alone, which is the change of its velocity over the step: so
+what it does is of second order in h, as the transition is. G is that of the step's beginning.
+"""
+
+from sim_service.machines.buggy.spatial import cross, dot, into_world, inverse_of, times
+from sim_service.multibody.natural.views import view
+from sim_service.multibody.relative.columns import sums_of_four
+from sim_service.multibody.relative.ode import LANES
+from sim_service.multibody.relative.port_jacobian import solve as solve_mass
+from sync.jit import inner
+
+COMPILED_WHEN_ASKED = True  # see sync/build.py
+
+GRAVITY = 9.81  # m/s2
+COLUMNS = 3  # of G: a force along each axis of the world
+
+
+def stride_of(errors: int) -> int:
+    return -(-errors // LANES) * LANES
+
+
+def room_for(n: int, errors: int) -> int:
+    """Numbers that are left from `put_on` on: G, then rows of C, in fours; m B by the chassis' six accelerations."""
+    return 2 * n * LANES + LANES * stride_of(errors) + 18
+
+
+@inner
+def of_force(room, n, i):
+    """Acceleration i by a unit of force along each axis."""
+    at = LANES * (n + i)
+    return room[at], room[at + 1], room[at + 2]
+
+
+@inner
+def in_point(turn, a, alpha):
+    """Acceleration of the point by those of the chassis; `turn`: rows of what its turning does."""
+    return a[0] + dot(turn[0], alpha), a[1] + dot(turn[1], alpha), a[2] + dot(turn[2], alpha)
+
+
+@inner
+def effect_of(room, n, mass, B, Gp, p, effect, slope):
+    """What the mass does to all accelerations where the point's is p, and its derivative by the mass."""
+    felt = times(B, (p[0], p[1], p[2] + GRAVITY))
+    s = times(B, times(Gp, felt))
+    along = felt[0] - mass * s[0], felt[1] - mass * s[1], felt[2] - mass * s[2]
+    for i in range(len(effect)):
+        g = of_force(room, n, i)
+        effect[i], slope[i] = -mass * dot(g, felt), -dot(g, along)
+
+
+@inner
+def share_of(share, a, stride):
+    """m B times the point's acceleration, by the chassis' six that stand `stride` apart."""
+    out = (0.0, 0.0, 0.0)
+    for k in range(6):
+        x = a[k * stride]
+        out = (out[0] + share[k] * x, out[1] + share[6 + k] * x, out[2] + share[12 + k] * x)
+    return out
+
+
+@inner
+def feel(room, n, errors, rates):
+    """Accelerations among `rates`, by whatever else, as they are with the mass."""
+    behind = (2 * n + (errors + LANES - 1) // LANES * LANES) * LANES
+    c = share_of(view(room, behind, behind + 18), view(rates, n, 2 * n), 1)
+    for i in range(n):
+        rates[n + i] -= dot(c, of_force(room, n, i))
+
+
+@inner
+def put_on(factor, n, mass, r, q, omega, start, mean, rows, room, seen, felt, into, forced):
+    """A mass in r (chassis' axes, from its origin) where the attitude is q.
+
+    `start`, `mean`: accelerations at the beginning of the step, and of the chassis its mean over it. `rows`: six of the
+    Jacobian, of the chassis' accelerations; they become those with the mass. `seen`, `felt` become effect and its
+    derivative by the mass of the six at the instant; `forced`, `into` those of all rates over the step.
+    """
+    errors = len(into)
+    stride = (errors + LANES - 1) // LANES * LANES
+    behind = (2 * n + stride) * LANES
+    C, share = view(room, 2 * n * LANES, behind), view(room, behind, behind + 18)
+    x, y, z = (
+        into_world(q, (0.0, -r[2], r[1])), into_world(q, (r[2], 0.0, -r[0])), into_world(q, (-r[1], r[0], 0.0))
+    )  # fmt: skip
+    turn = (x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])
+    for i in range(2 * n * LANES):
+        room[i] = 0.0
+    for axis in range(3):
+        room[LANES * (n + axis) + axis] = 1.0
+        for k in range(3):
+            room[LANES * (n + 3 + k) + axis] = turn[axis][k]
+    solve_mass(n, factor, room, LANES)
+    a0, a1, a2 = of_force(room, n, 3), of_force(room, n, 4), of_force(room, n, 5)
+    Gp = (
+        in_point_of(turn[0], of_force(room, n, 0), a0, a1, a2),
+        in_point_of(turn[1], of_force(room, n, 1), a0, a1, a2),
+        in_point_of(turn[2], of_force(room, n, 2), a0, a1, a2),
+    )
+    B = inverse_of(
+        (1.0 + mass * Gp[0][0], mass * Gp[0][1], mass * Gp[0][2]),
+        (mass * Gp[1][0], 1.0 + mass * Gp[1][1], mass * Gp[1][2]),
+        (mass * Gp[2][0], mass * Gp[2][1], 1.0 + mass * Gp[2][2]),
+    )
+    inwards = into_world(q, cross(omega, cross(omega, r)))
+    # over the step, then at the instant; the chassis' six are the first
+    for i in range(errors):
+        forced[i] = into[i] = 0.0
+    p = in_point(turn, (mean[0] + inwards[0], mean[1] + inwards[1], mean[2] + inwards[2]), (mean[3], mean[4], mean[5]))
+    effect_of(room, n, mass, B, Gp, p, view(forced, n, 2 * n), view(into, n, 2 * n))
+    p = in_point(
+        turn, (start[n] + inwards[0], start[n + 1] + inwards[1], start[n + 2] + inwards[2]),
+        (start[n + 3], start[n + 4], start[n + 5]),
+    )  # fmt: skip
+    effect_of(room, n, mass, B, Gp, p, seen, felt)
+    for k in range(3):
+        by = times(B, (mass * turn[0][k], mass * turn[1][k], mass * turn[2][k]))
+        for i in range(3):
+            share[6 * i + k], share[6 * i + 3 + k] = mass * B[i][k], by[i]
+    # rows of C; those that measurements use feel the mass too
+    for j in range(stride):
+        C[3 * stride + j] = 0.0
+        if j >= errors:
+            C[j] = C[stride + j] = C[2 * stride + j] = 0.0
+            continue
+        c = share_of(share, view(rows, j, len(rows)), errors)
+        C[j], C[stride + j], C[2 * stride + j] = c
+        for i in range(6):
+            rows[i * errors + j] -= dot(c, of_force(room, n, i))
+
+
+@inner
+def in_point_of(turn, g, a0, a1, a2):
+    """A row of G_p."""
+    return (
+        g[0] + turn[0] * a0[0] + turn[1] * a1[0] + turn[2] * a2[0],
+        g[1] + turn[0] * a0[1] + turn[1] * a1[1] + turn[2] * a2[1],
+        g[2] + turn[0] * a0[2] + turn[1] * a1[2] + turn[2] * a2[2],
+    )
+
+
+@inner
+def columns_of(room, n, wide, at, errors):
+    """G as rates, to three columns of `wide` from number `at` on."""
+    for axis in range(3):
+        for i in range(errors):
+            wide[(at + axis) * errors + i] = 0.0
+        for i in range(n):
+            wide[(at + axis) * errors + n + i] = room[LANES * (n + i) + axis]
+
+
+@inner
+def carry_over(room, n, wide, columns, errors, F):
+    """F from `wide`, the transition of the car alone with `columns` columns, behind which are those of G."""
+    stride = (errors + LANES - 1) // LANES * LANES
+    C = view(room, 2 * n * LANES, 2 * n * LANES + LANES * stride)
+    first = columns * errors
+    one, two, three = (
+        view(wide, first, first + errors), view(wide, first + errors, first + 2 * errors),
+        view(wide, first + 2 * errors, first + 3 * errors),
+    )  # fmt: skip
+    # what cayley gives of rates is 2 S times them
+    x, y, z = (
+        sums_of_four(C, 0, stride, view(wide, first, first + stride), 0, stride),
+        sums_of_four(C, 0, stride, view(wide, first + errors, first + errors + stride), 0, stride),
+        sums_of_four(C, 0, stride, view(wide, first + 2 * errors, first + 2 * errors + stride), 0, stride),
+    )
+    K = inverse_of(
+        (1.0 + 0.5 * x[0], 0.5 * y[0], 0.5 * z[0]),
+        (0.5 * x[1], 1.0 + 0.5 * y[1], 0.5 * z[1]),
+        (0.5 * x[2], 0.5 * y[2], 1.0 + 0.5 * z[2]),
+    )
+    for j in range(columns):
+        source, target = view(wide, j * errors, (j + 1) * errors), view(F, j * errors, (j + 1) * errors)
+        c = sums_of_four(C, 0, stride, view(wide, j * errors, j * errors + stride), 0, stride)
+        by = (c[0], c[1], c[2])
+        if j < errors:
+            by = (c[0] + C[j], c[1] + C[stride + j], c[2] + C[2 * stride + j])
+        f, g, h = times(K, (-0.5 * by[0], -0.5 * by[1], -0.5 * by[2]))
+        for i in range(errors):
+            target[i] = source[i] + f * one[i] + g * two[i] + h * three[i]
