@@ -113,7 +113,7 @@ def description(model: Model, token: str, tool: str) -> str:
     rates = range(first_rate, first_rate + model.continuous) if model.has_rates else ()
     exchange = (
         f'  <ModelExchange modelIdentifier={quoteattr(model.identifier)} canGetAndSetFMUState="true"'
-        f' needsCompletedIntegratorStep={quoteattr(_truth(model.continuous < len(machine.states)))}'
+        f" needsCompletedIntegratorStep={quoteattr(_truth(model.continuous < len(machine.states)))}"
         f' canSerializeFMUState="true" providesDirectionalDerivatives={quoteattr(_truth(model.has_tangent))}/>',
     )
     lines = [
