@@ -11,8 +11,10 @@ from typing import Any
 
 from sync.config import Config
 from sync.errors import ConfigError
+from sync.silence import Silence
 
-PATIENCE_S = 300.0  # the first run compiles
+SILENT_S = 300.0  # behind what the run may take: nothing was compiled since
+_LOOK_S = 1.0
 
 
 def trial_run(config: Config, file: Path, overrides: list[str], seconds: float) -> dict[str, Any]:
@@ -31,18 +33,26 @@ def _report(file: Path, settings: tuple[str, ...], seconds: float) -> dict[str, 
     options = [word for setting in settings for word in ("--set", setting)]
     command = [sys.executable, "-m", "tandem", "run", str(file), *options, "--seconds", str(seconds), "--no-record"]
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            done = subprocess.run(
-                [*command, "--json", "--runs", folder], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise ConfigError(
-                f"{file}: the haptic loop could not be measured: a run of {seconds:g} s had not ended after"
-                f" {PATIENCE_S:g} s"
-            ) from None
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        words = [*command, "--json", "--runs", folder]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            printed, errors = _awaited(process, Silence(SILENT_S + seconds), file, seconds)
+    lines = [line for line in printed.splitlines() if line.startswith("{")]
     found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
     if not ((found.get("effort") or {}).get("round_trip_us") or {}).get("round_trip", {}).get("n"):
-        said = (done.stderr.strip().splitlines() or ["no word of it"])[-1]
+        said = (errors.strip().splitlines() or ["no word of it"])[-1]
         raise ConfigError(f"{file}: the haptic loop could not be measured: {said}")
     return found
+
+
+def _awaited(process: "subprocess.Popen[str]", silence: Silence, file: Path, seconds: float) -> tuple[str, str]:
+    """What it printed, on both."""
+    while True:
+        try:
+            return process.communicate(timeout=_LOOK_S)
+        except subprocess.TimeoutExpired:
+            if silence.too_long:
+                process.kill()
+                raise ConfigError(
+                    f"{file}: the haptic loop could not be measured: a run of {seconds:g} s has not ended, and nothing"
+                    f" was compiled for {SILENT_S + seconds:g} s"
+                ) from None

@@ -18,7 +18,7 @@ from sync.ring import RingReader
 from tandem.library.model import found_file
 from tandem.library.recorded import Recorded, open_run
 
-_START_S = 300.0  # the first time, it compiles
+_SILENT_S = 300.0  # a run that has made steps; one that starts ends itself where nothing goes on (supervise.py)
 _LOOK_S = 0.02
 
 
@@ -30,6 +30,7 @@ class Live:
         self._ring: RingReader | None = None
         self._client: CommandClient | None = None
         self._result: dict[str, Any] | None = None
+        self._stepped = False
 
     # ---- while it goes on
 
@@ -45,14 +46,19 @@ class Live:
 
     def latest(self) -> dict[str, float]:
         """The newest step, inputs and outputs by name; waits for the first one. Raises TandemError where none comes."""
-        end = time.monotonic() + _START_S
+        since = time.monotonic()
         while True:
             found = self._newest()
             if found is not None:
+                self._stepped = True
                 return {name: found[name].item() for name in self._ring.layout.names}  # type: ignore[union-attr]
-            if not self.running or time.monotonic() > end:
+            if self._given_up(since):
                 raise TandemError(f"no step was made: {self.said.strip() or 'it said nothing'}")
             time.sleep(_LOOK_S)
+
+    def _given_up(self, since: float) -> bool:
+        """Whether to wait no longer; a start may compile for as long as it takes."""
+        return not self.running or (self._stepped and time.monotonic() - since > _SILENT_S)
 
     def _newest(self) -> Any:
         try:
@@ -68,13 +74,14 @@ class Live:
         """Change parameters of the machine between two steps; recorded. Also `pause=True`, `steps=n`, `slow=factor`,
         `reset=True` as sim_service/commands.py has them. Returns all parameters as they are now."""
         self._client = self._client or CommandClient(self._config)
-        end = time.monotonic() + _START_S
+        since = time.monotonic()
         while True:
             try:
                 answer = self._client.ask(values, **others)
+                self._stepped = True
                 break
             except NoSimulator:
-                if not self.running or time.monotonic() > end:
+                if self._given_up(since):
                     raise
         if not answer["ok"]:
             raise TandemError(answer["error"])

@@ -26,6 +26,7 @@ import numpy as np
 from sync.config import Config, runtime_directory
 from sync.errors import ConfigError, DeviceError, RingBusy, RingError
 from sync.ring import RingReader, remove_stale
+from sync.silence import Silence, compiled_so_far
 from sync.streams import SOCKETS, STREAMS
 from sync.threads import set_by_signals
 from sync.token import new_token, redacted
@@ -43,7 +44,7 @@ _MOST_NOTICES = 2000
 _MOST_REPEATED = 8 * 1024  # bytes of notes that are sent to a recorder's successor once more
 _MOST_NOTES = 32 * 1024  # bytes: a recorder that does not listen must not stop the supervisor at a full pipe
 _LATE_S = 5.0  # for a simulator to come to the end of its steps
-_START_S = 600.0  # to compile everything on a slow machine (80 s on ours) and see a first step
+_SILENT_S = 600.0  # before the first step: nothing was compiled, no process said anything or became ready
 
 
 class _Recording:
@@ -259,6 +260,7 @@ class Supervisor:
         self._truth = TruthRun(config, truth, self._hear) if truth else None
         self._asked_s = 0.0
         self._stopped_ns = 0
+        self._silence = Silence(_SILENT_S, self._signs_of_a_start)
         self.interrupted = threading.Event()
 
     # ---- notices
@@ -278,6 +280,10 @@ class Supervisor:
         self._keep(text, ours=True)
 
     # ---- its course
+
+    def _signs_of_a_start(self) -> tuple[Any, ...]:
+        ready = sum(service.ready for service in self._group.services)
+        return compiled_so_far(), ready, self._recording.ready, self._begun, len(self.outcome.notices)
 
     def _service(self, process: Process) -> Service:
         """The one in its slot, or the first of its kind."""
@@ -332,8 +338,8 @@ class Supervisor:
             self._note(failure)
             return False
         self._look_for_the_first_step()
-        if self._first_step is None and now - self._begun_at > _START_S:
-            self.outcome.failure = f"no step within {_START_S:g} s"
+        if self._first_step is None and self._silence.too_long:
+            self.outcome.failure = f"no step, and no sign of one for {_SILENT_S:g} s"
             return False
         alive()
         slots = self._policy.slots

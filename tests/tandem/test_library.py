@@ -5,12 +5,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import tandem
+from sync.config import load
 from sync.errors import ConfigError, TandemError
+from tandem.library import live
+from tandem.shipped_configs import find_config
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -149,3 +154,16 @@ def test_what_the_page_shows_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     for block in blocks:
         exec(compile(block, "docs/library.md", "exec"), {})
     assert capsys.readouterr().out.endswith("True\n")  # the replay is identical
+
+
+def test_a_start_is_awaited_as_long_as_its_process_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, process = [0.0], SimpleNamespace(poll=lambda: None)
+    monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
+    run = live.Live(load(find_config(Path("drive"))), cast(Any, process), None, Path())
+    for seconds in (1.0, 1e5):  # it compiles
+        now[0] = seconds
+        assert not run._given_up(0.0)
+    run._stepped = True
+    assert run._given_up(0.0) and not run._given_up(now[0])
+    process.poll = lambda: 1
+    assert run._given_up(now[0])
