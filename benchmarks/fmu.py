@@ -63,7 +63,7 @@ def main() -> None:
         same = np.array(fmu.getFloat64(references)).tobytes() == state.tobytes()
     us = {key: 1e6 * value / STEPS for key, value in best.items()}
     print(
-        f"{machine.name}: bare {us['bare']:.2f} us a step, FMU {us['fmu']:.2f} us, ratio {us['fmu'] / us['bare']:.3f}"
+        f"{machine.name}: bare {us['bare']:.4g} us a step, FMU {us['fmu']:.4g} us, ratio {us['fmu'] / us['bare']:.3f}"
     )
     print(
         f"the same state to the bit after {TURNS * STEPS} steps: {same}; library {made['library_bytes'] / 1e3:.0f} kB"

@@ -71,6 +71,7 @@ def data(model: Model, token: str) -> str:
     limits = [(machine.parameters[k].low, machine.parameters[k].high) for k in live]
     lines = [f"#define N_{name} {size}" for name, size in sizes.items()]
     lines += [
+        f"#define HAS_OPTIONAL {int(any(q.optional for q in machine.inputs))}",
         f"#define HAS_RATES {int(model.has_rates)}",
         f"#define HAS_TANGENT {int(model.has_tangent)}",
         f"#define N_CONTINUOUS {model.continuous}",

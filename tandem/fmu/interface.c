@@ -54,19 +54,30 @@ static int fail(instance *it, const char *why) {
     return ERROR;
 }
 
+static inline int64_t magnitude(const double *x) {
+    int64_t bits;
+    memcpy(&bits, x, sizeof bits);
+    return bits & INT64_MAX;
+}
+
 static int step(instance *it) {
+#if HAS_OPTIONAL /* the last step has put its own there */
     for (int k = 0; k < N_INPUTS; k++) it->used[k] = it->now.inputs[k];
+#endif
     int32_t status = tandem_machine_step(it->now.state, it->used, it->now.params, model_ints, model_floats.number,
                                          it->work, STEP_SIZE);
     if (status != 0 && status != -2) return fail(it, "the step failed");
-    /* to the end, one by one: a way out in between, or two of them in one load, wait for what was just stored */
-    int beyond = 0;
+    /* to the end, one by one, as integers: a way out in between, or two of them in one load, wait for what was just
+     * stored. Without their sign the bits of numbers have the numbers' order, infinities and NaN at its end. */
+    static const union { double number; int64_t bits; } most = {BOUND};
+    int64_t beyond = 0, outside = 0;
 #pragma GCC unroll 8
-    for (int k = 0; k < N_STATES; k++) beyond |= !(fabs(it->now.state[k]) <= BOUND);
-    if (__builtin_expect(beyond, 0)) return fail(it, "the model diverged: a state left its bounds");
+    for (int k = 0; k < N_STATES; k++) beyond |= most.bits - magnitude(it->now.state + k);
 #pragma GCC unroll 8
-    for (int k = 0; k < N_OUTPUTS; k++) beyond |= !(fabs(it->work[k]) <= BOUND);
-    if (__builtin_expect(beyond, 0)) return fail(it, "the model diverged: an output left its bounds");
+    for (int k = 0; k < N_OUTPUTS; k++) outside |= most.bits - magnitude(it->work + k);
+    if (__builtin_expect((beyond | outside) < 0, 0))
+        return fail(it, beyond < 0 ? "the model diverged: a state left its bounds"
+                                   : "the model diverged: an output left its bounds");
     return OK;
 }
 
@@ -206,10 +217,12 @@ EXPORT int fmi3DoStep(instance *it, double time, double size, _Bool no_way_back,
     *reached = time;
     if (!(steps >= 1.0 && fabs(size - steps * STEP_SIZE) <= 1e-6 * STEP_SIZE))
         return fail(it, "communicationStepSize must be a multiple of fixedInternalStepSize");
-    for (double k = 0.0; k < steps; k += 1.0) {
+    for (int k = 0; k < N_INPUTS; k++) it->used[k] = it->now.inputs[k];
+    uint64_t count = steps < 9e18 ? (uint64_t)steps : UINT64_MAX;
+    for (uint64_t k = 0; k < count; k++) {
         int status = step(it);
-        if (status != OK) {
-            *reached = time + k * STEP_SIZE;
+        if (__builtin_expect(status != OK, 0)) {
+            *reached = time + (double)k * STEP_SIZE;
             return status;
         }
     }
