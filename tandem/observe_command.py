@@ -123,7 +123,7 @@ def observe(
 
 def _over_record(run: Path, tunings: list[Path], truth: Path | None, smooth: bool, as_json: bool, runs: Path) -> None:
     from sync.jit import compiling
-    from tandem.reports.against_truth import against_truth, print_against_truth
+    from tandem.reports.against_truth import against_truth, print_against_truth, watched_truth
     from tandem.reports.html.page import json_ready
     from tandem.reports.html.plain import write_plain
     from tandem.studies.observe import recorded
@@ -132,8 +132,10 @@ def _over_record(run: Path, tunings: list[Path], truth: Path | None, smooth: boo
         found = recorded.observe_record(run, tunings, update)
         known = recorded.true_columns(truth, found) if truth is not None else {}
         shown = recorded.figures(found)
-        passes = recorded.smooth_all(found, tunings, update) if smooth else {}
-        recorded.add_smoothed(shown, found, passes, known)
+        of_errors = known or watched_truth(found[recorded.AS_RECORDED].run.path)
+        watch = recorded.watched_names(found, known) if known else list(of_errors)
+        passes = recorded.smooth_all(found, tunings, update, watch) if smooth else {}
+        recorded.add_smoothed(shown, found, passes, of_errors)
         # of a run beside a "real" machine: what was estimated on board against that
         beside = against_truth(found[recorded.AS_RECORDED].run.path)
     if beside:
@@ -148,7 +150,11 @@ def _over_record(run: Path, tunings: list[Path], truth: Path | None, smooth: boo
     report(
         run_folder(runs, "observe"),
         lambda folder: write_plain(
-            folder, f"tandem observe {run.name}", headline, recorded.page_sections(found, shown, passes, known), shown
+            folder,
+            f"tandem observe {run.name}",
+            headline,
+            recorded.page_sections(found, shown, passes, of_errors),
+            shown,
         )[0],
     )
     if not shown[recorded.AS_RECORDED]["identical"]:

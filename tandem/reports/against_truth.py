@@ -48,14 +48,44 @@ def _has_steps(run: Run, names: set[str]) -> bool:
     return topic is not None and len(topic) > 0 and names <= {*topic.layout.names}
 
 
-def compare(run: Run, truth: Run) -> dict[str, Any]:
-    steps, true = run.topics["/step"].blocks, truth.topics["/step"].blocks
+def paired(steps: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of every step of the twin the number of the real machine's step, and whether it is of the same instant."""
     order = np.argsort(true["t_ns"], kind="stable")
     at = np.searchsorted(true["t_ns"][order], steps["input_t_ns"])
     at = order[np.minimum(at, len(order) - 1)]
     # of steps that had the same block only the first is of its instant
     fresh = np.concatenate([[True], steps["input_seq"][1:] != steps["input_seq"][:-1]])
-    known = (true["t_ns"][at] == steps["input_t_ns"]) & fresh
+    return at, (true["t_ns"][at] == steps["input_t_ns"]) & fresh
+
+
+def watched_truth(path: Path) -> dict[str, np.ndarray]:
+    """What `source.watch` names, of the real machine's record, for every step of the run; NaN: not known,
+    or before `source.settle_s`."""
+    folder = truth_folder(path)
+    if folder is None:
+        return {}
+    try:
+        run, truth = (open_run(each, ("/step",)) for each in (path, folder))
+    except RunError:
+        return {}
+    if not (_has_steps(run, {"input_t_ns", "input_seq"}) and _has_steps(truth, set())):
+        return {}
+    steps, true = run.topics["/step"].blocks, truth.topics["/step"].blocks
+    at, known = paired(steps, true)
+    source = recorded_settings(run).get("source")
+    source = source if isinstance(source, dict) else {}
+    watch, settle_ns = source.get("watch"), 1e9 * (_number(source.get("settle_s")) or 0.0)
+    known &= steps["t_ns"] - steps["t_ns"][0] >= settle_ns
+    names = {*(true.dtype.names or ())} & {*(steps.dtype.names or ())}
+    return {
+        name: np.where(known, true[name][at], np.nan)
+        for name in (watch if isinstance(watch, list) else ()) if name in names
+    }  # fmt: skip
+
+
+def compare(run: Run, truth: Run) -> dict[str, Any]:
+    steps, true = run.topics["/step"].blocks, truth.topics["/step"].blocks
+    at, known = paired(steps, true)
     steps, true = steps[known], true[at[known]]
     source = recorded_settings(run).get("source")
     source = source if isinstance(source, dict) else {}

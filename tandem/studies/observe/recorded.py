@@ -94,10 +94,18 @@ def true_columns(truth: Path, found: dict[str, Replayed]) -> dict[str, np.ndarra
     return out
 
 
+def watched_names(found: dict[str, Replayed], truth: Mapping[str, np.ndarray]) -> list[str]:
+    """Of what the truth has, outputs that the filter gives a standard deviation of; all that is known if there are
+    none."""
+    outputs = [q.name for q in found[AS_RECORDED].model.outputs]
+    known = [name for name in outputs if name in truth]
+    return [name for name in known if SIGMA + name in outputs] or known
+
+
 def smooth_all(
-    found: dict[str, Replayed], tunings: list[Path], update: Callable[[str, float], None]
+    found: dict[str, Replayed], tunings: list[Path], update: Callable[[str, float], None], watch: list[str]
 ) -> dict[str, SmoothedRecord]:
-    """Of every tuning; several at once."""
+    """Of every tuning; several at once. `watch`: outputs whose normalised errors are wanted."""
     files = dict(zip(found, [None, *tunings], strict=True))
     jobs = {}
     for name, done in found.items():
@@ -105,7 +113,7 @@ def smooth_all(
         sources = recorded(recorded_files(done.run), str(done.run.path)) if file is None else gather(file.resolve())
         inputs = {q.name: np.ascontiguousarray(columns[q.name]) for q in done.model.inputs}
         if len(done.results):
-            jobs[name] = (sources, dict(done.config.sim.parameters), inputs)
+            jobs[name] = (sources, dict(done.config.sim.parameters), inputs, watch)
     update("smoothing", 0.0)
     if len(jobs) < 2:
         return {name: smooth_record(*job) for name, job in jobs.items()}
@@ -155,6 +163,10 @@ def _rows(shown: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]
         rows.append((f"smoothed: standard deviation of {q}", *(_of(passes, n, "sigma", q, "smoothed") for n in names)))
     for q in list(dict.fromkeys(q for one in passes.values() for q in one["errors"])):
         rows.append((f"smoothed: error, rms, of {q}", *(_of(passes, n, "errors", q, "smoothed") for n in names)))
+    for which in ("forward", "smoothed"):
+        for q in list(dict.fromkeys(q for one in passes.values() for q in one["nees"].get(which, {}))):
+            cells = (_nees(passes, n, which, q) for n in names)
+            rows.append((f"{'smoothed: ' * (which == 'smoothed')}NEES of {q}", *cells))
     for q in list(dict.fromkeys(q for one in passes.values() for q in one["nis"])):
         rows.append((f"mean NIS of {q}", *(_nis(passes, n, q) for n in names)))
     return ("", *names), rows
@@ -168,6 +180,14 @@ def _of(passes: dict[str, Any], name: str, what: str, quantity: str, which: str)
 def _nis(passes: dict[str, Any], name: str, reading: str) -> str:
     one = passes.get(name, {}).get("nis", {}).get(reading)
     return "" if one is None else f"{one['mean']:.3f} ({one['low']:.3f} to {one['high']:.3f})"
+
+
+def _nees(passes: dict[str, Any], name: str, which: str, quantity: str) -> str:
+    one = passes.get(name, {}).get("nees", {}).get(which, {}).get(quantity)
+    if one is None:
+        return ""
+    shares = f"{100 * one['inside']:.0f} % in, {100 * one['above']:.0f} above"
+    return f"{one['mean']:.3g} ({one['low']:.3g} to {one['high']:.3g}: {shares})"
 
 
 def print_results(console: Console, shown: dict[str, Any]) -> None:

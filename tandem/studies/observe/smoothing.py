@@ -16,8 +16,10 @@ from sim_service.machines.observer.build import filter_from
 from sim_service.observers.consistency import mean_band
 from sim_service.observers.experiment import Seen, Truth
 from sim_service.observers.smoother import smooth
+from tandem.studies.observe.normalised import consistency, output_slopes
 
 EVERY = 20  # steps between instants that are kept
+TURNS = ("yaw",)  # outputs that begin again after a turn
 
 
 class SmoothedRecord(NamedTuple):
@@ -29,12 +31,15 @@ class SmoothedRecord(NamedTuple):
     sigma_forward: dict[str, np.ndarray]
     sigma_smoothed: dict[str, np.ndarray]
     nis: dict[str, dict[str, float]]  # of each reading: count, mean of normalised innovations, band of that mean
+    watched: tuple[str, ...]  # outputs whose covariances stand in the next two, a matrix an instant
+    spread_forward: np.ndarray
+    spread_smoothed: np.ndarray
 
 
 def smooth_record(
-    sources: MachineFiles, changed: dict[str, float], columns: Mapping[str, np.ndarray]
+    sources: MachineFiles, changed: dict[str, float], columns: Mapping[str, np.ndarray], watch: Sequence[str] = ()
 ) -> SmoothedRecord:
-    """`columns`: of the record's steps, the observer's inputs by name."""
+    """`columns`: of the record's steps, the observer's inputs by name; `watch`: outputs whose covariances are asked."""
     filter, sensors = filter_from(sources.toml(), sources, changed)
     own, h = filter.observed, filter.h
     steps = len(next(iter(columns.values())))
@@ -61,9 +66,16 @@ def smooth_record(
     outputs = [o.name for o in own.machine.outputs]
     sides: list[dict[str, list[float]]] = [{}, {}, {}, {}]
     work = np.zeros(own.machine.work_size)
+    watched = tuple(name for name in watch if name in outputs)
+    Q = filter.model.Q.reshape(filter.order, filter.order)
+    spreads: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for k, estimate in enumerate(found.estimates):
         filter.memory.estimate[:] = estimate
         P = filter.covariance()
+        if watched:
+            H = output_slopes(filter, watched, inputs[k * EVERY], np.sqrt(np.diag(P)))
+            for spread, cov in zip(spreads, (P, found.covariances[k]), strict=True):
+                spread.append(H @ (cov + Q) @ H.T)
         for side, correction in enumerate((np.zeros(filter.order), found.corrections[k])):
             state, params, extra = filter.state.copy(), filter.params.copy(), filter.extra + correction[n:]
             for i, which in enumerate(filter.which):
@@ -82,7 +94,7 @@ def smooth_record(
     forward, smoothed, sigma, sigma_smoothed = ({n: np.array(v) for n, v in side.items()} for side in sides)
     return SmoothedRecord(
         np.arange(0, steps, EVERY), forward, smoothed, sigma, sigma_smoothed,
-        _normalised(np.array(innovations), sensors.names),
+        _normalised(np.array(innovations), sensors.names), watched, np.array(spreads[0]), np.array(spreads[1]),
     )  # fmt: skip
 
 
@@ -115,7 +127,23 @@ def compared(done: SmoothedRecord, board: Mapping[str, np.ndarray], truth: Mappi
             for n, values in done.forward.items() if n in truth
         },
     }  # fmt: skip
+    names = [n for n in done.watched if n in truth]
+    some = [done.watched.index(n) for n in names]
+    passes = ("forward", done.forward, done.spread_forward), ("smoothed", done.smoothed, done.spread_smoothed)
+    out["nees"] = {
+        label: consistency(
+            names, np.stack([_apart(n, values[n], truth[n][where]) for n in names], axis=1),
+            spreads[:, some][:, :, some],
+        )
+        for label, values, spreads in passes if names
+    }  # fmt: skip
     return out
+
+
+def _apart(name: str, values: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Truth less estimate; of an angle that counts turns, less than half a turn."""
+    error = truth - values
+    return np.asarray(np.remainder(error + np.pi, 2.0 * np.pi) - np.pi if name in TURNS else error)
 
 
 def _rms(values: np.ndarray) -> float:
