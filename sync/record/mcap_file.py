@@ -51,7 +51,7 @@ class Output(Protocol):
     def tell(self) -> int: ...
 
 
-WriteWithTail = Callable[[bytes, tuple[bytes, ...]], int]
+WriteWithTail = Callable[[bytes, Callable[[], bytes]], int]
 
 
 def _packed(record: Any) -> bytes:
@@ -78,7 +78,8 @@ class McapFile:
         self._described = [b"", b""]  # schemas and channels, as they are in the index
         self._chunks = 0
         self._chunk_indexes: list[bytes] = []  # groups of them, and the last group
-        self._last_group = bytearray()
+        self._last_group: list[bytes] = []
+        self._last_group_bytes = 0
         self._index_bytes = self._unindexed = 0  # of all chunk indexes; written since the last tail
         self._attachment_indexes: list[bytes] = []
         self._metadata_indexes: list[bytes] = []
@@ -87,6 +88,7 @@ class McapFile:
         self._last = 0
         self._chunk = bytearray()
         self._entries: dict[int, list[np.ndarray]] = {}
+        self._places: dict[int, np.ndarray] = {}
         self._compressor = zstandard.ZstdCompressor()
         self._write(MCAP0_MAGIC + _packed(Header(profile, library)))
 
@@ -110,11 +112,18 @@ class McapFile:
             return
         entries = np.empty(len(records), _ENTRY)
         entries["logged"] = records["logged"]
-        entries["place"] = np.arange(len(records), dtype=np.uint64) * records.itemsize + len(self._chunk)
+        np.add(self._strides(records), np.uint64(len(self._chunk)), entries["place"])
         self._entries.setdefault(channel, []).append(entries)
         self._chunk += records.tobytes()
         if len(self._chunk) > self._most:
             self.flush()
+
+    def _strides(self, records: np.ndarray) -> np.ndarray:
+        """Where each begins behind the first."""
+        found = self._places.get(records.itemsize)
+        if found is None or len(found) < len(records):
+            found = self._places[records.itemsize] = np.arange(len(records), dtype=np.uint64) * records.itemsize
+        return found[: len(records)]
 
     def message(self, channel: int, logged: int, data: bytes) -> None:
         """One of any length; for what comes seldom."""
@@ -129,8 +138,8 @@ class McapFile:
         if not self._entries:
             return
         entries = {c: found[0] if len(found) == 1 else np.concatenate(found) for c, found in self._entries.items()}
-        first = min(int(found["logged"].min()) for found in entries.values())
-        last = max(int(found["logged"].max()) for found in entries.values())
+        logged = [found["logged"] for found in entries.values()]
+        first, last = int(min(map(np.minimum.reduce, logged))), int(max(map(np.maximum.reduce, logged)))
         content, place = bytes(self._chunk), self._out.tell()
         data = self._compressor.compress(content)
         head = _CHUNK.pack(
@@ -146,13 +155,15 @@ class McapFile:
             self._counts[channel] += len(found)
         places = b"".join(offsets)
         size = _CHUNK_INDEX.size - 9 + len(places) + _CHUNK_INDEX_END.size
-        self._last_group += _CHUNK_INDEX.pack(Opcode.CHUNK_INDEX, size, first, last, place, length, len(places))
-        self._last_group += places
-        self._last_group += _CHUNK_INDEX_END.pack(at - place - length, 4, b"zstd", len(data), len(content))
+        self._last_group += (
+            _CHUNK_INDEX.pack(Opcode.CHUNK_INDEX, size, first, last, place, length, len(places)), places,
+            _CHUNK_INDEX_END.pack(at - place - length, 4, b"zstd", len(data), len(content)),
+        )  # fmt: skip
         self._index_bytes += size + 9
-        if len(self._last_group) > _GROUP:
-            self._chunk_indexes.append(bytes(self._last_group))
-            self._last_group.clear()
+        self._last_group_bytes += size + 9
+        if self._last_group_bytes > _GROUP:
+            self._chunk_indexes.append(b"".join(self._last_group))
+            self._last_group, self._last_group_bytes = [], 0  # another list: a tail may still be made of this one
         self._chunks += 1
         self._first = first if self._first is None else min(self._first, first)
         self._last = max(self._last, last)
@@ -175,7 +186,7 @@ class McapFile:
         self.flush()
         self._out.write(_DATA_END)
         start, at, summary, offsets = self._out.tell(), 0, [], []
-        for opcode, found in self._groups():
+        for opcode, found in self._snapshot().groups():
             summary.append(b"".join(found))
             if summary[-1]:
                 offsets.append(_packed(SummaryOffset(opcode, start + at, len(summary[-1]))))
@@ -193,28 +204,53 @@ class McapFile:
             self._out.write(record)
             return
         self._unindexed = 0
-        start = self._out.tell() + len(record) + len(_DATA_END)
-        footer = _FOOTER.pack(Opcode.FOOTER, 20, start, 0, 0) + MCAP0_MAGIC
-        self._write_with_tail(record, (_DATA_END, *itertools.chain(*(found for _, found in self._groups())), footer))
+        index, start = self._snapshot(), self._out.tell() + len(record) + len(_DATA_END)
+        self._write_with_tail(record, lambda: index.tail(start))
 
-    def _groups(self) -> tuple[tuple[int, list[bytes]], ...]:
-        """The records of the index by their kinds, in order."""
-        return (
-            (Opcode.SCHEMA, self._described[:1]),
-            (Opcode.CHANNEL, self._described[1:]),
-            (Opcode.STATISTICS, [self._statistics()]),
-            (Opcode.CHUNK_INDEX, [*self._chunk_indexes, bytes(self._last_group)]),
-            (Opcode.ATTACHMENT_INDEX, self._attachment_indexes),
-            (Opcode.METADATA_INDEX, self._metadata_indexes),
-        )
+    def _snapshot(self) -> "_Index":
+        """Of lists that only grow their lengths are enough: nothing is copied."""
+        chunks, last_chunks = self._chunk_indexes, self._last_group
+        attachments, metadata = self._attachment_indexes, self._metadata_indexes
+        return _Index((
+            self._described, chunks, len(chunks), last_chunks, len(last_chunks), attachments, len(attachments),
+            metadata, len(metadata), self._counts.copy(), len(self._schemas), len(self._channels), self._chunks,
+            self._first or 0, self._last,
+        ))  # fmt: skip
 
     def _describe(self) -> None:
         self._described = [b"".join(map(_packed, kind)) for kind in (self._schemas, self._channels)]
 
-    def _statistics(self) -> bytes:
-        counts = b"".join(map(_OFFSET.pack, self._counts.keys(), self._counts.values()))
-        return _STATISTICS.pack(
-            Opcode.STATISTICS, _STATISTICS.size - 9 + len(counts), sum(self._counts.values()), len(self._schemas),
-            len(self._channels), len(self._attachment_indexes), len(self._metadata_indexes), self._chunks,
-            self._first or 0, self._last, len(counts),
-        ) + counts  # fmt: skip
+
+class _Index:
+    """The index of a file as it was, put together when it is written: most are gone over by the next before that."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: tuple[Any, ...]):
+        self._of = of
+
+    def tail(self, start: int) -> bytes:
+        footer = _FOOTER.pack(Opcode.FOOTER, 20, start, 0, 0) + MCAP0_MAGIC
+        return b"".join((_DATA_END, *itertools.chain(*(found for _, found in self.groups())), footer))
+
+    def groups(self) -> tuple[tuple[int, list[bytes]], ...]:
+        """The records of the index by their kinds, in order."""
+        described, chunks, m, last_chunks, n, attachments, a, metadata, k, counts, *figures = self._of
+        return (
+            (Opcode.SCHEMA, described[:1]),
+            (Opcode.CHANNEL, described[1:]),
+            (Opcode.STATISTICS, [_statistics(counts, a, k, *figures)]),
+            (Opcode.CHUNK_INDEX, [*chunks[:m], *last_chunks[:n]]),
+            (Opcode.ATTACHMENT_INDEX, attachments[:a]),
+            (Opcode.METADATA_INDEX, metadata[:k]),
+        )
+
+
+def _statistics(
+    of: dict[int, int], attachments: int, metadata: int, schemas: int, channels: int, chunks: int, first: int, last: int
+) -> bytes:
+    counts = b"".join(map(_OFFSET.pack, of.keys(), of.values()))
+    return _STATISTICS.pack(
+        Opcode.STATISTICS, _STATISTICS.size - 9 + len(counts), sum(of.values()), schemas, channels, attachments,
+        metadata, chunks, first, last, len(counts),
+    ) + counts  # fmt: skip

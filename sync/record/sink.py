@@ -18,6 +18,7 @@ import fcntl
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +57,7 @@ class Sink:
         self._fsync_ns = round(fsync_s * 1e9)
         self._behind = behind
         self._queue: deque[bytes] = deque()
-        self._tail: tuple[bytes, ...] = ()  # of the last in the queue
+        self._tail: Callable[[], bytes] = bytes  # of the last in the queue
         self._size = 0  # of the file, its tail included
         self._news = threading.Condition()
         self._ending = self._closing = False
@@ -88,10 +89,10 @@ class Sink:
         return not self._thread.is_alive()
 
     def write(self, data: bytes) -> int:
-        return self.write_with_tail(data, ())
+        return self.write_with_tail(data, bytes)
 
-    def write_with_tail(self, data: bytes, tail: tuple[bytes, ...]) -> int:
-        """`tail`: what stands behind it until more is written."""
+    def write_with_tail(self, data: bytes, tail: Callable[[], bytes]) -> int:
+        """`tail` makes what stands behind it until more is written; asked by the thread that writes."""
         with self._news:
             self._queue.append(bytes(data))
             self._tail = tail
@@ -130,7 +131,7 @@ class Sink:
                 self._queue.clear()
                 closing, ending = self._closing, self._closing or self._ending
             begun = now_ns()
-            left = self._put(b"".join(parts), b"".join(tail)) if parts else b""
+            left = self._put(b"".join(parts), tail()) if parts else b""
             if left:
                 with self._news:
                     self._queue.appendleft(left)
