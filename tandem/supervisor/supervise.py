@@ -260,7 +260,6 @@ class Supervisor:
         self._truth = TruthRun(config, truth, self._hear) if truth else None
         self._asked_s = 0.0
         self._stopped_ns = 0
-        self._silence = Silence(_SILENT_S, self._signs_of_a_start)
         self.interrupted = threading.Event()
 
     # ---- notices
@@ -299,6 +298,7 @@ class Supervisor:
 
     def run(self, seconds: float) -> Outcome:
         self._asked_s = seconds
+        self._silence = Silence(_SILENT_S, self._signs_of_a_start)
         try:
             while not self.interrupted.wait(LOOK_S if self._settled else _HASTY_S) and self._turn(seconds):
                 pass
