@@ -81,7 +81,7 @@ BESIDE = (VIEW, LOOK_AHEAD)  # they begin once there are steps; a run goes on wi
 PROCESSES = (DAQ, SIM, *BESIDE, RECORDER)
 
 
-class _Fork:
+class Fork:
     """A process that the template has forked and this one has adopted; as subprocess.Popen has it."""
 
     def __init__(self, pid: int):
@@ -156,7 +156,7 @@ class Service:
 
     def forked(self, pid: int) -> None:
         """The template has started it."""
-        self.pid, self.poll = pid, _Fork(pid).poll
+        self.pid, self.poll = pid, Fork(pid).poll
 
     def failed(self, code: int, why: str = "") -> None:
         """It could not be started."""
@@ -258,17 +258,17 @@ def start_early() -> None:
     """Start the template of the run that will be asked for, first thing: what every run imports it imports beside
     us. Where none is made after all, it ends with this process."""
     with contextlib.suppress(OSError):  # then it is started when it is needed, and reports why it cannot be
-        _early.append(_start_template(sys.argv[2:]))
+        _early.append(start_template(sys.argv[2:]))
 
 
-def _socket_pair() -> tuple[socket.socket, socket.socket]:
+def socket_pair() -> tuple[socket.socket, socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     return ours, theirs
 
 
-def _start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
-    ours, theirs = _socket_pair()
+def start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
+    ours, theirs = socket_pair()
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a thread would not survive the fork
     environment.pop("TANDEM_TOKEN", None)  # only the view needs it, and gets it through its pipe (sync/token.py)
     with theirs:
@@ -294,8 +294,8 @@ class Template:
         self._build: set[str] = set()  # the names of what the one before it had forked
         self._worked = False  # this one or one before it has forked something
         self._pause_s, self._due = 0.0, 0.0
-        self._process: subprocess.Popen[bytes] | _Fork | None = None
-        self._spare: _Fork | None = None
+        self._process: subprocess.Popen[bytes] | Fork | None = None
+        self._spare: Fork | None = None
         self._spare_socket: socket.socket | None = None
         self._spare_built: set[str] = set()  # what is built in it
         self._spare_due = 0.0
@@ -303,7 +303,7 @@ class Template:
         self._start()
 
     def _start(self) -> None:
-        self._socket, self._process = _early.pop() if _early else _start_template(self._words)
+        self._socket, self._process = _early.pop() if _early else start_template(self._words)
         with contextlib.suppress(OSError):  # it has just ended: seen at the next look
             self._socket.send(json.dumps(self._words).encode())
         self._build, self._forked = self._forked, set()
@@ -360,7 +360,7 @@ class Template:
         self._drop_spare()
         self._spare_due = time.monotonic() + _SPARE_PAUSE_S
         try:
-            self._spare_socket, theirs = _socket_pair()
+            self._spare_socket, theirs = socket_pair()
         except OSError:
             return  # tried again
         with theirs:
@@ -382,7 +382,7 @@ class Template:
                 service, _ = self._asked.pop(0)
                 pid, _, error = answer.decode().partition(" ")
                 if service is None:  # a spare that cannot be forked is asked for again
-                    self._spare, self._spare_built = None if error else _Fork(int(pid)), set(self._forked)
+                    self._spare, self._spare_built = None if error else Fork(int(pid)), set(self._forked)
                     continue
                 self._worked = True
                 self._forked.add(service.process.name)

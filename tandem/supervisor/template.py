@@ -47,7 +47,7 @@ def name_process(name: str) -> None:
     ctypes.CDLL(None).prctl(_SET_NAME, f"tandem-{name}".encode(), 0, 0, 0)
 
 
-class _Builder:
+class Builder:
     """What processes need before they can run, built once."""
 
     def __init__(self, file: Path, overrides: list[str]):
@@ -142,7 +142,7 @@ def _fork(title: str, become: Callable[[], NoReturn]) -> str:
     return str(pid) if pid > 0 else f" {title} cannot be started: {os.strerror(-pid)}"
 
 
-def _fork_process(process: Process, builder: _Builder, channel: socket.socket, stdin: int, stdout: int) -> str:
+def _fork_process(process: Process, builder: Builder, channel: socket.socket, stdin: int, stdout: int) -> str:
     def become() -> NoReturn:
         os.setsid()
         os.dup2(stdin, 0)
@@ -157,7 +157,7 @@ def _fork_process(process: Process, builder: _Builder, channel: socket.socket, s
     return _fork(process.title, become)
 
 
-def _fork_spare(builder: _Builder, channel: socket.socket, fd: int) -> str:
+def _fork_spare(builder: Builder, channel: socket.socket, fd: int) -> str:
     """A template that has built all this one has, and waits on a socket of its own."""
 
     def become() -> NoReturn:
@@ -170,7 +170,7 @@ def _fork_spare(builder: _Builder, channel: socket.socket, fd: int) -> str:
     return _fork("a spare of the process that starts the others", become)
 
 
-def _serve(channel: socket.socket, builder: _Builder) -> None:
+def _serve(channel: socket.socket, builder: Builder) -> None:
     """Until the supervisor has ended, or needs nothing more."""
     processes = {process.name: process for process in PROCESSES}
     while True:
@@ -210,7 +210,7 @@ def main() -> None:
     if not (task := channel.recv(_MOST_BYTES)):
         return  # no run after all
     file, *overrides = json.loads(task)
-    _serve(channel, _Builder(Path(file), overrides))
+    _serve(channel, Builder(Path(file), overrides))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
 """Real processes: every test runs the programs as a user would, under a name of its own, and leaves nothing behind.
 
-A process start costs seconds of processor time, so that none is made twice: tests that only read a finished drive
-share one (`recorded`), and a command that starts nothing is called in this process (`tandem`). No test relies on how
-quickly something happens: it waits for a condition (`until`) and judges what the programs recorded and reported.
+A process start costs seconds of processor time, so that none is made twice: programs are forked from one that has
+imported everything (tests/system/starter.py; `fresh` where the start itself is what is tested), tests that only read a
+finished drive share one (`recorded`), and a command that starts nothing is called in this process (`tandem`). No test
+relies on how quickly something happens: it waits for a condition (`until`) and judges what the programs recorded and
+reported.
 """
 
+import atexit
 import contextlib
 import fcntl
+import functools
 import itertools
 import json
 import os
@@ -28,6 +32,7 @@ from sync.config import load, runtime_directory
 from sync.ring import RingReader
 from sync.threads import joined
 from tests.ports import free_port
+from tests.system.starter import Forked, Starter
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "configs" / "drive.toml"
@@ -102,18 +107,34 @@ def accounts() -> str:
     return "\n".join(f"---- {' '.join(p.command)}\n{p.threads()}\n{p.said}\n{p.printed}" for p in Program.running)
 
 
+@functools.cache
+def starter() -> Starter:
+    """The one of this process; it ends with it."""
+    made = Starter()
+    atexit.register(made.close)
+    return made
+
+
 class Program:
     """A program of ours with its output collected."""
 
     running: ClassVar[list["Program"]] = []
 
-    def __init__(self, *arguments: str, inside: tuple[str, ...] = (), stdin: int | None = None):
+    def __init__(
+        self, *arguments: str, inside: tuple[str, ...] = (), stdin: int | None = None, fresh: bool = False,
+        place: Path = ROOT,
+    ):  # fmt: skip
         self.command = [*inside, sys.executable, "-m", *arguments]
         path = os.pathsep.join([str(STACKS), *filter(None, [os.environ.get("PYTHONPATH")])])
-        self.popen = subprocess.Popen(
-            self.command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdin=stdin,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        environment = {**os.environ, "PYTHONPATH": path}
+        self.popen: subprocess.Popen[str] | Forked
+        if fresh or inside or not starter().can(environment):
+            self.popen = subprocess.Popen(
+                self.command, cwd=place, env=environment, stdin=stdin,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+        else:
+            self.popen = Forked(starter(), list(arguments), place, environment, stdin)
         Program.running.append(self)
         self.out: list[str] = []
         self.err: list[str] = []
@@ -200,12 +221,12 @@ def start(name: str) -> Iterator[Callable[..., Program]]:
     """Start `python -m ARGUMENTS…`; whatever still runs at the end of the test is ended."""
     running: list[Program] = []
 
-    def starter(*arguments: str, inside: tuple[str, ...] = (), stdin: int | None = None) -> Program:
-        program = Program(*arguments, inside=inside, stdin=stdin)
+    def begin(*arguments: str, inside: tuple[str, ...] = (), stdin: int | None = None, fresh: bool = False) -> Program:
+        program = Program(*arguments, inside=inside, stdin=stdin, fresh=fresh)
         running.append(program)
         return program
 
-    yield starter
+    yield begin
     for program in running:
         program.close()
 
@@ -214,13 +235,13 @@ def start(name: str) -> Iterator[Callable[..., Program]]:
 def drive(start: Callable[..., Program], name: str, tmp_path: Path) -> Callable[..., Program]:
     """Start `tandem drive` with the main configuration under this test's name, without a page."""
 
-    def starter(*arguments: str, config: Path = DRIVE, inside: tuple[str, ...] = ()) -> Program:
+    def begin(*arguments: str, config: Path = DRIVE, inside: tuple[str, ...] = (), fresh: bool = False) -> Program:
         reports = ("--runs", str(tmp_path / "runs"))
         plain = (f"name={name}", "view.enabled=false")
         chosen = [word for setting in plain for word in ("--set", setting)]
-        return start("tandem", "drive", str(config), *chosen, *reports, *arguments, inside=inside)
+        return start("tandem", "drive", str(config), *chosen, *reports, *arguments, inside=inside, fresh=fresh)
 
-    return starter
+    return begin
 
 
 def processes_of(run: Program, role: str) -> list[int]:
@@ -281,7 +302,7 @@ def _drive_once(runs: Path, transport: str) -> tuple[int, str, str]:
     options = [word for setting in settings for word in ("--set", setting)]
     run = Program(
         "tandem", "drive", str(DRIVE), "--seconds", "3", "--json", "--transport", transport, *options, *WEAVE,
-        "--runs", str(runs),
+        "--runs", str(runs), fresh=transport == "shm",
     )  # fmt: skip
     try:
         code = run.end()

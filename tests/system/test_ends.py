@@ -127,7 +127,7 @@ def test_ctrl_c_before_the_first_step_has_one_code_in_every_phase(
     drive: Start, name: str, tmp_path: Path, phase: Callable[[Program, str], bool]
 ) -> None:
     nobody = f'source={{kind="remote", host="127.0.0.1", port={free_port()}}}'  # so that there is no first step
-    run = drive("--seconds", "0", "--json", "--set", nobody)
+    run = drive("--seconds", "0", "--json", "--set", nobody, fresh=True)
     until(lambda: phase(run, name), lambda: run.said)
     run.signal(signal.SIGINT)
     assert shell_code(run) == INTERRUPTED, run.said

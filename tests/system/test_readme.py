@@ -10,7 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -77,6 +77,15 @@ def _shell(command: str, place: Path, timeout: float = 600.0) -> subprocess.Comp
     )  # without what `make test ARGS=...` told make
 
 
+@contextlib.contextmanager
+def _running(words: list[str], place: Path) -> Iterator[Program]:
+    run = Program("tandem", *words, place=place)
+    try:
+        yield run
+    finally:
+        run.close()
+
+
 def test_the_first_screen_shows_a_picture_and_the_two_commands() -> None:
     first = README.splitlines()[:20]
     assert any(line.startswith("![") for line in first)
@@ -111,22 +120,23 @@ def test_commands_that_end_do_so_cleanly(
     for command in group:
         program, *words = shlex.split(command)
         assert program == ".venv/bin/tandem" and (checkout / program).exists()
-        own = f"exec {command} {OWN.format(name)} --set view.enabled=false"
+        own = [*words, *shlex.split(OWN.format(name)), "--set", "view.enabled=false"]
         if words[0] not in STARTS_PROCESSES:
             done = tandem(*words)
             assert done.code == 0, f"{command}\n{done.printed}\n{done.said}"
         elif command in DEVICES:
-            with contextlib.suppress(subprocess.TimeoutExpired):  # with such a device it runs
-                run = _shell(own, checkout, 60.0)
-                assert run.returncode == MISSING and run.stderr.strip(), f"{command}\n{run.stderr}"
+            with _running(own, checkout) as run, contextlib.suppress(subprocess.TimeoutExpired):  # then it has one
+                code = run.popen.wait(60.0)
+                assert code == MISSING and run.end() == MISSING and run.said.strip(), f"{command}\n{run.said}"
         else:
-            run = _shell(own, checkout)
+            with _running(own, checkout) as run:
+                code = run.end()
             fine = DIAGNOSES if words[0] == "doctor" else (0,)
-            assert run.returncode in fine, f"{command}\n{run.stdout}\n{run.stderr}"
+            assert code in fine, f"{command}\n{run.printed}\n{run.said}"
             if "--json" in words:
-                assert json.loads(run.stdout)["balance"]["closes"]
+                assert run.json()["balance"]["closes"]
             elif words[0] in ("drive", "run"):
-                assert "balance closes" in run.stdout and "record whole" in run.stdout
+                assert "balance closes" in run.printed and "record whole" in run.printed
     if any("--out runs/heavy" in c for c in group):
         _the_chain_left_what_it_says(checkout)
 

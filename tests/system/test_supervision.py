@@ -193,7 +193,7 @@ def test_all_processes_end_when_the_supervisor_is_killed(drive: Start, name: str
 @pytest.mark.parametrize("seen", cases("daq", "template", "", quick=2))
 def test_a_drive_that_is_interrupted_while_it_starts_leaves_nothing(drive: Start, name: str, seen: str) -> None:
     """At once; while the template imports; while the first of its forks are there."""
-    run = drive("--seconds", "0", "--json")
+    run = drive("--seconds", "0", "--json", fresh=True)
     if seen:
         _until(run, lambda: processes_of(run, seen) != [])
     pids = [pid for role in ("template", "daq", "sim", "record") for pid in processes_of(run, role)]
@@ -208,9 +208,9 @@ def test_a_drive_that_is_interrupted_while_it_starts_leaves_nothing(drive: Start
 def test_forks_have_one_thread_to_begin_with(tmp_path: Path) -> None:
     """A thread of the template would not survive a fork: neither imports nor the model may start one."""
     code = (
-        "import os; from pathlib import Path; from tandem.supervisor.template import _Builder; "
+        "import os; from pathlib import Path; from tandem.supervisor.template import Builder; "
         "from tandem.supervisor.launch import PROCESSES;"
-        f"b = _Builder(Path({str(ROOT / 'configs' / 'drive.toml')!r}), []);"
+        f"b = Builder(Path({str(ROOT / 'configs' / 'drive.toml')!r}), []);"
         "[b.prepare(p) for p in PROCESSES]; print(len(os.listdir('/proc/self/task')))"
     )
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
