@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _LATE = {"PYTEST_CURRENT_TEST", "TANDEM_TOKEN", "NOTIFY_SOCKET", "COLUMNS", "PYTHONPATH", "OPENBLAS_NUM_THREADS"}
 _LATE |= {"NUMBA_CACHE_DIR", "NUMBA_CACHE_LOCATOR_CLASSES"}  # sync.jit sets them
 _MOST_BYTES = 1 << 17
+_PATIENCE_S = 60.0
 _ENDED = struct.Struct("qq")  # the program's pid, then (its pid, how it ended)
 
 
@@ -71,8 +72,13 @@ class Starter:
         return told
 
     def close(self) -> None:
+        """It waits for what it has started, which tests have ended."""
         self._ours.close()
-        self._popen.wait()
+        try:
+            self._popen.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
 
 
 class Forked:
