@@ -14,6 +14,8 @@ of an earlier step is put where it belongs, and a second estimate starts there a
 each step, while the first goes on; where both meet it takes the first one's place. The result is then, to the bit, that
 of a filter that had the reading in time.
 
+Instead, copies of what will be read may stay in the filter until its readings come (cloned.py).
+
 What is counted in steps (encoders) says in which step a value lies: quantised.py.
 
 A reading that is gated again and again says that the estimate is wrong, not the reading: after `LOCKED_OUT` of one row
@@ -36,7 +38,7 @@ from numba import boolean, float64, int64, types, void
 
 from sim_service.machines.contract import TABLES, Tables
 from sim_service.multibody.natural.views import view
-from sim_service.observers import factored
+from sim_service.observers import cloned, factored
 from sim_service.observers.contract import CONSTANT, CORRECT, FAILED, LINEARISE, MEASURE, TANGENT
 from sim_service.observers.quantised import of_cell
 from sim_service.observers.rows import CLIPPED, COUNTED, FREE, GATED, LATE, TOO_OLD, USED, WIDTH, R
@@ -62,6 +64,7 @@ class Z(IntEnum):
     FORM = 9
     AT = 10
     OUTPUTS = 11
+    CLONED = 12  # 1: late readings by copies (cloned.py), whose room is `second`
 
 
 # behind the sizes: for each coordinate its rate or -1, or RELAXES; indices of estimable; their parameters or -1
@@ -198,13 +201,17 @@ def use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, 
                 memory.notes[WIDENED] += 1.0
             continue
         gated[i] = 0.0
-        cell = row[R.QUANTUM]
+        cell, total = row[R.QUANTUM], s - r
         if cell > 0.0:
-            v, r = of_cell(v, s - r, max(r - cell * cell / 12.0, 0.0), cell)
+            v, r = of_cell(v, total, max(r - cell * cell / 12.0, 0.0), cell)
         if r >= 0.0:
+            if sizes[Z.CLONED] > 0:
+                cloned.see_reading(memory.second, H, N)
             factored.apply(U, d, r, f, g, K)
             for j in range(N):
                 dx[j] += K[j] * v
+            if sizes[Z.CLONED] > 0:
+                cloned.follow(memory.second, N, K, v, total + r)
         if counted:
             memory.counters[COUNTED * i + USED] += 1.0
 
@@ -241,6 +248,12 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
         return False
     for j in range(N):
         dx[j] = more[j] = 0.0
+    if sizes[Z.CLONED] > 0:
+        cloned.make_clones(
+            model, memory, memory.second, sizes[Z.FORM], n, q, int(notes[STEP]), sizes[Z.HISTORY], status, extra, U, d,
+            at, H, f, g, measure,
+        )  # fmt: skip
+        cloned.use_arrived(model, memory, memory.second, U, d, dx, H, f, g, K)
     use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, at, H, f, g, K, measure)
     if again:
         copy(state, before)
@@ -262,6 +275,8 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
             more[i] += model.start[i] if sizes[SIZES + i] == RELAXES else 0.0
         notes[CONSTANT_STEPS] += 1
     notes[RAISED] += factored.predict_covariance(U, d, F, n, columns, model.Q, more, W, P, f, g)
+    if sizes[Z.CLONED] > 0:
+        cloned.carry(memory.second, N, n, columns, F, moved)
     # the error over the step, and what forces did in it that the machine knows nothing of
     for i in range(n):
         moved[i] = F[columns * n + i]
@@ -292,6 +307,8 @@ def begin_anew(model, memory, size):
     for i in range(N):
         e[at + N + i * N + i] = 1.0
     notes[LOST] += 1.0
+    if sizes[Z.CLONED] > 0:
+        cloned.forget(memory.second)
     notes[ACTIVE], notes[SINCE] = 0, step + 1
 
 
@@ -369,6 +386,8 @@ def take_reading(model, memory, row, step, tau, value, factor):
     if step < 0 or step > now or step <= now - history or step < notes[SINCE]:
         memory.counters[COUNTED * row + TOO_OLD] += 1.0
         return False
+    if sizes[Z.CLONED] > 0 and step < now:
+        return cloned.arrive(memory, memory.second, row, step, value, factor)
     at = READING * (rows * (step % history) + row)
     memory.readings[at], memory.readings[at + 1], memory.readings[at + 2] = value, tau, NEW
     memory.readings[at + 3] = factor

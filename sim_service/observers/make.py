@@ -7,6 +7,7 @@ import numpy as np
 
 from sim_service.multibody.relative.ode import LANES, ROOM
 from sim_service.observers import ekf
+from sim_service.observers.cloned import room_for
 from sim_service.observers.contract import Observed
 from sim_service.observers.description import Sensors, Walk, spread
 from sim_service.observers.ekf import Memory, Model, Z
@@ -57,6 +58,7 @@ class Filter:
         most: int = 8,
         form: int = EXACT,
         again: bool = False,
+        cloned: bool = False,
     ):
         self.observed, self.h, self.again = observed, h, again
         machine, n = observed.machine, len(observed.coordinates)
@@ -71,6 +73,7 @@ class Filter:
             (Z.STATE, len(machine.states)), (Z.PARAMETERS, len(machine.parameters)), (Z.ERRORS, n), (Z.ESTIMATED, q),
             (Z.BIASES, biases), (Z.ROWS, len(rows)), (Z.INPUTS, len(machine.inputs)), (Z.HISTORY, history),
             (Z.MOST, most), (Z.FORM, form), (Z.AT, observed.at_size), (Z.OUTPUTS, len(machine.outputs)),
+            (Z.CLONED, int(cloned)),
         ):  # fmt: skip
             sizes[which] = value
         integers = np.concatenate([sizes, rates, self.which, [one.parameter for one in chosen]]).astype(np.int32)
@@ -108,8 +111,9 @@ class Filter:
         estimate[self._u] = np.eye(N).ravel()
         stride = -(-N // LANES) * LANES
         scratch = n * (n + q + 1) + (N + 10) * stride + observed.at_size + len(state) + len(machine.inputs)
+        second = np.zeros(max(size, room_for(N)) if cloned else size)
         self.memory = Memory(
-            estimate, np.zeros(size), np.zeros(history * size), np.zeros(history * len(machine.inputs)),
+            estimate, second, np.zeros(history * size), np.zeros(history * len(machine.inputs)),
             np.full(history * len(rows) * ekf.READING, ekf.ABSENT), np.zeros(scratch), np.zeros(machine.work_size),
             np.zeros(len(ekf.NOTES)), np.zeros(len(rows) * COUNTED),
             np.zeros(len(machine.inputs)), np.full(2 * len(rows), np.nan),

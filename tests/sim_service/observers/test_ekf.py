@@ -106,6 +106,31 @@ def test_a_late_reading_gives_to_the_bit_what_it_gives_in_time(most):
     assert behind.memory.estimate.tobytes() == in_time.memory.estimate.tobytes()
 
 
+def test_by_copies_a_late_reading_gives_on_a_linear_machine_what_it_gives_in_time():
+    """Readings of the first row 12 steps late and of the other in time; one in ten never comes."""
+    z, steps, late = readings(200), 200, 12
+    z[9::10, 0] = np.nan
+    z[steps - 60 :, 0] = np.nan
+    in_time, behind = make(), make(cloned=True, history=20)
+    behind.model.rows.flags.writeable = True
+    behind.model.rows[R.LATENCY] = late
+    behind.model.rows.flags.writeable = False
+    for k in range(steps):
+        feed(in_time, z, k)
+        in_time.observe(handle(k))
+        if not np.isnan(z[k, 1]):
+            behind.take(1, k, z[k, 1])
+        if k >= late and not np.isnan(z[k - late, 0]):
+            assert behind.take(0, k - late, z[k - late, 0])
+        behind.observe(handle(k))
+    assert behind.counters[0, LATE] == behind.counters[0, USED] == in_time.counters[0, USED] > 100
+    assert behind.memory.notes[ekf.REPEATED] == 0
+    assert not behind.take(0, steps - 100, 0.0) and behind.counters[0, TOO_OLD] == 1  # its copy was used
+    assert np.allclose(behind.state, in_time.state, rtol=0, atol=1e-9)
+    assert np.allclose(behind.extra, in_time.extra, rtol=0, atol=1e-9)
+    assert np.allclose(behind.covariance(), in_time.covariance(), rtol=1e-7, atol=1e-15)
+
+
 def test_the_same_readings_give_the_same_bits():
     z, found = readings(100), []
     for _ in range(2):
