@@ -17,7 +17,7 @@ what it does is of second order in h, as the transition is. G is that of the ste
 
 from sim_service.machines.buggy.spatial import cross, dot, into_world, inverse_of, times
 from sim_service.multibody.natural.views import view
-from sim_service.multibody.relative.columns import sums_of_four
+from sim_service.multibody.relative.columns import times_four
 from sim_service.multibody.relative.ode import LANES
 from sim_service.multibody.relative.port_jacobian import solve as solve_mass
 from sync.jit import inner
@@ -173,9 +173,9 @@ def carry_over(room, n, wide, columns, errors, F):
     )  # fmt: skip
     # what cayley gives of rates is 2 S times them
     x, y, z = (
-        sums_of_four(C, 0, stride, view(wide, first, first + stride), 0, stride),
-        sums_of_four(C, 0, stride, view(wide, first + errors, first + errors + stride), 0, stride),
-        sums_of_four(C, 0, stride, view(wide, first + 2 * errors, first + 2 * errors + stride), 0, stride),
+        times_four(C, stride, view(wide, first, first + stride), stride),
+        times_four(C, stride, view(wide, first + errors, first + errors + stride), stride),
+        times_four(C, stride, view(wide, first + 2 * errors, first + 2 * errors + stride), stride),
     )
     K = inverse_of(
         (1.0 + 0.5 * x[0], 0.5 * y[0], 0.5 * z[0]),
@@ -184,7 +184,7 @@ def carry_over(room, n, wide, columns, errors, F):
     )
     for j in range(columns):
         source, target = view(wide, j * errors, (j + 1) * errors), view(F, j * errors, (j + 1) * errors)
-        c = sums_of_four(C, 0, stride, view(wide, j * errors, j * errors + stride), 0, stride)
+        c = times_four(C, stride, view(wide, j * errors, j * errors + stride), stride)
         by = (c[0], c[1], c[2])
         if j < errors:
             by = (c[0] + C[j], c[1] + C[stride + j], c[2] + C[2 * stride + j])

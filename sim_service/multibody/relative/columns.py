@@ -177,6 +177,12 @@ def _along(columns):
 sums_of_four, sums_of_one = _along(4), _along(1)
 
 
+@inner
+def times_four(A, stride, h, last):
+    """Products of h with four columns of A, of rows up to `last`, in fours."""
+    return sums_of_four(A, 0, stride, h, 0, last)
+
+
 @intrinsic
 def exchange(typingctx, A, at, K, last, share, factor):
     """Of rows from 0 to `last`, in fours: a, k = A[at + i], K[i] become a + share k, k + factor a."""

@@ -19,7 +19,6 @@ from sim_service.observers.smoother import smooth
 from tandem.studies.observe.normalised import consistency, output_slopes
 
 EVERY = 20  # steps between instants that are kept
-TURNS = ("yaw",)  # outputs that begin again after a turn
 
 
 class SmoothedRecord(NamedTuple):
@@ -34,6 +33,7 @@ class SmoothedRecord(NamedTuple):
     watched: tuple[str, ...]  # outputs whose covariances stand in the next two, a matrix an instant
     spread_forward: np.ndarray
     spread_smoothed: np.ndarray
+    angles: tuple[str, ...]  # of `watched`: may begin again after a turn
 
 
 def smooth_record(
@@ -95,6 +95,7 @@ def smooth_record(
     return SmoothedRecord(
         np.arange(0, steps, EVERY), forward, smoothed, sigma, sigma_smoothed,
         _normalised(np.array(innovations), sensors.names), watched, np.array(spreads[0]), np.array(spreads[1]),
+        tuple(q.name for q in own.machine.outputs if q.name in watched and q.unit == "rad"),
     )  # fmt: skip
 
 
@@ -132,7 +133,7 @@ def compared(done: SmoothedRecord, board: Mapping[str, np.ndarray], truth: Mappi
     passes = ("forward", done.forward, done.spread_forward), ("smoothed", done.smoothed, done.spread_smoothed)
     out["nees"] = {
         label: consistency(
-            names, np.stack([_apart(n, values[n], truth[n][where]) for n in names], axis=1),
+            names, np.stack([_apart(n in done.angles, values[n], truth[n][where]) for n in names], axis=1),
             spreads[:, some][:, :, some],
         )
         for label, values, spreads in passes if names
@@ -140,10 +141,10 @@ def compared(done: SmoothedRecord, board: Mapping[str, np.ndarray], truth: Mappi
     return out
 
 
-def _apart(name: str, values: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Truth less estimate; of an angle that counts turns, less than half a turn."""
+def _apart(angle: bool, values: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Truth less estimate; of an angle within half a turn."""
     error = truth - values
-    return np.asarray(np.remainder(error + np.pi, 2.0 * np.pi) - np.pi if name in TURNS else error)
+    return np.asarray(np.remainder(error + np.pi, 2.0 * np.pi) - np.pi if angle else error)
 
 
 def _rms(values: np.ndarray) -> float:
