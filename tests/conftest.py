@@ -7,6 +7,7 @@ to a run without others. `drill` marks what takes long and fails only where some
 each time; otherwise it is some of them (tests/examples.py), the same every time: a test that passed passes again.
 """
 
+import gc
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return _unit(nodeid)
 
     return Scheduler(config, log)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # millions of objects that stay: no collection has to look at them again
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -10,6 +10,7 @@ from sim_service.multibody.natural.linearise import linearise
 from sim_service.multibody.relative.conversion import to_natural
 from sim_service.multibody.relative.kinematics import tree_pose
 from sim_service.multibody.relative.port_jacobian import jacobian
+from tests.examples import thorough
 from tests.sim_service.multibody.relative.both import At, Both, apart, both, worst
 from tests.sim_service.multibody.relative.buggy_states import buggy
 from tests.sim_service.multibody.relative.test_tree import FILES, KINDS, OWN
@@ -38,7 +39,7 @@ def test_both_formulations_say_the_same_at_any_state(name):
 
 def test_both_formulations_of_the_buggy_say_the_same_with_all_forces():
     one, rng, count, loaded = buggy(), np.random.default_rng(7), 0, 0
-    for _ in range(20):
+    for _ in range(20 if thorough() else 6):
         at = one.state(rng)
         found = one.differences(at)
         assert {what: size for what, size in found.items() if not size <= LIMITS.get(what, AGREE)} == {}
