@@ -15,6 +15,8 @@ def find_config(path: Path, folder: str = "") -> Path:
     A path that leads nowhere is returned as it is: reading it reports what is wrong. A bare name that is none raises
     ConfigError with those there are.
     """
+    if not path.name:
+        raise ConfigError(f"{path}: a file, or the name of a shipped configuration, is expected; it is a folder")
     if path.is_file():
         return path
     for place in (CONFIGS / folder, CONFIGS, CONFIGS.parent):

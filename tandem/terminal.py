@@ -4,6 +4,7 @@ Nothing heavy is imported here: `tandem --help` is quick, and a run starts its p
 """
 
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from rich.text import Text
 from sync.errors import ConfigError, TandemError
 from sync.private_files import make_folder
 from sync.visible import on_one_line, visible
+
+_LONG = 100  # letters of a name in a message
 
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, such as daq.rate_hz=2000.")
@@ -38,13 +41,28 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Ours are printed in a line each, and have their exit code."""
+    """Ours are printed in a line each, and have their exit code; a file that the system refuses is a file that is
+    wrong, wherever it was opened."""
     try:
         yield
     except TandemError as error:
-        for line in str(error).split("\n"):
+        for line in _own_lines(str(error)):
             print(f"tandem: {visible(line)}", file=sys.stderr)
         raise typer.Exit(error.code) from None
+    except OSError as error:
+        if error.filename is None or error.strerror is None:
+            raise  # not of a file: something that we have not thought of
+        name = on_one_line(os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "a file")
+        print(f"tandem: {name if len(name) < _LONG else name[:_LONG] + '…'}: {error.strerror}", file=sys.stderr)
+        raise typer.Exit(ConfigError.code) from None
+
+
+def _own_lines(text: str) -> list[str]:
+    """Lines of a message; a name with ends of lines in it, which was given to the command, makes none of its own."""
+    for word in sys.argv[1:]:
+        if "\n" in word:
+            text = text.replace(word, on_one_line(word))
+    return text.split("\n")
 
 
 def parameters(settings: list[str] | None) -> dict[str, float]:
@@ -96,14 +114,16 @@ Update = Callable[[str, float], None]  # what is being done, and which share of 
 
 
 def progress_bar() -> Progress:
+    console = Terminal(stderr=True)
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=10),  # with the figures of a run behind it the line fits into 80 columns
         TimeRemainingColumn(),
         TextColumn("{task.fields[figures]}"),
-        console=Terminal(stderr=True),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,  # into a file it would leave an empty line
     )
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,21 @@ def test_an_error_cannot_steer_the_terminal(tmp_path: Path) -> None:
     config.write_bytes(b'"\\u001b[2J" = 1\n')
     done = CliRunner().invoke(app, ["doctor", str(config)])
     assert done.exit_code == 2 and "\\x1b[2J" in done.output and "\x1b" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["info", "x" * 300], "x…: File name too long"),
+        (["run", ""], "it is a folder"),
+        (["mechanism", "/"], "it is a folder"),
+        (["fmu", "drive\nx"], "drive\\x0ax: no such file"),
+        (["fmu", "mass_spring", "--out", "/proc/nowhere/a.fmu"], "/proc/nowhere"),
+    ],
+)
+def test_a_name_that_no_file_has_is_said_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["tandem", *words])
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2 and said in done.stderr and done.stderr.count("\n") == 1, done.stderr
