@@ -119,20 +119,30 @@ def add_product(typingctx, out, out_at, out_row, A, A_at, A_row, A_column, B, B_
         def pointer(data, index):
             return builder.bitcast(builder.gep(data, [index]), lanes.as_pointer())
 
-        with cgutils.for_range(builder, rows, intp=intp) as row:
-            here = builder.add(out_at, builder.mul(row.index, out_row))
-            factors = builder.add(A_at, builder.mul(row.index, A_row))
-            with cgutils.for_range_slice(builder, intp(0), columns, intp(LANES), intp) as (j, _):
-                place = pointer(target, builder.add(here, j))
-                total = cgutils.alloca_once_value(builder, builder.load(place, align=8))
+        def tile(row, start, stop, groups):
+            """Columns from start to stop, so many groups of four at a time."""
+            here = builder.add(out_at, builder.mul(row, out_row))
+            factors = builder.add(A_at, builder.mul(row, A_row))
+            with cgutils.for_range_slice(builder, start, stop, intp(LANES * groups), intp) as (j, _):
+                across = [builder.add(j, intp(LANES * g)) for g in range(groups)]
+                places = [pointer(target, builder.add(here, c)) for c in across]
+                totals = [cgutils.alloca_once_value(builder, builder.load(place, align=8)) for place in places]
                 with cgutils.for_range(builder, size, intp=intp) as inside:
                     at = builder.gep(left, [builder.add(factors, builder.mul(inside.index, A_column))])
                     one = builder.insert_element(ir.Constant(lanes, ir.Undefined), builder.load(at), ir.IntType(32)(0))
                     factor = builder.shuffle_vector(one, one, zeros)
-                    entries = builder.add(builder.add(B_at, j), builder.mul(inside.index, B_row))
-                    values = builder.load(pointer(right, entries), align=8)
-                    builder.store(builder.call(fma, [factor, values, builder.load(total)]), total)
-                builder.store(builder.load(total), place, align=8)
+                    below = builder.add(B_at, builder.mul(inside.index, B_row))
+                    for c, total in zip(across, totals, strict=True):
+                        values = builder.load(pointer(right, builder.add(below, c)), align=8)
+                        builder.store(builder.call(fma, [factor, values, builder.load(total)]), total)
+                for place, total in zip(places, totals, strict=True):
+                    builder.store(builder.load(total), place, align=8)
+
+        # a sum waits for its last product: three groups of columns are summed meanwhile
+        wide = builder.sub(columns, builder.srem(columns, intp(3 * LANES)))
+        with cgutils.for_range(builder, rows, intp=intp) as row:
+            tile(row.index, intp(0), wide, 3)
+            tile(row.index, wide, columns, 1)
         return context.get_dummy_value()
 
     whole = (types.intp,)
@@ -173,8 +183,10 @@ def solve(n, factor, J, stride):
         row = last - i * stride
         add_product(J, row, 0, factor, i * n, 0, 1, J, last, -stride, 1, i, whole)
         for c in range(whole, stride):
+            total = J[row + c]
             for k in range(i):
-                J[row + c] += factor[i * n + k] * J[last - k * stride + c]
+                total += factor[i * n + k] * J[last - k * stride + c]
+            J[row + c] = total
     for i in range(n - 1, -1, -1):
         row = last - i * stride
         e = factor[i * n + i]
@@ -182,15 +194,21 @@ def solve(n, factor, J, stride):
             J[row + c] *= e
         add_product(J, row, 0, factor, i * n + i + 1, 0, 1, J, row - stride, -stride, 1, n - 1 - i, whole)
         for c in range(whole, stride):
+            total = J[row + c]
             for k in range(i + 1, n):
-                J[row + c] += factor[i * n + k] * J[last - k * stride + c]
+                total += factor[i * n + k] * J[last - k * stride + c]
+            J[row + c] = total
 
 
 @inner
 def by_coordinates(table, turns, work, J, stride):
     """Columns along the coordinates of balls become derivatives by them: J Z^-1."""
     n, m, rows = table[0], table[2], table[3]
-    if m == 0:
+    same = True  # Z is the identity where increments are 0
+    for a in range(m):
+        for j in range(n):
+            same = same and turns[2 * n * a + n + j] == (1.0 if table[rows + a] == j else 0.0)
+    if same:
         return
     # the balls' part of Z, eliminated without pivots: near the identity, for increments are small
     for a in range(m):
