@@ -361,7 +361,7 @@ def correct(state, params, tables, work, dx):
     # loops close again, and the natural state is where the tree is
     t = part(ints, tree, Own.TIME)[0]
     system.begin(ints, tree, room, t)
-    system.place(ints, reals, room, t, part(ints, room, Own.Y))
+    system.place(ints, reals, room, t, part(ints, room, Own.Y), True)
     relative.move(ints, reals, room, relative.MOTION, part(ints, room, Own.XDOT), part(ints, room, Own.ACCELERATION))
     copy(part(ints, room, Own.AT_FULL), part(ints, tree, Own.FULL))
     copy(part(ints, room, Own.AT_EFFORT), part(ints, tree, Own.EFFORT))

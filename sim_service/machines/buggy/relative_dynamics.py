@@ -180,7 +180,7 @@ def move(ints, reals, work, stage, xdot, a):
 def car_rates(ints, reals, work, t, y, ydot):
     """See ode.py."""
     n, N = len(part(ints, ints, Own.INDEPENDENT)), len(y)
-    system.place(ints, reals, work, t, y)
+    system.place(ints, reals, work, t, y, False)
     go_on(ints, work, t)
     xdot, a = view(ydot, 0, n), view(ydot, n, 2 * n)
     move(ints, reals, work, MOTION, xdot, a)
@@ -210,7 +210,7 @@ def by_ports(ints, packed, out):
 @kernel(ode.RATES_AND_JACOBIAN, error_model="numpy")
 def car_rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     """See ode.py. Increments of balls are 0 here: derivatives along their velocities are those by them."""
-    system.place(ints, reals, work, t, y)
+    system.place(ints, reals, work, t, y, False)
     n, address = len(part(ints, ints, Own.INDEPENDENT)), part(ints, reals, Own.ADDRESS)
     N = 2 * n + ADDED
     ports, rates, f = part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.FORCE)
@@ -303,7 +303,7 @@ def fit(n, P_, wanted, there, A, b):
 def look_at_ports(ints, reals, tree, work):
     """Ports, their rates and slopes of a state of the tree, its loops closed."""
     system.begin(ints, tree, work, part(ints, tree, Own.TIME)[0])
-    system.place(ints, reals, work, part(ints, tree, Own.TIME)[0], part(ints, work, Own.Y))
+    system.place(ints, reals, work, part(ints, tree, Own.TIME)[0], part(ints, work, Own.Y), True)
     none = part(ints, work, Own.NONE)
     call(
         part(ints, reals, Own.ADDRESS)[SLOPES],
@@ -431,7 +431,7 @@ def advance(method, rates, both, hook, ints, reals, layout, settings, tree, work
     if status != ode.GOOD or begun[_UNFIT] > 0.0 or not scratch[ode.ERROR] <= MOST_ERROR:
         return False
     # where it ended: accelerations, effort, and what the elements leave behind
-    system.place(ints, reals, work, t + h, y)
+    system.place(ints, reals, work, t + h, y, True)
     a, xdot, edot = part(ints, work, Own.ACCELERATION), part(ints, work, Own.XDOT), part(ints, work, C.MOVED_Y)
     ports, port_rates, f = part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.FORCE)
     move(ints, reals, work, MOTION, xdot, a)

@@ -6,8 +6,11 @@
     work   float64  scratch of a step
 
 The integrators see y = (x, w) of the independent velocities (ode.py). Within a step the dependent coordinates are found
-from those at its beginning, by Newton's method until it holds: the same y gives the same rates, whatever was asked
-before. After a step every ball's rotation goes to its reference and its coordinates to 0.
+by Newton's method, from where the evaluation before had them: stages of a method lie close to each other. A step begins
+from its state alone, and so is the same to the bit whatever was asked before it; the same y gives the same rates to
+`CLOSED`. Where a step ends, loops are looked at until they hold; within it also where Newton's method, which squares
+the gap, is known to close them by the correction that was just made. After a step every ball's rotation goes to its
+reference and its coordinates to 0.
 """
 
 from dataclasses import dataclass
@@ -33,6 +36,7 @@ from sync.jit import inner, kernel
 
 CLOSED = 1e-12  # m or rad, of a loop, within a step
 MOST_CORRECTIONS = 8
+MOST_CURVATURE = 1e3  # 1/m or 1/rad: the gap after a correction is below this times its square
 SMALLEST_PIVOT = 0.05  # of what it is where the mechanism was assembled: below, other coordinates should be independent
 GOOD, CAPPED, NOT_FINITE, OPEN, SINGULAR = range(5)  # a step: as ode.py has it; loops open; near a singular partition
 
@@ -109,25 +113,36 @@ def set_inputs(ints, reals, work, t):
 
 
 @inner
-def close_loops(ints, reals, work):
-    """Dependent coordinates by Newton's method from what they are; the largest gap that was left."""
+def close_loops(ints, reals, work, looked_at):
+    """Dependent coordinates by Newton's method from where they were last closed.
+
+    `looked_at`: until the gaps that were left, in H, are below CLOSED. Otherwise the last look is saved where the next
+    gap, c gap^2, will be: c from the two gaps before, or at the first so large that it holds for any mechanism.
+    """
     dependent = part(ints, ints, P.DEPENDENT)
     if len(dependent) == 0:
-        return 0.0
+        return
     x, ref, u = part(ints, work, P.AT_X), part(ints, work, P.AT_REF), part(ints, work, P.AT_INPUT)
     new, h, pivots = part(ints, work, P.NEW), part(ints, work, P.H), part(ints, work, P.PIVOTS)
     d, room, word = part(ints, reals, P.D), part(ints, work, P.GENERATED), part(ints, reals, P.ADDRESS)[CLOSE]
-    gap = 0.0
+    start, curvature, last = part(ints, work, P.START_X), MOST_CURVATURE, 0.0
     for _ in range(MOST_CORRECTIONS):
         call(word, (x, ref, u, d, new, h, pivots, room))
         gap = 0.0
         for i in range(len(h)):
             gap = max(gap, abs(h[i])) if isfinite(h[i]) else 1e300
-        if gap <= CLOSED or gap >= 1e300:
-            break
-        for i in range(len(dependent)):
-            x[dependent[i]] = new[i]
-    return gap
+        if gap >= 1e300:
+            return
+        if last > 0.0:
+            curvature = gap / (last * last)
+        last = gap
+        if gap > CLOSED:
+            for i in range(len(dependent)):
+                x[dependent[i]] = new[i]
+        if gap <= CLOSED or (not looked_at and curvature * gap * gap <= CLOSED):
+            for i in range(len(dependent)):
+                start[dependent[i]] = x[dependent[i]]
+            return
 
 
 @inner
@@ -146,7 +161,7 @@ def set_driven(ints, reals, work):
 
 @inner
 def take(ints, work, y):
-    """Coordinates and velocities of y; dependent coordinates as at the beginning of the step."""
+    """Coordinates and velocities of y; dependent coordinates as they were last closed."""
     independent, dependent = part(ints, ints, P.INDEPENDENT), part(ints, ints, P.DEPENDENT)
     x, w, start = part(ints, work, P.AT_X), part(ints, work, P.AT_W), part(ints, work, P.START_X)
     n = len(independent)
@@ -158,18 +173,18 @@ def take(ints, work, y):
 
 
 @inner
-def place(ints, reals, work, t, y):
-    """Coordinates, velocities and inputs at y, with the loops closed."""
+def place(ints, reals, work, t, y, looked_at):
+    """Coordinates, velocities and inputs at y, with the loops closed, and `looked_at` (close_loops) or not."""
     set_inputs(ints, reals, work, t)
     take(ints, work, y)
     set_driven(ints, reals, work)
-    close_loops(ints, reals, work)
+    close_loops(ints, reals, work, looked_at)
 
 
 @inner
-def move(ints, reals, work, t, y):
+def move(ints, reals, work, t, y, looked_at):
     """The generated motion at y."""
-    place(ints, reals, work, t, y)
+    place(ints, reals, work, t, y, looked_at)
     none = part(ints, work, P.NONE)
     call(
         part(ints, reals, P.ADDRESS)[MOTION],
@@ -185,7 +200,7 @@ def move(ints, reals, work, t, y):
 @kernel(ode.RATES, error_model="numpy")
 def rates(ints, reals, work, t, y, ydot):
     """See ode.py."""
-    move(ints, reals, work, t, y)
+    move(ints, reals, work, t, y, False)
     a, xdot = part(ints, work, P.ACCELERATION), part(ints, work, P.XDOT)
     n = len(a)
     for i in range(n):
@@ -196,7 +211,7 @@ def rates(ints, reals, work, t, y, ydot):
 @kernel(ode.RATES_AND_JACOBIAN, error_model="numpy")
 def rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     """See ode.py."""
-    place(ints, reals, work, t, y)
+    place(ints, reals, work, t, y, False)
     a, xdot, none = part(ints, work, P.ACCELERATION), part(ints, work, P.XDOT), part(ints, work, P.NONE)
     slopes, turns, factor = part(ints, work, P.SLOPES), part(ints, work, P.TURNS), part(ints, work, P.FACTOR)
     drift, address = part(ints, work, P.DRIFT), part(ints, reals, P.ADDRESS)
@@ -299,7 +314,7 @@ def conclude(ints, reals, state, work, t):
 @inner
 def finish(ints, reals, state, work, t):
     """The state at y: loops closed, accelerations and efforts, balls with new references. How it went."""
-    move(ints, reals, work, t, part(ints, work, P.Y))
+    move(ints, reals, work, t, part(ints, work, P.Y), True)
     return conclude(ints, reals, state, work, t)
 
 

@@ -6,11 +6,14 @@
 import numpy as np
 import pytest
 
+from sim_service.machines.buggy.relative_dynamics import car_rates_and_jacobian
 from sim_service.multibody.natural.linearise import linearise
 from sim_service.multibody.relative.conversion import to_natural
 from sim_service.multibody.relative.kinematics import tree_pose
 from sim_service.multibody.relative.port_jacobian import jacobian
 from tests.examples import thorough
+from tests.sim_service.buggy.test_relative_forces import instant
+from tests.sim_service.multibody.relative import complex_car
 from tests.sim_service.multibody.relative.both import At, Both, apart, both, worst
 from tests.sim_service.multibody.relative.buggy_states import buggy
 from tests.sim_service.multibody.relative.test_tree import FILES, KINDS, OWN
@@ -117,3 +120,20 @@ def test_slopes_are_those_of_the_natural_formulation(name):
         moved = one.moved(at, f, way[:count], way[count:])
         expected = -K @ (N @ moved["q"]) - D @ (N @ moved["qd"])
         assert np.abs(N @ moved["qdd"] - expected).max() < 1e-5 * max(np.abs(expected).max(), np.abs(K).max(), 1.0)
+
+
+def test_tangents_of_the_whole_car_are_those_of_the_complex_step():
+    """Tyres, springs, driveline, brakes and closed loops together: all columns of its Jacobian, and by time."""
+    one, made = instant(""), buggy().made
+    N = len(one.y)
+    J, rates, by_time = np.zeros(N * N), np.zeros(N), np.zeros(N)
+    car_rates_and_jacobian(one.ints, one.reals, one.room, one.t, one.y, rates, J, by_time)
+    y, t = np.tile(one.y[:, None], (1, N + 1)).astype(complex), np.full(N + 1, one.t, complex)
+    y[:, :N] += 1j * complex_car.TINY * np.eye(N)
+    t[N] += 1j * complex_car.TINY
+    found = complex_car.rates(made, one, y, t)
+    assert apart(found[:, 0].real, rates) < 1e-11
+    exact = np.hstack([J.reshape(N, N), by_time[:, None]])
+    wanted = found.imag / complex_car.TINY
+    for row, expected in zip(exact, wanted, strict=True):
+        assert np.abs(row - expected).max() <= 1e-12 * np.abs(expected).max()
