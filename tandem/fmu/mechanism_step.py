@@ -192,7 +192,7 @@ def rates_of_change(state, inputs, params, tables, work, h):
     y, outputs = plain + 4 * balls + n, 2 * head[H.FORMS] + head[H.EFFORTS]
     load(head, ints, reals, state, inputs, floats, tree, h)
     begin(ints, tree, room, h)
-    move(ints, reals, room, h, part(ints, room, P.Y))
+    move(ints, reals, room, h, part(ints, room, P.Y), True)
     if conclude(ints, reals, tree, room, h) != GOOD:
         fill(view(work, 0, outputs + y), nan)
         return

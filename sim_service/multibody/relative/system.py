@@ -117,7 +117,8 @@ def close_loops(ints, reals, work, looked_at):
     """Dependent coordinates by Newton's method from where they were last closed.
 
     `looked_at`: until the gaps that were left, in H, are below CLOSED. Otherwise the last look is saved where the next
-    gap, c gap^2, will be: c from the two gaps before, or at the first so large that it holds for any mechanism.
+    gap, c gap^2, will be, which H then has: c from the two gaps before, or at the first so large that it holds for any
+    mechanism.
     """
     dependent = part(ints, ints, P.DEPENDENT)
     if len(dependent) == 0:
@@ -136,10 +137,14 @@ def close_loops(ints, reals, work, looked_at):
         if last > 0.0:
             curvature = gap / (last * last)
         last = gap
-        if gap > CLOSED:
+        closed = gap <= CLOSED
+        if not closed:
             for i in range(len(dependent)):
                 x[dependent[i]] = new[i]
-        if gap <= CLOSED or (not looked_at and curvature * gap * gap <= CLOSED):
+            closed = not looked_at and curvature * gap * gap <= CLOSED
+            for i in range(len(h) if closed else 0):
+                h[i] *= curvature * gap
+        if closed:
             for i in range(len(dependent)):
                 start[dependent[i]] = x[dependent[i]]
             return
