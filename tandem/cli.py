@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sync.errors import ConfigError
+from sync.errors import ConfigError, TandemError
 from sync.limits import ENVIRONMENT, OPTION
 from sync.visible import on_one_line
 from tandem.calibrate_command import calibrate
@@ -44,6 +44,7 @@ from tandem.terminal import (
     errors,
     new_run_folder,
     output,
+    print_error,
     progress,
     run_folder,
     status,
@@ -511,4 +512,7 @@ app.add_typer(study, name="study", rich_help_panel=MACHINES)
 
 def main() -> None:
     answer_shells()
-    app(prog_name="tandem")
+    try:
+        app(prog_name="tandem")
+    except TandemError as error:  # while a command imports what it needs: no folder for compiled code
+        sys.exit(print_error(error))

@@ -8,6 +8,7 @@ import typer
 
 from sync.errors import ConfigError
 from tandem.config_argument import OtherConfig
+from tandem.shipped_configs import find_config
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 
 Workers = Annotated[int, typer.Option(min=0, max=4096, help="Runs at a time; 0: one a core.", show_default="0")]
@@ -28,7 +29,12 @@ def _refuse_early(what: str, *modules: str, file: Path | None = None) -> None:
 
 
 def sweep(
-    study: Annotated[Path, typer.Argument(help="TOML file: machine, manoeuvre, parameters, figures of merit.")],
+    study: Annotated[
+        Path,
+        typer.Argument(
+            help="TOML file, or a shipped one by its name: machine, manoeuvre, parameters, figures of merit."
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Folder of the table and of what is done. Default: runs/sweep_NAME.")
     ] = None,
@@ -54,6 +60,7 @@ def sweep(
     from sync.jit import compiling
 
     with errors():
+        study = find_config(study, "studies")
         _refuse_early("tandem sweep", "pyarrow", file=study)
         build.ensure("everything")
         with compiling("sweep"):
@@ -136,7 +143,12 @@ def fleet(
 
 
 def identify(
-    study: Annotated[Path, typer.Argument(help="TOML file: machine, records, what was measured, parameters to find.")],
+    study: Annotated[
+        Path,
+        typer.Argument(
+            help="TOML file, or a shipped one by its name: machine, records, what was measured, parameters."
+        ),
+    ],
     only_sensitivity: Annotated[
         bool, typer.Option("--only-sensitivity", help="Fit nothing: what the data could tell, at the start.")
     ] = False,
@@ -152,6 +164,7 @@ def identify(
     from sync.jit import compiling
 
     with errors():
+        study = find_config(study, "studies")
         _refuse_early("tandem identify", "scipy", file=study)
         build.ensure("everything")
         with compiling("identify"):

@@ -59,7 +59,8 @@ def fmu(
     if as_json:
         print(json.dumps(made), flush=True)
         return
-    counts = ", ".join(f"{made[key]} {key}" for key in ("inputs", "outputs", "parameters", "states"))
+    kinds = ("inputs", "outputs", "parameters", "states")
+    counts = ", ".join(f"{made[key]} {key if made[key] != 1 else key[:-1]}" for key in kinds)
     output().print(
         f"{made['fmu']}: {made['machine']}, {counts}; {'Model Exchange and ' * made['model_exchange']}Co-Simulation; "
         + ", ".join(f"{name} {size / 1e3:.0f} kB" for name, size in made["platforms"].items()),

@@ -46,15 +46,20 @@ def errors() -> Iterator[None]:
     try:
         yield
     except TandemError as error:
-        for line in _own_lines(str(error)):
-            print(f"tandem: {visible(line)}", file=sys.stderr)
-        raise typer.Exit(error.code) from None
+        raise typer.Exit(print_error(error)) from None
     except OSError as error:
         if error.filename is None or error.strerror is None:
             raise  # not of a file: something that we have not thought of
         name = on_one_line(os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "a file")
         print(f"tandem: {name if len(name) < _LONG else name[:_LONG] + '…'}: {error.strerror}", file=sys.stderr)
         raise typer.Exit(ConfigError.code) from None
+
+
+def print_error(error: TandemError) -> int:
+    """Its lines; the exit code."""
+    for line in _own_lines(str(error)):
+        print(f"tandem: {visible(line)}", file=sys.stderr)
+    return error.code
 
 
 def _own_lines(text: str) -> list[str]:

@@ -16,7 +16,9 @@ from typer.testing import CliRunner
 
 import tandem
 from checks.bomb_files import packed
+from sync.errors import ConfigError
 from sync.visible import visible
+from tandem import cli
 from tandem.cli import app
 from tandem.terminal import Terminal
 from tandem.view_command import _say
@@ -149,3 +151,16 @@ def test_a_name_that_no_file_has_is_said_in_one_line(
     monkeypatch.setattr(sys, "argv", ["tandem", *words])
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2 and said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_what_is_wrong_before_a_command_begins_is_a_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise ConfigError("/dev/null: compiled code cannot be kept there")
+
+    monkeypatch.setattr(cli, "app", refuse)
+    monkeypatch.setattr(cli, "answer_shells", lambda: None)
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == 2 and capsys.readouterr().err == "tandem: /dev/null: compiled code cannot be kept there\n"
