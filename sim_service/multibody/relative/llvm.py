@@ -289,7 +289,7 @@ def _engine(objects: Sequence[bytes]) -> Any:
 
     Addresses of it lie as numbers in tables, of which kernels and other threads have views and copies: nothing tells
     when the last of these is gone, and a call of code that was freed ends the process. What is never freed is one copy
-    of the code of each structure, some hundred KiB for a car; other masses or lengths share it.
+    of the code of each structure, some hundred KiB for a large mechanism; other masses or lengths share it.
     """
     digest = hashlib.sha256()
     for code in objects:
