@@ -5,7 +5,7 @@ Three experiments of configs/observers/buggy.toml, each over the same random dri
     wrong    the truth is 10 % heavier, with 20 % less friction and biased sensors: exact form, and on some drives the
              constant one, whose lost steps cost most of the time
     true     the truth is what the filter believes, moved at random as it believes: exact form
-    beside   the first seconds of some drives, wrong parameters: exact, constant and unscented form
+    beside   the first seconds of some drives, the outage in them, wrong parameters: exact, constant and unscented form
 
 Every drive of every experiment is a task of its own, written to the results' folder when it is done; asked again, the
 command goes on with those that are missing, so a result of other code or another file must be deleted. Tasks run on as
@@ -219,8 +219,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--drives", type=int, default=20)
     parser.add_argument("--constant", type=int, default=20, help="drives with the constant form beside the exact one")
-    parser.add_argument("--beside", type=int, default=4, help="drives with the unscented form beside the others")
-    parser.add_argument("--seconds", type=float, default=12.0, help="of those, s")
+    parser.add_argument("--beside", type=int, default=2, help="drives with the unscented form beside the others")
+    parser.add_argument("--seconds", type=float, default=32.0, help="of those, s; minutes each. The outage is in it")
     parser.add_argument("--results", type=Path, default=Path("runs/observers"), help="folder of what is done")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", choices=list(FORMS), help="one experiment")

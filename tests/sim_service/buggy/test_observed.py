@@ -165,14 +165,45 @@ def test_loops_are_closed_after_a_correction_and_the_error_is_what_was_asked_for
     assert np.abs(still - moving()).max() < 1e-12
 
 
-def test_a_payload_accelerates_as_a_heavier_car_does():
-    """The filter's car with 69 kg more beside a car that was made with them, at the same place and motion."""
+@functools.cache
+def heavier():
+    """A car with 69 kg more, and its state at the place and in the motion of `moving`."""
     machine, params = make_machine(files(), {"sprung_mass": 759.0})
     heavy = of.observed(machine, params)
     state, work = moving().copy(), np.zeros(heavy.machine.work_size)
     off = observed().difference(moving(), state, heavy.machine)  # the heavy car's coordinates of the same place
     heavy.correct(state, params, heavy.machine.tables, work, -off)
     assert np.abs(observed().difference(state, moving(), heavy.machine)).max() < 1e-12
+    return heavy, params, state
+
+
+def test_a_payload_goes_over_a_step_as_a_heavier_car_does():
+    """What it does to the state, and the transition beside differences of the heavier car's step."""
+    heavy, params, state = heavier()
+    end, F, _, _ = linearise(moving(), payload=69.0)
+    true = linearise(state, one=heavy)[0]
+    without = observed().difference(true, end, heavy.machine)
+    left = observed().difference(true, corrected(end, F[:, N + 2].copy())[0], heavy.machine)
+    for part, near in ((slice(14, 17), 2e-3), (slice(17, 20), 0.05), (slice(20, 24), 0.03)):
+        assert np.linalg.norm(left[part]) < near * np.linalg.norm(without[part]), part
+    h, d, G, work = 2.5e-4, 1e-6, np.zeros((N, N)), np.zeros(heavy.machine.work_size)
+    for j in range(14, 24):  # velocities of chassis and arms; so short a step that the form of F is no matter
+        both = []
+        for sign in (1.0, -1.0):
+            dx, off = np.zeros(N), state.copy()
+            dx[j] = sign * d
+            heavy.correct(off, params, heavy.machine.tables, work, dx)
+            both.append(linearise(off, h, one=heavy)[0])
+        G[:, j] = heavy.difference(*both, heavy.machine) / (2 * d)
+    chassis, by = slice(14, 17), slice(14, 24)
+    loaded, light = (linearise(moving(), h, payload=m)[1] for m in (69.0, 0.0))
+    off = [np.linalg.norm(found[chassis, by] - G[chassis, by]) for found in (loaded, light)]
+    assert off[0] < 0.1 * off[1], off
+
+
+def test_a_payload_accelerates_as_a_heavier_car_does():
+    """The filter's car with 69 kg more beside a car that was made with them, at the same place and motion."""
+    heavy, _, state = heavier()
     light, loaded, true = (
         linearise(moving())[2], linearise(moving(), payload=69.0)[2], linearise(state, one=heavy)[2],
     )  # fmt: skip
