@@ -33,12 +33,23 @@ def unit(figure: Figure, units: dict[str, str]) -> str:
             return own
 
 
+def inside(figure: Figure, t: np.ndarray) -> np.ndarray:
+    """Which of these ends of steps a figure is of."""
+    found: np.ndarray = (t >= figure.from_s) & (t <= (figure.to_s if figure.to_s is not None else np.inf))
+    return found
+
+
+def common(t: np.ndarray, reference: Reference) -> np.ndarray:
+    found: np.ndarray = (t >= reference.t[0]) & (t <= reference.t[-1])
+    return found
+
+
 def value(figure: Figure, columns: dict[str, np.ndarray], step_s: float, reference: Reference | None = None) -> float:
     """NaN where the run is too short for it, or does not settle."""
     y = columns[figure.channel]
     t = step_s * np.arange(1, len(y) + 1)  # ends of the steps
-    inside = (t >= figure.from_s) & (t <= (figure.to_s if figure.to_s is not None else np.inf))
-    y, t = y[inside], t[inside]
+    within = inside(figure, t)
+    y, t = y[within], t[within]
     if not len(y):
         return float("nan")
     match figure.kind:
@@ -61,7 +72,7 @@ def value(figure: Figure, columns: dict[str, np.ndarray], step_s: float, referen
         case "integral":
             found = y.sum() * step_s
         case "energy":
-            found = (y * columns[str(figure.times)][inside]).sum() * step_s
+            found = (y * columns[str(figure.times)][within]).sum() * step_s
         case "distance":
             found = _distance(y, t, reference)
     return float(found)
@@ -85,7 +96,7 @@ def _distance(y: np.ndarray, t: np.ndarray, reference: Reference | None) -> floa
     """Root of the mean square, over the time that both have."""
     if reference is None:
         return float("nan")
-    both = (t >= reference.t[0]) & (t <= reference.t[-1])
+    both = common(t, reference)
     if not both.any():
         return float("nan")
     error = y[both] - np.interp(t[both], reference.t, reference.values)

@@ -6,6 +6,7 @@ one that cannot be read or replayed is a row that says why. What is done is kept
 """
 
 import dataclasses
+import difflib
 import hashlib
 import json
 import time
@@ -20,17 +21,18 @@ from sim_service.machines import configured
 from sync import code_dependencies
 from sync.config import load
 from sync.errors import ConfigError, TandemError
-from sync.record import FILE, RunError, parts
+from sync.record import FILE, RunError, open_run, parts
 from tandem.ensembles.pool import Interrupted, pool, run_all
 from tandem.ensembles.rows import Results, row_file
 from tandem.ensembles.table import arrow, write_columns
 from tandem.ensembles.work import Row
-from tandem.replay import Asked, Replayed, recorded_columns, refuse_contradictions, replay_run
+from tandem.replay import Asked, Replayed, configuration, recorded_columns, refuse_contradictions, replay_run
 from tandem.reports.deviation import deviation
 
 Progress = Callable[[str, float], None]
 TABLE = "fleet.parquet"
 _BLOCK = 1 << 20
+_LOOKED_AT = 8  # records, for what is asked of all of them
 _UNITS = {
     "simulated_s": "s", "steps": "1", "recorded_steps": "1", "missing_blocks": "1", "differing_channels": "1",
     "diverged_steps": "1", "damages": "1", "apart_max": "m", "apart_rms": "m", "lateral_max": "m",
@@ -189,6 +191,7 @@ def fleet(
     refuse_contradictions(asked.replay)
     arrow("the table of a fleet")
     records = records_below(folder)
+    _refuse_unknown(asked, records)
     place = Path(out) if out is not None else Path("runs") / f"fleet_{folder.resolve().name}"
     base = _base(asked)
     keys = []
@@ -214,6 +217,50 @@ def fleet(
     columns = _columns(folder, records, results)
     write_columns(place / TABLE, columns, results.units, about={"asked": dataclasses.asdict(asked)})
     return Fleet(folder, asked, records, results, place, results.done - before, columns)
+
+
+def _refuse_unknown(asked: FleetAsked, records: tuple[Path, ...]) -> None:
+    """A setting or a channel that fits none of the records is wrong once, not once a record.
+
+    Some records are looked at, until one takes it: records may be of different machines. One that cannot be read is
+    for its row to tell.
+    """
+    if not (asked.overrides or asked.channels):
+        return
+    plain = dataclasses.replace(asked.replay, overrides=[])
+    refused: list[str] = []
+    missing: dict[str, list[str]] = {}
+    looked = 0
+    for file in records:
+        if looked == _LOOKED_AT:
+            break
+        try:
+            run = open_run(file)
+            _, model, _ = configuration(run, plain)
+        except Exception:  # a damaged record may break anything
+            continue
+        looked += 1
+        if asked.overrides:
+            try:
+                _, model, _ = configuration(run, asked.replay)
+            except ConfigError as error:
+                refused.append(str(error))
+                continue
+            except Exception:
+                continue
+        names = [q.name for q in (*model.inputs, *model.outputs)]
+        missing[str(file)] = [name for name in asked.channels if name not in names]
+        if not missing[str(file)]:
+            return
+    if refused and len(refused) == looked:
+        others = f" (so do {looked - 1} others that were looked at)" if looked > 1 else ""
+        raise ConfigError(f"--set: the record refuses it{others}: {refused[0]}")
+    for name in asked.channels:
+        if missing and all(name in of for of in missing.values()):
+            near = difflib.get_close_matches(name, names, 3) or names[:12]
+            raise ConfigError(
+                f"--channel {name}: no channel of the records that were looked at; {model.name} has {', '.join(near)} …"
+            )
 
 
 def _base(asked: FleetAsked) -> str:

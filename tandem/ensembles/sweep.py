@@ -104,6 +104,7 @@ def prepare(study: str | Path | Mapping[str, Any], channel_folder: str = "") -> 
     _check_channels(checked, machine, gathered, where)
     references = {name: _reference(folder / f.record, f.recorded or f.channel)
                   for name, f in checked.figures.items() if f.record is not None}  # fmt: skip
+    _check_spans(checked, gathered, references, step_s, where)
     live = {p.name: p.live for p in machine.parameters}
     in_threads = all(live[name] for name in names) and not gathered.makes_machines
     job = Job(checked.model_dump(), where, sources, gathered, names, references, channel_folder)
@@ -140,6 +141,28 @@ def _check_channels(study: Study, machine: Machine, gathered: Gathered, where: s
             raise ConfigError(f"{where}: {name}: no channel of {machine.name}; it has {', '.join(near)} …")
     if gathered.channels and not study.figures and not study.channels:
         raise ConfigError(f"{where}: figures: is missing; give [figures.NAME] with kind and channel")
+
+
+def _check_spans(study: Study, gathered: Gathered, references: dict[str, Reference], step_s: float, where: str) -> None:
+    """A figure of a time that no run has would be NaN in every row. Known where a run is a table of inputs."""
+    if not (rows := gathered.data.get("rows")):
+        return
+    steps = max(len(inputs) for inputs in rows)
+    t = step_s * np.arange(1, steps + 1)
+    for name, figure in study.figures.items():
+        inside = t[figures.inside(figure, t)]
+        if not len(inside):
+            until = "the end" if figure.to_s is None else f"{figure.to_s:g} s"
+            raise ConfigError(
+                f"{where}: figures.{name}: from_s = {figure.from_s:g}: no step of a run ends from there to {until};"
+                f" the longest run ends at {t[-1]:g} s, its steps take {step_s:g} s"
+            )
+        if name in references and not figures.common(inside, references[name]).any():
+            first, last = references[name].t[[0, -1]]
+            raise ConfigError(
+                f"{where}: figures.{name}: record = {figure.record!r} has {first:g} to {last:g} s, the figure is of"
+                f" {inside[0]:g} to {inside[-1]:g} s: they have no time in common"
+            )
 
 
 def _reference(path: Path, channel: str) -> Reference:

@@ -67,3 +67,17 @@ def test_what_no_record_can_be_asked_for_is_refused_before_any_is_read(tmp_path:
         fleet(tmp_path, FleetAsked(delay_ms=-4.0, mode="ideal"))
     with pytest.raises(ConfigError, match="--mode ideal"):
         fleet(tmp_path, FleetAsked(delay_ms=4.0))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (FleetAsked(mode="ideal", overrides=("sim.parameters.mas=900",)), r"--set: .*sim\.parameters\.mas"),
+        (FleetAsked(mode="ideal", overrides=("sim.parameters.mass=-900",)), r"--set: .*sim\.parameters\.mass"),
+        (FleetAsked(channels=("yaw_rat",)), r"--channel yaw_rat: .*yaw_rate"),
+    ],
+)
+def test_what_fits_none_of_the_records_is_refused_once(folder: Path, tmp_path: Path, asked: FleetAsked, words) -> None:
+    with pytest.raises(ConfigError, match=words):
+        fleet(folder, asked, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -200,6 +200,11 @@ def test_samples_come_from_a_file_of_somebody(tmp_path: Path) -> None:
         ({"machine": "mass_sprung"}, ["study: machine: mass_sprung"]),
         ({"manoeuvre": {"kind": "record", "records": ["nowhere"]}}, ["study: manoeuvre.records: nowhere"]),
         ({"manoeuvre": {"kind": "lane-change"}}, ["lane-change", "mass_spring"]),
+        (
+            {"figures": {"a": {"kind": "peak", "channel": "position", "from_s": 99.0}}},
+            ["figures.a", "from_s = 99", "end"],
+        ),
+        ({"figures": {"a": {"kind": "last", "channel": "position", "to_s": 1e-4}}}, ["figures.a", "0.0001 s"]),
     ],
 )
 def test_a_wrong_study_is_refused_by_name(changes: dict[str, Any], words: list[str]) -> None:
