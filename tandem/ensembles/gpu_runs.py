@@ -3,8 +3,8 @@
 Served are manoeuvres that are a table of inputs, with parameters that do not shape the machine. The program of the
 machine (sim_service/gpu_code) is compiled in a process of its own and kept beside the compiled kernels. Results are
 the CPU's but for fused multiplications and additions and the last bits of sine, cosine and the like (docs/ensembles.md
-has what that makes). A run that its method does not make on a GPU to the end, or that diverges there, is made by the
-CPU: its row is the CPU's.
+has what that makes). A step that the machine's method does not make on a GPU (that of the buggy in relative coordinates
+makes none of a slow car) is made by the CPU, from the same state; a run that diverges is made by the CPU as a whole.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ import numpy as np
 
 from sim_service.gpu_code import device
 from sim_service.gpu_code.packed import pack_machine
+from sim_service.machines.contract import Machine
 from sync import code_dependencies
 from sync.errors import ConfigError, TandemError
 from tandem.ensembles.manoeuvres import Log
@@ -34,9 +35,11 @@ _THREADS = 64
 class Stepper(Protocol):
     """Copies that are stepped together (device.Copies, with its program)."""
 
-    def put(self, inputs: np.ndarray) -> None: ...
+    def put(self, states: np.ndarray | None = None, inputs: np.ndarray | None = None) -> None: ...
 
     def step(self, h: float) -> None: ...
+
+    def states(self) -> np.ndarray: ...
 
     def outputs(self) -> np.ndarray: ...
 
@@ -86,10 +89,8 @@ def on_device(worker: Worker, image: bytes) -> Start:
         def __init__(self, states: np.ndarray, inputs: np.ndarray, params: np.ndarray):
             machine = worker.machine
             self._copies = device.Copies(gpu, states, inputs, params, len(machine.outputs), machine.bound)
-            self.outputs, self.made = self._copies.outputs, self._copies.made
-
-        def put(self, inputs: np.ndarray) -> None:
-            self._copies.put(inputs=inputs)
+            self.states, self.outputs = self._copies.states, self._copies.outputs
+            self.put, self.made = self._copies.put, self._copies.made
 
         def step(self, h: float) -> None:
             self._copies.step(program, h, 1, _THREADS)
@@ -117,7 +118,7 @@ def run_chunk(start: Start, worker: Worker, items: list[Item]) -> list[Row]:
 
 
 def _logs(start: Start, worker: Worker, case: int, items: list[Item]) -> list[Log | None]:
-    """What each run left; nothing of one that was not made to its end."""
+    """What each run left; nothing of one that diverges."""
     machine, manoeuvre = worker.machine, worker.manoeuvre
     assert isinstance(manoeuvre, OpenLoop)
     params = np.array([worker.params_of(values) for _, _, values in items])
@@ -132,15 +133,36 @@ def _logs(start: Start, worker: Worker, case: int, items: list[Item]) -> list[Lo
     of_outputs = places < count
     for k, row in enumerate(rows):
         if k and not np.array_equal(row, rows[k - 1], equal_nan=True):
-            copies.put(np.tile(row, (len(items), 1)))
+            copies.put(inputs=np.tile(row, (len(items), 1)))
         copies.step(h)
-        whole &= copies.made() == 1
-        log[k, of_outputs] = copies.outputs().T[places[of_outputs]]
+        outputs = copies.outputs()
+        left = np.flatnonzero(whole & (copies.made() != 1))
+        if len(left):
+            whole[left] = _step_here(machine, copies, left, row, params, h, outputs)
+        log[k, of_outputs] = outputs.T[places[of_outputs]]
         log[k, ~of_outputs] = row[places[~of_outputs] - count, None]
     return [
         Log({name: log[:, i, n].copy() for i, name in enumerate(manoeuvre.channels)}, h, len(rows)) if ok else None
         for n, ok in enumerate(whole)
     ]
+
+
+def _step_here(
+    machine: Machine, copies: Stepper, which: np.ndarray, row: np.ndarray, params: np.ndarray, h: float,
+    outputs: np.ndarray,
+) -> list[bool]:  # fmt: skip
+    """A step of these copies by the CPU; whether each stays within bounds."""
+    states, work, sound = copies.states(), np.zeros(machine.work_size), []
+    for n in which:
+        work[:] = 0.0
+        state = states[n].copy()
+        machine.step(state, row.copy(), params[n], machine.tables, work, h)
+        out = work[: outputs.shape[1]]
+        sound.append(bool((np.abs(state) <= machine.bound).all() and (np.abs(out) <= machine.bound).all()))
+        if sound[-1]:
+            states[n], outputs[n] = state, out
+    copies.put(states=states)
+    return sound
 
 
 def run_all(

@@ -36,21 +36,29 @@ STUDY: dict[str, Any] = {
 
 
 class HostCopies:
-    """Copies stepped by the program as it is for this processor; from a step on the first one stops, if asked for."""
+    """Copies stepped by the program as it is for this processor; if asked for, every second step of the first is one
+    that its method does not make."""
 
     def __init__(self, program: HostProgram, bound: float, *given: np.ndarray, stops: bool = False):
         self._program, self._bound, self._stops = program, bound, stops
         self._states, self._inputs, self._params = given
+        self._steps = 0
 
-    def put(self, inputs: np.ndarray) -> None:
-        self._inputs = inputs
+    def put(self, states: np.ndarray | None = None, inputs: np.ndarray | None = None) -> None:
+        self._states = self._states if states is None else states
+        self._inputs = self._inputs if inputs is None else inputs
+
+    def states(self) -> np.ndarray:
+        return self._states.copy()
 
     def step(self, h: float) -> None:
+        self._steps += 1
+        before = self._states[0].copy()
         self._states, self._outputs, self._made = self._program.advance(
             self._states, self._inputs, self._params, h, 1, self._bound
         )
-        if self._stops:
-            self._made[0] = 0
+        if self._stops and self._steps % 2:
+            self._made[0], self._states[0], self._outputs[0] = 0, before, 0.0
 
     def outputs(self) -> np.ndarray:
         return self._outputs
