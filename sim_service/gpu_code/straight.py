@@ -38,7 +38,7 @@ from sync.array_types import VECTOR
 from sync.jit import inner
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
-PART = 800  # operations of a part
+PART = 20_000  # operations of a part: most functions are one
 REGISTERS = 128  # of a thread: fewer are read back from memory more often, more leave room for fewer threads
 
 
@@ -390,21 +390,26 @@ def taking_place() -> Iterator[None]:
             setattr(module, name, value)
 
 
-def generated(ints: np.ndarray, reals: np.ndarray) -> tuple[str, dict[int, list[str]]]:
-    """LLVM IR of the straight code of a mechanism, and its functions by how many arrays they are given (calls.py)."""
-    functions = [kernel.function() for kernel in _kernels(ints, reals)]
-    assert tuple(f.name for f in functions) == _NAMES
-    room = {f.name: max(split(f, PART)[1], 1) for f in functions}
+def in_own_room(functions: Sequence[Function], size: int = PART) -> str:
+    """LLVM IR of functions whose `work` is their own instead of an argument."""
+    room = {f.name: max(split(f, size)[1], 1) for f in functions}
     lines = []
-    for line in module_text(functions, PART).splitlines():
-        if line.startswith("define void @"):  # room of its own in place of an argument
+    for line in module_text(functions, size).splitlines():
+        if line.startswith("define void @"):
             name = line.removeprefix("define void @").split("(")[0]
             lines += [line.replace(", ptr noalias %work)", ")"), f"  %work = alloca [{room[name]} x double], align 16"]
         else:
             lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def generated(ints: np.ndarray, reals: np.ndarray) -> tuple[str, dict[int, list[str]]]:
+    """LLVM IR of the straight code of a mechanism, and its functions by how many arrays they are given (calls.py)."""
+    functions = [kernel.function() for kernel in _kernels(ints, reals)]
+    assert tuple(f.name for f in functions) == _NAMES
     sizes = {f.name: len(arguments_of(f)) - 1 for f in functions}
     names = {k: [name if sizes[name] == k else f"none_{k}" for name in _NAMES] for k in set(sizes.values())}
-    return "\n".join(lines) + "\n", names
+    return in_own_room(functions), names
 
 
 def source(advance: Any, constants: Tables, first: int) -> DeviceSource:

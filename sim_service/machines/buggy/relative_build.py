@@ -38,6 +38,9 @@ _NOT_SERVED = {  # parameters, and from which value on
 }  # fmt: skip
 
 
+_FOR_GPU = 400  # numbers that longer parts of the generated functions (relative_device.py) leave for each other, more
+
+
 def in_relative(machine: Machine, car: Car, system: System, params: np.ndarray, path: str) -> Machine:
     """The same machine, stepped in relative coordinates where these are fit."""
     _refuse(machine, params, path)
@@ -84,7 +87,8 @@ _NO_RATES = (
 def _device(constants: Tables, addresses: tuple[int, ...], made: Generated) -> Any:
     from sim_service.machines.buggy import relative_device  # only who compiles for a GPU needs it
 
-    return relative_device.source(constants, addresses, made)
+    first, last = constants.ints[relative.FRONT + 2 * C.NUMBERS : relative.FRONT + 2 * C.NUMBERS + 2]
+    return relative_device.source(constants, addresses, made, constants.floats[first:last])
 
 
 def _refuse(machine: Machine, params: np.ndarray, path: str) -> None:
@@ -163,7 +167,8 @@ def _tables(
         Own.AT_X: n, Own.AT_REF: 4 * len(made.balls), Own.AT_W: n, Own.AT_INPUT: 3, Own.START_X: n, Own.NEW: v,
         Own.H: v, Own.PIVOTS: v, Own.ACCELERATION: u, Own.XDOT: u, Own.AT_FULL: n, Own.AT_EFFORT: 1, Own.END: 4,
         Own.SLOPES: 2 * u * u, Own.TURNS: 2 * u * m, Own.FACTOR: u * u, Own.DRIFT: u + 2 * m,
-        Own.SCRATCH: blocks.work_size, Own.GENERATED: code.work_size, Own.Y: 2 * u + relative.ADDED, Own.NONE: 1,
+        Own.SCRATCH: blocks.work_size, Own.GENERATED: code.work_size + _FOR_GPU, Own.Y: 2 * u + relative.ADDED,
+        Own.NONE: 1,
         C.PORTS: ports, C.RATES: ports, C.FORCE: ports, C.STIFF: square, C.DAMP: square, C.PACKED: packed,
         C.PACKED_RATES: packed, C.BY_PORT: ports * u, C.PORT_DRIFT: ports, C.RATE_DRIFT: ports,
         C.ELEMENT: slots.STATES, C.AFTER: slots.STATES, C.GIVEN: slots.GIVEN, C.BEGUN: relative.BEGUN_SIZE,

@@ -174,6 +174,17 @@ def braking(w, given, states, relative_speed):
 
 
 @inner
+def with_stops(push, rate, params, axle, length):
+    if length < params[STOPS + axle]:
+        force, _ = bumper(rate * params[STOP_SHARES + axle], params[STOPS + axle] - length)
+        push += force
+    elif length > params[STOPS + axle + 1]:
+        force, _ = bumper(rate * params[STOP_SHARES + axle + 1], length - params[STOPS + axle + 1])
+        push -= force
+    return push
+
+
+@inner
 def spring_push(front, given, params, x, v):
     """Force of a spring, its damper and its stops, along x from its lower end."""
     rate = given[P.front_spring_rate] if front else given[P.rear_spring_rate]
@@ -185,12 +196,7 @@ def spring_push(front, given, params, x, v):
     speed = dot(x, v) / length
     mean, half = 0.5 * (rebound + bump), 0.5 * (rebound - bump)
     push = rate * (free - length) - (mean + half * speed / sqrt(speed * speed + _ROUND * _ROUND)) * speed
-    if length < params[STOPS + axle]:
-        force, _ = bumper(given[P.stop_rate] * params[STOP_SHARES + axle], params[STOPS + axle] - length)
-        push += force
-    elif length > params[STOPS + axle + 1]:
-        force, _ = bumper(given[P.stop_rate] * params[STOP_SHARES + axle + 1], length - params[STOPS + axle + 1])
-        push -= force
+    push = with_stops(push, given[P.stop_rate], params, axle, length)
     push = push / length
     return push * x[0], push * x[1], push * x[2]
 
@@ -323,30 +329,43 @@ def between_ends(x, k):
 
 
 @inner
+def corner_forces(w, x, xd, given, params, states, e, f, edot):
+    """Forces of a corner to its ports, rates of its deflections; whether the law here holds."""
+    at, tyre_at = WHEEL_PORTS * w, TYRES + TYRE * (w // 2)
+    p, road = view(params, tyre_at, tyre_at + TYRE), view(params, ROAD, len(params))
+    a = axle_of(params, w, x)
+    n, t, s, d, reach, cosine, camber, radius, deflection, mu, stands = stand(p, road, vector(x, at), a)
+    load, ahead, across = slip(p, n, t, s, d, cosine, deflection, a, vector(xd, at), axle_of(params, w, xd))
+    if not (stands and deflection > 0.0 and load > 0.0):
+        return False
+    Fx, Fy, Mx, My, Mz, ex, ey, holds = at_instant(
+        p, load, ahead, across, xd[at + 3] * radius, camber, mu * given[P.grip], 1.0 - 2.0 * (w % 2), e[2 * w],
+        e[2 * w + 1],
+    )  # fmt: skip
+    edot[2 * w], edot[2 * w + 1] = ex, ey
+    g, h, turning = loads(n, t, s, d, radius - reach, a, load, Fx, Fy, Mx, My, Mz)
+    push = spring_push(w < 2, given, params, vector(x, SPRING + 3 * w), vector(xd, SPRING + 3 * w))
+    _, slides, _ = write_corner(w, x, xd, given, params, states, f, g, h, turning, a, push)
+    return holds and slides
+
+
+@inner
 def forces(x, xd, given, params, states, e, f, edot):
     """Forces f at ports x that move with rates xd, rates of the states e (deflections, speed of the engine); whether
     the law here holds."""
-    road = view(params, ROAD, len(params))
     fits = True
     for i in range(len(f)):
         f[i] = 0.0
     for w in range(4):
-        at, tyre_at = WHEEL_PORTS * w, TYRES + TYRE * (w // 2)
-        p = view(params, tyre_at, tyre_at + TYRE)
-        a = axle_of(params, w, x)
-        n, t, s, d, reach, cosine, camber, radius, deflection, mu, stands = stand(p, road, vector(x, at), a)
-        load, ahead, across = slip(p, n, t, s, d, cosine, deflection, a, vector(xd, at), axle_of(params, w, xd))
-        if not (stands and deflection > 0.0 and load > 0.0):
-            return False
-        Fx, Fy, Mx, My, Mz, ex, ey, holds = at_instant(
-            p, load, ahead, across, xd[at + 3] * radius, camber, mu * given[P.grip], 1.0 - 2.0 * (w % 2), e[2 * w],
-            e[2 * w + 1],
-        )  # fmt: skip
-        edot[2 * w], edot[2 * w + 1] = ex, ey
-        g, h, turning = loads(n, t, s, d, radius - reach, a, load, Fx, Fy, Mx, My, Mz)
-        push = spring_push(w < 2, given, params, vector(x, SPRING + 3 * w), vector(xd, SPRING + 3 * w))
-        _, slides, _ = write_corner(w, x, xd, given, params, states, f, g, h, turning, a, push)
-        fits = fits and holds and slides
+        fine = corner_forces(w, x, xd, given, params, states, e, f, edot)
+        fits = fits and fine
+    forces_of_rest(x, xd, given, params, e, f, edot)
+    return fits
+
+
+@inner
+def forces_of_rest(x, xd, given, params, e, f, edot):
+    """Of axle, chassis, hand and bars."""
     torque, between, edot[8] = axle_torques(given, given[DRIVE], given[RATIO], xd[AXLE], xd[AXLE + 1], e[8])
     e0, e1, e2 = vector(x, CHASSIS + 3), vector(x, CHASSIS + 6), vector(x, CHASSIS + 9)
     g, m = on_chassis(given, vector(xd, CHASSIS), e0, e1, e2, torque)
@@ -356,7 +375,6 @@ def forces(x, xd, given, params, states, e, f, edot):
         if rate > 0.0:
             pull, m = bar_pull(rate, e2, between_ends(x, k))
             write_bar(k, x, params, f, pull, m)
-    return fits
 
 
 # ---- with derivatives ------------------------------------------------------------------------------------------------

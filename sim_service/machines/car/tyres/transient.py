@@ -299,6 +299,16 @@ def tyre(p, states, after, at, h, fz, vx, vy, omega, r_e, gamma, mu, side, turni
 
 
 @inner
+def within(Fx, Fy, over, most):
+    """Forces back on the ellipse they are outside of."""
+    if over > most:
+        hold = sqrt(most / over)
+        Fx *= hold
+        Fy *= hold
+    return Fx, Fy
+
+
+@inner
 def at_instant(p, fz, vx, vy, u, gamma, mu, side, ex, ey):
     """Fx, Fy, Mx, My, Mz, de/dt (2) at deflections e, and whether the patch holds; without turn slip.
 
@@ -330,9 +340,5 @@ def at_instant(p, fz, vx, vy, u, gamma, mu, side, ex, ey):
     tau = DAMPING_TIME / (fade * fade)
     Fx -= tau * ratio * Kx / sigx * (vsx + V * sx)
     Fy -= tau * ratio * abs(Ky) / sigy * (vsy + V * sy)
-    over = (Fx / Nx) ** 2 + (Fy / Ny) ** 2
-    if over > most_over:
-        hold = sqrt(most_over / over)
-        Fx *= hold
-        Fy *= hold
+    Fx, Fy = within(Fx, Fy, (Fx / Nx) ** 2 + (Fy / Ny) ** 2, most_over)
     return Fx, Fy, Mx, My, Mz, -vsx - rx * ex, -vsy - ry * ey, holds
