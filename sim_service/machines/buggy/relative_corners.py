@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sim_service.gpu_code.followed_numbers import Array, Law, Number
-from sim_service.machines.buggy import brakes, relative_dynamics, relative_forces, slots
+from sim_service.machines.buggy import brakes, relative_forces, slots
 from sim_service.machines.buggy.forces import bumper as bumper_law
 from sim_service.machines.buggy.relative_forces import SCRATCH, SPRING
 from sim_service.machines.buggy.slots import (
@@ -87,7 +87,7 @@ def _function(name: str, law: Law, inputs: Sequence[str], outputs: dict[str, lis
 
 
 _SIZES = {
-    "x": 90, "xd": 90, "given": slots.GIVEN, "states": slots.STATES, "e": relative_dynamics.ADDED,
+    "x": 90, "xd": 90, "given": slots.GIVEN, "states": slots.STATES, "e": slots.ADDED,
 }  # fmt: skip
 
 
@@ -122,7 +122,7 @@ class Slopes:
     def _corner(self, w: int, params: list[float], made: Generated) -> Function:
         (of,) = (f for f in made.functions if f.name == "slopes")
         found, n = of.outputs, len(made.independent)
-        N = 2 * n + relative_dynamics.ADDED
+        N = 2 * n + slots.ADDED
         law = _law()
 
         def array(name: str, of: str) -> Array:

@@ -28,6 +28,7 @@ from sim_service.machines.buggy.relative_dynamics import (
     C,
     car_rates,
     car_rates_and_jacobian,
+    corner_columns,
     go_on,
     move,
     rosenbrock_step,
@@ -40,8 +41,6 @@ from sim_service.multibody.relative.calls import call
 from sim_service.multibody.relative.generate import Generated
 from sim_service.multibody.relative.integrators import rodas3_step
 from sim_service.multibody.relative.llvm import Function, arguments_of, module_text, split
-from sim_service.multibody.relative.port_jacobian import ENTRY
-from sim_service.multibody.relative.port_jacobian import HEAD as TABLE_HEAD
 from sim_service.multibody.relative.system import P as Own
 from sync.jit import inner
 
@@ -122,8 +121,8 @@ def rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     fit &= corner_slopes(_REAR_RIGHT, 3, arrays_of, f, edot, more, edot_t)
     if not fit:
         begun[_UNFIT] = 1.0
-    table, at = part(ints, ints, Own.BLOCKS), TABLE_HEAD + 5  # every other block is a wheel's
-    of = (table[at], table[at + 2 * ENTRY], table[at + 4 * ENTRY], table[at + 6 * ENTRY])
+    table = part(ints, ints, Own.BLOCKS)
+    of = corner_columns(table)
     rest(
         ports, port_rates, given, changing, part(ints, reals, C.NUMBERS), e, f, edot, part(ints, work, C.DUALS), packed,
         packed_rates, (table[of[2] + 7], table[of[3] + 7]),

@@ -55,7 +55,7 @@ SLOWEST = 2.0  # m/s of a wheel along its plane; slower, the tyre is damped and 
 ROLLS = 0.3  # of that speed is that of rolling, at least
 MOST_ERROR = 1e-2  # m, rad, m/s, rad/s by the embedded method
 TYRE = 2  # states of a tyre here: its deflection
-ADDED = 4 * TYRE + 1  # states beside coordinates and velocities: deflections, speed of the engine
+ADDED = slots.ADDED
 MOST_FITS = 12  # corrections that follow a natural state
 FITTED = 1e-13  # m or rad
 
@@ -207,6 +207,13 @@ def by_ports(ints, packed, out):
                 out[n * (first + a) + table[columns + i]] += packed[begin + a * width + i]
 
 
+@inner
+def corner_columns(table):
+    """Where the velocities of each corner are in the table of blocks: every other block is a wheel's."""
+    first = TABLE_HEAD + 5
+    return table[first], table[first + 2 * ENTRY], table[first + 4 * ENTRY], table[first + 6 * ENTRY]
+
+
 @kernel(ode.RATES_AND_JACOBIAN, error_model="numpy")
 def car_rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     """See ode.py. Increments of balls are 0 here: derivatives along their velocities are those by them."""
@@ -236,8 +243,8 @@ def car_rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
         for c in range(2 * n, N):  # what is here was solved in the step before
             J[(n + i) * N + c] = 0.0
     go_on(ints, work, t)
-    table, first = part(ints, ints, Own.BLOCKS), TABLE_HEAD + 5  # every other block is a wheel's
-    of = (table[first], table[first + 2 * ENTRY], table[first + 4 * ENTRY], table[first + 6 * ENTRY])
+    table = part(ints, ints, Own.BLOCKS)
+    of = corner_columns(table)
     if not forces_and_slopes(
         ports, rates, part(ints, work, C.GIVEN), view(begun, CHANGING, 2 * CHANGING), part(ints, reals, C.NUMBERS),
         part(ints, work, C.ELEMENT), e, f, edot, table, of, packed, packed_rates, port_drift, rate_drift,

@@ -25,7 +25,7 @@ from itertools import product
 from typing import Any
 
 from sim_service.gpu_code.straight import number_in_memory
-from sim_service.machines.buggy import relative_dynamics
+from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.relative_corners import Slopes
 from sim_service.multibody.natural.views import part
 from sim_service.multibody.relative import integrators
@@ -51,7 +51,7 @@ class Structure:
     def __init__(self, made: Generated, corners: Slopes):
         (slopes,) = (f for f in made.functions if f.name == "slopes")
         found, n = slopes.outputs, len(made.independent)
-        self.n, self.N = n, 2 * n + relative_dynamics.ADDED
+        self.n, self.N = n, 2 * n + slots.ADDED
         self.ball = made.blocks.ball_rows
         chassis, columns = range(6), [made.blocks.columns[2 * w] for w in range(4)]
         own, spins = [c[6] for c in columns], [c[7] for c in columns]

@@ -43,3 +43,6 @@ DRAG = AXLE_TORQUE + 1
 BODY_LOAD = DRAG + 1
 TYRE_OUT = BODY_LOAD + 1  # by the tyre that was asked last
 STATES = TYRE_OUT + OUTPUTS
+
+# states of a car in relative coordinates beside coordinates and velocities: deflections of the tyres, engine's speed
+ADDED = 4 * 2 + 1
