@@ -3,8 +3,8 @@
 Served are manoeuvres that are a table of inputs, with parameters that do not shape the machine. The program of the
 machine (sim_service/gpu_code) is compiled in a process of its own and kept beside the compiled kernels. Results are
 the CPU's but for fused multiplications and additions and the last bits of sine, cosine and the like (docs/ensembles.md
-has what that makes). A step that the machine's method does not make on a GPU (that of the buggy in relative coordinates
-makes none of a slow car) is made by the CPU, from the same state; a run that diverges is made by the CPU as a whole.
+has what that makes). A step that the machine's method does not make on a GPU
+is made by the CPU, from the same state; a run that diverges is made by the CPU as a whole.
 """
 
 import hashlib
