@@ -1,7 +1,7 @@
 """The limit that a haptic run is held down to: when it is measured, and what is said."""
 
 import math
-import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from sync.config import load
 from sync.errors import ConfigError
 from tandem import live_run
 from tandem.cli import app
-from tandem.doctor import haptics
+from tandem.doctor import haptics, trial_run
 from tandem.doctor.findings import Case
 from tandem.doctor.haptics import Loop, device_delay, held_down, loop, shown_share
 
@@ -82,19 +82,34 @@ def test_a_simulator_by_itself_wants_the_limit_in_its_configuration(file: str) -
     assert done.exit_code == 2 and "_limit is not set: a hand is in this loop" in done.stderr
 
 
-def test_a_run_that_hangs_while_it_is_measured_is_said_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[str]] = []
+class SilentOnceThere:
+    """Since long ago, as soon as that file is there."""
 
-    def hangs(command: list[str], **keywords: float) -> None:
-        asked.append(command)
-        raise subprocess.TimeoutExpired(command, keywords["timeout"])
+    def __init__(self, file: Path):
+        self._file = file
 
-    monkeypatch.setattr(subprocess, "run", hangs)
+    @property
+    def too_long(self) -> bool:
+        return self._file.exists()
+
+
+def test_a_run_that_hangs_while_it_is_measured_is_said_and_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hangs, asked = tmp_path / "hangs", tmp_path / "asked"
+    hangs.write_text(
+        f"#!/bin/sh\nprintf '%s\\n' \"$@\" > '{asked}.new' && mv '{asked}.new' '{asked}' && exec sleep 900"
+    )
+    hangs.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(hangs))
+    monkeypatch.setattr(trial_run, "_LOOK_S", 0.01)
+    monkeypatch.setattr(trial_run, "Silence", lambda _: SilentOnceThere(asked))
     own = ("source.dead_time_ms=1.0",)
-    with pytest.raises(ConfigError, match=r"could not be measured: a run of 1 s had not ended after 300 s"):
+    with pytest.raises(ConfigError, match=r"measured: a run of 1 s has not ended, and nothing was compiled for 301 s"):
         loop(Case(load(WALL, list(own)), WALL, 1.0, own))
     # as the doctor was asked, and nobody is pushed
-    assert own[0] in asked[0] and asked[0].index("source.effort.gain=0.0") > asked[0].index(own[0])
+    words = asked.read_text().splitlines()
+    assert own[0] in words and words.index("source.effort.gain=0.0") > words.index(own[0])
 
 
 def test_what_is_wrong_is_refused_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
