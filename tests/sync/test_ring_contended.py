@@ -69,7 +69,7 @@ def test_a_reader_that_does_not_look_at_the_stamps_is_found_out(ring_name: str) 
     wide = Layout(tuple(Channel(f"c{i}", "i8") for i in range(500)))
     ring = RingWriter(ring_name, wide, 2)
     reader = RingReader(ring_name)
-    until = now_ns() + 8_000_000_000
+    until = now_ns() + 4_000_000_000
     writer = threading.Thread(target=write_at_full_speed, args=(ring.words, until))
     writer.start()
     careful = count_torn(reader.words, now_ns() + 1_000_000_000, True)

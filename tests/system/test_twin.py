@@ -82,7 +82,6 @@ def test_a_truth_that_is_killed_ends_the_run_which_says_so(
     [
         ("source.truth=nowhere.toml", "nowhere.toml"),
         ("sim.step_ms=10", "sim.step_ms = 10: must be 5, which observers/buggy_live.toml is made for"),
-        ('source.watch=["sped"]', "source.watch: sped: the run"),
     ],
 )
 def test_a_twin_that_cannot_be_is_refused_before_anything_starts(

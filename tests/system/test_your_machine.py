@@ -5,7 +5,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -39,12 +38,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_here(place: Path, name: str, words: list[str]) -> str:
-    own = ["--set", f"name={name}", "--set", "view.enabled=false"]
-    done = subprocess.run(
-        [sys.executable, "-m", "tandem", *words, *own], cwd=place, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    run = Program("tandem", *words, "--set", f"name={name}", "--set", "view.enabled=false", place=place)
+    try:
+        assert run.end() == 0, f"{words}\n{run.printed}\n{run.said}"
+    finally:
+        run.close()
+    return run.printed
 
 
 def test_the_machine_is_as_small_as_it_says_and_as_it_is_shown() -> None:

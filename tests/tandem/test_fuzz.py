@@ -7,6 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -56,6 +58,7 @@ sys.exit(0 if sound else 1)
 """
 
 
+@pytest.mark.drill
 def test_a_target_that_raises_dies_hangs_or_eats_is_found() -> None:
     code, said = run("-c", WRONG)
     assert code == 1
