@@ -13,13 +13,13 @@ unexport PYTHONDONTWRITEBYTECODE
 drive: $(VENV)/.drive
 	$(BIN)/tandem drive $(ARGS)
 
-# Tests that start real processes mostly wait, so that three take turns on two cores; the few that measure something
+# Tests that start real processes mostly wait, so that four take turns on two cores; the few that measure something
 # have the machine to themselves afterwards (tests/conftest.py shares them out).
 test: $(VENV)/.drive
 ifeq ($(ARGS),)
 	$(MAKE) --no-print-directory --output-sync=line --jobs 2 built $(VENV)/.dev
 	$(MAKE) --no-print-directory --output-sync=line --jobs 2 collected lint types
-	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not alone"
+	$(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder -m "not alone"
 	$(BIN)/pytest -m alone tests/system
 else
 	$(MAKE) --no-print-directory lint types

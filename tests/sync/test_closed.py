@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,7 +58,10 @@ def test_the_search_finds_what_it_is_for(text: str) -> None:
 def test_no_data_is_turned_into_code() -> None:
     files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
     assert len(files) > 200
-    found = {str(file.relative_to(ROOT)): _found(ast.parse(file.read_bytes())) for file in files}
+    words = re.compile("|".join(MODULES | CALLS | RUNS_TEXT | {"allow_pickle", "shell"}).encode())
+    texts = {str(file.relative_to(ROOT)): file.read_bytes() for file in files}
+    # a text without any of the words has none of the calls: it need not be parsed
+    found = {name: _found(ast.parse(text)) for name, text in texts.items() if words.search(text)}
     assert {file: lines for file, lines in found.items() if lines and file not in OWN} == {}
 
 
