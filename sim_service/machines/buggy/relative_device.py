@@ -54,7 +54,7 @@ _FRONT_LEFT, _FRONT_RIGHT, _REAR_LEFT, _REAR_RIGHT = (_CORNER_FORCES + 1.0 + w f
 def rates(ints, reals, work, t, y, ydot):
     """As `car_rates`."""
     n, N = len(part(ints, ints, Own.INDEPENDENT)), len(y)
-    system.place(ints, reals, work, t, y)
+    system.place(ints, reals, work, t, y, False)
     go_on(ints, work, t)
     xdot, a = view(ydot, 0, n), view(ydot, n, 2 * n)
     move(ints, reals, work, MOTION, xdot, a)
@@ -84,7 +84,7 @@ def corner_slopes(which, w, arrays, f, edot, more, edot_t):
 @inner
 def rates_and_jacobian(ints, reals, work, t, y, ydot, J, ydot_t):
     """As `car_rates_and_jacobian`, but J is what relative_matrix.py makes of it."""
-    system.place(ints, reals, work, t, y)
+    system.place(ints, reals, work, t, y, False)
     n, address = len(part(ints, ints, Own.INDEPENDENT)), part(ints, reals, Own.ADDRESS)
     N = 2 * n + ADDED
     ports, port_rates, f = part(ints, work, C.PORTS), part(ints, work, C.RATES), part(ints, work, C.FORCE)
