@@ -369,7 +369,9 @@ def generalised_forces(ints, reals, work):
     call(_GENERALISED_FORCES, (part(ints, work, P.PORT_FORCE), part(ints, work, P.FORCE)))
 
 
-_PLACES: tuple[tuple[Any, Any], ...] = (
+Replaced = tuple[tuple[Any, Any], ...]  # a module, and what takes the place of its function of the same name
+
+_PLACES: Replaced = (
     (augmented, factorise), (augmented, solve), (augmented, assemble), (augmented, jacobian), (augmented, look_within),
     (augmented, evaluate_rates), (augmented, velocities), (augmented, velocity_terms), (augmented, times_jacobian),
     (augmented, add_transposed), (augmented, add_mass_times), (augmented, kinetic_energy),
@@ -378,16 +380,21 @@ _PLACES: tuple[tuple[Any, Any], ...] = (
 
 
 @contextlib.contextmanager
-def taking_place() -> Iterator[None]:
-    """What is compiled meanwhile calls the straight code."""
-    before = [(module, one.__name__, getattr(module, one.__name__)) for module, one in _PLACES]
+def in_place_of(places: Replaced) -> Iterator[None]:
+    """What is compiled meanwhile calls these functions where it would call those of their names in their modules."""
+    before = [(module, one.__name__, getattr(module, one.__name__)) for module, one in places]
     try:
-        for module, one in _PLACES:
+        for module, one in places:
             setattr(module, one.__name__, one)
         yield
     finally:
         for module, name, value in before:
             setattr(module, name, value)
+
+
+def taking_place() -> contextlib.AbstractContextManager[None]:
+    """What is compiled meanwhile calls the straight code."""
+    return in_place_of(_PLACES)
 
 
 def in_own_room(functions: Sequence[Function], size: int = PART) -> str:

@@ -20,7 +20,8 @@ from math import isfinite
 from sim_service.multibody.natural.views import view
 from sim_service.observers import factored
 from sim_service.observers.contract import TANGENT
-from sim_service.observers.rows import CLIPPED, COUNTED, FREE, GATED, LATE, TOO_OLD, USED, WIDTH, R
+from sim_service.observers.expected import expected_reading
+from sim_service.observers.rows import CLIPPED, COUNTED, GATED, LATE, TOO_OLD, USED, WIDTH, R
 from sync.jit import inner
 
 CLONES = 16  # at once
@@ -55,16 +56,7 @@ def make_clones(model, memory, room, form, errors, estimated, step, history, sta
             a += 1
         if a == CLONES:
             continue
-        for j in range(len(H)):
-            H[j] = 0.0
-        y = measure(int(row[R.SIGNAL]), row, 0.0, at, model.tables, memory.work, which, H)
-        if form == FREE:
-            for j in range(errors, errors + estimated):
-                H[j] = 0.0
-        bias = int(row[R.BIAS])
-        if bias >= 0:
-            H[errors + estimated + bias] = 1.0
-            y += extra[estimated + bias]
+        y = expected_reading(row, 0.0, form, errors, at, model.tables, memory.work, which, extra, H, measure)
         if not isfinite(y):
             continue
         of, c = view(room, FIELDS * a, FIELDS * a + FIELDS), view(room, VECTORS + N * a, VECTORS + N * a + N)

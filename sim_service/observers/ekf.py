@@ -40,6 +40,7 @@ from sim_service.machines.contract import TABLES, Tables
 from sim_service.multibody.natural.views import view
 from sim_service.observers import cloned, factored
 from sim_service.observers.contract import CONSTANT, CORRECT, FAILED, LINEARISE, MEASURE, TANGENT
+from sim_service.observers.expected import expected_reading
 from sim_service.observers.quantised import of_cell
 from sim_service.observers.rows import CLIPPED, COUNTED, FREE, GATED, LATE, TOO_OLD, USED, WIDTH, R
 from sync.array_copy import copy
@@ -187,17 +188,9 @@ def use_readings(model, memory, status, readings, extra, U, d, gated, dx, more, 
             if counted:
                 memory.counters[COUNTED * i + CLIPPED] += 1.0
             continue
-        for j in range(len(H)):
-            H[j] = 0.0
-        predicted = measure(int(row[R.SIGNAL]), row, readings[READING * i + 1], at, model.tables, memory.work, which, H)
-        if sizes[Z.FORM] == FREE:  # what the transition knows nothing of is not learned from readings either
-            for j in range(n, n + q):
-                H[j] = 0.0
-        bias = int(row[R.BIAS])
-        if bias >= 0:
-            H[n + q + bias] = 1.0
-            predicted += extra[q + bias]
-        v = z - predicted
+        v = z - expected_reading(
+            row, readings[READING * i + 1], sizes[Z.FORM], n, at, model.tables, memory.work, which, extra, H, measure
+        )  # fmt: skip
         for j in range(N):
             v -= H[j] * dx[j]
         r = (row[R.NOISE] * readings[READING * i + 3]) ** 2

@@ -20,11 +20,11 @@ slopes, the factor of M, the ball's slopes, and what the corners gave of J.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from sim_service.gpu_code.straight import number_in_memory
+from sim_service.gpu_code.straight import Replaced, in_place_of, number_in_memory
 from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.relative_corners import Slopes
 from sim_service.multibody.natural.views import part
@@ -339,19 +339,11 @@ def solve_prepared(layout, scratch, sigma, u):
     call(_SOLUTION, (J, lu, number_in_memory(sigma), right, u))
 
 
-_PLACES: tuple[tuple[Any, Any], ...] = (
+_PLACES: Replaced = (
     (integrators, prepare), (integrators, solve_prepared),
 )  # fmt: skip
 
 
-@contextlib.contextmanager
-def taking_place() -> Iterator[None]:
+def taking_place() -> contextlib.AbstractContextManager[None]:
     """What is compiled meanwhile calls the straight code."""
-    before = [(module, one.__name__, getattr(module, one.__name__)) for module, one in _PLACES]
-    try:
-        for module, one in _PLACES:
-            setattr(module, one.__name__, one)
-        yield
-    finally:
-        for module, name, value in before:
-            setattr(module, name, value)
+    return in_place_of(_PLACES)
