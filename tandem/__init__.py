@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tandem.ensembles.identify import identify
     from tandem.ensembles.sweep import sweep
     from tandem.library.batch import Batch, batch
+    from tandem.library.gpu_batch import GpuBatch
     from tandem.library.live import Live, run
     from tandem.library.model import Diverged, Linear, Model, load_machine
     from tandem.library.recorded import Recorded, open_run
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "Batch": "tandem.library.batch",
     "Diverged": "tandem.library.model",
+    "GpuBatch": "tandem.library.gpu_batch",
     "Linear": "tandem.library.model",
     "Live": "tandem.library.live",
     "Model": "tandem.library.model",
@@ -48,6 +50,7 @@ _PLACES = {
 __all__ = [
     "Batch",
     "Diverged",
+    "GpuBatch",
     "Linear",
     "Live",
     "Model",

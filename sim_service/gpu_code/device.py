@@ -1,14 +1,18 @@
 """Copies of a machine on a GPU, by CUDA's driver (package cuda-bindings, extra `gpu`): no compiler is needed here.
 
 A program is PTX, which the driver compiles, or a cubin, which it does not. Vectors of all copies stay on the device
-between calls, `[entry][copy]`; what is asked for is fetched as `[copy, entry]`.
+between calls, `[entry][copy]`; what is asked for is fetched as `[copy, entry]`. Others on the same device (PyTorch,
+CuPy, JAX) have the vectors themselves, through DLPack.
 """
 
 import ctypes
+import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from sim_service.gpu_code import dlpack
 from sync.errors import ConfigError
 from sync.extras import install_extra
 
@@ -60,24 +64,42 @@ class Device:
     def name(self) -> str:
         return str(checked(self.cu.cuDeviceGetName(100, self.device)).split(b"\0")[0].decode())
 
+    def use(self) -> None:
+        """For the thread that calls from now on."""
+        checked(self.cu.cuCtxSetCurrent(self._context))
+
+    def vector(self, values: np.ndarray) -> "Vector":
+        return Vector(self, values)
+
     def wait(self) -> None:
         checked(self.cu.cuCtxSynchronize())
 
 
 class Vector:
-    """An array on the device."""
+    """An array on the device, freed when nobody has it any more."""
 
     def __init__(self, device: Device, values: np.ndarray):
         self._device, self.shape, self.kind = device, values.shape, values.dtype
         self.place = checked(device.cu.cuMemAlloc(max(values.nbytes, 8)))
+        self.free = weakref.finalize(self, device.cu.cuMemFree, self.place)
         self.put(values)
 
     def put(self, values: np.ndarray) -> None:
         given = np.ascontiguousarray(values, self.kind)
         if given.shape != self.shape:
             raise ValueError(f"an array of shape {given.shape}: must be {self.shape}")
-        if given.nbytes:
-            checked(self._device.cu.cuMemcpyHtoD(self.place, given.ctypes.data, given.nbytes))
+        self._write(given, 0)
+
+    def put_row(self, row: int, values: np.ndarray) -> None:
+        """One entry of all copies."""
+        given = np.ascontiguousarray(values, self.kind)
+        if given.shape != self.shape[1:]:
+            raise ValueError(f"an array of shape {given.shape}: must be {self.shape[1:]}")
+        self._write(given, row * given.nbytes)
+
+    def _write(self, values: np.ndarray, offset: int) -> None:
+        if values.nbytes:
+            checked(self._device.cu.cuMemcpyHtoD(int(self.place) + offset, values.ctypes.data, values.nbytes))
 
     def get(self) -> np.ndarray:
         out = np.empty(self.shape, self.kind)
@@ -85,8 +107,16 @@ class Vector:
             checked(self._device.cu.cuMemcpyDtoH(out.ctypes.data, self.place, out.nbytes))
         return out
 
-    def free(self) -> None:
-        checked(self._device.cu.cuMemFree(self.place))
+    def capsule(self, stream: int | None, versioned: bool) -> Any:
+        """For DLPack: [copy, entry], in this memory. Our work is in the default stream, which waits for no other that
+        was made not to wait for it."""
+        if stream not in (None, -1, 1):
+            self._device.wait()
+        return dlpack.capsule(int(self.place), self.shape, self.kind, self.on, self, versioned)
+
+    @property
+    def on(self) -> tuple[int, int]:
+        return dlpack.CUDA, 0
 
 
 class Program:
@@ -109,6 +139,13 @@ class Program:
             "resident_threads": blocks * threads,
         }
 
+    def launch(self, vectors: Sequence[Vector], count: int, h: float, steps: int, bound: float, threads: int) -> None:
+        """states, inputs, params, outputs, steps made; the call does not wait."""
+        values = (*(int(v.place) for v in vectors), count, h, steps, bound)
+        kinds = (*[ctypes.c_void_p] * 5, ctypes.c_int64, ctypes.c_double, ctypes.c_int64, ctypes.c_double)
+        blocks = -(-count // threads)
+        checked(self.device.cu.cuLaunchKernel(self.kernel, blocks, 1, 1, threads, 1, 1, 0, 0, (values, kinds), 0))
+
     def unload(self) -> None:
         checked(self.device.cu.cuModuleUnload(self._module))
 
@@ -119,22 +156,17 @@ class Copies:
     def __init__(
         self, device: Device, states: np.ndarray, inputs: np.ndarray, params: np.ndarray, outputs: int, bound: float
     ):
-        self.count, self._bound, self._device = len(states), bound, device
-        self._states, self._inputs, self._params = (Vector(device, a.T) for a in (states, inputs, params))
-        self._outputs = Vector(device, np.zeros((outputs, self.count)))
-        self._made = Vector(device, np.zeros(self.count, np.int64))
+        self.count, self._bound = len(states), bound
+        self.vectors = (
+            *(device.vector(a.T) for a in (states, inputs, params)),
+            device.vector(np.zeros((outputs, self.count))),
+            device.vector(np.zeros(self.count, np.int64)),
+        )
+        self._states, self._inputs, _, self._outputs, self._made = self.vectors
 
     def step(self, program: Program, h: float, steps: int, threads: int) -> None:
         """So many steps of all copies; the call does not wait for them."""
-        vectors = (self._states, self._inputs, self._params, self._outputs, self._made)
-        values = (*(int(v.place) for v in vectors), self.count, h, steps, self._bound)
-        kinds = (*[ctypes.c_void_p] * 5, ctypes.c_int64, ctypes.c_double, ctypes.c_int64, ctypes.c_double)
-        blocks = -(-self.count // threads)
-        checked(
-            self._device.cu.cuLaunchKernel(
-                program.kernel, blocks, 1, 1, threads, 1, 1, 0, 0, (values, kinds), 0,
-            )
-        )  # fmt: skip
+        program.launch(self.vectors, self.count, h, steps, self._bound, threads)
 
     def put(self, states: np.ndarray | None = None, inputs: np.ndarray | None = None) -> None:
         if states is not None:
@@ -154,5 +186,5 @@ class Copies:
         return self._made.get()
 
     def free(self) -> None:
-        for vector in (self._states, self._inputs, self._params, self._outputs, self._made):
+        for vector in self.vectors:
             vector.free()

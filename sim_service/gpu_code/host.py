@@ -47,7 +47,7 @@ class HostProgram:
         self, states: np.ndarray, inputs: np.ndarray, params: np.ndarray, h: float, steps: int, bound: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         s, copies = self._sizes, len(states)
-        given = [np.ascontiguousarray(a.T, np.float64) for a in (states, inputs, params)]
+        given = [np.array(a.T, np.float64, order="C") for a in (states, inputs, params)]
         outputs, made = np.zeros((s["outputs"], copies)), np.zeros(copies, np.int64)
         own = [np.zeros(s[k]) for k in ("states", "states", "inputs", "params", "work")]
         places: list[Any] = [a.ctypes.data for a in (*given, outputs, made, *own)]

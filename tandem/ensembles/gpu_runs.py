@@ -20,6 +20,7 @@ import numpy as np
 
 from sim_service.gpu_code import device
 from sim_service.gpu_code.packed import pack_machine
+from sim_service.machines import MachineFiles
 from sim_service.machines.contract import Machine
 from sync import code_dependencies
 from sync.errors import ConfigError, TandemError
@@ -29,7 +30,7 @@ from tandem.ensembles.work import Item, Job, Row, Worker, worker_of
 
 _MEMORY = 1e9  # bytes of logged channels of a chunk
 _MOST = 16_384  # copies of a chunk
-_THREADS = 64
+THREADS = 64
 
 
 class Stepper(Protocol):
@@ -61,9 +62,9 @@ def check(worker: Worker, where: str) -> None:
         raise ConfigError(f"{where}: {wrong[0]}: an input that the machine computes is not fetched from a GPU")
 
 
-def program_of(job: Job, changed: dict[str, float]) -> bytes:
-    """PTX of the machine of a job; compiled once for its files and these sources."""
-    given = pack_machine(job.sources, changed)
+def program_of(sources: MachineFiles, changed: dict[str, float]) -> bytes:
+    """PTX of a machine with these parameters; compiled once for its files and these sources."""
+    given = pack_machine(sources, changed)
     key = hashlib.sha256(code_dependencies.fingerprint().encode() + given).hexdigest()[:32]
     code_dependencies.own_cache()
     folder = code_dependencies.cache_directory() / "gpu"
@@ -76,7 +77,7 @@ def program_of(job: Job, changed: dict[str, float]) -> bytes:
             command = [sys.executable, "-m", "sim_service.gpu_code.compile", str(source), str(target)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=code_dependencies.ROOT)
             if done.returncode:
-                raise TandemError(f"--gpu: the machine does not compile for a GPU: {done.stderr.strip()[-500:]}")
+                raise TandemError(f"gpu: the machine does not compile for a GPU: {done.stderr.strip()[-500:]}")
             os.replace(target, kept)
     return kept.read_bytes()
 
@@ -93,7 +94,7 @@ def on_device(worker: Worker, image: bytes) -> Start:
             self.put, self.made = self._copies.put, self._copies.made
 
         def step(self, h: float) -> None:
-            self._copies.step(program, h, 1, _THREADS)
+            self._copies.step(program, h, 1, THREADS)
 
         def __del__(self) -> None:
             self._copies.free()
@@ -173,7 +174,7 @@ def run_all(
         raise ConfigError(f"--gpu: {why}")
     worker = worker_of(job)
     check(worker, job.where)
-    begin: Any = start(worker) if start else on_device(worker, program_of(job, worker.common))
+    begin: Any = start(worker) if start else on_device(worker, program_of(job.sources, worker.common))
     size = chunk_size(worker)
     for first in range(0, len(todo), size):
         sink(run_chunk(begin, worker, todo[first : first + size]))

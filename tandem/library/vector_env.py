@@ -32,6 +32,8 @@ def vector_env(
     `steps_each` steps of the machine.
     """
     gym = needs("gymnasium", "learning", "vector_env")
+    if not isinstance(batch, Batch):
+        raise ConfigError("batch: must be one of the CPU; one of a GPU is stepped itself, its arrays are tensors")
     for name in actions:
         if name not in batch.input_index:
             raise ConfigError(

@@ -20,8 +20,8 @@ from tandem.shipped_configs import find_config
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 PUBLIC = {
-    "Batch", "batch", "vector_env", "Diverged", "Linear", "Live", "Model", "Parameter", "Quantity", "Recorded", "Table",
-    "TandemError", "identify", "load_machine", "open_run", "run", "sweep",
+    "Batch", "batch", "vector_env", "Diverged", "GpuBatch", "Linear", "Live", "Model", "Parameter", "Quantity",
+    "Recorded", "Table", "TandemError", "identify", "load_machine", "open_run", "run", "sweep",
 }  # fmt: skip
 
 

@@ -1,0 +1,147 @@
+"""Copies of a machine that live on a GPU: stepped beside PyTorch and its like, in the same memory.
+
+    copies = tandem.batch("mass_spring", 100_000, gpu=True)
+    u, y = torch.from_dlpack(copies.inputs), torch.from_dlpack(copies.outputs)     # of the device, not copied
+    u[:, copies.input_index["handle"]] = policy(y)
+    copies.step()
+
+`inputs`, `outputs`, `states` and `params` stay where they are; nothing is fetched in a step but how many steps each
+copy has made. A step that the machine's method does not make on a GPU (gpu_runs.py) is made by the CPU from the same
+state, and counted in `by_cpu`: a machine that needs many is slow so. Work is in CUDA's default stream, as PyTorch's is.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from sim_service.gpu_code import device
+from sim_service.many_steps import step_copies
+from sync.errors import ConfigError
+from tandem.ensembles.gpu_runs import THREADS, program_of
+from tandem.library.described import Described
+from tandem.library.model import Model, machine_files
+
+
+class Shared:
+    """[copy, entry] on the device, for whoever takes DLPack; `numpy()` fetches it, `put` writes it."""
+
+    def __init__(self, vector: Any):
+        self._vector = vector
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._vector.shape[::-1])
+
+    def numpy(self) -> np.ndarray:
+        return np.ascontiguousarray(self._vector.get().T)
+
+    def put(self, values: np.ndarray) -> None:
+        if np.shape(values) != self.shape:
+            raise ConfigError(f"shape {np.shape(values)}; {self.shape} is expected")
+        self._vector.put(np.asarray(values).T)
+
+    def put_column(self, column: int, values: float | np.ndarray) -> None:
+        self._vector.put_row(column, np.broadcast_to(values, self.shape[:1]))
+
+    def __dlpack__(
+        self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        if copy or dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError("this memory is lent where it is; numpy() makes a copy")
+        return self._vector.capsule(stream, max_version is not None and max_version >= (1, 0))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        on: tuple[int, int] = self._vector.on
+        return on
+
+
+class GpuBatch(Described):
+    """As Batch, on a GPU. Tensors made of its memory live on after `close`."""
+
+    def __init__(self, model: Model, copies: int, step_s: float, gpu: Any, program: Any):
+        super().__init__(model, copies, step_s)
+        machine = self.machine
+        self.by_cpu = 0  # steps that a GPU does not make, all in all
+        self._gpu, self._program = gpu, program
+        states, params = np.zeros((copies, len(machine.states))), np.tile(model.params, (copies, 1))
+        self._copies = device.Copies(gpu, states, self._no_inputs(), params, len(machine.outputs), machine.bound)
+        self.states, self.inputs, self.params, self.outputs = (Shared(v) for v in self._copies.vectors[:4])
+        self.reset()
+
+    def reset(self, which: Iterable[int] | np.ndarray | None = None) -> None:
+        """All copies, or these (indices, or True and False for each), to the start of the machine, with the parameters
+        that each has."""
+        self._gpu.use()
+        states, outputs = self.states.numpy(), self.outputs.numpy()
+        self._to_start(which, self.params.numpy(), states, outputs)
+        self.states.put(states)
+        self.outputs.put(outputs)
+
+    def set(self, **values: float | np.ndarray) -> None:
+        """Inputs by name: a number for all, or an array with one for each."""
+        self._gpu.use()
+        for name, value in values.items():
+            self.inputs.put_column(self._input(name), value)
+
+    def set_parameters(self, **values: float | np.ndarray) -> None:
+        """Live parameters by name, as inputs are set; they are not checked against their limits."""
+        self._gpu.use()
+        for name, value in values.items():
+            self.params.put_column(self.parameter_index[name], value)
+
+    def step(self, inputs: Mapping[str, Any] | np.ndarray | None = None, steps: int = 1) -> Shared:
+        """All copies on by so many steps with their inputs: by name, as an array of numpy, or as they stand in `inputs`
+        (where tensors write them). Returns `outputs`."""
+        self._gpu.use()
+        if isinstance(inputs, Mapping):
+            self.set(**inputs)
+        elif isinstance(inputs, np.ndarray):
+            self.inputs.put(inputs)
+        elif inputs is not None:
+            raise ConfigError(
+                "inputs: by name, or an array of numpy; a tensor on the device is written into"
+                " from_dlpack(batch.inputs), without a copy"
+            )
+        self._copies.step(self._program, self.step_s, steps, THREADS)
+        made = self._copies.made()
+        self.diverged[:] = 0
+        if len(left := np.flatnonzero(made < steps)):
+            self._step_here(left, steps - made)
+        return self.outputs
+
+    def _step_here(self, which: np.ndarray, steps: np.ndarray) -> None:
+        machine = self.machine
+        states, inputs, params, outputs = (a.numpy() for a in (self.states, self.inputs, self.params, self.outputs))
+        work, used, before = (np.zeros(n) for n in (machine.work_size, len(machine.inputs), len(machine.states)))
+        for n in which:
+            step_copies(
+                machine.step, states, inputs, params, machine.tables, work, used, before, self.step_s, steps[n],
+                n, n + 1, outputs, self.diverged, machine.bound,
+            )  # fmt: skip
+        self.by_cpu += int(steps[which].sum())
+        self.states.put(states)
+        self.outputs.put(outputs)
+
+    def close(self) -> None:
+        """Nothing is stepped any more. Memory goes with the last tensor that is made of it."""
+        self._program = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def on_gpu(machine: str | Path, changed: dict[str, float], model: Model, copies: int, step_s: float) -> GpuBatch:
+    """Raises ConfigError where there is no GPU. The machine's program is compiled the first time: minutes, where bodies
+    are many."""
+    if why := device.available():
+        raise ConfigError(f"gpu: {why}")
+    sources, configured = machine_files(machine)
+    gpu = device.Device()
+    program = device.Program(gpu, program_of(sources, {**configured, **changed}))
+    return GpuBatch(model, copies, step_s, gpu, program)
