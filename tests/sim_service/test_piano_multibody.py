@@ -65,6 +65,16 @@ def test_no_stroke_creates_energy(points: tuple[tuple[float, float], ...]) -> No
     assert error.max() <= 0.01 * run["work_done"].max()
 
 
+def test_a_key_that_is_down_at_the_start_is_pressed_there_without_a_note() -> None:
+    """Put there at once, key and whippen would be a centimetre inside each other."""
+    run = pressed(((0.0, 0.0095), (1.0, 0.0095)), settle=0.0)
+    assert run["strike_count"].max() == 0.0 and np.abs(run["tip_force"]).max() < 5.0
+    assert run["port"][-1] == 0.0095 and run["pilot_force"][-1] == pytest.approx(
+        pressed(SLOW)["pilot_force"][-1], abs=0.2
+    )
+    assert run["energy_error"].max() <= 0.01 * run["work_done"].max()
+
+
 def test_the_same_strokes_twice_are_the_same_bits() -> None:
     once = pressed(TWO_FAST)
     again = pressed.__wrapped__(TWO_FAST)

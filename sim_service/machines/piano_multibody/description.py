@@ -21,7 +21,7 @@ STATES = (
     *(Quantity(name, "rad", "angle; of jack and lever against the whippen") for name in LINKS),
     *(Quantity(f"{name}_rate", "rad/s", "its rate") for name in LINKS),
     *BOOKS,
-    Quantity("begun", "1", "1 once there was a step"),
+    Quantity("begun", "1", "1 from when the key is where it is measured, 0.5 on its way there from rest"),
     Quantity("energy_at_start", "J", "of all links but the key, and stored"),
     Quantity("last_speed", "m/s", "of the tip, a step before"),
     Quantity("elapsed", "s", "since the start"),

@@ -54,6 +54,7 @@ MOST = 32  # … but no more of them than this
 ROOM = len(OUTPUTS) + N_LINKS + N_FELT + N_JOINTS + N_REPORT + 3 + work_size(N, M)
 FASTEST = 5.0  # m/s, of a tip
 DEEPEST = 0.002  # m, beyond the key's dip, and above its rest
+APPROACH = 0.02  # m/s: so fast a key that is down at the start is pressed there from its rest, without a note
 
 
 @inner
@@ -115,15 +116,20 @@ def force(report, contact, h):
 def complete(state, inputs, params, h):
     """What is not measured, from the step before; the tip's travel, within what a key has."""
     travel = min(max(inputs[I.position], -DEEPEST), params[PAR.key_dip] + DEEPEST)
-    begun = state[S.begun] > 0.0
     before = TIP * (state[S.key] - REST[KEY])
+    if state[S.begun] < 1.0:
+        # put where it is at once, its parts would be inside each other
+        if abs(travel - before) > APPROACH * h:
+            speed = APPROACH if travel > before else -APPROACH
+            inputs[I.velocity], inputs[I.acceleration] = speed, 0.0
+            state[S.last_speed] = speed
+            return before + h * speed, speed
+        state[S.begun] = 1.0
     if isnan(inputs[I.velocity]):
-        inputs[I.velocity] = (travel - before) / h if begun else 0.0
+        inputs[I.velocity] = (travel - before) / h
     speed = min(max(inputs[I.velocity], -FASTEST), FASTEST)
     if isnan(inputs[I.acceleration]):
-        inputs[I.acceleration] = (speed - state[S.last_speed]) / h if begun else 0.0
-    if not begun:
-        state[S.key], state[S.key_rate] = REST[KEY] + travel / TIP, speed / TIP
+        inputs[I.acceleration] = (speed - state[S.last_speed]) / h
     state[S.last_speed] = speed
     return travel, speed
 
@@ -140,13 +146,13 @@ def step(state, inputs, params, tables, work, h):
     ints = tables.ints
     tree, kinds = view(ints, 0, LINK_INTS * N), view(ints, LINK_INTS * N, LINK_INTS * N + FELT_INTS * M)
     regulate(params, tables, links, felt, joints)
-    travel, speed = complete(state, inputs, params, h)
     q, v = view(state, 0, N), view(state, N, 2 * N)
     books = view(state, FIRST_BOOK, FIRST_BOOK + law.BOOKS)
     if state[S.begun] == 0.0:
         account(tree, links, joints, kinds, felt, gravity, q, v, books, room)
         state[S.energy_at_start] = books[law.KINETIC] + books[law.POTENTIAL] + books[law.STORED]
-        state[S.begun] = 1.0
+        state[S.begun] = 0.5
+    travel, speed = complete(state, inputs, params, h)
     # the cubic through the key's angles and rates at both ends
     count = min(max(int(h / SHORT + 0.999), 1), MOST)
     short = h / count

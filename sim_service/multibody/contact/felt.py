@@ -10,14 +10,17 @@ plane is that of x and z, and an angle grows from x to z.
 Depths to halves of integers need no power function, so that the bits are the same wherever there is a square root. The
 law is conservative but for c, which makes the loop of felt; every loss is booked.
 
-The step is linearly implicit (Euler's rule, one solution a step, no iteration): with n, t the rows of a contact,
+The step is linearly implicit, one solution and no iteration: what is elastic by the theta rule, at theta = 0.55 of the
+step, friction by Euler's rule at its end. With v° = (1 - theta) v + theta v', and n, t the rows of a contact,
 
-    [M + sum h (cn + h k') n n^T + h ct t t^T] v' = M v + h (forces - bias) + h sum N n,     q' = q + h v'
+    M (v' - v) = h (forces - bias) + h sum (N - (cn + theta h k') n.v°) n - h sum ct (t.v') t,     q' = q + h v°
 
-where cn = k d^p c, k' = dN/dd, ct = mu N / sqrt(v^2 + s^2). The matrix is symmetric and positive, so that no stiffness
-and no friction makes a step unstable. How rows turn with q is left out of it: forces times changes of direction, small
-beside stiffnesses. A contact that would pull at the end of a step leaves, and the others are solved once more: two
-solutions at most, one cost.
+where N = k d^p, cn = N c, k' = dN/dd, ct = mu N / sqrt(v^2 + s^2). The matrix for v' is symmetric and positive, so that
+no stiffness and no friction makes a step unstable. At 1/2 a vibration would lose nothing, and what felt that grows
+stiffer lets a step err by could be energy made; at 1, Euler's rule, a blow loses an eighth of its work
+(docs/piano_multibody.md). How rows turn with q is left out: forces times changes of direction, small beside
+stiffnesses. A contact that would pull at the end of a step leaves, and the others are solved once more: two solutions
+at most, one cost.
 
 The first link follows what is given for the end of the step. What that takes is its effort (inverse dynamics).
 """
@@ -68,6 +71,8 @@ from sim_service.multibody.contact.joint_tree import bias, energy, mass_matrix, 
 from sim_service.multibody.contact.kinds import LINK_INTS, OWN, PARENT, ROOM, SUM, F, P, V
 from sim_service.multibody.natural.views import view
 from sync.jit import inner
+
+THETA = 0.55  # at which part of a step elastic forces are taken
 
 
 def work_size(links: int, contacts: int) -> int:
@@ -194,6 +199,7 @@ def advance_felt(
     scratch, origin = view(work, at, at + 12 + 6 * n), view(work, at + 12 + 6 * n, at + 15 + 6 * n)
     at += 15 + 6 * n
     c, rhs, new = view(work, at, at + n), view(work, at + n, at + 2 * n), view(work, at + 2 * n, at + 3 * n)
+    mean = view(work, at + 3 * n, at + 4 * n)
     at += 4 * n
     M, A, rooms = view(work, at, at + n * n), view(work, at + n * n, at + 2 * n * n), at + 2 * n * n
     wide = HEAD + 2 * n
@@ -218,7 +224,7 @@ def advance_felt(
             speed = dot(view(room, HEAD, HEAD + n), v)
             load = max(elastic * (1.0 - own[DAMPING] * speed), 0.0)
             room[1] = elastic
-            room[2] = elastic * own[DAMPING] + h * slope
+            room[2] = elastic * own[DAMPING] + THETA * h * slope
             room[3] = own[FRICTION] * load / sqrt(slip * slip + own[SLIP] * own[SLIP])
             room[4] = 1.0
     # at most twice: what would pull leaves
@@ -229,43 +235,47 @@ def advance_felt(
                 mass = M[n * i + j] if j <= i else M[n * j + i]
                 total += mass * (v[j] if j > 0 else 0.0)
             own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
-            rhs[i] = total - h * (c[i] + own[SPRING] * (q[i] - own[REST]) + own[PRELOAD])
+            ahead = q[i] + THETA * (1.0 - THETA) * h * v[i] - own[REST]
+            rhs[i] = total - h * (c[i] + own[SPRING] * ahead + own[PRELOAD])
         for i in range(n * n):
             A[i] = M[i]
         for i in range(n):
             own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
             rub = own[LEVEL] / sqrt(v[i] * v[i] + own[SPEED] * own[SPEED]) if own[LEVEL] > 0.0 else 0.0
-            A[n * i + i] += h * (own[VISCOUS] + rub + h * own[SPRING])
+            A[n * i + i] += h * (own[VISCOUS] + rub + THETA * THETA * h * own[SPRING])
             new[i] = rhs[i]
         for k in range(m):
             room = view(work, rooms + wide * k, rooms + wide * (k + 1))
             if room[4] > 0.0:
                 along, across = view(room, HEAD, HEAD + n), view(room, HEAD + n, HEAD + 2 * n)
-                push = h * (room[1] - room[2] * along[0] * moved)
+                before = (1.0 - THETA) * (dot(along, v) - along[0] * v[0])
+                push = h * (room[1] - room[2] * (along[0] * moved + before))
                 rub = h * room[3] * across[0] * moved
                 for i in range(1, n):
                     new[i] += push * along[i] - rub * across[i]
-                add_square(A, along, h * room[2], n)
+                add_square(A, along, THETA * h * room[2], n)
                 add_square(A, across, h * room[3], n)
         for i in range(1, n):
             new[i] -= M[n * i] * (v_next - v[0])
         solve_free(A, new, n)
-        new[0] = moved
+        new[0] = mean[0] = moved
+        for i in range(1, n):
+            mean[i] = (1.0 - THETA) * v[i] + THETA * new[i]
         left = False
         for k in range(m):
             room = view(work, rooms + wide * k, rooms + wide * (k + 1))
-            if room[4] > 0.0 and room[1] - room[2] * dot(view(room, HEAD, HEAD + n), new) < 0.0:
+            if room[4] > 0.0 and room[1] - room[2] * dot(view(room, HEAD, HEAD + n), mean) < 0.0:
                 room[4], left = 0.0, True
         if not left:
             break
-    # books, at the speeds of the end
+    # books: forces along the way that was gone
     effort = c[0] + M[0] * acceleration
     for i in range(1, n):
         effort += M[n * i] * (new[i] - v[i]) / h
     for i in range(n):
         own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
         rub = own[LEVEL] / sqrt(v[i] * v[i] + own[SPEED] * own[SPEED]) if own[LEVEL] > 0.0 else 0.0
-        books[PIVOT_LOSS] += h * (own[VISCOUS] + rub) * new[i] * new[i]
+        books[PIVOT_LOSS] += h * (own[VISCOUS] + rub) * new[i] * mean[i]
         if i == 0:
             resisted = own[SPRING] * (q[0] - own[REST]) + own[PRELOAD] + (own[VISCOUS] + rub) * moved
             effort += resisted
@@ -276,19 +286,19 @@ def advance_felt(
         out[DEPTH] = room[0]
         if room[4] > 0.0:
             along, across = view(room, HEAD, HEAD + n), view(room, HEAD + n, HEAD + 2 * n)
-            closing, slip = -dot(along, new), dot(across, new)
+            closing, slip = -dot(along, mean), dot(across, new)
             lossy = room[1] * own[DAMPING] * closing
             push = max(room[1] + room[2] * closing, 0.0)
             out[NORMAL] += h * push
             out[TANGENT] -= h * room[3] * slip
             out[CLOSING] = closing
             books[FELT_LOSS] += h * lossy * closing
-            books[FRICTION_LOSS] += h * room[3] * slip * slip
+            books[FRICTION_LOSS] += h * room[3] * slip * dot(across, mean)
             on_first = push * along[0] - room[3] * slip * across[0]
             effort -= on_first
             books[WORK] -= h * on_first * moved
     for i in range(n):
-        q[i] += h * new[i]
+        q[i] += h * mean[i]
         v[i] = new[i]
     q[0], v[0] = q_next, v_next
     return effort
