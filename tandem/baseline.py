@@ -11,19 +11,23 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, Self
 
 import msgpack
+import numpy as np
 import zmq
 from numba import int64, types
 
 from sync import realtime
 from sync.array_types import WORDS
+from sync.atomics import load_acquire
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, runtime_directory
 from sync.jit import kernel
 from sync.ledger import histogram, record, summary_us
 from sync.transport.wire import context
+
+_MOST_MISSES = 100_000  # that are listed one by one
 
 
 @kernel(types.void(WORDS, int64))
@@ -31,35 +35,79 @@ def _record(hist, value_ns):
     record(hist, value_ns)
 
 
-@kernel(int64(WORDS, int64, int64))
-def _sleep_and_measure(hist, period_ns, count):
-    """Lateness of `count` wake-ups; returns how many came after the next was due."""
-    missed = 0
+@kernel(int64(WORDS, WORDS, WORDS, int64, int64, int64))
+def _sleep_and_measure(hist, misses, stop, period_ns, count, catch_up):
+    """Lateness of `count` wake-ups, or of those until asked to stop; returns how many came after the next was due.
+
+    Missed, caught up with and given up is what the loop calls so (sim_service/loop.py), of a step that takes no time.
+    Of each miss as far as `misses` goes: when it was due, and when it was done.
+    """
+    missed = late = 0
     planned = now_ns() + period_ns
     for _ in range(count):
+        if load_acquire(stop, 0):
+            break
         sleep_until(planned)
-        late = now_ns() - planned
-        record(hist, late)
-        planned += period_ns
-        if late > period_ns:
-            missed += 1
-            planned += late // period_ns * period_ns
+        done = now_ns()
+        record(hist, done - planned)
+        due, planned = planned, planned + period_ns
+        if done <= planned:
+            late = 0
+            continue
+        if 2 * missed + 1 < misses.size:
+            misses[2 * missed], misses[2 * missed + 1] = due, done
+        missed += 1
+        late += 1
+        passed = (done - planned) // period_ns + 1
+        if max(late, passed - 1) > catch_up:
+            planned += passed * period_ns
+            late = 0
     return missed
 
 
-def bare_lateness(config: Config, seconds: float) -> dict[str, Any]:
-    hist = histogram()
-    missed: list[int] = []
+class BareLoop:
+    """A loop that only sleeps, at the rate and on the core of the simulator's, in a thread of its own.
 
-    def work() -> None:
+    `above`: by how much its priority is above the simulator's. Beside a run that is 1, so that it never waits for what
+    it is compared with.
+    """
+
+    def __init__(self, config: Config, seconds: float, above: int = 0) -> None:
+        self.hist = histogram()
+        self.missed = 0
+        self._misses = np.full(2 * _MOST_MISSES, -1, np.int64)  # written to: its pages are there
+        self._stop = np.zeros(1, np.int64)
+        self._thread = threading.Thread(target=self._work, args=(config, seconds, above))
+
+    def _work(self, config: Config, seconds: float, above: int) -> None:
         if config.realtime.enabled:
-            realtime.this_thread(config.realtime.sim_priority, realtime.cores(config.realtime)[1])
-        missed.append(_sleep_and_measure(hist, config.step_ns, round(seconds * 1e9 / config.step_ns)))
+            priority = min(config.realtime.sim_priority + above, 98)
+            realtime.this_thread(priority, realtime.cores(config.realtime)[1])
+        catch_up = config.sim.catch_up_steps if config.sim.overload == "catch_up" else 0
+        count = round(seconds * 1e9 / config.step_ns)
+        self.missed = _sleep_and_measure(self.hist, self._misses, self._stop, config.step_ns, count, catch_up)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    return {**summary_us(hist), "deadline_misses": missed[0]}
+    @property
+    def misses(self) -> np.ndarray:
+        """When each was due and when it was done, ns."""
+        return self._misses[: 2 * min(self.missed, _MOST_MISSES)].reshape(-1, 2)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop[0] = 1
+        self._thread.join()
+
+    def wait(self) -> None:
+        self._thread.join()
+
+
+def bare_lateness(config: Config, seconds: float) -> dict[str, Any]:
+    with BareLoop(config, seconds) as bare:
+        bare.wait()
+    return {**summary_us(bare.hist), "deadline_misses": bare.missed}
 
 
 def _send(endpoint: str, rate_hz: float, seconds: float, priority: int, core: int | None) -> None:
