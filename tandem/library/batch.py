@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
+from sim_service.gpu_code import device
 from sim_service.many_steps import step_copies
 from sync.errors import ConfigError
 from tandem.ensembles.pool import cores
@@ -128,6 +129,11 @@ def batch(
 
     Raises ConfigError that names what is wrong.
     """
+    if gpu:
+        from tandem.library.gpu_batch import on_gpu
+
+        if why := device.available():  # before anything is compiled
+            raise ConfigError(f"gpu: {why}")
     given = {name: np.asarray(value, np.float64) for name, value in (parameters or {}).items()}
     common = {name: float(value) for name, value in given.items() if value.ndim == 0}
     model = load_machine(machine, common)
@@ -140,13 +146,7 @@ def batch(
             raise ConfigError(f"parameters: {name}: shapes the machine, so all copies have the same; give one number")
         if not ((values >= p.low) & (values <= p.high)).all():
             raise ConfigError(f"parameters: {name}: must be from {p.low:g} to {p.high:g} {p.unit}")
-    made: Batch | GpuBatch
-    if gpu:
-        from tandem.library.gpu_batch import on_gpu
-
-        made = on_gpu(machine, common, model, n, step_s)
-    else:
-        made = Batch(model, n, step_s, workers)
+    made = on_gpu(machine, common, model, n, step_s) if gpu else Batch(model, n, step_s, workers)
     if each:
         made.set_parameters(**each)
         made.reset()
