@@ -218,12 +218,18 @@ class Supervision(Section):
     within_s: float = Field(60.0, gt=0, le=3600)
 
 
+def _port(value: Any) -> Any:
+    if value == "auto" or (type(value) is int and 0 <= value <= 65535):
+        return value
+    raise ValueError("must be a port from 0 (any that is free) to 65535, or 'auto'")
+
+
 class View(Section):
     """The page that shows a run, see tandem/view/."""
 
     enabled: bool = True
     host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535)] | Literal["auto"] = "auto"  # 0: any; auto: the first free from 8790
+    port: Annotated[int | Literal["auto"], PlainValidator(_port)] = "auto"  # 0: any; auto: the first free from 8790
     saves: str = Field("runs/saved", min_length=1, max_length=1024)  # the only folder that the page writes to
     rate_hz: float = Field(30.0, ge=1, le=60)
 
@@ -425,6 +431,12 @@ def forced_transport(kind: str) -> list[str]:
     return [f'transport.kind="{kind}"', *only_tcp]
 
 
+_OTHER_FILES = (
+    ("machine", "a machine", "one names it as sim.machine"),
+    ("bodies", "a mechanism", "`tandem mechanism` and `tandem view` take it"),
+)  # TOML files that are given where a configuration belongs, by a key that these have
+
+
 def load(path: str | Path, overrides: Iterable[str] = ()) -> Config:
     """The configuration of a run, with its fragments.
 
@@ -433,6 +445,9 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> Config:
     """
     path = Path(path)
     data = read_toml(path)
+    for key, what, use in _OTHER_FILES:
+        if key in data and "daq" not in data:
+            raise ConfigError(f"{path}: describes {what} (it has `{key}`), a configuration is expected; {use}")
     return assembled(data, data.get("include", []), overrides, path.parent, str(path))
 
 

@@ -14,10 +14,13 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Tag, ValidationError
 
 from sync.errors import ConfigError
+from sync.given_files import open_given
 from sync.renamed import RENAMED
+from sync.visible import listed, on_one_line
 
 _MOST_TOML = 256 * 1024  # the longest that we ship has some thousand
 _MOST_FINDINGS = 50
+_LONG = 200  # letters of a key or of a value in a message
 _DEEPEST_KEY = 32  # tables in a dotted key; the parser takes the square of it
 # text in which a dot is none of a key; what is not closed reaches to the end of its line, or of the file
 _TEXT = re.compile(
@@ -48,11 +51,11 @@ def read(path: Path, model: type[SectionT]) -> SectionT:
 
 def read_toml(path: Path) -> dict[str, Any]:
     try:
-        with open(path, "rb") as file:
+        with open_given(path) as file:
             data = file.read(_MOST_TOML + 1)
     except FileNotFoundError:
-        near = sorted(p.name for p in path.parent.glob("*.toml"))
-        raise ConfigError(f"{path}: no such file" + f"; beside it: {', '.join(near)}" * bool(near)) from None
+        near = listed(p.name for p in path.parent.glob("*.toml"))
+        raise ConfigError(f"{path}: no such file" + f"; beside it: {near}" * bool(near)) from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a folder, a TOML file is expected") from None
     except OSError as error:
@@ -95,7 +98,7 @@ def with_overrides(data: dict[str, Any], overrides: Iterable[str]) -> dict[str, 
         *tables, last = key_of(override)
         _, found, value = override.partition("=")
         if not found or not (tables or last):
-            raise ConfigError(f"--set {override}: expected KEY=VALUE, such as daq.rate_hz=2000")
+            raise ConfigError(f"--set {_short(override)}: expected KEY=VALUE, such as daq.rate_hz=2000")
         try:
             parsed = parse_toml(f"v = {value}".encode(errors="surrogatepass"), "--set")["v"]
         except ConfigError:
@@ -145,18 +148,19 @@ def _origin(file: str, location: list[Any], origins: Origins) -> str:
 
 
 def _say(model: type[BaseModel], error: Any, file: str, prefix: str, origins: Origins) -> str:
-    """One finding: file, key, value, what would be right."""
+    """One finding on one line: file, key, value, what would be right."""
     path = [part for part in error["loc"] if part not in ("function-after", "[key]")]
     location = [part for part in path if not str(part).startswith(CHOICE)]
     file = _origin(file, location, origins)
     key = prefix
     for part in location:
         key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)
+    key = _short(on_one_line(key))
     if error["type"] == "missing":
         return f"{file}: {key}: is missing"
     value = error["input"]
     try:
-        shown = "" if isinstance(value, dict | BaseModel) else f" = {value!r}"
+        shown = "" if isinstance(value, dict | BaseModel) else _short(f" = {value!r}")
     except ValueError:  # an integer of more digits than Python prints
         shown = ""
     if error["type"] == "extra_forbidden" and key in RENAMED:
@@ -166,6 +170,10 @@ def _say(model: type[BaseModel], error: Any, file: str, prefix: str, origins: Or
         return f"{file}: {key}{shown}: unknown key" + (f"; did you mean {near[0]}?" if near else "")
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     return f"{file}: {key}{shown}: {message}" if key else f"{file}: {message}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
 def _known_keys(model: type[BaseModel], path: list[Any]) -> list[str]:

@@ -6,6 +6,9 @@ show another text than is there. Everything that tandem prints goes through `vis
 """
 
 import re
+from collections.abc import Iterable
+
+_MOST_NAMES = 40
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -18,6 +21,12 @@ def _shown(found: re.Match[str]) -> str:
 def visible(text: str) -> str:
     """The same text with control characters, all but tabs and ends of lines, written as \\x1b."""
     return _CONTROLS.sub(_shown, text)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names out of a folder, sorted: a line's worth of them, whatever they are called."""
+    found = sorted(on_one_line(name) for name in names)
+    return ", ".join(found[:_MOST_NAMES]) + f" and {len(found) - _MOST_NAMES} more" * (len(found) > _MOST_NAMES)
 
 
 def on_one_line(text: str) -> str:

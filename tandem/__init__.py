@@ -7,13 +7,13 @@
     with tandem.run("configs/wall.toml", seconds=10) as live: ...
 
 What is listed in `__all__` is public and stays; everything else may change. Nothing is imported before it is asked for:
-the command line has to answer at once.
+the command line has to answer at once, and until tandem/__main__.py runs Ctrl-C ends in a traceback of Python's.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # true for type checkers, which know the name; `typing` takes its time
 if TYPE_CHECKING:
+    from typing import Any
+
     from sim_service.machines.contract import Parameter, Quantity
     from sync.errors import TandemError
     from tandem.ensembles.identify import identify
@@ -69,7 +69,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name not in _PLACES:
         raise AttributeError(f"module 'tandem' has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(import_module(_PLACES[name]), name)

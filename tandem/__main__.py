@@ -4,18 +4,21 @@ template of a run begins to import before that."""
 import os
 import signal
 import sys
-from types import FrameType
+
+TYPE_CHECKING = False  # true for type checkers
+if TYPE_CHECKING:
+    from types import FrameType
 
 _UMASK = 0o077  # what it makes is for this user alone, as sync/private_files.py has it, which is not imported yet
 _AGAIN_S = 0.02
 _INTERRUPTED = 130  # as tandem/reports/outcome.py has it, which is not imported yet
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
+def _leave(_number: int, _frame: "FrameType | None") -> None:
     os._exit(_INTERRUPTED)  # nothing has been started: nothing to end, and no half-imported module to unwind
 
 
-def _interrupt(_number: int, frame: FrameType | None) -> None:
+def _interrupt(_number: int, frame: "FrameType | None") -> None:
     """As Python does it, but not in the middle of an import: a library may make another error of it there."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):

@@ -7,8 +7,10 @@ end; 10 a record was read, but a part of it is damaged; 70 a service failed unex
 the first step, or during a command that was not finished.
 """
 
+import itertools
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -31,7 +33,7 @@ from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.observe_command import observe
 from tandem.omni_commands import study_omni
 from tandem.piano_commands import midi, notes, study_piano
-from tandem.reports.outcome import DAMAGED
+from tandem.reports.outcome import DAMAGED, FAILED
 from tandem.run_command import run, write_run_report
 from tandem.runs_command import runs as list_runs
 from tandem.steering_commands import caster, caster_trials, steering
@@ -510,9 +512,44 @@ study.command("piano")(study_piano)
 app.add_typer(study, name="study", rich_help_panel=MACHINES)
 
 
+_Misused: Any = typer.BadParameter.__base__  # an option or an argument that is wrong, missing or not known
+_LONG = 500  # letters of what is said about it
+
+
 def main() -> None:
     answer_shells()
     try:
-        app(prog_name="tandem")
+        code = app(prog_name="tandem", standalone_mode=False)
     except TandemError as error:  # while a command imports what it needs: no folder for compiled code
-        sys.exit(print_error(error))
+        code = print_error(error)
+    except typer.Abort:  # the answers to its questions ended
+        print("tandem: ended before it was answered", file=sys.stderr)
+        code = FAILED
+    except _Misused as error:
+        code = _print_misuse(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _given(option: Any) -> str | None:
+    """An option with its value, as they stand on the command line."""
+    for word, following in itertools.pairwise([*sys.argv[1:], ""]):
+        name, found, value = word.partition("=")
+        if name in getattr(option, "opts", ()) and name.startswith("--"):
+            return f"{name} {value if found else following}"
+    return None
+
+
+def _print_misuse(error: Any) -> int:
+    """One line, as for everything else that is wrong."""
+    command = error.ctx.command_path if error.ctx is not None else "tandem"
+    if type(error).__name__ == "NoArgsIsHelpError":  # that printed the help
+        return int(error.exit_code)
+    text = error.format_message()
+    if (given := _given(getattr(error, "param", None))) is not None:
+        text = f"{given}: {error.message}"
+    text = text.replace("Value error, ", "").replace("Input should be", "must be")
+    text = re.sub(r"\s+", " ", re.sub(r":\s+", ": ", text))
+    text = on_one_line(text if len(text) <= _LONG else f"{text[:_LONG]}…")
+    word = command.removeprefix("tandem").strip()
+    print(f"tandem: {word}{': ' * bool(word)}{text.rstrip('.')}; see `{command} --help`", file=sys.stderr)
+    return int(error.exit_code)

@@ -44,6 +44,7 @@ from tandem.reports.deviation import deviation, sentence
 from tandem.terminal import single_lines
 
 MODES = ("exact", "ideal")
+_MOST_DELAY_MS = 3.6e6  # an hour
 _PARAMETERS = {"recorded": "of the record", "made here": "made here, not those of the record"}
 _MOST_STEPS = 20_000_000  # a day at 5 ms
 _ASKED = (
@@ -161,8 +162,8 @@ def refuse_contradictions(asked: Asked) -> None:
     if asked.mode not in MODES:
         raise ConfigError(f"--mode {asked.mode}: must be one of {', '.join(MODES)}")
     for key, value in (("--delay-ms", asked.delay_ms), ("--jitter-ms", asked.jitter_ms)):
-        if value < 0 or not np.isfinite(value):
-            raise ConfigError(f"{key} {value:g}: must be zero or more")
+        if not 0 <= value <= _MOST_DELAY_MS:
+            raise ConfigError(f"{key} {value:g}: must be from 0 to {_MOST_DELAY_MS:.0f}")
         if value and asked.mode == "exact":
             raise ConfigError(
                 f"{key} {value:g}: the blocks of an exact replay are those of the record; use --mode ideal"

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from sync.errors import ConfigError
+from sync.given_files import open_given
 from tandem.terminal import AsJson, errors, output, single_lines
 
 _SHOWN = 20
@@ -76,7 +77,7 @@ def _summary(file: Path) -> Any:
     from sync.record.damage import DAMAGED
 
     try:
-        with file.open("rb") as stream:
+        with open_given(file) as stream:
             found = SeekingReader(stream).get_summary()
     except (*DAMAGED, McapError, OSError):
         return None

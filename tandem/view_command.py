@@ -76,6 +76,8 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
     from tandem.view.data_source import RecordData
 
     run = open_run(path, progress=lambda share: update("reading", share))
+    for loss in (*([f"{run.path}: {run.cut}"] if run.cut else []), *run.losses):
+        say(loss)
     title = run.path.parent.name or run.name
     step_ns = check(Config, settings, str(run.path)).step_ns if (settings := recorded_settings(run)) else 5_000_000
     recorded = run.topics.get("/step")
@@ -86,7 +88,7 @@ def record_feed(path: Path, asked: "Asked", say: Say, update: Callable[[str, flo
     try:
         done = replay_run(path, asked, update, Watch(states.every, states.look))
     except RunError as error:
-        if asked.mode != "exact" or recorded is None or not len(recorded):
+        if asked.mode != "exact" or recorded is None or not len(recorded) or "taken_ns" not in recorded.layout.names:
             raise
         say(f"{error}")
         say("the page shows the recorded outputs alone: a box for the machine, and the plots")
@@ -154,11 +156,11 @@ def view(
     mode: Annotated[
         Literal["exact", "ideal"], typer.Option(help="Of RUN. exact: as it was. ideal: without transport.")
     ] = "exact",
-    delay_ms: Annotated[float, typer.Option(help="Of what is ideal: blocks are there so much later.")] = 0.0,
+    delay_ms: Annotated[float, typer.Option(min=0, help="Of what is ideal: blocks are there so much later.")] = 0.0,
     overrides: Overrides = None,
     host: Annotated[str | None, typer.Option(help="Address to serve at. Default: the configuration's.")] = None,
     port: Annotated[
-        int | None, typer.Option(help="Exactly this one; 0: any. Default: the first free from 8790.")
+        int | None, typer.Option(min=0, max=65535, help="Exactly this one; 0: any. Default: the first free from 8790.")
     ] = None,
     token_file: TokenFile = None,
     opened: Annotated[bool, typer.Option("--open", help="Open it in the browser, too.")] = False,
@@ -187,6 +189,10 @@ def view(
             raise ConfigError("--against: is for one run; give either a second one or --against ideal")
         if delay_ms and mode == "exact" and not against:
             raise ConfigError(f"--delay-ms {delay_ms:g}: needs --mode ideal or --against ideal")
+        from sync.record.reader import find
+
+        for named in filter(None, (run, other)):
+            find(named)  # a run that is not there is reported before anything is compiled
         build.ensure("everything")
         with compiling("replay"):
             import tandem.replay  # noqa: F401

@@ -36,6 +36,7 @@ from daq_service.effort_settings import EffortSettings
 from sync.block import AGE
 from sync.config import Config
 from sync.errors import ConfigError, DeviceError
+from sync.given_files import open_given
 from sync.toml import check
 
 _MOST_PEM = 1 << 20  # bytes
@@ -48,7 +49,7 @@ def linked(server: str, pem: tuple[str, ...], folder: Path) -> Link:
 
 def _pem(path: Path) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with open_given(path) as file:
             data = file.read(_MOST_PEM + 1)
     except (OSError, ValueError) as error:
         raise ConfigError(

@@ -17,6 +17,7 @@ from mcap.opcode import Opcode
 from mcap.records import Metadata
 from mcap.writer import MCAP0_MAGIC
 
+from sync.given_files import open_given
 from sync.record.damage import DAMAGED
 from sync.record.rings import OPEN, Account
 
@@ -113,7 +114,7 @@ def start_of(path: Path) -> dict[str, str] | None:
 def _first_metadata(path: Path) -> Iterator[Metadata]:
     """What stands before everything else; raises one of DAMAGED."""
     try:
-        with open(path, "rb") as stream:
+        with open_given(path) as stream:
             data = stream.read(_MOST_HEAD)
     except OSError:
         return

@@ -29,6 +29,7 @@ from numba import int64
 
 from sync.array_types import BYTES_READ_ONLY, WORDS_2D
 from sync.block import Layout
+from sync.given_files import open_given
 from sync.jit import kernel
 from sync.limits import Budget, DecodedTooLarge
 from sync.record import ros2msg
@@ -44,6 +45,7 @@ from sync.record.utc import utc_offset
 from sync.record.writer import END, FILE, FORMAT, NEXT, PROFILE, parts
 from sync.transport.message import MALFORMED, decode_record
 from sync.transport.message_form import Form, read_message
+from sync.visible import listed
 
 _MOST_RECORD = 1 << 30
 _CHUNK_HEAD = 8 + 8 + 8 + 4 + 4 + 8  # times, size and checksum, then the lengths of two texts
@@ -101,8 +103,8 @@ def find(path: Path) -> Path:
             return max(inside, key=lambda p: (_stamp(p), p.stat().st_mtime_ns))
         raise RunError(f"{path}: holds no {FILE}; give the folder of a run, such as runs/20260101T120000Z-tandem")
     if not path.exists():
-        near = sorted(p.parent.name for p in path.parent.glob(f"*/{FILE}"))[-3:]
-        raise RunError(f"{path}: no such run" + f"; beside it: {', '.join(near)}" * bool(near))
+        near = listed(sorted(p.parent.name for p in path.parent.glob(f"*/{FILE}"))[-3:])
+        raise RunError(f"{path}: no such run" + f"; beside it: {near}" * bool(near))
     return next(iter(_together(path).values()))
 
 
@@ -161,7 +163,7 @@ def open_run(
 
 def _read(part: Path, size: int, topics: tuple[str, ...] | None, progress: Progress) -> Run | RunError:
     try:
-        with open(part, "rb") as stream:
+        with open_given(part) as stream:
             return _Reading(part, size, topics, progress).read(stream)
     except OSError as error:
         return RunError(f"{part}: cannot be read: {error.strerror}")

@@ -107,7 +107,7 @@ def in_use(run: Path) -> bool:
     """A writer holds a shared lock of its file (sync/record/sink.py)."""
     for path in parts(run).values():
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             return True  # not ours to delete
         try:

@@ -21,6 +21,7 @@ from sim_service.machines import configured
 from sync import code_dependencies
 from sync.config import load
 from sync.errors import ConfigError, TandemError
+from sync.given_files import open_given
 from sync.record import FILE, RunError, open_run, parts
 from tandem.ensembles.pool import Interrupted, pool, run_all
 from tandem.ensembles.rows import Results, row_file
@@ -106,7 +107,7 @@ def _digest(file: Path) -> bytes:
     digest = hashlib.sha256()
     for part in _files(file):
         try:
-            with part.open("rb") as stream:
+            with open_given(part) as stream:
                 while block := stream.read(_BLOCK):
                     digest.update(block)
         except OSError as error:

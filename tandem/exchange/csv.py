@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from sync.given_files import open_given
 from tandem.exchange.errors import ExchangeError
 from tandem.exchange.tables import Measurement, Progress, Sheet, Table, read_passport
 from tandem.exchange.units import unit
@@ -78,7 +79,7 @@ def read(path: Path) -> Measurement:
 
 def _passport(file: Path) -> dict[str, Any] | None:
     try:
-        with open(file, "rb") as stream:
+        with open_given(file) as stream:
             data = stream.read(_MOST_PASSPORT + 1)
         if len(data) > _MOST_PASSPORT:
             raise ExchangeError(f"{file}: more than {_MOST_PASSPORT} bytes; no passport of a run is that long")
@@ -154,7 +155,7 @@ class _Text:
 
     def _encoding(self) -> str:
         try:
-            with open(self.path, "rb") as file:
+            with open_given(self.path) as file:
                 start = file.read(1 << 16)
         except OSError as error:
             raise ExchangeError(f"{self.path}: cannot be read: {error.strerror}") from None

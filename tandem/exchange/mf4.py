@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from sync.given_files import open_given
 from sync.limits import Budget, DecodedTooLarge
 from tandem.exchange.csv import different
 from tandem.exchange.errors import ExchangeError, extra_missing
@@ -80,7 +81,7 @@ def started(start: dict[str, str], tables: list[Table]) -> datetime | None:
 
 def read(path: Path) -> Measurement:
     try:
-        with open(path, "rb") as file:
+        with open_given(path) as file:
             start = file.read(8)
     except OSError as error:
         raise ExchangeError(f"{path}: cannot be read: {error.strerror}") from None

@@ -16,6 +16,7 @@ from typing import Any
 
 from sim_service.machines import configured, make_machine
 from sync.config import Config, View
+from sync.given_files import read_given
 from sync.jit import compiling
 from sync.service_process import EVERY, Prepared, Reporter
 from sync.token import new_token, page_token
@@ -169,7 +170,7 @@ def _manoeuvre(config: Config, file: Path) -> dict[str, bytes]:
     """The course that the source of the run follows, if it is a file here."""
     name = config.source.get("manoeuvre")
     try:
-        return {"manoeuvre.toml": (file.parent / name).read_bytes()} if isinstance(name, str) else {}
+        return {"manoeuvre.toml": read_given(file.parent / name)} if isinstance(name, str) else {}
     except (OSError, ValueError):
         return {}
 

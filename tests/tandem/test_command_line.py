@@ -143,6 +143,34 @@ def test_help_of_every_command_is_printed_with_defaults(monkeypatch: pytest.Monk
     assert "default: 75.0" in done.stdout and "default: buggy" in done.stdout.replace("(", "").replace(")", "")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("view --port x", "tandem: view: --port x: must be a valid integer"),
+        ("view --port=65536", "tandem: view: --port 65536: must be less than or equal to 65535"),
+        ("view --set view.port=-1", "view.port = -1: must be a port from 0 (any that is free) to 65535, or 'auto'"),
+        ("foxglove --port -1", "tandem: foxglove: --port -1: must be greater than or equal to 0"),
+        ("view vehicles/buggy", "describes a machine (it has `machine`), a configuration is expected"),
+        ("daq mechanisms/four_bar", "describes a mechanism (it has `bodies`), a configuration is expected"),
+        ("view --delay-ms nan x", "--delay-ms nan: must be"),
+        ("export x", "Missing option '--to'. Choose from: csv, parquet, mf4, mcap; see `tandem export --help`"),
+        ("vew", "No such command 'vew'"),
+        ("sim --bogus", "tandem: sim: No such option: --bogus"),
+        ("device wall b", "tandem: device: Got unexpected extra argument"),
+        ("runs \x1b[31m\n", "tandem: \\x1b[31m\\x0a: no such folder of runs"),
+    ],
+)
+def test_what_is_wrong_on_a_command_line_is_one_line(
+    words: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["tandem", *words.split(" ")])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    printed = capsys.readouterr()
+    assert ended.value.code == 2 and printed.out == ""
+    assert said in printed.err and len(printed.err.splitlines()) == 1
+
+
 def test_the_version_is_printed() -> None:
     done = CliRunner().invoke(cli.app, ["--version"])
     assert done.exit_code == 0 and re.fullmatch(r"tandem \d+\.\d+\.\d+\n", done.stdout)

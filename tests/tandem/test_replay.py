@@ -213,7 +213,7 @@ def test_a_paced_replay_can_be_watched(run: Path, config: Config, monkeypatch: p
     [
         (["--mode", "best"], "is not one of"),
         (["--mode", "exact", "--delay-ms", "5"], "use --mode ideal"),
-        (["--delay-ms", "-5"], "must be zero or more"),
+        (["--delay-ms", "-5"], "must be from 0 to 3600000"),
         (["--mode", "exact", "--halved"], "--halved: an exact replay repeats the steps of the record"),
         (["--halved"], "sim.parameters.step_halving = 1: unknown to single_track"),
         (["--pace", "fast"], "--pace fast: must be max or a number above 0"),

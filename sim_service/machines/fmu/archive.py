@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from sync import code_dependencies
 from sync.errors import ConfigError
+from sync.given_files import read_given
 
 MOST_FILE, MOST_ENTRIES, MOST_UNPACKED, MOST_XML = 512 << 20, 20_000, 1 << 30, 32 << 20
 _RATIO = 1200  # deflate makes no more of a byte than 1032
@@ -56,7 +57,7 @@ def unpack(file: Path) -> Unpacked:
         size = file.stat().st_size
         if size > MOST_FILE:
             raise ConfigError(f"{file}: {size >> 20} MiB; an FMU of more than {MOST_FILE >> 20} MiB is not read")
-        content = file.read_bytes()
+        content = read_given(file)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
     hash = hashlib.sha256(content).hexdigest()

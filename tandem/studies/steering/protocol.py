@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sync.errors import ConfigError
+from sync.given_files import read_given
 from sync.private_files import make_folder, rewrite
 
 FILE = "session.json"
@@ -50,7 +51,7 @@ def save(folder: Path, session: Session) -> None:
 def load(folder: Path) -> Session:
     file = folder / FILE
     try:
-        return Session(**json.loads(file.read_text()))
+        return Session(**json.loads(read_given(file)))
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(f"{file}: is no session of the caster trials: {error}") from None
 

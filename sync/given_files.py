@@ -1,0 +1,29 @@
+"""Files whose names somebody gave, opened to be read: ordinary ones, and nothing else.
+
+A pipe that nobody writes to holds its reader up for ever, a device such as /dev/zero has no end. Both are refused
+before they are opened, as an OSError in words.
+"""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
+
+
+def open_given(path: Path) -> BinaryIO:
+    """The file, to be read; raises OSError, whose `strerror` says what the path is instead."""
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, f"is {_KINDS[stat.S_IFMT(mode)]}, a file is expected", str(path))
+    # should it have become a pipe since then, it does not wait either
+    return open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
+
+
+def read_given(path: Path) -> bytes:
+    with open_given(path) as file:
+        return file.read()
