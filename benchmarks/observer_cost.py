@@ -44,12 +44,13 @@ def timed(model, memory, inputs, readings, first, steps, h, pieces, room, times,
     which = view(sizes, ekf.SIZES + n, ekf.SIZES + n + q)
     square = N * ekf.factored.stride_of(N)
     k = n * (n + q + 1)
-    # as ekf.advance has its scratch: F, a matrix, three columns, seven vectors, what measurements see
+    # as ekf.advance has its scratch: F, a matrix, some columns, seven vectors, what measurements see
     stride = ekf.factored.stride_of(N)
     F, W, x = view(S, 0, k), view(S, k, k + square), view(room, states, len(room))
-    P, behind = view(S, k + square, k + square + 3 * stride), k + square + 10 * stride
+    P = view(S, k + square, k + square + ekf.factored.SCRATCH * stride)
+    behind = k + square + (ekf.factored.SCRATCH + 7) * stride
     at = view(S, behind, behind + sizes[Z.AT])
-    zeros, y = view(x, N, 2 * N), view(x, len(x) - N, len(x))
+    zeros = view(x, N, 2 * N)
     U, d = view(x, 2 * N, 2 * N + N * N + 4), view(x, 2 * N + N * N + 4, 3 * N + N * N + 4)
     for i in range(steps):
         for j in range(len(given)):
@@ -83,7 +84,7 @@ def timed(model, memory, inputs, readings, first, steps, h, pieces, room, times,
         for j in range(N):
             zeros[j] = 0.0
         began = now_ns()
-        predict_covariance(U, d, F, n, n + q, model.Q, zeros, W, P, x, y)
+        predict_covariance(U, d, F, n, n + q, model.Q, zeros, W, P)
         times[3, i] = now_ns() - began
         for j in range(n):
             zeros[j] = 1e-9

@@ -38,6 +38,7 @@ from numba import boolean, float64, int64, types, void
 
 from sim_service.machines.contract import TABLES, Tables
 from sim_service.multibody.natural.views import view
+from sim_service.multibody.relative.columns import add_columns
 from sim_service.observers import cloned, factored
 from sim_service.observers.contract import CONSTANT, CORRECT, FAILED, LINEARISE, MEASURE, TANGENT
 from sim_service.observers.expected import expected_reading
@@ -237,11 +238,11 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
     which = view(sizes, SIZES + n, SIZES + n + q)
     parameter = view(sizes, SIZES + n + q, SIZES + n + 2 * q)
     S, tables, work, notes = memory.scratch, model.tables, memory.work, memory.notes
-    # scratch: F, a matrix and three columns, seven vectors, what measurements see, the state before
+    # scratch: F, a matrix and some columns, seven vectors, what measurements see, the state before
     stride = factored.stride_of(N)
     k, square = n * (columns + 1), N * stride
-    F, W, P = view(S, 0, k), view(S, k, k + square), view(S, k + square, k + square + 3 * stride)
-    k += square + 3 * stride
+    F, W, P = view(S, 0, k), view(S, k, k + square), view(S, k + square, k + square + factored.SCRATCH * stride)
+    k += square + factored.SCRATCH * stride
     H, f, g = view(S, k, k + stride), view(S, k + stride, k + stride + N), view(S, k + 2 * stride, k + 2 * stride + N)
     K, dx = view(S, k + 3 * stride, k + 3 * stride + N), view(S, k + 4 * stride, k + 4 * stride + N)
     moved, more = view(S, k + 5 * stride, k + 5 * stride + N), view(S, k + 6 * stride, k + 6 * stride + N)
@@ -282,16 +283,13 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
         for i in range(n):  # what is forgotten is as uncertain as at the start
             more[i] += model.start[i] if sizes[SIZES + i] == RELAXES else 0.0
         notes[CONSTANT_STEPS] += 1
-    notes[RAISED] += factored.predict_covariance(U, d, F, n, columns, model.Q, more, W, P, f, g)
+    notes[RAISED] += factored.predict_covariance(U, d, F, n, columns, model.Q, more, W, P)
     if sizes[Z.CLONED] > 0:
         cloned.carry(memory.second, N, n, columns, F, moved)
     # the error over the step, and what forces did in it that the machine knows nothing of
     for i in range(n):
         moved[i] = F[columns * n + i]
-    for j in range(columns):
-        column = view(F, j * n, (j + 1) * n)
-        for i in range(n):
-            moved[i] += column[i] * dx[j]
+    add_columns(moved, n, F, 0, n, 0, columns, dx)
     correct(state, params, tables, work, view(moved, 0, n))
     if not again:
         take_extra(sizes, model.limits, parameter, params, extra, view(dx, n, N))

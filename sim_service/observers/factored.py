@@ -12,12 +12,21 @@ import numpy as np
 from numba import float64, int64
 
 from sim_service.multibody.natural.views import view
-from sim_service.multibody.relative.columns import add_columns, add_to_two, exchange, sums_of_four, sums_of_one
+from sim_service.multibody.relative.columns import (
+    add_columns,
+    add_to_four,
+    exchange,
+    four_of_rows,
+    scaled_column,
+    sums_of_four,
+    sums_of_one,
+)
 from sim_service.multibody.relative.ode import LANES, ROOM
 from sync.array_copy import copy
 from sync.array_types import CONSTANTS, VECTOR
 from sync.jit import inner, kernel
 
+SCRATCH = 11  # columns of `stride_of` numbers: four of P, their factors side by side, three more
 LEAST = 1e-14  # of the diagonal of P: an entry of D is at least that
 
 
@@ -48,29 +57,31 @@ def innovation_variance(U, d, H, r, f, g):
 
 @inner
 def apply(U, d, r, f, g, K):
-    """The update itself; K becomes the gain.
+    """The update itself; K becomes the gain, f and g what each column of U was changed with.
 
-    The diagonal of U, 1, and what is below it, 0, are in the same fours as the rest: K has zeros there until its turn.
+    What every column needs is found first, so that their divisions do not wait for the columns. The diagonal of U, 1,
+    and what is below it, 0, are in the same fours as the rest: K has zeros there until its turn.
     """
     n = len(d)
-    whole = n // LANES * LANES
-    for j in range(n):
-        K[j] = 0.0
+    whole, first = n // LANES * LANES, n
     alpha = r
     inverse = 1.0 / r if r > 0.0 else 0.0
     for j in range(n):
-        beta = alpha
-        if f[j] == 0.0 or beta + f[j] * g[j] <= 0.0:  # it says nothing of this, or neither noise nor uncertainty so far
+        K[j] = 0.0
+        beta, more = alpha, f[j] * g[j]
+        if f[j] == 0.0 or beta + more <= 0.0:  # it says nothing of this, or neither noise nor uncertainty so far
+            f[j] = g[j] = 0.0
             continue
-        alpha = beta + f[j] * g[j]
-        share = -f[j] * inverse
+        first = min(first, j)
+        alpha = beta + more
+        f[j] *= -inverse
         inverse = 1.0 / alpha
         d[j] *= beta * inverse
-        last = min((j + LANES) // LANES * LANES, whole)
-        exchange(U, j * n, K, last, share, g[j])
-        for i in range(last, j + 1):
+    exchange(U, n, K, whole, first, n, f, g)
+    for j in range(whole, n):  # rows that are no four
+        for i in range(whole, j + 1):
             u = U[j * n + i]
-            U[j * n + i] = u + K[i] * share
+            U[j * n + i] = u + K[i] * f[j]
             K[i] += g[j] * u
     for j in range(n):
         K[j] *= inverse
@@ -106,110 +117,114 @@ def stride_of(n):
 
 
 @inner
-def take_column(column, j, least, U, d):
-    """Column j of U and entry j of D from what is left of P's; 1 if that had to be raised."""
+def take_column(P, at, j, least, U, d):
+    """Column j of U and entry j of D from what is left of P's, which begins at `at`; 1 if that had to be raised."""
     n, raised = len(d), 0
-    of_u = view(U, j * n, j * n + n)
-    if not column[j] >= least:
-        column[j] = least
+    if not P[at + j] >= least:
+        P[at + j] = least
         raised = 1
-    d[j] = column[j]
-    inverse = 1.0 / d[j]
-    for i in range(j):
-        of_u[i] = column[i] * inverse
-    of_u[j] = 1.0
-    for i in range(j + 1, n):
-        of_u[i] = 0.0
+    d[j] = P[at + j]
+    inverse, whole = 1.0 / d[j], j // LANES * LANES
+    scaled_column(U, j * n, P, at, whole, inverse)
+    for i in range(whole, j):
+        U[j * n + i] = P[at + i] * inverse
+    U[j * n + j] = 1.0
     return raised
 
 
 @inner
-def factorise_two(P, one, two, j, U, d, x, y):
-    """Columns j and j - 1 (of j = 0 itself alone) of U and D from those of P, which begin at `one` and `two`."""
-    n, i, raised = len(d), max(j - 1, 0), 0
-    stride = stride_of(n)
-    column, other = view(P, one, one + stride), view(P, two, two + stride)
-    least, least_of_other = max(LEAST * column[j], 1e-300), max(LEAST * other[i], 1e-300)
-    for k in range(j + 1, n):
-        x[k], y[k] = -d[k] * U[k * n + j], -d[k] * U[k * n + i]
-    add_to_two(P, one, two, j + 1, U, 0, n, j + 1, n, x, y)
-    raised += take_column(column, j, least, U, d)
-    if j > 0:
-        y[j] = -d[j] * U[j * n + i]
-        add_columns(other, j, U, 0, n, j, j + 1, y)
-        raised += take_column(other, i, least_of_other, U, d)
+def factorise_four(P, at, j, U, d, x, y):
+    """Columns j to j + 3 of U and D, as far as there are any, from those of P, which begin at `at`; U has zeros below
+    its diagonal. x is scratch of four columns; y has minus D of the columns behind, and then of these."""
+    n, raised = len(d), 0
+    stride, rows = stride_of(n), j + LANES
+    least = (
+        max(LEAST * P[at + j], 1e-300), max(LEAST * P[at + stride + j + 1], 1e-300),
+        max(LEAST * P[at + 2 * stride + j + 2], 1e-300), max(LEAST * P[at + 3 * stride + j + 3], 1e-300),
+    )  # fmt: skip
+    if rows < n:
+        four_of_rows(x, U, j, n, y, rows, n)
+        add_to_four(P, at, stride, P, at, stride, rows, U, 0, n, rows, n, x)
+    for c in range(min(LANES, n - j) - 1, -1, -1):
+        k = j + c
+        raised += take_column(P, at + c * stride, k, least[c], U, d)
+        for b in range(c):
+            x[k] = -d[k] * U[k * n + j + b]
+            add_columns(view(P, at + b * stride, at + (b + 1) * stride), k, U, 0, n, k, k + 1, x)
+        y[k] = -d[k]
     return raised
 
 
 @inner
-def begin_column(column, j, Q, more, n):
-    """Column j of Q, and `more` on its diagonal."""
-    for i in range(j + 1):
-        column[i] = Q[j * n + i]
-    for i in range(j + 1, len(column)):
-        column[i] = 0.0
-    column[j] += more
-
-
-@inner
-def predict(U, d, F, rows, columns, Q, more, W, P, x, y):
+def predict(U, d, F, rows, columns, Q, more, W, P):
     """P = T P T^T + Q + diag(more), factorised again; T is the identity but for its first rows, F (rows x columns).
 
-    Q is by columns, its upper triangle. W is scratch of n columns of `stride_of(n)`, P of three, x and y of n numbers;
-    behind U and F are ROOM numbers that may be read.
+    Q is by columns. W is scratch of n columns of `stride_of(n)`, P of SCRATCH; behind U and F are ROOM numbers that may
+    be read.
     """
     n = len(d)
     stride = stride_of(n)
+    x, before = view(P, 4 * stride, 8 * stride), view(P, 8 * stride, 9 * stride)
+    y, zeros = view(P, 9 * stride, 10 * stride), view(P, 10 * stride, 11 * stride)
+    for i in range(stride):
+        zeros[i] = 0.0
     # W = T U by columns: column j of U ends at row j
-    for j in range(n):
-        into = view(W, j * stride, (j + 1) * stride)
-        for i in range(rows):
-            into[i] = 0.0
-    for j in range(0, n - 1, 2):
+    whole = n // LANES * LANES
+    for j in range(0, whole, LANES):
+        last = min(j + LANES, columns)
         one, two = view(U, j * n, (j + 1) * n), view(U, (j + 1) * n, (j + 2) * n)
-        add_to_two(W, j * stride, (j + 1) * stride, rows, F, 0, rows, 0, min(j + 2, columns), one, two)
-    if n % 2 == 1:
-        last = view(W, (n - 1) * stride, n * stride)
-        add_columns(last, rows, F, 0, rows, 0, min(n, columns), view(U, (n - 1) * n, n * n))
+        three, four = view(U, (j + 2) * n, (j + 3) * n), view(U, (j + 3) * n, (j + 4) * n)
+        for k in range(last):
+            x[4 * k], x[4 * k + 1], x[4 * k + 2], x[4 * k + 3] = one[k], two[k], three[k], four[k]
+        add_to_four(W, j * stride, stride, zeros, 0, 0, rows, F, 0, rows, 0, last, x)
+    for j in range(whole, n):
+        into = view(W, j * stride, (j + 1) * stride)
+        copy(into, zeros)
+        add_columns(into, rows, F, 0, rows, 0, columns, view(U, j * n, (j + 1) * n))
     for j in range(n):
         for i in range(rows, n):
             W[j * stride + i] = U[j * n + i]
-    # columns of W D W^T + Q from the last on, each factorised as soon as it is there: P needs no memory of its own
-    before = view(P, 2 * stride, 2 * stride + n)
+    # columns of W D W^T + Q from the last on, factorised as soon as they are there: P needs no memory of its own
     copy(before, d)
-    j, raised = n - 1, 0
+    j, raised = (n - 1) // LANES * LANES, 0
     while j >= 0:
-        i = max(j - 1, 0)
-        begin_column(view(P, 0, stride), j, Q, more[j], n)
-        begin_column(view(P, stride, 2 * stride), i, Q, more[i], n)
-        first = i if i >= rows else 0  # a row beyond F has columns from its own on
-        for k in range(first, n):
-            x[k], y[k] = before[k] * W[k * stride + j], before[k] * W[k * stride + i]
-        add_to_two(P, 0, stride, j + 1, W, 0, stride, first, n, x, y)
-        raised += factorise_two(P, 0, stride, j, U, d, x, y)
-        j -= 2
+        first = j if j >= rows else 0  # a row beyond F has columns from its own on
+        four_of_rows(x, W, j, stride, before, first, n)
+        if j < whole:
+            add_to_four(P, 0, stride, Q, j * n, n, j + LANES, W, 0, stride, first, n, x)
+        else:  # fewer than four are there
+            for c in range(LANES):
+                copy(view(P, c * stride, (c + 1) * stride), zeros)
+            for c in range(n - j):
+                copy(view(P, c * stride, (c + 1) * stride), view(Q, (j + c) * n, (j + c + 1) * n))
+            add_to_four(P, 0, stride, P, 0, stride, j + LANES, W, 0, stride, first, n, x)
+        for c in range(min(LANES, n - j)):
+            P[c * stride + j + c] += more[j + c]
+        raised += factorise_four(P, 0, j, U, d, x, y)
+        j -= LANES
     return raised
 
 
-@kernel(int64(VECTOR, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR), error_model="numpy")
-def factorise_matrix(P, U, d, scratch, x, y):
+@kernel(int64(VECTOR, VECTOR, VECTOR, VECTOR), error_model="numpy")
+def factorise_matrix(P, U, d, scratch):
     """U and D of the upper triangle of a matrix; how many entries of D had to be raised."""
     n = len(d)
     stride = stride_of(n)
-    for j in range(n):
-        copy(view(scratch, j * stride, j * stride + n), view(P, j * n, (j + 1) * n))
-    j, raised = n - 1, 0
+    x, y = view(scratch, 4 * stride, 8 * stride), view(scratch, 8 * stride, 9 * stride)
+    j, raised = (n - 1) // LANES * LANES, 0
     while j >= 0:
-        raised += factorise_two(scratch, j * stride, max(j - 1, 0) * stride if j > 0 else n * stride, j, U, d, x, y)
-        j -= 2
+        for c in range(min(LANES, n - j)):
+            copy(view(scratch, c * stride, c * stride + n), view(P, (j + c) * n, (j + c + 1) * n))
+        raised += factorise_four(scratch, 0, j, U, d, x, y)
+        j -= LANES
     return raised
 
 
 def factorise_covariance(P: np.ndarray, U: np.ndarray, d: np.ndarray) -> int:
     """U and D of P, for Python; U and P without ROOM behind them."""
     n = len(d)
-    room, found = np.zeros((n + 1) * (n + ROOM)), np.zeros(n * n + ROOM)
-    raised = int(factorise_matrix(P, found, d, room, np.zeros(n), np.zeros(n)))
+    found = np.zeros(n * n + ROOM)
+    raised = int(factorise_matrix(P, found, d, np.zeros(SCRATCH * (n + LANES))))
     U[:] = found[: n * n]
     return raised
 
@@ -220,12 +235,10 @@ def multiply_out_covariance(U, d, P):
     multiply_out(U, d, P)
 
 
-@kernel(
-    int64(VECTOR, VECTOR, VECTOR, int64, int64, CONSTANTS, VECTOR, VECTOR, VECTOR, VECTOR, VECTOR), error_model="numpy"
-)
-def predict_covariance(U, d, F, rows, columns, Q, more, W, P, x, y):
+@kernel(int64(VECTOR, VECTOR, VECTOR, int64, int64, CONSTANTS, VECTOR, VECTOR, VECTOR), error_model="numpy")
+def predict_covariance(U, d, F, rows, columns, Q, more, W, P):
     """`predict`, compiled for itself."""
-    return predict(U, d, F, rows, columns, Q, more, W, P, x, y)
+    return predict(U, d, F, rows, columns, Q, more, W, P)
 
 
 @kernel(float64(VECTOR, VECTOR, VECTOR, float64, VECTOR, VECTOR, VECTOR), error_model="numpy")

@@ -11,7 +11,7 @@ from sim_service.observers.cloned import room_for
 from sim_service.observers.contract import Observed
 from sim_service.observers.description import Sensors, Walk, spread
 from sim_service.observers.ekf import Memory, Model, Z
-from sim_service.observers.factored import factorise_covariance, multiply_out_covariance
+from sim_service.observers.factored import SCRATCH, factorise_covariance, multiply_out_covariance
 from sim_service.observers.rows import COUNTED, EXACT, WIDTH
 from sync.errors import ConfigError
 
@@ -110,7 +110,7 @@ class Filter:
         estimate[self._d] = start
         estimate[self._u] = np.eye(N).ravel()
         stride = -(-N // LANES) * LANES
-        scratch = n * (n + q + 1) + (N + 10) * stride + observed.at_size + len(state) + len(machine.inputs)
+        scratch = n * (n + q + 1) + (N + SCRATCH + 7) * stride + observed.at_size + len(state) + len(machine.inputs)
         second = np.zeros(max(size, room_for(N)) if cloned else size)
         self.memory = Memory(
             estimate, second, np.zeros(history * size), np.zeros(history * len(machine.inputs)),

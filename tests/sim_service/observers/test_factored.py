@@ -3,6 +3,7 @@
 import numpy as np
 
 from sim_service.observers.factored import (
+    SCRATCH,
     factorise_covariance,
     multiply_out_covariance,
     predict_covariance,
@@ -63,9 +64,7 @@ def test_a_prediction_is_that_of_the_full_matrix():
             Q.ravel(),
             np.zeros(N),
             np.zeros(N * 12),
-            np.zeros(N * 12),
-            np.zeros(N),
-            np.zeros(N),
+            np.zeros(SCRATCH * 12),
         )
         == 0
     )
