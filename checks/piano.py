@@ -8,10 +8,11 @@
 Runs of configs/piano.toml, piano_multibody.toml and piano_octave.toml through shared memory; figures come from their
 records. What it is at goes to standard error: a first run compiles, for minutes where it shares its cores.
 
-The bare loop only sleeps (tandem/baseline.py). It runs at the same time, at the same rate, on the core of the
-simulator's loop, one priority above it so that it never waits for it, and misses by the same rule. What stops the
-machine stops both; what is ours stops one. So of our misses those are counted, too, that no miss of the bare loop is
-near to, by what made them late: woken late, a late block, the step.
+The bare loop only sleeps (tandem/baseline.py). It runs at the same time, at the same rate, on the core and with the
+priority of the simulator's loop, and catches up or gives up by the same rule. Held against each other is what both
+have: wake-ups more than a period late. A step that ends after the next is due is a miss of the loop's, too; they are
+counted beside. What stops the machine stops both; what is ours stops one. So of the misses those are counted, too,
+that none of the other's is near to, ours by what made them late: woken late, a late block, the step.
 """
 
 import argparse
@@ -88,30 +89,34 @@ def costs_us(steps: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Misses:
-    ours: int
+    ended: int  # steps that ended after the next was due
+    ours: int  # those that were woken more than a period late
     bare: int
-    alone: int  # of ours, with none of the bare loop's near
-    causes: dict[str, int]  # of those
+    ours_alone: dict[str, int]  # with none of the bare loop's near, by cause
+    bare_alone: int
 
     @property
     def text(self) -> str:
-        causes = ", ".join(f"{count} {cause}" for cause, count in self.causes.items())
-        return f"{self.ours} missed, a bare loop beside it {self.bare}; {self.alone} of ours alone ({causes})"
+        causes = ", ".join(f"{count} {cause}" for cause, count in self.ours_alone.items())
+        alone = sum(self.ours_alone.values())
+        return (
+            f"{self.ours} woken more than a period late, of a bare loop beside it {self.bare}; {self.ended} ended late,"
+            f" of them {alone} alone ({causes}), of the bare loop's {self.bare_alone}"
+        )
 
 
 def compare(steps: np.ndarray, bare: np.ndarray, period_ns: int) -> Misses:
     """Misses of a run's steps and of the bare loop while it ran: when each was due and done."""
-    due, started, taken, pushed = (steps[name] for name in ("t_ns", "started_ns", "taken_ns", "pushed_ns"))
-    # the flag is that of the step before; one whose step is not in the record has none before it
-    missed = np.flatnonzero(steps["status"][1:] & MISSED)
-    during = bare[(bare[:, 1] >= due[0]) & (bare[:, 0] <= pushed[-1])]
+    times = np.column_stack([steps[name] for name in ("t_ns", "started_ns", "taken_ns", "pushed_ns")])
+    # the flag is that of the step before
+    ours = times[:-1][steps["status"][1:] & MISSED != 0]
+    bare = bare[(bare[:, 1] >= times[0, 0]) & (bare[:, 0] <= times[-1, -1])]
+    near = (bare[:, 0] <= ours[:, -1:] + period_ns) & (bare[:, 1] >= ours[:, :1] - period_ns)
     causes = dict.fromkeys(("woken late", "a late block", "the step"), 0)
-    for k in missed:
-        near = (during[:, 0] <= pushed[k] + period_ns) & (during[:, 1] >= due[k] - period_ns)
-        if not near.any():
-            late = dict(zip(causes, np.diff([due[k], started[k], taken[k], pushed[k]]), strict=True))
-            causes[max(late, key=lambda cause: late[cause])] += 1
-    return Misses(len(missed), len(during), sum(causes.values()), causes)
+    for worst in np.argmax(np.diff(ours[~near.any(axis=1)], axis=1), axis=1):
+        causes[list(causes)[worst]] += 1
+    woken = int((times[:, 1] - times[:, 0] > period_ns).sum())
+    return Misses(len(ours), woken, len(bare), causes, int((~near.any(axis=0)).sum()))
 
 
 def run_it(file: str, seconds: float, folder: str) -> tuple[dict[str, Any], Misses, np.ndarray]:
@@ -120,7 +125,7 @@ def run_it(file: str, seconds: float, folder: str) -> tuple[dict[str, Any], Miss
     config = load(CONFIGS / file, settings)
     options = [word for setting in settings for word in ("--set", setting)]
     limit_s = seconds + _LIMIT_S
-    with BareLoop(config, limit_s, above=1) as bare:
+    with BareLoop(config, limit_s) as bare:
         result = tandem("run", str(CONFIGS / file), *options, "--seconds", str(seconds), "--runs", folder,
                         limit_s=limit_s)  # fmt: skip
     steps = open_run(Path(folder)).topics["/step"].blocks

@@ -66,23 +66,18 @@ def _sleep_and_measure(hist, misses, stop, period_ns, count, catch_up):
 
 
 class BareLoop:
-    """A loop that only sleeps, at the rate and on the core of the simulator's, in a thread of its own.
+    """A loop that only sleeps, at the rate, on the core and with the priority of the simulator's, in its own thread."""
 
-    `above`: by how much its priority is above the simulator's. Beside a run that is 1, so that it never waits for what
-    it is compared with.
-    """
-
-    def __init__(self, config: Config, seconds: float, above: int = 0) -> None:
+    def __init__(self, config: Config, seconds: float) -> None:
         self.hist = histogram()
         self.missed = 0
         self._misses = np.full(2 * _MOST_MISSES, -1, np.int64)  # written to: its pages are there
         self._stop = np.zeros(1, np.int64)
-        self._thread = threading.Thread(target=self._work, args=(config, seconds, above))
+        self._thread = threading.Thread(target=self._work, args=(config, seconds))
 
-    def _work(self, config: Config, seconds: float, above: int) -> None:
+    def _work(self, config: Config, seconds: float) -> None:
         if config.realtime.enabled:
-            priority = min(config.realtime.sim_priority + above, 98)
-            realtime.this_thread(priority, realtime.cores(config.realtime)[1])
+            realtime.this_thread(config.realtime.sim_priority, realtime.cores(config.realtime)[1])
         catch_up = config.sim.catch_up_steps if config.sim.overload == "catch_up" else 0
         count = round(seconds * 1e9 / config.step_ns)
         self.missed = _sleep_and_measure(self.hist, self._misses, self._stop, config.step_ns, count, catch_up)
