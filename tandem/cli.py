@@ -229,6 +229,8 @@ RunPath = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run's folder or file; a folder of runs means its latest.")
 ]
 
+OtherRunPath = Annotated[Path, typer.Argument(metavar="OTHER", help="The run to compare it with, given likewise.")]
+
 
 @app.command(rich_help_panel=RECORDS)
 def replay(
@@ -329,7 +331,7 @@ def export_run(
 
 @app.command("import", rich_help_panel=RECORDS)
 def import_run(
-    file: Annotated[Path, typer.Argument(help="CSV, Parquet or MF4 file; or the folder of an export.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, Parquet or MF4 file; or the folder of an export.")],
     config: ImportConfig = None,
     maps: Annotated[
         list[str] | None,
@@ -371,7 +373,7 @@ def info(run: RunPath, as_json: AsJson = False) -> None:
 
 
 @app.command(rich_help_panel=RECORDS)
-def compare(run: RunPath, other: RunPath, as_json: AsJson = False) -> None:
+def compare(run: RunPath, other: OtherRunPath, as_json: AsJson = False) -> None:
     """Which channels of two records differ, by how much, where first; and what that is in metres."""
     from tandem.inspect.compare import compare as look
     from tandem.inspect.compare import print_compare
@@ -388,7 +390,7 @@ def compare(run: RunPath, other: RunPath, as_json: AsJson = False) -> None:
 
 @app.command(rich_help_panel=RECORDS)
 def plot(
-    runs: Annotated[list[Path], typer.Argument(help="One run, or several over each other.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several over each other.")],
     to: Annotated[Literal["html", "png"], typer.Option(help="png needs the extra `plot`.")] = "html",
     channels: Annotated[str | None, typer.Option(help="Names, separated by commas. Default: the usual ones.")] = None,
     out: Annotated[Path | None, typer.Option(help="File. Default: plot.html or plot.png beside the first run.")] = None,

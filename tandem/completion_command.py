@@ -9,7 +9,10 @@ _ASKED = "_TANDEM_COMPLETE"  # a shell asks by this variable
 
 
 def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Whose script is printed.")] = "bash",
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"],
+        typer.Argument(metavar="SHELL", help="bash, zsh or fish: whose script is printed."),
+    ] = "bash",
 ) -> None:
     """Print the script that lets a shell complete commands and options.
 

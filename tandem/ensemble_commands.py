@@ -32,7 +32,8 @@ def sweep(
     study: Annotated[
         Path,
         typer.Argument(
-            help="TOML file, or a shipped one by its name: machine, manoeuvre, parameters, figures of merit."
+            metavar="STUDY",
+            help="TOML file, or a shipped one by its name: machine, manoeuvre, parameters, figures of merit.",
         ),
     ],
     out: Annotated[
@@ -146,7 +147,8 @@ def identify(
     study: Annotated[
         Path,
         typer.Argument(
-            help="TOML file, or a shipped one by its name: machine, records, what was measured, parameters."
+            metavar="STUDY",
+            help="TOML file, or a shipped one by its name: machine, records, what was measured, parameters.",
         ),
     ],
     only_sensitivity: Annotated[

@@ -27,8 +27,9 @@ def iso(
     test: Annotated[
         str,
         typer.Argument(
+            metavar="TEST",
             help="circle, step, sweep, lane-change, severe-lane-change, brake-in-turn, brake, coast-down, slope, ride"
-            " or all"
+            " or all",
         ),
     ],
     vehicle: Vehicle = BUGGY,

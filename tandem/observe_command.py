@@ -17,6 +17,7 @@ def observe(
     study: Annotated[
         Path,
         typer.Argument(
+            metavar="STUDY",
             help="Twin experiment (machine, truth, sensors, filter), or a recorded run of an observer.",
             show_default="configs/observers/tilting.toml",
         ),
@@ -45,7 +46,7 @@ def observe(
             "the record's own alone."
         ),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(min=0.1, help="Of each run, s. Default: the file's.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0.1, help="Of each run. Default: the file's.")] = None,
     truth: Annotated[
         Path | None,
         typer.Option(

@@ -14,8 +14,9 @@ def study_omni(
     what: Annotated[
         str,
         typer.Argument(
+            metavar="WHAT",
             help="tracking, identity, conservation, cost, real-time, square, ideal, formulations, passages, sweeps, "
-            "repeat, or all"
+            "repeat, or all",
         ),
     ] = "all",
     as_json: AsJson = False,

@@ -14,8 +14,8 @@ from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, r
 
 
 def notes(
-    run: Annotated[Path, typer.Argument(help="A recorded run of a piano key.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for notes.mid and notes.wav; default: the run's.")] = None,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A recorded run of a piano key.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for notes.mid and notes.wav. Default: the run's.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """The notes of a run: every strike with its instant and speed, a MIDI file and a WAV file."""
@@ -86,7 +86,8 @@ def study_piano(
     what: Annotated[
         str,
         typer.Argument(
-            help="phases, multibody: a model's strokes; models: both on the same key; instrument: its sensors; or all"
+            metavar="WHAT",
+            help="phases, multibody: a model's strokes; models: both on the same key; instrument: its sensors; or all",
         ),
     ] = "all",
     as_json: AsJson = False,

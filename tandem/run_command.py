@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from tandem.reports.html.page import PageSection
 
 Seconds = Annotated[float | None, typer.Option(min=0, help="Duration; 0 until Ctrl-C. Default: the file's.")]
-TransportOption = Annotated[Literal["shm", "ipc", "tcp"] | None, typer.Option(help="Default: the file's.")]
-RecordOption = Annotated[bool | None, typer.Option("--record/--no-record", help="Default: the file's.")]
+TransportOption = Annotated[
+    Literal["shm", "ipc", "tcp"] | None, typer.Option(help="How blocks travel. Default: as in the file.")
+]
+RecordOption = Annotated[
+    bool | None, typer.Option("--record/--no-record", help="Keep every block and step. Default: as in the file.")
+]
 Repeat = Annotated[Path | None, typer.Option(help="A recorded run that plays as the source, in real time.")]
 
 

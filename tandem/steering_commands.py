@@ -87,7 +87,7 @@ def caster(
 
 
 def caster_trials(
-    person: Annotated[str, typer.Argument(help="Name or number of the test person.")],
+    person: Annotated[str, typer.Argument(metavar="PERSON", help="Name or number of the test person.")],
     config: PadConfig = DEVICE,
     trails_mm: Trails = "15,25,35",
     repeats: Annotated[int, typer.Option(min=1, max=50, help="Trials with each trail.")] = 2,

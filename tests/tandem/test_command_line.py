@@ -112,6 +112,12 @@ def test_options_are_in_the_mould() -> None:
     assert wrong == [] and numbers >= 25
 
 
+def test_arguments_are_in_capitals_and_those_of_a_command_differ() -> None:
+    found = [(name, o.metavar) for name, o in OPTIONS if o.param_type_name == "argument"]
+    assert [(name, metavar) for name, metavar in found if not metavar or metavar != metavar.upper()] == []
+    assert len(set(found)) == len(found) >= 25
+
+
 def _explained(option: Any) -> bool:
     """An option without a default says what happens without it, or is something that is done only where asked for."""
     done_if_asked = {"overrides", "settings", "out", "maps", "rows", "channels"}
