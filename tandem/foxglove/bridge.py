@@ -42,7 +42,8 @@ def load_sdk() -> Any:
         import foxglove
     except ImportError:
         raise BridgeError(f"the bridge needs foxglove-sdk: {install_extra('foxglove')}") from None
-    logging.getLogger("foxglove").setLevel(logging.ERROR)
+    # anybody who connects and does not speak its protocol would write a line on our terminal; what matters is raised
+    logging.getLogger("foxglove").setLevel(logging.CRITICAL)
     return foxglove
 
 

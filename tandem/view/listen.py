@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import errno
 import io
+import logging
 import re
 import socket
 from collections.abc import Iterator
@@ -158,6 +159,20 @@ def _connections(door: PageAccess, waiting: dict[Any, None]) -> type:
     return Connection
 
 
+def _logger(door: PageAccess) -> logging.Logger:
+    """Of the connections: a request that is none is counted, and writes no traceback on our terminal."""
+
+    def worth_a_line(record: logging.LogRecord) -> bool:
+        malformed = record.getMessage() == "opening handshake failed"
+        door.refused += malformed
+        return not malformed
+
+    found = logging.Logger("tandem.page", logging.ERROR)
+    found.addFilter(worth_a_line)
+    found.addHandler(logging.StreamHandler())
+    return found
+
+
 class _Held:
     """The server behind its door, once it has been made."""
 
@@ -200,6 +215,7 @@ class _Held:
                 behind, sock=self._listening, process_request=look,
                 process_response=lambda _, request, answer: door.close_off(request, answer),
                 create_connection=_connections(door, waiting), open_timeout=_GREETING_S, server_header=None,
+                logger=_logger(door),
                 **{**options, "max_size": MOST_BYTES, "max_queue": 4},
             )  # fmt: skip
 

@@ -21,6 +21,7 @@ from tandem.view.page_access import PageAccess
 from tandem.view.process import Page
 from tests.stranger import as_stranger, needs_root
 from tests.sync.actors import PATIENCE_S
+from tests.system.conftest import until
 from tests.tandem.view.pages import TOKEN, get, logged_in, page_of, port_of, session, web_socket
 
 PLACE = "abcdefghijklmnopqrstuv"
@@ -192,6 +193,18 @@ def test_strangers_are_refused_and_counted(page: Page) -> None:
     assert refused_socket(port, path, origin="http://evil.example", Cookie=cookie) == 403
     assert refused_socket(port, path) == 403
     assert page.door.refused == 5
+
+
+def test_a_request_that_is_none_is_counted_and_writes_nothing(page: Page, capfd: pytest.CaptureFixture[str]) -> None:
+    for data in (b"\x16\x03\x01 of another protocol\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 300 + b"\r\n"):
+        before = page.door.refused
+        with socket.create_connection(("127.0.0.1", port_of(page)), timeout=PATIENCE_S) as other:
+            other.sendall(data)
+            with contextlib.suppress(ConnectionResetError):
+                while other.recv(1 << 16):
+                    pass
+        until(lambda: page.door.refused > before, "it is not counted")  # noqa: B023
+    assert capfd.readouterr().err == ""
 
 
 @needs_root
