@@ -231,7 +231,9 @@ def clock(_: Path) -> Target:
 def commands(folder: Path) -> Target:
     from sim_service.command_record import LAYOUT, mode
     from sim_service.commands import CommandClient, CommandServer, NoSimulator, obey_all
+    from sim_service.loop_data import MachineData
     from sim_service.machines import load_machine
+    from sim_service.shapes import changeable, no_fit
     from sync.config import load
 
     model, params = load_machine(CONFIGS / "vehicles" / "buggy_single_track.toml")
@@ -256,7 +258,19 @@ def commands(folder: Path) -> Target:
     seeds.append(wires.wire.sent[0])  # the answer, to the client
     state, work = np.zeros(len(model.states)), np.zeros(model.work_size)
     block = np.zeros(LAYOUT.words, np.int64)
-    going = mode()
+    _, floats, shapes = changeable(model)
+    machine = MachineData(
+        state,
+        np.zeros(len(model.inputs)),
+        params,
+        model.tables,
+        work,
+        state.copy(),
+        work.copy(),
+        mode(),
+        floats,
+        shapes,
+    )
     cursor = 0
 
     def run(data: bytes) -> bool:
@@ -265,7 +279,7 @@ def commands(folder: Path) -> Target:
         refused = server.refused
         server.serve()
         msgpack.unpackb(wires.wire.sent[0])
-        cursor = obey_all(ring.words, cursor, block, params, state, work, state.copy(), work.copy(), going)
+        cursor = obey_all(ring.words, cursor, block, no_fit, machine)
         accepted = server.refused == refused
         wires.wire.given = data
         with contextlib.suppress(NoSimulator):

@@ -84,7 +84,7 @@ class Setup:
         self.rings[:, EPOCH_WORD] = np.arange(_RINGS) * 1000 + 1
         self.simulation.listen(self.commands)
         everything = [self.commands, self.results, self.rings, *_arrays(self.simulation), *_arrays(self.twin)]
-        self._first = [(array, array.copy()) for array in everything]
+        self._first = [(array, array.copy()) for array in everything if array.flags.writeable]
         self.busy = self.simulation.work[trivial.BUSY :] if machine == "trivial" else np.zeros(1)
         self._blocks = np.zeros((_RESULTS, self.simulation.layout.words), np.int64)
 

@@ -4,8 +4,9 @@ import numpy as np
 
 from sync.block import PAYLOAD, Channel, Layout
 
-# kinds: parameter `index` is to be `value`; the model as it started; no more steps, after so many; go on; how slowly
-PARAMETER, RESET, PAUSE, RESUME, SLOW = range(1, 6)
+# kinds: parameter `index` is to be `value`; the model as it started; no more steps, after so many; go on; how slowly;
+# the tables of shape number `index`, see sim_service/shapes.py
+PARAMETER, RESET, PAUSE, RESUME, SLOW, SHAPE = range(1, 7)
 # how the loop goes, as commanded
 PAUSED, STEPS_LEFT, SLOWNESS, RESTART = range(4)
 MODE_WORDS = 4

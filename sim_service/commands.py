@@ -34,11 +34,13 @@ from sim_service.command_record import (
     RESET,
     RESTART,
     RESUME,
+    SHAPE,
     SLOW,
     SLOWNESS,
     STEPS_LEFT,
 )
 from sim_service.machines.contract import Machine
+from sim_service.shapes import SLOTS, Shaping, change_shape
 from sync.array_copy import copy
 from sync.atomics import load_acquire
 from sync.block import EPOCH, PUSHED, SEQ, T
@@ -57,6 +59,7 @@ MOST_BYTES = 64 * 1024
 _MOST_ASKED = 16  # requests of one asker that wait
 _ASKED = {"set", "pause", "steps", "slow", "reset"}
 _RIGHT = 'expected a map (msgpack) such as {"set": {"name": value}}'
+_TOO_MANY = "too many commands that have not been obeyed yet; is the simulator waiting for its input?"
 _REST_NS = 1_000_000_000
 _STRICT: dict[str, Any] = {
     "max_map_len": 512,
@@ -68,15 +71,17 @@ _STRICT: dict[str, Any] = {
 
 
 @kernel()
-def obey(block, params, state, work, first_state, first_work, mode):
+def obey(block, fit, machine):
     """Apply one command."""
-    kind, value = block[AT_KIND], block.view(np.float64)[AT_VALUE]
+    kind, value, mode = block[AT_KIND], block.view(np.float64)[AT_VALUE], machine.mode
     if kind == PARAMETER:
-        params[block[AT_INDEX]] = value
+        machine.params[block[AT_INDEX]] = value
     elif kind == RESET:
-        copy(state, first_state)
-        copy(work, first_work)
+        copy(machine.state, machine.first_state)
+        copy(machine.work, machine.first_work)
         mode[RESTART] = 1.0
+    elif kind == SHAPE:
+        change_shape(machine.shapes[block[AT_INDEX] % len(machine.shapes)], fit, machine)
     elif kind == PAUSE:
         mode[PAUSED], mode[STEPS_LEFT] = 1.0, value
     elif kind == RESUME:
@@ -86,12 +91,12 @@ def obey(block, params, state, work, first_state, first_work, mode):
 
 
 @kernel()
-def obey_all(ring, cursor, block, params, state, work, first_state, first_work, mode):
+def obey_all(ring, cursor, block, fit, machine):
     """Every command from position `cursor` on; returns the position behind the last."""
     head = load_acquire(ring, HEAD_WORD)
     while cursor < head:
         if read_slot(ring, cursor, block):
-            obey(block, params, state, work, first_state, first_work, mode)
+            obey(block, fit, machine)
         cursor += 1
     return cursor
 
@@ -154,15 +159,18 @@ class CommandServer:
 
     def __init__(
         self, zmq_context: Context, endpoint: str, ring: RingWriter, model: Machine, params: np.ndarray,
-        obeyed: Callable[[], int], say: Callable[[str], None],
+        obeyed: Callable[[], int], say: Callable[[str], None], shapes: np.ndarray | None = None,
     ):  # fmt: skip
+        """`shapes`: room for rows that the loop takes (sim_service/shapes.py); None: the machine keeps its shape."""
         self._ring, self._model, self._params = ring, model, params
         self._obeyed, self._say = obeyed, say
         self._first = params[: len(model.parameters)].copy()
         self._wanted = self._first.copy()  # as commanded, obeyed or not yet
+        self._shapes, self._shape_at = shapes, [0] * SLOTS  # where in the ring the command for each row stands
+        self._shaping = None if shapes is None or model.reshape is None else Shaping(model, self._first)
         self._places = {p.name: i for i, p in enumerate(model.parameters)}
         self._block = np.zeros(LAYOUT.words, np.int64)
-        self.requests = self.refused = 0
+        self.requests = self.refused = self._made = 0
         self._paused, self._slow = False, 1.0
         self._moved: dict[str, str] = {}  # reported when it has come to rest: every command is recorded anyway
         self._moved_ns = 0
@@ -221,20 +229,42 @@ class CommandServer:
         wrong += [text for kind, text in zip(others, texts, strict=True) if kind is None]
         if wrong:
             return "\n".join(wrong)
-        if self._ring.head + len(asked) + len(others) - self._obeyed() > _MOST_WAITING:
-            return "too many commands that have not been obeyed yet; is the simulator waiting for its input?"
+        reshapes = any(not self._model.parameters[self._places[name]].live for name in asked)
+        if self._ring.head + len(asked) + reshapes + len(others) - self._obeyed() > _MOST_WAITING:
+            return _TOO_MANY
+        if reshapes and (error := self._make_shape(asked)):
+            return error
         for name, value in asked.items():
             p = self._model.parameters[self._places[name]]
             self._push(PARAMETER, self._places[name], float(value))
             self._wanted[self._places[name]] = value
             self._moved[name] = f"{name} = {value:g}" + f" {p.unit}" * (p.unit != "1")
             self._moved_ns = now_ns()
+        if reshapes:
+            self._shape_at[self._made % SLOTS] = self._ring.head
+            self._push(SHAPE, self._made, 0.0)
+            self._made += 1
         for kind, text in zip(others, texts, strict=True):
             assert kind is not None
             self._push(kind[0], 0, kind[1])
             self._paused = kind[0] == PAUSE if kind[0] in (PAUSE, RESUME) else self._paused
             self._slow = kind[1] if kind[0] == SLOW else self._slow
             self._say(text)
+        return None
+
+    def _make_shape(self, asked: dict[str, float]) -> str | None:
+        """The row of the shape that is asked for; or why there is none."""
+        assert self._shapes is not None and self._shaping is not None
+        slot = self._made % SLOTS
+        if self._made >= SLOTS and self._shape_at[slot] >= self._obeyed():
+            return _TOO_MANY
+        values = self._wanted.copy()
+        for name, value in asked.items():
+            values[self._places[name]] = value
+        try:
+            self._shapes[slot] = self._shaping.row(values)
+        except TandemError as error:
+            return str(error)
         return None
 
     def _others(self, request: dict[Any, Any]) -> tuple[list[tuple[int, float] | None], list[str]]:
@@ -269,7 +299,7 @@ class CommandServer:
         if name not in self._places:
             return f"{name}: no parameter of {self._model.name}"
         p = self._model.parameters[self._places[name]]
-        if not p.live:
+        if not p.live and not (p.shapes and self._shaping is not None):
             return f"{name}: shapes the model; set sim.parameters.{name} and start again"
         if isinstance(value, bool) or not isinstance(value, int | float) or not p.low <= value <= p.high:
             return f"{name} = {value!r}: must be {p.range_text}"
@@ -288,7 +318,7 @@ class CommandServer:
         return {
             p.name: {
                 "value": float(now), "first": float(first), "low": p.low, "high": p.high, "unit": p.unit,
-                "text": p.text, "live": p.live,
+                "text": p.text, "live": p.live or (p.shapes and self._shaping is not None),
             }
             for p, now, first in zip(self._model.parameters, self._wanted, self._first, strict=True)
         }  # fmt: skip

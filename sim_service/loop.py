@@ -33,7 +33,7 @@ from sim_service.commands import obey_all
 from sim_service.inputs import oldest
 from sim_service.inputs.table import ROWS
 from sim_service.loop_data import TYPES, Books, Buffers, Divergence, MachineData, PhaseLock, Rings, Settings
-from sim_service.machines.contract import STEP
+from sim_service.machines.contract import FIT, STEP
 from sim_service.phase import ENOUGH, ERROR, SEEN, UNIT, advance, align, arrived, overdue
 from sim_service.phase import LOCKED as LOCKED_NOW
 from sim_service.step_kernel import advance_step
@@ -134,11 +134,10 @@ def _has_ended(control, at):
 
 
 @kernel(inline="always")
-def _obey(rings, buffers, control, machine, at):
+def _obey(rings, buffers, control, fit_machine, machine, at):
     """Apply the commands. Returns whether the machine is paused."""
     at.obeyed = obey_all(
-        rings.commands, at.obeyed, buffers.command, machine.params, machine.state, machine.work,
-        machine.first_state, machine.first_work, machine.mode,
+        rings.commands, at.obeyed, buffers.command, fit_machine, machine,
     )  # fmt: skip
     store_release(control, rec.OBEYED, at.obeyed)
     if machine.mode[RESTART] > 0.0:  # until a step has recorded it, be it on another ring
@@ -377,7 +376,7 @@ def _go_on(settings, control, counters, at):
 # ---- all of them -----------------------------------------------------------------------------------------------------
 
 
-def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, machine, divergence):
+def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, fit_machine, machine, divergence):
     at, control, counters = books.cursor[0], books.control, books.counters
     if not _wait_for_first_block(clock, rings, buffers, settings, control, at):
         return rec.STOPPED
@@ -386,7 +385,7 @@ def _run(clock, rings, buffers, settings, books, lock, rows, step_machine, machi
         _wait_for_instant(clock, rings, settings, control, machine.mode, at)
         if at.stop == rec.NOW:
             return rec.STOPPED
-        paused, ended = _obey(rings, buffers, control, machine, at), _has_ended(control, at)
+        paused, ended = _obey(rings, buffers, control, fit_machine, machine, at), _has_ended(control, at)
         if paused or ended:
             if at.stop == rec.DRAIN and _is_drained(clock, rings, buffers, settings, books, at):
                 return rec.STOPPED
@@ -426,6 +425,7 @@ _ARGUMENTS = (
     *_GROUPS,
     ROWS,
     types.FunctionType(STEP),
+    types.FunctionType(FIT),
     TYPES[MachineData],
     TYPES[Divergence],
 )  # a pointer does not go into a tuple

@@ -11,7 +11,7 @@ import numpy as np
 from numba import from_dtype, int64, types
 
 from sim_service.machines.contract import TABLES, Tables
-from sync.array_types import READ_ONLY, VECTOR, WORDS, WORDS_2D, group
+from sync.array_types import MATRIX, READ_ONLY, VECTOR, WORDS, WORDS_2D, group
 
 Words = np.ndarray
 Vector = np.ndarray
@@ -69,6 +69,8 @@ class MachineData(NamedTuple):
     first_state: Vector  # as it started
     first_work: Vector
     mode: Vector  # how it goes: paused, slowly; see sim_service/command_record.py
+    floats: Vector  # of `tables`, to be changed between steps; empty where the machine has one shape
+    shapes: np.ndarray  # rows, see sim_service/shapes.py
 
 
 class Divergence(NamedTuple):
@@ -104,6 +106,6 @@ TYPES: dict[type, types.Type] = {
     Settings: group(Settings, *len(Settings._fields) * [int64]),
     Books: group(Books, WORDS, WORDS, WORDS_2D, types.Array(from_dtype(CURSOR), 1, "C")),
     PhaseLock: group(PhaseLock, VECTOR, WORDS_2D),
-    MachineData: group(MachineData, VECTOR, VECTOR, VECTOR, TABLES, *4 * [VECTOR]),
+    MachineData: group(MachineData, VECTOR, VECTOR, VECTOR, TABLES, *5 * [VECTOR], MATRIX),
     Divergence: group(Divergence, VECTOR, VECTOR, WORDS, VECTOR),
 }

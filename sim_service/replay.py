@@ -20,7 +20,8 @@ from sim_service.commands import obey
 from sim_service.inputs import forget
 from sim_service.inputs.table import ROWS
 from sim_service.loop_data import TYPES, Buffers, Divergence, MachineData, Settings
-from sim_service.machines.contract import STEP
+from sim_service.machines.contract import FIT, STEP
+from sim_service.shapes import shapes_of
 from sim_service.simulation import Simulation
 from sim_service.step_kernel import advance_step
 from sim_service.step_result import CLIPPED, DIVERGED, OVER, STAGES
@@ -67,7 +68,9 @@ class Tape(NamedTuple):
     ages: np.ndarray
     commands: np.ndarray
     obeyed: np.ndarray
+    first_state: np.ndarray
     first_params: np.ndarray
+    first_floats: np.ndarray  # of the tables, where they may change
 
 
 class Results(NamedTuple):
@@ -78,17 +81,17 @@ class Results(NamedTuple):
     cursor: np.ndarray  # how far it has come
 
 
-_TAPE = group(Tape, WORDS_2D, *4 * [WORDS], WORDS_2D, WORDS_2D, VECTOR)
+_TAPE = group(Tape, WORDS_2D, *4 * [WORDS], WORDS_2D, WORDS_2D, *3 * [VECTOR])
 _RESULTS = group(Results, MATRIX, WORDS_2D, WORDS)
 
 
 @kernel(
     int64(
         WORDS, _TAPE, int64, int64, TYPES[Buffers], TYPES[Settings], ROWS, types.FunctionType(STEP),
-        TYPES[MachineData], TYPES[Divergence], _RESULTS,
+        types.FunctionType(FIT), TYPES[MachineData], TYPES[Divergence], _RESULTS,
     )
 )  # fmt: skip
-def _steps(ring, tape, first, last, buffers, settings, rows, step_machine, machine, divergence, out):
+def _steps(ring, tape, first, last, buffers, settings, rows, step_machine, fit_machine, machine, divergence, out):
     """Steps `first` … `last` - 1; returns how far it came: a step that ended the run is the last."""
     cursor, inputs = out.cursor, machine.inputs
     for k in range(first, last):
@@ -97,18 +100,17 @@ def _steps(ring, tape, first, last, buffers, settings, rows, step_machine, machi
             push(ring, tape.blocks[cursor[_PUSHED]])
             cursor[_PUSHED] += 1
         if tape.flags[k] & INITIAL:
-            copy(machine.state, machine.first_state)
+            copy(machine.first_state, tape.first_state)
+            copy(machine.state, tape.first_state)
             copy(machine.work, machine.first_work)
             copy(machine.params, tape.first_params)
+            copy(machine.floats, tape.first_floats)
             forget(rows)
             divergence.result[:] = 0
             cursor[_SHOWN] = -1
         copy(buffers.block, tape.blocks[position])
         for n in range(tape.obeyed[k, 0], tape.obeyed[k, 1]):
-            obey(
-                tape.commands[n], machine.params, machine.state, machine.work, machine.first_state,
-                machine.first_work, machine.mode,
-            )  # fmt: skip
+            obey(tape.commands[n], fit_machine, machine)
         advance_step(
             ring, max(cursor[_SHOWN], tape.floor[k] - 1), position, tape.flags[k] & RESTART != 0,
             tape.flags[k] & LAPPED != 0, tape.ages[k], buffers, settings, rows, step_machine, machine, divergence,
@@ -142,12 +144,14 @@ def replay(
     ring = private_ring(simulation.input_layout, 1 << (2 * simulation.settings.most_blocks).bit_length())
     results = np.zeros((len(plan), len(simulation.model.inputs) + len(simulation.model.outputs)))
     obeyed = np.zeros((len(plan), 2), np.int64) if plan.obeyed is None else np.ascontiguousarray(plan.obeyed)
-    tape = Tape(
-        plan.blocks, plan.which, plan.floor, plan.flags, plan.ages, plan.commands, obeyed, simulation.params.copy()
-    )  # fmt: skip
+    commands, shapes = shapes_of(simulation.model, simulation.params, plan.commands)
     machine = simulation.machine._replace(
-        first_state=simulation.state.copy(), first_work=simulation.work.copy(), mode=mode()
+        first_state=simulation.state.copy(), first_work=simulation.work.copy(), mode=mode(), shapes=shapes
     )
+    tape = Tape(
+        plan.blocks, plan.which, plan.floor, plan.flags, plan.ages, commands, obeyed,
+        simulation.state.copy(), simulation.params.copy(), machine.floats.copy(),
+    )  # fmt: skip
     out = Results(results, reported, np.array([0, -1, 0], np.int64))
     done = 0
     while done < len(plan):
@@ -155,7 +159,7 @@ def replay(
         done = int(
             _steps(
                 ring, tape, done, upto, simulation.buffers, simulation.settings, simulation.rows,
-                simulation.model.step, machine, simulation.divergence, out,
+                simulation.model.step, simulation.fit, machine, simulation.divergence, out,
             )
         )  # fmt: skip
         each(done, results)
@@ -174,7 +178,7 @@ class StepByStep:
         self._tape = Tape(
             np.zeros((most, simulation.input_layout.words), np.int64), np.arange(most), np.zeros(most, np.int64),
             np.zeros(most, np.int64), np.zeros(most, np.int64), _no_commands(), np.zeros((most, 2), np.int64),
-            simulation.params.copy(),
+            simulation.machine.first_state.copy(), simulation.params.copy(), simulation.machine.floats.copy(),
         )  # fmt: skip
         self._tape.flags[:1] = INITIAL | RESTART
         self._machine = simulation.machine._replace(mode=mode())
@@ -186,7 +190,7 @@ class StepByStep:
         self._tape.blocks[k], self._tape.ages[k] = block, age_ns
         _steps(
             self._ring, self._tape, k, k + 1, simulation.buffers, simulation.settings, simulation.rows,
-            simulation.model.step, self._machine, simulation.divergence, self._out,
+            simulation.model.step, simulation.fit, self._machine, simulation.divergence, self._out,
         )  # fmt: skip
         self._done = k + 1
         found: np.ndarray = self.results[k]

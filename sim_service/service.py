@@ -150,6 +150,7 @@ def run(
         server = CommandServer(
             zmq_context, config.command_endpoint, command_ring, simulation.model, simulation.params,
             lambda: int(simulation.control[step_record.OBEYED]), reporter.say,
+            None if config.look_ahead.enabled else simulation.shapes,  # a look ahead has the shape of the start
         )  # fmt: skip
         stack.callback(server.close)
         workers.append(Worker("commands", lambda: _serve_commands(server, halt), config, 1, wire_core))

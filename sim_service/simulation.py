@@ -18,6 +18,7 @@ from sim_service.loop_data import (
 )
 from sim_service.machines.contract import Machine
 from sim_service.phase import arrival_histograms, describe, phase_state
+from sim_service.shapes import changeable, no_fit
 from sim_service.step_kernel import limits
 from sim_service.step_result import RESULT_WORDS
 from sync.array_types import read_only
@@ -39,6 +40,8 @@ class Simulation:
         self.inputs = np.zeros(len(self.model.inputs))
         self.work = np.zeros(self.model.work_size)
         self.model.initial(self.state, self.params, self.model.tables, self.work)
+        self.tables, self._floats, self.shapes = changeable(model)
+        self.fit = model.reshape.fit if model.reshape else no_fit
         self.rows = rows(
             config.inputs, config.daq.layout, model.inputs, config.step_ns * 1e-9,
             config.period_ns * 1e-9, config.sim.stale_after_ms,
@@ -66,7 +69,10 @@ class Simulation:
 
     @property
     def machine(self) -> MachineData:
-        return MachineData(self.state, self.inputs, self.params, self.model.tables, self.work, *self._first, self._mode)
+        return MachineData(
+            self.state, self.inputs, self.params, self.tables, self.work, *self._first, self._mode, self._floats,
+            self.shapes,
+        )  # fmt: skip
 
     def listen(self, ring: np.ndarray) -> None:
         """Obey commands pushed into this ring from now on."""
@@ -81,8 +87,8 @@ class Simulation:
         lock = PhaseLock(self.phase, self.arrivals)
         return int(
             loop.run_on(clock)(
-                clock, rings, self.buffers, self.settings, books, lock, self.rows, self.model.step, self.machine,
-                self.divergence,
+                clock, rings, self.buffers, self.settings, books, lock, self.rows, self.model.step, self.fit,
+                self.machine, self.divergence,
             )
         )  # fmt: skip
 

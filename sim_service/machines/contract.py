@@ -8,7 +8,8 @@ The step is `step(state, inputs, params, tables, work, h)`: float64 vectors but 
 advances `state` by `h` in place and leaves the outputs in the first `len(outputs)` entries of `work`; the rest of
 `work` is room to work in. `params`, the values of `parameters` in their order, and `tables`, integers and numbers that
 were made before the first step, are constant: their types are read-only, so that a step that writes into them does not
-compile. Between two steps live tuning may change `params`.
+compile. Between two steps live tuning may change `params`, and a machine that says how (`Reshape`) takes the tables of
+another shape.
 
 An optional input that is not measured comes as NaN: the step computes it and puts it there, so that a reader of the
 inputs sees what was used. What the next step depends on is in the state: with a `work` of zeros it goes on just the
@@ -43,7 +44,9 @@ def tables(ints: Sequence[int] | np.ndarray = (), floats: Sequence[float] | np.n
 NO_TABLES = tables()
 TABLES = group(Tables, INDICES, CONSTANTS)
 STEP = types.void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR, float64)
-# the same with derivatives in eight directions behind each vector, entry by entry
+# the state after the tables became those of another shape: state, how drawn coordinates moved, params, tables, work
+FIT = types.void(VECTOR, VECTOR, CONSTANTS, TABLES, VECTOR)
+# the same as STEP with derivatives in eight directions behind each vector, entry by entry
 TANGENT = types.void(*3 * [VECTOR, VECTOR], TABLES, VECTOR, VECTOR, float64)
 
 
@@ -63,7 +66,8 @@ class Parameter:
     low: float
     high: float
     text: str
-    live: bool = True  # may change between two steps; otherwise it shapes the machine and needs a new start
+    live: bool = True  # may change between two steps; otherwise it shapes the machine
+    shapes: bool = False  # not live, but tables for another value can be made while it runs (`Machine.reshape`)
     group: str = ""  # of parameters that belong together; without one the first word of its name
     of_the_file: bool = True  # the machine's file gives it; otherwise it is a hand on it, and begins at `value`
 
@@ -81,6 +85,18 @@ def at_rest(state: np.ndarray, params: np.ndarray, tables: Tables, work: np.ndar
 
 def still(state: np.ndarray, params: np.ndarray, out: np.ndarray) -> None:
     """Frames that do not move."""
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """How parameters that shape a machine are changed while it runs (sim_service/shapes.py)."""
+
+    # of all parameters: the numbers of its tables, places of which are the same, and its coordinates as drawn, rows of
+    # x, y, z. Raises ConfigError where there is no such machine
+    make: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    fit: Any  # nopython, signature FIT
+    drawn: np.ndarray  # as the machine was made
+    columns: tuple[int, ...]  # of each row of it, the first coordinate
 
 
 @dataclass(frozen=True)
@@ -111,6 +127,7 @@ class Machine:
     outlook: Callable[[np.ndarray], Any] | None = None
     step_ms: float = 0.0  # the length of step it was made for, and no other is right; 0: any
     tangent: str = ""  # the module whose `tangent` is its step with derivatives (signature TANGENT), if there is one
+    reshape: Reshape | None = None  # None: parameters that shape it need a new start
     device: Callable[[], Any] | None = None  # what steps it on a GPU (gpu_code/source.py), where that is not `step`
 
     def __post_init__(self) -> None:

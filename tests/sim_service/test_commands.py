@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sim_service import step_record
 from sim_service.command_record import LAYOUT
 from sim_service.commands import CommandClient, CommandServer, NoSimulator, understood
+from sim_service.machines.contract import Machine
 from sim_service.replay import Plan, as_recorded, obeyed_as_recorded, obeyed_by_time, replay
 from sync.clock import now_ns, sleep_until
 from sync.ring import RingReader, RingWriter, newest
@@ -30,8 +31,8 @@ BLOCKS = int(COMMAND.blocks)
 class Commanded:
     """A world whose loop listens, and a client that talks to it."""
 
-    def __init__(self, *overrides: str) -> None:
-        self.world = World(*overrides)
+    def __init__(self, *overrides: str, changed: Callable[[Machine], Machine] = lambda machine: machine) -> None:
+        self.world = World(*overrides, changed=changed)
         simulation, config = self.world.simulation, self.world.config
         self.ring = RingWriter(config.ring("command"), LAYOUT, BLOCKS)
         simulation.listen(self.ring.words)
@@ -39,7 +40,7 @@ class Commanded:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.server = CommandServer(
             self.context, config.command_endpoint, self.ring, simulation.model, simulation.params,
-            lambda: int(simulation.control[step_record.OBEYED]), self.said.append,
+            lambda: int(simulation.control[step_record.OBEYED]), self.said.append, simulation.shapes,
         )  # fmt: skip
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve)

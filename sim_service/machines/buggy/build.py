@@ -9,25 +9,28 @@ import hashlib
 import json
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from sim_service import roads
-from sim_service.machines.buggy import brake_parameters, checks, driveline, dynamics, forces, slots
+from sim_service.machines.buggy import brake_parameters, checks, driveline, dynamics, forces, reshape, slots
 from sim_service.machines.buggy.analysis.corner import spring_rate
 from sim_service.machines.buggy.analysis.suspension import Suspension, at_travel, rates
 from sim_service.machines.buggy.bodies import FRONT, REAR, WHEELS, Car, Points, body_points, build
 from sim_service.machines.buggy.description import INPUTS, OUTPUTS, PARAMETERS, P, W
+from sim_service.machines.buggy.drawn import drawn
 from sim_service.machines.buggy.driveline_parameters import M
 from sim_service.machines.buggy.scene import Frames, scene
 from sim_service.machines.car.display import car_display
 from sim_service.machines.car.files import road_files
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.tir import parse_tir, tyre_vector
-from sim_service.machines.contract import Machine, Quantity, Tables, index, tables
+from sim_service.machines.contract import Machine, Quantity, Reshape, Tables, index, tables
 from sim_service.machines.parameters import checked
 from sim_service.machines.scene import Scene
 from sim_service.multibody.natural import tables as core
@@ -93,17 +96,20 @@ class Assembled:
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
     built = assemble(data, sources, changed)
-    machine = _machine(built, sources.name())
+    other = partial(_other_shape, built, data, sources, changed)
+    machine = replace(_machine(built, sources.name()), reshape=_reshape(built, other))
     if data.get("formulation") == "relative":
         ensure("buggy-relative", "sim_service.machines.buggy.relative_build")
         from sim_service.machines.buggy import relative_build  # compiled code that only this formulation needs
 
-        machine = relative_build.in_relative(machine, built.car, built.system, built.params, sources.name())
+        machine = relative_build.in_relative(machine, built, other, sources.name())
     return machine, built.params
 
 
-def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> Assembled:
-    """The mechanism, the parameters and the tables."""
+def assemble(
+    data: dict[str, Any], sources: Any, changed: dict[str, float], road: np.ndarray | None = None
+) -> Assembled:
+    """The mechanism, the parameters and the tables; on its files' road if none is given."""
     path = sources.name()
     file = check(VehicleFile, data, path)
     given = file.parameters | _flat(file.front, "front", FRONT, path) | _flat(file.rear, "rear", REAR, path)
@@ -111,12 +117,7 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
     p = {parameter.name: float(value) for parameter, value in zip(PARAMETERS, values, strict=True)}
     front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
     tyres = [_tyre(sources, key) for key in ("tyre_front", "tyre_rear")]
-    surface = road_files(sources.files)
-    road = roads.road_from_sources(surface) if surface else roads.make_road({"surface": {"kind": "flat"}})
-    if road[Head.STEEPEST] > MOST_SLOPE:
-        name = next(name for name in surface if name.endswith(".toml"))
-        text = f"{name}: {steepest_part(road)}: climbs by {road[Head.STEEPEST]:.3g} m per m at its steepest"
-        warnings.warn(f"{text}; above {MOST_SLOPE:g} wheel loads depend on the time step", TooSharp, stacklevel=2)
+    road = _road(sources) if road is None else road
     radii = float(tyres[0][T.UNLOADED_RADIUS]), float(tyres[1][T.UNLOADED_RADIUS])
     wrong = checks.findings(p, front, rear, radii, changed)
     if wrong:
@@ -133,6 +134,39 @@ def assemble(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> A
     except (MechanismError, IllConditioned, np.linalg.LinAlgError) as error:
         raise ConfigError(f"{path}: {_translated(str(error))}") from None
     return Assembled(car, system, values, _tables(system), *scene(car, system, p, front, rear, radii, _WIDTH))
+
+
+def _road(sources: Any) -> np.ndarray:
+    surface = road_files(sources.files)
+    road = roads.road_from_sources(surface) if surface else roads.make_road({"surface": {"kind": "flat"}})
+    if road[Head.STEEPEST] > MOST_SLOPE:
+        name = next(name for name in surface if name.endswith(".toml"))
+        text = f"{name}: {steepest_part(road)}: climbs by {road[Head.STEEPEST]:.3g} m per m at its steepest"
+        warnings.warn(f"{text}; above {MOST_SLOPE:g} wheel loads depend on the time step", TooSharp, stacklevel=3)
+    return np.asarray(road)
+
+
+def _other_shape(
+    built: Assembled, data: dict[str, Any], sources: Any, changed: dict[str, float], params: np.ndarray
+) -> Assembled:
+    """The same car with other parameters of those that shape it, its equations in the same places."""
+    values = {p.name: float(params[P[p.name]]) for p in PARAMETERS if p.shapes}
+    first = int(built.tables.ints[dynamics.NUMBERS]) + slots.ROAD
+    road = built.tables.floats[first : built.system.span(Part.PARAM).stop]
+    other = assemble(data, sources, {**changed, **values}, road)
+    if not np.array_equal(other.tables.ints, built.tables.ints):
+        raise ConfigError(f"{sources.name()}: the mechanism of this shape has other equations; it needs a new start")
+    return other
+
+
+def _reshape(built: Assembled, other: Callable[[np.ndarray], Assembled]) -> Reshape:
+    columns, at = drawn(built.car, built.system)
+
+    def make(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = other(params)
+        return found.tables.floats, drawn(found.car, found.system)[1]
+
+    return Reshape(make, reshape.fit, at, columns)
 
 
 def _flat(points: dict[str, list[float]], axle: str, known: tuple[str, ...], path: str) -> dict[str, float]:

@@ -4,8 +4,9 @@ Axes are ISO 8855: x forward, y left, z up; roll, pitch and yaw turn right-hande
 down and yaw positive to the left. `fl fr rl rr` are the wheels. Forces and moments of a tyre are those of the road on
 it, at its contact point, in the axes of the contact: x where the wheel points in the road plane, z along its normal.
 
-Parameters that say `live` may change while the car drives. The others shape the mechanism (masses, points) and need
-a new start. The defaults are those of `configs/vehicles/buggy.toml`, which names the source of every figure.
+Parameters that say `live` may change while the car drives. The others shape the mechanism (masses, points): its tables
+are made again beside the drive (sim_service/shapes.py). The defaults are those of `configs/vehicles/buggy.toml`, which
+names the source of every figure.
 """
 
 from sim_service.machines.buggy import brake_parameters, driveline_parameters
@@ -93,7 +94,7 @@ OUTPUTS = (*_CAR, *(Quantity(f"{q.name}_{w}", q.unit, q.text) for w in WHEELS fo
 
 
 def _fixed(name: str, unit: str, value: float, low: float, high: float, text: str) -> Parameter:
-    return Parameter(name, unit, value, low, high, text, live=False)
+    return Parameter(name, unit, value, low, high, text, live=False, shapes=True)
 
 
 def _option(name: str, unit: str, value: float, low: float, high: float, text: str) -> Parameter:
@@ -146,6 +147,7 @@ _RIDE = (
         2.0,
         "where the stops are stated: 0 travel at the wheel, rate at the spring; 1 both at the spring; 2 at the wheel",
         live=False,
+        shapes=True,
         of_the_file=False,
     ),
     Parameter("front_anti_roll", "N/m", 0.0, 0.0, 500000.0, "force at each lower ball joint per difference of theirs"),
@@ -236,7 +238,7 @@ _PUSH = (
 
 _POINTS = tuple(
     Parameter(
-        f"{axle}_{point}_{axis}", "m", 0.0, low, high, "hardpoint of the left side as drawn", live=False,
+        f"{axle}_{point}_{axis}", "m", 0.0, low, high, "hardpoint of the left side as drawn", live=False, shapes=True,
         group=f"{axle} hardpoints",
     )
     for axle, points in (("front", FRONT), ("rear", REAR))

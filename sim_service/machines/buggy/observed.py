@@ -381,7 +381,7 @@ def observed(machine: Machine, params: np.ndarray) -> Observed:
     behind[0] = step
     numbers = np.concatenate([machine.tables.floats, behind])
     places = (*machine.addresses, len(machine.tables.floats))
-    first = replace(machine, tables=tables(machine.tables.ints, numbers), addresses=places)
+    first = replace(machine, tables=tables(machine.tables.ints, numbers), addresses=places, reshape=None)
     numbers[-_BEHIND + 1 :] = _drawn(first, params)
     made = replace(first, tables=tables(machine.tables.ints, numbers))
     rates = (*range(_N, 2 * _N), *[-1] * (_ERRORS - _N))

@@ -4,26 +4,27 @@ Refused by name is what would send every step to I3AL: a road with edges, tyres 
 with a torsion bar, halved or estimated steps.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sim_service.machines.buggy import dynamics, forces, relative_forces, slots
+from sim_service.machines.buggy import dynamics, forces, relative_forces, relative_reshape, slots
 from sim_service.machines.buggy import relative_dynamics as relative
-from sim_service.machines.buggy.bodies import Car
 from sim_service.machines.buggy.description import P
+from sim_service.machines.buggy.drawn import drawn
 from sim_service.machines.buggy.relative_dynamics import C
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.code_parts import CODE_OF, CodeParts
-from sim_service.machines.contract import STEP, Machine, Quantity, Tables, tables
+from sim_service.machines.contract import STEP, Machine, Quantity, Reshape, Tables, tables
 from sim_service.multibody.natural import evaluation
 from sim_service.multibody.natural.errors import MechanismError
 from sim_service.multibody.natural.system import System
 from sim_service.multibody.natural.tables import FORCE
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.multibody.relative import integrators, ode
-from sim_service.multibody.relative.build import build
+from sim_service.multibody.relative.build import build, build_if_alike
 from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.multibody.relative.generate import Generated
 from sim_service.multibody.relative.llvm import Compiled
@@ -41,11 +42,12 @@ _NOT_SERVED = {  # parameters, and from which value on
 _FOR_GPU = 400  # numbers that longer parts of the generated functions (relative_device.py) leave for each other, more
 
 
-def in_relative(machine: Machine, car: Car, system: System, params: np.ndarray, path: str) -> Machine:
-    """The same machine, stepped in relative coordinates where these are fit."""
-    _refuse(machine, params, path)
+def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any], path: str) -> Machine:
+    """The same machine, stepped in relative coordinates where these are fit. `built` is what it was assembled from,
+    `other` assembles the car of another shape."""
+    _refuse(machine, built.params, path)
     try:
-        made, code = build(car.mechanism)
+        made, code = build(built.car.mechanism)
     except MechanismError as error:
         raise ConfigError(f'{path}: formulation = "relative": {error}') from None
     blocks = made.blocks
@@ -54,7 +56,7 @@ def in_relative(machine: Machine, car: Car, system: System, params: np.ndarray, 
             f'{path}: formulation = "relative": the wheels of this geometry are not moved by one velocity of their own'
             ' each beside the chassis; formulation = "natural" serves it'
         )
-    constants, sizes, addresses = _tables(machine, system, made, code)
+    constants, sizes, addresses = _tables(machine, built.system, made, code)
     states, room, scratch = sizes
     total = len(machine.states) + states
     begin = _begin(machine, made, constants, code)
@@ -68,8 +70,35 @@ def in_relative(machine: Machine, car: Car, system: System, params: np.ndarray, 
         work_size=machine.work_size + room + scratch + total,
         layout=f"{machine.layout} relative {len(Own)} {len(C)} {relative.ADDED}",
         addresses=addresses,
+        reshape=_reshape(machine, constants, addresses, other, path),
         device=lambda: _device(constants, addresses, made),
     )
+
+
+def _reshape(
+    machine: Machine, constants: Tables, addresses: tuple[int, ...], other: Callable[[np.ndarray], Any], path: str
+) -> Reshape:
+    assert machine.reshape is not None
+
+    def make(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = other(params)
+        try:
+            generated = build_if_alike(found.car.mechanism)
+        except MechanismError as error:
+            raise ConfigError(f'{path}: formulation = "relative": {error}') from None
+        if generated is not None:
+            at, _, _ = _tables(replace(machine, tables=found.tables), found.system, *generated)
+        if generated is None or not np.array_equal(at.ints, constants.ints):
+            raise ConfigError(
+                f'{path}: formulation = "relative": this shape has other equations of motion, for a figure that was 0'
+                " is not, or the other way round; start with a figure that is not 0, if only 1e-9, or with"
+                ' formulation = "natural"'
+            )
+        floats = at.floats.copy()
+        floats[list(addresses)] = constants.floats[list(addresses)]
+        return floats, drawn(found.car, found.system)[1]
+
+    return replace(machine.reshape, make=make, fit=relative_reshape.fit)
 
 
 _KERNELS = (

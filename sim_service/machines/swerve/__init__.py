@@ -110,6 +110,7 @@ def make(data: dict[str, Any], sources: "MachineFiles", changed: dict[str, float
             work_size=own_work + car.work_size + len(car.states) + len(car.inputs),
             scene=replace(scene, frames=frames + 1, solids=(*scene.solids, block)),
             frames=moved,
+            reshape=None if car.reshape is None else replace(car.reshape, fit=with_car.fit),
         ),
         params,
     )

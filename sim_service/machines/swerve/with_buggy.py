@@ -9,7 +9,8 @@ from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.description import INPUTS, OUTPUTS
 from sim_service.machines.buggy.dynamics import LAST, LINE_BAR, SIZE
 from sim_service.machines.buggy.dynamics import step as step_car
-from sim_service.machines.contract import STEP, Tables, index
+from sim_service.machines.buggy.reshape import fit_car
+from sim_service.machines.contract import FIT, STEP, Tables, index
 from sim_service.machines.swerve.description import (
     BESIDE,
     CAR_OUTPUTS,
@@ -63,3 +64,12 @@ def step(state, inputs, params, tables, work, h):
         step_car(other, moved, view(params, 0, p), of_car, own, h)
         torque = feel * own[_TORQUE]
         out[W.port_ahead + k] = torque if k == 0 else (torque - out[W.port_ahead]) / BESIDE[k - 1]
+
+
+@kernel(FIT, error_model="numpy")
+def fit(state, moved, params, tables, work):
+    """The car's state to the tables of another shape."""
+    ints = tables.ints
+    begin = ints[CAR_OUTPUTS] + OWN_OUTPUTS
+    own = view(work, begin, begin + ints[CAR_WORK])
+    fit_car(view(state, 0, ints[CAR_STATES]), moved, Tables(view(ints, HEAD, len(ints)), tables.floats), own)

@@ -72,11 +72,9 @@ def _make(
     one.write_places()
     names = tuple(one.links.p.names)
     alike = _key(one.structure().encode())
-    entry = _unpacked(store.read(folder / f"{alike}.code", alike))
-    code = None if entry is None else load(entry["object"], entry["signatures"], entry["work_size"], folder)
-    if entry is not None and code is not None:
-        numbers = one.tree, one.at, tuple(one.ports), names, np.array(one.links.p.values)
-        made = _restored(mechanism, dict(zip(_NUMBERS, numbers, strict=True)) | entry)
+    found = _with_code_of(folder, alike, one)
+    if found is not None:
+        made, code = found
     else:
         progress.show("writing equations of motion")
         made = write_functions(one)
@@ -85,6 +83,24 @@ def _make(
             store.write(folder / f"{alike}.code", alike, _packed(made, _STRUCTURE, code))
     store.write(folder / f"{key}.system", key, _packed(made, (*_NUMBERS, *_STRUCTURE), code))
     return made, code
+
+
+def build_if_alike(mechanism: Equations, folder: Path | None = None) -> tuple[Generated, Compiled] | None:
+    """The same for a mechanism whose code is there already; None where it has other functions. Nothing is compiled, and
+    nothing stored: for numbers that change while a machine runs."""
+    one = Writer(mechanism, make_tree(mechanism, ()), None)
+    one.write_places()
+    return _with_code_of(folder or store.folder(), _key(one.structure().encode()), one)
+
+
+def _with_code_of(folder: Path, alike: str, one: Writer) -> tuple[Generated, Compiled] | None:
+    """With the code of a mechanism that differs in numbers alone, if there is one."""
+    entry = _unpacked(store.read(folder / f"{alike}.code", alike))
+    code = None if entry is None else load(entry["object"], entry["signatures"], entry["work_size"], folder)
+    if entry is None or code is None:
+        return None
+    numbers = one.tree, one.at, tuple(one.ports), tuple(one.links.p.names), np.array(one.links.p.values)
+    return _restored(one.m, dict(zip(_NUMBERS, numbers, strict=True)) | entry), code
 
 
 def _report(progress: Progress) -> Report:

@@ -4,14 +4,16 @@ One drive serves all: it sets off, swerves, and brakes to a stop.
 """
 
 import functools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from sim_service.machines import FILE, MachineFiles, gather, make_machine
-from sim_service.machines.buggy.description import INPUTS
+from sim_service.machines.buggy.description import INPUTS, P
 from sim_service.machines.contract import Machine, index
 from sim_service.machines.recorded_parameters import made_vector, made_words, recorded_machine
+from sim_service.shapes import Shaping, change_shape, changeable
 from sync.errors import ConfigError
 
 from .conftest import CONFIGS, VEHICLE
@@ -154,3 +156,25 @@ def test_what_is_not_served_is_refused_by_name(changed, message):
 def test_other_names_of_formulations_are_refused():
     with pytest.raises(ConfigError, match="formulation = 'absolute'"):
         make_machine(files('formulation = "absolute"\n'))
+
+
+def test_another_shape_is_taken_while_it_drives_and_the_tree_follows() -> None:
+    machine, params = car("relative")
+    constants, floats, _ = changeable(machine)
+    state, work, values = drive("relative")[1].copy(), np.zeros(machine.work_size), params.copy()
+    values[P.sprung_mass], values[P.front_UBJ_x] = 760.0, -0.002
+    of = SimpleNamespace(
+        state=state, first_state=state.copy(), floats=floats, params=values, tables=constants, work=work
+    )
+    change_shape.py_func(Shaping(machine, params).row(values), machine.reshape.fit, of)  # type: ignore[union-attr]
+    machine.step(state, inputs(STEPS // 2), values, constants, work, H)
+    now = dict(zip((q.name for q in machine.outputs), work, strict=False))
+    assert now["parts"] == 0.0 and now["phi_error"] < 1e-10
+    then = drive("relative")[0][STEPS // 2]
+    for name, near in zip(KEPT, NEAR, strict=True):
+        if name not in ("rack_force", "x", "y"):  # hardpoints and the centre of gravity are elsewhere
+            assert abs(now[name] - then[index(machine.outputs, name)]) < 3.0 * near, name
+    # a figure that was exactly 0 is in no equation: refused, and nothing is compiled
+    values[P.front_camber] = -0.03
+    with pytest.raises(ConfigError, match="other equations of motion"):
+        Shaping(machine, params).row(values)

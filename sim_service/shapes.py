@@ -1,0 +1,96 @@
+"""Parameters that shape a machine (masses, hardpoints), changed while it runs.
+
+Beside the loop the machine's tables are made again with other parameters (`Machine.reshape`); that takes a part of a
+second and may be refused. Before a step the loop then takes their numbers for its own, and the machine makes its state
+fit them (FIT), and the state that a reset goes back to. A command SHAPE says when, behind the commands of the
+parameters themselves. A record has these commands and no tables: a replay makes the same tables from the same
+parameters, and obeys before the same step.
+
+A shape travels to the loop as a row:
+
+    first, behind | numbers of the tables but for first to behind, which stay | column, x, y, z of what is drawn anew
+"""
+
+from typing import Any
+
+import numpy as np
+
+from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER, SHAPE
+from sim_service.machines.contract import FIT, Machine, Tables
+from sync.array_types import read_only
+from sync.block import EPOCH
+from sync.jit import kernel
+
+SLOTS = 8  # rows that wait for the loop
+_HEAD = 2
+
+
+@kernel(FIT)
+def no_fit(state, moved, params, tables, work):
+    """Of a machine with one shape."""
+
+
+@kernel()
+def change_shape(row, fit, machine):
+    first, behind, n = int(row[0]), int(row[1]), len(machine.floats)
+    for i in range(first):
+        machine.floats[i] = row[_HEAD + i]
+    for i in range(behind, n):
+        machine.floats[i] = row[_HEAD + i - (behind - first)]
+    moved = row[_HEAD + n - (behind - first) :]
+    fit(machine.state, moved, machine.params, machine.tables, machine.work)
+    fit(machine.first_state, moved, machine.params, machine.tables, machine.work)  # which a reset goes back to
+
+
+def _row_size(model: Machine) -> int:
+    assert model.reshape is not None
+    first, behind = model.remade
+    return _HEAD + len(model.tables.floats) - (behind - first) + 4 * len(model.reshape.columns)
+
+
+def changeable(model: Machine) -> tuple[Tables, np.ndarray, np.ndarray]:
+    """Tables whose numbers may be changed, these numbers, and room for rows; of a machine with one shape its own."""
+    if model.reshape is None:
+        return model.tables, np.zeros(0), np.zeros((1, _HEAD))
+    floats = model.tables.floats.copy()
+    return Tables(model.tables.ints, read_only(floats)), floats, np.zeros((SLOTS, _row_size(model)))
+
+
+class Shaping:
+    """A machine's shape as commanded."""
+
+    def __init__(self, model: Machine, params: np.ndarray):
+        assert model.reshape is not None
+        self._model, self._reshape = model, model.reshape
+        self._drawn = model.reshape.drawn
+
+    def row(self, values: np.ndarray) -> np.ndarray:
+        """To the shape of these parameters, from the one before. Raises ConfigError, and stays with that."""
+        made, drawn = self._reshape.make(values)
+        first, behind = self._model.remade
+        moved = np.column_stack([self._reshape.columns, drawn - self._drawn])
+        self._drawn = drawn
+        return np.concatenate([[first, behind], made[:first], made[behind:], moved.ravel()])
+
+
+def shapes_of(model: Machine, params: np.ndarray, commands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Recorded commands, rows of words, with shapes numbered as here; and their rows."""
+    asked = np.flatnonzero(commands[:, AT_KIND] == SHAPE)
+    if not len(asked):
+        return commands, np.zeros((1, _HEAD))
+    commands = commands.copy()
+    if model.reshape is None:
+        commands[asked, AT_KIND] = 0
+        return commands, np.zeros((1, _HEAD))
+    rows: list[Any] = []
+    shaping, values, epoch = Shaping(model, params), params.copy(), -1
+    for command in commands:
+        if command[EPOCH] != epoch:  # another simulator begins anew
+            epoch = command[EPOCH]
+            shaping, values = Shaping(model, params), params.copy()
+        if command[AT_KIND] == PARAMETER:
+            values[command[AT_INDEX]] = command.view(np.float64)[AT_VALUE]
+        elif command[AT_KIND] == SHAPE:
+            command[AT_INDEX] = len(rows)
+            rows.append(shaping.row(values))
+    return commands, np.array(rows)
