@@ -332,10 +332,10 @@ def main() -> int:
     )
     parser.add_argument("--registers", type=int, nargs="*", default=[255, 168, 128], help="of a thread, at most")
     parser.add_argument("--limit", type=float, default=600.0, help="s for the assembler (default %(default)s)")
-    parser.add_argument("--threads", type=int, nargs="*", default=[32, 64, 128], help="of a block")
+    parser.add_argument("--threads", type=int, nargs="*", default=[64, 128, 512], help="of a block")
     # four times what an H200 has resident with 255 registers a thread, twice that with 128: no multiprocessor is idle
     parser.add_argument("--copies", type=int, default=135_168, help="on the GPU (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a measurement, about (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of a measurement, about (default %(default)s)")
     asked = parser.parse_args()
     if asked.task == "run":
         return run(asked)
