@@ -48,6 +48,7 @@ from sync.clock import now_ns
 from sync.config import Config
 from sync.errors import TandemError
 from sync.jit import kernel
+from sync.realtime import at_ease
 from sync.ring import HEAD_WORD, RingWriter, push, read_slot
 from sync.streams import COMMAND
 from sync.transport.message import MALFORMED
@@ -133,9 +134,18 @@ class CommandClient:
 
     def ask(self, values: dict[str, float] | None = None, **others: Any) -> dict[str, Any]:
         """Set these parameters, if any, and whatever else; what the simulator answers. Raises NoSimulator if it does
-        not."""
+        not. Once it has said that it is there, parameters may take it ten times as long: some shape the machine."""
+        if values:
+            self._ask({})
+            self._socket.set(zmq.RCVTIMEO, round(1e4 * self._timeout_s))
         try:
-            self._socket.send(msgpack.packb({**({"set": values} if values else {}), **others}))
+            return self._ask({**({"set": values} if values else {}), **others})
+        finally:
+            self._socket.set(zmq.RCVTIMEO, round(1e3 * self._timeout_s))
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            self._socket.send(msgpack.packb(request))
             answer = msgpack.unpackb(self._socket.recv(), max_map_len=4096, max_str_len=65536)
         except zmq.Again:
             self._socket.close()  # a REQ that was not answered cannot ask again
@@ -229,7 +239,10 @@ class CommandServer:
         wrong += [text for kind, text in zip(others, texts, strict=True) if kind is None]
         if wrong:
             return "\n".join(wrong)
-        reshapes = any(not self._model.parameters[self._places[name]].live for name in asked)
+        reshapes = any(
+            not self._model.parameters[at].live and value != self._wanted[at]
+            for at, value in ((self._places[name], value) for name, value in asked.items())
+        )
         if self._ring.head + len(asked) + reshapes + len(others) - self._obeyed() > _MOST_WAITING:
             return _TOO_MANY
         if reshapes and (error := self._make_shape(asked)):
@@ -262,9 +275,12 @@ class CommandServer:
         for name, value in asked.items():
             values[self._places[name]] = value
         try:
-            self._shapes[slot] = self._shaping.row(values)
+            with at_ease():
+                self._shapes[slot] = self._shaping.row(values)
         except TandemError as error:
             return str(error)
+        except Exception as error:  # whatever is wrong with it, the machine goes on as it is
+            return f"this shape cannot be made: {error!r}"
         return None
 
     def _others(self, request: dict[Any, Any]) -> tuple[list[tuple[int, float] | None], list[str]]:

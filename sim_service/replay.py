@@ -144,7 +144,9 @@ def replay(
     ring = private_ring(simulation.input_layout, 1 << (2 * simulation.settings.most_blocks).bit_length())
     results = np.zeros((len(plan), len(simulation.model.inputs) + len(simulation.model.outputs)))
     obeyed = np.zeros((len(plan), 2), np.int64) if plan.obeyed is None else np.ascontiguousarray(plan.obeyed)
-    commands, shapes = shapes_of(simulation.model, simulation.params, plan.commands)
+    commands, shapes = shapes_of(
+        simulation.model, simulation.params, plan.commands, int((plan.flags & INITIAL != 0).sum()) > 1
+    )
     machine = simulation.machine._replace(
         first_state=simulation.state.copy(), first_work=simulation.work.copy(), mode=mode(), shapes=shapes
     )

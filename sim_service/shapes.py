@@ -73,8 +73,11 @@ class Shaping:
         return np.concatenate([[first, behind], made[:first], made[behind:], moved.ravel()])
 
 
-def shapes_of(model: Machine, params: np.ndarray, commands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Recorded commands, rows of words, with shapes numbered as here; and their rows."""
+def shapes_of(
+    model: Machine, params: np.ndarray, commands: np.ndarray, anew: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Recorded commands, rows of words, with shapes numbered as here; and their rows. `anew`: the machine begins anew
+    with each simulator of the record."""
     asked = np.flatnonzero(commands[:, AT_KIND] == SHAPE)
     if not len(asked):
         return commands, np.zeros((1, _HEAD))
@@ -85,7 +88,7 @@ def shapes_of(model: Machine, params: np.ndarray, commands: np.ndarray) -> tuple
     rows: list[Any] = []
     shaping, values, epoch = Shaping(model, params), params.copy(), -1
     for command in commands:
-        if command[EPOCH] != epoch:  # another simulator begins anew
+        if command[EPOCH] != epoch and (anew or epoch == -1):
             epoch = command[EPOCH]
             shaping, values = Shaping(model, params), params.copy()
         if command[AT_KIND] == PARAMETER:

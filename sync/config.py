@@ -432,6 +432,8 @@ def forced_transport(kind: str) -> list[str]:
 
 
 _OTHER_FILES = (
+    ("figures", "a study", "`tandem sweep` takes it"),
+    ("records", "a study", "`tandem identify` takes it"),
     ("machine", "a machine", "one names it as sim.machine"),
     ("bodies", "a mechanism", "`tandem mechanism` and `tandem view` take it"),
 )  # TOML files that are given where a configuration belongs, by a key that these have

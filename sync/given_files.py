@@ -19,9 +19,13 @@ def open_given(path: Path) -> BinaryIO:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, f"is {_KINDS[stat.S_IFMT(mode)]}, a file is expected", str(path))
-    # should it have become a pipe since then, it does not wait either
-    return open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
+        raise OSError(errno.EINVAL, f"is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, a file is expected", str(path))
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe by now does not wait either
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no file any more", str(path))
+    os.set_blocking(descriptor, True)
+    return open(descriptor, "rb")
 
 
 def read_given(path: Path) -> bytes:

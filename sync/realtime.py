@@ -12,6 +12,8 @@ import resource
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +66,18 @@ def permitted(priority: int) -> bool:
         return False
     os.sched_setscheduler(0, policy, param)
     return True
+
+
+@contextmanager
+def at_ease() -> Iterator[None]:
+    """The calling thread without real-time priority: for work that takes long, and that nothing waits for."""
+    policy, param = os.sched_getscheduler(0), os.sched_getparam(0)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # taken away meanwhile
+            os.sched_setscheduler(0, policy, param)
 
 
 def this_process(lock_memory: bool) -> list[str]:

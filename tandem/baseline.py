@@ -68,17 +68,19 @@ def _sleep_and_measure(hist, misses, stop, period_ns, count, catch_up):
 class BareLoop:
     """A loop that only sleeps, at the rate, on the core and with the priority of the simulator's, in its own thread."""
 
-    def __init__(self, config: Config, seconds: float) -> None:
+    def __init__(self, config: Config, seconds: float, catch_up: int | None = None) -> None:
+        """`catch_up`: as many steps as the loop catches up with, unless given."""
         self.hist = histogram()
         self.missed = 0
         self._misses = np.full(2 * _MOST_MISSES, -1, np.int64)  # written to: its pages are there
         self._stop = np.zeros(1, np.int64)
-        self._thread = threading.Thread(target=self._work, args=(config, seconds))
+        self._thread = threading.Thread(target=self._work, args=(config, seconds, catch_up))
 
-    def _work(self, config: Config, seconds: float) -> None:
+    def _work(self, config: Config, seconds: float, catch_up: int | None) -> None:
         if config.realtime.enabled:
             realtime.this_thread(config.realtime.sim_priority, realtime.cores(config.realtime)[1])
-        catch_up = config.sim.catch_up_steps if config.sim.overload == "catch_up" else 0
+        if catch_up is None:
+            catch_up = config.sim.catch_up_steps if config.sim.overload == "catch_up" else 0
         count = round(seconds * 1e9 / config.step_ns)
         self.missed = _sleep_and_measure(self.hist, self._misses, self._stop, config.step_ns, count, catch_up)
 
@@ -100,7 +102,8 @@ class BareLoop:
 
 
 def bare_lateness(config: Config, seconds: float) -> dict[str, Any]:
-    with BareLoop(config, seconds) as bare:
+    """Of a loop that gives up what it has missed: every pause counts once."""
+    with BareLoop(config, seconds, catch_up=0) as bare:
         bare.wait()
     return {**summary_us(bare.hist), "deadline_misses": bare.missed}
 

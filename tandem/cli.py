@@ -33,7 +33,7 @@ from tandem.multibody_commands import bench_multibody, mechanism
 from tandem.observe_command import observe
 from tandem.omni_commands import study_omni
 from tandem.piano_commands import midi, notes, study_piano
-from tandem.reports.outcome import DAMAGED, FAILED
+from tandem.reports.outcome import DAMAGED, FAILED, INTERRUPTED
 from tandem.run_command import run, write_run_report
 from tandem.runs_command import runs as list_runs
 from tandem.steering_commands import caster, caster_trials, steering
@@ -524,27 +524,33 @@ def main() -> None:
         code = app(prog_name="tandem", standalone_mode=False)
     except TandemError as error:  # while a command imports what it needs: no folder for compiled code
         code = print_error(error)
-    except typer.Abort:  # the answers to its questions ended
-        print("tandem: ended before it was answered", file=sys.stderr)
-        code = FAILED
+    except typer.Abort as error:
+        if isinstance(error.__context__, KeyboardInterrupt):  # at a question
+            code = INTERRUPTED
+        else:
+            print("tandem: ended before it was answered", file=sys.stderr)
+            code = FAILED
     except _Misused as error:
         code = _print_misuse(error)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _given(option: Any) -> str | None:
-    """An option with its value, as they stand on the command line."""
+    """An option with its value, as they stand on the command line; the last counts."""
+    last = None
     for word, following in itertools.pairwise([*sys.argv[1:], ""]):
         name, found, value = word.partition("=")
         if name in getattr(option, "opts", ()) and name.startswith("--"):
-            return f"{name} {value if found else following}"
-    return None
+            last = f"{name} {value if found else following}"
+    return last
 
 
 def _print_misuse(error: Any) -> int:
     """One line, as for everything else that is wrong."""
     command = error.ctx.command_path if error.ctx is not None else "tandem"
-    if type(error).__name__ == "NoArgsIsHelpError":  # that printed the help
+    if type(error).__name__ == "NoArgsIsHelpError":  # rich has printed the help; without it, it is the message
+        if error.message:
+            print(error.message, file=sys.stderr)
         return int(error.exit_code)
     text = error.format_message()
     if (given := _given(getattr(error, "param", None))) is not None:

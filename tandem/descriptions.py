@@ -58,6 +58,7 @@ _KINDS = {
     "PAUSE": (command_record.PAUSE, "pause after `value` steps"),
     "RESUME": (command_record.RESUME, "go on"),
     "SLOW": (command_record.SLOW, "`value` times slower than real time"),
+    "SHAPE": (command_record.SHAPE, "the machine's tables anew, of its parameters as they are now"),
 }
 
 

@@ -75,13 +75,19 @@ class Device:
         checked(self.cu.cuCtxSynchronize())
 
 
+def _freed(device: Device, place: Any) -> None:
+    device.use()  # whoever had it last, in whatever thread
+    device.cu.cuMemFree(place)
+
+
 class Vector:
     """An array on the device, freed when nobody has it any more."""
 
     def __init__(self, device: Device, values: np.ndarray):
         self._device, self.shape, self.kind = device, values.shape, values.dtype
         self.place = checked(device.cu.cuMemAlloc(max(values.nbytes, 8)))
-        self.free = weakref.finalize(self, device.cu.cuMemFree, self.place)
+        self.free = weakref.finalize(self, _freed, device, self.place)
+        self.free.atexit = False  # the driver frees what is left, and somebody may still have a tensor of it
         self.put(values)
 
     def put(self, values: np.ndarray) -> None:
@@ -98,10 +104,12 @@ class Vector:
         self._write(given, row * given.nbytes)
 
     def _write(self, values: np.ndarray, offset: int) -> None:
+        self._device.use()
         if values.nbytes:
             checked(self._device.cu.cuMemcpyHtoD(int(self.place) + offset, values.ctypes.data, values.nbytes))
 
     def get(self) -> np.ndarray:
+        self._device.use()
         out = np.empty(self.shape, self.kind)
         if out.nbytes:
             checked(self._device.cu.cuMemcpyDtoH(out.ctypes.data, self.place, out.nbytes))
@@ -111,6 +119,7 @@ class Vector:
         """For DLPack: [copy, entry], in this memory. Our work is in the default stream, which waits for no other that
         was made not to wait for it."""
         if stream not in (None, -1, 1):
+            self._device.use()
             self._device.wait()
         return dlpack.capsule(int(self.place), self.shape, self.kind, self.on, self, versioned)
 

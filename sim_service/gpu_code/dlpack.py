@@ -56,24 +56,17 @@ def _give_back(address: int) -> None:
 
 _new = ctypes.pythonapi.PyCapsule_New
 _new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-_valid = ctypes.pythonapi.PyCapsule_IsValid
-_valid.restype, _valid.argtypes = ctypes.c_int, (ctypes.c_void_p, ctypes.c_char_p)
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_char_p)
-
-
-@_Deleter
-def _unused(capsule: int) -> None:
-    # whoever takes the memory renames the capsule, and gives it back himself
-    for name in _KINDS:
-        if _valid(capsule, name):
-            _lent.pop(_pointer(capsule, name), None)
+for _kept in (_lent, _give_back):  # a tensor that is given back while modules are being taken down still finds them
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_kept))
 
 
 def capsule(
     address: int, shape: tuple[int, ...], kind: np.dtype, on: tuple[int, int], owner: Any, versioned: bool
 ) -> Any:
-    """The array of this shape at this address, transposed. `owner` lives until it is given back."""
+    """The array of this shape at this address, transposed. `owner` lives until it is given back.
+
+    A capsule that nobody takes keeps it for good: a destructor would be Python, run where an exception may be pending.
+    """
     turned = shape[::-1]
     strides, size = [], 1
     for length in turned:
@@ -91,4 +84,4 @@ def capsule(
     managed.deleter = _give_back
     place = ctypes.addressof(managed)
     _lent[place] = (owner, managed, sizes, steps)
-    return _new(place, name, ctypes.cast(_unused, ctypes.c_void_p))
+    return _new(place, name, None)

@@ -10,6 +10,7 @@ against these keys in sync/transport/socket_guard.py.
 """
 
 import os
+import stat
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ import zmq
 
 from sync.errors import ConfigError, WireError
 from sync.extras import install
+from sync.given_files import open_given
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -88,6 +90,7 @@ def _read(file: Path, right: str) -> tuple[bytes, bytes | None]:
     if not file.exists():
         raise ConfigError(f"{file}: no such key; {right}")
     try:
+        open_given(file).close()
         public, secret = load_certificate(file) if file.stat().st_size <= _MOST_BYTES or file.is_dir() else (b"", None)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
@@ -170,6 +173,8 @@ def admitted(folder: Path) -> tuple[set[bytes], dict[str, str]]:
             continue
         if info.st_mode & _OTHERS_WRITE:
             skipped[file.name] = "others may write it, so it lets nobody in; chmod 644 it"
+        elif not stat.S_ISREG(info.st_mode):
+            skipped[file.name] = "is no file, so it lets nobody in"
         elif info.st_size > _MOST_BYTES:
             skipped[file.name] = f"longer than {_MOST_BYTES} bytes, so it is no key and lets nobody in"
         else:

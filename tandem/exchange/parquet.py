@@ -2,11 +2,13 @@
 that of the file."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sync.given_files import open_given
 from sync.limits import Budget
 from tandem.exchange.csv import split_unit
 from tandem.exchange.errors import ExchangeError, extra_missing
@@ -64,7 +66,8 @@ def read(path: Path) -> Measurement:
 
 def _sheet(path: Path) -> tuple[Sheet, dict[str, Any] | None]:
     try:
-        size = path.stat().st_size
+        with open_given(path) as given:
+            size = os.fstat(given.fileno()).st_size
         if size == 0:
             raise ExchangeError(f"{path}: is empty")
         budget = Budget(path, size)

@@ -63,7 +63,7 @@ class Batch(Described):
     def set_parameters(self, **values: float | np.ndarray) -> None:
         """Live parameters by name, as inputs are set; they are not checked against their limits."""
         for name, value in values.items():
-            self.params[:, self.parameter_index[name]] = value
+            self.params[:, self._live(name)] = value
 
     def step(self, inputs: np.ndarray | Mapping[str, Any] | None = None, steps: int = 1) -> np.ndarray:
         """All copies on by so many steps with their inputs: [n, inputs] (or what DLPack gives), by name, or as they

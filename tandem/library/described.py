@@ -39,6 +39,14 @@ class Described:
             raise KeyError(f"{name}: no input of {self.machine.name}; it has {', '.join(self.input_index)}")
         return self.input_index[name]
 
+    def _live(self, name: str) -> int:
+        if name not in self.parameter_index:
+            raise KeyError(f"{name}: no parameter of {self.machine.name}")
+        place = self.parameter_index[name]
+        if not self.machine.parameters[place].live:
+            raise ConfigError(f"{name}: shapes the machine, so all copies have the same; give it to batch()")
+        return place
+
     def _no_inputs(self) -> np.ndarray:
         return np.tile([np.nan if q.optional else 0.0 for q in self.machine.inputs], (len(self), 1))
 

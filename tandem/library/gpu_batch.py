@@ -7,7 +7,8 @@
 
 `inputs`, `outputs`, `states` and `params` stay where they are; nothing is fetched in a step but how many steps each
 copy has made. A step that the machine's method does not make on a GPU (gpu_runs.py) is made by the CPU from the same
-state, and counted in `by_cpu`: a machine that needs many is slow so. Work is in CUDA's default stream, as PyTorch's is.
+state, and counted in `by_cpu`: a machine that needs many is slow so. A step waits for all work on the device before it
+begins, and has ended when it returns.
 """
 
 from collections.abc import Iterable, Mapping
@@ -90,7 +91,7 @@ class GpuBatch(Described):
         """Live parameters by name, as inputs are set; they are not checked against their limits."""
         self._gpu.use()
         for name, value in values.items():
-            self.params.put_column(self.parameter_index[name], value)
+            self.params.put_column(self._live(name), value)
 
     def step(self, inputs: Mapping[str, Any] | np.ndarray | None = None, steps: int = 1) -> Shared:
         """All copies on by so many steps with their inputs: by name, as an array of numpy, or as they stand in `inputs`
@@ -105,6 +106,7 @@ class GpuBatch(Described):
                 "inputs: by name, or an array of numpy; a tensor on the device is written into"
                 " from_dlpack(batch.inputs), without a copy"
             )
+        self._gpu.wait()  # for whoever wrote inputs, in whatever stream
         self._copies.step(self._program, self.step_s, steps, THREADS)
         made = self._copies.made()
         self.diverged[:] = 0

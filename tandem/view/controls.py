@@ -84,6 +84,11 @@ class Controls:
             if answer is not None:
                 for i, p in enumerate(model.parameters):
                     params[i] = answer["parameters"].get(p.name, {}).get("value", params[i])
+                    if p.shapes and params[i] != self._feed.params[i]:
+                        self._show_note(
+                            f"no path ahead: {p.name} was changed, and the page has the machine of the start"
+                        )
+                        return
             path = fork.ahead(model, params, frame, self._feed.config.sim.step_ms * 1e-3)
             self._path = path
             self._on_fork(path.points)

@@ -160,16 +160,19 @@ def _connections(door: PageAccess, waiting: dict[Any, None]) -> type:
 
 
 def _logger(door: PageAccess) -> logging.Logger:
-    """Of the connections: a request that is none is counted, and writes no traceback on our terminal."""
+    """Of the connections: a request that is none is counted, and writes no traceback on our terminal. One that ends
+    before it has asked anything (a browser that connects ahead) is not even counted."""
+    from websockets.exceptions import InvalidHandshake
 
     def worth_a_line(record: logging.LogRecord) -> bool:
-        malformed = record.getMessage() == "opening handshake failed"
-        door.refused += malformed
+        error = record.exc_info[1] if record.exc_info else None
+        malformed = isinstance(error, InvalidHandshake)  # what our own side raises is none
+        door.refused += malformed and not isinstance(error.__cause__ if error else None, EOFError)
         return not malformed
 
     found = logging.Logger("tandem.page", logging.ERROR)
     found.addFilter(worth_a_line)
-    found.addHandler(logging.StreamHandler())
+    found.addHandler(logging.lastResort or logging.StreamHandler())  # to whatever sys.stderr is then
     return found
 
 

@@ -62,7 +62,7 @@ def test_regulated_as_g1_it_lets_off_where_the_digest_says() -> None:
 def test_no_stroke_creates_energy(points: tuple[tuple[float, float], ...]) -> None:
     run = pressed(points)
     error = run["energy_error"] - run["energy_error"][0]
-    assert error.max() <= 0.01 * run["work_done"].max()
+    assert error.max() <= 1e-3 * run["work_done"].max() and error.min() >= -0.03 * run["work_done"].max()
 
 
 def test_a_key_that_is_down_at_the_start_is_pressed_there_without_a_note() -> None:

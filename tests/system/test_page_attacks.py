@@ -158,6 +158,7 @@ EVIL = (
 )
 
 
+@pytest.mark.drill
 def test_the_title_of_a_mechanism_is_text(tab: Any) -> None:
     described = read_mechanism(ROOT / "configs" / "mechanisms" / "four_bar.toml")
     with_hands(described.mechanism)

@@ -44,6 +44,7 @@ def phase(page: Any) -> str:
 
 
 @pytest.mark.skipif(bool(lacking()), reason=lacking() or "there is one")
+@pytest.mark.drill
 def test_a_key_is_played_and_regulated_on_its_page(start: Callable[..., Program], name: str, tmp_path: Path) -> None:
     pytest.importorskip("viser")
     settings = (f"name={name}", "view.enabled=true", "view.port=0", "view.rate_hz=5")

@@ -135,6 +135,7 @@ def test_a_simulator_killed_and_started_anew_is_replayed_too(start: Start, name:
     assert again["identical"] is True and again["steps"] == len(recorded)
 
 
+@pytest.mark.drill
 def test_killed_recorders_that_are_replaced_cost_the_record_nothing(start: Start, name: str, tmp_path: Path) -> None:
     options = (str(DRIVE), "--set", f"name={name}", *WEAVE)
     config = load(DRIVE, [f"name={name}"])

@@ -306,6 +306,7 @@ def test_a_record_on_a_page(recorded: Callable[[str], Recorded], start: Start, c
 
 
 @needs_browser
+@pytest.mark.drill
 def test_a_machine_that_is_no_car_is_moved_from_its_page(
     start: Start, name: str, chromium: Any, tmp_path: Path
 ) -> None:

@@ -135,6 +135,8 @@ class HostVector:
 class HostDevice:
     def use(self) -> None: ...
 
+    def wait(self) -> None: ...
+
     def vector(self, values: np.ndarray) -> HostVector:
         return HostVector(values)
 
@@ -222,11 +224,10 @@ def test_memory_that_is_lent_lives_until_it_is_given_back(versioned: bool) -> No
     taken = np.from_dlpack(Lender())  # type: ignore[arg-type]
     assert taken.T.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] and taken.strides == (8, 24)
     assert taken.flags.writeable == versioned  # the old capsule cannot say that it may be
-    unused = vector.capsule(None, versioned)
-    assert len(dlpack._lent) == lent + 2
+    assert len(dlpack._lent) == lent + 1
     vector._values[1, 2] = 7.0
     assert taken[2, 1] == 7.0
-    del taken, unused
+    del taken
     gc.collect()
     assert len(dlpack._lent) == lent
 
@@ -235,3 +236,15 @@ def test_memory_is_lent_where_it_is_or_not_at_all() -> None:
     shared = Shared(HostVector(np.zeros((2, 3))))
     with pytest.raises(BufferError, match="lent where it is"):
         np.from_dlpack(shared, copy=True)  # type: ignore[arg-type]
+
+
+def test_memory_that_numpy_does_not_take_is_refused_in_its_words() -> None:
+    class OnDevice:
+        def __dlpack__(self, **_: Any) -> Any:
+            return dlpack.capsule(8, (2, 3), np.dtype(np.float64), (dlpack.CUDA, 0), self, True)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return dlpack.CUDA, 0
+
+    with pytest.raises((BufferError, RuntimeError), match="Unsupported device"):
+        np.from_dlpack(OnDevice())  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -107,9 +107,11 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
 
 
 def assemble(
-    data: dict[str, Any], sources: Any, changed: dict[str, float], road: np.ndarray | None = None
-) -> Assembled:
-    """The mechanism, the parameters and the tables; on its files' road if none is given."""
+    data: dict[str, Any], sources: Any, changed: dict[str, float], road: np.ndarray | None = None,
+    now: Mapping[str, float] | None = None,
+) -> Assembled:  # fmt: skip
+    """The mechanism, the parameters and the tables; on its files' road if none is given. `now`: live parameters by
+    which it is judged, but not made."""
     path = sources.name()
     file = check(VehicleFile, data, path)
     given = file.parameters | _flat(file.front, "front", FRONT, path) | _flat(file.rear, "rear", REAR, path)
@@ -119,7 +121,7 @@ def assemble(
     tyres = [_tyre(sources, key) for key in ("tyre_front", "tyre_rear")]
     road = _road(sources) if road is None else road
     radii = float(tyres[0][T.UNLOADED_RADIUS]), float(tyres[1][T.UNLOADED_RADIUS])
-    wrong = checks.findings(p, front, rear, radii, changed)
+    wrong = checks.findings({**p, **(now or {})}, front, rear, radii, {**changed, **(now or {})})
     if wrong:
         raise ConfigError("\n".join(f"{path}: {finding}" for finding in wrong))
     stops = _stops(p, front, rear)
@@ -153,7 +155,10 @@ def _other_shape(
     values = {p.name: float(params[P[p.name]]) for p in PARAMETERS if p.shapes}
     first = int(built.tables.ints[dynamics.NUMBERS]) + slots.ROAD
     road = built.tables.floats[first : built.system.span(Part.PARAM).stop]
-    other = assemble(data, sources, {**changed, **values}, road)
+    now = {p.name: float(params[P[p.name]]) for p in PARAMETERS if p.live}
+    other = assemble(data, sources, {**changed, **values}, road, now)
+    if other.car.rack_sign != built.car.rack_sign:
+        raise ConfigError(f"{sources.name()}: the tie rod would change sides of its axis; it needs a new start")
     if not np.array_equal(other.tables.ints, built.tables.ints):
         raise ConfigError(f"{sources.name()}: the mechanism of this shape has other equations; it needs a new start")
     return other

@@ -24,7 +24,7 @@ from sim_service.multibody.natural.system import System
 from sim_service.multibody.natural.tables import FORCE
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.multibody.relative import integrators, ode
-from sim_service.multibody.relative.build import build, build_if_alike
+from sim_service.multibody.relative.build import build, build_like
 from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.multibody.relative.generate import Generated
 from sim_service.multibody.relative.llvm import Compiled
@@ -70,24 +70,25 @@ def in_relative(machine: Machine, built: Any, other: Callable[[np.ndarray], Any]
         work_size=machine.work_size + room + scratch + total,
         layout=f"{machine.layout} relative {len(Own)} {len(C)} {relative.ADDED}",
         addresses=addresses,
-        reshape=_reshape(machine, constants, addresses, other, path),
+        reshape=_reshape(machine, built, made, code, constants, addresses, other, path),
         device=lambda: _device(constants, addresses, made),
     )
 
 
 def _reshape(
-    machine: Machine, constants: Tables, addresses: tuple[int, ...], other: Callable[[np.ndarray], Any], path: str
-) -> Reshape:
+    machine: Machine, built: Any, made: Generated, code: Compiled, constants: Tables, addresses: tuple[int, ...],
+    other: Callable[[np.ndarray], Any], path: str,
+) -> Reshape:  # fmt: skip
     assert machine.reshape is not None
 
     def make(params: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = other(params)
         try:
-            generated = build_if_alike(found.car.mechanism)
+            generated = build_like(found.car.mechanism, built.car.mechanism, made)
         except MechanismError as error:
             raise ConfigError(f'{path}: formulation = "relative": {error}') from None
         if generated is not None:
-            at, _, _ = _tables(replace(machine, tables=found.tables), found.system, *generated)
+            at, _, _ = _tables(replace(machine, tables=found.tables), found.system, generated, code)
         if generated is None or not np.array_equal(at.ints, constants.ints):
             raise ConfigError(
                 f'{path}: formulation = "relative": this shape has other equations of motion, for a figure that was 0'

@@ -119,8 +119,8 @@ def complete(state, inputs, params, h):
     before = TIP * (state[S.key] - REST[KEY])
     if state[S.begun] < 1.0:
         # put where it is at once, its parts would be inside each other
-        if abs(travel - before) > APPROACH * h:
-            speed = APPROACH if travel > before else -APPROACH
+        speed = APPROACH if travel > before else -APPROACH
+        if abs(travel - before) > APPROACH * h and speed * state[S.last_speed] >= 0.0:  # nor have they met in between
             inputs[I.velocity], inputs[I.acceleration] = speed, 0.0
             state[S.last_speed] = speed
             return before + h * speed, speed

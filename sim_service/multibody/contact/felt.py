@@ -268,14 +268,15 @@ def advance_felt(
                 room[4], left = 0.0, True
         if not left:
             break
-    # books: forces along the way that was gone
+    # books: forces along the way that was gone. Where a slip turns round within the step, friction at its end may have
+    # pushed: that is no loss, and shows as energy that came from nowhere
     effort = c[0] + M[0] * acceleration
     for i in range(1, n):
         effort += M[n * i] * (new[i] - v[i]) / h
     for i in range(n):
         own = view(joints, JOINT_REALS * i, JOINT_REALS * (i + 1))
         rub = own[LEVEL] / sqrt(v[i] * v[i] + own[SPEED] * own[SPEED]) if own[LEVEL] > 0.0 else 0.0
-        books[PIVOT_LOSS] += h * (own[VISCOUS] + rub) * new[i] * mean[i]
+        books[PIVOT_LOSS] += h * (own[VISCOUS] + rub) * max(new[i] * mean[i], 0.0)
         if i == 0:
             resisted = own[SPRING] * (q[0] - own[REST]) + own[PRELOAD] + (own[VISCOUS] + rub) * moved
             effort += resisted
@@ -293,7 +294,7 @@ def advance_felt(
             out[TANGENT] -= h * room[3] * slip
             out[CLOSING] = closing
             books[FELT_LOSS] += h * lossy * closing
-            books[FRICTION_LOSS] += h * room[3] * slip * dot(across, mean)
+            books[FRICTION_LOSS] += h * room[3] * max(slip * dot(across, mean), 0.0)
             on_first = push * along[0] - room[3] * slip * across[0]
             effort -= on_first
             books[WORK] -= h * on_first * moved

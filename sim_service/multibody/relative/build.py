@@ -85,12 +85,18 @@ def _make(
     return made, code
 
 
-def build_if_alike(mechanism: Equations, folder: Path | None = None) -> tuple[Generated, Compiled] | None:
-    """The same for a mechanism whose code is there already; None where it has other functions. Nothing is compiled, and
-    nothing stored: for numbers that change while a machine runs."""
-    one = Writer(mechanism, make_tree(mechanism, ()), None)
+def build_like(mechanism: Equations, of: Equations, made: Generated) -> Generated | None:
+    """What `build` made of `of`, with the numbers of a mechanism that has the same functions; None where it has others.
+    Nothing is compiled, read or stored: for numbers that change while a machine runs."""
+    one, first = (Writer(each, make_tree(each, ()), None) for each in (mechanism, of))
     one.write_places()
-    return _with_code_of(folder or store.folder(), _key(one.structure().encode()), one)
+    first.write_places()
+    names = tuple(one.links.p.names)
+    if one.structure() != first.structure() or made.parameter_names != names:
+        return None
+    numbers = one.tree, one.at, tuple(one.ports), names, np.array(one.links.p.values)
+    same = {name: getattr(made, name) for name in _STRUCTURE}
+    return _restored(one.m, dict(zip(_NUMBERS, numbers, strict=True)) | same)
 
 
 def _with_code_of(folder: Path, alike: str, one: Writer) -> tuple[Generated, Compiled] | None:

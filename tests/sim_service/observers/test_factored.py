@@ -1,6 +1,7 @@
 """The factored covariance beside numpy's full matrices: update, prediction, factorisation."""
 
 import numpy as np
+import pytest
 
 from sim_service.observers.factored import (
     SCRATCH,
@@ -10,7 +11,7 @@ from sim_service.observers.factored import (
     update_covariance,
 )
 
-N, ROWS, COLUMNS = 9, 4, 6
+N = 9
 
 
 def full(U, d):
@@ -20,11 +21,11 @@ def full(U, d):
     return upper + np.triu(upper, 1).T
 
 
-def made(seed, scale=None):
-    A = np.random.default_rng(seed).normal(size=(N, N))
+def made(seed, scale=None, n=N):
+    A = np.random.default_rng(seed).normal(size=(n, n))
     P = A @ A.T
     P = P if scale is None else P * np.outer(scale, scale)
-    U, d = np.zeros(N * N), np.zeros(N)
+    U, d = np.zeros(n * n), np.zeros(n)
     assert factorise_covariance(P.T.ravel().copy(), U, d) == 0
     return P, U, d
 
@@ -47,27 +48,16 @@ def test_an_update_is_that_of_the_full_matrix():
     assert np.allclose(full(U, d), I_KH @ P @ I_KH.T + 0.3 * np.outer(gain, gain))  # Joseph's form
 
 
-def test_a_prediction_is_that_of_the_full_matrix():
-    P, U, d = made(3)
+@pytest.mark.parametrize(("n", "rows", "columns"), [(3, 2, 3), (8, 5, 7), (9, 4, 6), (18, 13, 16), (47, 43, 45)])
+def test_a_prediction_is_that_of_the_full_matrix(n, rows, columns):
+    P, U, d = made(3, n=n)
     rng = np.random.default_rng(4)
-    F, B = rng.normal(size=(ROWS, COLUMNS)), rng.normal(size=(N, N))
-    T, Q = np.eye(N), 0.1 * B @ B.T
-    T[:ROWS, :COLUMNS] = F
-    T[:ROWS, COLUMNS:] = 0.0
-    assert (
-        predict_covariance(
-            U,
-            d,
-            F.T.ravel().copy(),
-            ROWS,
-            COLUMNS,
-            Q.ravel(),
-            np.zeros(N),
-            np.zeros(N * 12),
-            np.zeros(SCRATCH * 12),
-        )
-        == 0
-    )
+    F, B = rng.normal(size=(rows, columns)), rng.normal(size=(n, n))
+    T, Q = np.eye(n), 0.1 * B @ B.T
+    T[:rows, :columns] = F
+    T[:rows, columns:] = 0.0
+    room = np.zeros(n), np.zeros(n * (n + 3)), np.zeros(SCRATCH * (n + 3))
+    assert predict_covariance(U, d, F.T.ravel().copy(), rows, columns, Q.ravel(), *room) == 0
     assert np.allclose(full(U, d), T @ P @ T.T + Q)
 
 
