@@ -206,10 +206,11 @@ class Warden:
         share = (used - watched.used_ns) / max(now - watched.at_ns, 1)
         watched.used_ns, watched.at_ns = used, now
         if not watched.priority:
-            watched.hot = watched.hot + 1 if share > _FLOODED else 0
+            in_real_time = os.sched_getscheduler(thread) == os.SCHED_FIFO  # otherwise it is at ease, and no trouble
+            watched.hot = watched.hot + 1 if share > _FLOODED and in_real_time else 0
             if now - watched.hot_ns > _FORGOTTEN_NS:
                 watched.times = 0
-            if watched.hot >= 2 and os.sched_getscheduler(thread) == os.SCHED_FIFO:
+            if watched.hot >= 2:
                 watched.priority = os.sched_getparam(thread).sched_priority
                 os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
                 watched.hot, watched.hot_ns, watched.times = 0, now, watched.times + 1
