@@ -128,6 +128,8 @@ def run_it(file: str, seconds: float, folder: str) -> tuple[dict[str, Any], Miss
     with BareLoop(config, limit_s) as bare:
         result = tandem("run", str(CONFIGS / file), *options, "--seconds", str(seconds), "--runs", folder,
                         limit_s=limit_s)  # fmt: skip
+    if bare.missed > len(bare.misses):
+        raise SystemExit(f"the bare loop missed {bare.missed} times, more than are listed: nothing can be compared")
     steps = open_run(Path(folder)).topics["/step"].blocks
     return result, compare(steps, bare.misses, config.step_ns), steps
 

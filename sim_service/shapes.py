@@ -18,7 +18,8 @@ import numpy as np
 from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER, SHAPE
 from sim_service.machines.contract import FIT, Machine, Tables
 from sync.array_types import read_only
-from sync.block import EPOCH
+from sync.block import EPOCH, SEQ
+from sync.errors import ConfigError
 from sync.jit import kernel
 
 SLOTS = 8  # rows that wait for the loop
@@ -95,5 +96,10 @@ def shapes_of(
             values[command[AT_INDEX]] = command.view(np.float64)[AT_VALUE]
         elif command[AT_KIND] == SHAPE:
             command[AT_INDEX] = len(rows)
-            rows.append(shaping.row(values))
+            try:
+                rows.append(shaping.row(values))
+            except ConfigError as error:
+                raise ConfigError(
+                    f"/command {command[SEQ]}, a change of shape, cannot be made again: {error}"
+                ) from None
     return commands, np.array(rows)

@@ -260,7 +260,7 @@ def _refuse_unknown(asked: FleetAsked, records: tuple[Path, ...]) -> None:
         if missing and all(name in of for of in missing.values()):
             near = difflib.get_close_matches(name, names, 3) or names[:12]
             raise ConfigError(
-                f"--channel {name}: no channel of the records that were looked at; {model.name} has {', '.join(near)} …"
+                f"--channels {name}: no channel of the records looked at; {model.name} has {', '.join(near)} …"
             )
 
 

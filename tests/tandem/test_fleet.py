@@ -74,7 +74,7 @@ def test_what_no_record_can_be_asked_for_is_refused_before_any_is_read(tmp_path:
     [
         (FleetAsked(mode="ideal", overrides=("sim.parameters.mas=900",)), r"--set: .*sim\.parameters\.mas"),
         (FleetAsked(mode="ideal", overrides=("sim.parameters.mass=-900",)), r"--set: .*sim\.parameters\.mass"),
-        (FleetAsked(channels=("yaw_rat",)), r"--channel yaw_rat: .*yaw_rate"),
+        (FleetAsked(channels=("yaw_rat",)), r"--channels yaw_rat: .*yaw_rate"),
     ],
 )
 def test_what_fits_none_of_the_records_is_refused_once(folder: Path, tmp_path: Path, asked: FleetAsked, words) -> None:

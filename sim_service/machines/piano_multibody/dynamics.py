@@ -114,16 +114,19 @@ def force(report, contact, h):
 
 @inner
 def complete(state, inputs, params, h):
-    """What is not measured, from the step before; the tip's travel, within what a key has."""
+    """Travel of the tip, within what a key has, speed and acceleration; what is not measured: from the step before."""
     travel = min(max(inputs[I.position], -DEEPEST), params[PAR.key_dip] + DEEPEST)
     before = TIP * (state[S.key] - REST[KEY])
     if state[S.begun] < 1.0:
         # put where it is at once, its parts would be inside each other
         speed = APPROACH if travel > before else -APPROACH
         if abs(travel - before) > APPROACH * h and speed * state[S.last_speed] >= 0.0:  # nor have they met in between
-            inputs[I.velocity], inputs[I.acceleration] = speed, 0.0
+            if isnan(inputs[I.velocity]):
+                inputs[I.velocity] = speed
+            if isnan(inputs[I.acceleration]):
+                inputs[I.acceleration] = 0.0
             state[S.last_speed] = speed
-            return before + h * speed, speed
+            return before + h * speed, speed, 0.0
         state[S.begun] = 1.0
     if isnan(inputs[I.velocity]):
         inputs[I.velocity] = (travel - before) / h
@@ -131,7 +134,7 @@ def complete(state, inputs, params, h):
     if isnan(inputs[I.acceleration]):
         inputs[I.acceleration] = (speed - state[S.last_speed]) / h
     state[S.last_speed] = speed
-    return travel, speed
+    return travel, speed, inputs[I.acceleration]
 
 
 @kernel(STEP)
@@ -152,7 +155,7 @@ def step(state, inputs, params, tables, work, h):
         account(tree, links, joints, kinds, felt, gravity, q, v, books, room)
         state[S.energy_at_start] = books[law.KINETIC] + books[law.POTENTIAL] + books[law.STORED]
         state[S.begun] = 0.5
-    travel, speed = complete(state, inputs, params, h)
+    travel, speed, acceleration = complete(state, inputs, params, h)
     # the cubic through the key's angles and rates at both ends
     count = min(max(int(h / SHORT + 0.999), 1), MOST)
     short = h / count
@@ -167,7 +170,7 @@ def step(state, inputs, params, tables, work, h):
         angle = r * r * (1.0 + 2.0 * s) * a + s * r * r * h * va + s * s * (3.0 - 2.0 * s) * b - s * s * r * h * vb
         rate = 6.0 * s * r * (b - a) / h + r * (1.0 - 3.0 * s) * va + s * (3.0 * s - 2.0) * vb
         effort += advance_felt(
-            tree, links, joints, kinds, felt, gravity, q, v, angle, rate, inputs[I.acceleration] / TIP, short,
+            tree, links, joints, kinds, felt, gravity, q, v, angle, rate, acceleration / TIP, short,
             books, report, room,
         )  # fmt: skip
         # a blow: the instant at which felt and string touch
