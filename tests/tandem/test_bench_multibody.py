@@ -79,7 +79,7 @@ def test_the_tables_say_what_is_absent_and_how_costs_grow(small, tmp_path):
     assert "I3AL trapezoidal" in said and "failed" in said
 
 
-NOTHING = {"chains": [], "recursion": [], "rows": [], "refused": {}, "compilation": {}}
+NOTHING = {"cheapest": [], "chains": [], "recursion": [], "rows": [], "refused": {}, "compilation": {}}
 
 
 def test_what_compiling_costs_is_said_apart_for_the_core_and_for_everything():
@@ -116,6 +116,10 @@ def test_the_cheapest_point_that_is_accurate_enough_counts():
     }  # fmt: skip
     assert rows["lame"]["least_error"] == 1e-2
     assert work_precision.cells(rows["lame"])[-1] == "not reached"
+    (said,) = work_precision.verdicts(list(rows.values()))
+    assert said.endswith("code 10.0 at 1e-04; lame 1e-04 not reached")
+    (said,) = work_precision.verdicts([rows["code"] | {"ratio": 0.9}])
+    assert said.endswith("code 0.9 at 1e-04 (NOT quicker)")
 
 
 def test_every_step_of_a_curve_meets_the_instants_that_are_compared():

@@ -5,8 +5,9 @@ of natural coordinates, so that whatever reads one (reports, pages, comparisons)
 at the kept instants by natural coordinates: they are no part of this formulation.
 
 Where the independent coordinates come near a position in which they no longer determine the others, others take their
-place, with the state carried over (`partitions` counts the changes); what they are is found anew from the largest
-pivots there.
+place, with the state carried over (`partitions` counts the changes). That is done between two steps, in compiled code
+(partitions.py); only a choice that was not met before is found here, from the largest pivots there, and its code
+generated. All of one run's time is in `steps_ns` but for this generation and what is kept.
 """
 
 import math
@@ -15,87 +16,28 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-from numba import float64, int64, types
 
 from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.errors import AssemblyError, DivergedError, MechanismError, NotConverged
 from sim_service.multibody.natural.problems import accelerations
 from sim_service.multibody.natural.run import Record
 from sim_service.multibody.natural.system import State
-from sim_service.multibody.natural.views import part
-from sim_service.multibody.relative import integrators, ode
+from sim_service.multibody.relative import integrators
 from sim_service.multibody.relative.build import build
 from sim_service.multibody.relative.conversion import from_natural
 from sim_service.multibody.relative.generate import Generated, Position
 from sim_service.multibody.relative.groups import pivots
 from sim_service.multibody.relative.kinematics import gradient, residuals, tree_pose
-from sim_service.multibody.relative.system import (
-    CAPPED,
-    FUNCTIONS,
-    NOT_FINITE,
-    OPEN,
-    SINGULAR,
-    System,
-    advance,
-    make_system,
-    natural_places,
-    rates,
-    rates_and_jacobian,
-    settle,
-)
+from sim_service.multibody.relative.partitions import OPEN_GAP, UNKNOWN, Partitions, run_steps
+from sim_service.multibody.relative.system import GOOD, System, make_system, natural_places, settle
 from sim_service.multibody.relative.system import P as Part
-from sync.array_types import CONSTANTS, INDICES, VECTOR
-from sync.jit import kernel
 
 METHODS = {
     "rodas4": integrators.rodas4_step, "rodas3": integrators.rodas3_step, "ros2": integrators.ros2_step,
     "linear_euler": integrators.linear_euler_step, "trapezoidal": integrators.trapezoidal_step,
     "rk4": integrators.rk4_step,
 }  # fmt: skip
-OPEN_GAP = 1e-9  # m or rad
-GOOD_PIVOT = 0.3  # of what it is where the coordinates were chosen: better ones are not looked for
 MOST_PARTITIONS = 1000  # of a run: more often it is no passing position
-
-
-@kernel(
-    types.UniTuple(int64, 3)(
-        *FUNCTIONS, INDICES, CONSTANTS, INDICES, CONSTANTS, VECTOR, VECTOR, VECTOR, float64, int64,
-        int64, int64, float64[:, ::1], float64[:, ::1],
-    ),
-    error_model="numpy",
-)  # fmt: skip
-def run_steps(
-    step, of_rates, of_both, layout, settings, ints, reals, state, work, scratch, h, steps, every, begun, states,
-    diagnostics,
-):  # fmt: skip
-    """Steps until one does not end well; how many, how that one ended, and how many were capped.
-
-    States are kept where the number of the step in the whole run (from `begun`) is a multiple of `every`.
-    """
-    capped = 0
-    gaps = part(ints, work, Part.H)
-    for s in range(steps):
-        status = advance(step, of_rates, of_both, layout, settings, ints, reals, state, work, scratch, h)
-        if status == NOT_FINITE:
-            return s, status, capped
-        if status == CAPPED:
-            capped += 1
-        gap = 0.0
-        for i in range(len(gaps)):
-            gap = max(gap, abs(gaps[i]))
-        diagnostics[s, core.ITERATIONS] = scratch[ode.EVALUATIONS]
-        diagnostics[s, core.PHI_ERROR] = gap
-        diagnostics[s, core.CAPPED] = 1.0 if status in (CAPPED, OPEN) else 0.0
-        diagnostics[s, core.FACTORISATIONS] = scratch[ode.FACTORISATIONS]
-        diagnostics[s, core.ATTEMPTS] = 1.0
-        diagnostics[s, core.STEP_ERROR] = scratch[ode.ERROR]
-        if (begun + s + 1) % every == 0:
-            kept = (begun + s + 1) // every - begun // every - 1
-            for i in range(len(state)):
-                states[kept, i] = state[i]
-        if status in (OPEN, SINGULAR):
-            return s + 1, status, capped
-    return steps, 0, capped
 
 
 def best_dependent(generated: Generated, J: np.ndarray) -> tuple[int, ...]:
@@ -119,31 +61,31 @@ class Runner:
     """A natural state's mechanism in relative coordinates, at that state."""
 
     def __init__(self, state: State, method: str = "rodas4") -> None:
-        self.natural = state
-        self.step = METHODS[method]
-        self.method = method
-        self.partitions = 0
-        self.steps_ns = 0  # of the processor, spent in steps, without what is kept of them
-        first = make_system(state.system.mechanism)
-        self._systems = {first.generated.dependent: first}
-        self._use(first)
+        self._systems = [make_system(state.system.mechanism)]
+        self.restart(state, method)
 
     def restart(self, state: State, method: str | None = None) -> None:
         """Begin again at another state of the same mechanism, perhaps by another method; what was generated stays."""
-        if method is not None:
-            self.step, self.method = METHODS[method], method
-        self.natural, self.partitions, self.steps_ns = state, 0, 0
-        self._use(next(iter(self._systems.values())))
+        self.method = method or self.method
+        self.natural, self.partitions = state, 0
+        self.steps_ns = 0  # of the processor, spent in steps and changes of coordinates, without what is kept of them
+        self._current = 0  # of the systems
+        self._tables = Partitions(self._systems, METHODS[self.method])
+        self._take_natural()
 
-    def _use(self, system: System) -> None:
-        """Take the natural state into this system's coordinates."""
-        self.system = system
+    @property
+    def system(self) -> System:
+        """The one that the state is in."""
+        return self._systems[self._current]
+
+    def _take_natural(self) -> None:
+        """Take the natural state into the system's coordinates."""
+        system = self.system
         tree, s = system.generated.tree, self.natural
         x, references = from_natural(tree, s.q, s.inputs[:, 0].copy())
         self.state = np.zeros(system.state_size)
         self._fill(x, references, self._velocities(x, references))
-        self.work, self.scratch = system.work(), ode.make_scratch(system.layout)
-        settle(system.ints, system.reals, self.state, self.work)
+        settle(system.ints, system.reals, self.state, self._tables.work)
 
     def _velocities(self, x: np.ndarray, references: dict[int, np.ndarray]) -> np.ndarray:
         """Velocities with the natural state's rates, that keep the loops closed while inputs move."""
@@ -176,58 +118,43 @@ class Runner:
         system.part(Part.W, self.state)[:] = w
         system.part(Part.INPUT, self.state)[:] = s.inputs.ravel()
 
-    def _repartitioned(self) -> bool:
-        """Whether other independent coordinates could take over; not where loops came open in too long a step."""
+    def _changed(self) -> bool:
+        """Whether other coordinates that serve here could become independent, though no known ones serve well; not
+        where loops came open in too long a step. Velocities of the state are complete."""
+        x, ref, inputs = (self.system.part(which, self.state) for which in (Part.X, Part.REF, Part.INPUT))
+        self.partitions += 1
+        begun, known = time.process_time_ns(), len(self._systems)
         try:
-            self._repartition()
+            self._current = self._chosen(x, ref, inputs.reshape(-1, 3))
         except (AssemblyError, MechanismError):
             return False
-        return True
+        tables, system = self._tables, self.system
+        tables.scratch[:] = 0.0
+        settle(system.ints, system.reals, self.state, tables.work)
+        gap = float(np.abs(system.part(Part.H, tables.work)).max(initial=0.0))
+        if len(self._systems) == known:
+            self.steps_ns += time.process_time_ns() - begun
+        return gap < OPEN_GAP
 
-    def _repartition(self) -> None:
-        """Other independent coordinates, those that serve best here. The state is laid out alike and stays.
-
-        Only velocities that were dependent are missing in it: those that become independent are found from the loops.
-        """
-        self.partitions += 1
-        old, state = self.system.generated, self.state
-        x, w, ref, inputs = (self.system.part(which, state) for which in (Part.X, Part.W, Part.REF, Part.INPUT))
-        d = self.system.part(Part.D, self.system.reals)
-        (w[:],) = self.system.code.call("velocities", x, ref, w, inputs, d)
-        self.system = self._known(x, ref, inputs) or self._chosen(old, x, ref, inputs.reshape(-1, 3))
-        self.work, self.scratch = self.system.work(), ode.make_scratch(self.system.layout)
-        settle(self.system.ints, self.system.reals, state, self.work)
-        gap = float(np.abs(self.system.part(Part.H, self.work)).max(initial=0.0))
-        if not gap < OPEN_GAP:
-            raise AssemblyError(f"loops are open by {gap:g} m or rad after a step; try a smaller one")
-
-    def _known(self, x: np.ndarray, ref: np.ndarray, inputs: np.ndarray) -> System | None:
-        """Of the systems that were made before that with the largest pivots here, if they are good ones."""
-        best, most = None, GOOD_PIVOT
-        for system in self._systems.values():
-            if system is not self.system:
-                _, _, pivots = system.code.call("close", x, ref, inputs, system.part(Part.D, system.reals))
-                least = float(np.abs(pivots / system.part(Part.PIVOT, system.reals)).min(initial=1.0))
-                if least > most:
-                    best, most = system, least
-        return best
-
-    def _chosen(self, old: Generated, x: np.ndarray, ref: np.ndarray, inputs: np.ndarray) -> System:
-        """With the coordinates that are best here."""
+    def _chosen(self, x: np.ndarray, ref: np.ndarray, inputs: np.ndarray) -> int:
+        """The system with the coordinates that are best here."""
+        old = self.system.generated
         J, _ = self._loops(x, {k: ref[4 * i : 4 * i + 4] for i, k in enumerate(old.balls)}, inputs)
         dependent = best_dependent(old, J)
-        if dependent not in self._systems:
-            at = Position(x.copy(), ref.copy(), inputs[:, 0].copy())
-            made = build(self.system.mechanism, tree=replace(old.tree, dependent=dependent), at=at)
-            self._systems[dependent] = make_system(self.system.mechanism, made)
-        return self._systems[dependent]
+        known = [system.generated.dependent for system in self._systems]
+        if dependent in known:
+            return known.index(dependent)
+        at = Position(x.copy(), ref.copy(), inputs[:, 0].copy())
+        made = build(self.system.mechanism, tree=replace(old.tree, dependent=dependent), at=at)
+        self._systems.append(make_system(self.system.mechanism, made))
+        self._tables = Partitions(self._systems, METHODS[self.method])
+        return len(known)
 
-    def to_natural(self, vector: np.ndarray, into: State) -> None:
-        """A state of relative coordinates as one of natural ones; multipliers found anew."""
-        system = self.system
+    def to_natural(self, system: System, vector: np.ndarray, into: State) -> None:
+        """A state of a system's coordinates as one of natural ones; multipliers found anew."""
         n = into.system.n
         q, qd, qdd = np.zeros(n), np.zeros(n), np.zeros(n)
-        natural_places(system.ints, system.reals, vector, self.work, q, qd, qdd)
+        natural_places(system.ints, system.reals, vector, self._tables.work, q, qd, qdd)
         into.q[:], into.qd[:], into.qdd[:] = q, qd, qdd
         into.vector[into.system.span(core.P.TIME)] = system.part(Part.TIME, vector)
         into.inputs[:] = system.part(Part.INPUT, vector).reshape(-1, 3)
@@ -247,25 +174,26 @@ class Runner:
             end = done + steps
             stride = every if size == h else (1 if (whole + 1) % every == 0 else 2)
             while done < end and finite:
-                states = np.zeros(((end - done) // stride + 1, self.system.state_size))
+                most_kept = (end - done) // stride + 1
+                states, systems = np.zeros((most_kept, len(self.state))), np.zeros(most_kept, np.int64)
                 begun = done if size == h else 0
-                system = self.system
+                at = self._tables
                 then = time.process_time_ns()
-                made, status, more = run_steps(
-                    self.step, rates, rates_and_jacobian, system.layout, system.settings, system.ints, system.reals,
-                    self.state, self.work, self.scratch, size, end - done, stride, begun, states, diagnosis[done:],
+                made, status, more, self._current, changes = run_steps(
+                    at.words, at.spans, at.ints, at.reals, at.layouts, at.settings, self._current, self.state, at.work,
+                    at.scratch, size, end - done, stride, begun, MOST_PARTITIONS - self.partitions, states, systems,
+                    diagnosis[done:],
                 )  # fmt: skip
                 self.steps_ns += time.process_time_ns() - then
                 kept = (begun + made) // stride - begun // stride
                 first = (begun // stride + 1) * stride - 1 - begun + done
-                pieces.append(self._converted(states[:kept], diagnosis[first::stride]))
+                pieces.append(self._converted(states[:kept], systems, diagnosis[first::stride]))
                 done += made
-                capped += more + (status == OPEN)
-                finite = status != NOT_FINITE
-                if status in (OPEN, SINGULAR) and done < end:
-                    finite = self.partitions < MOST_PARTITIONS and self._repartitioned()
+                capped += more
+                self.partitions += changes
+                finite = status == GOOD or (status == UNKNOWN and self._changed())
         if finite:
-            self.to_natural(self.state, self.natural)
+            self.to_natural(self.system, self.state, self.natural)
         errors = diagnosis[:done, core.STEP_ERROR]
         most = float(np.nanmax(errors)) if np.isfinite(errors).any() else math.nan
         # the sum of the estimates would be that of the lower order beside: no bound worth a word
@@ -276,12 +204,12 @@ class Runner:
             warnings.warn(f"{capped} of {done} steps did not converge; try a smaller step", NotConverged, stacklevel=2)
         return record
 
-    def _converted(self, states: np.ndarray, diagnosis: np.ndarray) -> np.ndarray:
+    def _converted(self, states: np.ndarray, systems: np.ndarray, diagnosis: np.ndarray) -> np.ndarray:
         """Kept states as natural ones; how far constraints and their rates are from holding is looked at there."""
         out = np.zeros((len(states), self.natural.system.state_size))
         one = self.natural.copy()
         for k, vector in enumerate(states):
-            self.to_natural(vector, one)
+            self.to_natural(self._systems[systems[k]], vector, one)
             out[k] = one.vector
             diagnosis[k, core.PHI_ERROR] = max(diagnosis[k, core.PHI_ERROR], np.abs(one.phi()).max(initial=0.0))
             diagnosis[k, core.PHID_ERROR] = np.abs(one.phid()).max(initial=0.0)

@@ -400,7 +400,7 @@ def equal_cells(row: dict[str, Any]) -> list[str]:
 
 
 def closing(result: dict[str, Any]) -> list[str]:
-    lines = []
+    lines = work_precision.verdicts(result["cheapest"])
     for grown in result["chains"]:
         costs = ", ".join(f"{n}: {us:.1f}" for n, us in zip(grown["rods"], grown["us_per_step"], strict=True))
         lines.append(
@@ -416,8 +416,7 @@ def closing(result: dict[str, Any]) -> list[str]:
     changed = [r for r in result["rows"] if r.get("partitions") and r["formulation"] == RELATIVE[0].key]
     for row in changed:
         lines.append(
-            f"{row['problem']}: independent coordinates changed {row['partitions']} times, in Python,"
-            f" {row['partition_ms']:.1f} ms each, which is no part of µs/step"
+            f"{row['problem']}: independent coordinates changed {row['partitions']} times, which is part of µs/step"
         )
     for problem, reason in result["refused"].items():
         lines.append(f"{problem}: not in relative coordinates: {reason}")

@@ -1,16 +1,15 @@
 """The problems in relative coordinates: every integrator of theirs, measured as trial.py measures natural coordinates.
 
 One `Runner` serves all methods and repetitions of a problem: its machine code is generated once. Time is that of the
-steps alone, wall clock, the quickest of five runs. Where a linkage passes a position in which the independent
-coordinates no longer determine the others, these are changed between two steps, in Python: the number of changes and
-what they cost are figures of their own (`partitions`, `partition_ms`: with the
-start of the run and the record of its end, wall clock), not part of a step.
+processor from the first step to the end of the last, the quickest of five runs. Where a linkage passes a position in
+which the independent coordinates no longer determine the others, these are changed between two steps: that is part of
+the time, and the number of changes a figure of its own (`partitions`). Code for every choice of coordinates was
+generated in a run before.
 
 An "iteration" of these rows is an evaluation of the equations; there is nothing else in a step that repeats.
 """
 
 import math
-import time
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -81,23 +80,11 @@ def simulate(problem: Problem, method: str, h: float) -> Record:
 
 
 def seconds_of(problem: Problem, method: str, h: float, repeats: int = 5) -> float:
-    """Of the steps of a whole run, the quickest of some."""
+    """Of the steps of a whole run and of what happens between them, the quickest of some."""
     runner, best = _prepared(problem).runner, math.inf
     for _ in range(repeats):
         _run(problem, method, h, round(problem.seconds / h))
         best = min(best, runner.steps_ns / 1e9)
-    return best
-
-
-def change_seconds(problem: Problem, repeats: int = 3) -> float:
-    """All changes of independent coordinates of a run, among those already generated; of the last method and step."""
-    runner, best = _prepared(problem).runner, math.inf
-    if not runner.partitions:
-        return 0.0
-    for _ in range(repeats):
-        begun = time.process_time_ns()
-        _run(problem, runner.method, problem.h, round(problem.seconds / problem.h))
-        best = min(best, (time.process_time_ns() - begun - runner.steps_ns) / 1e9)
     return best
 
 
@@ -136,7 +123,6 @@ def trial(problem: Problem, method: Method, reference: np.ndarray, with_order: b
         "us_per_step": 1e6 * spent / steps,
         "real_time_factor": problem.seconds / spent,
         "partitions": partitions,
-        "partition_ms": 1e3 * change_seconds(problem) / partitions if partitions else None,
     }
 
 

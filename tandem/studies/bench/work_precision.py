@@ -4,9 +4,7 @@
 the price of a step but that of an accuracy. Of the points of a method that reach a given error the cheapest is taken;
 so a method of high order may use its long steps and a cheap one its many.
 
-Of relative coordinates `us_per_second` is the time of the steps. What changes of their independent coordinates cost,
-which are made in Python between two steps, stands beside it (`changes_us_per_second`): it is the same for any method
-and step. The cheapest way to an accuracy has both.
+In relative coordinates changes of the independent ones between two steps are part of the cost.
 """
 
 import math
@@ -38,7 +36,7 @@ class Contestant:
 
     key: str
     simulate: Callable[[Problem, float], Record]
-    seconds: Callable[[Problem, float], float]  # of processor or, in relative coordinates, of the wall clock
+    seconds: Callable[[Problem, float], float]  # of the processor
 
 
 def natural(formulation: Formulation, repeats: int = 5) -> Contestant:
@@ -84,7 +82,6 @@ def measure(problem: Problem, reference: np.ndarray, runners: dict[str, Any], qu
     if not relative.refused(problem):
         ours += [(RELATIVE, in_relative(m, repeats)) for m in relative.RELATIVE]
     points = []
-    changes = None  # nearly the same for all methods and steps
     for group, contestant in ours:
         for h in reversed(steps):
             stride = max(1, INSTANTS // round(problem.seconds / h))
@@ -97,10 +94,6 @@ def measure(problem: Problem, reference: np.ndarray, runners: dict[str, Any], qu
             if gap > LEAST_ERROR:
                 cost = 1e6 * contestant.seconds(problem, h) / problem.seconds
                 points.append(_point(problem, group, contestant.key, h, gap, cost))
-                if group == RELATIVE:
-                    if changes is None:
-                        changes = 1e6 * relative.change_seconds(problem) / problem.seconds
-                    points[-1]["changes_us_per_second"] = changes
     for code, runner in runners.items():
         points += _of_code(problem, reference, code, runner, steps, repeats)
     return points
@@ -129,11 +122,7 @@ def _point(problem: Problem, group: str, method: str, h: float, gap: float, cost
 
 def cheapest(points: list[dict[str, Any]], target: float) -> dict[str, Any] | None:
     enough = [p for p in points if p["error"] <= target]
-    return min(enough, key=_total) if enough else None
-
-
-def _total(point: dict[str, Any]) -> float:
-    return float(point["us_per_second"] + point.get("changes_us_per_second", 0.0))
+    return min(enough, key=lambda p: float(p["us_per_second"])) if enough else None
 
 
 def at_equal_accuracy(points: list[dict[str, Any]], targets: tuple[float, ...] = TARGETS) -> list[dict[str, Any]]:
@@ -155,13 +144,31 @@ def at_equal_accuracy(points: list[dict[str, Any]], targets: tuple[float, ...] =
                 row = {"problem": problem, "target": target, "rival": rival}
                 row["least_error"] = min(p["error"] for p in mine)
                 if best is None:
-                    row |= dict.fromkeys(("method", "h", "error", "us_per_second", "changes_us_per_second", "ratio"))
+                    row |= dict.fromkeys(("method", "h", "error", "us_per_second", "ratio"))
                 else:
                     row |= {key: best[key] for key in ("method", "h", "error", "us_per_second")}
-                    row["changes_us_per_second"] = best.get("changes_us_per_second", 0.0)
-                    row["ratio"] = _total(best) / _total(ours) if ours else None
+                    row["ratio"] = best["us_per_second"] / ours["us_per_second"] if ours else None
                 rows.append(row)
     return rows
+
+
+def verdicts(rows: list[dict[str, Any]]) -> list[str]:
+    """A sentence for every problem: how much quicker we are at equal accuracy than each of the other codes, or not."""
+    lines = []
+    for problem in dict.fromkeys(row["problem"] for row in rows):
+        theirs = [r for r in rows if r["problem"] == problem and r["rival"] not in (NATURAL, RELATIVE)]
+        words = []
+        for code in dict.fromkeys(row["rival"] for row in theirs):
+            mine = [row for row in theirs if row["rival"] == code]
+            found = [
+                f"{row['ratio']:.1f} at {row['target']:.0e}" if row["ratio"] else f"{row['target']:.0e} not reached"
+                for row in mine
+            ]
+            slower = any(row["ratio"] is not None and row["ratio"] <= 1.0 for row in mine)
+            words.append(f"{code} {', '.join(found)}" + (" (NOT quicker)" if slower else ""))
+        if words:
+            lines.append(f"{problem}, times quicker than other codes at equal accuracy: {'; '.join(words)}")
+    return lines
 
 
 HEADINGS = (
@@ -172,7 +179,6 @@ HEADINGS = (
     "h, ms",
     "error",
     "µs per s",
-    "changes",
     "times the cheapest of ours",
 )
 
@@ -184,8 +190,6 @@ def cells(row: dict[str, Any]) -> list[str]:
         row["rival"] if row["rival"] not in (NATURAL, RELATIVE) else "ours",
     ]
     if row["method"] is None:
-        return [*first, "–", "–", f"{row['least_error']:.1e}", "–", "–", "not reached"]
-    figures = [f"{1e3 * row['h']:.3g}", f"{row['error']:.1e}", f"{row['us_per_second']:.0f}"]
-    changes = row["changes_us_per_second"]
-    figures += [f"+ {changes:.0f}" if changes else "–", f"{row['ratio']:.2f}"]
+        return [*first, "–", "–", f"{row['least_error']:.1e}", "–", "not reached"]
+    figures = [f"{1e3 * row['h']:.3g}", f"{row['error']:.1e}", f"{row['us_per_second']:.0f}", f"{row['ratio']:.2f}"]
     return [*first, row["method"], *figures]
