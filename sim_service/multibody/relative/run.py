@@ -61,8 +61,9 @@ class Runner:
     """A natural state's mechanism in relative coordinates, at that state."""
 
     def __init__(self, state: State, method: str = "rodas4") -> None:
+        self.method = method
         self._systems = [make_system(state.system.mechanism)]
-        self.restart(state, method)
+        self.restart(state)
 
     def restart(self, state: State, method: str | None = None) -> None:
         """Begin again at another state of the same mechanism, perhaps by another method; what was generated stays."""
