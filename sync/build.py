@@ -74,11 +74,21 @@ def ensure(name: str, *modules: str, report: Report | None = None) -> None:
         code.marker(name).touch()
 
 
+def ensure_for(*modules: str) -> None:
+    """Compile what these may import, at once or later, and no more; at once if nothing of it is missing."""
+    name = "for-" + "-".join(modules)
+    if not done(name):
+        files = {each for module in modules for each in needed_by(code.file_of(module)) if code.kernels_in(each)}
+        if files:  # no names would mean all
+            ensure(name, *sorted(code.module_name(each) for each in files))
+
+
 class Progress:
     """A line that is written over on a terminal; elsewhere one every few seconds. Nothing in the first `silent_s`."""
 
     def __init__(self, silent_s: float = 0.0) -> None:
-        self._terminal = sys.stderr.isatty()
+        # below a bar, which stands in the place of standard error, a line is shown only when it ends
+        self._terminal = sys.stderr.isatty() and sys.stderr is sys.__stderr__
         self._begun = time.monotonic()
         self._next = self._begun + silent_s
         self._shown = False

@@ -29,7 +29,7 @@ def calibrate(
     config: NeededConfig,
     rows: Annotated[
         list[str] | None,
-        typer.Option("--row", help="A row of [inputs] that has a scale; repeatable. Default: all of them."),
+        typer.Option("--row", help="A row of `inputs` that has a scale; repeatable. Default: all of them."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The fragment to write. Default: NAME_calibration.toml beside the file.")

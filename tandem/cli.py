@@ -1,4 +1,4 @@
-"""The command line: starts the services, shows what they do, prints what they did.
+"""A real-time model beside the machine it models: run it, watch it, record it, replay it. Begin with `tandem drive`.
 
 Exit codes: 0 a clean run whose balance closes; 1 something failed; 2 a configuration or a file is wrong; 3 the model
 diverged; 6 a clean run, but its record is not whole; 7 a device or its driver is missing or refuses; 8 input
@@ -26,6 +26,7 @@ from tandem.config_argument import DEFAULT, ConfigFile, ImportConfig, OtherConfi
 from tandem.ensemble_commands import fleet, identify, sweep
 from tandem.fmu_command import fmu
 from tandem.foxglove_command import foxglove
+from tandem.help_text import Commands, flowing
 from tandem.iso_commands import iso
 from tandem.keys_command import keys
 from tandem.live_run import checked_config, compile_ahead
@@ -57,7 +58,8 @@ from tandem.view_command import view
 if TYPE_CHECKING:
     from sync.config import Config
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+_WHAT, _CODES = (flowing(part) for part in (__doc__ or "\n\n").split("\n\n", 1))
+app = Commands(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=_WHAT, epilog=_CODES)
 TRANSPORTS = ("shm", "ipc", "tcp")
 RUN, PARTS, RECORDS, MACHINES, HERE = (
     "A run",
@@ -266,7 +268,7 @@ def replay(
 
     with errors():
         factor = _pace(pace)
-        build.ensure("everything")
+        build.ensure_for("tandem.replay")
         with compiling("replay"):
             from tandem.replay import Asked, all_identical, print_replay, replay_run
             from tandem.replay_save import save as save_replay
@@ -497,14 +499,14 @@ app.command(rich_help_panel=HERE)(keys)
 app.command(rich_help_panel=RECORDS)(notes)
 app.command(rich_help_panel=RUN)(midi)
 app.command(rich_help_panel=RUN)(foxglove)
-bench = typer.Typer(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
+bench = Commands(no_args_is_help=True, help="Benchmarks, beside other codes where they are installed.")
 bench.command("multibody")(bench_multibody)
 app.add_typer(bench, name="bench", rich_help_panel=MACHINES)
-vehicle = typer.Typer(no_args_is_help=True, help="What a vehicle file makes.")
+vehicle = Commands(no_args_is_help=True, help="What a vehicle file makes.")
 vehicle.command("report")(vehicle_report)
 vehicle.command("torque")(vehicle_torque)
 app.add_typer(vehicle, name="vehicle", rich_help_panel=MACHINES)
-study = typer.Typer(no_args_is_help=True, help="A machine examined offline, and what a device or a person feels.")
+study = Commands(no_args_is_help=True, help="A machine examined offline, and what a device or a person feels.")
 study.command("caster")(caster)
 study.command("caster-trials")(caster_trials)
 study.command("steering")(steering)

@@ -59,7 +59,7 @@ def iso(
 
     with errors():
         changed = parameters(settings) | ({"step_halving": 1.0} if halved else {})
-        build.ensure("everything")
+        build.ensure_for("tandem.studies.iso.manoeuvres", "sim_service.machines.buggy")
         with status("reading"), compiling("iso"):
             from tandem.reports.html.page import json_ready
             from tandem.reports.html.plain import write_plain

@@ -11,7 +11,10 @@ from tandem.terminal import AsJson, errors
 
 
 def keys(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of the new pair, such as daq or sim.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Of a new pair, such as daq. Without it, what is there."),
+    ] = None,
     folder: Annotated[Path, typer.Option(help="Folder of keys.")] = Path("keys"),
     listed: Annotated[bool, typer.Option("--list", help="What is there; nothing is made.")] = False,
     as_json: AsJson = False,

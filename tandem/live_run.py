@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sync.errors import ConfigError
+from tandem.compiled import machine_name
 from tandem.terminal import new_run_folder, progress_bar
 
 if TYPE_CHECKING:
@@ -81,11 +82,13 @@ def compile_ahead(config: "Config", file: Path) -> None:
     name = compiled_set(config, file)
     if build.done(name):
         return
+    from sim_service.machines import MACHINES
+
     refuse_early(config, file)  # reported before the compiler has its minute
     refuse_unknown_machine(config, file)
     modules = [*_COMPILED, *_ours(f"daq_service.devices.{config.source.get('kind')}", code_dependencies.runs)]
     # a machine may import what makes it only when it is made
-    modules += _ours(f"sim_service.machines.{_machine(config, file)}", build.needed_by)
+    modules += _ours(MACHINES.get(machine_name(config, file.parent), ""), build.needed_by)
     if config.efforts:
         modules += _COMPILED_FOR_EFFORTS
     if config.look_ahead.enabled:
@@ -97,7 +100,7 @@ def refuse_unknown_machine(config: "Config", file: Path) -> None:
     from sim_service.machines import MACHINES
     from sync import plugins
 
-    name, known = _machine(config, file), plugins.known(plugins.MACHINES, MACHINES)
+    name, known = machine_name(config, file.parent), plugins.known(plugins.MACHINES, MACHINES)
     if name and name not in known:  # a file that names none is refused where the rest of it is read
         machine = config.sim.machine
         where = f"{file.parent / machine}: machine" if machine.endswith(".toml") else "sim.machine"
@@ -106,16 +109,9 @@ def refuse_unknown_machine(config: "Config", file: Path) -> None:
 
 def compiled_set(config: "Config", file: Path) -> str:
     """A name for what this configuration needs compiled."""
-    parts = [_machine(config, file), str(config.source.get("kind"))]
+    parts = [machine_name(config, file.parent), str(config.source.get("kind"))]
     parts += ["efforts"] * bool(config.efforts) + ["ahead"] * config.look_ahead.enabled
     return "run-" + "-".join(part if _MODULE.fullmatch(part) else "unknown" for part in parts)
-
-
-def _machine(config: "Config", file: Path) -> str:
-    from sync.toml import read_toml
-
-    machine = config.sim.machine
-    return str(read_toml(file.parent / machine).get("machine", "")) if machine.endswith(".toml") else machine
 
 
 def _ours(module: str, needs: Callable[[Path], frozenset[Path]]) -> list[str]:

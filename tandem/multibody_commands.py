@@ -38,7 +38,7 @@ def mechanism(
     from sync.jit import compiling
 
     with errors():
-        build.ensure("everything")
+        build.ensure_for("tandem.mechanism_run")
         with status("reading"), compiling("mechanism"):
             from tandem import mechanism_run as work
             from tandem.reports.html.page import json_ready
@@ -76,7 +76,7 @@ def bench_multibody(
     from sync import build
     from sync.jit import compiling
 
-    build.ensure("everything")
+    build.ensure_for("tandem.studies.bench.multibody")
     with compiling("mechanism"):
         from tandem.studies.bench import multibody
     from tandem.reports.html.page import json_ready

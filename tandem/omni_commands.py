@@ -31,7 +31,7 @@ def study_omni(
     from sync.jit import compiling
 
     with errors():
-        build.ensure("everything")
+        build.ensure_for("tandem.studies.omni.measures", "sim_service.machines.omni")
         with compiling("omni"):
             from tandem.studies.omni import shown
             from tandem.studies.omni.measures import STUDIES

@@ -12,6 +12,8 @@ import typer
 from tandem.config_argument import NeededConfig
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 
+_PIANOS = tuple(f"sim_service.machines.{name}" for name in ("piano.phases", "piano.octave", "piano_multibody"))
+
 
 def notes(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A recorded run of a piano key.")],
@@ -102,7 +104,7 @@ def study_piano(
     from sync.jit import compiling
 
     with errors():
-        build.ensure("everything")
+        build.ensure_for("tandem.studies.piano", *_PIANOS)
         with compiling("piano"):
             from tandem.reports.html.page import json_ready
             from tandem.reports.html.plain import write_plain

@@ -37,6 +37,7 @@ from sync.ring import RingWriter, push
 from sync.streams import LOOK_AHEAD
 from sync.toml import check
 from tandem import replay_look_ahead
+from tandem.compiled import compile_machine, machine_name
 from tandem.provenance import other_facts
 from tandem.replay_efforts import efforts_again, in_words
 from tandem.replay_look_ahead import PredictionsAgain
@@ -118,6 +119,7 @@ def _recorded(run: Run, asked: Asked, model: Machine, params: np.ndarray) -> tup
 def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     if asked.config is not None:
         config = load(asked.config, asked.overrides)
+        compile_machine(machine_name(config, asked.config.parent))
         return (config, *configured_machine(config, asked.config.parent))
     settings = recorded_settings(run)
     if not settings:
@@ -127,17 +129,19 @@ def _made(run: Run, asked: Asked) -> tuple[Config, Machine, np.ndarray]:
     # its fragments are in it already, whatever has become of their files; new ones go over it
     config = assembled(settings, [], asked.overrides, Path(), where)
     if (config.sim.machine, config.sim.files) != (was.sim.machine, was.sim.files):
+        compile_machine(machine_name(config, Path()))
         return (config, *configured_machine(config, Path()))
     sources = recorded(recorded_files(run), str(run.path))
     try:
-        sources.toml()
+        name = sources.toml().get("machine")
     except ConfigError:
         raise RunError(f"{run.path}: its {FILE} is missing or damaged; give a configuration after it") from None
-    for key, name in config.sim.files.items():
-        if name and not any(
+    for key, file in config.sim.files.items():
+        if file and not any(
             recorded_name == key or recorded_name.startswith(f"{key}:") for recorded_name in sources.files
         ):
-            raise RunError(f"{run.path}: the files of its {key} {name} are missing; give a configuration after it")
+            raise RunError(f"{run.path}: the files of its {key} {file} are missing; give a configuration after it")
+    compile_machine(name)
     return (config, *make_machine(sources, config.sim.parameters))
 
 

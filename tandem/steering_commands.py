@@ -59,7 +59,7 @@ def caster(
 
     with errors():
         asked, changed = _trails(trails_mm), parameters(settings)
-        build.ensure("everything")
+        build.ensure_for("tandem.studies.steering.caster", "sim_service.machines.buggy")
         with status("reading"), compiling("iso"):
             from tandem.reports.html.page import json_ready
             from tandem.reports.html.plain import write_plain
@@ -162,7 +162,7 @@ def _drive(  # type: ignore[no-untyped-def]
     from sync.jit import compiling
     from tandem.studies.steering import protocol
 
-    build.ensure("everything")
+    build.ensure_for("tandem.studies.steering.caster", "sim_service.machines.buggy")
     with status("reading"), compiling("iso"):
         from tandem.studies.iso.vehicle import load_vehicle
         from tandem.studies.steering.caster import lean_for
@@ -218,7 +218,7 @@ def steering(
 
     with errors():
         changed = parameters(settings)
-        build.ensure("everything")
+        build.ensure_for("tandem.studies.steering.feel", "sim_service.machines.buggy")
         with status("reading"), compiling("iso"):
             from tandem.reports.html.page import json_ready
             from tandem.reports.html.plain import write_plain

@@ -33,7 +33,7 @@ def study_wall(
     from sync.jit import compiling
 
     with errors():
-        build.ensure("everything")
+        build.ensure_for("tandem.studies.wall.limits", "sim_service.machines.wall")
         with compiling("study"):
             from tandem.reports.html.page import json_ready
             from tandem.reports.html.plain import write_plain

@@ -76,6 +76,7 @@ _OF_A_DRIVE = Own(("vx", "yaw_rate", "steering_angle"), _report)
 def vehicle_report(
     vehicle: Vehicle = BUGGY,
     settings: Parameters = None,
+    tables: Annotated[bool, typer.Option("--tables", help="Also standing, over wheel travel and over rack.")] = False,
     as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(metavar="PATH.html", help="Write a page with curves.")] = None,
 ) -> None:
@@ -88,7 +89,7 @@ def vehicle_report(
 
     with errors():
         changed = parameters(settings)
-        build.ensure("everything")
+        build.ensure_for("tandem.studies.vehicle.figures", "sim_service.machines.buggy")
         with status("reading"), compiling("vehicle"):
             from tandem.studies.vehicle import shown
             from tandem.studies.vehicle.figures import examine
@@ -100,7 +101,7 @@ def vehicle_report(
         if as_json:
             print(json.dumps(result, allow_nan=False), flush=True)
         else:
-            shown.print_report(output(), result)
+            shown.print_report(output(), result, tables)
         if out is not None:
             write(out, shown.page(result))
     if not result["comparison"]["agrees"]:
@@ -117,7 +118,7 @@ def vehicle_torque(
     from sync import build
     from sync.jit import compiling
 
-    build.ensure("everything")
+    build.ensure_for("tandem.studies.vehicle.wheel_torque")
     with compiling("mechanism"):
         from tandem.studies.vehicle import wheel_torque
     from tandem.reports.html.page import json_ready

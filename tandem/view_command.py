@@ -195,7 +195,7 @@ def view(
 
         for named in filter(None, (run, other)):
             find(named)  # a run that is not there is reported before anything is compiled
-        build.ensure("everything")
+        build.ensure_for("tandem.replay")
         with compiling("replay"):
             import tandem.replay  # noqa: F401
         with progress("view") as update:
@@ -243,7 +243,7 @@ def _mechanism(file: Path, chosen: tuple[Any, Any], token: str, opened: bool) ->
     from sync.config import View
     from sync.jit import compiling
 
-    build.ensure("everything")
+    build.ensure_for("tandem.mechanism_run")
     with compiling("mechanism"):
         from sim_service.multibody.mechanism_file import read_mechanism
         from tandem.mechanism_run import prepare

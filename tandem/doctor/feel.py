@@ -109,7 +109,7 @@ def _limit(config: Config, file: Path, overrides: list[str]) -> "tuple[float, fl
     delay = delay_of(config, file, overrides)
     if damping <= 0.0:
         return 0.0, delay, None
-    build.ensure("everything")
+    build.ensure_for("tandem.studies.steering.hands_off", "sim_service.machines.buggy")
     with compiling("iso"):
         from tandem.studies.steering.hands_off import Device, H, at_speed, response
 

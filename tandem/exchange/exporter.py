@@ -63,7 +63,7 @@ def _with_scene(path: Path, run: Run, part: Path, progress: Progress, say: Say) 
     from sync import build
     from sync.jit import compiling
 
-    build.ensure("everything")
+    build.ensure_for("tandem.replay")
     with compiling("replay"):
         from tandem.foxglove.file import write
         from tandem.replay import Asked

@@ -21,6 +21,7 @@ from sync.jit import compiling
 from sync.record import open_run
 from sync.record.settings import recorded_files, recorded_settings
 from sync.toml import check, read_toml
+from tandem.compiled import compile_machine, machine_name
 from tandem.library.table import Table
 from tandem.shipped_configs import CONFIGS, find_config
 
@@ -281,15 +282,21 @@ def machine_files(machine: str | Path, folder: Path = Path()) -> tuple[MachineFi
     """What a machine is made from, by its name, its file, a configuration or a recorded run, and the parameters that
     the configuration gives. Files are looked for in `folder` first."""
     if isinstance(machine, str) and machine in MACHINES:
+        compile_machine(machine)
         return gather(machine), {}
     if (folder / machine).suffix == ".mcap" or (folder / machine).is_dir():
         run = open_run(folder / machine)
         settings = check(Config, recorded_settings(run), f"{run.path} (config.json)")
-        return recorded(recorded_files(run), str(run.path)), dict(settings.sim.parameters)
+        sources = recorded(recorded_files(run), str(run.path))
+        compile_machine(sources.toml().get("machine"))
+        return sources, dict(settings.sim.parameters)
     path = found_file(Path(machine), folder)
-    if "machine" in read_toml(path):
+    described = read_toml(path)
+    if "machine" in described:
+        compile_machine(described["machine"])
         return gather(path), {}
     config = load(path)
+    compile_machine(machine_name(config, path.parent))
     return configured(config, path.parent), dict(config.sim.parameters)
 
 

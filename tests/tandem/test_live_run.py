@@ -1,5 +1,6 @@
 """What a run does before anything is started."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from sim_service.machines import check_effort, load_machine
 from sync import build, plugins
 from sync.config import load
 from sync.errors import ConfigError
+from tandem.compiled import compile_machine
 from tandem.live_run import compile_ahead
 
 DRIVE = Path(__file__).resolve().parents[2] / "configs" / "drive.toml"
@@ -76,3 +78,21 @@ def test_the_table_that_efforts_had_before_is_named_with_its_new_name_and_keys()
     config = load(DRIVE, ["source.force={gain=1.0, limit=1.0, slew=1.0}"])
     with pytest.raises(ConfigError, match=r"source\.force: is called \[source\.effort\] now.* gain, limit, slew, rate"):
         refuse_early(config, DRIVE)
+
+
+def test_a_machine_under_a_name_that_is_not_its_folders_is_compiled_ahead(asked: dict[str, tuple[str, ...]]) -> None:
+    compile_machine("piano_phases")
+    compile_machine("of-another.org/machine")
+    (modules,) = asked.values()
+    assert "sim_service.machines.piano.phases" in modules and "sim_service.machines.buggy.dynamics" not in modules
+
+
+def test_commands_compile_what_they_need_and_not_everything(asked: dict[str, tuple[str, ...]]) -> None:
+    texts = [file.read_text() for file in (DRIVE.parents[1] / "tandem").rglob("*.py")]
+    named = [
+        re.findall(r'"([^"]+)"', found) for text in texts for found in re.findall(r"ensure_for\((\"[^)]*)\)", text)
+    ]
+    for modules in named:
+        build.ensure_for(*modules)
+    assert len(named) >= 14 and {"tandem.replay"} <= {name for modules in named for name in modules}
+    assert not any("sim_service.machines.wall" in modules for name, modules in asked.items() if "wall" not in name)

@@ -20,6 +20,7 @@ NO_BUSHINGS = (
     " tyres; their rates in series are those of the body against the road."
 )
 _AXLES = {"front": "Front axle (double wishbone)", "rear": "Rear axle (MacPherson strut)"}
+_WHEN_ASKED = ("standing", "front", "rear", "steering")  # printed with --tables: together more than a screen
 _WHEELS = ("front left", "front right", "rear left", "rear right")
 
 
@@ -209,10 +210,13 @@ def _modes(c: dict[str, Any]) -> Shown:
 # terminal
 
 
-def print_report(console: Console, result: dict[str, Any]) -> None:
+def print_report(console: Console, result: dict[str, Any], whole: bool) -> None:
     changed = ", ".join(f"{name} = {value:g}" for name, value in result["changed"].items())
     console.print(f"{result['vehicle']}{f', with {changed}' if changed else ''}", highlight=False, soft_wrap=True)
+    console.print(headline(result), highlight=False)
     for shown in tables(result):
+        if shown.key in _WHEN_ASKED and not whole:
+            continue
         made = Table(title=shown.title, title_justify="left", show_header=any(shown.headings))
         for k, heading in enumerate(shown.headings):
             numeric = k > 0 or len(shown.headings) > 4
@@ -221,7 +225,10 @@ def print_report(console: Console, result: dict[str, Any]) -> None:
             made.add_row(*row)
         console.print(made)
         console.print(shown.lead, highlight=False)
-    console.print(headline(result), highlight=False)
+    if not whole:
+        console.print(
+            "Standing, over wheel travel and over rack: --tables, or --out PAGE.html for curves.", highlight=False
+        )
 
 
 # page

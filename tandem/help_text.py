@@ -1,0 +1,44 @@
+"""How `--help` is laid out: paragraphs flow, a switch shows no type as if it took a value."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+def flowing(text: str) -> str:
+    """Paragraphs of a docstring, each on one line."""
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(text))
+
+
+def _shown(options: list[Any]) -> list[Any]:
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return options
+
+
+class Command(TyperCommand):
+    def __init__(self, *args: Any, help: str | None = None, **options: Any) -> None:  # its own name for it
+        super().__init__(*args, help=flowing(help or ""), **options)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _shown(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _shown(super().get_params(ctx))
+
+
+class Commands(typer.Typer):
+    """A group of commands whose help is laid out so."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(cls=Group, **options)
+
+    def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
+        return super().command(*args, cls=Command, **options)
