@@ -7,7 +7,8 @@
     kills     kill -9 of the simulator and of the DAQ, the device a process of its own: zero effort in time, 20 of 20
     limit     the doctor's stiffest wall and largest gain, and far beyond them, at a device that nobody holds: it comes
               to rest, or does not
-    loop      60 s at 5 kHz: lost, round trip, misses beyond a bare loop's; and the record replayed to the bit
+    loop      60 s at 5 kHz: lost, round trip, misses beside those of a bare loop that runs meanwhile
+              (checks/real_runs.py); and the record replayed to the bit
     port      the car at 5 ms with its port model at 5 kHz beside the car at 1 ms: torque per angle, rate, misses; by
               those periods of the swing in which, and before which, no step was missed in either run: the car gets
               faster, and at 8 Hz its torque changes by 1 % per km/h
@@ -18,7 +19,6 @@ their reports.
 
 import argparse
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from checks.real_runs import ROOT, options, reported, run_beside_bare, tandem
 from sim_service.step_record import MISSED, SKIPPED
 from sync.config import Config, load
 from sync.errors import RingError, TandemError
@@ -42,7 +43,6 @@ from sync.ring_follower import RingFollower
 from tandem.studies.wall import theory
 from tandem.tune import tune
 
-ROOT = Path(__file__).resolve().parents[1]
 WALL, WHEEL = ROOT / "configs" / "wall.toml", ROOT / "configs" / "haptic_wheel.toml"
 DELAYS_MS = (0.5, 1.0, 2.0)  # dead time of the device, beside the loop's own delay
 LEVELS, LEVEL_S = np.arange(0.85, 1.26, 0.05), 3.0  # near its onset chatter takes seconds to grow
@@ -56,10 +56,6 @@ BEYOND = 8.0  # of limit: times the doctor's
 FEWEST_PERIODS = 5  # of port, that no missed step disturbed
 
 
-def options(settings: list[str]) -> list[str]:
-    return [word for setting in settings for word in ("--set", setting)]
-
-
 def started(word: str, settings: list[str], *more: str, file: Path = WALL, **keywords: Any) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "tandem", word, str(file), *options(settings), *more]
     return subprocess.Popen(command, cwd=ROOT, text=True, stderr=subprocess.DEVNULL, **keywords)
@@ -67,20 +63,6 @@ def started(word: str, settings: list[str], *more: str, file: Path = WALL, **key
 
 def usual(kind: str) -> list[str]:
     return [f"name=haptics_{kind}_{os.getpid()}", "view.enabled=false", "sim.parameters.stiffness_limit=1e6"]
-
-
-def reported(run: "subprocess.Popen[str]") -> dict[str, Any]:
-    text, _ = run.communicate(timeout=_PATIENCE_S)
-    found: dict[str, Any] = json.loads([line for line in text.splitlines() if line.startswith("{")][-1])
-    return found
-
-
-def replayed(folder: str) -> tuple[dict[str, Any], int]:
-    """(what a replay of the record reports, its exit code)."""
-    command = [sys.executable, "-m", "tandem", "replay", folder, "--json"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found, done.returncode
 
 
 def progress(text: str) -> None:
@@ -311,27 +293,19 @@ def _pressed(config: Config, side: str) -> int:
 
 
 def loop(seconds: float) -> bool:
-    from tandem.baseline import bare_lateness
-
-    settings = usual("loop")
-    config = load(WALL, settings)
-    before = bare_lateness(config, seconds / 2)
     with tempfile.TemporaryDirectory() as folder:
-        run = started("run", settings, "--seconds", str(seconds), "--runs", folder, "--json", stdout=subprocess.PIPE)
-        result = reported(run)
-        again, code = replayed(folder)
-    after = bare_lateness(config, seconds / 2)
-    trip = result["effort"]["round_trip_us"]["round_trip"]
-    bare = before["deadline_misses"] + after["deadline_misses"]
-    lost, missed = result["balance"]["lost"], result["deadline_misses"]
-    print(
-        f"{result['steps']} steps: {lost} lost, {missed} missed, a bare loop {bare}; round trip p50 {trip['p50']:.0f},"
-        f" p99 {trip['p99']:.0f} us"
-    )
+        result, misses, _ = run_beside_bare(WALL, usual("loop"), seconds, folder)
+        trip, lost = result["effort"]["round_trip_us"]["round_trip"], result["balance"]["lost"]
+        print(
+            f"{result['steps']} steps: {lost} lost, {misses.text}; round trip p50 {trip['p50']:.0f},"
+            f" p99 {trip['p99']:.0f} us",
+            flush=True,
+        )
+        again = tandem("replay", folder)
     efforts = again["efforts"]
     print(f"replay: identical {again['identical']}, efforts {efforts['compared']}, differing {efforts['differing']}")
-    same = again["identical"] and not efforts["differing"] and code == 0
-    return bool(lost == 0 and trip["p99"] <= 300.0 and missed <= bare and same)
+    same = again["identical"] and not efforts["differing"] and again["code"] == 0
+    return bool(lost == 0 and trip["p99"] <= 300.0 and misses.ours <= misses.bare and same)
 
 
 # ---- the doctor's limits ---------------------------------------------------------------------------------------------
@@ -508,7 +482,7 @@ def _swing(hz: float, settings: list[str], replays: bool) -> Swing:
         result = reported(run)
         topics = open_run(next(Path(folder).iterdir())).topics
         blocks, efforts, steps = (topics[name].blocks for name in ("/daq", "/effort", "/step"))
-        again = replayed(folder)[0] if replays else {}
+        again = tandem("replay", folder) if replays else {}
     begun = int(efforts["sampled_ns"][efforts["sampled_ns"] > 0][0])
     at = np.where(efforts["motion_ns"] > 0, efforts["motion_ns"], efforts["sampled_ns"])
     step_ns = load(WHEEL, asked).step_ns

@@ -7,42 +7,22 @@
 
 Runs of configs/piano.toml, piano_multibody.toml and piano_octave.toml through shared memory; figures come from their
 records. What it is at goes to standard error: a first run compiles, for minutes where it shares its cores.
-
-The bare loop only sleeps (tandem/baseline.py). It runs at the same time, at the same rate, on the core and with the
-priority of the simulator's loop, and catches up or gives up by the same rule. Held against each other is what both
-have: wake-ups more than a period late. A step that ends after the next is due is a miss of the loop's, too; they are
-counted beside. What stops the machine stops both; what is ours stops one. So of the misses those are counted, too,
-that none of the other's is near to, ours by what made them late: woken late, a late block, the step.
+Misses are held against a bare loop's beside it: checks/real_runs.py.
 """
 
 import argparse
-import contextlib
-import json
 import os
-import signal
-import subprocess
-import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sim_service.step_record import MISSED
-from sync.config import load
-from sync.record import open_run
-from tandem.baseline import BareLoop
+from checks.real_runs import ROOT, Misses, run_beside_bare, tandem
 
-ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = ROOT / "configs"
-_LIMIT_S = 900.0  # beside what a run is asked to take: a first one compiles
 # p99.9 of what a step of one key may take
 _STEP_US = {"piano.toml": 60.0, "piano_multibody.toml": 150.0}
-
-
-def note(text: str) -> None:
-    print(f"checks.piano: {text}", file=sys.stderr, flush=True)
 
 
 def show(line: str) -> None:
@@ -50,88 +30,13 @@ def show(line: str) -> None:
     print(line, flush=True)
 
 
-def tandem(*words: str, limit_s: float = _LIMIT_S) -> dict[str, Any]:
-    """What it printed. What it says meanwhile, such as what it compiles, goes to our own standard error.
-
-    One that hangs is ended, and every process it started with it.
-    """
-    note(f"tandem {' '.join(words)}")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "tandem", *words, "--json"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    try:
-        printed, _ = child.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        raise SystemExit(f"tandem {' '.join(words)}: no end after {limit_s:g} s") from None
-    finally:
-        end(child)
-    lines = [line for line in printed.splitlines() if line.startswith("{")]
-    if not lines:
-        raise SystemExit(f"tandem {' '.join(words)}: no figures, exit code {child.returncode}")
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found | {"code": child.returncode}
-
-
-def end(child: subprocess.Popen[str]) -> None:
-    """Ctrl-C, to which a run ends cleanly, then by force; nothing if it has ended."""
-    for order, patience_s in ((signal.SIGINT, 20.0), (signal.SIGKILL, None)):
-        if child.poll() is None:
-            os.killpg(child.pid, order)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(patience_s)
-
-
 def costs_us(steps: np.ndarray) -> np.ndarray:
     """From the block taken to the result."""
     return np.asarray(1e-3 * (steps["pushed_ns"] - steps["taken_ns"]))
 
 
-@dataclass(frozen=True)
-class Misses:
-    ended: int  # steps that ended after the next was due
-    ours: int  # those that were woken more than a period late
-    bare: int
-    ours_alone: dict[str, int]  # with none of the bare loop's near, by cause
-    bare_alone: int
-
-    @property
-    def text(self) -> str:
-        causes = ", ".join(f"{count} {cause}" for cause, count in self.ours_alone.items())
-        alone = sum(self.ours_alone.values())
-        return (
-            f"{self.ours} woken more than a period late, of a bare loop beside it {self.bare}; {self.ended} ended late,"
-            f" of them {alone} alone ({causes}), of the bare loop's {self.bare_alone}"
-        )
-
-
-def compare(steps: np.ndarray, bare: np.ndarray, period_ns: int) -> Misses:
-    """Misses of a run's steps and of the bare loop while it ran: when each was due and done."""
-    times = np.column_stack([steps[name] for name in ("t_ns", "started_ns", "taken_ns", "pushed_ns")])
-    # the flag is that of the step before
-    ours = times[:-1][steps["status"][1:] & MISSED != 0]
-    bare = bare[(bare[:, 1] >= times[0, 0]) & (bare[:, 0] <= times[-1, -1])]
-    near = (bare[:, 0] <= ours[:, -1:] + period_ns) & (bare[:, 1] >= ours[:, :1] - period_ns)
-    causes = dict.fromkeys(("woken late", "a late block", "the step"), 0)
-    for worst in np.argmax(np.diff(ours[~near.any(axis=1)], axis=1), axis=1):
-        causes[list(causes)[worst]] += 1
-    woken = int((times[:, 1] - times[:, 0] > period_ns).sum())
-    return Misses(len(ours), woken, len(bare), causes, int((~near.any(axis=0)).sum()))
-
-
 def run_it(file: str, seconds: float, folder: str) -> tuple[dict[str, Any], Misses, np.ndarray]:
-    """Its figures, what it and a bare loop beside it missed, its steps."""
-    settings = [f"name=piano_{os.getpid()}", "view.enabled=false"]
-    config = load(CONFIGS / file, settings)
-    options = [word for setting in settings for word in ("--set", setting)]
-    limit_s = seconds + _LIMIT_S
-    with BareLoop(config, limit_s) as bare:
-        result = tandem("run", str(CONFIGS / file), *options, "--seconds", str(seconds), "--runs", folder,
-                        limit_s=limit_s)  # fmt: skip
-    if bare.missed > len(bare.misses):
-        raise SystemExit(f"the bare loop missed {bare.missed} times, more than are listed: nothing can be compared")
-    steps = open_run(Path(folder)).topics["/step"].blocks
-    return result, compare(steps, bare.misses, config.step_ns), steps
+    return run_beside_bare(CONFIGS / file, [f"name=piano_{os.getpid()}", "view.enabled=false"], seconds, folder)
 
 
 def loop(seconds: float, file: str = "piano.toml") -> bool:

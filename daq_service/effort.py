@@ -622,7 +622,7 @@ class EffortLoop:
         books = Books(self.control, self.counters, self.ledger, self.cursor, self.past, self.render[0])
         if ring is not None and self.effort.port is not None:
             named = dict(zip(ring.layout.names, ring.layout.table[:, 0], strict=True))
-            self._port.places[:] = [named[name] for name in model_names(self.effort)]
+            self._port.places[:] = [named[name] if name else -1 for name in model_names(self.effort)]
         ended = int(
             run_on(self._clock)(
                 self._clock, rings, buffers, self.settings, places, books, self._port, self._put, self._device

@@ -1,10 +1,11 @@
 """Efforts between steps: the model of a port that a slow machine hands over, evaluated by the newest sample.
 
 A machine that is stepped every 5 ms is too slow for a hand. Each of its steps may also give what its effort does until
-the next one: the effort ahead, if the motion of the port goes on at its acceleration, and the slopes of the effort by
-angle, speed and acceleration (of a mass: kilograms). Between steps the effort is then
+the next one: the effort ahead, if the motion of the port goes on at its acceleration, that half way there, and the
+slopes of the effort by angle, speed and acceleration (of a mass: kilograms). Between steps the effort is then
 
-    F(tau) = F + (F_ahead - F) tau/h + (k d_x + b d_v) tau/h + m d_a
+    F(tau) = F + (F_ahead - F) tau/h + (k d_x + b d_v) tau/h + m d_a + c tau/h (tau/h - 1)
+    c = 2 (F - 2 F_middle + F_ahead), or 0 where a step does not say what is half way
 
 with tau from the sample that the step used to the newest one, and d_... how far the port is from having gone on as it
 did. The motion comes from the samples themselves, by the estimator that the simulator itself has for them
@@ -33,9 +34,9 @@ from sync.input_rows import Encoder
 from sync.jit import kernel
 from sync.ring import HEAD_WORD, read_slot
 
-# of a step: its effort, that ahead, slopes; then its motion
-EFFORT, AHEAD, STIFFNESS, DAMPING, INERTIA, ANGLE, SPEED, ACCELERATION = range(8)
-MODEL = 8
+# of a step: its effort, that ahead, slopes; then its motion; the effort half way, NaN where a step does not have it
+EFFORT, AHEAD, STIFFNESS, DAMPING, INERTIA, ANGLE, SPEED, ACCELERATION, MIDDLE = range(9)
+MODEL = 9
 REACH = 2.0  # steps
 _MOST_BLOCKS = 256  # that are followed at once; with more the estimator bridges the gap, or begins anew
 
@@ -89,9 +90,9 @@ def make_follower(row: Encoder, layout: Layout, step_s: float, period_s: float) 
 
 
 def model_names(effort: EffortSettings) -> tuple[str, ...]:
-    """Of a step's channels, in the order of MODEL."""
+    """Of a step's channels, in the order of MODEL; "" for one that it does not have."""
     assert effort.port is not None
-    return (effort.channel, effort.port.ahead, *effort.port.slopes, *effort.port.motion)
+    return (effort.channel, effort.port.ahead, *effort.port.slopes, *effort.port.motion, effort.port.middle)
 
 
 @kernel()
@@ -125,11 +126,11 @@ def take_model(step, port):
     """Of a new step; False where it is not finite."""
     values, total = step.view(np.float64), 0.0
     for i in range(MODEL):
-        total += abs(values[port.places[i]])
+        total += abs(values[port.places[i]]) if port.places[i] >= 0 else 0.0
     if not math.isfinite(total):
         return False
     for i in range(MODEL):
-        port.model[i] = values[port.places[i]]
+        port.model[i] = values[port.places[i]] if port.places[i] >= 0 else math.nan
     return True
 
 
@@ -142,11 +143,14 @@ def port_effort(model, angle, speed, acceleration, sampled, moved, step_ns, new)
     tau, share = (moved - sampled) * 1e-9, (moved - sampled) / step_ns
     x = model[ANGLE] + tau * (model[SPEED] + 0.5 * tau * model[ACCELERATION])
     v = model[SPEED] + tau * model[ACCELERATION]
-    return (
+    effort = (
         model[EFFORT]
         + share * (model[AHEAD] - model[EFFORT] + model[STIFFNESS] * (angle - x) + model[DAMPING] * (speed - v))
         + model[INERTIA] * (acceleration - model[ACCELERATION])
     )
+    if not math.isnan(model[MIDDLE]):
+        effort += 2.0 * (model[EFFORT] - 2.0 * model[MIDDLE] + model[AHEAD]) * share * (share - 1.0)
+    return effort
 
 
 @kernel()

@@ -118,7 +118,7 @@ def recompute(
     What cannot be: the first effort after a gap in the record, those of its step, and those whose step is not in the
     record. The others must be equal to the bit."""
     words = np.ascontiguousarray(efforts).view(np.int64).reshape(len(efforts), rec.LAYOUT.words)
-    outputs, models = np.full((len(efforts), 2), np.nan), np.zeros((len(efforts), MODEL))
+    outputs, models = np.full((len(efforts), 2), np.nan), np.full((len(efforts), MODEL), np.nan)
     for epoch in np.unique(efforts["step_epoch"]):
         here = np.flatnonzero(efforts["step_epoch"] == epoch)
         there = np.flatnonzero(steps["epoch"].astype(np.int64) == epoch)
@@ -130,7 +130,8 @@ def recompute(
         outputs[here[known], 0] = steps[effort.channel][found]
         outputs[here[known], 1] = steps[effort.displacement][found] if effort.displacement else 0.0
         for column, name in enumerate(model_names(effort) if effort.port else ()):
-            models[here[known], column] = steps[name][found]
+            if name:
+                models[here[known], column] = steps[name][found]
     again, compared = np.zeros_like(words), np.zeros(len(words), np.int64)
     # what the loop looks for, and when, changes nothing here
     settings = settings_of(effort, step_ns, same_clock=True, in_loop=True)

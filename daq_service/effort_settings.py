@@ -24,6 +24,7 @@ class PortSettings(Section):
     input: str  # the row of [inputs] that measures the port's motion, an encoder
     motion: _Three  # what that row gives the machine: angle, speed, acceleration
     ahead: str  # the effort a step later, if the motion goes on at its acceleration
+    middle: str = ""  # and half a step later; "": the effort is drawn straight between the two
     slopes: _Three  # of that effort, by angle, speed and acceleration
 
 
@@ -76,8 +77,8 @@ class EffortSettings(Section):
     @property
     def wants(self) -> tuple[str, ...]:
         """Outputs of the simulator."""
-        port = (self.port.ahead, *self.port.slopes, *self.port.motion) if self.port else ()
-        return tuple(dict.fromkeys((self.channel, *([self.displacement] if self.displacement else ()), *port)))
+        port = (self.port.ahead, *self.port.slopes, *self.port.motion, self.port.middle) if self.port else ()
+        return tuple(dict.fromkeys(name for name in (self.channel, self.displacement, *port) if name))
 
 
 def check_port(config: Config, file: Path, effort: EffortSettings | None) -> None:

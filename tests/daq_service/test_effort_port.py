@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from daq_service import effort_record as rec
 from daq_service.devices import open_device
 from daq_service.effort import EffortLoop, keep
-from daq_service.effort_port import make_follower, model_names
+from daq_service.effort_port import make_follower, model_names, port_effort
 from daq_service.effort_replay import recompute
 from daq_service.effort_settings import EffortSettings
 from sync.block import EPOCH, PAYLOAD, PUSHED, SEQ, Channel, Layout, T
@@ -28,7 +28,7 @@ from .conftest import DRIVE
 US, MS = 1000, 1_000_000
 START = 10**12
 PORT = {"input": "wheel", "motion": ["angle", "speed", "acceleration"], "ahead": "ahead", "slopes": ["k", "b", "m"]}
-NAMES = ("torque", "ahead", "k", "b", "m", "angle", "speed", "acceleration")
+NAMES = ("torque", "ahead", "k", "b", "m", "angle", "speed", "acceleration", "middle")
 STEP = Layout((*(Channel(name, "i8") for name in rec.STAMPS), *(Channel(name, "f8") for name in NAMES)))
 # as long as a step: rings of one clock are of one shape
 SAMPLE = Layout((Channel("counts", "i8"), *(Channel(f"spare{k}", "i8") for k in range(len(STEP.channels) - 1))))
@@ -77,16 +77,16 @@ def world(
         events.append((START + max(t_ns, silent) + 30 * US, 1, block))
         if t_ns % SLOW == 0 and 1e-9 * t_ns < steps_until:
             x, v, a = motion(1e-9 * t_ns)
-            then = x + h * (v + 0.5 * h * a), v + h * a, a
+            then, half = ((x + dt * (v + 0.5 * dt * a), v + dt * a, a) for dt in (h, 0.5 * h))
             block = np.zeros(STEP.words, np.int64)
             block[PAYLOAD : PAYLOAD + 4] = t_ns // SLOW, n, 7, START + t_ns + 60 * US
             if seed is not None and dice.random() < 0.1:
                 continue
             block[T] = block[PUSHED] = START + max(t_ns, held) + 800 * US
-            values = [torque(x, v, a), torque(*then), K, B, M, x, v, a]
+            values = [torque(x, v, a), torque(*then), K, B, M, x, v, a, torque(*half)]
             if t_ns // SLOW == spoil:
                 values[3] = math.nan
-            block.view(np.float64)[PAYLOAD + 4 : PAYLOAD + 12] = values
+            block.view(np.float64)[PAYLOAD + 4 : PAYLOAD + 13] = values
             events.append((START + max(t_ns, held) + 800 * US, 0, block))
     events.sort(key=lambda event: event[0])
     script = np.zeros((len(events) + 1, BLOCK + STEP.words), np.int64)
@@ -139,6 +139,22 @@ def test_between_steps_the_torque_is_that_of_the_newest_sample() -> None:
     assert compared.sum() > 0.98 * len(found) and again[compared].tobytes() == found[compared].tobytes()
 
 
+def test_with_the_torque_half_way_it_is_exact_where_the_acceleration_is_constant() -> None:
+    x, v, a = 0.03, 1.0, -80.0
+    then, half = (
+        torque(x + 1e-9 * dt * (v + 0.5e-9 * dt * a), v + 1e-9 * dt * a, a) for dt in (SLOW, SLOW // 2)
+    )  # fmt: skip
+    straight = np.array([torque(x, v, a), then, K, B, M, x, v, a, math.nan])
+    curved = np.array([*straight[:-1], half])
+    for tau in (0.3, 0.5, 0.9, 1.0, 1.7):
+        t = 1e-9 * tau * SLOW
+        there = x + t * (v + 0.5 * t * a), v + t * a, a
+        args = (*there, START, START + round(tau * SLOW), SLOW, False)
+        assert port_effort(curved, *args) == pytest.approx(torque(*there), rel=1e-9)
+        off = port_effort(straight, *args) - torque(*there)
+        assert off == pytest.approx(0.5e-18 * K * a * SLOW**2 * tau * (1.0 - tau), rel=1e-6, abs=1e-12)
+
+
 def test_the_energy_is_that_of_the_samples() -> None:
     found, _, loop = world(settings(), 0.5)
     newer = np.flatnonzero(np.diff(found["motion_ns"][:-1], prepend=0) > 0)
@@ -167,7 +183,8 @@ def test_a_model_is_followed_for_two_steps_and_the_watchdog_sees_the_steps_alone
 
 @pytest.mark.parametrize("seed", cases(*range(40), quick=2))
 def test_efforts_are_made_again_to_the_bit_from_any_part_of_a_record_of_a_host_that_pauses(seed: int) -> None:
-    effort = settings(rise_ms=30.0, limit=0.2, slew=40.0, stale_after_ms=12.0)
+    port = PORT | {"middle": "middle"} if seed % 2 else PORT
+    effort = settings(rise_ms=30.0, limit=0.2, slew=40.0, stale_after_ms=12.0, port=port)
     found, steps, _ = world(effort, 0.6, seed=seed)
     dice = np.random.default_rng(seed)
     for _ in range(10):
@@ -201,7 +218,7 @@ def test_a_step_with_a_model_that_is_not_finite_is_no_news() -> None:
 def test_a_port_that_nothing_can_follow_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"energy_at must be 'sample'"):
         settings(energy_at="step")
-    assert set(settings().wants) == set(model_names(settings()))
+    assert set(settings().wants) == set(model_names(settings())) - {""}
     plain = "source={kind='waves', channels={}, effort={channel='steering_torque', gain=1.0, limit=1.0, slew=1.0, "
     good = "motion=['steering_angle', 'steering_speed', 'steering_acceleration'], ahead='a', slopes=['k', 'b', 'm']"
     for port, rate, said in (

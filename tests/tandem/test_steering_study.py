@@ -72,10 +72,12 @@ def test_the_car_at_5_ms_with_its_port_model_feels_as_the_car_at_1_ms() -> None:
 
 
 def test_a_port_model_is_exact_for_what_is_linear() -> None:
-    model = PortModel((0.1, 1.0, 10.0), 2.0, 3.0, (5.0, 0.5, 0.02), 5e-3)
+    model = PortModel((0.1, 1.0, 10.0), 2.0, 3.0, 2.6, (5.0, 0.5, 0.02), 5e-3)
     assert model.at(0.0, (0.1, 1.0, 10.0)) == 2.0
     ahead = (0.1 + 5e-3 * 1.0 + 0.5 * 25e-6 * 10.0, 1.05, 10.0)
     assert model.at(5e-3, ahead) == pytest.approx(3.0)
+    half = (0.1 + 2.5e-3 * 1.0 + 0.5 * 6.25e-6 * 10.0, 1.025, 10.0)
+    assert model.at(2.5e-3, half) == pytest.approx(2.6)
     beside = (ahead[0] + 0.01, ahead[1] + 0.1, ahead[2] + 1.0)
     assert model.at(5e-3, beside) == pytest.approx(3.0 + 0.05 + 0.05 + 0.02)
 
@@ -239,10 +241,10 @@ def test_the_machine_gives_the_same_port_model_in_its_step_and_goes_on_as_withou
         assert of["steering_torque"] == model.torque
         assert of["felt_torque"] == 0.5 * model.torque  # held down to the limit
         # of what is felt; without a port model it stays as it is
-        expected = [0.5 * each for each in (model.torque_ahead, *model.slopes)]
+        expected = [0.5 * each for each in (model.torque_ahead, model.torque_middle, *model.slopes)]
         if not port:
-            expected = [0.5 * model.torque, 0.0, 0.0, 0.0]
-        names = ("port_ahead", "port_stiffness", "port_damping", "port_inertia")
+            expected = [0.5 * model.torque, 0.5 * model.torque, 0.0, 0.0, 0.0]
+        names = ("port_ahead", "port_middle", "port_stiffness", "port_damping", "port_inertia")
         assert tuple(of[name] for name in names) == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert found[0] == found[1] == rolling.state.tobytes()
 

@@ -205,16 +205,16 @@ def go_back(car, memory, previous):
 
 
 @inner
-def advance_core(ints, reals, car, own, params, memory, h):
+def advance_core(ints, reals, car, own, params, memory, previous, h):
     """The step of the core: plain, with an estimate of its error, or halved and extrapolated.
 
-    Half way torque, ratio and pressures are between those of both ends, as the trapezoidal rule has them; the pedal,
-    which the engine takes as constant in a step, is that of the end.
+    Half way the rack, torque, ratio and pressures are between those of both ends (`previous`: the beginning), as the
+    trapezoidal rule has them; the pedal, which the engine takes as constant in a step, is that of the end.
     """
     every = int(params[P.estimate_every] + 0.5)
-    last = memory[LAST:STEERING]
+    last, begin = memory[LAST:STEERING], part(ints, previous, Part.INPUT)
     if params[P.step_halving] > 0.5:
-        halve(ints, reals, car, own, forces.hook, h, last, slots.DRIVE)
+        halve(ints, reals, car, own, forces.hook, h, begin, last, slots.DRIVE)
         if part(ints, own, Part.DIAGNOSTIC)[core.ATTEMPTS] == 1.0:
             # what elements leave behind is continuous here: tyres, brakes, engine, results of the wheels
             size = len(car)
@@ -225,7 +225,7 @@ def advance_core(ints, reals, car, own, params, memory, h):
         memory[COUNT] += 1.0
     if every > 0 and memory[COUNT] >= every:
         memory[COUNT] = 0.0
-        estimate(ints, reals, car, own, forces.hook, h, last, slots.DRIVE)
+        estimate(ints, reals, car, own, forces.hook, h, begin, last, slots.DRIVE)
         memory[STEP_ERROR] = part(ints, own, Part.DIAGNOSTIC)[core.STEP_ERROR]
     else:
         advance(ints, reals, car, own, forces.hook, h)
@@ -248,7 +248,7 @@ def advance_in_parts(ints, reals, car, params, memory, previous, own, place, par
             before_end = (parts - 1 - k) * dt
             rack[0], rack[1], rack[2] = x - before_end * (v - 0.5 * before_end * a), v - before_end * a, a
             if parts == 1:
-                advance_core(ints, reals, car, own, params, memory, dt)
+                advance_core(ints, reals, car, own, params, memory, previous, dt)
             else:
                 advance(ints, reals, car, own, forces.hook, dt)
             iterations += out[core.ITERATIONS]

@@ -39,6 +39,7 @@ OUTPUTS = (
     Quantity("obstacle_hits", "1", "how many have been hit"),
     Quantity("obstacle_room", "m", "between car and obstacle, negative where they overlap; 0 without one"),
     Quantity("port_ahead", "N m", "felt torque a step later, if the hand wheel goes on as it does; with `port`"),
+    Quantity("port_middle", "N m", "felt torque half a step later, if the hand wheel goes on as it does; with `port`"),
     Quantity("port_stiffness", "N m/rad", "its slope by the hand wheel's angle; with `port`"),
     Quantity("port_damping", "N m s/rad", "its slope by the hand wheel's speed; with `port`"),
     Quantity("port_inertia", "N m s2/rad", "its slope by the hand wheel's acceleration; with `port`"),
@@ -109,7 +110,7 @@ PARAMETERS = (
         )
     ),
     Parameter(
-        "port", "1", 0.0, 0.0, 1.0, "1: each step also gives its port model, at five times the cost", of_the_file=False
+        "port", "1", 0.0, 0.0, 1.0, "1: each step also gives its port model, at six times the cost", of_the_file=False
     ),
 )
 S, P, W = places("S", STATES), places("P", PARAMETERS), places("W", OUTPUTS)

@@ -1,8 +1,8 @@
 """The step of the multibody car with an obstacle on its road, and its port model where `port` asks for it.
 
 The port model says what the felt torque does until the next step (docs/steering_feel.md): the car's step is made
-once more from where it is, with the hand wheel going on at its acceleration, and three times with angle, speed or
-acceleration a little beside that. The state of the car stays as it is.
+once more from where it is, with the hand wheel going on at its acceleration, once half as long, and three times with
+angle, speed or acceleration a little beside that. The state of the car stays as it is.
 """
 
 from sim_service.machines.buggy import slots
@@ -47,23 +47,24 @@ def step(state, inputs, params, tables, work, h):
         held_back += 0.25 * max(memory[LINE_BAR] - memory[_PRESSURE + w], 0.0)
     feel_pedals(view(state, n, len(state)), held_back, inputs, view(params, p, len(params)), out)
     feel = min(params[p + P.feel], params[p + P.feel_limit])
-    out[W.felt_torque] = out[W.port_ahead] = feel * own[_TORQUE]
-    for k in range(1, 4):
-        out[W.port_ahead + k] = 0.0
-    tries = 4 if params[p + P.port] > 0.5 else 0
+    out[W.felt_torque] = out[W.port_ahead] = out[W.port_middle] = feel * own[_TORQUE]
+    for k in range(3):
+        out[W.port_stiffness + k] = 0.0
+    tries = 5 if params[p + P.port] > 0.5 else 0
     spare = begin + ints[CAR_WORK]
     other, moved = view(work, spare, spare + n), view(work, spare + n, spare + n + len(inputs))
     speed, acceleration = inputs[_ANGLE + 1], inputs[_ANGLE + 2]
     for k in range(tries):
         copy(other, view(state, 0, n))
         copy(moved, inputs)
-        moved[_ANGLE] += h * (speed + 0.5 * h * acceleration)
-        moved[_ANGLE + 1] += h * acceleration
-        if k > 0:
-            moved[_ANGLE + k - 1] += BESIDE[k - 1]
-        step_car(other, moved, view(params, 0, p), of_car, own, h)
+        dt = 0.5 * h if k == 1 else h
+        moved[_ANGLE] += dt * (speed + 0.5 * dt * acceleration)
+        moved[_ANGLE + 1] += dt * acceleration
+        if k > 1:
+            moved[_ANGLE + k - 2] += BESIDE[k - 2]
+        step_car(other, moved, view(params, 0, p), of_car, own, dt)
         torque = feel * own[_TORQUE]
-        out[W.port_ahead + k] = torque if k == 0 else (torque - out[W.port_ahead]) / BESIDE[k - 1]
+        out[W.port_ahead + k] = torque if k < 2 else (torque - out[W.port_ahead]) / BESIDE[k - 2]
 
 
 @kernel(FIT, error_model="numpy")

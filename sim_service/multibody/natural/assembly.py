@@ -155,6 +155,24 @@ def inputs_before(ints, state, dt):
 
 
 @inner
+def inputs_half_way(ints, state, begin, h):
+    """What they were in the middle of a step of h: between those of its beginning and its end, where the former are
+    known (`begin`), else by their own derivatives. Rates that are estimates come late: backwards from the end alone,
+    the middle would be elsewhere than the port was.
+    """
+    if len(begin) == 0:
+        inputs_before(ints, state, 0.5 * h)
+        return
+    kind, inputs = part(ints, ints, P.MOTION_KIND), part(ints, state, P.INPUT)
+    for j in range(len(kind)):
+        if kind[j] == EXTERNAL:
+            first, out = view(begin, 3 * j, 3 * j + 3), view(inputs, 3 * j, 3 * j + 3)
+            out[VALUE] = 0.5 * (first[VALUE] + out[VALUE]) + 0.125 * h * (first[RATE] - out[RATE])
+            out[RATE] = 0.5 * (first[RATE] + out[RATE]) + 0.125 * h * (first[SECOND] - out[SECOND])
+            out[SECOND] = 0.5 * (first[SECOND] + out[SECOND])
+
+
+@inner
 def largest(x):
     """max |x|; not finite if any is not."""
     out = 0.0

@@ -33,7 +33,7 @@ def solve_again(ints, reals, state, work, hook):
 def halved_step(ints, reals, state, work, hook, h):
     """`halve`, with whatever the hook is given constant in the step, and accelerations that fit the velocities."""
     nothing = view(work, 0, 0)
-    sums = whole_and_half(ints, reals, state, work, hook, h, nothing, 0)
+    sums = whole_and_half(ints, reals, state, work, hook, h, nothing, nothing, 0)
     solve_again(ints, reals, state, work, hook)
     if other_half(ints, reals, state, work, hook, h, nothing, 0, sums):
         solve_again(ints, reals, state, work, hook)

@@ -10,7 +10,7 @@ may be counters. A step in which an attempt did not converge is not extrapolated
 A machine takes these into its own step; as a step of their own they are in halved_step.py.
 """
 
-from sim_service.multibody.natural.assembly import inputs_before, largest, largest_scaled, look
+from sim_service.multibody.natural.assembly import inputs_half_way, largest, largest_scaled, look
 from sim_service.multibody.natural.augmented import step
 from sim_service.multibody.natural.constraints import velocities
 from sim_service.multibody.natural.tables import (
@@ -54,7 +54,7 @@ def end_given(given, before, at):
 
 
 @inner
-def whole_and_half(ints, reals, state, work, hook, h, before, at):
+def whole_and_half(ints, reals, state, work, hook, h, begin, before, at):
     """The whole step, which is saved, and the first half; returns what their diagnostics add up to."""
     out, size = part(ints, work, P.DIAGNOSTIC), len(state)
     saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
@@ -65,7 +65,7 @@ def whole_and_half(ints, reals, state, work, hook, h, before, at):
     contraction, attempts = out[CONTRACTION], out[ATTEMPTS]
     copy(whole, state)
     copy(state, first)
-    inputs_before(ints, state, 0.5 * h)
+    inputs_half_way(ints, state, begin, h)
     middle_given(given, before, at)
     step(ints, reals, state, work, hook, 0.5 * h)
     iterations += out[ITERATIONS]
@@ -107,23 +107,24 @@ def other_half(ints, reals, state, work, hook, h, before, at, sums):
 
 
 @inner
-def halve(ints, reals, state, work, hook, h, before, at):
+def halve(ints, reals, state, work, hook, h, begin, before, at):
     """Advance `state` by h. STEP_ERROR is the error of the two halves before it is taken away.
 
-    What the hook is given from `at` on was `before` at the beginning of the step: half way it is between the two.
+    `begin` are the inputs at the beginning of the step, or nothing (`inputs_half_way`). What the hook is given from
+    `at` on was `before` then: half way it is between the two.
     """
-    sums = whole_and_half(ints, reals, state, work, hook, h, before, at)
+    sums = whole_and_half(ints, reals, state, work, hook, h, begin, before, at)
     other_half(ints, reals, state, work, hook, h, before, at, sums)
 
 
 @inner
-def estimate(ints, reals, state, work, hook, h, before, at):
+def estimate(ints, reals, state, work, hook, h, begin, before, at):
     """The step of augmented.py, three times as dear; STEP_ERROR is its error by two halves that are thrown away."""
     out, size = part(ints, work, P.DIAGNOSTIC), len(state)
     saved, given = part(ints, work, P.SAVED), part(ints, work, P.GIVEN)
     first, fine = view(saved, size, 2 * size), view(saved, 2 * size, 3 * size)
     copy(first, state)
-    inputs_before(ints, state, 0.5 * h)
+    inputs_half_way(ints, state, begin, h)
     middle_given(given, before, at)
     step(ints, reals, state, work, hook, 0.5 * h)
     copy(part(ints, state, P.INPUT), part(ints, first, P.INPUT))

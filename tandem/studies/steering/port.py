@@ -2,10 +2,10 @@
 
 At haptic rate the car is stepped every millisecond or faster, and its torque is what the last step says. At 5 ms that
 would be too late for a hand, so each step also gives what the torque does until the next one: the car's own step is
-made once more from where it is, with the hand wheel going on as it did, and three times with angle, speed or
-acceleration a little beside that. What comes out is the torque ahead and its slopes,
+made once more from where it is, with the hand wheel going on as it did, once half as long, and three times with angle,
+speed or acceleration a little beside that. What comes out is the torque ahead, that half way, and its slopes,
 
-    T(tau) = T_k + (T_ahead - T_k) tau / h + k d_angle + b d_speed + m d_acceleration
+    T(tau) = parabola through T_k, T_middle, T_ahead + k d_angle + b d_speed + m d_acceleration
 
 where tau is the time since the step and d_... how far the hand wheel, as the device reads it now, is from going on as
 it did (acceleration constant). Nothing of the car is left out: tyres, linkage and gyroscopic torque are in the slopes
@@ -38,6 +38,7 @@ class PortModel:
     motion: Motion  # of the step
     torque: float
     torque_ahead: float  # a step later, if the motion goes on so
+    torque_middle: float  # half a step later
     slopes: Motion  # N m/rad, N m s/rad, N m s2/rad
     h: float
 
@@ -45,6 +46,7 @@ class PortModel:
         """The torque tau after the step, with the hand wheel where it is by now."""
         share = tau / self.h
         found = self.torque + (self.torque_ahead - self.torque) * share
+        found += 2.0 * (self.torque - 2.0 * self.torque_middle + self.torque_ahead) * share * (share - 1.0)
         expected = ahead(self.motion, tau)
         k, b, m = self.slopes
         return (
@@ -85,20 +87,20 @@ class PortCar:
         self.tally[1] += float(self.work[self._capped])
         return float(self.work[self._torque])
 
-    def _tried(self, motion: Motion) -> float:
+    def _tried(self, motion: Motion, h: float) -> float:
         """The same, without going there."""
         state, work, inputs = self._room
         state[:], work[:], inputs[:] = self.state, 0.0, self.inputs
         inputs[:3] = motion
-        self.model.step(state, inputs, self.params, self.model.tables, work, self.h)
+        self.model.step(state, inputs, self.params, self.model.tables, work, h)
         return float(work[self._torque])
 
     def step_with_port(self, motion: Motion) -> PortModel:
         torque = self.step(motion)
         then = ahead(motion, self.h)
-        base = self._tried(then)
+        base, middle = self._tried(then, self.h), self._tried(ahead(motion, 0.5 * self.h), 0.5 * self.h)
         slopes = [
-            (self._tried((*then[:i], then[i] + beside, *then[i + 1 :])) - base) / beside  # type: ignore[arg-type]
+            (self._tried((*then[:i], then[i] + beside, *then[i + 1 :]), self.h) - base) / beside  # type: ignore[arg-type]
             for i, beside in enumerate(BESIDE)
         ]
-        return PortModel(motion, torque, base, (slopes[0], slopes[1], slopes[2]), self.h)
+        return PortModel(motion, torque, base, middle, (slopes[0], slopes[1], slopes[2]), self.h)

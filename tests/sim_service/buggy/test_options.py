@@ -263,6 +263,26 @@ def test_halved_steps_are_far_nearer_to_the_truth(driving: Coasting) -> None:
     assert np.abs(finer - truth).max() < 0.3 * np.abs(halved - truth).max()  # order 2 to 3
 
 
+def test_halved_steps_follow_a_hand_wheel_whose_rates_come_late(driving: Coasting) -> None:
+    """As an estimator gives them: half way the rack is where it was, not where late rates would have it."""
+    w, size, period = 2.0 * np.pi * 8.0, 0.02, 25
+
+    def swing(h: float, **changed: float) -> np.ndarray:
+        car, every = restart(driving, **changed), round(5e-3 / h)
+        torque = []
+        for k in range(2 * period * every):
+            angle = w * h * (k + 1)
+            late = size * np.sin(angle), size * w * np.cos(angle - 0.3), -size * w * w * np.sin(angle - 0.7)
+            car.inputs[:3] = late
+            car.step(h)
+            torque.append(car["steering_torque"])
+        return np.array(torque)[every - 1 :: every][period:]
+
+    truth = swing(1e-3)
+    plain, halved = (np.abs(swing(5e-3, step_halving=each) - truth).max() / np.ptp(truth) for each in (0.0, 1.0))
+    assert halved < 0.3 * plain, (halved, plain)
+
+
 def test_halved_steps_know_how_long_a_pedal_holds(driving: Coasting) -> None:
     """A pedal that moves in steps of 5 ms, with engine and converter: nearer to the same pedal in steps of 0.5 ms."""
 
