@@ -20,6 +20,7 @@ from tests.examples import FULL, few, thorough
 SYSTEM = "tests/system/"
 TOGETHER = (f"{SYSTEM}test_view.py", f"{SYSTEM}test_page_attacks.py")  # each with one browser
 
+gc.disable()  # until everything is collected: what is made till then stays
 settings.register_profile(FULL, deadline=None, print_blob=True)
 settings.register_profile("quick", deadline=None, derandomize=True, database=None, max_examples=few(100))
 settings.load_profile("quick")
@@ -46,6 +47,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # millions of objects that stay: no collection has to look at them again
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -57,7 +57,7 @@ def test_a_drive_replays_to_the_bit(recorded: Callable[[str], Recorded], tmp_pat
     assert summary["steps"] == result["steps"] and summary["balance"] == result["balance"]
 
 
-@pytest.mark.parametrize("file, roller", [("omni_square", "wheel2_roller"), ("omni_bench", "wheel_roller")])
+@pytest.mark.parametrize("file, roller", cases(("omni_square", "wheel2_roller"), ("omni_bench", "wheel_roller")))
 def test_a_machine_with_omni_wheels_replays_to_the_bit(
     start: Start, name: str, tmp_path: Path, file: str, roller: str
 ) -> None:
