@@ -71,6 +71,9 @@ _FALLEN = 0.7  # rad
 _WIDTH = 0.155  # m, of a tyre; only drawn
 _STOP_DIGITS = 9  # of a length in m: found with functions of the mathematical library, so its last digits are not ours
 _ON_STOP = 1e-3  # m; beyond the beginning of a stop by so much, a spring stands on it
+_KEPT = 8
+_LARGE = 1 << 20  # numbers, most of them of a road; cars that large are not kept
+_cars: dict[Any, tuple[Machine, np.ndarray, bool]] = {}  # made last, the newest at the end
 Point = Annotated[list[float], Field(min_length=3, max_length=3)]
 
 
@@ -95,6 +98,20 @@ class Assembled:
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
+    """A car of the same files and changes is the same car, put together once: nothing in it can be written."""
+    texts = {name: repr(value) for name, value in changed.items()}  # 0.0 and -0.0 are equal, but not the same bits
+    key = tuple(tuple(sorted(part.items())) for part in (sources.files, sources.names, texts))
+    kept: tuple[Machine, np.ndarray, bool] | None = _cars.pop(key, None)
+    machine, params, steep = made = kept or _make(data, sources, changed)
+    if not steep and len(machine.tables.floats) < _LARGE:  # whoever makes it again is warned again
+        _cars[key] = made
+        for oldest in list(_cars)[:-_KEPT]:
+            _cars.pop(oldest, None)  # which another thread may have done
+    return machine, params.copy()
+
+
+def _make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray, bool]:
+    """And whether its road is one to be warned of."""
     built = assemble(data, sources, changed)
     other = partial(_other_shape, built, data, sources, changed)
     machine = replace(_machine(built, sources.name()), reshape=_reshape(built, other))
@@ -103,7 +120,7 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
         from sim_service.machines.buggy import relative_build  # compiled code that only this formulation needs
 
         machine = relative_build.in_relative(machine, built, other, sources.name())
-    return machine, built.params
+    return machine, built.params, bool(_road_of(built)[Head.STEEPEST] > MOST_SLOPE)
 
 
 def assemble(
@@ -148,15 +165,18 @@ def _road(sources: Any) -> np.ndarray:
     return np.asarray(road)
 
 
+def _road_of(built: Assembled) -> np.ndarray:
+    first = int(built.tables.ints[dynamics.NUMBERS]) + slots.ROAD
+    return built.tables.floats[first : built.system.span(Part.PARAM).stop]
+
+
 def _other_shape(
     built: Assembled, data: dict[str, Any], sources: Any, changed: dict[str, float], params: np.ndarray
 ) -> Assembled:
     """The same car with other parameters of those that shape it, its equations in the same places."""
     values = {p.name: float(params[P[p.name]]) for p in PARAMETERS if p.shapes}
-    first = int(built.tables.ints[dynamics.NUMBERS]) + slots.ROAD
-    road = built.tables.floats[first : built.system.span(Part.PARAM).stop]
     now = {p.name: float(params[P[p.name]]) for p in PARAMETERS if p.live}
-    other = assemble(data, sources, {**changed, **values}, road, now)
+    other = assemble(data, sources, {**changed, **values}, _road_of(built), now)
     if other.car.rack_sign != built.car.rack_sign:
         raise ConfigError(f"{sources.name()}: the tie rod would change sides of its axis; it needs a new start")
     if not np.array_equal(other.tables.ints, built.tables.ints):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim_service.machines import gather
+from sim_service.machines import gather, make_machine
 from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.analysis.suspension import at_travel
 from sim_service.machines.buggy.bodies import FRONT, REAR
@@ -26,6 +26,15 @@ def test_eighteen_bodies_and_fourteen_freedoms() -> None:
     bodies = len(built.car.mechanism.bodies) + 1 + 4  # the rack is a particle, wheels are rotors
     assert bodies == 18
     assert problems.freedoms(built.system.state()).shape[1] == 14  # with the rack prescribed
+
+
+def test_the_same_files_and_changes_are_the_same_car_with_parameters_of_ones_own() -> None:
+    first, params = make_machine(gather(VEHICLE), {"front_camber": 0.0})
+    params[:] = np.nan
+    again, theirs = make_machine(gather(VEHICLE), {"front_camber": 0.0})
+    assert again is first and np.isfinite(theirs).all()
+    other, _ = make_machine(gather(VEHICLE), {"front_camber": -0.0})
+    assert other is not first
 
 
 def test_wheel_loads_at_rest_are_those_of_the_lever(car: Car) -> None:

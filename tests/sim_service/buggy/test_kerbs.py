@@ -150,7 +150,8 @@ def test_a_kerb_that_is_crossed_sideways_of_its_road_is_the_same_kerb() -> None:
 def test_a_road_that_is_too_sharp_is_said_to_be(tmp_path: Path) -> None:
     file = tmp_path / "wall.toml"
     file.write_text('[[bumps]]\nshape = "trapezoid"\nx = 5\nlength = 9\nheight = 0.2\nramp = 0.02\nrounding = 0.005\n')
-    with pytest.warns(
-        TooSharp, match=r"wall.toml: \[\[bumps\]\]\[0\].ramp = 0.02: climbs by 13.3 m per m at its steepest"
-    ):
-        Car(road=file)
+    for _ in range(2):  # each time it is made
+        with pytest.warns(
+            TooSharp, match=r"wall.toml: \[\[bumps\]\]\[0\].ramp = 0.02: climbs by 13.3 m per m at its steepest"
+        ):
+            Car(road=file)
