@@ -25,6 +25,7 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(parts)
 
 
+@pytest.mark.drill
 def test_two_daqs_in_a_chain_lose_nothing(start: Start, name: str, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     for own in ("daq", "sim"):

@@ -334,6 +334,7 @@ def test_a_machine_that_is_no_car_is_moved_from_its_page(
     assert open_run(tmp_path / "runs").topics["/step"].blocks["position"].max() > 0.04
 
 
+@pytest.mark.drill
 @needs_browser
 def test_the_page_of_a_drive_from_a_second_terminal(drive: Start, start: Start, name: str, chromium: Any) -> None:
     view = start("tandem", "view", "--set", f"name={name}", "--port", "0", *SLOWLY)  # before there is a drive

@@ -97,6 +97,7 @@ def test_parked_on_a_slope_the_car_does_not_drift():
     close("slope", "front axle load", "rear axle load", "force of the brakes")
 
 
+@pytest.mark.drill
 def test_double_lane_change_at_80_km_h_is_clean_and_every_step_converges():
     rows = {row.quantity: row.simulated for row in result("lane-change").rows}
     assert rows["cones hit"] == rows["gates missed"] == rows["steps capped"] == 0
