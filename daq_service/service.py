@@ -14,6 +14,7 @@ from sync import realtime, streams
 from sync.block import Channel, Layout
 from sync.clock import now_ns
 from sync.config import Config
+from sync.memory import refuse_too_large
 from sync.ring import BOUND_WORD, RingReader, RingWriter, poke, remove_stale
 from sync.service_process import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
 from sync.transport.host_clock import Artificial, ClockServer
@@ -58,6 +59,7 @@ class _Surroundings:
 def prepare(config: Config, file: Path) -> Prepared:
     """A source, and what it wants of the simulator."""
     keys = transport_keys(config, file, "daq")
+    refuse_too_large(file, "daq.ring_blocks", config.ring("daq"), config.daq.layout, config.daq.ring_blocks)
     around = _Surroundings(config)
     source = open_device(config, file, Host(around.feedback, around.say))
     if getattr(source, "effort", None) is not None:

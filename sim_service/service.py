@@ -28,6 +28,7 @@ from sync.config import Config
 from sync.errors import InputLost, TandemError
 from sync.jit import compiling
 from sync.ledger import histogram, summary_us
+from sync.memory import refuse_too_large
 from sync.ring import BOUND_WORD, RingReader, RingWriter, beat, newest, peek, remove_stale
 from sync.ring_follower import RingFollower
 from sync.service_process import EVERY, Prepared, Reporter, Worker, held, join, look_after, prefault, start
@@ -65,6 +66,7 @@ def prepare(config: Config, file: Path) -> Prepared:
             outlook_of(model, params, str(file))
         facts = described(model, params)  # as made: commands change it
         simulation = Simulation(config, model, params)
+    refuse_too_large(file, "sim.ring_blocks", config.ring("sim"), simulation.layout, config.sim.ring_blocks)
     return Prepared(partial(run, simulation, keys), {**facts, "outputs": list(simulation.layout.names)})
 
 

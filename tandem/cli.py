@@ -432,7 +432,7 @@ def _read(path: Path) -> Any:
 @app.command(rich_help_panel=HERE)
 def doctor(
     config: ConfigFile = DEFAULT,
-    seconds: Annotated[float, typer.Option(min=0.5, help="For the timer test.")] = 10.0,
+    seconds: Annotated[float, typer.Option(min=0.5, max=3600, help="For the timer test.")] = 10.0,
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
@@ -457,7 +457,7 @@ def doctor(
 def latency(
     config: ConfigFile = DEFAULT,
     transport: Annotated[Literal["shm", "ipc", "tcp", "all"], typer.Option(help="What is measured.")] = "all",
-    seconds: Annotated[float, typer.Option(min=1, help="For each measurement.")] = 10.0,
+    seconds: Annotated[float, typer.Option(min=1, max=3600, help="For each measurement.")] = 10.0,
     phase: Annotated[
         bool,
         typer.Option(

@@ -31,6 +31,7 @@ from sim_service.step_result import DIVERGED
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, assembled, load
 from sync.errors import ConfigError
+from sync.memory import refuse_too_large
 from sync.record import Run, RunError, Topic, open_run
 from sync.record.settings import recorded_files, recorded_settings
 from sync.ring import RingWriter, push
@@ -386,6 +387,7 @@ def _paced(
 ) -> np.ndarray:
     """At so many times real time, each result into the simulator's ring, where the view finds it."""
     layout = output_layout(simulation.model)
+    refuse_too_large("the run", "sim.ring_blocks", config.ring("sim"), layout, config.sim.ring_blocks)
     ring = RingWriter(config.ring("sim"), layout, config.sim.ring_blocks)
     begun = now_ns()
     record = np.zeros(1, layout.dtype)

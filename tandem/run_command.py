@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tandem.reports.html.page import PageSection
 
-Seconds = Annotated[float | None, typer.Option(min=0, help="Duration; 0 until Ctrl-C. Default: the file's.")]
+Seconds = Annotated[float | None, typer.Option(min=0, max=1e9, help="Duration; 0 until Ctrl-C. Default: the file's.")]
 TransportOption = Annotated[
     Literal["shm", "ipc", "tcp"] | None, typer.Option(help="How blocks travel. Default: as in the file.")
 ]

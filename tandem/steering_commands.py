@@ -91,7 +91,7 @@ def caster_trials(
     config: PadConfig = DEVICE,
     trails_mm: Trails = "15,25,35",
     repeats: Annotated[int, typer.Option(min=1, max=50, help="Trials with each trail.")] = 2,
-    seconds: Annotated[float, typer.Option(min=1, help="Of a trial.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=1, max=3600, help="Of a trial.")] = 60.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the order, and of the obstacles.")] = 1,
     overrides: Overrides = None,
     go_on: Annotated[

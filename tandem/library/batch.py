@@ -20,6 +20,7 @@ import numpy as np
 from sim_service.gpu_code import device
 from sim_service.many_steps import step_copies
 from sync.errors import ConfigError
+from sync.memory import refuse_too_many
 from tandem.ensembles.pool import cores
 from tandem.library.described import Described
 from tandem.library.model import Model, load_machine
@@ -146,6 +147,9 @@ def batch(
             raise ConfigError(f"parameters: {name}: shapes the machine, so all copies have the same; give one number")
         if not ((values >= p.low) & (values <= p.high)).all():
             raise ConfigError(f"parameters: {name}: must be from {p.low:g} to {p.high:g} {p.unit}")
+    if not gpu:  # a GPU says by itself what it does not hold
+        copied = (model.inputs, model.outputs, model.states, model.params)
+        refuse_too_many("n", n, 8 * sum(len(each) for each in copied))
     made = on_gpu(machine, common, model, n, step_s) if gpu else Batch(model, n, step_s, workers)
     if each:
         made.set_parameters(**each)

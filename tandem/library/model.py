@@ -18,6 +18,7 @@ from sim_service.machines.scene import poses
 from sync.config import Config, load
 from sync.errors import ConfigError, TandemError
 from sync.jit import compiling
+from sync.memory import refuse_too_many
 from sync.record import open_run
 from sync.record.settings import recorded_files, recorded_settings
 from sync.toml import check, read_toml
@@ -200,6 +201,7 @@ class Model:
         self._take(dict.fromkeys(given, 0.0))
         varying = [(self._at[name], value) for name, value in given.items()]
         n, m = len(self.inputs), len(self.outputs)
+        refuse_too_many("steps", count, 16 * (n + m))  # and once more as columns
         rows = np.zeros((count, n + m))
         for k in range(count):
             self._inputs[:] = self._given

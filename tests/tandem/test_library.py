@@ -167,3 +167,10 @@ def test_a_start_is_awaited_as_long_as_its_process_is_there(monkeypatch: pytest.
     assert run._given_up(0.0) and not run._given_up(now[0])
     process.poll = lambda: 1
     assert run._given_up(now[0])
+
+
+def test_more_copies_or_steps_than_memory_holds_are_refused_before_they_are_made() -> None:
+    with pytest.raises(ConfigError, match=r"^n = 10000000000: \d+ MB of memory, \d+ bytes each, and \d+ MB are"):
+        tandem.batch("mass_spring", 10**10)
+    with pytest.raises(ConfigError, match=r"^steps = 100000000000: \d+ MB"):
+        tandem.load_machine("mass_spring").run({}, steps=10**11)
