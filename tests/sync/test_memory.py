@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from sync import memory
 from sync.block import Channel, Layout
 from sync.errors import ConfigError
