@@ -65,7 +65,9 @@ class Panel:
         if self.commander is not None:
             starts = {p.name: float(v) for p, v in zip(feed.model.parameters, feed.params, strict=False)}
             with self._tabs.add_tab("tune"):
-                self._tuning = Tuning(gui, feed.model, starts, feed.config.name, self.commander, saves)
+                # as the simulator decides it (sim_service/service.py)
+                shaping = feed.model.reshape is not None and not feed.config.look_ahead.enabled
+                self._tuning = Tuning(gui, feed.model, starts, feed.config.name, self.commander, saves, shaping)
 
     def tab(self, name: str) -> Any:
         """Another tab, to be filled by the caller: `with panel.tab("scene"): ...`"""

@@ -2,8 +2,9 @@
 
 A live parameter has a slider with a field beside it. Where its limits are far apart the slider covers what is near its
 start, unless all of it is asked for. A number that is being typed is not obeyed digit by digit: a jump waits until it
-has come to rest, while a slider that is drawn acts at once. Parameters that shape the model are
-shown, and need a new start. Values follow what any client sets.
+has come to rest, while a slider that is drawn acts at once. Parameters that shape the model have sliders, too, where
+the simulator makes its tables again while it runs; these act when they have come to rest, for each change takes it a
+part of a second. The others are shown, and need a new start. Values follow what any client sets.
 """
 
 import math
@@ -25,6 +26,7 @@ _MOST_UNDO = 200
 _JUMP = 0.02  # of the limits: no slider is drawn as quickly as that
 _REST_NS = 600_000_000
 WIDE = 8.0  # limits further from the start than this factor
+NEAR_M, NEAR_SHARE = 0.05, 0.5  # of what shapes the model: so far from its start, points in m, else of its value
 
 ALL, CHANGED = "all that can change", "changed"
 _SLASH = "\u202f\u2215\u202f"  # at which no line is broken
@@ -87,7 +89,10 @@ def slider_range(p: Parameter, start: float) -> tuple[float, float, float, bool]
         return p.low, p.high, 1.0, False
     low, high = p.low, p.high
     wide = False
-    if start > 0.0 and p.low >= 0.0 and p.high > WIDE * start:
+    if p.shapes:
+        near = NEAR_M if p.unit == "m" else float(f"{NEAR_SHARE * abs(start) or 0.1 * (p.high - p.low):.3g}")
+        low, high, wide = max(p.low, start - near), min(p.high, start + near), True
+    elif start > 0.0 and p.low >= 0.0 and p.high > WIDE * start:
         high, wide = min(p.high, nice(5.0 * start)), True
     elif start == 0.0 and p.low == 0.0 and p.high > 1000.0:
         high, wide = nice(0.1 * p.high), True
@@ -222,18 +227,20 @@ class _Knob:
 class Tuning:
     def __init__(
         self, gui: Any, model: Machine, starts: dict[str, float], name: str, commander: Commander,
-        saves: Path | None = None,
+        saves: Path | None = None, shaping: bool = False,
     ):  # fmt: skip
+        """`shaping`: whether the simulator takes parameters that shape the model while it runs."""
         self._model, self._name, self._commander, self._saves = model, name, commander, saves
         self._lock = threading.Lock()
         self._changes = Changes()
-        self._groups = grouped(model.parameters)
+        self._groups = grouped(sorted(model.parameters, key=lambda p: not p.live))  # what acts at once is first
         self._answers = -1
         self._note = ""
         self._settling: dict[str, tuple[float, int]] = {}  # typed, and when
         self._limits = {p.name: p for p in model.parameters}
         self._knobs: dict[str, _Knob] = {}
-        live_groups = [g for g, members in self._groups.items() if any(p.live for p in members)]
+        self._live = {p.name for p in model.parameters if p.live or (shaping and p.shapes)}
+        live_groups = [g for g, members in self._groups.items() if any(p.name in self._live for p in members)]
         fixed_groups = [g for g in self._groups if g not in live_groups]
         self._search = gui.add_text("search", "", hint="words of a name or its description; overrides the group")
         self._group = gui.add_dropdown(
@@ -249,7 +256,7 @@ class Tuning:
         self._status = gui.add_html("")
         self._knobs = {
             p.name: _Knob(gui, p, starts[p.name], self._tune)
-            for members in self._groups.values() for p in members if p.live
+            for members in self._groups.values() for p in members if p.name in self._live
         }  # fmt: skip
         self._fixed = gui.add_html("")
         self._values = dict(starts)
@@ -268,7 +275,8 @@ class Tuning:
         with self._lock:
             p = self._limits[name]
             before = self._settling.get(name, (self._values[name], 0))[0]
-            if name in self._settling or abs(value - before) > _JUMP * (p.high - p.low if p.high > p.low else 1.0):
+            jump = abs(value - before) > _JUMP * (p.high - p.low if p.high > p.low else 1.0)
+            if p.shapes or jump or name in self._settling:
                 self._settling[name] = (value, now_ns())
                 return
         self._obey(name, value)
@@ -342,8 +350,8 @@ class Tuning:
                 elif group == CHANGED:
                     wanted = p.name in changed
                 else:
-                    wanted = title == group or (group == ALL and p.live)
-                if wanted and p.live:
+                    wanted = title == group or (group == ALL and p.name in self._live)
+                if wanted and p.name in self._live:
                     shown.add(p.name)
                 elif wanted:
                     fixed.append(p)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from sim_service.command_record import PARAMETER
+from sim_service.command_record import PARAMETER, SHAPE
 from sim_service.commands import CommandClient
 from sync.config import load
 from sync.record import open_run
@@ -157,6 +157,8 @@ def test_a_drive_on_its_page(drive: Start, name: str, chromium: Any, pictures: P
     steps = record.topics["/step"].blocks
     obeyed = np.flatnonzero(np.diff(steps["commands"]) > 0)
     assert len(obeyed), "obeyed before a step"
+    assert (commands["kind"] == SHAPE).any()
+    assert np.abs(np.diff(steps["camber_fl"])[obeyed]).max() == pytest.approx(0.01, abs=2e-3), "another shape at once"
     assert changed == "front_spring_rate", "the first that the page shows, of the buggy"
     before, after = spring_rate(steps[: obeyed[0]]), spring_rate(steps[obeyed[-1] + 200 :])
     assert 1.05 < after / before < 1.15, "and the model's output is another"
@@ -190,28 +192,34 @@ def _a_parameter_is_changed_by_hand(page: Any, name: str) -> str:
             lambda: choose(page, "tune"), lambda: _first_parameter(page, known),
             lambda: f"no parameter on the page: {words(page)}",
         )  # fmt: skip
-        field = label.locator("xpath=ancestor::*[.//input][1]").locator("input").last
         p = known[parameter]
         wanted = 1.1 * p["value"] if 0 < 1.1 * p["value"] < p["high"] else 0.5 * (p["low"] + p["high"])
-
-        def write() -> None:
-            choose(page, "tune")  # a page that was built again is at its first tab
-            type_into(field, f"{wanted:.8g}")
-
-        def value() -> float:
-            return float(client.ask()["parameters"][parameter]["value"])
-
-        # a field that is being typed into may pass other values on its way
-        act_until(
-            write, lambda: abs(value() - wanted) <= 0.02 * abs(wanted),
-            lambda: f"{parameter} is {value()} and does not become {wanted}: {words(page)}",
-        )  # fmt: skip
+        _type_parameter(page, client, label, parameter, wanted)
+        # and one that shapes the car
+        _type_parameter(page, client, page.get_by_text("front camber [rad]", exact=True).first, "front_camber", -0.01)
         wait_for_steps(steps, steps.head + 400)  # as it is now
         open_tab(page, "controls")
         return str(parameter)
     finally:
         client.close()
         steps.close()
+
+
+def _type_parameter(page: Any, client: CommandClient, label: Any, parameter: str, wanted: float) -> None:
+    field = label.locator("xpath=ancestor::*[.//input][1]").locator("input").last
+
+    def write() -> None:
+        choose(page, "tune")  # a page that was built again is at its first tab
+        type_into(field, f"{wanted:.8g}")
+
+    def value() -> float:
+        return float(client.ask()["parameters"][parameter]["value"])
+
+    # a field that is being typed into may pass other values on its way
+    act_until(
+        write, lambda: abs(value() - wanted) <= 0.02 * abs(wanted),
+        lambda: f"{parameter} is {value()} and does not become {wanted}: {words(page)}",
+    )  # fmt: skip
 
 
 def _first_parameter(page: Any, known: dict[str, Any]) -> Any:

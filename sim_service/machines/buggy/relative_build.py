@@ -12,7 +12,7 @@ import numpy as np
 
 from sim_service.machines.buggy import dynamics, forces, relative_forces, relative_reshape, slots
 from sim_service.machines.buggy import relative_dynamics as relative
-from sim_service.machines.buggy.description import P
+from sim_service.machines.buggy.description import PARAMETERS, P
 from sim_service.machines.buggy.drawn import drawn
 from sim_service.machines.buggy.relative_dynamics import C
 from sim_service.machines.car.tyres.keys import T
@@ -90,16 +90,26 @@ def _reshape(
         if generated is not None:
             at, _, _ = _tables(replace(machine, tables=found.tables), found.system, generated, code)
         if generated is None or not np.array_equal(at.ints, constants.ints):
-            raise ConfigError(
-                f'{path}: formulation = "relative": this shape has other equations of motion, for a figure that was 0'
-                " is not, or the other way round; start with a figure that is not 0, if only 1e-9, or with"
-                ' formulation = "natural"'
-            )
+            raise ConfigError(_other_equations(built.params, params, path))
         floats = at.floats.copy()
         floats[list(addresses)] = constants.floats[list(addresses)]
         return floats, drawn(found.car, found.system)[1]
 
     return replace(machine.reshape, make=make, fit=relative_reshape.fit)
+
+
+def _other_equations(first: np.ndarray, now: np.ndarray, path: str) -> str:
+    """Why, and what would do: a figure that was exactly 0 at the start is in none of the equations."""
+    shapes = [p.name for p in PARAMETERS if p.shapes]
+    new = [name for name in shapes if first[P[name]] == 0.0 != now[P[name]]]
+    gone = [name for name in shapes if now[P[name]] == 0.0 != first[P[name]]]
+    why = [f"{name} was exactly 0 at the start" for name in new] + [f"{name} is exactly 0 now" for name in gone]
+    right = [f"start with sim.parameters.{name} = 1e-9" for name in new] + [f"set {name} = 1e-9" for name in gone]
+    return (
+        f'{path}: formulation = "relative": this shape has other equations of motion:'
+        f" {', '.join(why) or 'a figure made of its parameters became exactly 0, or is so no more'};"
+        f" {', '.join([*right, 'or']) if right else ''}"
+    ).rstrip() + ' start with formulation = "natural"'
 
 
 _KERNELS = (

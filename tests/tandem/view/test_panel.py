@@ -477,6 +477,35 @@ def test_a_number_that_is_typed_is_obeyed_when_it_has_come_to_rest(
     assert told.values["front_spring_rate"] == 40e3
 
 
+@pytest.mark.parametrize("shaping", [True, False])
+def test_what_shapes_the_model_has_a_slider_where_the_simulator_takes_it(
+    shaping: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mass = Parameter("front_mass", "kg", 40.0, 1.0, 500.0, "of both wheels", live=False, shapes=True)
+    camber = Parameter("front_camber", "rad", 0.0, -0.2, 0.2, "of both wheels", live=False, shapes=True)
+    shaped = [dataclasses.replace(p, shapes=not p.live) for p in MACHINE.parameters]
+    model = dataclasses.replace(MACHINE, parameters=(*shaped, mass, camber))
+    gui, told = Gui(), Told(model.parameters)
+    starts = {p.name: p.value for p in model.parameters}
+    page = tuning.Tuning(gui, model, starts, "mine", told, shaping=shaping)  # type: ignore[arg-type]
+    gui.by_label["group"].by_hand("front")
+    shown = [h.content for h in gui.by_label.values() if "content" in h.__dict__]
+    assert ("front mass [kg]" in gui.by_label) is shaping and any("front_mass" in text for text in shown) is not shaping
+    if not shaping:
+        return
+    sliders = (gui.by_label[label] for label in ("front mass [kg]", "front WC x [m]", "front camber [rad]"))
+    assert [(s.min, s.max) for s in sliders] == [(20.0, 60.0), (-0.05, 0.05), (-0.04, 0.04)]
+    for value in (41.0, 41.5):  # each change of shape costs the simulator a part of a second
+        gui.by_label["front mass [kg]"].by_hand(value)
+        page.show()
+    assert told.asked == []
+    monkeypatch.setattr(tuning, "_REST_NS", -1)
+    page.show()
+    assert told.asked == [{"front_mass": 41.5}]
+    gui.by_label["changes"].by_hand("undo")
+    assert told.values["front_mass"] == 40.0
+
+
 def test_reset_puts_back_all_and_can_be_undone_too(tuned: tuple[Gui, Told, tuning.Tuning]) -> None:
     gui, told, page = tuned
     gui.by_label["grip"].by_hand(0.5)
