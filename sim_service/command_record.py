@@ -5,8 +5,9 @@ import numpy as np
 from sync.block import PAYLOAD, Channel, Layout
 
 # kinds: parameter `index` is to be `value`; the model as it started; no more steps, after so many; go on; how slowly;
-# the tables of shape number `index`, see sim_service/shapes.py
-PARAMETER, RESET, PAUSE, RESUME, SLOW, SHAPE = range(1, 7)
+# the tables of shape number `index`, see sim_service/shapes.py; parameter `index` is to be `value` with
+# the next of these
+PARAMETER, RESET, PAUSE, RESUME, SLOW, SHAPE, SHAPED = range(1, 8)
 # how the loop goes, as commanded
 PAUSED, STEPS_LEFT, SLOWNESS, RESTART = range(4)
 MODE_WORDS = 4

@@ -35,6 +35,7 @@ from sim_service.command_record import (
     RESTART,
     RESUME,
     SHAPE,
+    SHAPED,
     SLOW,
     SLOWNESS,
     STEPS_LEFT,
@@ -249,7 +250,7 @@ class CommandServer:
             return error
         for name, value in asked.items():
             p = self._model.parameters[self._places[name]]
-            self._push(PARAMETER, self._places[name], float(value))
+            self._push(SHAPED if reshapes else PARAMETER, self._places[name], float(value))
             self._wanted[self._places[name]] = value
             self._moved[name] = f"{name} = {value:g}" + f" {p.unit}" * (p.unit != "1")
             self._moved_ns = now_ns()

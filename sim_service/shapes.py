@@ -1,21 +1,23 @@
 """Parameters that shape a machine (masses, hardpoints), changed while it runs.
 
 Beside the loop the machine's tables are made again with other parameters (`Machine.reshape`); that takes a part of a
-second and may be refused. Before a step the loop then takes their numbers for its own, and the machine makes its state
-fit them (FIT), and the state that a reset goes back to. A command SHAPE says when, behind the commands of the
-parameters themselves. A record has these commands and no tables: a replay makes the same tables from the same
-parameters, and obeys before the same step.
+second and may be refused. Before a step the loop then takes their numbers and the parameters for its own, and the
+machine makes its state fit them (FIT), and the state that a reset goes back to. A command SHAPE says when: one command,
+so that no step is made with some of it. The commands SHAPED before it name the parameters that were asked for with it,
+and do nothing by themselves. A record has these commands and no tables: a replay makes the same tables from the same
+parameters, and obeys before the same step. (In earlier records PARAMETER stands where SHAPED does now.)
 
 A shape travels to the loop as a row:
 
-    first, behind | numbers of the tables but for first to behind, which stay | column, x, y, z of what is drawn anew
+    first, behind, n | numbers of the tables but for first to behind, which stay | n parameters
+    | column, x, y, z of what is drawn anew
 """
 
 from typing import Any
 
 import numpy as np
 
-from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER, SHAPE
+from sim_service.command_record import AT_INDEX, AT_KIND, AT_VALUE, PARAMETER, SHAPE, SHAPED
 from sim_service.machines.contract import FIT, Machine, Tables
 from sync.array_types import read_only
 from sync.block import EPOCH, SEQ
@@ -23,7 +25,7 @@ from sync.errors import ConfigError
 from sync.jit import kernel
 
 SLOTS = 8  # rows that wait for the loop
-_HEAD = 2
+_HEAD = 3
 
 
 @kernel(FIT)
@@ -33,12 +35,15 @@ def no_fit(state, moved, params, tables, work):
 
 @kernel()
 def change_shape(row, fit, machine):
-    first, behind, n = int(row[0]), int(row[1]), len(machine.floats)
+    first, behind, given, n = int(row[0]), int(row[1]), int(row[2]), len(machine.floats)
     for i in range(first):
         machine.floats[i] = row[_HEAD + i]
     for i in range(behind, n):
         machine.floats[i] = row[_HEAD + i - (behind - first)]
-    moved = row[_HEAD + n - (behind - first) :]
+    at = _HEAD + n - (behind - first)
+    for i in range(given):
+        machine.params[i] = row[at + i]
+    moved = row[at + given :]
     fit(machine.state, moved, machine.params, machine.tables, machine.work)
     fit(machine.first_state, moved, machine.params, machine.tables, machine.work)  # which a reset goes back to
 
@@ -46,7 +51,7 @@ def change_shape(row, fit, machine):
 def _row_size(model: Machine) -> int:
     assert model.reshape is not None
     first, behind = model.remade
-    return _HEAD + len(model.tables.floats) - (behind - first) + 4 * len(model.reshape.columns)
+    return _HEAD + len(model.tables.floats) - (behind - first) + len(model.parameters) + 4 * len(model.reshape.columns)
 
 
 def changeable(model: Machine) -> tuple[Tables, np.ndarray, np.ndarray]:
@@ -71,7 +76,8 @@ class Shaping:
         first, behind = self._model.remade
         moved = np.column_stack([self._reshape.columns, drawn - self._drawn])
         self._drawn = drawn
-        return np.concatenate([[first, behind], made[:first], made[behind:], moved.ravel()])
+        given = values[: len(self._model.parameters)]
+        return np.concatenate([[first, behind, len(given)], made[:first], made[behind:], given, moved.ravel()])
 
 
 def shapes_of(
@@ -85,6 +91,7 @@ def shapes_of(
     commands = commands.copy()
     if model.reshape is None:
         commands[asked, AT_KIND] = 0
+        commands[commands[:, AT_KIND] == SHAPED, AT_KIND] = PARAMETER
         return commands, np.zeros((1, _HEAD))
     rows: list[Any] = []
     shaping, values, epoch = Shaping(model, params), params.copy(), -1
@@ -92,7 +99,7 @@ def shapes_of(
         if command[EPOCH] != epoch and (anew or epoch == -1):
             epoch = command[EPOCH]
             shaping, values = Shaping(model, params), params.copy()
-        if command[AT_KIND] == PARAMETER:
+        if command[AT_KIND] in (PARAMETER, SHAPED):
             values[command[AT_INDEX]] = command.view(np.float64)[AT_VALUE]
         elif command[AT_KIND] == SHAPE:
             command[AT_INDEX] = len(rows)

@@ -49,7 +49,7 @@ _EFFORT = {
 }
 _COMMAND = {
     "kind": "what is commanded, see the constants",
-    "index": "of the parameter, for kind 1",
+    "index": "of the parameter, for kinds 1 and 7",
     "value": "of the parameter; steps until the pause; how many times slower",
 }
 _KINDS = {
@@ -58,7 +58,8 @@ _KINDS = {
     "PAUSE": (command_record.PAUSE, "pause after `value` steps"),
     "RESUME": (command_record.RESUME, "go on"),
     "SLOW": (command_record.SLOW, "`value` times slower than real time"),
-    "SHAPE": (command_record.SHAPE, "the machine's tables anew, of its parameters as they are now"),
+    "SHAPE": (command_record.SHAPE, "the machine's tables anew, of its parameters as they are then"),
+    "SHAPED": (command_record.SHAPED, "parameter `index` is to be `value` with the next SHAPE"),
 }
 
 

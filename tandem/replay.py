@@ -20,7 +20,7 @@ from rich.table import Table
 from sim_service import replay as replay_flags
 from sim_service import step_record
 from sim_service.command_record import LAYOUT as COMMANDS
-from sim_service.command_record import PARAMETER, RESET
+from sim_service.command_record import PARAMETER, RESET, SHAPED
 from sim_service.machines import FILE, check_step, configured_machine, make_machine, recorded
 from sim_service.machines.contract import Machine
 from sim_service.machines.recorded_parameters import made_words, recorded_machine
@@ -322,11 +322,12 @@ def _command(plan: Plan, run: Run, config: Config, model: Machine, instants: np.
     plan.commands = topic.words.copy()
     fields = topic.layout.view(plan.commands)
     for n in range(len(fields)):
-        if fields["kind"][n] != PARAMETER:
+        kind = fields["kind"][n]
+        if kind not in (PARAMETER, SHAPED):
             continue
         place = int(fields["index"][n])
         known = here.get(named[place]) if 0 <= place < len(named) else None
-        fields["kind"][n], fields["index"][n] = (PARAMETER, known) if known is not None else (0, 0)
+        fields["kind"][n], fields["index"][n] = (kind, known) if known is not None else (0, 0)
     plan.commands = np.ascontiguousarray(fields).view(np.int64).reshape(plan.commands.shape)
     if _recorded_step_ns(run) == config.step_ns:
         steps = run.topics["/step"].blocks[plan.first : plan.first + len(plan)]

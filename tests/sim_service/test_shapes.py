@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sim_service import step_record
-from sim_service.command_record import LAYOUT, SHAPE
+from sim_service.command_record import LAYOUT, RESET, SHAPE, SHAPED
 from sim_service.machines import load_machine
 from sim_service.machines.contract import FIT, Machine, Reshape, tables
 from sim_service.replay import as_recorded, obeyed_as_recorded, replay
@@ -77,7 +77,10 @@ def test_a_shape_is_obeyed_between_two_steps_and_replayed_to_the_bit(commanded: 
     ring = RingReader(world.config.ring("command"), LAYOUT)
     commands, _, _ = ring.since(0, 100)
     ring.close()
-    assert commands["kind"].tolist().count(SHAPE) == 2 and len(commands) == 6
+    # what is asked for with a shape acts with it, before one step
+    assert commands["kind"].tolist() == [SHAPED, SHAPED, SHAPE, RESET, SHAPED, SHAPE]
+    friction = [p.name for p in world.simulation.model.parameters].index("friction")
+    assert machine.params[friction] == 0.9
     found = record(world, steps)
     plan = as_recorded(steps, found.blocks, found.words, np.zeros(len(found.blocks), np.int64))
     plan.commands = np.ascontiguousarray(commands).view(np.int64).reshape(len(commands), LAYOUT.words)
@@ -94,4 +97,4 @@ def test_a_loop_that_does_not_obey_keeps_the_shapes_it_was_given(commanded: Comm
     assert [answer["ok"] for answer in answers] == 8 * [True] + 2 * [False]
     assert "not been obeyed" in answers[-1]["error"]
     rows = commanded.world.simulation.shapes
-    assert rows[:, 2].tolist() == [700.0 + n for n in range(8)]
+    assert rows[:, 3].tolist() == [700.0 + n for n in range(8)]
