@@ -265,9 +265,11 @@ def replay(
     """
     from sync import build
     from sync.jit import compiling
+    from sync.record.reader import find
 
     with errors():
         factor = _pace(pace)
+        find(run)  # a run that is not there is reported before anything is compiled
         build.ensure_for("tandem.replay")
         with compiling("replay"):
             from tandem.replay import Asked, all_identical, print_replay, replay_run

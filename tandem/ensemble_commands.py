@@ -59,10 +59,13 @@ def sweep(
     """
     from sync import build
     from sync.jit import compiling
+    from sync.toml import check, read_toml
+    from tandem.ensembles.study import Study
 
     with errors():
         study = find_config(study, "studies")
         _refuse_early("tandem sweep", "pyarrow", file=study)
+        check(Study, read_toml(study), str(study))
         build.ensure("everything")
         with compiling("sweep"):
             from tandem.ensembles import report as pages

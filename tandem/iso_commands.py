@@ -56,9 +56,11 @@ def iso(
     """
     from sync import build
     from sync.jit import compiling
+    from sync.toml import read_toml
 
     with errors():
         changed = parameters(settings) | ({"step_halving": 1.0} if halved else {})
+        read_toml(vehicle)  # what is no file is reported before anything is compiled
         build.ensure_for("tandem.studies.iso.manoeuvres", "sim_service.machines.buggy")
         with status("reading"), compiling("iso"):
             from tandem.reports.html.page import json_ready

@@ -106,7 +106,7 @@ class MidiFile:
         try:
             rewrite(self._path, midi_file(notes_of_messages(self._messages)))
         except OSError as error:
-            raise DeviceError(f"--file {self._path}: cannot be written: {error}") from None
+            raise DeviceError(f"--out {self._path}: cannot be written: {error}") from None
 
 
 def notes_of_messages(messages: list[Message]) -> list[Note]:

@@ -36,8 +36,10 @@ def mechanism(
     """Simulate a mechanism described in a file, and write how it moved."""
     from sync import build
     from sync.jit import compiling
+    from sync.toml import read_toml
 
     with errors():
+        read_toml(file)  # what is no file is reported before anything is compiled
         build.ensure_for("tandem.mechanism_run")
         with status("reading"), compiling("mechanism"):
             from tandem import mechanism_run as work

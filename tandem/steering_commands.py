@@ -56,9 +56,11 @@ def caster(
     """
     from sync import build
     from sync.jit import compiling
+    from sync.toml import read_toml
 
     with errors():
         asked, changed = _trails(trails_mm), parameters(settings)
+        read_toml(vehicle)  # what is no file is reported before anything is compiled
         build.ensure_for("tandem.studies.steering.caster", "sim_service.machines.buggy")
         with status("reading"), compiling("iso"):
             from tandem.reports.html.page import json_ready
@@ -215,9 +217,11 @@ def steering(
     """
     from sync import build
     from sync.jit import compiling
+    from sync.toml import read_toml
 
     with errors():
         changed = parameters(settings)
+        read_toml(vehicle)
         build.ensure_for("tandem.studies.steering.feel", "sim_service.machines.buggy")
         with status("reading"), compiling("iso"):
             from tandem.reports.html.page import json_ready

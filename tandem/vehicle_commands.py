@@ -86,9 +86,11 @@ def vehicle_report(
     """
     from sync import build
     from sync.jit import compiling
+    from sync.toml import read_toml
 
     with errors():
         changed = parameters(settings)
+        read_toml(vehicle)  # what is no file is reported before anything is compiled
         build.ensure_for("tandem.studies.vehicle.figures", "sim_service.machines.buggy")
         with status("reading"), compiling("vehicle"):
             from tandem.studies.vehicle import shown

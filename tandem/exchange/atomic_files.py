@@ -40,4 +40,5 @@ def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where nothing can be written: what is wrong has been said
+            path.unlink(missing_ok=True)

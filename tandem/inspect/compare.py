@@ -20,6 +20,7 @@ from tandem.terminal import single_lines
 
 _TOPICS = (SIM.topic, *BLOCK_TOPICS)
 _STAMPS = {c.name for c in STEP_CHANNELS}
+_LONG = 100  # letters of a setting at the terminal; --json has all of them
 
 
 def compare(a: Run, b: Run) -> dict[str, Any]:
@@ -98,12 +99,18 @@ def _settings(a: dict[str, Any], b: dict[str, Any], prefix: str = "") -> dict[st
     return found
 
 
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+
+
 def print_compare(console: Console, found: dict[str, Any]) -> None:
     found = single_lines(found)
     console.print(f"a: {found['a']}\nb: {found['b']}", soft_wrap=True, markup=False)
     for what in ("configuration", "parameters"):
         for key, (x, y) in found[what].items():
-            console.print(f"{what}: {key}: {json.dumps(x)} → {json.dumps(y)}", soft_wrap=True, markup=False)
+            if not key.startswith("made."):  # the same once more, packed
+                console.print(f"{what}: {key}: {_short(x)} → {_short(y)}", soft_wrap=True, markup=False)
     for name, topic in found["topics"].items():
         text = f"{name}: {topic['compared']} compared"
         if topic["a"] != topic["b"]:

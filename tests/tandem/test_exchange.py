@@ -27,6 +27,7 @@ from sync.extras import install_extra
 from sync.record import Run, RunWriter, open_run
 from tandem.cli import app
 from tandem.exchange import mapping
+from tandem.exchange.atomic_files import written_atomically
 from tandem.exchange.errors import ExchangeError
 from tandem.exchange.exporter import TABLES, export
 from tandem.exchange.importer import Asked, import_file
@@ -784,3 +785,16 @@ def test_no_name_becomes_a_formula_in_a_spreadsheet(tmp_path: Path, make_run: Ma
     cells = next(csv.reader([head]))
     assert not any(cell[:1] in "=+-@" for cell in cells)
     assert open_run(brought(exported, tmp_path / "runs")).topics["/daq"].layout.names == (name,)
+
+
+def test_a_folder_that_cannot_be_written_is_named_by_what_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_only = OSError(30, "Read-only file system")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise read_only
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(ExchangeError, match=r"e\.csv: cannot be written"), written_atomically(tmp_path / "e.csv"):
+        refuse()
