@@ -9,9 +9,7 @@
               to rest, or does not
     loop      60 s at 5 kHz: lost, round trip, misses beside those of a bare loop that runs meanwhile
               (checks/real_runs.py); and the record replayed to the bit
-    port      the car at 5 ms with its port model at 5 kHz beside the car at 1 ms: torque per angle, rate, misses; by
-              those periods of the swing in which, and before which, no step was missed in either run: the car gets
-              faster, and at 8 Hz its torque changes by 1 % per km/h
+    port      the car at 5 ms with its port model at 5 kHz beside the car at 1 ms (checks/haptic_port.py)
 
 Runs of configs/wall.toml, or configs/haptic_wheel.toml, through shared memory; figures come from their records and
 their reports.
@@ -25,16 +23,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from checks.haptic_port import PORT_HZ, WHEEL, port
 from checks.real_runs import ROOT, options, reported, run_beside_bare, tandem
-from sim_service.step_record import MISSED, SKIPPED
 from sync.config import Config, load
 from sync.errors import RingError, TandemError
 from sync.record import open_run
@@ -43,7 +40,7 @@ from sync.ring_follower import RingFollower
 from tandem.studies.wall import theory
 from tandem.tune import tune
 
-WALL, WHEEL = ROOT / "configs" / "wall.toml", ROOT / "configs" / "haptic_wheel.toml"
+WALL = ROOT / "configs" / "wall.toml"
 DELAYS_MS = (0.5, 1.0, 2.0)  # dead time of the device, beside the loop's own delay
 LEVELS, LEVEL_S = np.arange(0.85, 1.26, 0.05), 3.0  # near its onset chatter takes seconds to grow
 BIAS, CHATTER = 5.0, 0.35  # N; from peak to peak, as a share of how far that presses the wall in
@@ -51,9 +48,7 @@ _STEADY = 1500  # samples, for which the finger is pushed before a kill
 _PATIENCE_S = 120.0
 FEWEST_PUSHES = 10  # of energy
 PUSHES, PUSH_S, PUSH_NM = 10, 5.0, 400.0  # hands off: so often, s apart, N m about the vertical
-PORT_HZ, PORT_S = (4.0, 8.0, 12.0, 20.0), (4.0, 9.0)  # of the hand; from when to when, in the run
 BEYOND = 8.0  # of limit: times the doctor's
-FEWEST_PERIODS = 5  # of port, that no missed step disturbed
 
 
 def started(word: str, settings: list[str], *more: str, file: Path = WALL, **keywords: Any) -> "subprocess.Popen[str]":
@@ -63,10 +58,6 @@ def started(word: str, settings: list[str], *more: str, file: Path = WALL, **key
 
 def usual(kind: str) -> list[str]:
     return [f"name=haptics_{kind}_{os.getpid()}", "view.enabled=false", "sim.parameters.stiffness_limit=1e6"]
-
-
-def progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def until(holds: Callable[[], Any]) -> Any:
@@ -398,107 +389,6 @@ def hands_off(port: bool) -> bool:
     fastest = 3.6 * float(steps["vx"].max())
     print(f"up to {fastest:.0f} km/h; round trip p50 {trip['p50']:.0f}, p99 {trip['p99']:.0f} us, dead time 0.5 ms")
     return good and fastest >= 150.0
-
-
-# ---- the port model between steps ------------------------------------------------------------------------------------
-
-
-def port(frequencies: Sequence[float]) -> bool:
-    """A rigid hand swings the wheel; what is asked for at each sample, over the angle there, the same seconds."""
-    good = True
-    for hz in frequencies:
-        progress(f"{hz:g} Hz: the car at 1 ms")
-        of_fast = _swing(hz, ["sim.step_ms=1.0", "daq.rate_hz=5000.0"], replays=False)
-        progress(f"{hz:g} Hz: the car at 5 ms with its port model, and its replay")
-        of_slow = _swing(hz, ['include=["fragments/port_model.toml"]'], replays=True)
-        periods = of_fast.calm & of_slow.calm
-        fast, slow, result, same = of_fast.response(periods), of_slow.response(periods), of_slow.result, of_slow.same
-        between = result["effort"]["between_steps_us"]
-        off = abs(slow / fast - 1.0)
-        good &= off <= (0.02 if hz < 10.0 else 0.05) and same  # NaN: too few periods, nothing is known
-        print(
-            f"{hz:g} Hz: {abs(fast):.3f} N m/rad by the car at 1 ms, {abs(slow):.3f} by its port model: they differ by"
-            f" {100 * off:.2f} %; {between['n'] / result['seconds']:.0f} a second, sample to motor p50"
-            f" {between['p50']:.0f}, p99 {between['p99']:.0f} us; {result['deadline_misses']} of {result['steps']}"
-            f" steps missed; by {periods.sum()} of {len(periods)} periods, at {of_fast.kmh:.1f} and {of_slow.kmh:.1f}"
-            f" km/h in their middle; replayed to the bit: {same}",
-            flush=True,
-        )
-    return good
-
-
-def calm(steps: np.ndarray, step_s: float, hz: float, begun: int) -> np.ndarray:
-    """Which periods of the swing within PORT_S a disturbed simulator did not spoil: every step is there, in time, in
-    that period and the one before it."""
-    t = 1e-9 * (steps["t_ns"].astype(np.int64) - begun)
-    late = (np.diff(t) > 1.5 * step_s) | (steps["status"][1:] & (MISSED | SKIPPED) != 0)
-    first, last = (round(each * hz) for each in PORT_S)
-    good = np.ones(last - first, bool)
-    for a, b in zip(t[:-1][late], t[1:][late], strict=True):
-        good[max(int(a * hz) - first, 0) : max(int(b * hz) + 2 - first, 0)] = False
-    return good
-
-
-@dataclass(frozen=True)
-class Swing:
-    """A run in which the wheel swings."""
-
-    hz: float
-    torque: tuple[np.ndarray, np.ndarray]  # s since the first sample, N m
-    angle: tuple[np.ndarray, np.ndarray]
-    calm: np.ndarray  # periods
-    kmh: float
-    result: dict[str, Any]
-    same: bool  # its record was replayed to the bit
-
-    def response(self, periods: np.ndarray) -> complex:
-        """Torque per angle in these periods; NaN where they are too few."""
-        from tandem.studies.steering.sweep import amplitude
-
-        if periods.sum() < FEWEST_PERIODS:
-            return complex(np.nan)
-        found = []
-        for t, values in (self.torque, self.angle):
-            period = np.floor(t * self.hz).astype(int) - round(PORT_S[0] * self.hz)
-            here = (period >= 0) & (period < len(periods))
-            here[here] = periods[period[here]]
-            found.append(amplitude(self.hz, t[here], values[here]))
-        return complex(found[0] / found[1])
-
-
-def _swing(hz: float, settings: list[str], replays: bool) -> Swing:
-    from tandem.studies.steering.sweep import AMPLITUDE, PEAK_SPEED
-
-    swing = min(AMPLITUDE, PEAK_SPEED / (2.0 * np.pi * hz))
-    asked = [
-        *settings, f"name=haptics_port_{os.getpid()}", "view.enabled=false", "sim.parameters.feel_limit=20.0",
-        f"source.hand={{rigid=true, motion={{amplitude={swing}, hz={hz}}}}}",
-    ]  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        seconds = str(PORT_S[1] + 1.0)
-        run = started(
-            "run", asked, "--seconds", seconds, "--runs", folder, "--json", file=WHEEL, stdout=subprocess.PIPE
-        )
-        result = reported(run)
-        topics = open_run(next(Path(folder).iterdir())).topics
-        blocks, efforts, steps = (topics[name].blocks for name in ("/daq", "/effort", "/step"))
-        again = tandem("replay", folder) if replays else {}
-    begun = int(efforts["sampled_ns"][efforts["sampled_ns"] > 0][0])
-    at = np.where(efforts["motion_ns"] > 0, efforts["motion_ns"], efforts["sampled_ns"])
-    step_ns = load(WHEEL, asked).step_ns
-    # a model that is older than two steps is not asked: what was wanted then is not of that motion
-    newer = np.flatnonzero((np.diff(at, prepend=0) > 0) & (at - efforts["sampled_ns"] <= 2 * step_ns))
-    angle = 2.0 * np.pi / 40000.0 * blocks["steering"].astype(float)
-    middle = begun + round(0.5e9 * sum(PORT_S))
-    return Swing(
-        hz,
-        (1e-9 * (at[newer] - begun), efforts["wanted"][newer]),
-        (1e-9 * (blocks["t_ns"].astype(np.int64) - begun), angle),
-        calm(steps, 1e-9 * step_ns, hz, begun),
-        3.6 * float(np.interp(middle, steps["t_ns"].astype(np.int64), steps["vx"])),
-        result,
-        replays and bool(again["identical"]) and not again["efforts"]["differing"],
-    )
 
 
 def main() -> int:
