@@ -53,6 +53,11 @@ bench: $(VENV)/.dev
 drill: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadscope --hypothesis-profile full --ignore tests/system
 	$(BIN)/pytest -n 2 --dist loadscope --hypothesis-profile full -m "not alone" tests/system
+	$(BIN)/pytest --hypothesis-profile full -m alone tests/system
+	$(BIN)/python checks/starts.py
+	$(BIN)/python checks/stops.py
+	$(BIN)/python checks/memory.py
+	$(BIN)/python checks/loop_mutations.py
 	$(BIN)/python benchmarks/soak.py kills --minutes 20 --kills 200
 	$(BIN)/python benchmarks/soak.py stops --minutes 3
 	$(BIN)/python benchmarks/soak.py restarts --times 100

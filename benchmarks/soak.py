@@ -42,7 +42,7 @@ CONFIG = ROOT / "configs" / "drive.toml"
 ROLES = ("daq", "sim", "record", "view")
 BACK_S = 0.3  # the promise
 APART_S = 2.0  # at least this long between kills
-HARD_S = 20.0  # where the template was killed too, everything has to be imported first
+HARD_S = 3.0  # where the template was killed too, its spare takes over
 
 
 def say(text: str) -> None:

@@ -4,13 +4,15 @@
 
 The sources are copied to a folder of their own, with an empty cache of compiled code: what is there stays as it is. The
 first start compiles everything a drive needs and must say how far it is; the next ones find it; then one file at a time
-is edited (a line that says nothing), and the next start compiles what depends on it. Prints the seconds from the start
-of the process to the first step, as the run itself reports them; exit code 1 if one is beyond its limit.
+is edited (a line that says nothing), and the next start compiles what depends on it. The page is served, as usual.
+Prints the seconds from the start of the process to the first step, as the run itself reports them; exit code 1 if one
+is beyond its limit, of the warm ones the slowest.
 """
 
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -20,6 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 COLD_S, WARM_S, EDITED_S = 45.0, 2.0, 5.0
+LEAST_STAGES = 3
 PACKAGES = ("sync", "daq_service", "sim_service", "tandem", "configs")
 LEAVES = (
     "daq_service/acquire.py",
@@ -32,7 +35,7 @@ LEAVES = (
 def first_step_s(tree: Path) -> tuple[float, str]:
     """Of a drive of a second; and what it said."""
     environment = {**os.environ, "TANDEM_CACHE": str(tree / "cache"), "PYTHONPATH": str(tree)}
-    options = ("--seconds", "1", "--json", "--set", "name=starts", "--set", "view.enabled=false")
+    options = ("--seconds", "1", "--json", "--set", "name=starts", "--set", "view.port=0")
     done = subprocess.run(
         [sys.executable, "-m", "tandem", "drive", *options, "--runs", str(tree / "runs")],
         cwd=tree, env=environment, capture_output=True, text=True, check=False,
@@ -60,11 +63,13 @@ def main() -> int:
         shutil.copy(ROOT / "pyproject.toml", tree)
         cold, said = first_step_s(tree)
         told("cold, with an empty cache", cold, COLD_S)
-        if "compiling" not in said:
-            print("it said nothing while it compiled: MISSED")
+        stages = [int(k) for k in re.findall(r"compiling (\d+) of \d+", said)]
+        print(f"{'said meanwhile':48s} how far it was, {len(set(stages))} times")
+        if len(set(stages)) < LEAST_STAGES or stages != sorted(stages):
+            print("it did not say how far it was while it compiled: MISSED")
             beyond += 1
         warm = [first_step_s(tree)[0] for _ in range(times)]
-        told(f"warm, median of {times}", statistics.median(warm), WARM_S)
+        told(f"warm, slowest of {times}, median {statistics.median(warm):.2f} s", max(warm), WARM_S)
         for leaf in LEAVES:
             with open(tree / leaf, "a") as file:
                 file.write("\n# edited\n")

@@ -3,9 +3,10 @@
     python checks/stops.py --drives 20 --seconds 10
 
 Both have the same period, priority and core, for the same time, in turn. A stop is a step (or a wake-up) that began
-more than 2 ms after its instant. Steps are judged by what they recorded themselves: when each was due (`t_ns`) and when
-it began (`started_ns`). Prints both counts; exit code 1 if the drives have more stops than the bare loop and more than
-chance explains (three times the square root of both together).
+more than 2 ms after its instant, or several in a row. Steps are judged by what they recorded themselves: when each was
+due (`t_ns`) and when it began (`started_ns`). Prints both counts; exit code 1 if the drives have more stops than the
+bare loop and more than chance explains: if each stop came to either as likely, so many or more would be the drives'
+less than once in twenty times (9 against 2, 5 against 0).
 """
 
 import argparse
@@ -69,6 +70,12 @@ def driven(name: str, seconds: float, settings: list[str]) -> np.ndarray:
         return np.asarray(steps["started_ns"].astype(np.int64) - steps["t_ns"].astype(np.int64))
 
 
+def more_than_chance(ours: int, theirs: int) -> bool:
+    """Whether so many of all of them or more would be ours less than once in twenty times, were it up to a coin."""
+    both = ours + theirs
+    return sum(math.comb(both, k) for k in range(ours, both + 1)) < 2**both / 20
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drives", type=int, default=20)
@@ -86,18 +93,18 @@ def main() -> int:
             "bare loop": bare(config, options.seconds),
         }
         for what, lateness in late.items():
-            stops = int((lateness > limit_ns).sum())
+            late_ones = lateness > limit_ns
+            stops = int(late_ones[0]) + int((late_ones[1:] & ~late_ones[:-1]).sum())
             totals[what] += stops
             affected[what] += stops > 0
             print(
-                f"{k + 1:3d}/{options.drives} {what:10s} {len(lateness):6d} wake-ups, {stops:3d} later than"
+                f"{k + 1:3d}/{options.drives} {what:10s} {len(lateness):6d} wake-ups, {stops:3d} stops of more than"
                 f" {options.stop_ms:g} ms, latest {lateness.max() / 1e6:.2f} ms",
                 flush=True,
             )
     for what, total in totals.items():
         print(f"{what:10s} {total} stops in {affected[what]} of {options.drives}")
-    ours, theirs = totals["drive"], totals["bare loop"]
-    return int(ours > theirs + 3 * math.sqrt(ours + theirs))
+    return int(more_than_chance(totals["drive"], totals["bare loop"]))
 
 
 if __name__ == "__main__":

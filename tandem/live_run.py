@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sync.errors import ConfigError
 from tandem.compiled import machine_name
-from tandem.terminal import new_run_folder, progress_bar
+from tandem.terminal import new_run_folder, progress_bar, refuse_place
 
 if TYPE_CHECKING:
     from sync.config import Config
@@ -182,6 +182,8 @@ def live_run(
     token = page_token(token_file)  # before anything inherits the environment
     config = load(file, overrides)
     refuse_early(config, file)  # before a measurement takes its time
+    if runs is not None and config.record.enabled:
+        refuse_place(runs)
     if limits := _limits(config, file, overrides):
         overrides = [*overrides, *limits]
         config = load(file, overrides)

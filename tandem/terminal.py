@@ -3,6 +3,7 @@
 Nothing heavy is imported here: `tandem --help` is quick, and a run starts its processes before anything else.
 """
 
+import errno
 import math
 import os
 import sys
@@ -148,10 +149,25 @@ def new_run_folder(runs: Path, name: str) -> Path:
     try:
         return new_folder(runs, utc_stamp(), name)
     except OSError as error:
-        raise ConfigError(
-            f"--runs {runs}: no run can be recorded there: {error.strerror}; it must be a folder that can be written,"
-            " or --no-record given"
-        ) from None
+        raise _no_place(runs, error.errno) from None
+
+
+def refuse_place(runs: Path) -> None:
+    """Raises ConfigError where `new_run_folder` would, as far as can be seen without making anything."""
+    place = runs.absolute()
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise _no_place(runs, errno.ENOTDIR)
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise _no_place(runs, errno.EACCES)
+
+
+def _no_place(runs: Path, error: int | None) -> ConfigError:
+    return ConfigError(
+        f"--runs {runs}: no run can be recorded there: {os.strerror(error or 0)}; it must be a folder that can be"
+        " written, or --no-record given"
+    )
 
 
 def run_folder(runs: Path, name: str) -> Path:

@@ -27,6 +27,7 @@ APART = (
     ("sim_service.loop", "sim_service.service", "the service runs the loop"),
 )
 _COMPILERS = {"kernel", "njit", "jit", "intrinsic", "cfunc", "vectorize"}  # decorators that make compiled functions
+_CALLED = {"for_any_clock"}  # what makes them of a function that it is given
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,9 @@ def _compiles(module: Module, decorators: dict[str, set[str]]) -> bool:
         for node in _statements(module.tree)
         if isinstance(node, ast.FunctionDef)
         for decorator in node.decorator_list
+    ) or any(
+        isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _name(node.value) in _CALLED
+        for node in module.tree.body
     )
 
 

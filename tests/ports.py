@@ -4,6 +4,7 @@ A port that was bound to 0 and let go of is anybody's: the next connection of an
 """
 
 import fcntl
+import os
 import socket
 import tempfile
 from pathlib import Path
@@ -15,7 +16,7 @@ _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 def free_port() -> int:
     """For every test of every worker another one."""
     last = min(int(_EPHEMERAL.read_text().split()[0]) if _EPHEMERAL.exists() else 32_768, 32_768)
-    with (Path(tempfile.gettempdir()) / "tandem-tests-ports").open("a+") as file:
+    with (Path(tempfile.gettempdir()) / f"tandem-tests-ports-{os.getuid()}").open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         port = int(file.read() or _FIRST)

@@ -38,13 +38,14 @@ def _shared() -> tuple[VirtualClock, Path]:
         file.write(clock.words.tobytes())
         file.flush()
         words = np.frombuffer(mmap.mmap(file.fileno(), 0), np.int64)
-    atexit.register(Path(file.name).unlink, missing_ok=True)
     return clock._replace(words=words), Path(file.name)
 
 
 @cache
 def _process() -> Double:
-    double = Double(clock=_shared()[1])
+    file = _shared()[1]
+    double = Double(clock=file)
+    file.unlink()  # both have it; a worker that is killed leaves nothing
     atexit.register(double.close)
     return double
 

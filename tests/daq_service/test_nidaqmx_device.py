@@ -23,6 +23,7 @@ from sync.errors import ConfigError, DeviceError
 from sync.extras import install_extra
 from tests.daqmx_double.device import INDEX_STEPS, analog_index
 from tests.daqmx_double.handle import Double
+from tests.ports import free_port
 from tests.sync.actors import PATIENCE_S
 
 from .conftest import Rings
@@ -236,7 +237,7 @@ def test_a_device_that_is_unplugged_is_taken_again_soon_after_its_return(desk: M
 
 def test_a_server_that_dies_and_is_started_again_is_found_again(patient_client: None) -> None:
     said: list[str] = []
-    first = Double()
+    first = Double(free_port())  # the second is to get it, too
     source = open_ni(onboard_config(first.server), Host(say=said.append))
     scans, t_ns = np.zeros((4096, 3), np.int64), np.zeros(4096, np.int64)
 
@@ -254,8 +255,9 @@ def test_a_server_that_dies_and_is_started_again_is_found_again(patient_client: 
         source.start()
         assert wait_for_scans() == 0
         first.kill()
+        end = time.monotonic() + PATIENCE_S
         while source.read(scans, t_ns, 5 * MS)[0]:
-            pass
+            assert time.monotonic() < end, said
         assert "Dev1 is gone" in said[0]
         second = Double(first.port)
         assert wait_for_scans() > 0
@@ -288,8 +290,10 @@ def test_a_server_that_hangs_keeps_neither_a_read_nor_the_end(force: list[str]) 
         source.start()
         wait_for_scans()
         server.pause()
+        end = time.monotonic() + PATIENCE_S
         while not said:
             read()
+            assert time.monotonic() < end
         read()
         assert "Dev1 is gone" in said[0]
         server.go_on()
@@ -678,15 +682,19 @@ def test_a_force_is_written_and_zero_in_the_end(desk: Make) -> None:
 def test_an_output_that_comes_back_begins_at_zero(desk: Make) -> None:
     run = desk(FORCE.replace("slew=1000.0", "slew=2.0"), "source.back_off_first_s=0.02").begin()
     run.take(10)
+    end = time.monotonic() + PATIENCE_S
+
+    def until_said(text: str) -> None:
+        while text not in "".join(run.said):
+            assert time.monotonic() < end, run.said
+            run.read()
+            run.source.put(4.0)
+
     run.tell("lose")
-    while "gone" not in "".join(run.said):
-        run.read()
-        run.source.put(4.0)
+    until_said("gone")
     run.tell("return")
     before = len(run.tell("written"))
-    while run.said[-1] != "Dev1 is back":
-        run.read()
-        run.source.put(4.0)
+    until_said("Dev1 is back")
     for _ in range(20):
         run.source.put(4.0)
         run.sleep(5 * MS)

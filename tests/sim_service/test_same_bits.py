@@ -20,13 +20,14 @@ EXACT = {"sqrt", "floor", "ceil", "fabs", "copysign", "frexp", "isnan", "isfinit
 # among them: libraries compute it in different ways, and sqrt(x * x + y * y) is as good where nothing overflows.
 LIBRARY = {"sin", "cos", "atan", "atan2", "asin", "exp", "log"}
 NUMBERS = st.floats(-1e3, 1e3)
+PACKAGES = ("sim_service", "daq_service", "sync", "tandem")
 
 
 @cache
 def _kernels() -> list[tuple[Path, ast.FunctionDef]]:
     return [
         (path, node)
-        for package in ("sim_service", "daq_service", "sync")
+        for package in PACKAGES
         for path in sorted((ROOT / package).rglob("*.py"))
         if "@kernel" in (text := path.read_text()) or "@inner" in text
         for node in ast.walk(ast.parse(text))
@@ -66,8 +67,23 @@ def test_kernels_multiply_no_matrices_by_a_library() -> None:
         assert not any(isinstance(n, ast.MatMult) for n in ast.walk(node)), (path, node.name)
 
 
+def test_kernels_raise_to_whole_powers_alone() -> None:
+    """Which the compiler multiplies out; any other is a function of the mathematical library."""
+    found = [
+        f"{path.name}:{power.lineno}: {ast.unparse(power)}"
+        for path, node in _kernels()
+        for power in ast.walk(node)
+        if isinstance(power, ast.BinOp) and isinstance(power.op, ast.Pow) and not _whole(power.right)
+    ]
+    assert found == []
+
+
+def _whole(power: ast.expr) -> bool:
+    return isinstance(power, ast.Constant) and isinstance(power.value, int)
+
+
 def test_no_kernel_is_compiled_with_fast_mathematics() -> None:
-    for package in ("sim_service", "daq_service", "sync"):
+    for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             assert "fastmath" not in path.read_text(), path
 

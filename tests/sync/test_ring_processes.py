@@ -13,7 +13,7 @@ from sync.block import Channel, Layout
 from sync.clock import now_ns
 from sync.errors import RingBusy
 from sync.ring import RingReader, RingWriter, newest, push, remove_stale
-from tests.sync.actors import Actor
+from tests.sync.actors import PATIENCE_S, Actor
 from tests.sync.pattern import whole
 
 SHM = Path("/dev/shm")
@@ -135,7 +135,7 @@ def test_a_writer_killed_inside_a_push_blocks_nobody(ring_name: str, actor: Acto
 
 def test_killing_writers_at_full_speed_leaves_no_torn_block(ring_name: str, new_actor: Callable[[], Actor]) -> None:
     """SIGKILL falls on any instruction of a push; whatever it leaves, newest is whole and the next one goes on."""
-    random = np.random.default_rng()
+    random = np.random.default_rng(1)
     block = np.zeros(WIDE.words, np.int64)
     reader, last = None, -1
     for _ in range(40):
@@ -145,7 +145,9 @@ def test_killing_writers_at_full_speed_leaves_no_torn_block(ring_name: str, new_
         assert writer.do("ring.head") == last + 1
         writer.do("threading.Thread(target=write_at_full_speed, args=(ring.words, 2**62), daemon=True).start()")
         reader = reader or RingReader(ring_name)
+        end = time.monotonic() + PATIENCE_S
         while reader.head < last + 2:
+            assert time.monotonic() < end
             time.sleep(0.001)
         time.sleep(random.uniform(0, 0.003))
         writer.kill()

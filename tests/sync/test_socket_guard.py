@@ -339,7 +339,9 @@ def test_a_thread_that_is_flooded_loses_its_priority_until_that_is_over(monkeypa
         spin.clear()
         with monkeypatch.context() as without_rights:
             without_rights.setattr(os, "sched_setscheduler", _refuse)
+            limit = time.monotonic() + PATIENCE_S
             while not warden.notices:
+                assert time.monotonic() < limit
                 time.sleep(0.02)
                 warden.look()
         assert "does not get its real-time priority back" in warden.notices[0]

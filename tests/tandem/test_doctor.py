@@ -39,6 +39,7 @@ from tandem.doctor import (
     print_findings,
 )
 from tandem.supervisor.supervise import sweep
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVE = ROOT / "configs" / "drive.toml"
@@ -271,12 +272,10 @@ def test_a_folder_that_cannot_be_written_fails(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("kind, verdict", [("tcp", "fail"), ("ipc", "warn")])
 def test_a_busy_port_is_named(name: str, kind: str, verdict: str) -> None:
-    with socket.socket() as free, socket.socket() as busy:
-        free.bind(("127.0.0.1", 0))
-        busy.bind(("127.0.0.1", 0))
+    port, other = free_port(), free_port()
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", port))
         busy.listen()
-        port, other = busy.getsockname()[1], free.getsockname()[1]
-        free.close()
         settings = [f"transport.kind={kind}", f"transport.sim_port={port}", f"transport.daq_port={other}"]
         found = machine.ports(_case(load(DRIVE, [f"name={name}", *settings])))
         assert (found.verdict, found.figures["port"]) == (verdict, port)
@@ -287,10 +286,7 @@ def test_a_busy_port_is_named(name: str, kind: str, verdict: str) -> None:
 
 def test_another_machines_address_is_not_a_busy_port(name: str) -> None:
     settings = ["transport.kind=tcp", "transport.keys=keys", "transport.sim_host=192.0.2.1"]  # RFC 5737
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    found = machine.ports(_case(load(DRIVE, [f"name={name}", f"transport.daq_port={port}", *settings])))
+    found = machine.ports(_case(load(DRIVE, [f"name={name}", f"transport.daq_port={free_port()}", *settings])))
     assert found.verdict == "pass"
     assert "192.0.2.1" in found.reason
 

@@ -21,7 +21,7 @@ step is fit. The hook itself is asked where the step ended: it leaves what outpu
 """
 
 from enum import IntEnum, auto
-from math import isfinite
+from math import isfinite, sqrt
 
 from numba import float64, int64, void
 
@@ -273,7 +273,7 @@ def solve_normal(n, A, b):
     for j in range(n):
         for k in range(j):
             A[n * j + j] -= A[n * j + k] * A[n * j + k]
-        A[n * j + j] = A[n * j + j] ** 0.5
+        A[n * j + j] = sqrt(A[n * j + j])
         for i in range(j + 1, n):
             for k in range(j):
                 A[n * i + j] -= A[n * i + k] * A[n * j + k]
