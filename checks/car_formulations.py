@@ -9,12 +9,13 @@ limit it must be well below I3AL's own error. On roads with edges relative coord
 printed.
 
 Cost. Steps of the lane change take turns, a second of one formulation and a second of the other, so that whatever else
-the computer does meets both: p50, p99.9 of each, and the speed that the steps alone have, times real time.
+the computer does meets both: p50, p99.9 of each by the clock and of the processor, and the speed that the steps alone
+have, times real time. Judged is the processor's time: the clock has what other programs take, too.
 
 Live (`--live SECONDS`): the town and the lane change driven in both formulations by processes as `tandem drive` does,
 steps missed beside those of a loop that only sleeps in the same run, and the replay's speed; needs a quiet machine.
 
-Limits are those of the issue. Ends with 1 where one is missed.
+Ends with a sentence for every promise, met or missed, and with 1 where one is missed.
 """
 
 import argparse
@@ -43,6 +44,7 @@ SMOOTH_BODY, SMOOTH_SPIN, NOT_WORSE = 0.1, 0.25, 1.05
 P50_US, TAIL, REPLAY = 50.0, 2.0, 60.0
 I3AL_FIRST = 20  # steps by I3AL before a manoeuvre: both formulations begin from the same state
 
+Promise = tuple[str, bool]  # a sentence, and whether it holds
 Driver = Callable[[float], dict[str, float]]  # inputs at an instant of the manoeuvre, seconds
 
 
@@ -164,7 +166,7 @@ def rms(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.sum((a - b) ** 2, axis=1))))
 
 
-def errors(manoeuvre: Manoeuvre, wrong: list[str]) -> None:
+def errors(manoeuvre: Manoeuvre, promises: list[Promise]) -> None:
     try:
         relative, natural = begun(manoeuvre)
     except ConfigError as refused:
@@ -185,20 +187,16 @@ def errors(manoeuvre: Manoeuvre, wrong: list[str]) -> None:
     for k, what in enumerate(("body, m", "wheel spin, rad/s")):
         ours, theirs = rms(one[k], reference[k]), rms(other[k], reference[k])
         ratio = ours / theirs
-        mark = "" if ratio <= limits[k] else "  MISSED"
-        print(
-            f"    {what:18s} relative {ours:.2e}  I3AL {theirs:.2e}  ratio {ratio:.3f} (<= {limits[k]:g}){mark}",
-            flush=True,
-        )
-        if mark:
-            wrong.append(f"{manoeuvre.name}, {what}: {ratio:.3f} of I3AL's error, limit {limits[k]:g}")
+        print(f"    {what:18s} relative {ours:.2e}  I3AL {theirs:.2e}  ratio {ratio:.3f}", flush=True)
+        said = f"{manoeuvre.name}, {what.split(',')[0]}: {ratio:.3f} of I3AL's error, at most {limits[k]:g}"
+        promises.append((said, ratio <= limits[k]))
 
 
-def cost(rounds: int, wrong: list[str]) -> None:
+def cost(rounds: int, promises: list[Promise]) -> None:
     manoeuvre = MANOEUVRES[0]
     cars = begun(manoeuvre)
     states = [car.state.copy() for car in cars]
-    rows = [[], []]  # type: list[list[float]]
+    rows: list[list[tuple[float, float]]] = [[], []]  # us by the clock, of the processor
     per_second, count = round(1.0 / H), round(manoeuvre.seconds / H)
     inputs = []
     for k in range(count):
@@ -213,32 +211,34 @@ def cost(rounds: int, wrong: list[str]) -> None:
                 made, state, params, work = car.made, car.state, car.params, car.work
                 for given in inputs[first : first + per_second]:
                     row = given.copy()
-                    started = time.perf_counter_ns()
+                    started, used = time.perf_counter_ns(), time.thread_time_ns()
                     made.step(state, row, params, made.tables, work, H)
-                    rows[which].append((time.perf_counter_ns() - started) / 1e3)
+                    used = time.thread_time_ns() - used
+                    rows[which].append(((time.perf_counter_ns() - started) / 1e3, used / 1e3))
     for name, times in zip(("relative", "natural"), rows, strict=True):
-        p50, tail, mean = np.percentile(times, 50), np.percentile(times, 99.9), np.mean(times)
-        print(f"{name:8s} {len(times)} steps: p50 {p50:.1f} us, p99.9 {tail:.1f} us, {1e6 * H / mean:.0f} x real time")
-    p50, tail = np.percentile(rows[0], 50), np.percentile(rows[0], 99.9)
-    speed = 1e6 * H / float(np.mean(rows[0]))
-    for what, found, limit, fine in (
-        ("step p50, us", p50, P50_US, p50 <= P50_US), ("p99.9 over p50", tail / p50, TAIL, tail <= TAIL * p50),
-        ("steps, x real time", speed, REPLAY, speed >= REPLAY),
-    ):  # fmt: skip
-        sign = ">=" if what.startswith("steps") else "<="
-        print(f"    {what:20s} {found:.1f} ({sign} {limit:g}){'' if fine else '  MISSED'}")
-        if not fine:
-            wrong.append(f"{what}: {found:.1f}, limit {limit:g}")
+        clock, processor = (np.percentile(column, (50, 99.9)) for column in np.transpose(times))
+        print(
+            f"{name:8s} {len(times)} steps: p50 {clock[0]:.1f} us, p99.9 {clock[1]:.1f} us by the clock;"
+            f" {processor[0]:.1f} and {processor[1]:.1f} us of the processor"
+        )
+    own = np.array(rows[0])[:, 1]
+    p50, tail = np.percentile(own, (50, 99.9))
+    speed = 1e6 * H / float(np.mean(own))
+    promises += [
+        (f"a step of 5 ms: p50 {p50:.1f} us, at most {P50_US:g}", bool(p50 <= P50_US)),
+        (f"its p99.9: {tail / p50:.2f} of p50, at most {TAIL:g}", bool(tail <= TAIL * p50)),
+        (f"steps alone: {speed:.0f} x real time, at least {REPLAY:g}", speed >= REPLAY),
+    ]
 
 
-def live(seconds: float, wrong: list[str]) -> None:
+def live(seconds: float, promises: list[Promise]) -> None:
     for manoeuvre in ("town", "lane_change_80"):
         for formulation in ("natural", "relative"):
             with tempfile.TemporaryDirectory() as folder:
-                _live(Path(folder), manoeuvre, formulation, seconds, wrong)
+                _live(Path(folder), manoeuvre, formulation, seconds, promises)
 
 
-def _live(folder: Path, manoeuvre: str, formulation: str, seconds: float, wrong: list[str]) -> None:
+def _live(folder: Path, manoeuvre: str, formulation: str, seconds: float, promises: list[Promise]) -> None:
     shutil.copytree(ROOT / "configs", folder / "configs")
     vehicle = folder / "configs" / "vehicles" / VEHICLE.name
     vehicle.write_text(f'formulation = "{formulation}"\n' + vehicle.read_text())
@@ -268,16 +268,21 @@ def _live(folder: Path, manoeuvre: str, formulation: str, seconds: float, wrong:
         missed, sleeping = int(json.loads(done.stdout)["sim"]["deadline_misses"]), int(bare.stdout)
         speed = float(json.loads(again.stdout)["real_time_factor"])
     except (ValueError, KeyError) as error:
-        wrong.append(f"{manoeuvre}, {formulation}: {error!r}: {(done.stderr or bare.stderr or again.stderr)[-300:]}")
+        said = (done.stderr or bare.stderr or again.stderr)[-300:]
+        promises.append((f"{manoeuvre}, {formulation}: no figures: {error!r}: {said}", False))
         return
-    fine = missed <= sleeping and (formulation == "natural" or speed >= REPLAY)
-    print(
-        f"{manoeuvre:15s} {formulation:8s} missed {missed} (a loop that only sleeps: {sleeping}), replay"
-        f" {speed:.0f} x real time, rc {again.returncode}{'' if fine else '  MISSED'}",
-        flush=True,
-    )
-    if not fine or again.returncode:
-        wrong.append(f"{manoeuvre}, {formulation}: missed {missed} beside {sleeping}, replay {speed:.0f} x")
+    print(f"{manoeuvre:15s} {formulation:8s} replay rc {again.returncode}", flush=True)
+    limit = f", at least {REPLAY:g}" if formulation == "relative" else ""
+    promises += [
+        (
+            f"{manoeuvre}, {formulation}: {missed} steps missed, at most those of a bare loop, {sleeping}",
+            missed <= sleeping,
+        ),
+        (
+            f"{manoeuvre}, {formulation}: replayed to the bit at {speed:.0f} x real time{limit}",
+            again.returncode == 0 and (not limit or speed >= REPLAY),
+        ),
+    ]
 
 
 _BARE = """
@@ -294,16 +299,17 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="of the lane change, for the cost")
     parser.add_argument("--live", type=float, default=0.0, metavar="SECONDS", help="of each live drive")
     args = parser.parse_args()
-    wrong: list[str] = []
+    promises: list[Promise] = []
     for manoeuvre in MANOEUVRES:
         if args.only in (None, manoeuvre.name):
-            errors(manoeuvre, wrong)
+            errors(manoeuvre, promises)
     if args.only is None:
-        cost(args.rounds, wrong)
+        cost(args.rounds, promises)
         if args.live > 0.0:
-            live(args.live, wrong)
-    print(f"{len(wrong)} limits missed" + "".join(f"\n  {line}" for line in wrong))
-    return 1 if wrong else 0
+            live(args.live, promises)
+    for said, holds in promises:
+        print(f"{'met   ' if holds else 'MISSED'} {said}")
+    return 0 if all(holds for _, holds in promises) else 1
 
 
 if __name__ == "__main__":
