@@ -131,6 +131,13 @@ def estimate_size(sizes):
 
 
 @inner
+def saved_size(sizes):
+    """Of an estimate that is kept: U without the zeros below its diagonal."""
+    n = order(sizes)
+    return estimate_size(sizes) - n * (n - 1) // 2
+
+
+@inner
 def all_finite(e, count):
     """Four sums: one waits for itself at every number."""
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
@@ -250,7 +257,8 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
     at, before = view(S, k, k + sizes[Z.AT]), view(S, k + sizes[Z.AT], k + sizes[Z.AT] + states)
     used = view(S, k + sizes[Z.AT] + states, k + sizes[Z.AT] + states + sizes[Z.INPUTS])
 
-    copy(before, state)
+    if again:
+        copy(before, state)
     copy(used, inputs)  # a step may write what it computed in place of a NaN
     status = linearise(state, used, params, tables, work, h, which, extra, F, at)
     if status == FAILED:
@@ -297,12 +305,11 @@ def advance(model, memory, e, inputs, readings, h, again, linearise, measure, co
 
 
 @inner
-def begin_anew(model, memory, size):
+def begin_anew(model, memory):
     """The estimate of the oldest step that is kept, as uncertain as at the start; what came before is forgotten."""
     sizes, notes, e, step = model.sizes, memory.notes, memory.estimate, int(memory.notes[STEP])
     history, N = sizes[Z.HISTORY], order(sizes)
-    slot = max(step - history + 1, 0) % history
-    copy(e, view(memory.saved, slot * size, (slot + 1) * size))
+    restore(sizes, memory, max(step - history + 1, 0), e)
     at = sizes[Z.STATE] + sizes[Z.PARAMETERS] + N - sizes[Z.ERRORS]
     copy(view(e, at, at + N), model.start)
     for i in range(at + N, len(e) - sizes[Z.OUTPUTS]):  # U, and how often rows were gated
@@ -327,9 +334,31 @@ def take_extra(sizes, limits, parameter, params, extra, dx):
 
 
 @inner
-def save(memory, size, history, step, e):
-    at = step % history
-    copy(view(memory.saved, at * size, (at + 1) * size), e)
+def save(sizes, memory, step, e):
+    """An estimate at the beginning of a step, to its place."""
+    n, size = order(sizes), saved_size(sizes)
+    at, first = step % sizes[Z.HISTORY] * size, len(e) - sizes[Z.OUTPUTS] - sizes[Z.ROWS] - n * n
+    copy(view(memory.saved, at, at + first), e)
+    k = at + first
+    for j in range(n):
+        copy(view(memory.saved, k, k + j + 1), view(e, first + j * n, first + j * n + j + 1))
+        k += j + 1
+    copy(view(memory.saved, k, at + size), view(e, first + n * n, len(e)))
+
+
+@inner
+def restore(sizes, memory, step, e):
+    """The other way."""
+    n, size = order(sizes), saved_size(sizes)
+    at, first = step % sizes[Z.HISTORY] * size, len(e) - sizes[Z.OUTPUTS] - sizes[Z.ROWS] - n * n
+    copy(view(e, 0, first), view(memory.saved, at, at + first))
+    k = at + first
+    for j in range(n):
+        copy(view(e, first + j * n, first + j * n + j + 1), view(memory.saved, k, k + j + 1))
+        for i in range(first + j * n + j + 1, first + (j + 1) * n):
+            e[i] = 0.0
+        k += j + 1
+    copy(view(e, first + n * n, len(e)), view(memory.saved, k, at + size))
 
 
 @kernel(void(MODEL, MEMORY, VECTOR, float64, boolean, *FUNCTIONS), error_model="numpy")
@@ -337,16 +366,16 @@ def observe(model, memory, inputs, h, again, linearise, measure, correct):
     """The next step, with these inputs and the readings that were given for it; then catches up with late ones."""
     sizes, notes, e = model.sizes, memory.notes, memory.estimate
     history, rows, count = sizes[Z.HISTORY], sizes[Z.ROWS], sizes[Z.INPUTS]
-    size, step = estimate_size(sizes), int(notes[STEP])
+    step = int(notes[STEP])
     at = step % history
     for i in range(len(memory.innovations)):
         memory.innovations[i] = np.nan
-    save(memory, size, history, step, e)
+    save(sizes, memory, step, e)
     for i in range(count):  # a state is finite: what is not measured has a number of its own
         memory.inputs[at * count + i] = MISSING if isnan(inputs[i]) else inputs[i]
     readings = view(memory.readings, READING * rows * at, READING * rows * (at + 1))
     if not advance(model, memory, e, inputs, readings, h, again, linearise, measure, correct):
-        begin_anew(model, memory, size)
+        begin_anew(model, memory)
     notes[STEP] = step + 1
     # the place of the next step is empty
     after = (step + 1) % history
@@ -356,7 +385,7 @@ def observe(model, memory, inputs, h, again, linearise, measure, correct):
     while notes[ACTIVE] > 0 and done < sizes[Z.MOST]:
         behind = int(notes[BEHIND])
         at = behind % history
-        save(memory, size, history, behind, memory.second)
+        save(sizes, memory, behind, memory.second)
         for i in range(count):
             value = memory.inputs[at * count + i]
             memory.given[i] = np.nan if value == MISSING else value
@@ -399,8 +428,6 @@ def take_reading(model, memory, row, step, tau, value, factor):
     if step < now:
         memory.counters[COUNTED * row + LATE] += 1.0
         if notes[ACTIVE] == 0 or step < notes[BEHIND]:
-            size = estimate_size(sizes)
-            slot = step % history
-            copy(memory.second, view(memory.saved, slot * size, (slot + 1) * size))
+            restore(sizes, memory, step, memory.second)
             notes[ACTIVE], notes[BEHIND] = 1, step
     return True

@@ -43,16 +43,20 @@ def innovation_variance(U, d, H, r, f, g):
     first = first // LANES * LANES
     for j in range(first):
         f[j] = g[j] = 0.0
-    s = r
+    # four sums: one waits for itself at every number
+    s, t, u, v = r, 0.0, 0.0, 0.0
     fours = n // LANES * LANES
     for j in range(first, fours, LANES):
-        f[j], f[j + 1], f[j + 2], f[j + 3] = sums_of_four(U, j * n, n, H, first, j + LANES)
+        a, b, c, e = sums_of_four(U, j * n, n, H, first, j + LANES)
+        f[j], f[j + 1], f[j + 2], f[j + 3] = a, b, c, e
+        x, y, z, w = d[j] * a, d[j + 1] * b, d[j + 2] * c, d[j + 3] * e
+        g[j], g[j + 1], g[j + 2], g[j + 3] = x, y, z, w
+        s, t, u, v = s + a * x, t + b * y, u + c * z, v + e * w
     for j in range(fours, n):
         f[j] = sums_of_one(U, j * n, n, H, first, stride_of(n))[0]
-    for j in range(first, n):
         g[j] = d[j] * f[j]
         s += f[j] * g[j]
-    return s
+    return s + t + (u + v)
 
 
 @inner
@@ -181,9 +185,14 @@ def predict(U, d, F, rows, columns, Q, more, W, P):
         into = view(W, j * stride, (j + 1) * stride)
         copy(into, zeros)
         add_columns(into, rows, F, 0, rows, 0, columns, view(U, j * n, (j + 1) * n))
-    for j in range(n):
-        for i in range(rows, n):
-            W[j * stride + i] = U[j * n + i]
+    for j in range(n):  # of rows beyond F the columns before their own are 0, and only those next to F are read
+        into, source = view(W, j * stride + rows, (j + 1) * stride), view(U, j * n + rows, (j + 1) * n)
+        if j < rows:
+            for i in range(stride_of(rows) - rows):
+                into[i] = 0.0
+        else:
+            for i in range(n - rows):
+                into[i] = source[i]
     # columns of W D W^T + Q from the last on, factorised as soon as they are there: P needs no memory of its own
     copy(before, d)
     j, raised = (n - 1) // LANES * LANES, 0

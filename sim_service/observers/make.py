@@ -105,6 +105,7 @@ class Filter:
         self._extra, self._d = slice(at, at + q + biases), slice(at + q + biases, at + q + biases + N)
         self._u = slice(at + q + biases + N, at + q + biases + N + N * N)
         assert len(rows) + len(machine.outputs) >= ROOM  # they stand behind U
+        saved = size - N * (N - 1) // 2  # see ekf.saved_size
         estimate = np.zeros(size)
         estimate[self._state], estimate[self._params], estimate[self._extra] = state, params, extra
         estimate[self._d] = start
@@ -113,7 +114,7 @@ class Filter:
         scratch = n * (n + q + 1) + (N + SCRATCH + 7) * stride + observed.at_size + len(state) + len(machine.inputs)
         second = np.zeros(max(size, room_for(N)) if cloned else size)
         self.memory = Memory(
-            estimate, second, np.zeros(history * size), np.zeros(history * len(machine.inputs)),
+            estimate, second, np.zeros(history * saved), np.zeros(history * len(machine.inputs)),
             np.full(history * len(rows) * ekf.READING, ekf.ABSENT), np.zeros(scratch), np.zeros(machine.work_size),
             np.zeros(len(ekf.NOTES)), np.zeros(len(rows) * COUNTED),
             np.zeros(len(machine.inputs)), np.full(2 * len(rows), np.nan),

@@ -232,3 +232,30 @@ def aligned_by_blocks(one: RecordData, other: RecordData) -> bool:
     if not all("input_t_ns" in n for n in names) or not len(one) or not len(other):
         return False
     return bool(np.isin(one.recorded["input_t_ns"][:1000], other.recorded["input_t_ns"]).any())
+
+
+def _used_steps_of(one: RecordData, other: RecordData) -> bool:
+    """Whether the blocks of one are steps of the other, as a twin's are those of what it is a twin of."""
+    names = one.recorded.dtype.names or ()
+    if "input_t_ns" not in names or not len(one) or not len(other):
+        return False
+    return bool(np.isin(one.recorded["input_t_ns"][:1000], other.recorded["t_ns"]).any())
+
+
+def _at(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The place of the last value that is not above each; the first where there is none."""
+    return np.maximum(np.searchsorted(sorted_values, wanted, "right") - 1, 0)
+
+
+def instants_in(one: RecordData, other: RecordData) -> tuple[np.ndarray, str]:
+    """For every step of one the instant of the other that is shown with it, and in words how it was found."""
+    if aligned_by_blocks(one, other):
+        return one.instants, "at the same instants: both used the same blocks"
+    if _used_steps_of(one, other):
+        at = _at(np.maximum.accumulate(other.recorded["t_ns"]), one.recorded["input_t_ns"])
+        return other.instants[at], "each step with the one that its readings are of"
+    if _used_steps_of(other, one):
+        at = _at(np.maximum.accumulate(other.recorded["input_t_ns"]), one.recorded["t_ns"])
+        return other.instants[at], "each step with the one that used its readings"
+    apart = int(other.instants[0] - one.instants[0]) if len(one) and len(other) else 0
+    return one.instants + apart, "from the first step of each"

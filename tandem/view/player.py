@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sync.markup import Markup, markup, paragraphs, show
-from tandem.view.data_source import Frame, RecordData, aligned_by_blocks
+from tandem.view.data_source import Frame, RecordData, instants_in
 
 SPEEDS = ("0.1", "0.2", "0.5", "1", "2", "5", "10")
 _HELD_S = 0.4  # while a hand moves the slider it is not moved from here, and time stands
@@ -29,10 +29,6 @@ def distance(one: Any, other: Any) -> float:
     return math.sqrt(sum((float(one[n]) - float(other[n])) ** 2 for n in names)) if names else math.nan
 
 
-def _apart(one: RecordData, other: RecordData) -> int:
-    return int(one.instants[0] - other.instants[0]) if len(one.instants) and len(other.instants) else 0
-
-
 class Player:
     def __init__(self, server: Any, feed: RecordData, other: RecordData | None = None):
         self._feed, self._other = feed, other
@@ -41,8 +37,7 @@ class Player:
         self._time = 0.0  # finer than steps
         self._now: float | None = None
         self._held_until = self._wrote = self._drew = -math.inf
-        self._by_blocks = other is not None and aligned_by_blocks(feed, other)
-        self._offset = 0 if other is None or self._by_blocks else _apart(other, feed)
+        self._beside, how = instants_in(feed, other) if other is not None else (feed.instants, "")
         gui = server.gui
         with gui.add_folder("replay", order=-100):
             self._text = gui.add_html("")
@@ -59,7 +54,7 @@ class Player:
         self._speed.on_update(self._by_hand(self._go_at))
         self._again.on_update(self._by_hand(self._repeat))
         self._box = None if feed.knows_states else _box(server)
-        self._comparison = _Comparison(server, feed, other, self._offset, self._by_blocks) if other else None
+        self._comparison = _Comparison(server, feed, other, self._beside, how) if other else None
 
     # ---- what a person does ----------------------------------------------------------------------------------------
 
@@ -115,7 +110,7 @@ class Player:
                 self._set_playing(self.again)
             self._feed.go_to(self._time)
         if self._other is not None and len(self._feed):
-            self._other.go_near(int(self._feed.instants[self._feed.at]) + self._offset)
+            self._other.go_near(int(self._beside[self._feed.at]))
 
     def show(self, frame: Frame, other: Frame | None) -> None:
         now = self._now or 0.0
@@ -162,11 +157,11 @@ def _place(box: Any, step: Any) -> None:
 class _Comparison:
     """Two records over the same time: one channel of both, and the distance between the two machines."""
 
-    def __init__(self, server: Any, one: RecordData, other: RecordData, offset: int, by_blocks: bool):
+    def __init__(self, server: Any, one: RecordData, other: RecordData, beside: np.ndarray, how: str):
         self._one = one
         n = len(one)
         self._which = np.unique(np.linspace(0, max(n - 1, 0), min(n, _POINTS)).astype(np.int64))
-        instants = one.instants[self._which] + offset
+        instants = beside[self._which]
         after = np.clip(np.searchsorted(other.instants, instants), 1, max(len(other) - 1, 1))
         after = np.minimum(after, len(other) - 1)
         before = np.maximum(after - 1, 0)
@@ -184,7 +179,6 @@ class _Comparison:
         shown = [tile.channel for tile in one.model.display.figures]
         self._channel = next((c for c in (*shown, *names) if c in names), "")
         self._changed = True
-        how = "at the same instants: both used the same blocks" if by_blocks else "from the first step of each"
         gui = server.gui
         with gui.add_folder("comparison", order=-99):
             text = markup("{} and {}, {}{}", one.title, other.title, how, _furthest(self._seconds, self._apart))

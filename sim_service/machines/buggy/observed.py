@@ -27,7 +27,7 @@ What the step decides once (drive torque by wheel speed, gear, pressure of the A
 Places of sensors are from the centre of gravity of the sprung mass as the vehicle file has it (sprung_cg_x, _y, _z), in
 the chassis' axes.
 
-Estimable: `grip`, the factor on friction (derivatives of the rates by one difference), and `payload`, a mass that
+Estimable: `grip`, the factor on friction (a direction of the tyres' own derivatives), and `payload`, a mass that
 rides in the sprung mass' centre of gravity: a force, -m (a + g), whose effect the filter adds (payload.py). It is in
 accelerations, their slopes, and F.
 """
@@ -41,8 +41,18 @@ from sim_service.machines.buggy import relative_dynamics as relative
 from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.bodies import WHEELS
 from sim_service.machines.buggy.description import OUTPUTS, WHEEL, P, V, W
-from sim_service.machines.buggy.payload import COLUMNS, GRAVITY, carry_over, columns_of, feel, put_on
+from sim_service.machines.buggy.payload import (
+    COLUMNS,
+    GRAVITY,
+    carry_over,
+    columns_of,
+    feel,
+    put_on,
+    room_to_carry,
+    stride_of,
+)
 from sim_service.machines.buggy.payload import room_for as room_for_payload
+from sim_service.machines.buggy.relative_forces import spread_grip
 from sim_service.machines.buggy.spatial import cross, dot, increment, into_body, into_world, three
 from sim_service.machines.buggy.start_jacobian import jacobian_at_start
 from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
@@ -53,8 +63,9 @@ from sim_service.multibody.natural.views import part, view
 from sim_service.multibody.relative import ode, system
 from sim_service.multibody.relative.calls import address_of, as_word
 from sim_service.multibody.relative.ode import LANES
+from sim_service.multibody.relative.port_jacobian import solve as solve_mass
 from sim_service.multibody.relative.system import P as Own
-from sim_service.multibody.relative.transition import cayley, room_for
+from sim_service.multibody.relative.transition import room_for, solutions, width_of, write_coordinates, write_rest
 from sim_service.observers.contract import (
     CONSTANT,
     CORRECT,
@@ -76,22 +87,25 @@ COMPILED_WHEN_ASKED = True  # see sync/build.py
 _N, _ERRORS = 14, 2 * 14 + relative.ADDED
 _ARM, _SPIN = 6, 10  # the first suspension's coordinate, the first wheel's angle
 _OUTPUTS, _PER_WHEEL = len(OUTPUTS), len(WHEEL)
-_DIFFERENCE = 1e-4  # of grip
 
 # what `measure` reads: error coordinates, their rates, attitude, rows of J of the chassis' accelerations; of each
 # estimated quantity what it does to them; what forces among these do; whether there are any
 _Y, _RATES, _ATTITUDE = 0, _ERRORS, 2 * _ERRORS
 _ROWS = _ATTITUDE + 4
 _MOST = 2
-_SLOPE = _ROWS + 6 * _ERRORS
+_WIDTH, _ROWS_SEEN = stride_of(_ERRORS), 8  # of these rows: six, and two more to make fours
+_SLOPE = _ROWS + _ROWS_SEEN * _WIDTH
 _EFFECT = _SLOPE + 6 * _MOST
 _KNOWN = _EFFECT + 6
 _TOLD = _KNOWN + 1  # torque on the hand wheel, of the rear axle, pressures of the four brakes
-# scratch: of payload.py, of the transition before it, of its solutions
+# scratch: of payload.py; columns behind those of the error; solutions with them, and what changes these by a payload
 _LOADED = _TOLD + 6
 _WIDE = _LOADED + room_for_payload(_N, _ERRORS)
-_SOLVED = _WIDE + (_ERRORS + _MOST + 1 + COLUMNS) * _ERRORS + LANES
-_AT = _SOLVED + room_for(_ERRORS, _N + relative.ADDED, _MOST + 1 + COLUMNS)
+_MORE = _MOST + 1 + COLUMNS
+_SOLVED = _WIDE + _MORE * _ERRORS
+_CARRIED = _SOLVED + room_for(_ERRORS, _N + relative.ADDED, _MORE)
+_AT = _CARRIED + room_to_carry(_ERRORS + _MORE, _N + relative.ADDED)
+_ROWS_SOLVED = -(-(_N + relative.ADDED) // LANES) * LANES
 # behind the machine's numbers: the step's address, the chassis' origin as drawn, the chassis' point from it
 _BEHIND = 7
 
@@ -156,20 +170,23 @@ def look_at(ints, tree, left, at):
 
 
 @inner
-def of_method(F, columns):
-    """F of the step's method in the modes of each wheel's speed and its tyre's deflection along it."""
+def of_method(R, width):
+    """Solutions (transition.py) of the step's method in the modes of each wheel's speed and its tyre's deflection along
+    it: 2 (1 - D) becomes that of the method."""
     for w in range(4):
         i, j = _N + _SPIN + w, 2 * _N + 2 * w
-        a, b = 0.5 - 0.5 * F[i * _ERRORS + i], -0.5 * F[j * _ERRORS + i]
-        c, d = -0.5 * F[i * _ERRORS + j], 0.5 - 0.5 * F[j * _ERRORS + j]
+        one, two = view(R, (i - _N) * width, (i - _N + 1) * width), view(R, (j - _N) * width, (j - _N + 1) * width)
+        one[i] -= 2.0
+        two[j] -= 2.0
+        a, b, c, d = -0.5 * one[i], -0.5 * one[j], -0.5 * two[i], -0.5 * two[j]
         p, q, r, s = a * a + b * c, b * (a + d), c * (a + d), d * d + b * c
         e, f, g, h = (2.0 + a) / 3.0, b / 3.0, c / 3.0, (2.0 + d) / 3.0
-        p, q, r, s = p * e + q * g, p * f + q * h, r * e + s * g, r * f + s * h
-        for k in range(columns):
-            x, y = -0.5 * F[k * _ERRORS + i], -0.5 * F[k * _ERRORS + j]
-            x, y = x + (0.5 if k == i else 0.0), y + (0.5 if k == j else 0.0)
-            F[k * _ERRORS + i] += p * x + q * y
-            F[k * _ERRORS + j] += r * x + s * y
+        p, q, r, s = -0.5 * (p * e + q * g), -0.5 * (p * f + q * h), -0.5 * (r * e + s * g), -0.5 * (r * f + s * h)
+        for k in range(width):
+            x, y = one[k], two[k]
+            one[k], two[k] = x + (p * x + q * y), y + (r * x + s * y)
+        one[i] += 2.0
+        two[j] += 2.0
 
 
 @kernel(LINEARISE, error_model="numpy")
@@ -181,7 +198,6 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
     natural, tree = view(state, 0, head[relative.STATE_AT]), view(state, head[relative.STATE_AT], len(state))
     left = part(of_natural, view(natural, 0, places[relative.NATURAL_SIZE]), Part.ELEMENT)
     look_at(ints, tree, left, at)
-    t = part(ints, tree, Own.TIME)[0]
     step = relative.step_at(reals[len(reals) - _BEHIND])
     step(state, inputs, params, tables, work, h)
     at[_KNOWN] = 0.0
@@ -212,26 +228,27 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
         at[_EFFECT + i] = 0.0
     for i in range(_ERRORS):
         at[_RATES + i] = start[i]
-    for i in range(6):
+    for i in range(_ROWS_SEEN):
         for j in range(_ERRORS):
-            at[_ROWS + i * _ERRORS + j] = J[(_N + i) * _ERRORS + j]
+            at[_ROWS + i * _WIDTH + j] = J[(_N + i) * _ERRORS + j]
 
     # estimated quantities: what they do to the rates; behind them what forces among them do
-    columns, loaded = _ERRORS + len(which) + 1, False
+    more, loaded = len(which) + 1, False
     wide, carried = view(at, _WIDE, _SOLVED), view(at, _LOADED, _WIDE)
-    forced = view(wide, (columns - 1) * _ERRORS, columns * _ERRORS)
+    forced = view(wide, (more - 1) * _ERRORS, more * _ERRORS)
     for i in range(_ERRORS):
         forced[i] = 0.0
     for k in range(len(which)):
-        u = view(wide, (_ERRORS + k) * _ERRORS, (_ERRORS + k + 1) * _ERRORS)
+        u = view(wide, k * _ERRORS, (k + 1) * _ERRORS)
         if which[k] == _GRIP:
-            given = part(ints, room, relative.C.GIVEN)
-            rates = relative.rates_at(part(ints, reals, Own.ADDRESS)[relative.RATES_AT])
-            given[P.grip] += _DIFFERENCE
-            rates(ints, reals, room, t, view(at, _Y, _ERRORS), moved)
-            given[P.grip] -= _DIFFERENCE
+            table = part(ints, ints, Own.BLOCKS)
             for i in range(_ERRORS):
-                u[i] = (moved[i] - start[i]) / _DIFFERENCE
+                u[i] = 0.0
+            spread_grip(
+                part(ints, room, relative.C.DUALS), table, relative.corner_columns(table), view(u, _N, 2 * _N),
+                view(u, 2 * _N, _ERRORS),
+            )  # fmt: skip
+            solve_mass(_N, part(ints, room, Own.FACTOR), u, 1)
         else:
             loaded = True
             independent, w = part(ints, ints, Own.INDEPENDENT), part(ints, tree, Own.W)
@@ -245,19 +262,24 @@ def linearise(state, inputs, params, tables, work, h, which, extra, F, at):
             )  # fmt: skip
     for k in range(len(which)):
         if which[k] == _GRIP:
-            u = view(wide, (_ERRORS + k) * _ERRORS, (_ERRORS + k + 1) * _ERRORS)
+            u = view(wide, k * _ERRORS, (k + 1) * _ERRORS)
             if loaded:
                 feel(carried, _N, _ERRORS, u)
             for i in range(6):
                 at[_SLOPE + 6 * k + i] = u[_N + i]
+    sigma, columns = 2.0 / h, _ERRORS + more
+    width = width_of(columns + (COLUMNS if loaded else 0))
+    solved = view(at, _SOLVED, _CARRIED)
+    R = view(solved, 0, _ROWS_SOLVED * width)
     if loaded:
-        columns_of(carried, _N, wide, columns, _ERRORS)
-        cayley(layout, scratch, 2.0 / h, wide, len(which) + 1 + COLUMNS, view(at, _SOLVED, _AT))
-        carry_over(carried, _N, wide, columns, _ERRORS, F)
+        columns_of(carried, _N, wide, more, _ERRORS)
+        solutions(layout, scratch, sigma, wide, more + COLUMNS, solved)
+        carry_over(layout, scratch, sigma, carried, _N, _ERRORS, R, width, columns, view(at, _CARRIED, _AT))
     else:
-        copy(view(F, _ERRORS * _ERRORS, columns * _ERRORS), view(wide, _ERRORS * _ERRORS, columns * _ERRORS))
-        cayley(layout, scratch, 2.0 / h, F, len(which) + 1, view(at, _SOLVED, _AT))
-    of_method(F, columns)
+        solutions(layout, scratch, sigma, wide, more, solved)
+    write_coordinates(layout, scratch, sigma, R, width, columns, F)
+    of_method(R, width)
+    write_rest(layout, R, width, columns, F)
     # the turn of the chassis is counted from where the step has turned it
     share = 1.0 / (1.0 + 0.25 * dot(turned, turned))
     for j in range(columns):
@@ -276,7 +298,7 @@ def chassis_acceleration(at, which, linear, angular, H):
         c = linear[i] if i < 3 else angular[i - 3]
         out += c * at[_RATES + _N + i]
         for j in range(_ERRORS):
-            H[j] += c * at[_ROWS + i * _ERRORS + j]
+            H[j] += c * at[_ROWS + i * _WIDTH + j]
         out += c * at[_EFFECT + i]
         for k in range(len(which)):
             H[_ERRORS + k] += c * at[_SLOPE + 6 * k + i]

@@ -17,9 +17,10 @@ what it does is of second order in h, as the transition is. G is that of the ste
 
 from sim_service.machines.buggy.spatial import cross, dot, into_world, inverse_of, times
 from sim_service.multibody.natural.views import view
-from sim_service.multibody.relative.columns import times_four
+from sim_service.multibody.relative.columns import add_to_four
 from sim_service.multibody.relative.ode import LANES
 from sim_service.multibody.relative.port_jacobian import solve as solve_mass
+from sim_service.multibody.relative.transition import times_solutions
 from sync.jit import inner
 
 COMPILED_WHEN_ASKED = True  # see sync/build.py
@@ -33,8 +34,14 @@ def stride_of(errors: int) -> int:
 
 
 def room_for(n: int, errors: int) -> int:
-    """Numbers that are left from `put_on` on: G, then rows of C, in fours; m B by the chassis' six accelerations."""
-    return 2 * n * LANES + LANES * stride_of(errors) + 18
+    """Numbers that are left from `put_on` on: G, then rows of C, in fours; m B by the chassis' six accelerations; and
+    scratch of six fours."""
+    return 2 * n * LANES + LANES * stride_of(errors) + 18 + 6 * LANES
+
+
+def room_to_carry(columns: int, factorised: int) -> int:
+    """Numbers that `carry_over` needs, of all columns that are solved."""
+    return LANES * (stride_of(columns) + stride_of(factorised))
 
 
 @inner
@@ -84,18 +91,20 @@ def feel(room, n, errors, rates):
 def put_on(factor, n, mass, r, q, omega, start, mean, rows, room, seen, felt, into, forced):
     """A mass in r (chassis' axes, from its origin) where the attitude is q.
 
-    `start`, `mean`: accelerations at the beginning of the step, and of the chassis its mean over it. `rows`: six of the
-    Jacobian, of the chassis' accelerations; they become those with the mass. `seen`, `felt` become effect and its
-    derivative by the mass of the six at the instant; `forced`, `into` those of all rates over the step.
+    `start`, `mean`: accelerations at the beginning of the step, and of the chassis its mean over it. `rows`: of the
+    Jacobian, those of the chassis' six accelerations and two more, `stride_of` apart; they become those with the mass.
+    `seen`, `felt` become effect and its derivative by the mass of the six at the instant; `forced`, `into` those of all
+    rates over the step.
     """
     errors = len(into)
     stride = (errors + LANES - 1) // LANES * LANES
     behind = (2 * n + stride) * LANES
     C, share = view(room, 2 * n * LANES, behind), view(room, behind, behind + 18)
-    x, y, z = (
+    x = view(room, behind + 18, behind + 18 + 6 * LANES)
+    a, b, c = (
         into_world(q, (0.0, -r[2], r[1])), into_world(q, (r[2], 0.0, -r[0])), into_world(q, (-r[1], r[0], 0.0))
     )  # fmt: skip
-    turn = (x[0], y[0], z[0]), (x[1], y[1], z[1]), (x[2], y[2], z[2])
+    turn = (a[0], b[0], c[0]), (a[1], b[1], c[1]), (a[2], b[2], c[2])
     for i in range(2 * n * LANES):
         room[i] = 0.0
     for axis in range(3):
@@ -130,15 +139,18 @@ def put_on(factor, n, mass, r, q, omega, start, mean, rows, room, seen, felt, in
         for i in range(3):
             share[6 * i + k], share[6 * i + 3 + k] = mass * B[i][k], by[i]
     # rows of C; those that measurements use feel the mass too
-    for j in range(stride):
-        C[3 * stride + j] = 0.0
-        if j >= errors:
-            C[j] = C[stride + j] = C[2 * stride + j] = 0.0
-            continue
-        c = share_of(share, view(rows, j, len(rows)), errors)
-        C[j], C[stride + j], C[2 * stride + j] = c
-        for i in range(6):
-            rows[i * errors + j] -= dot(c, of_force(room, n, i))
+    for j in range(LANES * stride):
+        C[j] = 0.0
+    for k in range(6):
+        x[LANES * k], x[LANES * k + 1], x[LANES * k + 2] = share[k], share[6 + k], share[12 + k]
+        x[LANES * k + 3] = 0.0
+    add_to_four(C, 0, stride, C, 0, stride, stride, rows, 0, stride, 0, 6, x)
+    for first in range(0, 6, LANES):
+        for axis in range(COLUMNS):
+            for i in range(LANES):
+                x[LANES * axis + i] = -room[LANES * (n + first + i) + axis]
+        at = first * stride
+        add_to_four(rows, at, stride, rows, at, stride, stride, C, 0, stride, 0, COLUMNS, x)
 
 
 @inner
@@ -152,42 +164,33 @@ def in_point_of(turn, g, a0, a1, a2):
 
 
 @inner
-def columns_of(room, n, wide, at, errors):
-    """G as rates, to three columns of `wide` from number `at` on."""
-    for axis in range(3):
+def columns_of(room, n, given, at, errors):
+    """G as rates, to three columns of `given` from number `at` on."""
+    for axis in range(COLUMNS):
         for i in range(errors):
-            wide[(at + axis) * errors + i] = 0.0
+            given[(at + axis) * errors + i] = 0.0
         for i in range(n):
-            wide[(at + axis) * errors + n + i] = room[LANES * (n + i) + axis]
+            given[(at + axis) * errors + n + i] = room[LANES * (n + i) + axis]
 
 
 @inner
-def carry_over(room, n, wide, columns, errors, F):
-    """F from `wide`, the transition of the car alone with `columns` columns, behind which are those of G."""
+def carry_over(layout, scratch, sigma, room, n, errors, R, width, first, by):
+    """Solutions of the car alone, R (transition.py), become those of the car with the mass; from column `first` on they
+    have those of G. `by`: scratch of `room_to_carry`."""
     stride = (errors + LANES - 1) // LANES * LANES
-    C = view(room, 2 * n * LANES, 2 * n * LANES + LANES * stride)
-    first = columns * errors
-    one, two, three = (
-        view(wide, first, first + errors), view(wide, first + errors, first + 2 * errors),
-        view(wide, first + 2 * errors, first + 3 * errors),
-    )  # fmt: skip
-    # what cayley gives of rates is 2 S times them
-    x, y, z = (
-        times_four(C, stride, view(wide, first, first + stride), stride),
-        times_four(C, stride, view(wide, first + errors, first + errors + stride), stride),
-        times_four(C, stride, view(wide, first + 2 * errors, first + 2 * errors + stride), stride),
-    )
+    C, x = view(room, 2 * n * LANES, 2 * n * LANES + LANES * stride), view(by, LANES * width, len(by))
+    times_solutions(layout, scratch, sigma, C, stride, R, width, by, x)
+    one, two, three = view(by, 0, width), view(by, width, 2 * width), view(by, 2 * width, 3 * width)
+    # what is there of rates is 2 S times them
     K = inverse_of(
-        (1.0 + 0.5 * x[0], 0.5 * y[0], 0.5 * z[0]),
-        (0.5 * x[1], 1.0 + 0.5 * y[1], 0.5 * z[1]),
-        (0.5 * x[2], 0.5 * y[2], 1.0 + 0.5 * z[2]),
+        (1.0 + 0.5 * one[first], 0.5 * one[first + 1], 0.5 * one[first + 2]),
+        (0.5 * two[first], 1.0 + 0.5 * two[first + 1], 0.5 * two[first + 2]),
+        (0.5 * three[first], 0.5 * three[first + 1], 1.0 + 0.5 * three[first + 2]),
     )
-    for j in range(columns):
-        source, target = view(wide, j * errors, (j + 1) * errors), view(F, j * errors, (j + 1) * errors)
-        c = times_four(C, stride, view(wide, j * errors, j * errors + stride), stride)
-        by = (c[0], c[1], c[2])
-        if j < errors:
-            by = (c[0] + C[j], c[1] + C[stride + j], c[2] + C[2 * stride + j])
-        f, g, h = times(K, (-0.5 * by[0], -0.5 * by[1], -0.5 * by[2]))
-        for i in range(errors):
-            target[i] = source[i] + f * one[i] + g * two[i] + h * three[i]
+    for j in range(width):
+        one[j], two[j], three[j] = times(K, (-0.5 * one[j], -0.5 * two[j], -0.5 * three[j]))
+    for i in range(0, len(R) // width, LANES):
+        for axis in range(COLUMNS):
+            for c in range(LANES):
+                x[LANES * axis + c] = R[(i + c) * width + first + axis]
+        add_to_four(R, i * width, width, R, i * width, width, width, by, 0, width, 0, COLUMNS, x)

@@ -65,7 +65,9 @@ _BEND = 1e-4  # m, over which the slope of a road is compared for its bend
 # rows of eight in the scratch: slopes of a point, its velocity, the axle, its rate; angular velocities; the spring's
 _C, _V, _A, _B, _O, _S, _R = (24 * k for k in range(7))
 _QX, _QW = 168, 232  # a corner's generalised forces by coordinates (and time) and by velocities: eight rows of eight
-SCRATCH = 296
+# of each corner what the factor on friction does to its eight generalised forces and to the rates of its deflections
+BY_GRIP, OF_CORNER = 296, 10
+SCRATCH = BY_GRIP + 4 * OF_CORNER
 _STIFFNESS, _DAMPING = int(brake_parameters.P.brake_stiffness), int(brake_parameters.P.brake_damping)
 _WIND_UP = int(brake_parameters.S.wind_up)
 _GEAR_MODE, _INERTIA = int(driveline_parameters.P.gear_mode), int(driveline_parameters.P.engine_inertia)
@@ -504,7 +506,7 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
     # the tyre by what it depends on, and on to the directions
     by_tyre = at_instant(
         p, along(load, 0), along(ahead, 1), along(across, 2), along(rolling, 3), along(value_of(camber_), 4),
-        mu * given[P.grip], 1.0 - 2.0 * (w % 2), along(e[2 * w], 5), along(e[2 * w + 1], 6),
+        mu * along(given[P.grip], 7), 1.0 - 2.0 * (w % 2), along(e[2 * w], 5), along(e[2 * w + 1], 6),
     )  # fmt: skip
     Fx, Fy, Mx, My, Mz, ex, ey, holds = by_tyre
     x8 = (load_, ahead_, across_, rolling_, camber_, 0.0, 0.0, 0.0)
@@ -525,7 +527,7 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
     edot[2 * w], edot[2 * w + 1] = value_of(ex), value_of(ey)
 
     # generalised forces by coordinates and time; the brake's torque changes with pressure
-    clear(Z, _QX, SCRATCH)
+    clear(Z, _QX, BY_GRIP)
     add_force(g_, Z, _C, 0, _LAST, Z, _QX)
     back_ = turning_ + brake
     M_ = h_[0] - back_ * ad[0], h_[1] - back_ * ad[1], h_[2] - back_ * ad[2]
@@ -586,19 +588,37 @@ def corner(w, x, xd, given, pressure_rates, params, states, e, f, edot, Z, colum
         loads(nn, t, s, d, beyond, a, 0.0, slope_of(Fx, 6), slope_of(Fy, 6), slope_of(Mx, 6), slope_of(My, 6),
               slope_of(Mz, 6)), a, Z, columns, n, N, at_e + 1, J,
     )  # fmt: skip
+    by_grip(
+        loads(nn, t, s, d, beyond, a, 0.0, slope_of(Fx, 7), slope_of(Fy, 7), slope_of(Mx, 7), slope_of(My, 7),
+              slope_of(Mz, 7)), a, slope_of(ex, 7), slope_of(ey, 7), Z, BY_GRIP + OF_CORNER * w,
+    )  # fmt: skip
     return holds and slides
+
+
+@inner
+def generalised(force, a, Z, i):
+    """Of a force and moments on a wheel (`loads`) in direction i of its corner, short of the spin."""
+    g, h, turning = force
+    m = h[0] - turning * a[0], h[1] - turning * a[1], h[2] - turning * a[2]
+    c = (Z[_C + i], Z[_C + LANES + i], Z[_C + 2 * LANES + i])
+    o = (Z[_O + i], Z[_O + LANES + i], Z[_O + 2 * LANES + i])
+    return dot(g, c) + dot(m, o)
 
 
 @inner
 def deflect(by_e, a, Z, columns, n, N, column, J):
     """A column of J: what a deflection changes of the generalised forces of its corner."""
-    g, h, turning = by_e
-    m = h[0] - turning * a[0], h[1] - turning * a[1], h[2] - turning * a[2]
     for i in range(_LAST):
-        c = (Z[_C + i], Z[_C + LANES + i], Z[_C + 2 * LANES + i])
-        o = (Z[_O + i], Z[_O + LANES + i], Z[_O + 2 * LANES + i])
-        J[(n + columns[i]) * N + column] = dot(g, c) + dot(m, o)
-    J[(n + columns[_LAST]) * N + column] = turning
+        J[(n + columns[i]) * N + column] = generalised(by_e, a, Z, i)
+    J[(n + columns[_LAST]) * N + column] = by_e[2]
+
+
+@inner
+def by_grip(by_factor, a, ex, ey, Z, at):
+    """The same for the factor on friction, which all corners have in common: each to its own place."""
+    for i in range(_LAST):
+        Z[at + i] = generalised(by_factor, a, Z, i)
+    Z[at + _LAST], Z[at + LANES], Z[at + LANES + 1] = by_factor[2], ex, ey
 
 
 @inner
@@ -640,7 +660,7 @@ def rest(x, xd, given, changing, params, e, f, edot, Z, P_, R_, spins, own, n, N
     g = value_of(g_[0]), value_of(g_[1]), value_of(g_[2])
     m = value_of(m_[0]), value_of(m_[1]), value_of(m_[2])
     write_rest(x, given, params, f, torque, value_of(between_), g, m)
-    clear(Z, _QX, SCRATCH)
+    clear(Z, _QX, BY_GRIP)
     add_force(g_, P_, first, 0, 6, Z, _QX)
     add_force(m_, Z, _O, 3, 6, Z, _QX)
     add_turned(m, Z, _O, Z, _QX)
@@ -685,8 +705,9 @@ def forces_and_slopes(
 ):  # fmt: skip
     """As `forces`; to `slopes` and `drift` are added the derivatives of generalised forces with the ports' slopes held,
     to J go columns and rows of the states e. From table[of[w]] on are the eight velocities of a corner; `changing` are
-    the rates of drive torque, ratio and pressures."""
+    the rates of drive torque, ratio and pressures. From Z[BY_GRIP] on is left what friction does (`spread_grip`)."""
     fits = True
+    clear(Z, BY_GRIP, SCRATCH)
     for i in range(len(f)):
         f[i] = 0.0
     for w in range(4):
@@ -702,3 +723,13 @@ def forces_and_slopes(
         (table[of[0] + 6], table[of[1] + 6], table[of[2] + 6], table[of[3] + 6]), n, N, slopes, J, drift, edot_t,
     )  # fmt: skip
     return fits
+
+
+@inner
+def spread_grip(Z, table, of, by_force, by_rate):
+    """What the factor on friction does to generalised forces, which is added, and to the rates of the deflections."""
+    for w in range(4):
+        at = BY_GRIP + OF_CORNER * w
+        for i in range(LANES):
+            by_force[table[of[w] + i]] += Z[at + i]
+        by_rate[2 * w], by_rate[2 * w + 1] = Z[at + LANES], Z[at + LANES + 1]

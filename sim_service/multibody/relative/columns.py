@@ -11,7 +11,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from sim_service.multibody.natural.views import view
 from sim_service.multibody.relative.ode import LANES
 from sync.jit import inner
 
@@ -224,12 +223,6 @@ def _along(columns):
 sums_of_four, sums_of_one = _along(4), _along(1)
 
 
-@inner
-def times_four(A, stride, h, last):
-    """Products of h with four columns of A, of rows up to `last`, in fours."""
-    return sums_of_four(A, 0, stride, h, 0, last)
-
-
 def _exchange(vectors):
     """An intrinsic: so many vectors of rows from `row` on, of K and of columns of A, which change each other."""
 
@@ -277,25 +270,3 @@ def exchange(A, stride, K, rows, first, last, share, factor):
         i += 2 * LANES
     if i < rows:
         _exchange_one(A, i, stride, K, max(i, first), last, share, factor)
-
-
-@inner
-def solve_rows(factors, pivots, size, stride, R, width, x):
-    """Right sides R, `size` rows of `width` (whole fours), become their solutions with the factors of lu.py."""
-    for k in range(size):
-        p = int(pivots[k])
-        if p != k:
-            one, two = view(R, k * width, (k + 1) * width), view(R, p * width, (p + 1) * width)
-            for i in range(width):
-                one[i], two[i] = two[i], one[i]
-    for i in range(size):
-        for k in range(i):
-            x[k] = -factors[k * stride + i]
-        add_columns(view(R, i * width, (i + 1) * width), width, R, 0, width, 0, i, x)
-    for i in range(size - 1, -1, -1):
-        for k in range(i + 1, size):
-            x[k] = -factors[k * stride + i]
-        row, inverse = view(R, i * width, (i + 1) * width), factors[i * stride + i]
-        add_columns(row, width, R, 0, width, i + 1, size, x)
-        for j in range(width):
-            row[j] *= inverse

@@ -119,6 +119,22 @@ def test_another_drive_is_aligned_by_its_first_step() -> None:
     assert (one.at, other.at) == (399, 299)
 
 
+def test_a_twin_is_shown_with_the_car_that_its_readings_are_of() -> None:
+    car, twin = _bare(400), _bare(300, begin=3_600_000 * MS)
+    car.recorded["input_t_ns"] -= 1  # of a driver, not of a car
+    twin.recorded["input_t_ns"] = car.recorded["t_ns"][52:352]  # it began 52 steps later
+    for one, other, pairs in (
+        (twin, car, [(0, 52), (100, 152), (299, 351)]),
+        (car, twin, [(52, 0), (152, 100), (351, 299), (399, 299), (0, 0)]),
+    ):
+        player = Player(MagicMock(), one, other)
+        for at, beside in pairs:
+            one.show(at)
+            player.playing = False
+            player.advance(0.0)
+            assert (one.at, other.at) == (at, beside)
+
+
 def test_a_long_run_keeps_fewer_states() -> None:
     said: list[str] = []
     states = _States(5 * MS, said.append)
@@ -254,7 +270,8 @@ def test_distance() -> None:
 
 
 def test_curves_of_two_runs_of_different_length() -> None:
-    comparison = _Comparison(MagicMock(), _bare(400), _bare(100), 0, True)
+    one = _bare(400)
+    comparison = _Comparison(MagicMock(), one, _bare(100), one.instants, "")
     comparison.draw(0.3)
     assert np.isfinite(comparison._apart).all()
 
