@@ -7,15 +7,18 @@ Three experiments of configs/observers/buggy.toml, each over the same random dri
     true     the truth is what the filter believes, moved at random as it believes: exact form
     beside   the first seconds of some drives, the outage in them, wrong parameters: exact, constant and unscented form
 
-Every drive of every experiment is a task of its own, written to the results' folder when it is done; asked again, the
-command goes on with those that are missing, so a result of other code or another file must be deleted. Tasks run on as
-many processes as asked for. Exit code 1: something promised does not hold.
+Every drive of every experiment is a task of its own, the longest first, on as many processes as asked for. It is
+written to the results' folder when it is done; asked again, the command goes on with those that are missing, or that
+other code or another study made. `--minutes` begins no task after so long. What is left is told as it goes on, with the
+time that it will take by what tasks of its kind took. Exit code 1: something promised does not hold; 2: tasks are left.
 """
 
 import argparse
+import hashlib
 import json
 import sys
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import time
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -32,6 +35,19 @@ INSIDE = 0.9  # of the time, of normalised errors with the true model
 SLIDES = 0.01  # of the time: a drive in which tyres slide
 LOAD_NAMES = ("load_fl", "load_fr", "load_rl", "load_rr")
 FORMS = {"wrong": ("exact", "constant"), "true": ("exact",), "beside": ("exact", "constant", "unscented")}
+ROOT = STUDY.parents[2]
+# what a drive's figures follow from
+SOURCES = ("sim_service/**/*.py", "tandem/studies/observe/*.py", "checks/observers.py", "configs/**/*.toml")
+# s of one core for a minute of driving (measured on aarch64, quiet): which task is long
+GUESSED = {"exact": 7.0, "constant": 250.0, "unscented": 700.0}
+
+
+def fingerprint() -> str:
+    """Of the code and configurations that results are made by."""
+    found = hashlib.sha256()
+    for file in sorted(file for pattern in SOURCES for file in ROOT.glob(pattern)):
+        found.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+    return found.hexdigest()
 
 
 @lru_cache(maxsize=3)
@@ -91,12 +107,50 @@ def _rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.square(values))))
 
 
-def _task(experiment: str, seed: int, seconds: float, constant: int, file: str) -> str:
-    forms = FORMS[experiment] if experiment != "wrong" or seed < constant else ("exact",)
-    found = drive(experiment, seed, seconds, forms)
+def forms_of(experiment: str, seed: int, constant: int) -> tuple[str, ...]:
+    return FORMS[experiment] if experiment != "wrong" or seed < constant else ("exact",)
+
+
+def _task(experiment: str, seed: int, seconds: float, forms: tuple[str, ...], made_by: str, file: str) -> float:
+    began = time.process_time()
+    found = drive(experiment, seed, seconds, forms) | {"made_by": made_by}
     Path(file + ".part").write_text(json.dumps(found))
     Path(file + ".part").replace(file)
-    return f"{experiment} {seed}"
+    return time.process_time() - began
+
+
+def _is_done(file: Path, made_by: str, forms: tuple[str, ...]) -> bool:
+    try:
+        found = json.loads(file.read_text())
+        return bool(found["made_by"] == made_by and set(forms) <= set(found["forms"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+class Progress:
+    """What was done, and how long the rest will take: by what tasks of the same kind took, else as guessed."""
+
+    def __init__(self, tasks: dict[tuple[str, int], tuple[str, ...]], seconds: float, processes: int):
+        self._left, self._seconds, self._processes = dict(tasks), seconds, processes
+        self._took: dict[tuple[str, tuple[str, ...]], list[float]] = {}
+        self._began, self._count = time.monotonic(), len(tasks)
+
+    def cost(self, task: tuple[str, int]) -> float:
+        took = self._took.get((task[0], self._left[task]))
+        driven = self._seconds if task[0] == "beside" else 60.0
+        return float(np.mean(took)) if took else sum(GUESSED[form] for form in self._left[task]) * driven / 60.0
+
+    def longest_first(self) -> list[tuple[str, int]]:
+        return sorted(self._left, key=lambda task: (-self.cost(task), task))
+
+    def done(self, task: tuple[str, int], took: float) -> str:
+        self._took.setdefault((task[0], self._left[task]), []).append(took)
+        del self._left[task]
+        left = sum(self.cost(one) for one in self._left) / self._processes
+        return (
+            f"{self._count - len(self._left)} of {self._count}: {task[0]} {task[1]} took {took:.0f} s of a core; "
+            f"{(time.monotonic() - self._began) / 60:.1f} minutes so far, about {left / 60:.1f} to go"
+        )
 
 
 class Table:
@@ -218,12 +272,13 @@ def show_beside(table: Table, drives: list[dict[str, Any]], seconds: float) -> N
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--drives", type=int, default=20)
-    parser.add_argument("--constant", type=int, default=20, help="drives with the constant form beside the exact one")
+    parser.add_argument("--constant", type=int, default=4, help="drives with the constant form beside the exact one")
     parser.add_argument("--beside", type=int, default=2, help="drives with the unscented form beside the others")
     parser.add_argument("--seconds", type=float, default=32.0, help="of those, s; minutes each. The outage is in it")
     parser.add_argument("--results", type=Path, default=Path("runs/observers"), help="folder of what is done")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", choices=list(FORMS), help="one experiment")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no task after so long")
     chosen = parser.parse_args()
     chosen.results.mkdir(parents=True, exist_ok=True)
     count = {"wrong": chosen.drives, "true": chosen.drives, "beside": chosen.beside}
@@ -232,13 +287,24 @@ def main() -> int:
         (e, seed): chosen.results / (f"{e}_{seed}.json" if e != "beside" else f"{e}_{chosen.seconds:g}s_{seed}.json")
         for e in wanted for seed in range(count[e])
     }  # fmt: skip
-    left = {task: file for task, file in files.items() if not file.is_file()}
+    made_by, forms = fingerprint(), {task: forms_of(*task, chosen.constant) for task in files}
+    progress = Progress(
+        {task: forms[task] for task, file in files.items() if not _is_done(file, made_by, forms[task])},
+        chosen.seconds, chosen.processes,
+    )  # fmt: skip
+    left, end = progress.longest_first(), time.monotonic() + 60.0 * chosen.minutes
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
-        jobs = [
-            pool.submit(_task, e, seed, chosen.seconds, chosen.constant, str(file)) for (e, seed), file in left.items()
-        ]
-        for done, job in enumerate(as_completed(jobs), 1):
-            print(f"{done} of {len(left)}: {job.result()}", file=sys.stderr, flush=True)
+        jobs: dict[Any, tuple[str, int]] = {}
+        while jobs or (left and time.monotonic() < end):
+            while left and len(jobs) < chosen.processes and time.monotonic() < end:
+                task = left.pop(0)
+                job = pool.submit(_task, *task, chosen.seconds, forms[task], made_by, str(files[task]))
+                jobs[job] = task
+            for job in wait(jobs, return_when=FIRST_COMPLETED).done:
+                print(progress.done(jobs.pop(job), job.result()), file=sys.stderr, flush=True)
+    if left:
+        print(f"{len(left)} drives are left; the same command goes on with them", file=sys.stderr)
+        return 2
     found = {e: [json.loads(files[e, seed].read_text()) for seed in range(count[e])] for e in wanted}
     table = Table()
     if found.get("wrong"):

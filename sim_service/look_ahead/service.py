@@ -187,9 +187,11 @@ class Looking:
             return
         if due:
             behind = (now - self._due_ns) // self._period_ns
-            if self.made[rec.HELD]:
+            if not self.made[rec.HELD]:  # turns begin with the first that is made, however long its beginning took
+                self._due_ns = now_ns() + self._period_ns
+            else:
                 self.left_out += behind
-            self._due_ns = now + self._period_ns if behind else self._due_ns + self._period_ns
+                self._due_ns = now + self._period_ns if behind else self._due_ns + self._period_ns
         else:
             self._turns += 1
         self._predict(kind)
