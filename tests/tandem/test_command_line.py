@@ -13,6 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from sync import build
 from sync.clock import now_ns, sleep_until
 from sync.record import RunWriter
 from tandem import cli
@@ -179,6 +180,21 @@ def test_what_is_wrong_on_a_command_line_is_one_line(
     printed = capsys.readouterr()
     assert ended.value.code == 2 and printed.out == ""
     assert said in printed.err and len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words", ["replay", "mechanism", "iso circle", "vehicle report", "study caster", "study steering", "sweep"]
+)
+def test_a_file_that_is_not_there_is_reported_before_anything_is_compiled(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: str) -> None:
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(build, "ensure_for", never)
+    monkeypatch.setattr(build, "ensure", never)
+    done = CliRunner().invoke(cli.app, [*words.split(), "nowhere/x.toml"])
+    assert done.exit_code == 2 and "nowhere/x.toml: no such" in done.stderr, done.stderr
 
 
 def test_the_version_is_printed() -> None:
