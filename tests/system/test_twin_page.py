@@ -25,12 +25,17 @@ from tests.system.test_twin import AHEAD, begin
 ALONE = "body * { visibility: hidden } canvas { visibility: visible !important }"  # what lies over the scene
 
 
+def calm_of(predictions: np.ndarray) -> np.ndarray:
+    """Held futures that warn of nothing."""
+    found: np.ndarray = predictions[(predictions["kind"] == HELD) & (predictions["status"] & WARNING == 0)]
+    return found
+
+
 def held_of(run: Path) -> tuple[float, Any, Any]:
     """Of the last held prediction that warns of nothing: seconds into the run, itself, the step that it begins with."""
     record = open_run(run)
     steps, predictions = record.topics["/step"].blocks, record.topics["/look_ahead"].blocks
-    calm = predictions[(predictions["kind"] == HELD) & (predictions["status"] & WARNING == 0)]
-    prediction = calm[-1]
+    prediction = calm_of(predictions)[-1]
     after = int(np.searchsorted(steps["t_ns"], prediction["t_ns"]))
     return 1e-9 * float(steps["t_ns"][after] - steps["t_ns"][0]), prediction, steps[after]
 
@@ -82,7 +87,7 @@ def test_the_page_of_a_twin_has_the_car_its_estimate_and_the_path_before_it(
     run = begin(start, name, tmp_path, "--seconds", "0", *AHEAD)
     predictions, steps = ring_of(name, "look_ahead"), ring_of(name, "sim")
     wait_for_steps(steps, 400)
-    until(lambda: predictions.head > 0, lambda: run.said)
+    until(lambda: len(calm_of(predictions.since(0)[0])), lambda: run.said)  # while it pulls away there are warnings
     predictions.close()
     steps.close()
     run.signal(signal.SIGINT)
