@@ -7,9 +7,8 @@ from pathlib import Path
 from sync.block import Layout
 from sync.errors import ConfigError
 
-_MOST = (
-    1 << 30
-)  # bytes of a ring: over an hour of steps of 5 ms; to touch more before the first step takes many seconds
+# bytes of a ring: over an hour of steps of 5 ms; to touch more before the first step takes many seconds
+_MOST = 1 << 30
 _SHARE = 4  # and at most this part of the memory that is available
 _MEMORY, _SHM = Path("/proc/meminfo"), Path("/dev/shm")
 
