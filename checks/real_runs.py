@@ -3,12 +3,14 @@
 The bare loop only sleeps (tandem/baseline.py). It runs at the same time, at the same rate, on the core and with the
 priority of the simulator's loop, and catches up or gives up by the same rule. Held against each other is what both
 have: wake-ups more than a period late. A step that ends after the next is due is a miss of the loop's, too; they are
-counted beside. What stops the machine stops both; what is ours stops one. So of the misses those are counted, too,
-that none of the other's is near to, ours by what made them late: woken late, a late block, the step.
+counted beside. What stops the machine stops both, and so does a step of ours that takes longer than a period; what else
+is ours stops one. So of the misses those are counted, too, that none of the other's is near to, ours by what made them
+late: woken late, a late block, the step.
 """
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -78,13 +80,26 @@ def end(child: "subprocess.Popen[str]") -> None:
                 child.wait(patience_s)
 
 
+def more_than_chance(ours: int, theirs: int) -> bool:
+    """Whether so many of all of them or more would be ours less than once in twenty times, were it up to a coin."""
+    both = ours + theirs
+    return sum(math.comb(both, k) for k in range(ours, both + 1)) < 2**both / 20
+
+
 @dataclass(frozen=True)
 class Misses:
+    steps: int
     ended: int  # steps that ended after the next was due
     ours: int  # those that were woken more than a period late
     bare: int
     ours_alone: dict[str, int]  # with none of the bare loop's near, by cause
     bare_alone: int
+
+    @property
+    def ours_to_answer_for(self) -> bool:
+        """Whether we are woken late more often than chance explains, or our own steps overrun in more than one of a
+        thousand: those a bare loop has none of."""
+        return more_than_chance(self.ours, self.bare) or self.ours_alone["the step"] > 1e-3 * self.steps
 
     @property
     def text(self) -> str:
@@ -107,7 +122,7 @@ def compare(steps: np.ndarray, bare: np.ndarray, period_ns: int) -> Misses:
     for worst in np.argmax(np.diff(ours[~near.any(axis=1)], axis=1), axis=1):
         causes[list(causes)[worst]] += 1
     woken = int((times[:, 1] - times[:, 0] > period_ns).sum())
-    return Misses(len(ours), woken, len(bare), causes, int((~near.any(axis=0)).sum()))
+    return Misses(len(times), len(ours), woken, len(bare), causes, int((~near.any(axis=0)).sum()))
 
 
 def run_beside_bare(

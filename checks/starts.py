@@ -38,7 +38,7 @@ def first_step_s(tree: Path) -> tuple[float, str]:
     options = ("--seconds", "1", "--json", "--set", "name=starts", "--set", "view.port=0")
     done = subprocess.run(
         [sys.executable, "-m", "tandem", "drive", *options, "--runs", str(tree / "runs")],
-        cwd=tree, env=environment, capture_output=True, text=True, check=False,
+        cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=600.0,
     )  # fmt: skip
     if done.returncode != 0:
         raise SystemExit(f"the drive ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")

@@ -659,6 +659,7 @@ class EffortLoop:
         watched = {"energy": float(at["energy"]), "least_energy": float(at["least_energy"])}
         return {
             "given": round(float(at["given"]), 4),
+            "fresh": bool(at["fresh"]),  # else at zero, by the watchdog
             **{name: int(value) for name, value in zip(rec.COUNTERS, self.counters, strict=True)},
             **(watched if self.settings.watched else {}),
             "round_trip_us": {name: summary_us(self.ledger[row]) for row, name in enumerate(rec.LEDGER)},

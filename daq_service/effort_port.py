@@ -149,7 +149,9 @@ def port_effort(model, angle, speed, acceleration, sampled, moved, step_ns, new)
         + model[INERTIA] * (acceleration - model[ACCELERATION])
     )
     if not math.isnan(model[MIDDLE]):
-        effort += 2.0 * (model[EFFORT] - 2.0 * model[MIDDLE] + model[AHEAD]) * share * (share - 1.0)
+        # a parabola as far as the step goes, and on as its tangent: one that a stop or a kerb has bent leads astray
+        bend = 2.0 * (model[EFFORT] - 2.0 * model[MIDDLE] + model[AHEAD])
+        effort += bend * (share - 1.0) * min(share, 1.0)
     return effort
 
 

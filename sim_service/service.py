@@ -67,6 +67,8 @@ def prepare(config: Config, file: Path) -> Prepared:
         facts = described(model, params)  # as made: commands change it
         simulation = Simulation(config, model, params)
     refuse_too_large(file, "sim.ring_blocks", config.ring("sim"), simulation.layout, config.sim.ring_blocks)
+    if config.transport.kind != "shm":  # what is received lies in a ring of ours
+        refuse_too_large(file, "daq.ring_blocks", config.ring("sim_in"), config.daq.layout, config.daq.ring_blocks)
     return Prepared(partial(run, simulation, keys), {**facts, "outputs": list(simulation.layout.names)})
 
 

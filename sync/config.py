@@ -314,7 +314,7 @@ class LookAhead(Section):
 class Config(Section):
     include: list[str] = []  # fragments, such as a calibration, that go over this file; --set goes over them
     name: str = Field("tandem", pattern=_NAME)
-    seconds: float = Field(50.0, ge=0, le=1e9)
+    seconds: float = Field(50.0, ge=0, le=9e9)  # nanoseconds fit into a word
     transport: Transport = Transport()
     realtime: Realtime = Realtime()
     daq: Daq

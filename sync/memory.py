@@ -35,13 +35,16 @@ def refuse_too_many(what: str, count: int, each_bytes: int) -> None:
 def refuse_too_large(file: object, key: str, ring: str, layout: Layout, blocks: int) -> None:
     """Raises ConfigError for a ring of more than a gigabyte, or a quarter of the memory available. One that is there,
     which a process that takes the place of a crashed one adopts, has its memory."""
-    if (_SHM / ring).exists():
-        return
     block = 64 * -(-(1 + layout.words) // 8)  # as sync/ring.py lays it out
+    try:
+        if (_SHM / ring).stat().st_size >= blocks * block:
+            return
+    except OSError:
+        pass
     free = available_bytes()
     allowed = _MOST if free is None else min(_MOST, free // _SHARE)
     if blocks * block > allowed:
-        most = 1 << (max(allowed // block, 16).bit_length() - 1)
+        most = 1 << ((allowed // block).bit_length() - 1) if allowed >= block else 0
         raise ConfigError(
             f"{file}: {key} = {blocks}: that is {blocks * block / 1e6:.0f} MB of memory, at {block} bytes a block; at"
             f" most {most} on this machine"

@@ -8,6 +8,7 @@ each time; otherwise it is some of them (tests/examples.py), the same every time
 """
 
 import gc
+from collections.abc import Generator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from tests.examples import FULL, few, thorough
 SYSTEM = "tests/system/"
 TOGETHER = (f"{SYSTEM}test_view.py", f"{SYSTEM}test_page_attacks.py")  # each with one browser
 
-gc.disable()  # until everything is collected: what is made till then stays
 settings.register_profile(FULL, deadline=None, print_blob=True)
 settings.register_profile("quick", deadline=None, derandomize=True, database=None, max_examples=few(100))
 settings.load_profile("quick")
@@ -45,9 +45,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduler(config, log)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    gc.disable()  # what is made meanwhile stays
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()  # millions of objects that stay: no collection has to look at them again
-    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

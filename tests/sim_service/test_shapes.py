@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sim_service import step_record
-from sim_service.command_record import LAYOUT, RESET, SHAPE, SHAPED
+from sim_service.command_record import AT_KIND, LAYOUT, PARAMETER, RESET, SHAPE, SHAPED
 from sim_service.machines import load_machine
 from sim_service.machines.contract import FIT, Machine, Reshape, tables
 from sim_service.replay import as_recorded, obeyed_as_recorded, replay
@@ -86,7 +86,12 @@ def test_a_shape_is_obeyed_between_two_steps_and_replayed_to_the_bit(commanded: 
     plan.commands = np.ascontiguousarray(commands).view(np.int64).reshape(len(commands), LAYOUT.words)
     plan.obeyed = obeyed_as_recorded(steps, commands)
     model, params = load_machine(DRIVE.parent / world.config.sim.machine)
-    assert_same(found, replay(Simulation(world.config, with_shapes(model), params), plan))
+    assert_same(found, replay(Simulation(world.config, with_shapes(model), params.copy()), plan))
+    # as records had it before such parameters had a kind of their own
+    plan.commands = plan.commands.copy()
+    kinds = plan.commands[:, AT_KIND]
+    kinds[kinds == SHAPED] = PARAMETER
+    assert_same(found, replay(Simulation(world.config, with_shapes(model), params.copy()), plan))
     # what a machine with one shape cannot do is left out
     alone = replay(Simulation(world.config, model, params.copy()), plan)
     assert (alone.view(np.int64)[10:] != found.columns()[10:]).any() and np.isfinite(alone).all()

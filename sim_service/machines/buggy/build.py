@@ -72,8 +72,8 @@ _WIDTH = 0.155  # m, of a tyre; only drawn
 _STOP_DIGITS = 9  # of a length in m: found with functions of the mathematical library, so its last digits are not ours
 _ON_STOP = 1e-3  # m; beyond the beginning of a stop by so much, a spring stands on it
 _KEPT = 8
-_LARGE = 1 << 20  # numbers, most of them of a road; cars that large are not kept
-_cars: dict[Any, tuple[Machine, np.ndarray, bool]] = {}  # made last, the newest at the end
+_LARGE = 1 << 20  # numbers of a road; cars on one that large are not kept
+_cars: dict[Any, Any] = {}  # assembled last, the newest at the end
 Point = Annotated[list[float], Field(min_length=3, max_length=3)]
 
 
@@ -98,21 +98,7 @@ class Assembled:
 
 
 def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray]:
-    """A car of the same files and changes is the same car, put together once: nothing in it can be written."""
-    texts = {name: repr(value) for name, value in changed.items()}  # 0.0 and -0.0 are equal, but not the same bits
-    key = tuple(tuple(sorted(part.items())) for part in (sources.files, sources.names, texts))
-    kept: tuple[Machine, np.ndarray, bool] | None = _cars.pop(key, None)
-    machine, params, steep = made = kept or _make(data, sources, changed)
-    if not steep and len(machine.tables.floats) < _LARGE:  # whoever makes it again is warned again
-        _cars[key] = made
-        for oldest in list(_cars)[:-_KEPT]:
-            _cars.pop(oldest, None)  # which another thread may have done
-    return machine, params.copy()
-
-
-def _make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple[Machine, np.ndarray, bool]:
-    """And whether its road is one to be warned of."""
-    built = assemble(data, sources, changed)
+    built = _assembled(data, sources, changed)
     other = partial(_other_shape, built, data, sources, changed)
     machine = replace(_machine(built, sources.name()), reshape=_reshape(built, other))
     if data.get("formulation") == "relative":
@@ -120,7 +106,21 @@ def _make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tupl
         from sim_service.machines.buggy import relative_build  # compiled code that only this formulation needs
 
         machine = relative_build.in_relative(machine, built, other, sources.name())
-    return machine, built.params, bool(_road_of(built)[Head.STEEPEST] > MOST_SLOPE)
+    return machine, built.params.copy()
+
+
+def _assembled(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> Assembled:
+    """Once a process from the same files and changes, wherever they lie: nobody writes into what is assembled."""
+    texts = {name: repr(value) for name, value in changed.items()}  # 0.0 and -0.0 are equal, but not the same bits
+    key = tuple(tuple(sorted(part.items())) for part in (sources.files, texts))
+    built: Assembled | None = _cars.pop(key, None)
+    built = built or assemble(data, sources, changed)
+    road = _road_of(built)
+    if road[Head.STEEPEST] <= MOST_SLOPE and len(road) < _LARGE:  # whoever makes a steep one again is warned again
+        _cars[key] = built
+        for oldest in list(_cars)[:-_KEPT]:
+            _cars.pop(oldest, None)  # which another thread may have done
+    return built
 
 
 def assemble(

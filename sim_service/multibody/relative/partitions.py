@@ -18,6 +18,7 @@ import numpy as np
 from numba import float64, int64, types
 
 from sim_service.multibody.natural import tables as core
+from sim_service.multibody.natural.assembly import largest
 from sim_service.multibody.natural.views import part
 from sim_service.multibody.relative import ode
 from sim_service.multibody.relative.calls import address_of, as_word, call, function_at
@@ -87,7 +88,9 @@ def least_pivot(ints, reals, state, work):
     )  # fmt: skip
     least = 1.0
     for i in range(len(pivots)):
-        least = min(least, abs(pivots[i] / usual[i]))
+        share = abs(pivots[i] / usual[i])
+        if not share >= least:  # nor if it is no number
+            least = share
     return least
 
 
@@ -97,10 +100,7 @@ def take_over(ints, reals, state, work, scratch):
     for i in range(len(scratch)):
         scratch[i] = 0.0  # as J must begin
     settle(ints, reals, state, work)
-    gaps, gap = part(ints, work, P.H), 0.0
-    for i in range(len(gaps)):
-        gap = max(gap, abs(gaps[i]))
-    return gap < OPEN_GAP
+    return largest(part(ints, work, P.H)) < OPEN_GAP  # false if one is no number
 
 
 @inner
@@ -134,11 +134,8 @@ def best_system(spans, all_ints, all_reals, current, state, work):
 @inner
 def note(ints, work, scratch, status, diagnostics, s):
     """What step s reports of itself."""
-    gaps, gap = part(ints, work, P.H), 0.0
-    for i in range(len(gaps)):
-        gap = max(gap, abs(gaps[i]))
     diagnostics[s, core.ITERATIONS] = scratch[ode.EVALUATIONS]
-    diagnostics[s, core.PHI_ERROR] = gap
+    diagnostics[s, core.PHI_ERROR] = largest(part(ints, work, P.H))
     diagnostics[s, core.CAPPED] = 1.0 if status in (CAPPED, OPEN) else 0.0
     diagnostics[s, core.FACTORISATIONS] = scratch[ode.FACTORISATIONS]
     diagnostics[s, core.ATTEMPTS] = 1.0
