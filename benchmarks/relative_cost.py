@@ -5,7 +5,7 @@ graph, machine code); to get it from the cache in a new process, the least of so
 another mass. Then the least time of an evaluation over rounds of bursts, also as a part of natural coordinates' own
 evaluation (without forces of the model either) in the same run. Forces are held; their kernels are not in the figures.
 At the end, with forces in them, the least time of the car's rates with their Jacobian, and a sentence a promise. All
-but the first line is the processor's time: beside other programs the clock shows theirs too.
+but the first line and generation is the processor's time: beside other programs the clock shows theirs too.
 """
 
 import argparse

@@ -170,7 +170,9 @@ def errors(manoeuvre: Manoeuvre, promises: list[Promise]) -> None:
     try:
         relative, natural = begun(manoeuvre)
     except ConfigError as refused:
-        print(f"{manoeuvre.name:12s} relative refused: {str(refused).split(': ', 1)[1]}", flush=True)
+        text = str(refused).split(": ", 1)[1]
+        print(f"{manoeuvre.name:12s} relative refused: {text}", flush=True)
+        promises.append((f"{manoeuvre.name}: refused by name, as on roads with edges alone", bool(manoeuvre.road)))
         return
     states = relative.state.copy(), natural.state.copy()
 

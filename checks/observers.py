@@ -24,6 +24,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 
 STUDY = Path(__file__).resolve().parents[1] / "configs" / "observers" / "buggy.toml"
@@ -37,14 +38,20 @@ LOAD_NAMES = ("load_fl", "load_fr", "load_rl", "load_rr")
 FORMS = {"wrong": ("exact", "constant"), "true": ("exact",), "beside": ("exact", "constant", "unscented")}
 ROOT = STUDY.parents[2]
 # what a drive's figures follow from
-SOURCES = ("sim_service/**/*.py", "tandem/studies/observe/*.py", "checks/observers.py", "configs/**/*.toml")
+SOURCES = (
+    "sync/**/*.py",
+    "sim_service/**/*.py",
+    "tandem/studies/observe/*.py",
+    "checks/observers.py",
+    "configs/**/*.*",
+)
 # s of one core for a minute of driving (measured on aarch64, quiet): which task is long
 GUESSED = {"exact": 7.0, "constant": 250.0, "unscented": 700.0}
 
 
 def fingerprint() -> str:
     """Of the code and configurations that results are made by."""
-    found = hashlib.sha256()
+    found = hashlib.sha256(f"{numba.__version__} {np.__version__}".encode())
     for file in sorted(file for pattern in SOURCES for file in ROOT.glob(pattern)):
         found.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
     return found.hexdigest()
@@ -111,9 +118,17 @@ def forms_of(experiment: str, seed: int, constant: int) -> tuple[str, ...]:
     return FORMS[experiment] if experiment != "wrong" or seed < constant else ("exact",)
 
 
+def _some(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
 def _task(experiment: str, seed: int, seconds: float, forms: tuple[str, ...], made_by: str, file: str) -> float:
     began = time.process_time()
     found = drive(experiment, seed, seconds, forms) | {"made_by": made_by}
+    if fingerprint() != made_by:
+        raise SystemExit("code or configurations were edited meanwhile: nothing of this can be kept")
     Path(file + ".part").write_text(json.dumps(found))
     Path(file + ".part").replace(file)
     return time.process_time() - began
@@ -271,9 +286,9 @@ def show_beside(table: Table, drives: list[dict[str, Any]], seconds: float) -> N
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--drives", type=int, default=20)
+    parser.add_argument("--drives", type=_some, default=20)
     parser.add_argument("--constant", type=int, default=4, help="drives with the constant form beside the exact one")
-    parser.add_argument("--beside", type=int, default=2, help="drives with the unscented form beside the others")
+    parser.add_argument("--beside", type=_some, default=2, help="drives with the unscented form beside the others")
     parser.add_argument("--seconds", type=float, default=32.0, help="of those, s; minutes each. The outage is in it")
     parser.add_argument("--results", type=Path, default=Path("runs/observers"), help="folder of what is done")
     parser.add_argument("--processes", type=int, default=2)

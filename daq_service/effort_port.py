@@ -4,7 +4,7 @@ A machine that is stepped every 5 ms is too slow for a hand. Each of its steps m
 the next one: the effort ahead, if the motion of the port goes on at its acceleration, that half way there, and the
 slopes of the effort by angle, speed and acceleration (of a mass: kilograms). Between steps the effort is then
 
-    F(tau) = F + (F_ahead - F) tau/h + (k d_x + b d_v) tau/h + m d_a + c tau/h (tau/h - 1)
+    F(tau) = F + (F_ahead - F) tau/h + (k d_x + b d_v) tau/h + m d_a + c (tau/h - 1) min(tau/h, 1)
     c = 2 (F - 2 F_middle + F_ahead), or 0 where a step does not say what is half way
 
 with tau from the sample that the step used to the newest one, and d_... how far the port is from having gone on as it

@@ -407,7 +407,10 @@ def plot(
         writers = {"html": write_page, "png": write_png}
         read = [_read(path) for path in runs]
         file = out or read[0].path.parent / f"plot.{to}"
-        found = panels([(run.path.parent.name, run) for run in read], channels.split(",") if channels else None)
+        found = panels(
+            [(run.path.parent.name, run) for run in read],
+            [c.strip() for c in channels.split(",") if c.strip()] if channels else None,
+        )
         if not found:
             raise ConfigError(f"{read[0].path}: holds nothing to draw")
         try:

@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sync import build
+from sync import build, code_dependencies
 from sync.toml import read_toml
 
 if TYPE_CHECKING:
     from sync.config import Config
+
+_OBSERVING = ("observer", "sensed")
 
 
 def machine_name(config: "Config", folder: Path) -> str:
@@ -16,9 +18,20 @@ def machine_name(config: "Config", folder: Path) -> str:
     return str(read_toml(folder / machine).get("machine", "")) if machine.endswith(".toml") else machine
 
 
-def compile_machine(name: object) -> None:
-    """One of another package is compiled when it is imported; one that is none is refused there."""
+def machine_modules(name: object) -> list[str]:
+    """What a machine of ours is made by; nothing of one that is not."""
     from sim_service.machines import MACHINES
 
-    if isinstance(name, str) and name in MACHINES:
-        build.ensure_for(MACHINES[name])
+    if not isinstance(name, str) or name not in MACHINES:
+        return []
+    if name not in _OBSERVING:
+        return [MACHINES[name]]
+    # what it observes is found by the name in its file
+    observed = (code_dependencies.ROOT / "sim_service" / "machines").glob("*/observed.py")
+    return [MACHINES[name], *(code_dependencies.module_name(file) for file in sorted(observed))]
+
+
+def compile_machine(name: object) -> None:
+    """One of another package is compiled when it is imported; one that is none is refused there."""
+    if modules := machine_modules(name):
+        build.ensure_for(*modules)

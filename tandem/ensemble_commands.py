@@ -99,7 +99,7 @@ def fleet(
     delay_ms: Annotated[float, typer.Option(help="Each block is there so much after its sampling (mode ideal).")] = 0.0,
     overrides: Overrides = None,
     channels: Annotated[
-        str | None, typer.Option(help="Their differences from the record, rms and largest, such as yaw_rate,ay.")
+        str | None, typer.Option(help="Separated by commas: their differences from the record, rms and largest.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the table and of what is done. Default: runs/fleet_FOLDER.")
@@ -128,7 +128,7 @@ def fleet(
             from tandem.reports.html.plain import write_plain
         asked = FleetAsked(
             mode or ("ideal" if delay_ms else "exact"), delay_ms, str(config or ""), tuple(overrides or ()),
-            tuple(channels.split(",") if channels else ()),
+            tuple(name.strip() for name in channels.split(",") if name.strip()) if channels else (),
         )  # fmt: skip
         with progress("fleet") as update:
             done = replay_fleet(folder, asked, out, workers, update)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sync.errors import ConfigError
-from tandem.compiled import machine_name
+from tandem.compiled import machine_modules, machine_name
 from tandem.terminal import new_run_folder, progress_bar, refuse_place
 
 if TYPE_CHECKING:
@@ -82,13 +82,12 @@ def compile_ahead(config: "Config", file: Path) -> None:
     name = compiled_set(config, file)
     if build.done(name):
         return
-    from sim_service.machines import MACHINES
-
     refuse_early(config, file)  # reported before the compiler has its minute
     refuse_unknown_machine(config, file)
     modules = [*_COMPILED, *_ours(f"daq_service.devices.{config.source.get('kind')}", code_dependencies.runs)]
     # a machine may import what makes it only when it is made
-    modules += _ours(MACHINES.get(machine_name(config, file.parent), ""), build.needed_by)
+    for module in machine_modules(machine_name(config, file.parent)):
+        modules += _ours(module, build.needed_by)
     if config.efforts:
         modules += _COMPILED_FOR_EFFORTS
     if config.look_ahead.enabled:

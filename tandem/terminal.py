@@ -160,13 +160,13 @@ def refuse_place(runs: Path) -> None:
     if not place.is_dir():
         raise _no_place(runs, errno.ENOTDIR)
     if not os.access(place, os.W_OK | os.X_OK):
-        raise _no_place(runs, errno.EACCES)
+        raise _no_place(runs, errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES)
 
 
 def _no_place(runs: Path, error: int | None) -> ConfigError:
     return ConfigError(
-        f"--runs {runs}: no run can be recorded there: {os.strerror(error or 0)}; it must be a folder that can be"
-        " written, or --no-record given"
+        f"--runs {runs}: no run can be recorded there: {os.strerror(error or errno.EIO)}; it must be a folder that can"
+        " be written, or --no-record given"
     )
 
 

@@ -62,9 +62,9 @@ class _States:
 
 
 def record_feed(
-    path: Path, asked: "Asked", say: Say, update: Callable[[str, float], None], first: bool = True
+    path: Path, asked: "Asked", say: Say, update: Callable[[str, float], None], report_losses: bool = True
 ) -> "RecordData":
-    """A recorded run as a feed; as it was, or as it is asked to be run again. `first`: say what it lacks."""
+    """A recorded run as a feed; as it was, or as it is asked to be run again. `report_losses`: say what it lacks."""
     import numpy as np
 
     from sim_service.step_record import RESTARTED
@@ -78,7 +78,7 @@ def record_feed(
     from tandem.view.data_source import RecordData
 
     run = open_run(path, progress=lambda share: update("reading", share))
-    for loss in (*([f"{run.path}: {run.cut}"] if run.cut else []), *run.losses) if first else ():
+    for loss in (*([f"{run.path}: {run.cut}"] if run.cut else []), *run.losses) if report_losses else ():
         say(loss)
     title = run.path.parent.name or run.name
     step_ns = check(Config, settings, str(run.path)).step_ns if (settings := recorded_settings(run)) else 5_000_000
@@ -206,7 +206,9 @@ def view(
             if other is not None:
                 second = record_feed(other, _asked("exact", 0.0, config, overrides), _say, update)
             elif against:
-                second = record_feed(run, _asked(against, delay_ms, config, overrides), _say, update, first=False)
+                second = record_feed(
+                    run, _asked(against, delay_ms, config, overrides), _say, update, report_losses=False
+                )
                 second.title = f"{delay_ms:g} ms of delay" if delay_ms else "ideal"
         # not as the record has it: its author does not decide who may look at it here
         asked_view = with_overrides({}, [o for o in overrides or [] if o.startswith("view.")]).get("view", {})

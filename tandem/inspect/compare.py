@@ -109,8 +109,10 @@ def print_compare(console: Console, found: dict[str, Any]) -> None:
     console.print(f"a: {found['a']}\nb: {found['b']}", soft_wrap=True, markup=False)
     for what in ("configuration", "parameters"):
         for key, (x, y) in found[what].items():
-            if not key.startswith("made."):  # the same once more, packed
+            if not key.startswith("made."):  # the same once more, packed, and tables
                 console.print(f"{what}: {key}: {_short(x)} → {_short(y)}", soft_wrap=True, markup=False)
+    if found["parameters"] and all(key.startswith("made.") for key in found["parameters"]):
+        console.print("parameters: the same, but what was made of them is not: other code, or another library")
     for name, topic in found["topics"].items():
         text = f"{name}: {topic['compared']} compared"
         if topic["a"] != topic["b"]:

@@ -240,13 +240,12 @@ def look_ahead_lines(ahead: dict[str, Any]) -> list[str]:
 
 
 def _effort_line(effort: dict[str, Any]) -> str:
-    trips, at_end = effort["zeroed"], effort["zeroed"] > 0 and not effort.get("fresh", True)
     line = (
         f"{effort['handed_over']} efforts handed over from {effort['steps_used']} steps, {effort['limited']} clipped"
-        f" to the limit, {effort['slewed']} limited by the slew, {trips - at_end} watchdog trips"
-        + " before that at the end"
-        * at_end
+        f" to the limit, {effort['slewed']} limited by the slew, {effort['zeroed']} watchdog trips"
     )
+    if effort["zeroed"] and not effort.get("fresh", True):
+        line += ", the last with the end of the steps"
     if effort["steps_skipped"]:
         line += f", {effort['steps_skipped']} steps skipped on a change of ring"
     if "energy" not in effort:

@@ -26,6 +26,7 @@ _MOST_UNDO = 200
 _JUMP = 0.02  # of the limits: no slider is drawn as quickly as that
 _REST_NS = 600_000_000
 WIDE = 8.0  # limits further from the start than this factor
+NOTHING = 1e-3  # of the limits
 NEAR_M, NEAR_SHARE = 0.05, 0.5  # of what shapes the model: so far from its start, points in m, else of its value
 
 ALL, CHANGED = "all that can change", "changed"
@@ -90,7 +91,9 @@ def slider_range(p: Parameter, start: float) -> tuple[float, float, float, bool]
     low, high = p.low, p.high
     wide = False
     if p.shapes:
-        near = NEAR_M if p.unit == "m" else float(f"{NEAR_SHARE * abs(start) or 0.1 * (p.high - p.low):.3g}")
+        # a start of nearly nothing is no measure of what is near to it
+        share = NEAR_SHARE * abs(start) if abs(start) > NOTHING * (p.high - p.low) else 0.1 * (p.high - p.low)
+        near = NEAR_M if p.unit == "m" else float(f"{share:.3g}")
         low, high, wide = max(p.low, start - near), min(p.high, start + near), True
     elif start > 0.0 and p.low >= 0.0 and p.high > WIDE * start:
         high, wide = min(p.high, nice(5.0 * start)), True
@@ -303,14 +306,19 @@ class Tuning:
 
     def _undo(self) -> None:
         with self._lock:
-            before = self._changes.undo()
+            waiting = bool(self._settling)  # what has not come to rest is undone first
+            self._settling.clear()
+            before = {} if waiting else self._changes.undo()
+            self._answers = -1  # sliders go back to what is
         self._set(before)
-        self._note = "" if before else "nothing to undo"
+        self._note = "" if before or waiting else "nothing to undo"
 
     def _reset(self) -> None:
         parameters = self._parameters()
         wanted = back_to_start(parameters)
         with self._lock:
+            self._settling.clear()
+            self._answers = -1
             self._changes.note({name: float(parameters[name]["value"]) for name in wanted}, now_ns())
         self._set(wanted)
         self._note = "" if wanted else "all is as it started"

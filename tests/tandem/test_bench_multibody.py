@@ -117,7 +117,10 @@ def test_the_cheapest_point_that_is_accurate_enough_counts():
     assert rows["lame"]["least_error"] == 1e-2
     assert work_precision.cells(rows["lame"])[-1] == "not reached"
     (said,) = work_precision.verdicts(list(rows.values()))
-    assert said.endswith("code 10.0 at 1e-04; lame 1e-04 not reached")
+    assert said.endswith("code 10.0 at 1e-04; lame not reached by it at 1e-04")
+    beyond_us = {**rows["code"], "ratio": None}
+    assert work_precision.cells(beyond_us)[-1] == "not reached by ours"
+    assert work_precision.verdicts([beyond_us])[0].endswith("code not reached by us at 1e-04 (NOT quicker)")
     (said,) = work_precision.verdicts([rows["code"] | {"ratio": 0.9}])
     assert said.endswith("code 0.9 at 1e-04 (NOT quicker)")
 

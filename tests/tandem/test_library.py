@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tandem
+from sync import memory
 from sync.config import load
 from sync.errors import ConfigError, TandemError
 from tandem.library import live
@@ -169,7 +170,10 @@ def test_a_start_is_awaited_as_long_as_its_process_is_there(monkeypatch: pytest.
     assert run._given_up(now[0])
 
 
-def test_more_copies_or_steps_than_memory_holds_are_refused_before_they_are_made() -> None:
+def test_more_copies_or_steps_than_memory_holds_are_refused_before_they_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**9)
     with pytest.raises(ConfigError, match=r"^n = 10000000000: \d+ MB of memory, \d+ bytes each, and \d+ MB are"):
         tandem.batch("mass_spring", 10**10)
     with pytest.raises(ConfigError, match=r"^steps = 100000000000: \d+ MB"):

@@ -160,6 +160,16 @@ def prepare_reduced(layout, scratch, sigma):
 
 
 @inner
+def clear_padding(A, right, size):
+    """Of what a step left there that ended in no numbers: zeros times these would be none, either."""
+    stride = padded(size)
+    for r in range(size, stride):
+        right[r] = 0.0
+        for c in range(size):
+            A[c * stride + r] = 0.0
+
+
+@inner
 def prepare(layout, scratch, sigma):
     """Factorise sigma - J."""
     sizes = part(layout, layout, Part.SIZES)
@@ -167,6 +177,7 @@ def prepare(layout, scratch, sigma):
         prepare_dense(layout, scratch, sigma)
     else:
         prepare_reduced(layout, scratch, sigma)
+    clear_padding(part(layout, scratch, Part.FACTORS), part(layout, scratch, Part.PADDED), sizes[FACTORISED])
     factorise(part(layout, scratch, Part.FACTORS), part(layout, scratch, Part.PIVOTS), sizes[FACTORISED])
     part(layout, scratch, Part.DIAGNOSTIC)[FACTORISATIONS] += 1.0
 

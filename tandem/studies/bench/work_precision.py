@@ -160,15 +160,18 @@ def verdicts(rows: list[dict[str, Any]]) -> list[str]:
         words = []
         for code in dict.fromkeys(row["rival"] for row in theirs):
             mine = [row for row in theirs if row["rival"] == code]
-            found = [
-                f"{row['ratio']:.1f} at {row['target']:.0e}" if row["ratio"] else f"{row['target']:.0e} not reached"
-                for row in mine
-            ]
-            slower = any(row["ratio"] is not None and row["ratio"] <= 1.0 for row in mine)
+            found = [f"{_times(row)} at {row['target']:.0e}" for row in mine]
+            slower = any(row["method"] is not None and (row["ratio"] or 0.0) <= 1.0 for row in mine)
             words.append(f"{code} {', '.join(found)}" + (" (NOT quicker)" if slower else ""))
         if words:
             lines.append(f"{problem}, times quicker than other codes at equal accuracy: {'; '.join(words)}")
     return lines
+
+
+def _times(row: dict[str, Any]) -> str:
+    if row["method"] is None:
+        return "not reached by it"
+    return "not reached by us" if row["ratio"] is None else f"{row['ratio']:.1f}"
 
 
 HEADINGS = (
@@ -191,5 +194,5 @@ def cells(row: dict[str, Any]) -> list[str]:
     ]
     if row["method"] is None:
         return [*first, "–", "–", f"{row['least_error']:.1e}", "–", "not reached"]
-    figures = [f"{1e3 * row['h']:.3g}", f"{row['error']:.1e}", f"{row['us_per_second']:.0f}", f"{row['ratio']:.2f}"]
-    return [*first, row["method"], *figures]
+    figures = [f"{1e3 * row['h']:.3g}", f"{row['error']:.1e}", f"{row['us_per_second']:.0f}"]
+    return [*first, row["method"], *figures, "not reached by ours" if row["ratio"] is None else f"{row['ratio']:.2f}"]

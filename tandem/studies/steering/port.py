@@ -46,7 +46,7 @@ class PortModel:
         """The torque tau after the step, with the hand wheel where it is by now."""
         share = tau / self.h
         found = self.torque + (self.torque_ahead - self.torque) * share
-        found += 2.0 * (self.torque - 2.0 * self.torque_middle + self.torque_ahead) * share * (share - 1.0)
+        found += 2.0 * (self.torque - 2.0 * self.torque_middle + self.torque_ahead) * (share - 1.0) * min(share, 1.0)
         expected = ahead(self.motion, tau)
         k, b, m = self.slopes
         return (

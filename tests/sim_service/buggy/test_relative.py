@@ -90,6 +90,23 @@ def test_it_goes_on_to_the_bit_from_its_state_alone():
         assert work[: len(machine.outputs)].tobytes() == out[k].tobytes()
 
 
+def test_a_step_of_no_numbers_leaves_nothing_behind():
+    """What a state becomes depends on it alone, and not on what the working memory was used for before."""
+    machine, params = car("relative")
+    _, middle = drive("relative")
+
+    def stepped(state: np.ndarray, work: np.ndarray) -> bytes:
+        machine.step(state, inputs(STEPS // 2), params, machine.tables, work, H)
+        return state.tobytes()
+
+    wanted = stepped(middle.copy(), np.zeros(machine.work_size))
+    for place in range(len(middle)):
+        state, work = middle.copy(), np.zeros(machine.work_size)
+        state[place] = np.nan
+        stepped(state, work)
+        assert stepped(middle.copy(), work) == wanted, place
+
+
 def test_a_parameter_that_changes_while_it_drives_does_the_same_to_both():
     places = [index(car("relative")[0].outputs, name) for name in ("z", "pitch", "load_fl")]
     after = {}
