@@ -98,6 +98,8 @@ def test_the_transition_approaches_that_of_the_step(h, near):
     sizes = np.array([q.unit.startswith("rad/s") * 1.0 or 0.02 for q in of.COORDINATES])
     sizes[:14], sizes[14:17], sizes[28:36], sizes[36] = 0.01, 0.3, 1e-3, 3.0
     assert (np.abs(F[:, :N] - G) * sizes / sizes[:, None]).max() < near
+    both = [linearise(moving(), h, grip=1.0 + s * 1e-4)[0] for s in (1, -1)]
+    assert (np.abs(F[:, N] - observed().difference(*both, machine) / 2e-4) / sizes).max() < 0.3 * near
 
 
 @pytest.mark.parametrize("signal", range(len(of.SIGNALS) - len(of.COMPARED)))

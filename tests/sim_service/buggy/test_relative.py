@@ -100,7 +100,7 @@ def test_a_step_of_no_numbers_leaves_nothing_behind():
         return state.tobytes()
 
     wanted = stepped(middle.copy(), np.zeros(machine.work_size))
-    for place in range(len(middle)):
+    for place in range(0, len(middle), 4):
         state, work = middle.copy(), np.zeros(machine.work_size)
         state[place] = np.nan
         stepped(state, work)
