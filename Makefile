@@ -45,7 +45,7 @@ collected: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 
-# what is measured against others, and a page of it for the site (build/validation.md); takes some ten minutes
+# what is measured against others, and a page of it for the site (build/validation.md); takes half an hour
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/validation.py
 
