@@ -1,16 +1,18 @@
 """What something large costs, before it is made. The pages of a ring are taken at once, and /dev/shm may promise more
 than there is; so may the system, of an array that is filled later."""
 
+import contextlib
 import re
 from pathlib import Path
 
 from sync.block import Layout
 from sync.errors import ConfigError
+from sync.ring import SHM, _geometry
 
 # bytes of a ring: over an hour of steps of 5 ms; to touch more before the first step takes many seconds
 _MOST = 1 << 30
 _SHARE = 4  # and at most this part of the memory that is available
-_MEMORY, _SHM = Path("/proc/meminfo"), Path("/dev/shm")
+_MEMORY = Path("/proc/meminfo")
 
 
 def available_bytes() -> int | None:
@@ -35,12 +37,10 @@ def refuse_too_many(what: str, count: int, each_bytes: int) -> None:
 def refuse_too_large(file: object, key: str, ring: str, layout: Layout, blocks: int) -> None:
     """Raises ConfigError for a ring of more than a gigabyte, or a quarter of the memory available. One that is there,
     which a process that takes the place of a crashed one adopts, has its memory."""
-    block = 64 * -(-(1 + layout.words) // 8)  # as sync/ring.py lays it out
-    try:
-        if (_SHM / ring).stat().st_size >= blocks * block:
+    block = 8 * _geometry(layout)[0]
+    with contextlib.suppress(OSError):
+        if (SHM / ring).stat().st_size >= blocks * block:
             return
-    except OSError:
-        pass
     free = available_bytes()
     allowed = _MOST if free is None else min(_MOST, free // _SHARE)
     if blocks * block > allowed:

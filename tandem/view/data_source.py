@@ -226,20 +226,12 @@ class RecordData:
     def close(self) -> None: ...
 
 
-def aligned_by_blocks(one: RecordData, other: RecordData) -> bool:
-    """Whether both used the same blocks, so that an instant of one is the same instant of the other."""
+def _share(one: RecordData, stamps: str, other: RecordData, theirs: str) -> float:
+    """How many of one's first instants are instants of the other."""
     names = (one.recorded.dtype.names or (), other.recorded.dtype.names or ())
-    if not all("input_t_ns" in n for n in names) or not len(one) or not len(other):
-        return False
-    return bool(np.isin(one.recorded["input_t_ns"][:1000], other.recorded["input_t_ns"]).any())
-
-
-def _used_steps_of(one: RecordData, other: RecordData) -> bool:
-    """Whether the blocks of one are steps of the other, as a twin's are those of what it is a twin of."""
-    names = one.recorded.dtype.names or ()
-    if "input_t_ns" not in names or not len(one) or not len(other):
-        return False
-    return bool(np.isin(one.recorded["input_t_ns"][:1000], other.recorded["t_ns"]).any())
+    if stamps not in names[0] or theirs not in names[1] or not len(one) or not len(other):
+        return 0.0
+    return float(np.isin(one.recorded[stamps][:1000], other.recorded[theirs]).mean())
 
 
 def _at(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -249,12 +241,16 @@ def _at(sorted_values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 def instants_in(one: RecordData, other: RecordData) -> tuple[np.ndarray, str]:
     """For every step of one the instant of the other that is shown with it, and in words how it was found."""
-    if aligned_by_blocks(one, other):
+    same = _share(one, "input_t_ns", other, "input_t_ns")
+    used = _share(one, "input_t_ns", other, "t_ns")  # as a twin's blocks are steps of what it is a twin of
+    given = _share(other, "input_t_ns", one, "t_ns")
+    most = max(same, used, given)  # instants on a common grid may agree by chance
+    if 0.0 < same == most:
         return one.instants, "at the same instants: both used the same blocks"
-    if _used_steps_of(one, other):
+    if 0.0 < used == most:
         at = _at(np.maximum.accumulate(other.recorded["t_ns"]), one.recorded["input_t_ns"])
         return other.instants[at], "each step with the one that its readings are of"
-    if _used_steps_of(other, one):
+    if given > 0.0:
         at = _at(np.maximum.accumulate(other.recorded["input_t_ns"]), one.recorded["t_ns"])
         return other.instants[at], "each step with the one that used its readings"
     apart = int(other.instants[0] - one.instants[0]) if len(one) and len(other) else 0

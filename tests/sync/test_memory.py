@@ -7,7 +7,7 @@ import pytest
 from sync import memory
 from sync.block import Channel, Layout
 from sync.errors import ConfigError
-from sync.ring import RingWriter
+from sync.ring import SHM, RingWriter
 
 LAYOUT = Layout(tuple(Channel(f"c{k}", "f8") for k in range(100)))
 
@@ -37,7 +37,7 @@ def test_a_ring_that_is_there_has_its_memory(monkeypatch: pytest.MonkeyPatch) ->
     ring = RingWriter("tandem.test_memory", LAYOUT, 64)
     try:
         memory.refuse_too_large("x.toml", "sim.ring_blocks", ring.name, LAYOUT, 64)
-        size = (memory._SHM / ring.name).stat().st_size
+        size = (SHM / ring.name).stat().st_size
     finally:
         ring.close()
     assert 0 < size - 64 * 64 * -(-(1 + LAYOUT.words) // 8) <= 2 * 4096  # the sum, but for its header
