@@ -76,9 +76,8 @@ def ensure(name: str, *modules: str, report: Report | None = None) -> None:
 
 def ensure_for(*modules: str) -> None:
     """Compile what these may import, at once or later, and no more; at once if nothing of it is missing."""
-    ours = [
-        module for module in modules if module.startswith("tandem.")
-    ]  # which a fingerprint of all sources leaves out
+    # the fingerprint of all sources, by which it is remembered, leaves these out
+    ours = [module for module in modules if module.startswith("tandem.")]
     name = "-".join(["for", *modules, *(code.stamp(code.file_of(module))[:12] for module in ours)])
     if not done(name):
         files = {each for module in modules for each in needed_by(code.file_of(module)) if code.kernels_in(each)}
