@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from sim_service.machines import gather
-from sim_service.machines.buggy import build, dynamics, slots
+from sim_service.machines.buggy import build, slots
 from sim_service.machines.buggy.description import OUTPUTS, P, W
 from sim_service.machines.car.tyres.enveloping import envelope, lean
 from sim_service.machines.car.tyres.keys import T
@@ -153,8 +153,8 @@ class Coasting:
     def _tyres(self) -> float:
         """Energy of the tyres: of their depth in a sharp road, else of the deflection that their loads tell."""
         ints, own = self.tables.ints, self.work[len(OUTPUTS) :]
-        numbers = self.tables.floats[ints[dynamics.NUMBERS] :]
-        x = own[self.system.span(Part.X)][ints[dynamics.PORTS] :]
+        numbers = self.tables.floats[ints[slots.NUMBERS] :]
+        x = own[self.system.span(Part.X)][ints[slots.PORTS] :]
         total = 0.0
         for w, name in enumerate(("fl", "fr", "rl", "rr")):
             tyre = numbers[slots.TYRES + len(T) * (w // 2) :]

@@ -122,13 +122,19 @@ def _needs(file: Path, other: Path) -> bool:
 
 
 def _urgency(before: dict[tuple[Path, ...], set[tuple[Path, ...]]]) -> dict[tuple[Path, ...], int]:
-    """The size of the longest chain of modules that begins with each: a stand-in for its compile time."""
-    size = {job: sum(file.stat().st_size for file in job) for job in before}
+    """The size of the longest chain of modules that begins with each: a stand-in for its compile time.
+
+    Inner functions count for whoever calls them: they are compiled there."""
+    size = {job: sum(each.stat().st_size for each in _compiled_in(job)) for job in before}
     longest = dict(size)
     for job in sorted(before, key=lambda each: -len(before[each])):  # those that others need have fewer before them
         for other in before[job]:
             longest[other] = max(longest[other], size[other] + longest[job])
     return longest
+
+
+def _compiled_in(job: tuple[Path, ...]) -> set[Path]:
+    return {*job} | {each for file in job for each in code.dependencies(file) if code.has_inner(each)}
 
 
 class _Worker:

@@ -30,7 +30,8 @@ _DECORATES = "sync.jit"  # every kernel's module imports it; its options matter,
 _COMMENT = re.compile(r"#[^\n]*")
 _FROM = re.compile(r"^([ \t]*)from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n;]*)", re.MULTILINE)
 _IMPORT = re.compile(r"^([ \t]*)import[ \t]+([^\n;]*)", re.MULTILINE)
-_KERNEL = re.compile(r"^[ \t]*@kernel\b", re.MULTILINE)
+_KERNEL = re.compile(r"^[ \t]*@kernel\b|^[ \t]*\w+ = for_any_clock\(", re.MULTILINE)
+_INNER = re.compile(r"^[ \t]*@inner\b", re.MULTILINE)
 
 
 def cache_directory() -> Path:
@@ -227,6 +228,11 @@ def folder_of(file: Path) -> Path:
 
 def kernels_in(file: Path) -> int:
     return len(_KERNEL.findall(_text(file)))
+
+
+def has_inner(file: Path) -> bool:
+    """Whether it has functions that are compiled by who calls them (sync/jit.py)."""
+    return _INNER.search(_text(file)) is not None
 
 
 def file_of(module: str) -> Path:

@@ -1,5 +1,6 @@
 """How a run ends is how it was: crashes, steps that were not made, records that are gone, starts that failed."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -14,7 +15,7 @@ import pytest
 from sync.record import open_run
 from tandem.reports.outcome import INTERRUPTED, RECORD_INCOMPLETE, SHORT
 from tests.ports import free_port
-from tests.system.conftest import DRIVE, ROOT, Program, pid_of, processes_of, ring_of, until, wait_for_steps
+from tests.system.conftest import DRIVE, ROOT, Program, pid_of, processes_of, ring_of, running, until, wait_for_steps
 
 Start = Callable[..., Program]
 
@@ -118,6 +119,31 @@ main()
 """
     ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (INTERRUPTED, "", "")
+
+
+@pytest.mark.parametrize("whom", [os.kill, os.killpg], ids=["the command", "everybody, as a terminal does"])
+def test_ctrl_c_while_it_compiles_has_that_code_too(tmp_path: Path, whom: Callable[[int, int], None]) -> None:
+    runs = tmp_path / "runs"
+    command = [sys.executable, "-m", "tandem", "drive", "--seconds", "1", "--runs", str(runs)]
+    run = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "TANDEM_CACHE": str(tmp_path / "cache")}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert run.stderr is not None
+    try:
+        said = iter(run.stderr.readline, "")
+        assert any("compiling 0 of" in line for line in said)
+        until(lambda: list((tmp_path / "cache").rglob("*.nbi")), "nobody compiles")
+        workers = [int(pid) for pid in Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
+        whom(run.pid, signal.SIGINT)
+        printed, rest = run.communicate()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+    assert (128 - run.returncode if run.returncode < 0 else run.returncode) == INTERRUPTED, rest
+    assert workers
+    until(lambda: not running(workers), lambda: f"left: {running(workers)}")
+    assert printed == "" and "Traceback" not in rest and not runs.exists()
 
 
 @pytest.mark.parametrize(

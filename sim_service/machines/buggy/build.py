@@ -166,7 +166,7 @@ def _road(sources: Any) -> np.ndarray:
 
 
 def _road_of(built: Assembled) -> np.ndarray:
-    first = int(built.tables.ints[dynamics.NUMBERS]) + slots.ROAD
+    first = int(built.tables.ints[slots.NUMBERS]) + slots.ROAD
     return built.tables.floats[first : built.system.span(Part.PARAM).stop]
 
 
@@ -267,21 +267,21 @@ def _numbers(
 
 
 def _tables(system: System) -> Tables:
-    places = np.zeros(dynamics.HEAD, np.int32)
+    places = np.zeros(slots.HEAD, np.int32)
     first = len(system.part(Part.EL_KIND))  # the hook's forces come last
-    places[dynamics.SIZE] = system.state_size
-    places[dynamics.NUMBERS] = system.span(Part.PARAM).start + system.part(Part.EL_PARAM)[first]
-    places[dynamics.RACK_ROW] = system.rows("rack.x")[0]
-    places[dynamics.RACK_INPUT] = system.input("rack").start
-    places[dynamics.PORTS] = system.part(Part.EL_PORT)[first]
+    places[slots.SIZE] = system.state_size
+    places[slots.NUMBERS] = system.span(Part.PARAM).start + system.part(Part.EL_PARAM)[first]
+    places[slots.RACK_ROW] = system.rows("rack.x")[0]
+    places[slots.RACK_INPUT] = system.input("rack").start
+    places[slots.PORTS] = system.part(Part.EL_PORT)[first]
     for w, name in enumerate(WHEELS):
-        places[dynamics.SPIN + w] = system.column(f"{name}.spin")
+        places[slots.SPIN + w] = system.column(f"{name}.spin")
     return tables(np.concatenate([places, system.ints]), system.reals)
 
 
 def _machine(built: Assembled, path: str) -> Machine:
     system = built.system
-    numbers_at = int(built.tables.ints[dynamics.NUMBERS])
+    numbers_at = int(built.tables.ints[slots.NUMBERS])
 
     def outlook(params: np.ndarray) -> Any:
         ensure("buggy-outlook", "sim_service.machines.buggy.outlook")
@@ -323,7 +323,7 @@ def _machine(built: Assembled, path: str) -> Machine:
 
 def _layout() -> str:
     """A hash of what stands where in the tables."""
-    layout = [[p.name for p in Part], [t.name for t in T], core.SETTINGS, slots.TYRES, slots.FRAMES, dynamics.HEAD]
+    layout = [[p.name for p in Part], [t.name for t in T], core.SETTINGS, slots.TYRES, slots.FRAMES, slots.HEAD]
     return hashlib.sha256(json.dumps(layout).encode()).hexdigest()[:16]
 
 
@@ -420,7 +420,7 @@ def _refuse_unsound(state: np.ndarray, params: np.ndarray, constants: Tables, wo
 
 def _hooks(constants: Tables) -> np.ndarray:
     """The hook's constants."""
-    return constants.floats[constants.ints[dynamics.NUMBERS] :]
+    return constants.floats[constants.ints[slots.NUMBERS] :]
 
 
 def _place(system: System, car: np.ndarray, constants: Tables) -> np.ndarray:

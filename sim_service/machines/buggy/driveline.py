@@ -30,8 +30,11 @@ with respect to x.
 
 from math import pi, sqrt
 
+from numba import float64, int64, void
+
 from sim_service.machines.buggy.driveline_parameters import M, P, S
 from sim_service.machines.car.engine import full_throttle_torque, released_pedal_torque
+from sync.array_types import VECTOR
 from sync.jit import kernel
 
 RPM = 30.0 / pi  # rpm per rad/s
@@ -247,7 +250,7 @@ def shift(par, memory, throttle, axle_speed, h):
     return memory[M.ratio]
 
 
-@kernel(**_OPTIONS)
+@kernel(void(VECTOR, VECTOR, int64, VECTOR, float64), **_OPTIONS)
 def start(par, states, at, memory, axle_speed):
     """Engine at idle or turning with the axle; in the held gear, or the one the released pedal wants."""
     automatic = abs(par[P.gear_mode] - 1.0) < 0.5

@@ -29,8 +29,10 @@ from sim_service.machines.buggy import (
     steering,
 )
 from sim_service.machines.buggy.description import INPUTS, OUTPUTS, PARAMETERS, WHEEL, P, V, W
+from sim_service.machines.buggy.slots import HEAD, NUMBERS, PORTS, RACK_INPUT, RACK_ROW, SIZE, SPIN
 from sim_service.machines.car.engine import drive_torque
 from sim_service.machines.contract import STEP, TABLES, index
+from sim_service.multibody.finite import finite
 from sim_service.multibody.natural import tables as core
 from sim_service.multibody.natural.assembly import look
 from sim_service.multibody.natural.augmented import step as advance
@@ -50,9 +52,6 @@ AT_REST = 1e-16  # J; of a motion at its height
 UPRIGHT = 0.5  # cosine of the lean below which a car does not come back to its wheels
 CRAWL = 0.1  # m/s; sideslip is relative to at least this speed
 
-# places, in front of the core's integers
-SIZE, NUMBERS, RACK_ROW, RACK_INPUT, PORTS, SPIN = range(6)  # SPIN: coordinate of each wheel
-HEAD = SPIN + 4
 ROOM = 9  # behind the work of the core: a better rack, the hand wheel and a better one, in value, rate, acceleration
 
 # the memory of a car behind the state of the core
@@ -315,14 +314,6 @@ def move(places, ints, reals, car, numbers, params, inputs, torque, memory, prev
     else:
         steering.hand_with_rack(params, sign, column, rack)
     return parts
-
-
-@inner
-def finite(values):
-    total = 0.0
-    for i in range(len(values)):
-        total += values[i] * 0.0  # 0, or NaN for good
-    return total == 0.0
 
 
 @inner

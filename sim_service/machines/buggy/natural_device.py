@@ -2,7 +2,8 @@
 
 from sim_service.gpu_code import straight
 from sim_service.gpu_code.source import DeviceSource
-from sim_service.machines.buggy.dynamics import HEAD, step
+from sim_service.machines.buggy.dynamics import step
+from sim_service.machines.buggy.slots import HEAD
 from sim_service.machines.contract import Tables
 from sync.jit import inner
 

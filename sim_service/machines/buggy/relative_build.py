@@ -137,7 +137,7 @@ def _refuse(machine: Machine, params: np.ndarray, path: str) -> None:
         for name, least in _NOT_SERVED.items()
         if params[P[name]] >= least
     ]
-    numbers = machine.tables.floats[machine.tables.ints[dynamics.NUMBERS] :]
+    numbers = machine.tables.floats[machine.tables.ints[slots.NUMBERS] :]
     if numbers[slots.ROAD + Head.SHARP] > 0.0:
         wrong.append("the road has edges or bends within a wheel's outline, which relative coordinates do not serve")
     for k, key in enumerate(("tyre_front", "tyre_rear")):
@@ -228,7 +228,7 @@ def _tables(
                 whole.append(np.asarray(what, np.int64))
             elif array == "reals":
                 numbers.append(np.asarray(what, float))
-    hooks = int(natural.ints[dynamics.NUMBERS]), system.span(Part.PARAM).stop
+    hooks = int(natural.ints[slots.NUMBERS]), system.span(Part.PARAM).stop
     header[2 * C.NUMBERS : 2 * C.NUMBERS + 2] = hooks
     front = np.zeros(relative.FRONT, np.int64)
     front[relative.STATE_AT] = len(machine.states)

@@ -27,9 +27,10 @@ from numba import float64, int64, void
 
 from sim_service.machines.buggy import brake_parameters, brakes, driveline, driveline_parameters, dynamics, slots
 from sim_service.machines.buggy.description import OUTPUTS, WHEEL, P, V, W
-from sim_service.machines.buggy.dynamics import HEAD, LAST, RACK_INPUT, RACK_ROW, SHIFT, SIZE, STEERING
-from sim_service.machines.buggy.dynamics import PORTS as PORTS_AT
+from sim_service.machines.buggy.dynamics import LAST, SHIFT, STEERING
 from sim_service.machines.buggy.relative_forces import forces, forces_and_slopes
+from sim_service.machines.buggy.slots import HEAD, RACK_INPUT, RACK_ROW, SIZE
+from sim_service.machines.buggy.slots import PORTS as PORTS_AT
 from sim_service.machines.buggy.steering import RACK, by_angle, hand_with_rack
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES

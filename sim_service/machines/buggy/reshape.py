@@ -6,8 +6,9 @@ chassis stays where it is: what changes its point (its centre of gravity) moves 
 """
 
 from sim_service.machines.buggy.description import OUTPUTS
-from sim_service.machines.buggy.dynamics import HEAD, SIZE, finite
+from sim_service.machines.buggy.slots import HEAD, SIZE
 from sim_service.machines.contract import FIT
+from sim_service.multibody.finite import finite
 from sim_service.multibody.natural.closing import close
 from sim_service.multibody.natural.tables import P as Part
 from sim_service.multibody.natural.views import part, view

@@ -1,4 +1,5 @@
-"""Where the hook of the forces (forces.py) finds what it is given and leaves its results. Nothing here is compiled."""
+"""Where the hook of the forces (forces.py) finds what it is given and leaves its results, and the head of a car's
+integers. Nothing here is compiled."""
 
 from sim_service.machines.buggy import brake_parameters, driveline_parameters
 from sim_service.machines.buggy.bodies import BODY_POINTS
@@ -6,6 +7,10 @@ from sim_service.machines.buggy.description import PARAMETERS, WHEEL, P
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.transient_keys import OUTPUTS
 from sim_service.machines.car.tyres.transient_keys import STATES as TYRE_STATES
+
+# the head of a car's integer tables; the core's are behind it
+SIZE, NUMBERS, RACK_ROW, RACK_INPUT, PORTS, SPIN = range(6)  # SPIN: coordinate of each wheel
+HEAD = SPIN + 4
 
 # where the parameters of parts begin
 BRAKE_PARAMETERS = int(P[brake_parameters.PARAMETERS[0].name])

@@ -7,7 +7,7 @@ angle, speed or acceleration a little beside that. The state of the car stays as
 
 from sim_service.machines.buggy import slots
 from sim_service.machines.buggy.description import INPUTS, OUTPUTS
-from sim_service.machines.buggy.dynamics import LAST, LINE_BAR, SIZE
+from sim_service.machines.buggy.dynamics import LAST, LINE_BAR
 from sim_service.machines.buggy.dynamics import step as step_car
 from sim_service.machines.buggy.reshape import fit_car
 from sim_service.machines.contract import FIT, STEP, Tables, index
@@ -42,7 +42,7 @@ def step(state, inputs, params, tables, work, h):
     follow_car(state, params, ints, work, h)
 
     out, n, p = view(work, ints[CAR_OUTPUTS], begin), ints[CAR_STATES], ints[CAR_PARAMETERS]
-    memory, held_back = view(state, of_car.ints[SIZE], n), 0.0
+    memory, held_back = view(state, of_car.ints[slots.SIZE], n), 0.0
     for w in range(4):
         held_back += 0.25 * max(memory[LINE_BAR] - memory[_PRESSURE + w], 0.0)
     feel_pedals(view(state, n, len(state)), held_back, inputs, view(params, p, len(params)), out)

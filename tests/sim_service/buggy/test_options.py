@@ -119,7 +119,7 @@ def test_stops_may_be_stated_at_spring_or_wheel(where: float, at_wheel: bool) ->
     """At the spring: stop_travel of its length; at the wheel: the rate is that of the wheel, by virtual work."""
     sources = gather(VEHICLE)
     built = build.assemble(sources.toml(), sources, {"stops_at": where, "stop_travel": 0.04})
-    numbers = built.system.reals[built.tables.ints[build.dynamics.NUMBERS] :]
+    numbers = built.system.reals[built.tables.ints[slots.NUMBERS] :]
     p = {q.name: float(v) for q, v in zip(build.PARAMETERS, built.params, strict=True)}
     points = [build._points(p, axle, names) for axle, names in (("front", build.FRONT), ("rear", build.REAR))]
     for k, of in enumerate(build.suspensions(p, *points)):

@@ -8,7 +8,7 @@ import pytest
 
 from checks.roll_overs import MOST_CREATED, NAMED, Case, random_case, run
 from sim_service.machines import gather
-from sim_service.machines.buggy import dynamics, forces, slots
+from sim_service.machines.buggy import forces, slots
 from sim_service.machines.buggy.build import assemble
 from sim_service.machines.buggy.description import P, W
 from sim_service.machines.buggy.forces import point_load
@@ -95,7 +95,7 @@ def test_points_of_the_body_touch_wherever_the_centre_of_gravity_is() -> None:
     sources = gather(VEHICLE)
     built = assemble(sources.toml(), sources, {"sprung_cg_z": 0.3, "gear_mode": 0.0})
     car = Car({"sprung_cg_z": 0.3, "gear_mode": 0.0})
-    at = car.model.tables.ints[dynamics.NUMBERS] + slots.BODY
+    at = car.model.tables.ints[slots.NUMBERS] + slots.BODY
     points = car.model.tables.floats[at : at + 3 * forces.BODY_POINTS].reshape(-1, 3)
     q = car.state[built.system.span(Part.Q)]
     lowest = points[:, 2].max() - 2e-3
