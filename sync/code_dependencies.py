@@ -30,6 +30,7 @@ _DECORATES = "sync.jit"  # every kernel's module imports it; its options matter,
 _COMMENT = re.compile(r"#[^\n]*")
 _FROM = re.compile(r"^([ \t]*)from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n;]*)", re.MULTILINE)
 _IMPORT = re.compile(r"^([ \t]*)import[ \t]+([^\n;]*)", re.MULTILINE)
+# compiled when their module is imported: by the decorator, or for the host's clock (sync/clock.py)
 _KERNEL = re.compile(r"^[ \t]*@kernel\b|^[ \t]*\w+ = for_any_clock\(", re.MULTILINE)
 _INNER = re.compile(r"^[ \t]*@inner\b", re.MULTILINE)
 

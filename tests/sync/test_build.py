@@ -112,6 +112,12 @@ def test_processes_that_ask_together_wait_for_the_one_that_compiles(tree: Path) 
     assert set(_misses(tree).values()) == {0}
 
 
+def test_what_is_compiled_for_a_clock_is_compiled_ahead_too() -> None:
+    names = ("daq_service.acquire", "daq_service.effort", "sim_service.loop")
+    for file in map(build.code.file_of, names):
+        assert build.code.kernels_in(file) == file.read_text().count("\n@kernel") + 1
+
+
 def test_every_module_comes_after_those_it_needs() -> None:
     files = build.missing() or [file for file in build.code.all_sources() if build.code.kernels_in(file)]
     before = build.order(files)
