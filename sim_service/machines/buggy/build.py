@@ -29,7 +29,7 @@ from sim_service.machines.buggy.scene import Frames, scene
 from sim_service.machines.car.display import car_display
 from sim_service.machines.car.files import road_files
 from sim_service.machines.car.tyres.keys import T
-from sim_service.machines.car.tyres.tir import parse_tir, tyre_vector
+from sim_service.machines.car.tyres.tir import vector_from
 from sim_service.machines.contract import Machine, Quantity, Reshape, Tables, index, tables
 from sim_service.machines.parameters import checked
 from sim_service.machines.scene import Scene
@@ -135,7 +135,7 @@ def assemble(
     values = checked("buggy", PARAMETERS, given, changed, path)
     p = {parameter.name: float(value) for parameter, value in zip(PARAMETERS, values, strict=True)}
     front, rear = _points(p, "front", FRONT), _points(p, "rear", REAR)
-    tyres = [_tyre(sources, key) for key in ("tyre_front", "tyre_rear")]
+    tyres = [vector_from(sources, key) for key in ("tyre_front", "tyre_rear")]
     road = _road(sources) if road is None else road
     radii = float(tyres[0][T.UNLOADED_RADIUS]), float(tyres[1][T.UNLOADED_RADIUS])
     wrong = checks.findings({**p, **(now or {})}, front, rear, radii, {**changed, **(now or {})})
@@ -211,13 +211,6 @@ def _flat(points: dict[str, list[float]], axle: str, known: tuple[str, ...], pat
 
 def _points(p: dict[str, float], axle: str, names: tuple[str, ...]) -> Points:
     return {name: np.array([p[f"{axle}_{name}_{axis}"] for axis in "xyz"]) for name in names}
-
-
-def _tyre(sources: Any, key: str) -> np.ndarray:
-    name = sources.name(key)
-    if key not in sources.files:
-        raise ConfigError(f"{name}: is missing")
-    return np.asarray(tyre_vector(parse_tir(sources.files[key].decode("utf-8", "replace"), name)))
 
 
 def suspensions(p: dict[str, float], front: Points, rear: Points) -> tuple[Suspension, Suspension]:

@@ -23,7 +23,7 @@ from sim_service.machines.car.files import TYRES, car_files
 from sim_service.machines.car.tyres import transient_keys as tyre_keys
 from sim_service.machines.car.tyres.keys import T
 from sim_service.machines.car.tyres.magic_formula import effective_radius
-from sim_service.machines.car.tyres.tir import parse_tir, tyre_vector
+from sim_service.machines.car.tyres.tir import vector_from
 from sim_service.machines.car.tyres.transient import tyre
 from sim_service.machines.car.tyres.transient_keys import OUT
 from sim_service.machines.contract import STEP, Machine, Quantity, Tables, tables
@@ -210,9 +210,7 @@ def make(data: dict[str, Any], sources: Any, changed: dict[str, float]) -> tuple
     path = sources.name()
     given = check(KartFile, data, path).parameters
     params = checked("kart", PARAMETERS, given, changed, path)
-    vectors = [
-        tyre_vector(parse_tir(sources.files[key].decode("utf-8", "replace"), sources.name(key))) for key in TYRES
-    ]
+    vectors = [vector_from(sources, key) for key in TYRES]
     radius = float(vectors[0][T.UNLOADED_RADIUS])
     made = replace(MACHINE, tables=tables(floats=np.concatenate(vectors)), scene=scene(params, radius))
     return made, params

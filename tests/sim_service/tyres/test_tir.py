@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sim_service.machines.car.tyres.keys import NUMBERS, SECTIONS, T
 from sim_service.machines.car.tyres.magic_formula import steady_turning
-from sim_service.machines.car.tyres.tir import MOST_BYTES, parse_tir, read_tir, tyre_vector
+from sim_service.machines.car.tyres.tir import MOST_BYTES, SignOfPTX3, parse_tir, read_tir, tyre_vector, vector_from
+from sim_service.machines.car.tyres.transient import relaxation
 from sync.errors import ConfigError
 from tests.examples import few
 from tests.sim_service.tyres.samples import FULL, LEAST, SHIPPED, written
@@ -55,6 +56,43 @@ def test_the_shipped_tyre_is_what_its_header_says():
     assert parse_tir(tir.text, tir.name) == tir
     assert tir["UNLOADED_RADIUS"] == pytest.approx((13 * 25.4 + 2 * 0.8 * 155) / 2e3, abs=1e-4)
     assert tir.side == 1.0
+
+
+PAC2002 = "PROPERTY_FILE_FORMAT = 'PAC2002'"
+
+
+@pytest.mark.parametrize(
+    ("model", "sign", "named"),
+    [
+        (PAC2002, 1.0, "exp(+PTX3 dfz), of PAC2002 without FITTYP"),
+        (f"{PAC2002}\nFITTYP = 6", -1.0, "exp(-PTX3 dfz), FITTYP is given"),
+        ("PROPERTY_FILE_FORMAT = 'MF-TYRE'\nFITTYP = 6", -1.0, "exp(-PTX3 dfz), FITTYP is given"),
+        ("FITTYP = 52", -1.0, "exp(-PTX3 dfz), FITTYP is given"),
+    ],
+)
+def test_the_sign_of_PTX3_is_that_of_the_format_and_a_warning_names_it(model, sign, named):
+    class Sources:
+        files = {"tyre": written(FULL).replace(PAC2002, model).encode()}
+
+        def name(self, key):
+            return f"{key}.tir"
+
+    with pytest.warns(SignOfPTX3, match=re.escape(f"tyre.tir: PTX3 = {FULL['PTX3']:g}: its sign is taken as {named};")):
+        vector = vector_from(Sources(), "tyre")
+    c, load = FULL, 2.0 * FULL["FNOMIN"] * FULL["LFZO"]
+    expected = load * (c["PTX1"] + c["PTX2"]) * math.exp(sign * c["PTX3"]) * c["UNLOADED_RADIUS"] * c["LSGKP"]
+    assert relaxation(vector, load, 0.0)[0] == pytest.approx(expected / (c["FNOMIN"] * c["LFZO"]), rel=1e-12)
+
+
+def test_a_tyre_without_PTX3_has_no_sign_to_warn_of():
+    class Sources:
+        files = {"tyre": SHIPPED.read_bytes()}
+
+        def name(self, key):
+            return f"{key}.tir"
+
+    vector = vector_from(Sources(), "tyre")  # a warning would be an error
+    assert (vector == tyre_vector(read_tir(SHIPPED))).all()
 
 
 def in_mode(mode: str, side: str = "LEFT") -> str:

@@ -9,14 +9,20 @@ Promises
 
 Accepted are files that call themselves PAC2002 (`PROPERTY_FILE_FORMAT`) or MF-Tyre 5.2 (`MF-TYRE`, `MF_05` with
 FITTYP 6 or 52, or FITTYP alone), in SI units, in the axes of those models (W-axes, which are ISO 8855's): PKY1 < 0.
+
+The two differ in one sign, and no key says which: PAC2002's manual has sigma_kappa ~ exp(PTX3 dfz), MF-Tyre 5.2's
+exp(-PTX3 dfz). FITTYP decides where a file has one, else PROPERTY_FILE_FORMAT. `Tir` has PTX3 as the file has it,
+`tyre_vector` as an exponent.
 """
 
 import difflib
 import math
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +59,10 @@ _PAIR = re.compile(r"""([^\s=]++)\s*+=\s*+(?:'([^']*+)'|"([^"]*+)"|([^\s$!'"]++)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eEdD][+-]?[0-9]+)?", re.ASCII)
 
 
+class SignOfPTX3(UserWarning):
+    """A file uses PTX3, whose sign depends on the program that the file is for."""
+
+
 @dataclass(frozen=True)
 class Tir:
     """A tyre: its file's text, which a record embeds, and every number that kernels read, defaults filled in."""
@@ -61,6 +71,7 @@ class Tir:
     text: str = field(repr=False)
     side: float  # +1 measured as a tyre of the left side, -1 of the right
     turn_slip: bool  # whether USE_MODE asks for it
+    fitted: bool  # by FITTYP an MF-Tyre file: the longitudinal relaxation length goes with exp(-PTX3 dfz)
     values: Mapping[str, float] = field(repr=False)
 
     def __getitem__(self, key: str) -> float:
@@ -99,6 +110,19 @@ def parse_tir(text: str, name: str) -> Tir:
     return _parse(text.encode("utf-8", "replace"), name)
 
 
+def vector_from(sources: Any, key: str) -> np.ndarray:
+    """That of a tyre file of a car; warns of what the file alone does not say."""
+    name = sources.name(key)
+    if key not in sources.files:
+        raise ConfigError(f"{name}: is missing")
+    tir = _parse(sources.files[key], name)
+    if tir["PTX3"]:
+        why = ("FITTYP is given", "exp(-PTX3 dfz)") if tir.fitted else ("of PAC2002 without FITTYP", "exp(+PTX3 dfz)")
+        text = f"{name}: PTX3 = {tir['PTX3']:g}: its sign is taken as {why[1]}, {why[0]}"
+        warnings.warn(f"{text}; programs differ in it (docs/tyres.md)", SignOfPTX3, stacklevel=3)
+    return tyre_vector(tir)
+
+
 def tyre_vector(tir: Tir) -> np.ndarray:
     """What the kernels read, at the places `keys.T`."""
     p = np.zeros(len(T))
@@ -113,6 +137,8 @@ def tyre_vector(tir: Tir) -> np.ndarray:
     )
     p[T.MIRROR] = tir.side
     p[T.TURN_SLIP] = float(tir.turn_slip)
+    if tir.fitted:
+        p[T.PTX3] = -tir["PTX3"]
     return p
 
 
@@ -145,12 +171,12 @@ def _parse(data: bytes, name: str) -> Tir:
     if not sections and not findings:
         findings.append(f"{name}: no section of a tyre property file, such as [MODEL] or [VERTICAL]")
     _raise(findings)
-    side, turn_slip = _header(sections, name, findings)
+    side, turn_slip, fitted = _header(sections, name, findings)
     values = _numbers(sections, name, findings)
     _raise(findings)
     _sense(values, sections, name, findings, turn_slip)
     _raise(findings)
-    return Tir(name, text, side, turn_slip, values)
+    return Tir(name, text, side, turn_slip, fitted, values)
 
 
 def _raise(findings: list[str]) -> None:
@@ -218,8 +244,8 @@ def _entry(
         entries[key] = _Entry(number, value.strip(), quoted is not None)
 
 
-def _header(sections: dict[str, dict[str, _Entry]], name: str, findings: list[str]) -> tuple[float, bool]:
-    """Model, units; side and whether turn slip is asked for."""
+def _header(sections: dict[str, dict[str, _Entry]], name: str, findings: list[str]) -> tuple[float, bool, bool]:
+    """Model, units; side, whether turn slip is asked for, and whether FITTYP is given."""
     model = sections.get("MODEL", {})
     kind, fit, side = (model.get(key) for key in ("PROPERTY_FILE_FORMAT", "FITTYP", "TYRESIDE"))
     fitted = _number(fit.value) if fit else None
@@ -248,10 +274,10 @@ def _header(sections: dict[str, dict[str, _Entry]], name: str, findings: list[st
         mirrored = -1.0 if use is not None and use < 0.0 else 1.0
         turn_slip = use is not None and abs(use) in _TURN_SLIP
     if side is None:
-        return mirrored, turn_slip
+        return mirrored, turn_slip, fit is not None
     if side.value.upper() not in _SIDES:
         findings.append(f"{name}:{side.line}: TYRESIDE = {_shown(side.value)}: must be one of {', '.join(_SIDES)}")
-    return mirrored * _SIDES.get(side.value.upper(), 1.0), turn_slip
+    return mirrored * _SIDES.get(side.value.upper(), 1.0), turn_slip, fit is not None
 
 
 def _number(text: str) -> float | None:
