@@ -61,6 +61,16 @@ def test_the_shipped_tyre_is_what_its_header_says():
 PAC2002 = "PROPERTY_FILE_FORMAT = 'PAC2002'"
 
 
+class Sources:
+    """Of a car with one tyre file."""
+
+    def __init__(self, tyre: bytes):
+        self.files = {"tyre": tyre}
+
+    def name(self, key: str) -> str:
+        return f"{key}.tir"
+
+
 @pytest.mark.parametrize(
     ("model", "sign", "named"),
     [
@@ -70,28 +80,16 @@ PAC2002 = "PROPERTY_FILE_FORMAT = 'PAC2002'"
         ("FITTYP = 52", -1.0, "exp(-PTX3 dfz), FITTYP is given"),
     ],
 )
-def test_the_sign_of_PTX3_is_that_of_the_format_and_a_warning_names_it(model, sign, named):
-    class Sources:
-        files = {"tyre": written(FULL).replace(PAC2002, model).encode()}
-
-        def name(self, key):
-            return f"{key}.tir"
-
+def test_the_sign_of_ptx3_is_that_of_the_format_and_a_warning_names_it(model, sign, named):
     with pytest.warns(SignOfPTX3, match=re.escape(f"tyre.tir: PTX3 = {FULL['PTX3']:g}: its sign is taken as {named};")):
-        vector = vector_from(Sources(), "tyre")
+        vector = vector_from(Sources(written(FULL).replace(PAC2002, model).encode()), "tyre")
     c, load = FULL, 2.0 * FULL["FNOMIN"] * FULL["LFZO"]
     expected = load * (c["PTX1"] + c["PTX2"]) * math.exp(sign * c["PTX3"]) * c["UNLOADED_RADIUS"] * c["LSGKP"]
     assert relaxation(vector, load, 0.0)[0] == pytest.approx(expected / (c["FNOMIN"] * c["LFZO"]), rel=1e-12)
 
 
-def test_a_tyre_without_PTX3_has_no_sign_to_warn_of():
-    class Sources:
-        files = {"tyre": SHIPPED.read_bytes()}
-
-        def name(self, key):
-            return f"{key}.tir"
-
-    vector = vector_from(Sources(), "tyre")  # a warning would be an error
+def test_a_tyre_without_ptx3_has_no_sign_to_warn_of():
+    vector = vector_from(Sources(SHIPPED.read_bytes()), "tyre")  # a warning would be an error
     assert (vector == tyre_vector(read_tir(SHIPPED))).all()
 
 
