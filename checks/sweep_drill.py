@@ -45,13 +45,21 @@ def killed_at_half(study: Path, out: Path, runs: int) -> int:
 
 
 def on_a_cluster(study: dict[str, Any], out: Path) -> float:
-    """Two local workers; one is killed at a third. Returns the share that was done then."""
+    """Two local workers with a certificate; one is killed at a third. Returns the share that was done then."""
     import distributed
 
     killed: list[float] = []
+    file = str(out.with_suffix(".pem"))
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    request = ["openssl", "req", "-x509", *curve, "-nodes", "-subj", "/CN=tandem", "-keyout", file, "-out", file]
+    subprocess.run(request, check=True, capture_output=True)
+    security = distributed.Security(
+        require_encryption=True, tls_ca_file=file, tls_client_cert=file, tls_scheduler_cert=file, tls_worker_cert=file
+    )
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
-    ) as cluster:
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1", protocol="tls://",
+        security=security,
+    ) as cluster:  # fmt: skip
         pid = next(iter(cluster.workers.values())).pid
 
         def kill(_what: str, share: float) -> None:
@@ -59,7 +67,7 @@ def on_a_cluster(study: dict[str, Any], out: Path) -> float:
                 killed.append(share)
                 subprocess.run(["kill", "-9", str(pid)], check=True)
 
-        sweep(study, out, cluster=cluster.scheduler_address, progress=kill)
+        sweep(study, out, cluster=cluster.scheduler_address, progress=kill, certificate=file)
     return killed[0] if killed else 1.0
 
 

@@ -1,19 +1,25 @@
 """The commands of many runs: options, progress, tables, page."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from sync.errors import ConfigError
+from sync.visible import on_one_line
 from tandem.config_argument import OtherConfig
 from tandem.shipped_configs import find_config
 from tandem.terminal import AsJson, Overrides, Runs, errors, output, progress, report, run_folder
 
 Workers = Annotated[int, typer.Option(min=0, max=4096, help="Runs at a time; 0: one a core.", show_default="0")]
 Cluster = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, such as tcp://host:8786, instead of this machine.")
+    str, typer.Option(metavar="ADDRESS", help="Of a Dask scheduler, such as tls://host:8786, instead of this machine.")
+]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Of the cluster, with its key (PEM). Default: what Dask's configuration has."),
 ]
 
 
@@ -26,6 +32,10 @@ def _refuse_early(what: str, *modules: str, file: Path | None = None) -> None:
         needs(module, "sweep", what)
     if file is not None:
         read_toml(file)
+
+
+def _warn(text: str) -> None:
+    print(f"tandem: {on_one_line(text)}", file=sys.stderr)
 
 
 def sweep(
@@ -45,6 +55,7 @@ def sweep(
         typer.Option(help="auto: processes where a machine is made anew for every run."),
     ] = "auto",
     cluster: Cluster = "",
+    certificate: Certificate = None,
     gpu: Annotated[
         bool,
         typer.Option(
@@ -73,7 +84,7 @@ def sweep(
             from tandem.reports.html.page import json_ready
             from tandem.reports.html.plain import write_plain
         with progress("sweep") as update:
-            swept = run_sweep(study, out, workers, engine, cluster, update, gpu)
+            swept = run_sweep(study, out, workers, engine, cluster, update, gpu, certificate or "", _warn)
         summary = swept.summary()
         if as_json:
             print(json.dumps(json_ready(summary)), flush=True)

@@ -7,6 +7,7 @@
     figures      from the log of a run to its figures of merit
     work         one run, from a row of values to a row of figures; what a worker is given
     pool         threads, processes or a cluster, the same rows
+    cluster      a Dask cluster, with certificates
     rows         what is done, on disk, by content; the table
     sweep        all of it
     report       pictures and page

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -18,7 +19,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from sync.errors import TandemError
-from tandem.ensembles.extras import needs
+from tandem.ensembles.cluster import Warn, connected
 
 ENGINES = ("auto", "threads", "processes")
 _CHUNK_S = 1.0
@@ -54,10 +55,19 @@ def cores() -> int:
 
 
 @contextmanager
-def pool(kind: str, workers: int = 0, cluster: str = "", preload: Sequence[str] = ()) -> Iterator[Pool]:
+def pool(
+    kind: str,
+    workers: int = 0,
+    cluster: str = "",
+    preload: Sequence[str] = (),
+    certificate: str = "",
+    warn: Warn = warnings.warn,
+) -> Iterator[Pool]:
     """`kind` threads or processes; with `cluster`, the address of a scheduler, that cluster."""
     if cluster:
-        yield from _dask(cluster)
+        with connected(cluster, certificate, warn) as client:
+            # a worker that is lost gives its chunks to others
+            yield Pool(client.get_executor(pure=False, retries=3), sum(client.nthreads().values()), "cluster")
         return
     count = workers or cores()
     executor: Executor
@@ -94,25 +104,6 @@ def _interrupts() -> Iterator[threading.Event]:
         yield asked
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _dask(address: str) -> Iterator[Pool]:
-    distributed = needs("distributed", "cluster", f"--cluster {address}")
-    try:
-        client = distributed.Client(address, timeout="10s")
-    except (OSError, ValueError) as error:
-        raise TandemError(
-            f"--cluster {address}: no scheduler answers there: {error}; start one with `dask scheduler`, and workers"
-            " with `dask worker ADDRESS`"
-        ) from None
-    try:
-        threads = sum(client.nthreads().values())
-        if not threads:
-            raise TandemError(f"--cluster {address}: the scheduler has no workers; start some: dask worker {address}")
-        # a worker that is lost gives its chunks to others
-        yield Pool(client.get_executor(pure=False, retries=3), threads, "cluster")
-    finally:
-        client.close()
 
 
 def run_all(

@@ -5,6 +5,7 @@ Where runs are made and in which order changes no bit of the table: its rows hav
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -21,6 +22,7 @@ from sync.errors import ConfigError
 from sync.record import open_run
 from sync.toml import check, read_toml
 from tandem.ensembles import figures, gpu_runs
+from tandem.ensembles.cluster import Warn, who_can_use
 from tandem.ensembles.figures import Reference
 from tandem.ensembles.manoeuvres import KINDS, Gathered, gather, study_machine
 from tandem.ensembles.pool import ENGINES, Interrupted, pool, run_all
@@ -199,10 +201,13 @@ def sweep(
     cluster: str = "",
     progress: Progress = lambda *_: None,
     gpu: bool = False,
+    certificate: str | Path = "",
+    warn: Warn = warnings.warn,
 ) -> Swept:
     """All runs of a study: its file, or what would stand in it. `out` is the folder of the table, and of what is done;
     by default `runs/sweep_NAME`. `workers` 0: one a core. `engine` auto, threads or processes; `cluster` the address
-    of a Dask scheduler instead, `gpu` a GPU (gpu_runs.py), whose rows are kept apart from those of a CPU.
+    of a Dask scheduler instead, with `certificate` as cluster.py has it; `gpu` a GPU (gpu_runs.py), whose rows are
+    kept apart from those of a CPU. `warn` is called where other users could use the cluster.
 
     Raises ConfigError where the study is wrong, Interrupted on Ctrl-C: the same call then goes on.
     """
@@ -210,6 +215,10 @@ def sweep(
         raise ConfigError(f"engine = {engine!r}: must be one of {', '.join(ENGINES)}")
     if gpu and cluster:
         raise ConfigError("--gpu and --cluster: one of them")
+    if cluster:
+        who_can_use(cluster, str(certificate))  # refuses an address before anything is made
+    elif certificate:
+        raise ConfigError(f"--certificate {certificate}: is of a cluster, and --cluster names none")
     if gpu and (why := device.available()):
         raise ConfigError(f"--gpu: {why}")
     arrow("the table of a sweep")
@@ -240,7 +249,7 @@ def sweep(
             gpu_runs.run_all(job, todo, sink)
         elif todo:
             preload = ("tandem.ensembles.work", KINDS[prepared.study.manoeuvre["kind"]])
-            with pool(kind, min(workers, len(todo)), cluster, preload) as where:
+            with pool(kind, min(workers, len(todo)), cluster, preload, str(certificate), warn) as where:
                 whole = run_all(where, lambda chunk: (run_chunk, (job, chunk)), todo, sink)
             if not whole:
                 raise Interrupted(f"{results.done} of {total} runs are done, in {folder}; the same command goes on")
