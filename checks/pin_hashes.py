@@ -5,8 +5,8 @@
 
 `make drive` and `make test` install with --require-hashes: a file that is not named here is refused, whichever index it
 comes from. Hashes are those that the configured package index states; named are the wheels for Linux on x86_64 and
-aarch64 and the versions of Python below, and the source archive where one of those has no wheel. The versions stay as
-they are in the files: this script chooses none.
+aarch64 and the versions of Python below, and the source archive where one of those has no wheel, which is printed: that
+one needs a compiler where it is installed. The versions stay as they are in the files: this script chooses none.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from typing import Any
 from pip._internal.commands import create_command
 from pip._internal.index.collector import LinkCollector, parse_links
 from pip._internal.models.link import Link
+from pip._vendor.packaging.markers import Marker
 from pip._vendor.packaging.tags import Tag, compatible_tags, cpython_tags
 from pip._vendor.packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from pip._vendor.packaging.version import Version
@@ -32,20 +33,36 @@ _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)( *;[^\\]*?)?\s*\\?$")
 _NEWEST_GLIBC = 39  # of Ubuntu 24.04
 
 
-def served_tags() -> list[set[Tag]]:
+Served = dict[tuple[str, str], set[Tag]]
+
+
+def served_tags() -> Served:
     """For every Python on every machine: the tags of wheels it takes."""
-    served = []
+    served: Served = {}
     for version, machine in itertools.product(PYTHONS, MACHINES):
         platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(_NEWEST_GLIBC, 16, -1)]
         platforms += [f"manylinux2014_{machine}", f"linux_{machine}"]
         platforms += [f"manylinux{year}_{machine}" for year in ("2010", "1")]
         platforms += [f"manylinux_2_{minor}_{machine}" for minor in range(16, 4, -1)]
         interpreter = f"cp{version[0]}{version[1]}"
-        served.append({*cpython_tags(version, platforms=platforms), *compatible_tags(version, interpreter, platforms)})
+        tags = {*cpython_tags(version, platforms=platforms), *compatible_tags(version, interpreter, platforms)}
+        served[f"{version[0]}.{version[1]}", machine] = tags
     return served
 
 
-def hashes(collector: LinkCollector, index: str, name: str, version: str, served: list[set[Tag]]) -> list[str]:
+def needed(served: Served, where: str) -> Served:
+    """Those that a requirement with this marker is for."""
+    if not where:
+        return served
+    marker = Marker(where.strip(" ;"))
+    return {
+        (python, machine): tags
+        for (python, machine), tags in served.items()
+        if marker.evaluate({"python_version": python, "platform_machine": machine})
+    }
+
+
+def hashes(collector: LinkCollector, index: str, name: str, version: str, served: Served) -> list[str]:
     page = collector.fetch_response(Link(f"{index.rstrip('/')}/{canonicalize_name(name)}/"))
     if page is None:
         raise SystemExit(f"{name}: the package index has no page of it")
@@ -57,8 +74,11 @@ def hashes(collector: LinkCollector, index: str, name: str, version: str, served
             wheels[found] = parse_wheel_filename(link.filename)[3]
         elif _version_of(link.filename, parse_sdist_filename) == Version(version):
             archives.append(found)
-    wanted = {found for found, tags in wheels.items() if any(tags & each for each in served)}
-    missing = [each for each in served if not any(wheels[found] & each for found in wanted)]
+    wanted = {found for found, tags in wheels.items() if any(tags & each for each in served.values())}
+    missing = [where for where, tags in served.items() if not any(wheels[found] & tags for found in wanted)]
+    if missing:
+        places = ", ".join(f"Python {python} on {machine}" for python, machine in missing)
+        print(f"{name}=={version}: no wheel for {places}; its source archive is built there")
     chosen = sorted({*wanted, *(archives if missing else ())})
     if not chosen:
         raise SystemExit(f"{name}=={version}: the package index has no file of this version that could be installed")
@@ -106,7 +126,7 @@ def main() -> int:
                     lines.append(entry)
                     continue
                 name, version, where = entry
-                found = hashes(collector, options.index_url, name, version, served)
+                found = hashes(collector, options.index_url, name, version, needed(served, where))
                 stated = [f"{name}=={version}{where}", *(f"    --hash=sha256:{each}" for each in found)]
                 lines.append(" \\\n".join(stated))
             text = "\n".join(lines) + "\n"
