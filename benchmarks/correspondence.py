@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from sync.child_python import python_command, python_environment
 from sync.config import load
 from sync.ledger import histogram
 from sync.ring import RingReader
@@ -62,10 +63,12 @@ def observe(transport: str, seconds: float, name: str, overrides: list[str]) -> 
         *overrides,
     ]
     config = load(CONFIG, settings)
-    command = [sys.executable, "-m", "tandem", "drive", str(CONFIG), "--seconds", str(seconds), "--json"]
+    command = python_command("-m", "tandem", "drive", str(CONFIG), "--seconds", str(seconds), "--json")
     for setting in settings:
         command += ["--set", setting]
-    drive = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    drive = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=python_environment()
+    )
     inputs = Follow(RingReader(config.ring("daq" if transport == "shm" else "sim_in"), timeout_s=120))
     outputs = Follow(RingReader(config.ring("sim"), timeout_s=120))
     stop = np.zeros(1, np.int64)

@@ -10,7 +10,6 @@ but the first line and generation is the processor's time: beside other programs
 
 import argparse
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from sim_service.multibody.relative.port_jacobian import jacobian
 from sim_service.multibody.relative.spanning import make_tree
 from sim_service.multibody.relative.system import P as Own
 from sync.array_types import CONSTANTS, INDICES, VECTOR
+from sync.child_python import python_command, python_environment
 from sync.jit import kernel
 
 BUGGY = Path(__file__).resolve().parents[1] / "configs" / "vehicles" / "buggy.toml"
@@ -213,8 +213,10 @@ def load_s(folder: Path) -> tuple[float, float, float, float]:
 def from_cache(folder: Path, processes: int = 3) -> float:
     """Seconds of the processor, the least of some processes."""
     program = FRESH.format(folder=str(folder))
-    command = [sys.executable, "-c", program]
-    runs = [subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout for _ in range(processes)]
+    command, own = python_command("-c", program), python_environment()
+    runs = [
+        subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=own).stdout for _ in range(processes)
+    ]
     imported, described, built, told, changed = np.min([[float(x) for x in run.split()] for run in runs], axis=0)
     print(f"from the cache {1e3 * built:.0f} ms, of which the digest of the description {1e3 * told:.0f} ms")
     print(f"with another mass {changed:.2f} s")

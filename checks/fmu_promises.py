@@ -24,6 +24,7 @@ from fmpy import extract, read_model_description
 from fmpy.validation import validate_fmu
 from scipy.integrate import DOP853
 
+from sync.child_python import python_command, python_environment
 from tandem.fmu.build import write_fmu
 from tandem.fmu.platforms import HOST
 from tandem.fmu.sources import load_source
@@ -36,8 +37,8 @@ MOST_BYTES = 1_000_000
 def driven(seconds: float, runs: Path) -> Path:
     settings = ('source.manoeuvre="manoeuvres/weave.toml"', "view.enabled=false", "name=fmu_promises")
     options = [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-m", "tandem", "drive", "--seconds", f"{seconds:g}", "--runs", str(runs), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = python_command("-m", "tandem", "drive", "--seconds", f"{seconds:g}", "--runs", str(runs), *options)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=python_environment())
     if done.returncode:
         raise SystemExit(f"the drive ended with {done.returncode}: {done.stderr[-500:]}")
     return runs

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sync.child_python import python_command, python_environment
+
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 MECHANISM = "spatial_slider_crank"
@@ -78,8 +80,8 @@ class Drive:
         ]  # fmt: skip
         self.config = load(folder / "drive.toml", chosen)
         words = [word for setting in chosen for word in ("--set", setting)]
-        command = [sys.executable, "-m", "tandem", "drive", "drive.toml", "--runs", "runs", "--json", *words]
-        self._process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+        command = python_command("-m", "tandem", "drive", "drive.toml", "--runs", "runs", "--json", *words)
+        self._process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, env=python_environment())
         self._steps = RingReader(self.config.ring("sim"), timeout_s=_PATIENCE_S)
 
     def wait_for(self, steps: int) -> None:

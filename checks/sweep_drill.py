@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sync.child_python import python_command, python_environment
 from sync.toml import read_toml
 from tandem.ensembles.sweep import TABLE, sweep
 from tandem.shipped_configs import CONFIGS
@@ -35,8 +36,8 @@ def rows_in(folder: Path) -> int:
 
 def killed_at_half(study: Path, out: Path, runs: int) -> int:
     """A `tandem sweep` that is killed once half of its rows are there; how many were."""
-    command = [sys.executable, "-m", "tandem", "sweep", str(study), "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = python_command("-m", "tandem", "sweep", str(study), "--out", str(out))
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=python_environment())
     while rows_in(out) < runs // 2 and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sync import code_dependencies as code
+from sync.child_python import python_command, python_environment
 from sync.code_dependencies import own_cache
 
 _DONE = "complete"
@@ -139,9 +140,9 @@ def _compiled_in(job: tuple[Path, ...]) -> set[Path]:
 
 class _Worker:
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "sync.build", "--worker"]
+        command = python_command("-m", "sync.build", "--worker")
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=code.ROOT
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=python_environment()
         )
         self.job: tuple[Path, ...] = ()
 

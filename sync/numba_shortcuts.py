@@ -6,6 +6,7 @@ does in numba: a start takes longer, and a cache that cannot be read must be del
 
 import functools
 import importlib.util
+import os
 import sys
 from typing import Any
 
@@ -19,6 +20,7 @@ _ARRAY_FUNCTIONS = "numba.np.arraymath"
 
 
 def take() -> None:
+    _take_no_settings_from_the_working_folder()
     if numba.__version__ == _TRIED:
         options = targetconfig.TargetConfig
         options.__eq__, options.__hash__ = _same, _one_hash
@@ -28,6 +30,13 @@ def take() -> None:
         caching.IndexDataCacheFile._load_index = _entries
         caching.IndexDataCacheFile._load_data = _entry
         environment._rebuild_env = _rebuild_env
+
+
+def _take_no_settings_from_the_working_folder() -> None:
+    """numba takes `.numba_config.yaml` for its settings, when it is imported and whenever it compiles: that folder may
+    be somebody else's, and what is compiled by his settings stays in our cache."""
+    numba.core.config._config_fname = os.devnull
+    numba.core.config.reload_config()
 
 
 # ---- options: a sixth of the time to compile. numba asks some 200 000 times whether two sets of options are equal,

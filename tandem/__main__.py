@@ -2,8 +2,27 @@
 template of a run begins to import before that."""
 
 import os
-import signal
 import sys
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+
+def _leave_working_folder() -> None:
+    """`python -m tandem`, or an empty entry in PYTHONPATH, would import from the working folder, which may be somebody
+    else's. It stays where this package lies in it, or where PYTHONPATH has its absolute name."""
+    named = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(place)]
+    try:
+        here = os.getcwd()
+    except OSError:  # it is gone
+        return
+    if here not in map(os.path.realpath, (_ROOT, *named)):
+        sys.path[:] = [place for place in sys.path if os.path.realpath(place) != here]
+
+
+if not sys.flags.safe_path:
+    _leave_working_folder()
+
+import signal  # noqa: E402  (and everything else: what Python has not imported by itself comes after that)
 
 TYPE_CHECKING = False  # true for type checkers
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from numba import int64, types
 from sync import realtime
 from sync.array_types import WORDS
 from sync.atomics import load_acquire
+from sync.child_python import python_command, python_environment
 from sync.clock import now_ns, sleep_until
 from sync.config import Config, runtime_directory
 from sync.jit import kernel
@@ -139,7 +140,7 @@ def bare_ipc(config: Config, seconds: float) -> dict[str, Any]:
     socket.set(zmq.SUBSCRIBE, b"")
     socket.set(zmq.RCVTIMEO, 2000)
     arguments = [endpoint, str(config.daq.rate_hz), str(seconds), str(priority), str(core)]
-    sender = subprocess.Popen([sys.executable, "-m", "tandem.baseline", *arguments])
+    sender = subprocess.Popen(python_command("-m", "tandem.baseline", *arguments), env=python_environment())
 
     def receive() -> None:
         if priority:

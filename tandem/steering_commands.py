@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sync.child_python import python_command, python_environment
 from sync.errors import ConfigError
 from tandem.config_argument import PadConfig
 from tandem.shipped_configs import CONFIGS
@@ -176,11 +177,11 @@ def _drive(  # type: ignore[no-untyped-def]
         typer.prompt(f"trial {k + 1} of {len(session.trails)}; Enter begins it", default="", show_default=False)
         sets = {f"sim.parameters.{key}": f"{value:.9g}" for key, value in changed[trail].items()}
         sets |= {"sim.machine": "vehicles/swerve.toml", "sim.parameters.obstacle_seed": f"{session.seed + k}.0"}
-        command = [sys.executable, "-m", "tandem", "run", str(config), "--seconds", f"{seconds:g}"]
+        command = python_command("-m", "tandem", "run", str(config), "--seconds", f"{seconds:g}")
         command += ["--runs", str(folder / name)] + [
             part for each in (*overrides, *(f"{k}={v}" for k, v in sets.items())) for part in ("--set", each)
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=python_environment())
         if done.returncode:
             raise ConfigError(f"trial {k + 1} ended with code {done.returncode}: {done.stderr.strip()[-500:]}")
         session.runs.append(name)

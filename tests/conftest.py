@@ -8,6 +8,7 @@ each time; otherwise it is some of them (tests/examples.py), the same every time
 """
 
 import gc
+import os
 from collections.abc import Generator
 from itertools import zip_longest
 from pathlib import Path
@@ -16,10 +17,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from sync.child_python import python_environment
 from tests.examples import FULL, few, thorough
 
 SYSTEM = "tests/system/"
 TOGETHER = (f"{SYSTEM}test_view.py", f"{SYSTEM}test_page_attacks.py")  # each with one browser
+
+os.environ.update(python_environment())  # every program that a test starts, from whichever folder
 
 settings.register_profile(FULL, deadline=None, print_blob=True)
 settings.register_profile("quick", deadline=None, derandomize=True, database=None, max_examples=few(100))

@@ -4,11 +4,11 @@ import functools
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from sync.child_python import python_command, python_environment
 from sync.config import Config
 from sync.errors import ConfigError
 from sync.silence import Silence
@@ -31,10 +31,12 @@ def trial_run(config: Config, file: Path, overrides: list[str], seconds: float) 
 @functools.cache  # what one run is asked about twice is measured once
 def _report(file: Path, settings: tuple[str, ...], seconds: float) -> dict[str, Any]:
     options = [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-m", "tandem", "run", str(file), *options, "--seconds", str(seconds), "--no-record"]
+    command = python_command("-m", "tandem", "run", str(file), *options, "--seconds", str(seconds), "--no-record")
     with tempfile.TemporaryDirectory() as folder:
         words = [*command, "--json", "--runs", folder]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=python_environment()
+        ) as process:
             printed, errors = _awaited(process, Silence(SILENT_S + seconds), file, seconds)
     lines = [line for line in printed.splitlines() if line.startswith("{")]
     found: dict[str, Any] = json.loads(lines[-1]) if lines else {}

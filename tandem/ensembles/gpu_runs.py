@@ -10,7 +10,6 @@ is made by the CPU, from the same state; a run that diverges is made by the CPU 
 import hashlib
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from sim_service.gpu_code.packed import pack_machine
 from sim_service.machines import MachineFiles
 from sim_service.machines.contract import Machine
 from sync import code_dependencies
+from sync.child_python import python_command, python_environment
 from sync.errors import ConfigError, TandemError
 from tandem.ensembles.manoeuvres import Log
 from tandem.ensembles.open_loop import OpenLoop
@@ -74,8 +74,8 @@ def program_of(sources: MachineFiles, changed: dict[str, float]) -> bytes:
         with tempfile.TemporaryDirectory(dir=folder) as place:
             source, target = Path(place) / "machine.packed", Path(place) / "program.ptx"
             source.write_bytes(given)
-            command = [sys.executable, "-m", "sim_service.gpu_code.compile", str(source), str(target)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=code_dependencies.ROOT)
+            command = python_command("-m", "sim_service.gpu_code.compile", str(source), str(target))
+            done = subprocess.run(command, capture_output=True, text=True, check=False, env=python_environment())
             if done.returncode:
                 raise TandemError(f"gpu: the machine does not compile for a GPU: {done.stderr.strip()[-500:]}")
             os.replace(target, kept)

@@ -16,8 +16,10 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from multiprocessing import forkserver
 from typing import Any, TypeVar
 
+from sync.child_python import python_environment
 from sync.errors import TandemError
 from tandem.ensembles.cluster import Warn, connected
 
@@ -26,6 +28,8 @@ _CHUNK_S = 1.0
 _LARGEST = 4096
 _AHEAD = 2  # chunks a worker
 _LOOK_S = 0.5
+
+_forkserver_starts = threading.Lock()
 
 ItemT = TypeVar("ItemT")
 RowT = TypeVar("RowT")
@@ -72,15 +76,33 @@ def pool(
     count = workers or cores()
     executor: Executor
     if kind == "processes":
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(list(preload))
-        executor = ProcessPoolExecutor(count, mp_context=context, initializer=_leave_interrupts_to_the_parent)
+        executor = processes(count, preload, _leave_interrupts_to_the_parent)
     else:
         executor = ThreadPoolExecutor(count, thread_name_prefix="run")
     try:
         yield Pool(executor, count, kind)
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+def processes(
+    count: int, preload: Sequence[str] = (), initializer: Callable[[], None] | None = None
+) -> ProcessPoolExecutor:
+    """Worker processes. The one that forks them is started as every child of ours (sync/child_python.py);
+    `multiprocessing` takes its environment from this process."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, *preload])
+    with _forkserver_starts:
+        before = dict(os.environ)
+        os.environ.update(python_environment())
+        try:
+            forkserver.ensure_running()
+        finally:
+            for name in ("PYTHONPATH", "PYTHONSAFEPATH"):
+                os.environ.pop(name, None)
+                if name in before:
+                    os.environ[name] = before[name]
+    return ProcessPoolExecutor(count, mp_context=context, initializer=initializer)
 
 
 def _leave_interrupts_to_the_parent() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from sim_service.machines.code_parts import CODE_OF
 from sim_service.machines.contract import Machine
+from sync.child_python import python_environment
 from sync.errors import ConfigError
 from tandem.exchange.atomic_files import written_atomically
 from tandem.fmu.address_code import objects as code_objects
@@ -134,7 +135,7 @@ def compiled(folder: Path, platform: Platform, command: list[str], model: Model,
         *([] if platform.ending == "dll" else ["-fPIC"]), "-I", folder, _INTERFACE, *files, *platform.links, *own,
         "-o", library,
     ]  # fmt: skip
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, env=python_environment())
     if done.returncode:
         raise ConfigError(f"{command[0]} does not compile the FMU for {platform.name}: {done.stderr.strip()[-800:]}")
     return library.read_bytes()

@@ -2,10 +2,10 @@
 
 import platform as host
 import shutil
-import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from sync.child_python import python_command
 from sync.errors import ConfigError
 from sync.extras import install_extra
 
@@ -56,7 +56,7 @@ def compiler(platform: Platform) -> list[str]:
         if found := shutil.which(name):
             return [found]
     if find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc", "-target", platform.zig]
+        return [*python_command("-m", "ziglang", "cc"), "-target", platform.zig]
     if platform.name == HOST:
         raise ConfigError("an FMU needs a C compiler (cc, gcc or clang), and none is on the path of this user")
     others = f"{' or '.join(platform.compilers)}, or " if platform.compilers else ""

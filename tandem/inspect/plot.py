@@ -7,6 +7,7 @@ matplotlib, the extra `plot`.
 import io
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from sync.record.settings import recorded_tiles
 from tandem.reports.html.chart import COLOURS, Series, curves, paths
 from tandem.reports.html.page import document
 from tandem.reports.html.words import Raw, e
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _HEIGHT = 170
 
@@ -115,9 +119,20 @@ class NoMatplotlib(TandemError):
 
 def write_png(file: Path, title: str, found: list[Panel]) -> None:
     try:
-        from matplotlib.figure import Figure
+        import matplotlib
     except ImportError:
         raise NoMatplotlib(f"a PNG needs matplotlib: {install_extra('plot')}; --to html needs nothing") from None
+    drawn = io.BytesIO()
+    with matplotlib.rc_context():
+        # not those of a `matplotlibrc` in the working folder, which may be somebody else's: they can start LaTeX
+        matplotlib.rcdefaults()
+        _figure(title, found).savefig(drawn, dpi=120, format="png")
+    rewrite(file, drawn.getvalue())
+
+
+def _figure(title: str, found: list[Panel]) -> "Figure":
+    from matplotlib.figure import Figure
+
     heights = [2.8 if panel.path else 1.0 for panel in found]
     figure = Figure(figsize=(11, 1.4 * sum(heights) + 0.6), layout="constrained")
     figure.suptitle(title)
@@ -132,6 +147,4 @@ def write_png(file: Path, title: str, found: list[Panel]) -> None:
             axis.set_aspect("equal", adjustable="datalim")
         if len(panel.curves) > 1 and panel is found[0]:
             axis.legend(loc="best", fontsize="small")
-    drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=120, format="png")
-    rewrite(file, drawn.getvalue())
+    return figure

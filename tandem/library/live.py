@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sim_service.commands import CommandClient, NoSimulator
+from sync.child_python import python_command, python_environment
 from sync.config import Config, load
 from sync.errors import RingError, TandemError
 from sync.ring import RingReader
@@ -142,9 +142,11 @@ def run(
     file = found_file(Path(config))
     chosen = list(settings)
     loaded = load(file, chosen)
-    command = [sys.executable, "-m", "tandem", "run", str(file), "--json", "--runs", str(runs)]
+    command = python_command("-m", "tandem", "run", str(file), "--json", "--runs", str(runs))
     command += [word for setting in chosen for word in ("--set", setting)]
     command += ["--seconds", str(seconds)] if seconds is not None else []
     said = tempfile.TemporaryFile("w+", prefix="tandem-", encoding="utf-8", errors="replace")  # noqa: SIM115  (Live's)
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True)
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True, env=python_environment()
+    )
     return Live(loaded, process, said, Path(runs))

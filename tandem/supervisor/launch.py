@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from sync.child_python import python_command, python_environment
 from sync.threads import joined
 
 _PATIENCE_S = 20.0  # to end after being asked to, on a machine that is busy with others; then the process is killed
@@ -142,12 +143,14 @@ class Service:
 
     def execute(self, file: Path, overrides: list[str]) -> "Service":
         """Start it by itself, without a template."""
-        command = [sys.executable, "-m", self.process.module, str(file), "--supervised"]
+        command = python_command("-m", self.process.module, str(file), "--supervised")
         command += [word for override in overrides for word in ("--set", override)]
         stdin, stdout = self.pipes()
         try:
             # a session of its own: Ctrl-C in the terminal reaches the supervisor alone, which stops things in order
-            popen = subprocess.Popen(command, stdin=stdin, stdout=stdout, start_new_session=True)
+            popen = subprocess.Popen(
+                command, stdin=stdin, stdout=stdout, start_new_session=True, env=python_environment()
+            )
         finally:
             os.close(stdin)
             os.close(stdout)
@@ -269,11 +272,11 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 
 def start_template(words: list[str]) -> tuple[socket.socket, "subprocess.Popen[bytes]"]:
     ours, theirs = socket_pair()
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # a thread would not survive the fork
+    environment = python_environment(OPENBLAS_NUM_THREADS="1")  # a thread would not survive the fork
     environment.pop("TANDEM_TOKEN", None)  # only the view needs it, and gets it through its pipe (sync/token.py)
     with theirs:
         popen = subprocess.Popen(
-            [sys.executable, "-m", "tandem.supervisor.template", str(theirs.fileno()), *words],
+            python_command("-m", "tandem.supervisor.template", str(theirs.fileno()), *words),
             stdin=subprocess.DEVNULL, stdout=2, pass_fds=[theirs.fileno()], start_new_session=True, env=environment,
         )  # fmt: skip
     return ours, popen

@@ -31,6 +31,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from sync.child_python import python_command, python_environment
 from sync.private_files import only_for_this_user
 from tandem.supervisor.launch import PROCESSES, SPARE, Process
 
@@ -93,8 +94,8 @@ class Builder:
         """Be that process, from now on."""
         if self.own_process(process):
             words = [word for override in self._overrides for word in ("--set", override)]
-            command = [sys.executable, "-m", process.module, str(self._file), "--supervised", *words]
-            os.execv(sys.executable, command)
+            command = python_command("-m", process.module, str(self._file), "--supervised", *words)
+            os.execve(sys.executable, command, python_environment())
         from sync.service_process import work
 
         def prepared() -> "tuple[Config, Prepared]":

@@ -10,13 +10,13 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from sync.child_python import python_command, python_environment
 from sync.config import Config
 from sync.errors import ConfigError
 from sync.streams import truth_name
@@ -27,7 +27,7 @@ _PATIENCE_S = 30.0
 # the kernel asks it to end where this process is killed (PR_SET_PDEATHSIG): it has a session of its own
 _ENDS_WITH_US = """import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""
+os.execv(sys.executable, [sys.executable, "-P", *sys.argv[1:]])"""
 
 
 def truth_of(config: Config, file: Path) -> Path | None:
@@ -61,7 +61,7 @@ class TruthRun:
 
     def start(self, folder: Path | None) -> None:
         """Recorded in this run's folder if it has one."""
-        command = [sys.executable, "-c", _ENDS_WITH_US, "-m", "tandem", "run", str(self._file)]
+        command = python_command("-c", _ENDS_WITH_US, "-m", "tandem", "run", str(self._file))
         command += ["--seconds", "0", "--json", "--set", f"name={self._name}", "--set", "view.enabled=false"]
         command += [word for setting in self._settings for word in ("--set", setting)]
         if folder is None:
@@ -72,7 +72,7 @@ class TruthRun:
         # a session of its own: Ctrl-C in the terminal reaches this process alone, which ends things in order
         self._popen = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            errors="replace", start_new_session=True,
+            errors="replace", start_new_session=True, env=python_environment(),
         )  # fmt: skip
         assert self._popen.stderr is not None
         self._reader = threading.Thread(target=self._read, args=(self._popen.stderr,), daemon=True)

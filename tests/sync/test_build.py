@@ -42,7 +42,7 @@ def tree(tmp_path: Path) -> Path:
     for package in ("sync", "daq_service", "sim_service"):
         (tree / package).mkdir(parents=True)
         (tree / package / "__init__.py").touch()
-    for file in ("build.py", "errors.py", "jit.py", "numba_shortcuts.py", "code_dependencies.py"):
+    for file in ("build.py", "child_python.py", "errors.py", "jit.py", "numba_shortcuts.py", "code_dependencies.py"):
         shutil.copy(ROOT / "sync" / file, tree / "sync" / file)
     _write(tree, "sync.one", "", "1")
     _write(tree, "daq_service.two", "from sync.one import one", "one(x)")

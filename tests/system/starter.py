@@ -3,7 +3,7 @@
     python -m tests.system.starter FD
 
 A new interpreter spends three seconds of processor time before `tandem drive` does anything: half of what the tests of
-real processes cost. What is forked here runs `python -m MODULE` from its first line, with its own arguments, folder,
+real processes cost. What is forked here runs `python -P -m MODULE` from its first line, with its own arguments, folder,
 environment and descriptors, and ends as an interpreter does. The template of a drive is forked from it while it has
 one thread; one that replaces it later is a new interpreter, as always.
 
@@ -172,7 +172,7 @@ def _fork_template(words: list[str]) -> Any:
 
 
 def _become(words: list[str], place: str, environment: dict[str, str]) -> None:
-    """What `python -m WORDS` does."""
+    """What `python -P -m WORDS` does."""
     from tandem.supervisor import launch
 
     os.chdir(place)
@@ -185,7 +185,6 @@ def _become(words: list[str], place: str, environment: dict[str, str]) -> None:
     faulthandler.register(signal.SIGUSR2, all_threads=True, chain=False)
     launch.start_template = _fork_template
     gc.enable()
-    sys.path[0] = place
     sys.argv = list(words)
     runpy.run_module(words[0], run_name="__main__", alter_sys=True)
 

@@ -411,6 +411,18 @@ def test_the_png_is_one(drive: Run, tmp_path: Path) -> None:
 # ---- what is written beside a record of somebody else ----------------------------------------------------------------
 
 
+def test_a_figure_takes_no_settings_from_elsewhere(drive: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a `matplotlibrc` in the working folder would have them: with this one, matplotlib starts LaTeX."""
+    matplotlib = pytest.importorskip("matplotlib")
+    found = panels([("one", drive)], None)
+    write_png(tmp_path / "one.png", "a drive", found)
+    for key, value in (("text.usetex", True), ("text.latex.preamble", r"\input{/etc/hostname}"), ("font.size", 30.0)):
+        monkeypatch.setitem(matplotlib.rcParams, key, value)
+    write_png(tmp_path / "two.png", "a drive", found)
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+    assert matplotlib.rcParams["text.usetex"] is True  # a program that uses tandem as a library keeps its own
+
+
 @pytest.mark.parametrize("write, name", [(write_page, "plot.html"), (write_png, "plot.png")])
 def test_a_plot_replaces_a_link_and_leaves_what_it_leads_to(drive: Run, write: Any, name: str, tmp_path: Path) -> None:
     """A run's folder may come from anybody, with a link where the plot goes."""

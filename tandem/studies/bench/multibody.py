@@ -8,12 +8,9 @@ projection, and with I3AL: the picture of the paper on simulation quality (C. R.
 """
 
 import math
-import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sim_service.multibody.natural.api import run
+from sync.child_python import python_command, python_environment
 from sync.extras import install_extra
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
@@ -240,13 +238,12 @@ def compile_times() -> dict[str, dict[str, float]]:
     `i3al`: the core itself; `all`: the formulations for comparison too, which are compiled when one is first asked for.
     """
     with tempfile.TemporaryDirectory() as cache:
-        environment = {k: v for k, v in os.environ.items() if k != "TANDEM_CACHE"}
-        root = str(Path(__file__).resolve().parents[3])
-        environment |= {"XDG_CACHE_HOME": cache, "PYTHONPATH": root}
+        environment = python_environment(XDG_CACHE_HOME=cache)
+        environment.pop("TANDEM_CACHE", None)
 
         def once() -> list[list[float]]:
             done = subprocess.run(
-                [sys.executable, "-c", _CHILD], env=environment, capture_output=True, text=True, check=False
+                python_command("-c", _CHILD), env=environment, capture_output=True, text=True, check=False
             )
             lines = done.stdout.split("\n") if done.returncode == 0 else 4 * ["nan nan"]
             return [[float(x) for x in line.split()] for line in lines[:4]]

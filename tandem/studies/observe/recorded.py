@@ -6,10 +6,8 @@ ages. What it estimates is compared with what was estimated on board, and with t
 smoothed as well (smoothing.py), in processes of their own if there are several.
 """
 
-import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from sim_service.machines import gather, recorded
 from sync.errors import ConfigError
 from sync.record import open_run
 from sync.record.settings import recorded_files
+from tandem.ensembles.pool import cores, processes
 from tandem.replay import Asked, Replayed, recorded_columns, replay_run
 from tandem.reports.html.chart import Series, curves
 from tandem.reports.html.sections import section, table
@@ -118,7 +117,7 @@ def smooth_all(
     if len(jobs) < 2:
         return {name: smooth_record(*job) for name, job in jobs.items()}
     out = {}
-    with ProcessPoolExecutor(min(len(jobs), os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+    with processes(min(len(jobs), cores())) as pool:
         waiting = {pool.submit(smooth_record, *job): name for name, job in jobs.items()}
         for k, job in enumerate(as_completed(waiting), 1):
             out[waiting[job]] = job.result()
