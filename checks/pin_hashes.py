@@ -20,7 +20,6 @@ from typing import Any
 from pip._internal.commands import create_command
 from pip._internal.index.collector import LinkCollector, parse_links
 from pip._internal.models.link import Link
-from pip._vendor.packaging.markers import Marker
 from pip._vendor.packaging.tags import Tag, compatible_tags, cpython_tags
 from pip._vendor.packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from pip._vendor.packaging.version import Version
@@ -29,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = ("requirements.txt", "requirements-dev.txt")
 PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
 MACHINES = ("x86_64", "aarch64")
-_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)( *;[^\\]*?)?\s*\\?$")
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+(?:\[[a-z0-9,_-]+\])?)==([^\s\\;]+)( *;[^\\]*?)?\s*\\?$")
 _NEWEST_GLIBC = 39  # of Ubuntu 24.04
 
 
@@ -50,20 +49,8 @@ def served_tags() -> Served:
     return served
 
 
-def needed(served: Served, where: str) -> Served:
-    """Those that a requirement with this marker is for."""
-    if not where:
-        return served
-    marker = Marker(where.strip(" ;"))
-    return {
-        (python, machine): tags
-        for (python, machine), tags in served.items()
-        if marker.evaluate({"python_version": python, "platform_machine": machine})
-    }
-
-
 def hashes(collector: LinkCollector, index: str, name: str, version: str, served: Served) -> list[str]:
-    page = collector.fetch_response(Link(f"{index.rstrip('/')}/{canonicalize_name(name)}/"))
+    page = collector.fetch_response(Link(f"{index.rstrip('/')}/{canonicalize_name(name.partition('[')[0])}/"))
     if page is None:
         raise SystemExit(f"{name}: the package index has no page of it")
     wheels: dict[str, frozenset[Tag]] = {}
@@ -126,7 +113,7 @@ def main() -> int:
                     lines.append(entry)
                     continue
                 name, version, where = entry
-                found = hashes(collector, options.index_url, name, version, needed(served, where))
+                found = hashes(collector, options.index_url, name, version, served)
                 stated = [f"{name}=={version}{where}", *(f"    --hash=sha256:{each}" for each in found)]
                 lines.append(" \\\n".join(stated))
             text = "\n".join(lines) + "\n"
