@@ -50,6 +50,8 @@ class Sink:
     def __init__(self, path: Path, most_bytes: int, fsync_s: float, behind: "Sink | None" = None):
         """`behind`: another file that is still being ended; what waits for it counts as well."""
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        found = os.fstat(self._fd)
+        self.identity = found.st_dev, found.st_ino
         with contextlib.suppress(OSError):  # so that a deletion of old records can see that this one is in use
             fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._path = path
@@ -58,7 +60,8 @@ class Sink:
         self._behind = behind
         self._queue: deque[bytes] = deque()
         self._tail: Callable[[], bytes] = bytes  # of the last in the queue
-        self._size = 0  # of the file, its tail included
+        self.size = 0  # of the file, its tail included
+        self.truncated: str | None = None  # by somebody else: what is written behind that leaves a hole
         self._news = threading.Condition()
         self._ending = self._closing = False
         self._named = False  # its entry in the folder is on the disk
@@ -172,13 +175,21 @@ class Sink:
                 raise
         self._named = True
 
+    def _look_for_truncation(self) -> None:
+        """Before each write: behind it the file is as long as ever."""
+        with contextlib.suppress(OSError):
+            found = os.fstat(self._fd).st_size
+            if found < self.size and self.truncated is None:
+                self.truncated = f"{found} of {self.size} bytes were there"
+
     def _put(self, data: bytes, tail: bytes) -> bytes:
         """Write; returns what could not be written."""
+        self._look_for_truncation()
         at, end, view = self.written, self.written + len(data), memoryview(data + tail)
-        if at + len(view) < self._size:  # else the end of an old tail would stay
+        if at + len(view) < self.size:  # else the end of an old tail would stay
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, at)
-                self._size = at
+                self.size = at
         while view:
             try:
                 done = os.pwrite(self._fd, view, at)
@@ -188,7 +199,7 @@ class Sink:
                 self.error = error.strerror or str(error)
                 return bytes(view[: end - at])
             at, view = at + done, view[done:]
-            self.written, self._size = min(at, end), max(self._size, at)
+            self.written, self.size = min(at, end), max(self.size, at)
         if data:
             self.error = None
         return b""

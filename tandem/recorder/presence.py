@@ -1,47 +1,48 @@
-"""Whether the file being written can still be found under its name."""
+"""Whether every part of the record is still there: the same file under its name, as long as it was written."""
 
 import contextlib
+import os
 import threading
 from pathlib import Path
 
+from sync.record import Sink
 from sync.record.retention import free_bytes
 
-_PRESENCE_S = 0.5  # between two looks for the file
+_PRESENCE_S = 0.5  # between two looks for the files
 
 
 class Presence(threading.Thread):
-    """Watches, in a thread of its own because a disk may hang, whether the file being written can still be found under
-    its name: one that was deleted takes every byte, and can never be read."""
+    """Watches in a thread of its own, because a disk may hang. A file that was deleted takes every byte, and can never
+    be read; of one that was truncated what came before is gone."""
 
-    def __init__(self, path: Path, measures: bool = False):
+    def __init__(self, folder: Path, measures: bool = False):
         """`measures`: also how much room the disk has."""
         super().__init__(name="presence", daemon=True)
-        self._file = path, self._identity(path)
-        self._measures = measures
+        self._folder, self._measures = folder, measures
+        self._parts: dict[Path, Sink | os.stat_result | None] = {}  # None: it was not there from the beginning
         self._end = threading.Event()
         self.missing: str | None = None
         self.free: int | None = None  # bytes
 
-    def watch(self, path: Path) -> None:
-        """Another file from now on."""
-        self._file = path, self._identity(path)
+    def watch(self, path: Path, sink: Sink | None = None) -> None:
+        """From now on. `sink` writes it; without, it was written before."""
+        with contextlib.suppress(FileNotFoundError):
+            self._parts = {path: sink or path.lstat(), **self._parts}  # the newest first
+            return
+        self._parts = {path: None, **self._parts}
 
-    @staticmethod
-    def _identity(path: Path) -> tuple[int, int] | None:
-        try:
-            found = path.stat()
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+    def forget(self, path: Path) -> None:
+        """It is about to be deleted."""
+        self._parts = {other: file for other, file in self._parts.items() if other != path}
 
     def look(self) -> str | None:
         """What is wrong, once something is: a file that was put back by hand lacks what came meanwhile."""
-        path, own = self._file
-        if self.missing is None and self._identity(path) != own and self._file == (path, own):
-            self.missing = f"{path} was deleted or moved during the run"
+        for path, file in self._parts.items():
+            if self.missing is None and (wrong := _wrong_with(path, file)) and path in self._parts:
+                self.missing = f"{path} {wrong}"
         if self._measures:
             with contextlib.suppress(OSError):
-                self.free = free_bytes(path.parent)
+                self.free = free_bytes(self._folder)
         return self.missing
 
     def run(self) -> None:
@@ -50,3 +51,22 @@ class Presence(threading.Thread):
 
     def close(self) -> None:
         self._end.set()
+
+
+def _wrong_with(path: Path, file: Sink | os.stat_result | None) -> str | None:
+    own, least = None, 0
+    if isinstance(file, Sink):
+        if file.truncated:
+            return f"was truncated during the run: {file.truncated}"
+        own, least = file.identity, file.size if file.ended else file.written  # before the file is looked at: it grows
+    elif file is not None:
+        own, least = (file.st_dev, file.st_ino), file.st_size
+    try:
+        found = path.lstat()
+    except OSError:
+        return "was deleted or moved during the run"
+    if (found.st_dev, found.st_ino) != own:
+        return "was replaced by another file during the run"
+    if found.st_size < least:
+        return f"was truncated during the run: {found.st_size} of {least} bytes are there"
+    return None

@@ -77,7 +77,7 @@ def run(config: Config, file: Path, stop: threading.Event, reporter: Reporter, f
             trouble = recorder.error
             reporter.say(f"the disk takes nothing: {trouble}" if trouble else "the disk takes data again")
         if recorder.presence.missing:
-            reporter.say(f"{recorder.presence.missing}: the record is lost", once=True)
+            reporter.say(f"{recorder.presence.missing}: the record is not whole", once=True)
         while recorder.notices:
             text = recorder.notices.popleft()
             recorder.writer.note(f"record: {text}", now_ns())

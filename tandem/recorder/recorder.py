@@ -11,7 +11,7 @@ from sync.clock import REAL, Clock, now_ns, sleep_until
 from sync.config import Config
 from sync.errors import TandemError
 from sync.private_files import make_folder
-from sync.record import Left, LeftOff, RunWriter, Sink, SyncFailure, left_off, parts
+from sync.record import Left, LeftOff, RunWriter, Sink, SyncFailure, left_off, part_file, parts
 from sync.record.retention import NEWEST, Deletion, Limits, delete, free_bytes, plan
 from sync.streams import RECORDED
 from tandem.descriptions import describe
@@ -67,7 +67,10 @@ class Recorder:
         self._failed: dict[str, SyncFailure] = {}  # by file, of this recorder
         self._failed_reported = 0
         self.notices: collections.deque[str] = collections.deque()  # for the supervisor
-        self.presence = Presence(self.writer.path, bool(self._limits.free_bytes))
+        self.presence = Presence(folder, bool(self._limits.free_bytes))
+        for number in range(left.earlier.deleted + 1, left.part):
+            self.presence.watch(folder / part_file(number))
+        self.presence.watch(self.writer.path, self.writer.sink)
         self.presence.start()
         self._run = left.run or os.urandom(8).hex()
         begun_ns = self._begin_part_at(clock.now_ns())
@@ -128,7 +131,7 @@ class Recorder:
         for tap in self._taps:
             tap.go_on_in(writer)
         writer.flush()
-        self.presence.watch(writer.path)
+        self.presence.watch(writer.path, writer.sink)
         self._begin_part_at(now)
         if deletion:
             self._deletions.append((writer.sink, deletion))
@@ -169,6 +172,8 @@ class Recorder:
         """What is stated in a part that is on the disk; in a thread of its own, because a disk may hang."""
         while self._deletions and self._deletions[0][0].synced:
             _, deletion = self._deletions.pop(0)
+            for path in deletion.files:
+                self.presence.forget(path)
             threading.Thread(target=lambda d=deletion: self.notices.extend(delete(d)), daemon=True).start()
 
     def _note_failures(self) -> None:
@@ -280,10 +285,10 @@ class Recorder:
         taken = [sink.close() or sink.sync_failure is not None for sink in self._ending]
         self._note_failures()
         whole = self.writer.finish(self._end_facts(reason), summary, self._clock.now_ns()) and all(taken)
-        self.presence.close()
-        missing = self.presence.look()
         if self.writer.sink.sync_failure is not None and self._state_failure_in_a_new_part(reason, summary):
             whole = all(taken)
+        self.presence.close()
+        missing = self.presence.look()
         self._ending = []
         self._delete()
         self._deletions = []  # what the last part states and is still there is not read; the next run's limits see it
@@ -324,6 +329,7 @@ class Recorder:
             self.writer = self._new_writer(self.writer.part + 1)
         except OSError:
             return False
+        self.presence.watch(self.writer.path, self.writer.sink)
         self.writer.belongs(self._run, self._earlier.as_json())
         self.writer.begin({**self._facts, "utc": wall_clock()}, self._attachments, now)
         return self.writer.finish(self._end_facts(reason), summary, now)

@@ -72,7 +72,7 @@ def test_a_record_that_is_deleted_during_the_drive_is_missed_and_said(drive: Sta
     steps = ring_of(name, "sim")
     wait_for_steps(steps, 50)
     shutil.rmtree(tmp_path / "runs")
-    run.wait_for("was deleted or moved during the run: the record is lost")
+    run.wait_for("was deleted or moved during the run: the record is not whole")
     wait_for_steps(steps, steps.head + 20)  # the drive goes on
     steps.close()
     run.signal(signal.SIGINT)

@@ -169,24 +169,65 @@ def numbers(run: Run, topic: str) -> list[int]:
 # ---- deleted ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["deleted", "moved", "another in its place"])
-def test_a_file_that_is_not_in_its_place_any_more_is_no_record(how: str) -> None:
+def _moved(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
+def _exchanged(path: Path) -> None:
+    content = path.read_bytes()
+    path.rename(path.with_name("elsewhere"))  # or the next file might get its number
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("part", ["the first part", "the part that is being written"])
+@pytest.mark.parametrize(
+    "harm, what",
+    [
+        (Path.unlink, "was deleted or moved"),
+        (_moved, "was deleted or moved"),
+        (_exchanged, "was replaced by another file"),
+        (lambda path: os.truncate(path, 0), "was truncated during the run: 0 of"),
+        (lambda path: os.truncate(path, path.stat().st_size // 2), "was truncated during the run:"),
+    ],
+    ids=["deleted", "moved", "exchanged", "emptied", "truncated"],
+)
+def test_a_part_that_is_not_there_as_it_was_written_is_no_record(
+    part: str, harm: Callable[[Path], None], what: str
+) -> None:
     with desk() as here:
+        path = here.recorder.writer.path
         here.feed.push("/daq", 100)
         here.look()
-        path = here.recorder.writer.path
+        if part == "the first part":
+            assert here.recorder.next_part()
+        old = here.recorder.writer.sink
+        wait_until(lambda: old.pending == 0 and all(sink.ended for sink in here.recorder._ending))
         assert here.recorder.presence.look() is None
-        if how == "moved":
-            path.rename(path.with_name("elsewhere"))
-        else:
-            path.unlink()
-        if how == "another in its place":
-            path.write_bytes(b"")
+        harm(path)
+        here.feed.push("/daq", 100)
+        here.look()  # what is written behind that makes the file as long as it was, or longer
         wait_until(lambda: here.recorder.presence.missing is not None)  # its own thread sees it
         assert "lost: " in here.recorder.figures()["state"]
-        told = here.recorder.finish("stopped", {}, supervised=True)
-        assert not told["whole"]
-        assert told["state"] == f"{path} was deleted or moved during the run"
+        found = here.recorder.finish("stopped", {}, supervised=True)
+        assert not found["whole"]
+        assert found["state"].startswith(f"{path} {what}")
+
+
+def test_a_part_that_goes_while_no_recorder_runs_or_at_the_very_end_is_missed() -> None:
+    for again in (True, False):
+        with desk() as here:
+            here.feed.push("/daq", 100)
+            here.look()
+            first = here.recorder.writer.path
+            here.recorder.next_part()
+            here.recorder.presence.close()
+            if again:
+                here.die()
+            first.unlink()
+            if again:
+                here.begin()
+            found = here.recorder.finish("stopped", {}, supervised=True)
+            assert not found["whole"] and found["state"] == f"{first} was deleted or moved during the run"
 
 
 # ---- killed ----------------------------------------------------------------------------------------------------------
