@@ -42,7 +42,9 @@ def foxglove(
         finally:
             bridge.close()
     if as_json:
-        print(json.dumps({"sent": bridge.sent}), flush=True)
+        print(json.dumps({"sent": bridge.sent, "cut": bridge.clients.cut}), flush=True)
     else:
         sent = ", ".join(f"{count} {topic}" for topic, count in sorted(bridge.sent.items()))
         output().print(f"messages sent: {sent or 'none, nobody subscribed'}", markup=False)
+        if bridge.clients.cut:
+            output().print(f"clients cut off: {bridge.clients.cut} (too many, or they did not read)", markup=False)

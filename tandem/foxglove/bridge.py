@@ -2,7 +2,8 @@
 
 Every recorded stream of the run that is on this host, block by block, under the schema a record has; transforms and
 markers some thirty times a second. Nothing is sent that nobody subscribed to. It only reads rings: a run does not
-notice it. It listens on this machine alone: the protocol knows no password, and whoever connects may read.
+notice it. It listens on this machine alone: the protocol knows no password, and whoever connects may read, up to a
+number of clients (clients.py).
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from sync.record.writer import came_ns
 from sync.ring_follower import RingFollower
 from sync.streams import RECORDED
 from tandem.descriptions import describe
+from tandem.foxglove.clients import Clients
 from tandem.foxglove.messages import definition
 from tandem.foxglove.scene import TOPICS, SceneMessages
 from tandem.provenance import parameters_json, utc_offset_ns
@@ -30,7 +32,8 @@ from tandem.view.data_source import LiveData
 HOST, PORT = "127.0.0.1", 8765
 _RATE_HZ = 30.0
 _MOST = 8192  # blocks taken at one look
-_BACKLOG = 65536  # messages that wait for a slow client before the oldest is dropped
+_BACKLOG = 8192  # messages that wait for a slow client before the oldest is dropped
+_SCENE_AGAIN_S = 1.0  # the scene is large: not for every subscription anew
 
 
 class BridgeError(TandemError):
@@ -77,7 +80,9 @@ class Bridge:
         except (RuntimeError, OSError, ValueError) as error:
             raise BridgeError(f"--port {port}: no server can listen at {HOST}:{port}: {error}") from None
         self.port = int(self._server.port)
+        self.clients = Clients(self.port)
         self.sent: dict[str, int] = {}
+        self._scene_due = 0.0
         self._feed, self._scene = feed, SceneMessages(feed.model, feed.params, feed.files)
         self._describe = describe(parameters_json(feed.model, feed.params))
         self._offset = utc_offset_ns()
@@ -110,7 +115,9 @@ class Bridge:
             found = follower.blocks(_MOST)
             if found is not None and follower.ring is not None:
                 self._blocks(stream.topic, follower.ring.layout, found)
-        if self._listener.subscribed.is_set():
+        self.clients.look()
+        if self._listener.subscribed.is_set() and time.monotonic() > self._scene_due:
+            self._scene_due = time.monotonic() + _SCENE_AGAIN_S
             self._listener.subscribed.clear()
             self._scene.again()
         if any(self.watched(topic) for topic in TOPICS):
@@ -142,5 +149,6 @@ class Bridge:
         for follower in self._followers.values():
             follower.close()
         self._feed.close()
+        self.clients.close()
         with contextlib.suppress(RuntimeError):
             self._server.stop()

@@ -1,9 +1,11 @@
 """The machine moving in the viewers of others: transforms and markers, in a file and live, read by their readers."""
 
+import contextlib
 import json
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from sync.record import open_run
 from sync.record.ros2msg import field_names, to_messages
 from sync.ring import RingWriter, push
 from tandem.exchange.exporter import export
+from tandem.foxglove import clients
 from tandem.foxglove.bridge import Bridge, BridgeError
 from tandem.foxglove.messages import MARKERS, TRANSFORMS, Marker, Transform, definition, markers, transforms
 from tandem.replay import Asked, Watch, replay_run
@@ -262,3 +265,98 @@ def test_the_bridge_listens_on_this_machine_alone(live: tuple[Config, dict[str, 
             socket.create_connection(("127.0.0.2", bridge.port), timeout=5)
     finally:
         bridge.close()
+
+
+def _mute(port: int) -> socket.socket:
+    """A client that has asked for the protocol, and reads nothing but the answer."""
+    client = socket.create_connection(("127.0.0.1", port), timeout=20)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.sendall(
+        b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        b"Sec-WebSocket-Key: MDAwMDAwMDAwMDAwMDAwMA==\r\nSec-WebSocket-Protocol: foxglove.sdk.v1\r\n\r\n"
+    )
+    assert b"101" in client.recv(64)
+    return client
+
+
+def _subscribe(client: socket.socket, channels: list[int]) -> None:
+    asked = [{"id": number, "channelId": channel} for number, channel in enumerate(channels, 1)]
+    text = json.dumps({"op": "subscribe", "subscriptions": asked}).encode()
+    with contextlib.suppress(OSError):  # it may have been cut off
+        client.sendall(b"\x81\xfe" + struct.pack(">H", len(text)) + b"\0\0\0\0" + text)  # masked with zeros
+
+
+def _until(condition: Callable[[], bool], look: Callable[[], None]) -> None:
+    for _ in range(2000):
+        if condition():
+            return
+        look()
+        time.sleep(0.005)
+    raise AssertionError("it did not come")
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_clients_that_never_read_are_few_and_cut_off_and_take_no_memory(
+    live: tuple[Config, dict[str, RingWriter]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, rings = live
+    bridge = Bridge(config, LiveData(config, MACHINE, PARAMS), port=0)
+    words = daq_words(1000)
+    mute: list[socket.socket] = []
+    try:
+        bridge.look()
+        push(rings["daq"].words, words[0])
+        address, speaks = f"ws://127.0.0.1:{bridge.port}", Subprotocol("foxglove.sdk.v1")
+        with connect(address, subprotocols=[speaks], close_timeout=0.1) as reading:
+            viewer = Viewer(reading)
+            viewer.take(lambda: {"/daq", "/scene"} <= set(viewer.channels), bridge.look)
+        _until(lambda: not len(bridge.clients), bridge.look)
+        channels = [channel["id"] for channel in viewer.channels.values()]
+        mute = [_mute(bridge.port) for _ in range(60)]
+        bridge.look()
+        assert len(bridge.clients) == clients.MOST and bridge.clients.cut == 60 - clients.MOST
+        for client in mute:
+            _subscribe(client, channels)
+        _until(lambda: bridge.watched("/daq"), bridge.look)
+        before = _resident()
+        for _ in range(30):  # 30,000 messages of 200 bytes and more: 60 queues of them would be 400 MB
+            for row in words:
+                push(rings["daq"].words, row)
+            bridge.look()
+        assert bridge.sent["/daq"] >= 30_000
+        assert _resident() - before < 96 << 20
+        monkeypatch.setattr(clients, "SLOW_S", 0.05)
+        _until(lambda: not len(bridge.clients), bridge.look)
+        assert bridge.clients.cut == 60
+        mute.append(_mute(bridge.port))  # there is room again
+        _subscribe(mute[-1], channels)
+        _until(lambda: bridge.watched("/daq"), bridge.look)
+    finally:
+        bridge.close()  # waits for nobody
+        for client in mute:
+            client.close()
+
+
+def test_a_connection_that_asks_for_nothing_makes_room_for_one_that_does(
+    live: tuple[Config, dict[str, RingWriter]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, _ = live
+    bridge = Bridge(config, LiveData(config, MACHINE, PARAMS), port=0)
+    with contextlib.ExitStack() as stack:
+        stack.callback(bridge.close)
+        silent = [socket.create_connection(("127.0.0.1", bridge.port), timeout=20) for _ in range(clients.MOST)]
+        _until(lambda: len(bridge.clients) == clients.MOST, bridge.look)
+        asking = stack.enter_context(_mute(bridge.port))
+        bridge.look()
+        assert (len(bridge.clients), bridge.clients.cut) == (clients.MOST, 1)
+        monkeypatch.setattr(clients, "GREETING_S", 0.0)
+        bridge.look()
+        assert (len(bridge.clients), bridge.clients.cut) == (1, clients.MOST)
+        for connection in silent:
+            with connection, contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+        asking.settimeout(0.0)
+        assert asking.recv(1)  # what the server says of itself
