@@ -7,18 +7,21 @@ at the kept instants by natural coordinates: they are no part of this formulatio
 Where the independent coordinates come near a position in which they no longer determine the others, others take their
 place, with the state carried over (`partitions` counts the changes). That is done between two steps, in compiled code
 (partitions.py); only a choice that was not met before is found here, from the largest pivots there, and its code
-generated. All of one run's time is in `steps_ns` but for this generation and what is kept.
+generated. A position in which no choice serves ends the run with a `MechanismError` that names its loops. All of one
+run's time is in `steps_ns` but for the generation of code and what is kept.
 """
 
 import math
+import re
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from sim_service.multibody.natural import tables as core
-from sim_service.multibody.natural.errors import AssemblyError, DivergedError, MechanismError, NotConverged
+from sim_service.multibody.natural.errors import DivergedError, MechanismError, NotConverged
 from sim_service.multibody.natural.problems import accelerations
 from sim_service.multibody.natural.run import Record
 from sim_service.multibody.natural.system import State
@@ -28,9 +31,18 @@ from sim_service.multibody.relative.conversion import from_natural
 from sim_service.multibody.relative.generate import Generated, Position
 from sim_service.multibody.relative.groups import pivots
 from sim_service.multibody.relative.kinematics import gradient, residuals, tree_pose
-from sim_service.multibody.relative.partitions import OPEN_GAP, UNKNOWN, Partitions, run_steps
+from sim_service.multibody.relative.partitions import (
+    AT_SINGULAR,
+    BETTER,
+    NEAR_SINGULAR,
+    OPEN_GAP,
+    UNKNOWN,
+    Partitions,
+    run_steps,
+)
 from sim_service.multibody.relative.system import GOOD, System, make_system, natural_places, settle
 from sim_service.multibody.relative.system import P as Part
+from sim_service.multibody.relative.tree import Tree
 
 METHODS = {
     "rodas4": integrators.rodas4_step, "rodas3": integrators.rodas3_step, "ros2": integrators.ros2_step,
@@ -38,6 +50,14 @@ METHODS = {
     "rk4": integrators.rk4_step,
 }  # fmt: skip
 MOST_PARTITIONS = 1000  # of a run: more often it is no passing position
+PASS_IT = 'formulation = "natural" passes it; a shorter step is enough where the motion only comes near it'
+LISTED = 4  # loops in a message
+
+
+def _named(tree: Tree, rows: Sequence[int]) -> str:
+    """Loops by their names; those of one point differ in the axis behind it."""
+    names = list(dict.fromkeys(re.sub(r" \d$", "", tree.loops[k].name) for k in rows))
+    return ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
 
 
 def best_dependent(generated: Generated, J: np.ndarray) -> tuple[int, ...]:
@@ -51,10 +71,23 @@ def best_dependent(generated: Generated, J: np.ndarray) -> tuple[int, ...]:
         private = sorted(int(k) for k in uses[i] - others)
         found, least = pivots(J[np.ix_(list(rows), private)])
         if least == 0.0:
-            names = ", ".join(tree.loops[r].name for r in rows)
-            raise MechanismError(f"{names}: no choice of coordinates determines the others here: a singular position")
+            raise MechanismError(
+                f"{_named(tree, rows)}: no choice of coordinates determines the others here: a singular position"
+            )
         out += [private[k] for k in found]
     return tuple(out)
+
+
+def _largest_change(
+    groups: Sequence[Sequence[int]], dependent: Sequence[int], before: np.ndarray, after: np.ndarray
+) -> float:
+    """Of the determinant of a group of loops between two positions, as largest_change of partitions.py has it."""
+    most = 0.0
+    for rows in groups:
+        own = np.ix_(list(rows), [dependent[k] for k in rows])
+        (sign, size), (sign_before, size_before) = np.linalg.slogdet(after[own]), np.linalg.slogdet(before[own])
+        most = max(most, math.expm1(min(abs(size - size_before), 600.0)) if sign == sign_before != 0.0 else math.inf)
+    return most
 
 
 class Runner:
@@ -63,6 +96,7 @@ class Runner:
     def __init__(self, state: State, method: str = "rodas4") -> None:
         self.method = method
         self._systems = [make_system(state.system.mechanism)]
+        self._tried = [0.0]  # of every system the change of its determinants at which no better one was found
         self.restart(state)
 
     def restart(self, state: State, method: str | None = None) -> None:
@@ -87,6 +121,7 @@ class Runner:
         self.state = np.zeros(system.state_size)
         self._fill(x, references, self._velocities(x, references))
         settle(system.ints, system.reals, self.state, self._tables.work)
+        self._old = self.state.copy()
 
     def _velocities(self, x: np.ndarray, references: dict[int, np.ndarray]) -> np.ndarray:
         """Velocities with the natural state's rates, that keep the loops closed while inputs move."""
@@ -119,16 +154,22 @@ class Runner:
         system.part(Part.W, self.state)[:] = w
         system.part(Part.INPUT, self.state)[:] = s.inputs.ravel()
 
-    def _changed(self) -> bool:
-        """Whether other coordinates that serve here could become independent, though no known ones serve well; not
-        where loops came open in too long a step. Velocities of the state are complete."""
-        x, ref, inputs = (self.system.part(which, self.state) for which in (Part.X, Part.REF, Part.INPUT))
-        self.partitions += 1
+    def _changed(self, status: int, change: float) -> bool:
+        """Whether the run can go on where no known coordinates serve well: with others, or with these as long as none
+        are better; not where loops came open in too long a step."""
         begun, known = time.process_time_ns(), len(self._systems)
-        try:
-            self._current = self._chosen(x, ref, inputs.reshape(-1, 3))
-        except (AssemblyError, MechanismError):
+        chosen = self._chosen(status, change)
+        if chosen is None:
             return False
+        if chosen == self._current:
+            self._tried[chosen] = change
+            self.steps_ns += time.process_time_ns() - begun
+            return True
+        of = self.system
+        places = (of.part(which, self.state) for which in (Part.X, Part.REF, Part.W, Part.INPUT))
+        (of.part(Part.W, self.state)[:],) = of.code.call("velocities", *places, of.part(Part.D, of.reals))
+        self._current = chosen
+        self.partitions += 1
         tables, system = self._tables, self.system
         tables.scratch[:] = 0.0
         settle(system.ints, system.reals, self.state, tables.work)
@@ -137,17 +178,49 @@ class Runner:
             self.steps_ns += time.process_time_ns() - begun
         return gap < OPEN_GAP
 
-    def _chosen(self, x: np.ndarray, ref: np.ndarray, inputs: np.ndarray) -> int:
-        """The system with the coordinates that are best here."""
-        old = self.system.generated
-        J, _ = self._loops(x, {k: ref[4 * i : 4 * i + 4] for i, k in enumerate(old.balls)}, inputs)
-        dependent = best_dependent(old, J)
+    def _slopes_at(self, vector: np.ndarray) -> tuple[Position, np.ndarray, float]:
+        """Where a state is, the slopes of the loops there, and how far these are from being closed."""
+        system = self.system
+        x, ref = (system.part(which, vector).copy() for which in (Part.X, Part.REF))
+        inputs = system.part(Part.INPUT, vector).reshape(-1, 3)[:, 0].copy()
+        references = {k: ref[4 * i : 4 * i + 4] for i, k in enumerate(system.generated.balls)}
+        h, J = residuals(system.generated.tree.loops, tree_pose(system.generated.tree, x, inputs, references))
+        return Position(x, ref, inputs), J, float(np.abs(h).max(initial=0.0))
+
+    def _chosen(self, status: int, change: float) -> int | None:
+        """The system with the coordinates that are best here; the present one where these are not much better; none
+        where no choice serves and the loops are open: there the step was too long."""
+        made = self.system.generated
+        at, J, gap = self._slopes_at(self.state)
+        groups, time_s = made.tree.groups, float(self.system.part(Part.TIME, self.state)[0])
+        try:
+            dependent = best_dependent(made, J)
+        except MechanismError as error:
+            if status == NEAR_SINGULAR and change < AT_SINGULAR:
+                return self._current
+            if gap > OPEN_GAP:
+                return None
+            raise MechanismError(f"{error}, at {time_s:g} s; {PASS_IT}") from None
         known = [system.generated.dependent for system in self._systems]
+        if status == NEAR_SINGULAR:
+            _, before, _ = self._slopes_at(self._old)
+            now, then = (_largest_change(groups, one, before, J) for one in (made.dependent, dependent))
+            if not then < BETTER * now:
+                if change < AT_SINGULAR:
+                    return self._current
+                if gap > OPEN_GAP:
+                    return None
+                passed = [g for g in groups if _largest_change([g], dependent, before, J) >= AT_SINGULAR]
+                names = _named(made.tree, [k for g in passed for k in g])
+                raise MechanismError(
+                    f"{names}: at {time_s:g} s the step passes a singular position, in which no choice"
+                    f" of coordinates determines the others; {PASS_IT}"
+                )
         if dependent in known:
             return known.index(dependent)
-        at = Position(x.copy(), ref.copy(), inputs[:, 0].copy())
-        made = build(self.system.mechanism, tree=replace(old.tree, dependent=dependent), at=at)
-        self._systems.append(make_system(self.system.mechanism, made))
+        built = build(self.system.mechanism, tree=replace(made.tree, dependent=dependent), at=at)
+        self._systems.append(make_system(self.system.mechanism, built))
+        self._tried.append(0.0)
         self._tables = Partitions(self._systems, METHODS[self.method])
         return len(known)
 
@@ -180,10 +253,10 @@ class Runner:
                 begun = done if size == h else 0
                 at = self._tables
                 then = time.process_time_ns()
-                made, status, more, self._current, changes = run_steps(
-                    at.words, at.spans, at.ints, at.reals, at.layouts, at.settings, self._current, self.state, at.work,
-                    at.scratch, size, end - done, stride, begun, MOST_PARTITIONS - self.partitions, states, systems,
-                    diagnosis[done:],
+                made, status, more, self._current, changes, change = run_steps(
+                    at.words, at.spans, at.ints, at.reals, at.layouts, at.settings, at.groups, self._current, self._old,
+                    self.state, at.work, at.scratch, at.before, size, end - done, stride, begun,
+                    MOST_PARTITIONS - self.partitions, np.array(self._tried), states, systems, diagnosis[done:],
                 )  # fmt: skip
                 self.steps_ns += time.process_time_ns() - then
                 kept = (begun + made) // stride - begun // stride
@@ -192,7 +265,7 @@ class Runner:
                 done += made
                 capped += more
                 self.partitions += changes
-                finite = status == GOOD or (status == UNKNOWN and self._changed())
+                finite = status == GOOD or (status in (UNKNOWN, NEAR_SINGULAR) and self._changed(status, change))
         if finite:
             self.to_natural(self.system, self.state, self.natural)
         errors = diagnosis[:done, core.STEP_ERROR]
