@@ -1,7 +1,8 @@
 """`tandem mechanism FILE`: a mechanism from a file, simulated, drawn, and its figures printed.
 
 The start closes the mechanism as drawn; if it cannot be closed, every constraint left open is listed with how far it
-is off. `write_run` is the one place that fills the run's folder.
+is off. Where nothing does work on the mechanism, a run whose energy changes by more than `MOST_ENERGY` of what moves
+reports it. `write_run` is the one place that fills the run's folder.
 """
 
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from sim_service.multibody.natural.api import (
     redundant,
     run,
     velocities,
+    working,
 )  # fmt: skip
 from sim_service.multibody.natural.tables import CONTACT
 from sim_service.multibody.sections import Run
@@ -44,13 +46,15 @@ from tandem.mechanism_record import MADE, put_back, write_record
 from tandem.reports.html.chart import Series, curves, paths
 from tandem.reports.html.plain import write_plain
 from tandem.reports.html.sections import section, table
-from tandem.studies.bench.trial import energies
+from tandem.studies.bench.trial import energies, kinetic_energies
 
 MOST_COUNTED = 600  # coordinates; beyond, freedoms are not counted, nor equilibria and modes looked for
 MOST_RECORDED = 4000  # states of a run
 CHUNKS = 50  # a run is made in so many pieces, between which progress is shown
 LISTED = 8  # open constraints in a message
 INSTANTS_DRAWN = 6  # besides the start
+MOST_ENERGY = 1e-3  # share of what moves by which the energy of a closed run may change without a word
+ROUNDING = 1e-10  # share of the energy there is
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,10 @@ def _stepped(described: Described, state: State) -> Callable[[float, float, int]
 
     def relative(seconds: float, h: float, every: int) -> tuple[Record, int]:
         before = runner.steps_ns
-        return runner.run(seconds, h, every=every, strict=False), runner.steps_ns - before
+        try:
+            return runner.run(seconds, h, every=every, strict=False), runner.steps_ns - before
+        except MechanismError as error:
+            raise ConfigError(f'{described.path}: run.formulation = "relative": {error}') from None
 
     return relative
 
@@ -274,9 +281,37 @@ def _joined(pieces: list[Record]) -> Record:
     )
 
 
+def energy_figures(record: Record, chosen: Run) -> dict[str, Any]:
+    """What becomes of the energy; where nothing does work on the mechanism, how much of it the steps made or lost."""
+    energy, kinetic = energies(record), kinetic_energies(record)
+    change, moved = energy - energy[0], float(kinetic.max())
+    grown, lost = float(change.max()), float(-change.min())
+    by = working(record.system.mechanism)
+    figures = {
+        "energy_start": float(energy[0]),
+        "energy_change": float(np.abs(change).max()),
+        "energy_worked_on_by": by,  # closed if there is nothing
+        "energy_moved": moved,  # the largest kinetic energy
+        "energy_grown": grown,
+        "energy_lost": lost,
+        "energy_share": None if by else max(grown, lost) / moved if moved > 0.0 else 0.0,
+        "energy_warning": None,
+    }
+    noise = ROUNDING * float(np.abs(energy - kinetic).max() + moved)
+    lost = 0.0 if chosen.dissipation > 0.0 else lost  # asked for
+    if not by and record.finite and max(grown, lost) > max(MOST_ENERGY * moved, noise):
+        word, size = ("grew", grown) if grown >= lost else ("fell", lost)
+        better = {"natural": "projection", "relative": "rodas4"}[chosen.formulation]
+        other = "" if chosen.scheme == better else f', or scheme = "{better}"'
+        figures["energy_warning"] = (
+            f"energy {word} by {size:.3g} J, {100 * size / moved:.2g} % of the {moved:.3g} J that move, though nothing"
+            f" does work on the mechanism: steps of {chosen.step_ms:g} ms are too long; try shorter ones{other}"
+        )
+    return figures
+
+
 def _figures(described: Described, record: Record, done: int, spent: float) -> dict[str, Any]:
     chosen = described.file.run
-    energy = energies(record)
     simulated = min(1e-3 * chosen.step_ms * done, chosen.seconds)
     # at the start: far into a run a mechanism may lie stretched, where freedoms come and go
     start = record.state(0)
@@ -296,8 +331,7 @@ def _figures(described: Described, record: Record, done: int, spent: float) -> d
         "steps": done,
         "phi_max": float(record["phi_error"].max()),
         "phid_max": float(record["phid_error"].max()),
-        "energy_start": float(energy[0]),
-        "energy_change": float(np.abs(energy - energy[0]).max()),
+        **energy_figures(record, chosen),
         # what contacts lose is counted by steps of natural coordinates
         "lost_to_contact": sum(
             dissipated(record.state(-1), e.name) for e in record.system.elements if e.kind == CONTACT
@@ -358,7 +392,7 @@ def figure_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
         ("freedoms, redundant constraints", _counted(f)),
         ("steps", f"{f['steps']} of {f['step_ms']:g} ms: {f['seconds']:g} s"),
         ("constraints, at worst", f"|Φ| {f['phi_max']:.1e} m, |dΦ/dt| {f['phid_max']:.1e} m/s"),
-        ("energy", f"{f['energy_start']:.4g} J at the start, then off by at most {f['energy_change']:.2e} J"),
+        ("energy", _energy(f)),
         *([("lost to contacts", f"{f['lost_to_contact']:.4g} J")] if f["lost_to_contact"] else []),
         (
             "iterations a step" if f["formulation"] == "natural" else "evaluations a step",
@@ -368,6 +402,14 @@ def figure_rows(f: dict[str, Any]) -> list[tuple[str, str]]:
         ("cost", f"{f['us_per_step']:.1f} µs a step: {f['real_time_factor']:.0f} times real time"),
         ("ended", f["ended"]),
     ]
+
+
+def _energy(f: dict[str, Any]) -> str:
+    first = f"{f['energy_start']:.4g} J at the start, "
+    if by := f["energy_worked_on_by"]:
+        more = f" and {len(by) - LISTED} more" if len(by) > LISTED else ""
+        return f"{first}changes by at most {f['energy_change']:.4g} J: {', '.join(by[:LISTED])}{more} work on it"
+    return f"{first}then off by at most {f['energy_change']:.2e} J, {f['energy_share']:.1e} of what moves"
 
 
 def _estimated(f: dict[str, Any]) -> str:
@@ -441,8 +483,11 @@ def write_run(folder: Path, simulated: Simulated) -> Path:
     ]
     headline = (
         f"{figures['steps']} steps of {figures['step_ms']:g} ms at {figures['real_time_factor']:.0f} times real time;"
-        f" constraints kept to {figures['phi_max']:.0e} m, energy to {figures['energy_change']:.1e} J."
+        f" constraints kept to {figures['phi_max']:.0e} m"
+        + ("." if figures["energy_worked_on_by"] else f", energy to {figures['energy_change']:.1e} J.")
     )
+    if figures["energy_warning"]:
+        headline += f" The {figures['energy_warning']}."
     if figures["ended"] != "finished":
         headline = f"The run {figures['ended']}. {headline}" if record.finite else f"The run {figures['ended']}."
     html, _ = write_plain(folder, file.title or file.name, headline, pieces, {"figures": figures})

@@ -62,6 +62,8 @@ def mechanism(
     report(run_folder(runs, described.file.name), lambda folder: work.write_run(folder, simulated))
     if simulated.figures["locked"]:
         print(f"tandem: {file}: no freedom is left and no motion is prescribed: nothing can move", file=sys.stderr)
+    if simulated.figures["energy_warning"]:
+        print(f"tandem: {file}: {simulated.figures['energy_warning']}", file=sys.stderr)
     if simulated.figures["ended"] != "finished":
         print(f"tandem: {file}: {simulated.figures['ended']}; try a smaller step", file=sys.stderr)
         # a few steps in singular positions do no harm; a tenth of all is a run that solved something else

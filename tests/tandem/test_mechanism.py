@@ -72,6 +72,29 @@ def test_the_command_prints_figures_and_writes_a_run(tmp_path):
     assert json.loads((folder / "report.json").read_text())["figures"]["steps"] == 500
 
 
+def test_a_closed_run_whose_energy_changes_reports_it(tmp_path):
+    file = str(FOLDER / "four_bar.toml")
+    given = ["mechanism", file, "--step-ms", "5", "--seconds", "2", "--runs", str(tmp_path)]
+    result = CliRunner().invoke(app, [*given, "--json"])
+    figures = json.loads(result.stdout)
+    assert figures["energy_worked_on_by"] == [] and figures["energy_share"] > 1e-3
+    assert "% of the" in figures["energy_warning"] and 'or scheme = "projection"' in figures["energy_warning"]
+    assert f"tandem: {file}: {figures['energy_warning']}\n" in result.stderr
+    page = (next(tmp_path.iterdir()) / "report.html").read_text()
+    assert figures["energy_warning"].replace('"', "&quot;") in page or figures["energy_warning"] in page
+    fine = CliRunner().invoke(app, [*given, "--scheme", "projection", "--json"])
+    assert json.loads(fine.stdout)["energy_warning"] is None and "% of the" not in fine.stderr
+
+
+def test_work_of_motors_and_dampers_is_no_energy_error():
+    described, state = mechanism_run.load(FOLDER / "vehicle.toml", seconds=2.0)
+    figures = mechanism_run.simulate(described, state, lambda *_: None).figures
+    assert "drive_wheel" in figures["energy_worked_on_by"] and "spring_r" in figures["energy_worked_on_by"]
+    assert figures["energy_share"] is None and figures["energy_warning"] is None
+    (words,) = [text for name, text in mechanism_run.figure_rows(figures) if name == "energy"]
+    assert "off by" not in words and "drive_wheel" in words and "work on it" in words
+
+
 def test_the_record_is_one_like_any_other(tmp_path):
     described, state = mechanism_run.load(FOLDER / "four_bar.toml", seconds=0.5)
     simulated = mechanism_run.simulate(described, state, lambda *_: None)

@@ -70,6 +70,7 @@ from sim_service.multibody.natural.problems import (
     redundant,
     start,
     velocities,
+    working,
 )  # fmt: skip
 from sim_service.multibody.natural.reactions import joint_force
 from sim_service.multibody.natural.run import Record, run
@@ -86,4 +87,5 @@ __all__ = [
     "dissipated", "effort", "energy", "equilibrium",
     "external", "freedoms", "harmonic", "joint_force", "linearise", "locked", "momentum", "polynomial",
     "port_forces", "reaction", "redundant", "run", "shapes", "smooth_step", "square", "start", "step", "velocities",
+    "working",
 ]  # fmt: skip

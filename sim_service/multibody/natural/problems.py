@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from sim_service.multibody.natural import evaluation
-from sim_service.multibody.natural.equations import Equations
+from sim_service.multibody.natural.equations import Constraint, Equations
 from sim_service.multibody.natural.errors import AssemblyError, LockedMechanism, MechanismError
-from sim_service.multibody.natural.forces import MODEL
+from sim_service.multibody.natural.forces import MODEL, REACTION
 from sim_service.multibody.natural.system import State
-from sim_service.multibody.natural.tables import CONTACT, CONTACT_STATES, P
+from sim_service.multibody.natural.tables import CONTACT, CONTACT_STATES, TORQUE_2D, TORQUE_3D, P
 
 CLOSED = 1e-12  # m, rad; how well the position problem is solved
 MOST = 100
@@ -107,12 +107,26 @@ def locked(state: State) -> bool:
 
 def _driven(m: Equations) -> bool:
     """Whether an input moves something: a drive, or a rack or rod whose scalar is an input."""
-    for c in m.constraints.values():
-        sides = (side for side in (c.residual, c.cosine) if side is not None)
-        forms = [form for side in sides for _, a, b in side.products for form in (a, b)]
-        if any(form.inputs for form in (*forms, c.theta) if form is not None):
-            return True
-    return False
+    return any(_moved(c) for c in m.constraints.values())
+
+
+def _moved(c: Constraint) -> bool:
+    sides = (side for side in (c.residual, c.cosine) if side is not None)
+    forms = [form for side in sides for _, a, b in side.products for form in (a, b)]
+    return any(form.inputs for form in (*forms, c.theta) if form is not None)
+
+
+def working(m: Equations) -> list[str]:
+    """What does work that no potential counts, by name: drives, dampers, friction, scaled forces, torques on bodies."""
+    found = [name for name, c in m.constraints.items() if _moved(c)]
+    for e in m.elements.values():
+        lossy = any(e.params.get(key, 0.0) for key in ("damping", "friction", "level", "viscous"))
+        turning = e.kind in (TORQUE_2D, TORQUE_3D) and any(
+            v for key, v in e.params.items() if not key.startswith("metric")
+        )
+        if lossy or turning or e.kind == MODEL or e.input >= 0:
+            found.append(e.name.removesuffix(REACTION))
+    return list(dict.fromkeys(found))
 
 
 def redundant(state: State) -> int:

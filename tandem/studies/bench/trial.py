@@ -78,14 +78,18 @@ def observed_order(
     return math.log2(coarse / fine) / (pair[1] - pair[0]) if coarse > 0 and fine > 0 else math.nan
 
 
+def kinetic_energies(record: Record) -> np.ndarray:
+    """At the kept instants."""
+    return np.asarray(0.5 * np.einsum("ti,ij,tj->t", record.qd, record.system.mass(), record.qd))
+
+
 def energies(record: Record) -> np.ndarray:
     """Kinetic and potential energy at the kept instants."""
     system: System = record.system
-    kinetic = 0.5 * np.einsum("ti,ij,tj->t", record.qd, system.mass(), record.qd)
     pull = np.zeros(system.n)
     for column, force in system.mechanism.weight.items():
         pull[column] = force
-    total = kinetic - record.q @ pull
+    total = kinetic_energies(record) - record.q @ pull
     for element in system.elements:
         if element.potential is not None:
             values = np.stack([record.values(port) for port in element.ports], axis=1)
